@@ -1,0 +1,35 @@
+# Everything a fresh machine with python3, git and make needs: `make demo`, `make test`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: setup demo test lint clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "supple needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@# Debian ships python3 without ensurepip; its package is the one thing we may have to ask for.
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+	  { echo "installing python3-venv (Debian keeps pip for virtual environments there)"; \
+	    apt-get update -qq && apt-get install -y -qq python3-venv; } || \
+	  { echo "please install python3-venv (apt-get install python3-venv) and run make again"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: setup
+	$(BIN)/supple demo
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

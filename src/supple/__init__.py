@@ -1,0 +1,1 @@
+"""Physically based soft tissue for any rigged character, in real time."""

@@ -1,0 +1,217 @@
+"""The nonlinear equation inside an implicit step, and Newton's method for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from supple.elastic.body import ElasticBody
+from supple.elastic.equilibrium import line_search
+from supple.errors import SolverError
+from supple.linalg.cholesky import SparseCholesky
+from supple.linalg.submatrix import PrincipalSubmatrix
+
+__all__ = ["ImplicitSolver", "StageProblem", "StepReport"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class StepReport:
+    """What one step did.
+
+    Attributes
+    ----------
+    iterations
+        Newton iterations.
+    converged
+        Whether the last one moved no vertex by more than the tolerance; with a single
+        iteration that is rarely so.
+    seconds
+        Time spent in ``assembly``, ``factorise`` and ``solve``.
+    """
+
+    iterations: int = 0
+    converged: bool = False
+    seconds: dict[str, float] = field(
+        default_factory=lambda: {"assembly": 0.0, "factorise": 0.0, "solve": 0.0}
+    )
+
+
+@dataclass
+class StageProblem:
+    """M (w − v) + τ (D w + f(Φ + u + τw) − f_ext) = 0, to be solved for the velocity w.
+
+    The left side is the gradient of `potential`, because D = αM + βK is taken at the state
+    the step starts from: ½(w−v)ᵀM(w−v) + ½τ wᵀDw + W − f_extᵀ(u + τw).
+    """
+
+    body: ElasticBody
+    mass: sp.csr_array
+    alpha: float
+    u: Floats
+    v: Floats
+    tau: float
+    rest: Floats
+    external: Floats
+    #: βK at the start of the step; None without stiffness damping.
+    damping: sp.csr_array | None = None
+
+    def positions(self, w: Floats) -> Floats:
+        """Φ + u + τw."""
+        return self.rest + self.u + self.tau * w
+
+    def damp(self, w: Floats) -> Floats:
+        """D w."""
+        force = self.alpha * (self.mass @ w.reshape(-1))
+        if self.damping is not None:
+            force += self.damping @ w.reshape(-1)
+        return force.reshape(w.shape)
+
+    def gradient(self, w: Floats) -> Floats:
+        """Left side of the equation, (n, 3)."""
+        inertia = (self.mass @ (w - self.v).reshape(-1)).reshape(w.shape)
+        force = self.body.force(self.positions(w), self.rest)
+        return inertia + self.tau * (self.damp(w) + force - self.external)
+
+    def potential(self, w: Floats) -> float:
+        """What the step minimises."""
+        change = (w - self.v).reshape(-1)
+        return (
+            0.5 * float(change @ (self.mass @ change))
+            + 0.5 * self.tau * float(np.vdot(w, self.damp(w)))
+            + self.body.energy(self.positions(w), self.rest)
+            - float(np.vdot(self.external, self.u + self.tau * w))
+        )
+
+
+class ImplicitSolver:
+    """Newton's method on the free unknowns, with one symbolic factorisation for good.
+
+    Parameters
+    ----------
+    body, mass
+        What moves; `mass` is (3n, 3n).
+    free
+        Unknowns that may change.
+    alpha, beta
+        Rayleigh damping.
+    newton, tolerance
+        Most iterations, and the largest movement of a vertex, in m, that ends them.
+    psd
+        Project element stiffness from the start, not only when it has to be.
+    """
+
+    def __init__(
+        self,
+        body: ElasticBody,
+        mass: sp.csr_array,
+        free: NDArray[np.int64],
+        *,
+        alpha: float,
+        beta: float,
+        newton: int,
+        tolerance: float,
+        psd: bool,
+    ) -> None:
+        self.body, self.mass, self.free = body, mass, free
+        self.alpha, self.beta = alpha, beta
+        self.newton, self.tolerance, self.psd = newton, tolerance, psd
+        self._pattern = body.pattern.zeros()
+        self._mass_values = _values_in(self._pattern, mass)
+        self._part = PrincipalSubmatrix(self._pattern, free)
+        self._cholesky = SparseCholesky(self._part.pattern, block=3)
+
+    def solve(self, problem: StageProblem, start: Floats, report: StepReport) -> Floats:
+        """Velocity at the end of the stage; Newton begins at velocity `start`."""
+        w = start
+        for _ in range(self.newton):
+            gradient, system = self._linearise(problem, w, report)
+            change = self._newton_step(problem, w, system, gradient, report)
+            began = perf_counter()
+            length = 1.0
+            if self.newton > 1:
+                length, _ = line_search(
+                    lambda t, w=w, change=change: problem.potential(w + t * change),
+                    problem.potential(w),
+                    float(np.vdot(gradient, change)),
+                )
+            w = w + length * change
+            report.seconds["assembly"] += perf_counter() - began
+            report.iterations += 1
+            report.converged = bool(np.abs(change).max() * problem.tau <= self.tolerance)
+            if report.converged or length == 0.0:
+                break
+        return w
+
+    def acceleration(self, problem: StageProblem) -> Floats:
+        """M⁻¹ (f_ext − f − Dv) at the displacement and velocity the problem starts from."""
+        if self.beta > 0:
+            stiffness = self.body.stiffness(problem.rest + problem.u, problem.rest, psd=self.psd)
+            problem.damping = self.beta * stiffness
+        force = problem.external - self.body.force(problem.rest + problem.u, problem.rest)
+        force -= problem.damp(problem.v)
+        self._cholesky.factorise(self._part.take(self._mass_values))
+        acceleration = np.zeros(force.size)
+        acceleration[self.free] = self._cholesky.solve(force.reshape(-1)[self.free])
+        return acceleration.reshape(force.shape)
+
+    def _linearise(
+        self, problem: StageProblem, w: Floats, report: StepReport
+    ) -> tuple[Floats, Floats]:
+        began = perf_counter()
+        stiffness = self.body.stiffness(problem.positions(w), problem.rest, psd=self.psd)
+        if self.beta > 0 and report.iterations == 0:
+            problem.damping = self.beta * stiffness
+        gradient, system = problem.gradient(w), self._system(problem, stiffness)
+        report.seconds["assembly"] += perf_counter() - began
+        return gradient, system
+
+    def _system(self, problem: StageProblem, stiffness: sp.csr_array) -> Floats:
+        """Values of M + τD + τ²K among the free unknowns."""
+        values = (1 + problem.tau * self.alpha) * self._mass_values
+        values += problem.tau**2 * stiffness.data
+        if problem.damping is not None:
+            values += problem.tau * problem.damping.data
+        return self._part.take(values)
+
+    def _newton_step(
+        self,
+        problem: StageProblem,
+        w: Floats,
+        system: Floats,
+        gradient: Floats,
+        report: StepReport,
+    ) -> Floats:
+        began = perf_counter()
+        try:
+            self._cholesky.factorise(system)
+        except SolverError:
+            if self.psd:
+                raise
+            stiffness = self.body.stiffness(problem.positions(w), problem.rest, psd=True)
+            if problem.damping is not None:
+                problem.damping = self.beta * stiffness
+            self._cholesky.factorise(self._system(problem, stiffness))
+        factorised = perf_counter()
+        change = np.zeros(gradient.size)
+        change[self.free] = self._cholesky.solve(-gradient.reshape(-1)[self.free])
+        report.seconds["factorise"] += factorised - began
+        report.seconds["solve"] += perf_counter() - factorised
+        return change.reshape(gradient.shape)
+
+
+def _values_in(pattern: sp.csr_array, matrix: sp.csr_array) -> Floats:
+    """Values of `matrix` where `pattern`, which contains its entries, has its own."""
+
+    def keys(a: sp.csr_array) -> NDArray[np.int64]:
+        rows = np.repeat(np.arange(a.shape[0], dtype=np.int64), np.diff(a.indptr))
+        return rows * a.shape[1] + a.indices
+
+    values = np.zeros(pattern.nnz)
+    values[np.searchsorted(keys(pattern), keys(matrix))] = matrix.data
+    return values

@@ -1,0 +1,196 @@
+"""A tet mesh made of a material: its energy, forces, stiffness and mass."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from supple.elastic import kernels
+from supple.elastic.mass import consistent_mass, lumped_mass
+from supple.elastic.material import Material
+from supple.elastic.partition import Partition
+from supple.elastic.pattern import BlockPattern
+from supple.errors import MeshError, SuppleError
+from supple.mesh.tets import TetMesh
+
+__all__ = ["ElasticBody"]
+
+Floats = NDArray[np.float64]
+
+
+class ElasticBody:
+    """A tet mesh with a material, ready to be evaluated at any positions.
+
+    Forces are gradients of energy, so they stand on the left of the equation of motion,
+    M a + D v + f = f_ext. Results are the same bits for any number of threads.
+
+    Parameters
+    ----------
+    mesh
+        The tets at rest; none may be inverted or flat.
+    material
+        What they are made of; uniform or per tet.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from supple.mesh import TetMesh
+    >>> corner = TetMesh(np.vstack([np.zeros(3), np.eye(3)]), [[0, 1, 2, 3]])
+    >>> body = ElasticBody(corner, Material("neo-hookean", young=1e4))
+    >>> body.energy(corner.vertices)
+    0.0
+    >>> body.stiffness(corner.vertices).shape
+    (12, 12)
+    """
+
+    def __init__(self, mesh: TetMesh, material: Material | None = None) -> None:
+        self.mesh = mesh
+        self.material = material or Material()
+        self.rest = mesh.vertices
+        volumes = mesh.volumes()
+        if not (volumes > 0).all():
+            worst = int(volumes.argmin())
+            raise MeshError(
+                f"{int((volumes <= 0).sum())} tets are inverted or flat (worst: tet {worst}, "
+                f"volume {volumes[worst]:.3g} m³); reorient them with mesh.oriented() or remove them"
+            )
+        self._partition = Partition.of(mesh.vertices, mesh.tets)
+        order = self._partition.order
+        self._tets = np.ascontiguousarray(mesh.tets[order])
+        self._parameters = np.ascontiguousarray(
+            self.material.element_parameters(len(mesh.tets))[order]
+        )
+        self._pattern: BlockPattern | None = None
+        self._slots: NDArray[np.int32] | None = None
+        self._matrix: sp.csr_array | None = None
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of vertices."""
+        return len(self.rest)
+
+    @property
+    def n_tets(self) -> int:
+        """Number of tets."""
+        return len(self._tets)
+
+    @property
+    def pattern(self) -> BlockPattern:
+        """Sparsity of stiffness and consistent mass, made on first use."""
+        if self._pattern is None:
+            self._pattern = BlockPattern.of(self.mesh.tets, self.n_vertices)
+        return self._pattern
+
+    def element_energies(self, x: ArrayLike, rest: ArrayLike | None = None) -> Floats:
+        """Energy of each tet in J, in the mesh's order."""
+        x, rest = self._positions(x, rest)
+        permuted = np.empty(self.n_tets)
+        self._check_rest(
+            kernels.element_energies(
+                self.material.code, x, rest, self._tets, self._parameters, permuted
+            )
+        )
+        energies = np.empty(self.n_tets)
+        energies[self._partition.order] = permuted
+        return energies
+
+    def energy(self, x: ArrayLike, rest: ArrayLike | None = None) -> float:
+        """Elastic energy W(x) in J of the body at positions x (n, 3).
+
+        Parameters
+        ----------
+        x
+            Positions of the vertices.
+        rest
+            Rest shape to measure from; by default the mesh itself.
+        """
+        return float(self.element_energies(x, rest).sum())
+
+    def force(
+        self, x: ArrayLike, rest: ArrayLike | None = None, out: Floats | None = None
+    ) -> Floats:
+        """Gradient of energy ∂W/∂x, (n, 3) in N. `out`, when given, is overwritten."""
+        x, rest = self._positions(x, rest)
+        out = np.empty_like(self.rest) if out is None else out
+        out[...] = 0.0
+        chunks = self._partition.chunk_start, self._partition.colour_start
+        self._check_rest(
+            kernels.add_forces(
+                self.material.code, x, rest, self._tets, self._parameters, *chunks, out
+            )
+        )
+        return out
+
+    def stiffness(
+        self, x: ArrayLike, rest: ArrayLike | None = None, *, psd: bool = False
+    ) -> sp.csr_array:
+        """Hessian of energy ∂²W/∂x², (3n, 3n).
+
+        The pattern never changes and the values are refilled in place: the matrix returned
+        is the same object every time. Copy it to keep it.
+
+        Parameters
+        ----------
+        x, rest
+            As for `energy`.
+        psd
+            Project each element's ∂P/∂F to the nearest positive semi-definite matrix.
+        """
+        x, rest = self._positions(x, rest)
+        if self._matrix is None or self._slots is None:
+            self._slots = self.pattern.slots(self._tets)
+            self._matrix = self.pattern.zeros()
+        self._matrix.data[:] = 0.0
+        self._check_rest(
+            kernels.add_stiffness(
+                self.material.code,
+                psd,
+                x,
+                rest,
+                self._tets,
+                self._parameters,
+                self._partition.chunk_start,
+                self._partition.colour_start,
+                self.pattern.start,
+                self._slots,
+                self._matrix.data,
+            )
+        )
+        return self._matrix
+
+    def mass(self, lumped: bool = True) -> sp.csr_array:
+        """Mass matrix (3n, 3n) in kg: diagonal, or consistent with linear shape functions.
+
+        Mass belongs to the material, so it does not follow a changing rest shape.
+        """
+        density = self.material.densities(self.n_tets)
+        if lumped:
+            masses = lumped_mass(self.mesh, density)
+            return sp.csr_array(sp.diags_array(np.repeat(masses, 3), dtype=np.float64))
+        return consistent_mass(self.mesh, density)
+
+    def vertex_masses(self) -> Floats:
+        """Lumped mass of each vertex, (n,) in kg."""
+        return lumped_mass(self.mesh, self.material.densities(self.n_tets))
+
+    def _positions(self, x: ArrayLike, rest: ArrayLike | None) -> tuple[Floats, Floats]:
+        positions = self._checked("positions", x)
+        return positions, self.rest if rest is None else self._checked("rest shape", rest)
+
+    def _checked(self, what: str, x: ArrayLike) -> Floats:
+        array = np.ascontiguousarray(x, dtype=np.float64)
+        if array.size != self.rest.size:
+            raise SuppleError(f"{what} of shape {array.shape}; this body needs {self.rest.shape}")
+        array = array.reshape(self.rest.shape)
+        if not np.isfinite(array).all():
+            bad = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+            raise SuppleError(f"{what}: vertex {bad} is {array[bad]}, not a finite point")
+        return array
+
+    def _check_rest(self, smallest_volume: float) -> None:
+        if not smallest_volume > 0:
+            raise MeshError(
+                f"the rest shape inverts or flattens a tet (volume {smallest_volume:.3g} m³); "
+                "a rest shape must keep every tet positively oriented"
+            )

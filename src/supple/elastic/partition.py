@@ -1,0 +1,82 @@
+"""Tets in cache-sized chunks, coloured so that chunks of one colour share no vertex.
+
+Chunks of one colour may be added into a shared force or matrix in parallel without locks,
+and every entry receives its terms in an order that depends on the mesh only: results are
+the same bits for any number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+__all__ = ["Partition"]
+
+Ints = NDArray[np.int64]
+
+#: Big enough to amortise a chunk's start, small enough for several chunks a colour.
+CHUNK = 128
+
+
+@dataclass(frozen=True)
+class Partition:
+    """`order[chunk_start[k]:chunk_start[k + 1]]` are the tets of chunk k, and
+    `colour_start[c]:colour_start[c + 1]` the chunks of colour c.
+    """
+
+    order: Ints
+    chunk_start: Ints
+    colour_start: Ints
+
+    @classmethod
+    def of(cls, vertices: NDArray[np.float64], tets: Ints) -> Partition:
+        """Cut along a space-filling curve through the tets' centres, colour greedily."""
+        curve = np.argsort(_morton_codes(vertices[tets].mean(axis=1)), kind="stable")
+        n_chunks = -(-len(tets) // CHUNK)
+        bounds = np.linspace(0, len(tets), n_chunks + 1).astype(np.int64)
+        sizes = np.diff(bounds)
+        colour = _colour_chunks(tets[curve], np.repeat(np.arange(n_chunks), sizes), len(vertices))
+        by_colour = np.argsort(colour, kind="stable")
+        order = np.concatenate([curve[bounds[k] : bounds[k + 1]] for k in by_colour])
+        chunk_start = np.concatenate([[0], np.cumsum(sizes[by_colour])])
+        colour_start = np.searchsorted(colour[by_colour], np.arange(colour.max() + 2))
+        return cls(order, chunk_start, colour_start)
+
+
+def _morton_codes(points: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Interleaved bits of the coordinates on a 2²¹ grid."""
+    low = points.min(axis=0)
+    extent = max(float(np.ptp(points, axis=0).max()), np.finfo(float).tiny)
+    grid = ((points - low) / extent * (2**21 - 1)).astype(np.uint64)
+    code = np.zeros(len(points), np.uint64)
+    for axis in range(3):
+        bits = grid[:, axis]
+        for shift, mask in (
+            (32, 0x1F00000000FFFF),
+            (16, 0x1F0000FF0000FF),
+            (8, 0x100F00F00F00F00F),
+            (4, 0x10C30C30C30C30C3),
+            (2, 0x1249249249249249),
+        ):
+            bits = (bits | (bits << np.uint64(shift))) & np.uint64(mask)
+        code |= bits << np.uint64(axis)
+    return code
+
+
+def _colour_chunks(tets: Ints, chunk: Ints, n_vertices: int) -> Ints:
+    n_chunks = int(chunk[-1]) + 1
+    touches = sp.csr_array(
+        (np.ones(tets.size, np.int32), (np.repeat(chunk, 4), tets.ravel())),
+        shape=(n_chunks, n_vertices),
+    )
+    neighbours = sp.csr_array(touches @ touches.T)
+    colour = np.full(n_chunks, -1, np.int64)
+    for k in range(n_chunks):
+        near = colour[neighbours.indices[neighbours.indptr[k] : neighbours.indptr[k + 1]]]
+        taken = np.zeros(len(near) + 1, bool)
+        taken[near[(near >= 0) & (near < len(taken))]] = True
+        colour[k] = int(np.argmin(taken))
+    return colour

@@ -1,0 +1,81 @@
+"""The sparsity pattern of a body's matrices: which vertices share a tet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit, prange
+from numpy.typing import NDArray
+
+__all__ = ["BlockPattern"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class BlockPattern:
+    """Neighbours of each vertex (itself included), and their 3×3 blocks in CSR.
+
+    Vertex i's neighbours are ``neighbours[start[i]:start[i + 1]]``, ascending.
+    """
+
+    start: Ints
+    neighbours: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, tets: Ints, n_vertices: int) -> BlockPattern:
+        """Pattern of a tet mesh; a vertex without tets keeps its diagonal block."""
+        corner = sp.csr_array(
+            (np.ones(tets.size, np.int8), tets.ravel(), np.arange(0, tets.size + 1, 4)),
+            shape=(len(tets), n_vertices),
+        )
+        graph = sp.csr_array(corner.T @ corner + sp.eye_array(n_vertices, dtype=np.int8))
+        graph.sort_indices()
+        return cls(graph.indptr.astype(np.int64), graph.indices.astype(np.int32))
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of vertices."""
+        return len(self.start) - 1
+
+    def slots(self, tets: Ints) -> NDArray[np.int32]:
+        """Where vertex b stands among vertex a's neighbours: (m, 16), column 4a + b."""
+        out = np.empty((len(tets), 16), np.int32)
+        _find_slots(self.start, self.neighbours, tets, out)
+        return out
+
+    def zeros(self) -> sp.csr_array:
+        """A (3n, 3n) CSR matrix of zeros with this pattern, its values writable in place."""
+        n, degree = self.n_vertices, np.diff(self.start)
+        indptr = np.concatenate([[0], np.cumsum(np.repeat(3 * degree, 3))])
+        if indptr[-1] < np.iinfo(np.int32).max:
+            indptr = indptr.astype(np.int32)  # SciPy wants both index arrays of one type
+        indices = np.empty(indptr[-1], indptr.dtype)
+        _fill_columns(self.start, self.neighbours, indices)
+        matrix = sp.csr_array((np.zeros(indptr[-1]), indices, indptr), shape=(3 * n, 3 * n))
+        matrix.has_sorted_indices = matrix.has_canonical_format = True
+        return matrix
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _find_slots(start: Ints, neighbours: NDArray[np.int32], tets: Ints, out: Ints) -> None:
+    for e in prange(len(tets)):
+        for a in range(4):
+            first = start[tets[e, a]]
+            mine = neighbours[first : start[tets[e, a] + 1]]
+            for b in range(4):
+                out[e, 4 * a + b] = np.searchsorted(mine, tets[e, b])
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _fill_columns(start: Ints, neighbours: NDArray[np.int32], indices: Ints) -> None:
+    for v in prange(len(start) - 1):
+        at = 9 * start[v]
+        for _ in range(3):
+            for s in range(start[v], start[v + 1]):
+                for c in range(3):
+                    indices[at] = 3 * neighbours[s] + c
+                    at += 1

@@ -1,0 +1,7 @@
+"""Reading and writing files."""
+
+from supple.formats.surface import read_surface
+from supple.formats.tets import read_tets
+from supple.formats.veg import VegFile, VegMaterial, read_veg, write_veg
+
+__all__ = ["VegFile", "VegMaterial", "read_surface", "read_tets", "read_veg", "write_veg"]

@@ -1,0 +1,122 @@
+"""The bytes of a file and the numbers in them, or an error that says what is wrong.
+
+Every reader of meshes starts here. Files come from anywhere, so nothing they declare is
+believed before it has been held against the bytes that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from supple.errors import FormatError, MeshError, SuppleError, warn
+from supple.mesh.topology import Defect
+
+# A mesh of ten million tets takes about a gigabyte as text.
+LARGEST_FILE = 2 * 2**30
+
+
+def read_source(path: str | Path, suffixes: Sequence[str]) -> bytes:
+    """The file's content, when it is a file of one of these suffixes that can hold a mesh."""
+    path = Path(path)
+    name = path.name or str(path)
+    if path.suffix.lower() not in suffixes:
+        raise FormatError(
+            f'{name}: "{path.suffix}" files are not read here; use one of {", ".join(suffixes)}'
+        )
+    try:
+        if not path.exists():
+            raise FormatError(f"{name}: there is no such file in {path.parent}")
+        if not path.is_file():
+            raise FormatError(f"{name}: is not a file")
+        size = path.stat().st_size
+        if size > LARGEST_FILE:
+            raise FormatError(
+                f"{name}: has {size / 2**30:.1f} GiB, and meshes above"
+                f" {LARGEST_FILE / 2**30:.0f} GiB are not read; simplify it"
+            )
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{name}: cannot be opened ({error})") from error
+    if not data.strip():
+        raise FormatError(f"{name}: is empty")
+    return data
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Turn whatever goes wrong inside into an error that begins with the file's name."""
+    try:
+        yield
+    except MeshError as error:
+        message = str(error)
+        named = message if message.startswith(f"{name}: ") else f"{name}: {message}"
+        raise MeshError(named) from error
+    except SuppleError:
+        raise
+    except MemoryError as error:
+        raise FormatError(f"{name}: needs more memory than there is; simplify it") from error
+    except (Exception, SystemExit) as error:
+        # Readers of other libraries fail with anything, and one of them exits.
+        why = "".join(c if c.isprintable() else "?" for c in str(error))[:200]
+        raise FormatError(
+            f"{name}: is damaged and cannot be read ({type(error).__name__}: {why}); save it again"
+        ) from error
+
+
+def report(name: str, defects: list[Defect]) -> None:
+    """Warn of each defect that a mesh keeps."""
+    for defect in defects:
+        warn(f"{name}: {defect.message}; continuing")
+
+
+def as_text(name: str, data: bytes) -> str:
+    """Decode a text format; stray bytes in names and comments do no harm."""
+    if b"\0" in data:
+        raise FormatError(f"{name}: is not a text file, though its format is text; save it again")
+    return data.decode("utf-8-sig", errors="replace")
+
+
+def checked_count(name: str, text: object, what: str, least_bytes: int, available: int) -> int:
+    """A declared number of things, when the file can hold that many."""
+    try:
+        count = int(str(text))
+    except ValueError as error:
+        raise FormatError(f'{name}: "{str(text)[:40]}" is not a number of {what}') from error
+    if count < 0:
+        raise FormatError(f"{name}: declares {count} {what}")
+    if count * least_bytes > available:
+        raise FormatError(
+            f"{name}: declares {count} {what}, more than its {available} bytes can hold;"
+            f" it is damaged or cut off"
+        )
+    return count
+
+
+def as_floats(name: str, words: Sequence[str], where: str) -> np.ndarray:
+    """The words as float64; `where` says what they are part of."""
+    try:
+        return np.array(words, dtype=np.float64)
+    except ValueError:
+        bad = next(word for word in words if not _is_number(word))
+        raise FormatError(f'{name}: "{bad[:40]}" among the {where} is not a number') from None
+
+
+def as_integers(name: str, numbers: np.ndarray, where: str) -> np.ndarray:
+    """Floats that must be whole numbers as int64."""
+    whole = (np.abs(numbers) < 2**53) & (np.floor(numbers) == numbers)
+    if not whole.all():
+        bad = numbers.ravel()[np.argmin(whole)]
+        raise FormatError(f"{name}: {bad:g} among the {where} is not a whole number")
+    return numbers.astype(np.int64)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,189 @@
+"""The numbers of `multifrontal`: factorising, in Numba over BLAS.
+
+Matrices are stored by columns. A front's columns (*panel*) are factored where they stay, in the
+factor; its update is a square in the workspace of which the lower triangle is used. Subtrees of
+the elimination tree run as parallel tasks; the fronts above them, which are large, are worked
+on one after another in parallel tiles. Tasks and tiles are the same for every number of
+threads, and each is computed by one thread in a fixed order: so are the bits.
+"""
+# mypy: disallow_untyped_defs=False
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+from supple.linalg.fortran import NO, RIGHT, YES, gemm, potrf, syrk, take_ticket, trsm
+
+__all__ = ["factorise", "tiles_in"]
+
+TILE = 256
+# A pivot this far below the diagonal entry it came from is rounding: the matrix is singular.
+PIVOT_EPS = 8 * np.finfo(np.float64).eps
+TASK, ASSEMBLE, PANEL_UPDATE, PANEL_SOLVE, UPDATE = range(5)
+
+
+@njit(nogil=True, cache=True)
+def tiles_in(length):
+    """Return how many tiles cover a length."""
+    return (length + TILE - 1) // TILE
+
+
+@njit(nogil=True, cache=True)
+def _assemble(plan, s, start, stop, data, factor, updates, diagonal):
+    """Fill columns start:stop of a front with the matrix's numbers and the children's updates."""
+    front = plan.fronts[s]
+    width, below = front.width, front.below
+    height = width + below
+    split = max(start, min(stop, width))
+    for i in range(front.panel + start * height, front.panel + split * height):
+        factor[i] = 0.0
+    for i in range(front.update + (split - width) * below, front.update + (stop - width) * below):
+        updates[i] = 0.0
+    if start < split:
+        for e in range(front.entries, front.entries_stop):
+            to = plan.entry_to[e]
+            if start * height <= to and to < split * height:
+                factor[front.panel + to] += data[plan.entry_from[e]]
+        for j in range(start, split):
+            diagonal[front.first + j] = factor[front.panel + j * (height + 1)]
+    c = front.child
+    while c >= 0:
+        child = plan.fronts[c]
+        place = plan.place[child.rows : child.rows + child.below]
+        for j in range(child.below):
+            t = place[j]
+            values = updates[child.update + j * (child.below + 1) :]
+            if start <= t and t < split:
+                _add_to(factor[front.panel + t * height :], place[j:], 0, values)
+            elif split <= t and t < stop:
+                _add_to(updates[front.update + (t - width) * below :], place[j:], width, values)
+        c = child.sibling
+
+
+@njit(nogil=True, cache=True)
+def _add_to(column, rows, skip, values):
+    """Add values to rows of a column that begins at row `skip` (Liu's extend-add)."""
+    for i in range(len(rows)):
+        column[rows[i] - skip] += values[i]
+
+
+@njit(nogil=True, cache=True)
+def _bad_pivot(front, start, stop, factor, diagonal, info):
+    """Return the first of the front's pivots start:stop that is not positive, or −1."""
+    if info > 0:
+        stop = start + info - 1
+    for j in range(start, stop):
+        pivot = factor[front.panel + j * (front.width + front.below + 1)]
+        if not (pivot * pivot > PIVOT_EPS * diagonal[front.first + j] and pivot < np.inf):
+            return front.first + j
+    return front.first + stop if info > 0 else -1
+
+
+@njit(nogil=True, cache=True)
+def _factor_task(blas, plan, task, data, factor, updates, diagonal):
+    """Factor a range of fronts; return the first column that failed, or −1."""
+    info = np.zeros(1, np.int32)
+    for s in range(plan.tasks[task, 0], plan.tasks[task, 1]):
+        front = plan.fronts[s]
+        width, below = front.width, front.below
+        height = width + below
+        corner, left = (factor, front.panel), (factor, front.panel + width)
+        _assemble(plan, s, np.int64(0), height, data, factor, updates, diagonal)
+        potrf(blas, width, corner, height, info)
+        bad = _bad_pivot(front, np.int64(0), width, factor, diagonal, info[0])
+        if bad >= 0:
+            return bad
+        if below > 0:
+            trsm(blas, RIGHT, YES, below, width, corner, height, left, height)
+            syrk(blas, below, width, left, height, (updates, front.update), below)
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def _update_tile(blas, front, tile, factor, updates):
+    """Take one tile of the panel's outer product from the update; tiles count a triangle."""
+    row = 0
+    while tile > row:
+        row += 1
+        tile -= row
+    i, j = row * TILE, tile * TILE
+    width, below = front.width, front.below
+    height = width + below
+    h, w = min(TILE, below - i), min(TILE, below - j)
+    base = front.panel + width
+    left, right = (factor, base + i), (factor, base + j)
+    target = (updates, front.update + j * below + i)
+    if i == j:
+        syrk(blas, h, width, left, height, target, below)
+    else:
+        gemm(blas, NO, YES, h, w, width, left, height, right, height, target, below)
+
+
+@njit(nogil=True, cache=True)
+def _panel_tile(blas, front, step, tile, j, factor):
+    """Work on one tile of rows of the panel's columns j:j+TILE."""
+    height = front.width + front.below
+    w = min(TILE, front.width - j)
+    i = tile * TILE + (j if step == PANEL_UPDATE else j + w)
+    h = min(TILE, height - i)
+    target = (factor, front.panel + j * height + i)
+    if step == PANEL_UPDATE:
+        left, right = (factor, front.panel + i), (factor, front.panel + j)
+        gemm(blas, NO, YES, h, w, j, left, height, right, height, target, height)
+    else:
+        corner = (factor, front.panel + j * (height + 1))
+        trsm(blas, RIGHT, YES, h, w, corner, height, target, height)
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def _in_parallel(step, tiles, threads, s, j, blas, plan, data, factor, updates, diagonal, failed):
+    """Do the tiles of a step; each thread takes the next one when it is free.
+
+    One loop serves all steps because a parallel loop takes seconds to compile.
+    """
+    counter = np.zeros(1, np.int64)
+    for _ in prange(min(tiles, threads)):
+        front = plan.fronts[s]
+        tile = take_ticket(counter)
+        while tile < tiles:
+            if step == TASK:
+                failed[tile] = _factor_task(blas, plan, tile, data, factor, updates, diagonal)
+            elif step == ASSEMBLE:
+                stop = min(front.width + front.below, (tile + 1) * TILE)
+                _assemble(plan, s, tile * TILE, stop, data, factor, updates, diagonal)
+            elif step == UPDATE:
+                _update_tile(blas, front, tile, factor, updates)
+            else:
+                _panel_tile(blas, front, step, tile, j, factor)
+            tile = take_ticket(counter)
+
+
+@njit(nogil=True, cache=True)
+def factorise(blas, threads, plan, data, factor, updates, diagonal):
+    """Factor; return the first column in elimination order that failed, or −1."""
+    tasks = len(plan.tasks)
+    failed = np.full(tasks, -1)
+    work = (blas, plan, data, factor, updates, diagonal, failed)
+    _in_parallel(TASK, tasks, threads, 0, 0, *work)
+    for bad in failed:
+        if bad >= 0:
+            return bad
+    info = np.zeros(1, np.int32)
+    for s in plan.top:
+        front = plan.fronts[s]
+        width, below = front.width, front.below
+        height = width + below
+        _in_parallel(ASSEMBLE, tiles_in(height), threads, s, 0, *work)
+        # Left-looking inside the panel: long inner products, and each tile is written once.
+        for j in range(0, width, TILE):
+            w = min(TILE, width - j)
+            if j > 0:
+                _in_parallel(PANEL_UPDATE, tiles_in(height - j), threads, s, j, *work)
+            potrf(blas, w, (factor, front.panel + j * (height + 1)), height, info)
+            bad = _bad_pivot(front, j, j + w, factor, diagonal, info[0])
+            if bad >= 0:
+                return bad
+            _in_parallel(PANEL_SOLVE, tiles_in(height - j - w), threads, s, j, *work)
+        _in_parallel(UPDATE, tiles_in(below) * (tiles_in(below) + 1) // 2, threads, s, 0, *work)
+    return -1

@@ -1,0 +1,218 @@
+"""Triangle surfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from supple.errors import MeshError
+from supple.mesh import topology
+from supple.mesh.topology import Defect, counted
+
+__all__ = ["SurfaceMesh"]
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class SurfaceMesh:
+    """A triangle surface: plain arrays that have been checked.
+
+    Parameters
+    ----------
+    vertices : (n, 3) array
+        Finite coordinates, in metres where Supple cares.
+    triangles : (m, 3) int array
+        Vertices of each triangle, counterclockwise seen from outside.
+
+    Raises
+    ------
+    MeshError
+        For a wrong shape, no triangles, a coordinate that is not finite or an index out
+        of range. What may be wrong beyond that is told by `defects`.
+
+    Notes
+    -----
+    Arrays already of the right kind are kept, not copied: do not change them.
+
+    Examples
+    --------
+    >>> SurfaceMesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    SurfaceMesh(3 vertices, 1 triangle)
+    """
+
+    vertices: np.ndarray
+    triangles: np.ndarray
+
+    def __init__(self, vertices: ArrayLike, triangles: ArrayLike) -> None:
+        points = topology.checked_vertices(vertices)
+        corners = topology.checked_elements(triangles, 3, len(points), "triangle")
+        object.__setattr__(self, "vertices", points)
+        object.__setattr__(self, "triangles", corners)
+
+    def __repr__(self) -> str:
+        vertices = counted(len(self.vertices), "vertex", "vertices")
+        return f"SurfaceMesh({vertices}, {counted(len(self.triangles), 'triangle')})"
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Lowest and highest corner of the bounding box, (2, 3)."""
+        return topology.bounding_box(self.vertices)
+
+    @property
+    def size(self) -> float:
+        """Diagonal of the bounding box."""
+        low, high = self.bounds
+        return float(np.linalg.norm(high - low))
+
+    def _area_vectors(self) -> np.ndarray:
+        a, b, c = (self.vertices[self.triangles[:, k]] for k in range(3))
+        return 0.5 * np.cross(b - a, c - a)
+
+    def areas(self) -> np.ndarray:
+        """Area of each triangle, (m,)."""
+        return np.linalg.norm(self._area_vectors(), axis=1)
+
+    def normals(self) -> np.ndarray:
+        """Unit normal of each triangle, (m, 3); zero where the area is zero."""
+        vectors = self._area_vectors()
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+
+    def _cone_volumes(self) -> np.ndarray:
+        # From the middle of the box: far from the origin the sum would cancel digits away.
+        middle = self.bounds.mean(axis=0)
+        return np.einsum(
+            "ij,ij->i", self.vertices[self.triangles[:, 0]] - middle, self._area_vectors() / 3
+        )
+
+    def volume(self) -> float:
+        """Enclosed volume, negative when inside out; only a closed surface has one."""
+        return float(self._cone_volumes().sum())
+
+    def components(self) -> np.ndarray:
+        """Component of each triangle, (m,); triangles with a common vertex are together."""
+        return topology.components(self.triangles, len(self.vertices))
+
+    def welded(self, tolerance: float = 0.0) -> tuple[SurfaceMesh, np.ndarray]:
+        """The mesh with vertices at one place made one.
+
+        Parameters
+        ----------
+        tolerance : float
+            Vertices no farther apart than this become one, and so do chains of them; 0
+            joins only equal coordinates.
+
+        Returns
+        -------
+        mesh : SurfaceMesh
+            Each joined vertex lies where its first one lay. Triangles keep their order
+            and number: one that collapses stays and is told by `defects`.
+        new_of_old : (n,) int array
+            The new vertex of each old one.
+        """
+        if not (np.isfinite(tolerance) and tolerance >= 0):
+            raise MeshError(f"welding tolerance is {tolerance}, not a length")
+        exact = _equal_points(self.vertices)
+        first = _first_of_each(exact)
+        if tolerance > 0:
+            exact = _near_points(self.vertices[first], tolerance)[exact]
+            first = _first_of_each(exact)
+        return SurfaceMesh(self.vertices[first], exact[self.triangles]), exact
+
+    def degenerate_triangles(self) -> np.ndarray:
+        """Triangles with a repeated vertex, or without height to speak of."""
+        longest = topology.longest_edges(self.vertices, self.triangles)
+        flat = self.areas() <= topology.FLAT * longest * self.size
+        return np.flatnonzero(flat | _has_repeated_corner(self.triangles))
+
+    def defects(self) -> list[Defect]:
+        """What is wrong with the surface, though it may still be of use.
+
+        Returns
+        -------
+        list of Defect
+            Of the kinds ``degenerate triangles``, ``duplicate triangles``, ``unreferenced
+            vertices``, ``open edges``, ``non-manifold edges``, ``inconsistent edges`` (two
+            triangles run along them the same way) and ``inside-out components``.
+        """
+        found = [*self._triangle_defects(), *self._edge_defects()]
+        return [defect for defect in found if defect.count]
+
+    def _triangle_defects(self) -> Iterator[Defect]:
+        n = len(self.vertices)
+        yield topology.defect("degenerate triangles", self.degenerate_triangles(), "triangle")
+        yield topology.defect(
+            "duplicate triangles", topology.repeated_rows(self.triangles, n), "triangle"
+        )
+        yield topology.defect(
+            "unreferenced vertices", topology.unreferenced(self.triangles, n), "vertex"
+        )
+
+    def _edge_defects(self) -> Iterator[Defect]:
+        n = len(self.vertices)
+        whole = np.flatnonzero(~_has_repeated_corner(self.triangles))
+        if len(whole) == 0:
+            return
+        triangles = self.triangles[whole]
+        ends = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
+        forward = ends[:, 0] < ends[:, 1]
+        keys, edge_of, uses = np.unique(
+            topology.row_keys(np.sort(ends, axis=1), n), return_inverse=True, return_counts=True
+        )
+        lowest = keys // n
+        balance = np.bincount(edge_of, np.where(forward, 1, -1))
+        inconsistent = (uses == 2) & (balance != 0)
+        yield topology.defect("open edges", lowest[uses == 1], "vertex")
+        yield topology.defect("non-manifold edges", lowest[uses > 2], "vertex")
+        yield topology.defect("inconsistent edges", lowest[inconsistent], "vertex")
+        sound = (uses == 2) & ~inconsistent
+        closed = sound[edge_of].reshape(-1, 3).all(axis=1)
+        yield self._inside_out(whole, closed)
+
+    def _inside_out(self, whole: np.ndarray, closed: np.ndarray) -> Defect:
+        labels = self.components()
+        is_closed = np.ones(labels.max() + 1, dtype=bool)
+        is_closed[labels[whole[~closed]]] = False
+        volumes = np.bincount(labels, self._cone_volumes())
+        noise = topology.FLAT * np.bincount(labels, self.areas()) * self.size
+        inverted = np.flatnonzero(is_closed & (volumes < -noise))
+        if len(inverted) == 0:
+            return topology.defect("inside-out components", inverted, "triangle")
+        first = int(np.argmax(labels == inverted[0]))
+        number = counted(len(inverted), "closed component")
+        message = f"has {number} inside out, or bounding a hollow (first at triangle {first})"
+        return Defect("inside-out components", len(inverted), first, message)
+
+
+def _has_repeated_corner(triangles: np.ndarray) -> np.ndarray:
+    a, b, c = triangles.T
+    return (a == b) | (b == c) | (c == a)
+
+
+def _first_of_each(labels: np.ndarray) -> np.ndarray:
+    return np.unique(labels, return_index=True)[1]
+
+
+def _equal_points(points: np.ndarray) -> np.ndarray:
+    """A label per point, the same for equal ones, counted in order of appearance."""
+    # Adding zero makes -0.0 and 0.0 one place.
+    rows = np.ascontiguousarray(points + 0.0).view(np.dtype((np.void, 24))).ravel()
+    return topology.in_order_of_appearance(rows)
+
+
+def _near_points(points: np.ndarray, tolerance: float) -> np.ndarray:
+    tree = cKDTree(points)
+    n = len(points)
+    if tree.count_neighbors(tree, tolerance) > 100 * n + 10_000:
+        raise MeshError(
+            f"welding tolerance {tolerance:g} joins most of the mesh's {n} vertices; lower it"
+        )
+    pairs = tree.query_pairs(tolerance, output_type="ndarray")
+    graph = coo_array((np.ones(len(pairs), dtype=bool), tuple(pairs.T)), (n, n))
+    labels = connected_components(graph, directed=False)[1]
+    return topology.in_order_of_appearance(labels)

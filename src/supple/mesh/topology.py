@@ -1,0 +1,192 @@
+"""What surfaces and tet meshes share: rows as keys, edges, components, defects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from supple.errors import MeshError
+
+# Volumes are cubes of coordinates: beyond this they stop being numbers.
+LARGEST_COORDINATE = 1e100
+
+# A triangle or tet flatter than this part of the mesh's size is rounding, not shape.
+FLAT = 1e-12
+
+
+@dataclass(frozen=True)
+class Defect:
+    """Something wrong with a mesh that does not stop work.
+
+    Attributes
+    ----------
+    kind : str
+        What it is, in one or two words: ``"open edges"``.
+    count : int
+        How many there are.
+    first : int or None
+        The first element or vertex that has it.
+    message : str
+        The same as a sentence part: ``"has 12 open edges (first at vertex 3)"``.
+    """
+
+    kind: str
+    count: int
+    first: int | None
+    message: str
+
+
+def counted(count: int, singular: str, plural: str | None = None) -> str:
+    """``1 tet``, ``12 tets``."""
+    return f"{count} {singular if count == 1 else plural or singular + 's'}"
+
+
+def defect(kind: str, where: np.ndarray, noun: str) -> Defect:
+    """The defect that the vertices or elements `where` have; `noun` says which they are."""
+    if len(where) == 0:
+        return Defect(kind, 0, None, f"has no {kind}")
+    singular = kind.replace("vertices", "vertex").removesuffix("s")
+    message = f"has {counted(len(where), singular, kind)} (first at {noun} {where[0]})"
+    return Defect(kind, len(where), int(where[0]), message)
+
+
+def checked_vertices(vertices: ArrayLike) -> np.ndarray:
+    """The vertices as (n, 3) contiguous float64, or a `MeshError`."""
+    try:
+        points = np.ascontiguousarray(vertices, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise MeshError(f"vertices are not an (n, 3) array of numbers ({error})") from error
+    if points.size == 0:
+        raise MeshError("has no vertices")
+    if points.ndim != 2 or points.shape[1] != 3:
+        raise MeshError(f"vertices have shape {points.shape}, not (n, 3)")
+    bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
+    if len(bad):
+        where = ", ".join(f"{x:g}" for x in points[bad[0]])
+        raise MeshError(
+            f"{counted(len(bad), 'vertex has', 'vertices have')} a coordinate that is not finite"
+            f" (first: vertex {bad[0]}, at {where})"
+        )
+    far = np.flatnonzero((np.abs(points) > LARGEST_COORDINATE).any(axis=1))
+    if len(far):
+        raise MeshError(f"vertex {far[0]} is farther than {LARGEST_COORDINATE:g} from the origin")
+    return points
+
+
+def checked_elements(elements: ArrayLike, corners: int, n_vertices: int, noun: str) -> np.ndarray:
+    """The elements as (m, corners) contiguous int64 in range, or a `MeshError`."""
+    try:
+        array = np.asarray(elements)
+    except ValueError as error:
+        raise MeshError(f"{noun}s are not an (m, {corners}) array of integers") from error
+    if array.size == 0:
+        raise MeshError(f"has no {noun}s")
+    if array.ndim != 2 or array.shape[1] != corners:
+        raise MeshError(f"{noun}s have shape {array.shape}, not (m, {corners})")
+    if array.dtype.kind not in "iu":
+        raise MeshError(f"{noun}s are {array.dtype}, not integers")
+    wrong = (array < 0) | (array >= n_vertices)
+    if wrong.any():
+        element, corner = np.argwhere(wrong)[0]
+        raise MeshError(
+            f"{noun} {element} refers to vertex {array[element, corner]},"
+            f" but there are {n_vertices} vertices (0 to {n_vertices - 1})"
+        )
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def row_keys(rows: np.ndarray, n_values: int) -> np.ndarray:
+    """One int64 per row, equal where rows are equal; far faster than ``unique(axis=0)``.
+
+    The values of `rows` lie in [0, n_values).
+    """
+    keys = rows[:, 0].astype(np.int64)
+    largest = n_values
+    for column in rows.T[1:]:
+        if largest * n_values >= 2**63:
+            _, keys = np.unique(keys, return_inverse=True)
+            largest = len(rows)
+        keys = keys * n_values + column
+        largest *= n_values
+    return keys
+
+
+def repeated_rows(rows: np.ndarray, n_values: int) -> np.ndarray:
+    """Indices of rows with the same members, in any order, as an earlier row."""
+    keys = row_keys(np.sort(rows, axis=1), n_values)
+    _, first = np.unique(keys, return_index=True)
+    repeated = np.ones(len(rows), dtype=bool)
+    repeated[first] = False
+    return np.flatnonzero(repeated)
+
+
+def components(elements: np.ndarray, n_vertices: int) -> np.ndarray:
+    """Label of each element; elements with a common vertex are in one component.
+
+    Labels count from 0 in the order of first appearance.
+    """
+    first = np.repeat(elements[:, 0], elements.shape[1] - 1)
+    others = elements[:, 1:].ravel()
+    graph = coo_array((np.ones(len(first), dtype=bool), (first, others)), (n_vertices,) * 2)
+    labels = connected_components(graph, directed=False)[1]
+    return in_order_of_appearance(labels[elements[:, 0]])
+
+
+def in_order_of_appearance(values: np.ndarray) -> np.ndarray:
+    """Equal values get equal labels, 0, 1, … as they first appear."""
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse]
+
+
+def unreferenced(elements: np.ndarray, n_vertices: int) -> np.ndarray:
+    """Vertices that no element uses."""
+    used = np.zeros(n_vertices, dtype=bool)
+    used[elements] = True
+    return np.flatnonzero(~used)
+
+
+def fan_triangles(sizes: np.ndarray, corners: np.ndarray) -> np.ndarray:
+    """Polygons cut into triangles, fans from each polygon's first corner.
+
+    Parameters
+    ----------
+    sizes : (p,) int array
+        Number of corners of each polygon; below three gives no triangle.
+    corners : (sum(sizes),) int array
+        The polygons' corners, one polygon after the other.
+
+    Returns
+    -------
+    (m, 3) int array
+        In the order of the polygons.
+    """
+    n_triangles = np.maximum(sizes - 2, 0)
+    start = np.repeat(np.cumsum(sizes) - sizes, n_triangles)
+    within = np.arange(n_triangles.sum()) - np.repeat(
+        np.cumsum(n_triangles) - n_triangles, n_triangles
+    )
+    return np.column_stack(
+        [corners[start], corners[start + within + 1], corners[start + within + 2]]
+    )
+
+
+def bounding_box(vertices: np.ndarray) -> np.ndarray:
+    """Lowest and highest corner, (2, 3)."""
+    return np.stack([vertices.min(axis=0), vertices.max(axis=0)])
+
+
+def longest_edges(vertices: np.ndarray, elements: np.ndarray) -> np.ndarray:
+    """Length of each element's longest edge."""
+    longest = np.zeros(len(elements))
+    n = elements.shape[1]
+    for i in range(n):
+        for j in range(i + 1, n):
+            edge = vertices[elements[:, j]] - vertices[elements[:, i]]
+            np.maximum(longest, np.linalg.norm(edge, axis=1), out=longest)
+    return longest

@@ -1,0 +1,88 @@
+"""Static equilibrium from good and from terrible starts."""
+
+import numpy as np
+import pytest
+
+from supple.elastic import ElasticBody, Material, static_equilibrium
+from supple.errors import SuppleError
+from supple.scenes import beam
+
+
+def hanging_beam() -> tuple[ElasticBody, np.ndarray]:
+    mesh = beam(cells=(8, 2, 2))
+    body = ElasticBody(mesh, Material("neo-hookean", young=5e4, poisson=0.4))
+    return body, np.flatnonzero(mesh.vertices[:, 0] == 0)
+
+
+def weight(body: ElasticBody) -> np.ndarray:
+    return body.vertex_masses()[:, None] * [0.0, -9.81, 0.0]
+
+
+def test_forces_balance_at_equilibrium_and_energy_never_rises_on_the_way():
+    body, fixed = hanging_beam()
+    found = static_equilibrium(body, fixed=fixed, forces=weight(body))
+    assert found.converged
+    assert (np.diff(found.energies) <= 0).all()
+    rest_of_force = body.force(found.positions) - weight(body)
+    free = np.setdiff1d(np.arange(body.n_vertices), fixed)
+    assert np.abs(rest_of_force[free]).max() <= found.residual + 1e-15
+    assert np.abs(rest_of_force[free]).max() < 1e-6 * np.abs(weight(body)).sum()
+    # What holds the fixed vertices carries the whole weight.
+    np.testing.assert_allclose(rest_of_force[fixed].sum(axis=0), -weight(body).sum(axis=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_scrambled_start_finds_the_same_equilibrium(seed):
+    body, fixed = hanging_beam()
+    rng = np.random.default_rng(seed)
+    start = rng.uniform(-0.5, 1.0, size=body.rest.shape)
+    start[fixed] = body.rest[fixed]
+    inverted = np.linalg.det(start[body.mesh.tets[:, 1:]] - start[body.mesh.tets[:, :1]]) < 0
+    assert 0.3 < inverted.mean() < 0.7
+    found = static_equilibrium(body, start=start, fixed=fixed)
+    assert found.converged
+    assert np.abs(found.positions - body.rest).max() < 1e-6
+    assert (np.diff(found.energies) <= 0).all()
+
+
+def test_a_body_flattened_to_a_plane_or_a_point_or_mirrored_recovers():
+    body, fixed = hanging_beam()
+    for squash in ([1.0, 0.0, 1.0], [0.0, 0.0, 0.0], [-1.0, 1.0, 1.0]):
+        start = body.rest * squash
+        start[fixed] = body.rest[fixed]
+        found = static_equilibrium(body, start=start, fixed=fixed)
+        assert found.converged
+        assert np.abs(found.positions - body.rest).max() < 1e-6
+
+
+def test_a_free_body_without_loads_relaxes_to_a_rigid_copy_of_itself():
+    body, _ = hanging_beam()
+    start = body.rest + 0.02 * np.random.default_rng(4).normal(size=body.rest.shape)
+    found = static_equilibrium(body, start=start)
+    assert found.converged
+    assert found.energies[-1] < 1e-12 * found.energies[0]
+
+
+def test_too_few_iterations_are_admitted():
+    body, fixed = hanging_beam()
+    found = static_equilibrium(body, fixed=fixed, forces=weight(body), max_iterations=1)
+    assert not found.converged
+    assert found.iterations == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"fixed": [99999]}, "vertex 99999 is not there"),
+        ({"fixed": [-1]}, "vertex -1 is not there"),
+        ({"fixed": [0.5]}, "vertex numbers"),
+        ({"fixed": range(81)}, "every vertex is fixed"),
+        ({"forces": np.full((81, 3), np.inf)}, "finite"),
+        ({"start": np.zeros((2, 3))}, "shape"),
+    ],
+)
+def test_impossible_requests_are_errors(options, words):
+    body, _ = hanging_beam()
+    assert body.n_vertices == 81
+    with pytest.raises(SuppleError, match=words):
+        static_equilibrium(body, **options)

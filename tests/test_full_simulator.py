@@ -1,0 +1,280 @@
+"""The unreduced simulator: conservation, dissipation, limits, repeatability."""
+
+import numba
+import numpy as np
+import pytest
+import scipy.linalg
+
+from supple.dynamics import FullSimulator
+from supple.elastic import ElasticBody, Material, static_equilibrium
+from supple.elastic.equilibrium import free_unknowns
+from supple.errors import SolverError, SuppleError
+from supple.scenes import beam
+
+INTEGRATORS = ("backward-euler", "newmark", "midpoint")
+
+
+def small_beam(kind="neo-hookean", young=1e5, cells=(6, 1, 1)) -> tuple[ElasticBody, np.ndarray]:
+    mesh = beam(cells=cells)
+    body = ElasticBody(mesh, Material(kind, young=young, poisson=0.3))
+    return body, np.flatnonzero(mesh.vertices[:, 0] == 0)
+
+
+def test_newmark_without_damping_keeps_energy_within_one_percent_over_ten_seconds():
+    body, fixed = small_beam()
+    simulator = FullSimulator(
+        body, 1 / 180, fixed=fixed, integrator="newmark", newton=20, gravity=(0, -2.0, 0)
+    )
+    start = simulator.energies()["total"]
+    exchanged, worst = 0.0, 0.0
+    for _ in range(1800):
+        simulator.step()
+        energies = simulator.energies()
+        worst = max(worst, abs(energies["total"] - start))
+        exchanged = max(exchanged, energies["kinetic"])
+    assert simulator.time == pytest.approx(10.0)
+    assert exchanged > 1e-3
+    assert worst < 0.01 * exchanged
+
+
+def spinning(body: ElasticBody) -> tuple[np.ndarray, np.ndarray]:
+    """A deformed start that flies, spins and vibrates."""
+    rng = np.random.default_rng(0)
+    x = body.rest * [1.1, 0.95, 0.95] + 0.005 * rng.normal(size=body.rest.shape)
+    return x, np.cross([0.5, 2.0, 1.0], x) + [1.0, 3.0, -0.5]
+
+
+@pytest.mark.parametrize("integrator", ["newmark", "midpoint"])
+def test_free_flight_keeps_linear_and_angular_momentum(integrator):
+    """Newmark is the trapezoidal rule: what it keeps exactly is momentum half a step back."""
+    body, _ = small_beam()
+    simulator = FullSimulator(
+        body, 1 / 90, integrator=integrator, newton=50, tolerance=1e-13, gravity=(0, 0, 0)
+    )
+    x, v = spinning(body)
+    simulator.reset(positions=x, velocities=v)
+
+    def momenta():
+        if integrator == "midpoint":
+            return np.concatenate(simulator.momentum())
+        h, mass = simulator.dt, body.vertex_masses()[:, None]
+        back = simulator.positions - 0.5 * h * simulator.velocities
+        p = mass * (simulator.velocities - 0.5 * h * simulator.accelerations)
+        return np.concatenate([p.sum(axis=0), np.cross(back, p).sum(axis=0)])
+
+    before = momenta()
+    for _ in range(90):
+        simulator.step()
+    assert np.linalg.norm(before[3:]) > 1
+    np.testing.assert_allclose(momenta(), before, atol=1e-8 * np.abs(before).max())
+
+
+def test_backward_euler_only_loses_energy():
+    body, fixed = small_beam(young=2e4)
+    for damping in ({}, {"alpha": 0.5, "beta": 0.01}):
+        simulator = FullSimulator(body, 1 / 90, fixed=fixed, newton=50, **damping)
+        energies = [simulator.energies()["total"]]
+        for _ in range(180):
+            simulator.step()
+            energies.append(simulator.energies()["total"])
+        assert (np.diff(energies) <= 1e-9).all()
+        assert energies[-1] < energies[0] - 1.0
+
+
+def test_rayleigh_damping_decays_a_mode_at_the_textbook_rate():
+    """ζ = α/2ω + βω/2: the logarithm of the amplitude falls by ζω a second."""
+    body, fixed = small_beam("stvk", cells=(6, 2, 2))
+    free = free_unknowns(body.n_vertices, fixed)
+    stiffness = body.stiffness(body.rest).toarray()[np.ix_(free, free)]
+    mass = body.mass().toarray()[np.ix_(free, free)]
+    values, vectors = scipy.linalg.eigh(stiffness, mass, subset_by_index=[0, 0])
+    omega = np.sqrt(values[0])
+    mode = np.zeros(body.rest.size)
+    mode[free] = vectors[:, 0]
+    mode = 1e-6 * mode.reshape(body.rest.shape) / np.abs(vectors).max()
+    alpha, beta = 0.4, 0.002
+    period = 2 * np.pi / omega
+    simulator = FullSimulator(
+        body,
+        period / 200,
+        fixed=fixed,
+        integrator="newmark",
+        alpha=alpha,
+        beta=beta,
+        gravity=(0, 0, 0),
+    )
+    simulator.reset(positions=body.rest + mode)
+    for _ in range(5 * 200):
+        simulator.step()
+    amplitude = np.vdot(simulator.positions - body.rest, mode) / np.vdot(mode, mode)
+    zeta = alpha / (2 * omega) + beta * omega / 2
+    damped = 5 * period * omega
+    expected = np.exp(-zeta * damped) * np.cos(damped * np.sqrt(1 - zeta**2))
+    assert amplitude == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize(("integrator", "order"), [("backward-euler", 1), ("newmark", 2), ("midpoint", 2)])
+def test_halving_the_step_shrinks_the_error_by_the_integrators_order(integrator, order):
+    body, fixed = small_beam()
+
+    def tip(steps):
+        simulator = FullSimulator(body, 0.2 / steps, fixed=fixed, integrator=integrator, newton=30)
+        for _ in range(steps):
+            simulator.step()
+        return simulator.positions
+
+    coarse, middle, fine = tip(40), tip(80), tip(160)
+    ratio = np.linalg.norm(coarse - middle) / np.linalg.norm(middle - fine)
+    assert np.log2(ratio) == pytest.approx(order, abs=0.35)
+
+
+def test_a_damped_body_settles_where_statics_puts_it():
+    body, fixed = small_beam()
+    simulator = FullSimulator(body, 1 / 30, fixed=fixed, alpha=2.0, beta=0.05, newton=3)
+    for _ in range(600):
+        simulator.step()
+    weight = body.vertex_masses()[:, None] * [0.0, -9.81, 0.0]
+    still = static_equilibrium(body, fixed=fixed, forces=weight).positions
+    assert np.abs(still - body.rest).max() > 0.01
+    np.testing.assert_allclose(simulator.positions, still, atol=1e-6)
+
+
+def test_one_newton_iteration_is_the_linearly_implicit_step():
+    """(M + hD + h²K) v⁺ = M v + h (f_ext − f), q⁺ = q + h v⁺."""
+    body, fixed = small_beam("stvk")
+    h, alpha, beta = 1 / 90, 0.3, 0.01
+    simulator = FullSimulator(body, h, fixed=fixed, alpha=alpha, beta=beta, psd=False)
+    for _ in range(5):
+        simulator.step()
+    x, v = simulator.positions, simulator.velocities
+    free = free_unknowns(body.n_vertices, fixed)
+    stiffness, mass = body.stiffness(x).toarray(), body.mass().toarray()
+    damping = alpha * mass + beta * stiffness
+    weight = mass @ np.tile([0, -9.81, 0], body.n_vertices)
+    system = mass + h * damping + h * h * stiffness
+    right = mass @ v.reshape(-1) + h * (weight - body.force(x).reshape(-1))
+    expected = np.zeros(x.size)
+    expected[free] = np.linalg.solve(system[np.ix_(free, free)], right[free])
+    simulator.step()
+    np.testing.assert_allclose(simulator.velocities.reshape(-1), expected, atol=1e-10)
+    np.testing.assert_allclose(simulator.positions, x + h * simulator.velocities, atol=1e-13)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_a_rest_shape_that_is_carried_steadily_drags_nothing_along(integrator):
+    body, fixed = small_beam()
+    simulator = FullSimulator(body, 1 / 90, fixed=fixed, integrator=integrator, gravity=(0, 0, 0))
+    velocity = np.array([1.0, 2.0, -1.0])
+    carried = np.tile(velocity, (body.n_vertices, 1))
+    # The flesh already moves with the rig: relative to it, nothing happens.
+    simulator.reset()
+    simulator.step(rest=body.rest + velocity / 90)  # the jerk of setting off
+    lag = simulator.positions - simulator.rest
+    assert np.abs(lag).max() > 1e-3
+    simulator.reset()
+    simulator.carry(carried)
+    for frame in range(1, 20):
+        simulator.step(rest=body.rest + velocity * frame / 90)
+    np.testing.assert_allclose(simulator.positions, simulator.rest, atol=1e-12)
+    np.testing.assert_allclose(simulator.velocities, carried, atol=1e-9)
+
+
+def test_flesh_lags_when_the_rig_starts_and_overshoots_when_it_stops():
+    body, fixed = small_beam(young=5e4)
+    simulator = FullSimulator(body, 1 / 90, fixed=fixed, alpha=1.0, beta=0.005, gravity=(0, 0, 0))
+    lateral = []
+    for frame in range(1, 120):
+        shift = 0.1 * min(frame / 10, 1.0)
+        simulator.step(rest=body.rest + [0, shift, 0])
+        lateral.append((simulator.positions - simulator.rest)[-1, 1])
+    assert min(lateral[:10]) < -0.01
+    assert max(lateral[10:40]) > 0.01
+    assert abs(lateral[-1]) < 0.2 * max(lateral)
+
+
+def test_results_are_the_same_bits_run_to_run_and_for_any_number_of_threads():
+    mesh = beam(cells=(12, 3, 3))
+    body = ElasticBody(mesh, Material("neo-hookean", young=2e4))
+    fixed = np.flatnonzero(mesh.vertices[:, 0] == 0)
+    runs = []
+    before = numba.get_num_threads()
+    try:
+        for threads in (1, 1, numba.config.NUMBA_NUM_THREADS):
+            numba.set_num_threads(threads)
+            simulator = FullSimulator(body, 1 / 60, fixed=fixed, newton=3, beta=0.01)
+            for _ in range(20):
+                simulator.step()
+            runs.append(simulator.positions.tobytes())
+    finally:
+        numba.set_num_threads(before)
+    assert len(set(runs)) == 1
+
+
+def test_nodal_forces_may_be_an_array_or_a_mapping_and_act_at_once():
+    body, fixed = small_beam()
+    array = np.zeros(body.rest.shape)
+    array[-1] = [0.0, 0.0, 3.0]
+    ends = []
+    for forces in (array, {body.n_vertices - 1: [0.0, 0.0, 3.0]}, None):
+        simulator = FullSimulator(body, 1 / 90, fixed=fixed)
+        simulator.step(forces=forces)
+        ends.append(simulator.positions)
+    np.testing.assert_array_equal(ends[0], ends[1])
+    assert ends[0][-1, 2] > ends[2][-1, 2] + 1e-4
+
+
+def test_strong_compression_stays_finite():
+    body, fixed = small_beam("stvk", young=1e4)
+    simulator = FullSimulator(body, 1 / 60, fixed=fixed, gravity=(-60.0, 0, 0), newton=20)
+    for _ in range(60):
+        simulator.step()
+    assert np.isfinite(simulator.positions).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"dt": 0.0}, "positive"),
+        ({"dt": np.nan}, "positive"),
+        ({"integrator": "verlet"}, "backward-euler, newmark"),
+        ({"newton": 0}, "at least 1"),
+        ({"beta": -1.0}, "not negative"),
+        ({"gravity": (0, np.inf, 0)}, "gravity"),
+        ({"fixed": [10**6]}, "is not there"),
+    ],
+)
+def test_impossible_settings_are_errors(options, words):
+    body, _ = small_beam()
+    with pytest.raises(SuppleError, match=words):
+        FullSimulator(body, **options)
+
+
+def test_bad_input_to_a_step_is_an_error_and_leaves_the_state_untouched():
+    body, fixed = small_beam()
+    simulator = FullSimulator(body, fixed=fixed)
+    simulator.step()
+    before = simulator.positions, simulator.velocities, simulator.time
+    bad_rest = body.rest.copy()
+    bad_rest[3, 1] = np.nan
+    inverted = body.rest * [-1.0, 1.0, 1.0]
+    for options in (
+        {"rest": bad_rest},
+        {"rest": body.rest[:-1]},
+        {"rest": inverted},
+        {"forces": {10**6: [0, 0, 1]}},
+        {"forces": {0: [0, np.nan, 1]}},
+        {"forces": np.zeros((2, 3))},
+    ):
+        with pytest.raises(SuppleError):
+            simulator.step(**options)
+        np.testing.assert_array_equal(simulator.positions, before[0])
+        np.testing.assert_array_equal(simulator.velocities, before[1])
+        assert simulator.time == before[2]
+
+
+def test_an_impossible_force_says_that_the_simulation_diverges():
+    body, fixed = small_beam()
+    simulator = FullSimulator(body, fixed=fixed)
+    with pytest.raises(SolverError):
+        simulator.step(forces=np.full(body.rest.shape, 1e300))
+        simulator.step()

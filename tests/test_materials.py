@@ -1,0 +1,204 @@
+"""Energy densities: derivatives, rest, invariance, limits."""
+
+import numpy as np
+import pytest
+
+from supple.elastic import Material, lame_parameters
+from supple.elastic.density import energy_density, stress, stress_derivative
+from supple.elastic.material import MATERIALS
+from supple.elastic.svd import project_psd, rotation_svd
+from supple.errors import SuppleError
+
+KINDS = list(MATERIALS)
+ISOTROPIC = [kind for kind in KINDS if kind != "orthotropic"]
+
+
+def rotation(rng: np.random.Generator) -> np.ndarray:
+    q, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    return q * np.sign(np.linalg.det(q))
+
+
+def material(kind: str, rng: np.random.Generator) -> Material:
+    if kind != "orthotropic":
+        return Material(kind, young=1e4, poisson=0.3)
+    return Material(
+        kind,
+        young=(3e4, 1e4, 2e4),
+        poisson=(0.2, 0.3, 0.1),
+        axes=rotation(rng),
+        saturation=5e3,
+    )
+
+
+class Density:
+    """One material at one point, in plain NumPy clothes."""
+
+    def __init__(self, material: Material) -> None:
+        self.kind, self.p = material.code, material.element_parameters(1)[0]
+        self.scratch = np.empty((6, 3, 3))
+
+    def energy(self, F: np.ndarray) -> float:
+        return energy_density(self.kind, F, self.p, self.scratch)
+
+    def stress(self, F: np.ndarray) -> np.ndarray:
+        P = np.empty((3, 3))
+        stress(self.kind, F, self.p, P, self.scratch)
+        return P
+
+    def derivative(self, F: np.ndarray) -> np.ndarray:
+        H = np.empty((9, 9))
+        stress_derivative(self.kind, F, self.p, H, self.scratch)
+        return H
+
+
+def deformations(rng: np.random.Generator, count: int = 60):
+    """Random F: mild, wild, near-inverted on both sides, inverted."""
+    for trial in range(count):
+        F = np.eye(3) + 0.3 * rng.normal(size=(3, 3))
+        if trial % 3 == 1:
+            U, sigma, Vt = np.linalg.svd(F)
+            sigma[2] = (1e-4, -1e-4, 1e-2, -0.5)[trial // 3 % 4]
+            F = U @ np.diag(sigma) @ Vt
+        elif trial % 3 == 2:
+            F = 0.8 * rng.normal(size=(3, 3))
+        yield F
+
+
+def central_difference(function, F: np.ndarray, h: float = 1e-5) -> np.ndarray:
+    """Fourth-order differences of function(F) by each entry of F, on the last axis."""
+    columns = []
+    for i in range(9):
+        step = np.zeros(9)
+        step[i] = h
+        step = step.reshape(3, 3)
+        near = np.asarray(function(F + step)) - function(F - step)
+        far = np.asarray(function(F + 2 * step)) - function(F - 2 * step)
+        columns.append((8 * near - far) / (12 * h))
+    return np.stack(columns, axis=-1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stress_is_the_derivative_of_energy_and_its_derivative_that_of_stress(kind):
+    rng = np.random.default_rng(1)
+    for F in deformations(rng):
+        density = Density(material(kind, rng))
+        P, H = density.stress(F), density.derivative(F)
+        np.testing.assert_allclose(
+            central_difference(density.energy, F).reshape(3, 3), P, atol=1e-6 * np.abs(P).max()
+        )
+        numeric = central_difference(density.stress, F).reshape(9, 9)
+        np.testing.assert_allclose(numeric, H, atol=1e-6 * np.abs(H).max())
+        np.testing.assert_allclose(H, H.T, atol=1e-13 * np.abs(H).max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rest_has_no_energy_no_stress_and_energy_ignores_rotation(kind):
+    rng = np.random.default_rng(2)
+    density = Density(material(kind, rng))
+    R = rotation(rng)
+    assert density.energy(np.eye(3)) == 0
+    assert abs(density.energy(R)) < 1e-9
+    assert np.abs(density.stress(R)).max() < 1e-9 * 1e4
+    for F in deformations(rng, 12):
+        assert density.energy(R @ F) == pytest.approx(density.energy(F), rel=1e-11)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_small_strain_behaviour_is_that_of_young_and_poisson(kind):
+    mu, lam = lame_parameters(1e4, 0.3)
+    identity, swap = np.eye(9), np.eye(9).reshape(3, 3, 3, 3).swapaxes(2, 3).reshape(9, 9)
+    hooke = mu * (identity + swap) + lam * np.outer(np.eye(3), np.eye(3))
+    ours = Density(Material(kind, young=1e4, poisson=0.3)).derivative(np.eye(3))
+    np.testing.assert_allclose(ours, hooke, atol=1e-10 * hooke.max())
+
+
+def test_orthotropic_young_moduli_are_those_along_the_axes():
+    rng = np.random.default_rng(3)
+    axes = rotation(rng)
+    young = (3e4, 1e4, 2e4)
+    density = Density(Material("orthotropic", young=young, poisson=(0.2, 0.3, 0.1), axes=axes))
+    for axis, modulus in enumerate(young):
+        # Uniaxial stress along the axis: solve for the strain, read the modulus off it.
+        target = np.outer(axes[:, axis], axes[:, axis]).reshape(-1)
+        strain, *_ = np.linalg.lstsq(density.derivative(np.eye(3)), target, rcond=1e-10)
+        along = axes[:, axis] @ strain.reshape(3, 3) @ axes[:, axis]
+        assert 1 / along == pytest.approx(modulus, rel=1e-10)
+
+
+def test_orthotropic_exponential_continues_smoothly_and_never_overflows():
+    density = Density(Material("orthotropic", young=1e4, poisson=0.3, saturation=1e3))
+    stretches = np.linspace(1.0, 2.5, 400)
+    energies = np.array([density.energy(np.diag([s, 1.0, 1.0])) for s in stretches])
+    second = np.diff(energies, 2)
+    assert (second > 0).all()
+    # A jump in the second derivative at the joint would show as a spike between neighbours.
+    assert (np.abs(np.diff(second)) < 0.15 * second[1:]).all()
+    far = np.diag([1e3, 1.0, 1.0])
+    assert np.isfinite(density.energy(far))
+    assert np.isfinite(density.derivative(far)).all()
+
+
+def test_neo_hookean_pushes_an_inverted_element_back():
+    density = Density(Material("neo-hookean", young=1e4, poisson=0.45))
+    flattened = [density.energy(np.diag([1.0, 1.0, s])) for s in np.linspace(1.0, -1.0, 21)]
+    assert (np.diff(flattened) > 0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_projection_is_the_nearest_positive_semidefinite_matrix(kind):
+    rng = np.random.default_rng(4)
+    indefinite = 0
+    for trial, F in enumerate(deformations(rng, 90)):
+        if trial % 10 == 0:
+            F = np.diag([0.8, 0.8, 0.8])  # three equal singular values
+        H = Density(material(kind, rng)).derivative(F)
+        values, vectors = np.linalg.eigh(H)
+        nearest = (vectors * np.maximum(values, 0)) @ vectors.T
+        indefinite += values[0] < 0
+        size = np.abs(H).max()
+        project_psd(F, kind != "orthotropic", H, np.empty((2, 9, 9)))
+        np.testing.assert_allclose(H, nearest, atol=1e-12 * size)
+    assert indefinite > 20
+
+
+def test_rotation_svd_reproduces_the_matrix_with_rotations_for_any_rank():
+    rng = np.random.default_rng(5)
+    ranks = [np.zeros((3, 3)), np.outer([1, 2, 3.0], [0, 1, 1.0]), np.diag([1.0, 1.0, 0.0])]
+    U, sigma, V = np.empty((3, 3)), np.empty(3), np.empty((3, 3))
+    for F in [*deformations(rng), *ranks, -np.eye(3), 1e-9 * np.eye(3), 1e9 * np.eye(3)]:
+        rotation_svd(F, U, sigma, V)
+        size = max(np.abs(F).max(), 1e-300)
+        np.testing.assert_allclose(U @ np.diag(sigma) @ V.T, F, atol=1e-13 * size)
+        np.testing.assert_allclose([U.T @ U, V.T @ V], [np.eye(3)] * 2, atol=1e-13)
+        assert np.linalg.det(U) == pytest.approx(1)
+        assert np.linalg.det(V) == pytest.approx(1)
+        np.testing.assert_allclose(
+            np.abs(sigma), np.linalg.svd(F, compute_uv=False), atol=1e-13 * size
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"kind": "rubber"}, "stvk, neo-hookean"),
+        ({"young": -1.0}, "positive"),
+        ({"young": np.nan}, "finite"),
+        ({"young": "stiff"}, "number"),
+        ({"poisson": 0.5}, r"0\.49"),
+        ({"poisson": -1.0}, "between"),
+        ({"density": 0.0}, "density"),
+        ({"kind": "stvk", "saturation": 1.0}, "orthotropic"),
+    ],
+)
+def test_impossible_constants_are_errors_that_say_what_to_give(arguments, words):
+    with pytest.raises(SuppleError, match=words):
+        Material(**arguments)
+
+
+def test_wrong_numbers_of_per_tet_constants_and_unstable_orthotropy_are_errors():
+    with pytest.raises(SuppleError, match=r"shape \(2,\).*\(5,\)"):
+        Material("stvk", young=[1.0, 2.0]).element_parameters(5)
+    with pytest.raises(SuppleError, match="no stable material"):
+        Material("orthotropic", young=(1e2, 1e4, 1e4), poisson=0.49).element_parameters(1)
+    with pytest.raises(SuppleError, match="orthonormal"):
+        Material("orthotropic", axes=2 * np.eye(3)).element_parameters(1)
