@@ -134,7 +134,9 @@ def test_tip_deflection_converges_to_the_beam_formula():
         np.add.at(force[:, 1], ends, load * thirds[:, None])
         u = np.zeros(force.size)
         stiffness = sp.csr_array(body.stiffness(body.rest)[free][:, free])
-        u[free] = SparseCholesky(stiffness, block=3).factorise(stiffness).solve(force.reshape(-1)[free])
+        u[free] = (
+            SparseCholesky(stiffness, block=3).factorise(stiffness).solve(force.reshape(-1)[free])
+        )
         errors.append(1 - u.reshape(-1, 3)[tip, 1].mean() / exact)
     assert errors[0] > errors[1] > errors[2] > 0  # linear tets are too stiff
     assert errors[2] < 0.03

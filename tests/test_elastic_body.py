@@ -27,7 +27,9 @@ def body_of(kind: str) -> ElasticBody:
     rng = np.random.default_rng(1)
     young = rng.uniform(1e4, 3e4, len(mesh.tets))
     if kind == "orthotropic":
-        return ElasticBody(mesh, Material(kind, young=young[:, None] * [2.0, 1.0, 1.0], poisson=0.3))
+        return ElasticBody(
+            mesh, Material(kind, young=young[:, None] * [2.0, 1.0, 1.0], poisson=0.3)
+        )
     poisson = rng.uniform(0.1, 0.45, len(mesh.tets))
     return ElasticBody(mesh, Material(kind, young=young, poisson=poisson))
 
@@ -58,9 +60,7 @@ def test_force_is_the_gradient_of_energy_and_stiffness_its_hessian(kind):
         assert slope == pytest.approx(np.vdot(force, d), rel=1e-6)
         change = derivative_along(d, lambda y: body.force(y, rest), x)
         expected = stiffness @ d.reshape(-1)
-        np.testing.assert_allclose(
-            change.reshape(-1), expected, atol=1e-6 * np.abs(expected).max()
-        )
+        np.testing.assert_allclose(change.reshape(-1), expected, atol=1e-6 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -159,7 +159,7 @@ def test_stiff_and_soft_halves_deform_in_inverse_proportion():
     ("x", "words"),
     [
         (np.zeros((3, 3)), r"\(3, 3\)"),
-        (np.full((45, 3), np.nan), "vertex 0 .*finite"),
+        (np.full((45, 3), np.nan), "not finite at row 0"),
     ],
 )
 def test_bad_positions_are_errors(x, words):

@@ -18,17 +18,23 @@ def weight(body: ElasticBody) -> np.ndarray:
     return body.vertex_masses()[:, None] * [0.0, -9.81, 0.0]
 
 
+def never_rises(energies: np.ndarray) -> bool:
+    """Up to rounding of the sums that the energies are."""
+    return bool((np.diff(energies) <= 1e-12 * np.abs(energies).max()).all())
+
+
 def test_forces_balance_at_equilibrium_and_energy_never_rises_on_the_way():
     body, fixed = hanging_beam()
     found = static_equilibrium(body, fixed=fixed, forces=weight(body))
     assert found.converged
-    assert (np.diff(found.energies) <= 0).all()
+    assert never_rises(found.energies)
     rest_of_force = body.force(found.positions) - weight(body)
     free = np.setdiff1d(np.arange(body.n_vertices), fixed)
     assert np.abs(rest_of_force[free]).max() <= found.residual + 1e-15
     assert np.abs(rest_of_force[free]).max() < 1e-6 * np.abs(weight(body)).sum()
     # What holds the fixed vertices carries the whole weight.
-    np.testing.assert_allclose(rest_of_force[fixed].sum(axis=0), -weight(body).sum(axis=0), atol=1e-5)
+    held, carried = rest_of_force[fixed].sum(axis=0), weight(body).sum(axis=0)
+    np.testing.assert_allclose(held, -carried, atol=found.residual * body.n_vertices)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -42,7 +48,7 @@ def test_a_scrambled_start_finds_the_same_equilibrium(seed):
     found = static_equilibrium(body, start=start, fixed=fixed)
     assert found.converged
     assert np.abs(found.positions - body.rest).max() < 1e-6
-    assert (np.diff(found.energies) <= 0).all()
+    assert never_rises(found.energies)
 
 
 def test_a_body_flattened_to_a_plane_or_a_point_or_mirrored_recovers():

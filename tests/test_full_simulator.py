@@ -41,7 +41,7 @@ def spinning(body: ElasticBody) -> tuple[np.ndarray, np.ndarray]:
     """A deformed start that flies, spins and vibrates."""
     rng = np.random.default_rng(0)
     x = body.rest * [1.1, 0.95, 0.95] + 0.005 * rng.normal(size=body.rest.shape)
-    return x, np.cross([0.5, 2.0, 1.0], x) + [1.0, 3.0, -0.5]
+    return x, np.cross([0.5, 2.0, 1.0], x) + np.array([1.0, 3.0, -0.5])
 
 
 @pytest.mark.parametrize("integrator", ["newmark", "midpoint"])
@@ -49,7 +49,7 @@ def test_free_flight_keeps_linear_and_angular_momentum(integrator):
     """Newmark is the trapezoidal rule: what it keeps exactly is momentum half a step back."""
     body, _ = small_beam()
     simulator = FullSimulator(
-        body, 1 / 90, integrator=integrator, newton=50, tolerance=1e-13, gravity=(0, 0, 0)
+        body, 1 / 90, integrator=integrator, newton=20, tolerance=1e-12, gravity=(0, 0, 0)
     )
     x, v = spinning(body)
     simulator.reset(positions=x, velocities=v)
@@ -113,7 +113,9 @@ def test_rayleigh_damping_decays_a_mode_at_the_textbook_rate():
     assert amplitude == pytest.approx(expected, abs=0.01)
 
 
-@pytest.mark.parametrize(("integrator", "order"), [("backward-euler", 1), ("newmark", 2), ("midpoint", 2)])
+@pytest.mark.parametrize(
+    ("integrator", "order"), [("backward-euler", 1), ("newmark", 2), ("midpoint", 2)]
+)
 def test_halving_the_step_shrinks_the_error_by_the_integrators_order(integrator, order):
     body, fixed = small_beam()
 
@@ -143,13 +145,13 @@ def test_one_newton_iteration_is_the_linearly_implicit_step():
     """(M + hD + h²K) v⁺ = M v + h (f_ext − f), q⁺ = q + h v⁺."""
     body, fixed = small_beam("stvk")
     h, alpha, beta = 1 / 90, 0.3, 0.01
-    simulator = FullSimulator(body, h, fixed=fixed, alpha=alpha, beta=beta, psd=False)
+    simulator = FullSimulator(body, h, fixed=fixed, alpha=alpha, beta=beta)
     for _ in range(5):
         simulator.step()
     x, v = simulator.positions, simulator.velocities
     free = free_unknowns(body.n_vertices, fixed)
     stiffness, mass = body.stiffness(x).toarray(), body.mass().toarray()
-    damping = alpha * mass + beta * stiffness
+    damping = alpha * mass + beta * body.stiffness(x, psd=True).toarray()
     weight = mass @ np.tile([0, -9.81, 0], body.n_vertices)
     system = mass + h * damping + h * h * stiffness
     right = mass @ v.reshape(-1) + h * (weight - body.force(x).reshape(-1))
@@ -166,13 +168,9 @@ def test_a_rest_shape_that_is_carried_steadily_drags_nothing_along(integrator):
     simulator = FullSimulator(body, 1 / 90, fixed=fixed, integrator=integrator, gravity=(0, 0, 0))
     velocity = np.array([1.0, 2.0, -1.0])
     carried = np.tile(velocity, (body.n_vertices, 1))
-    # The flesh already moves with the rig: relative to it, nothing happens.
-    simulator.reset()
-    simulator.step(rest=body.rest + velocity / 90)  # the jerk of setting off
-    lag = simulator.positions - simulator.rest
-    assert np.abs(lag).max() > 1e-3
-    simulator.reset()
-    simulator.carry(carried)
+    simulator.step(rest=body.rest + velocity / 90)  # the jerk of setting off is felt
+    assert np.abs(simulator.positions - simulator.rest).max() > 1e-3
+    simulator.reset(rest_before=body.rest - velocity / 90)
     for frame in range(1, 20):
         simulator.step(rest=body.rest + velocity * frame / 90)
     np.testing.assert_allclose(simulator.positions, simulator.rest, atol=1e-12)
@@ -180,12 +178,12 @@ def test_a_rest_shape_that_is_carried_steadily_drags_nothing_along(integrator):
 
 
 def test_flesh_lags_when_the_rig_starts_and_overshoots_when_it_stops():
-    body, fixed = small_beam(young=5e4)
+    body, fixed = small_beam(young=1e6)
     simulator = FullSimulator(body, 1 / 90, fixed=fixed, alpha=1.0, beta=0.005, gravity=(0, 0, 0))
     lateral = []
     for frame in range(1, 120):
         shift = 0.1 * min(frame / 10, 1.0)
-        simulator.step(rest=body.rest + [0, shift, 0])
+        simulator.step(rest=body.rest + np.array([0, shift, 0]))
         lateral.append((simulator.positions - simulator.rest)[-1, 1])
     assert min(lateral[:10]) < -0.01
     assert max(lateral[10:40]) > 0.01
@@ -275,6 +273,8 @@ def test_bad_input_to_a_step_is_an_error_and_leaves_the_state_untouched():
 def test_an_impossible_force_says_that_the_simulation_diverges():
     body, fixed = small_beam()
     simulator = FullSimulator(body, fixed=fixed)
+    simulator.step(forces=np.full(body.rest.shape, 1e300))
+    before = simulator.positions
     with pytest.raises(SolverError):
-        simulator.step(forces=np.full(body.rest.shape, 1e300))
         simulator.step()
+    np.testing.assert_array_equal(simulator.positions, before)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple.checks import checked_array
 from supple.dynamics.integrators import INTEGRATORS, advance
 from supple.dynamics.stage import ImplicitSolver, StageProblem, StepReport
 from supple.elastic.body import ElasticBody
@@ -48,8 +49,8 @@ class FullSimulator:
     gravity
         In m/s².
     psd
-        Project element stiffness to positive semi-definite in every iteration. Without it,
-        only an iteration whose matrix is not positive definite does.
+        Project element stiffness to positive semi-definite in every iteration. By default only
+        an iteration whose matrix is not positive definite does, and Newton stays quadratic.
     lumped
         Diagonal mass matrix, rather than the consistent one.
 
@@ -76,7 +77,7 @@ class FullSimulator:
         alpha: float = 0.0,
         beta: float = 0.0,
         gravity: ArrayLike = (0.0, -9.81, 0.0),
-        psd: bool = True,
+        psd: bool = False,
         lumped: bool = True,
     ) -> None:
         if integrator not in INTEGRATORS:
@@ -89,7 +90,7 @@ class FullSimulator:
             )
         self.body, self.dt, self.integrator = body, float(dt), integrator
         self.mass = body.mass(lumped)
-        self.gravity = _checked("gravity", gravity, (3,))
+        self.gravity = checked_array("gravity", gravity, (3,))
         self._free = free_unknowns(body.n_vertices, fixed)
         self._solver = ImplicitSolver(
             body,
@@ -107,25 +108,30 @@ class FullSimulator:
         self,
         *,
         rest: ArrayLike | None = None,
+        rest_before: ArrayLike | None = None,
         positions: ArrayLike | None = None,
         velocities: ArrayLike | None = None,
     ) -> None:
-        """Start anew: by default motionless in the rest shape.
+        """Start anew: by default in the rest shape, moving as it does.
 
         Parameters
         ----------
         rest
-            Current rest shape, (n, 3), taken not to have moved so far; by default the mesh.
+            Current rest shape, (n, 3); by default the mesh.
+        rest_before
+            Rest shape one step earlier, which tells how fast it moves; by default it does not.
         positions, velocities
             (n, 3), of the free vertices; fixed ones follow the rest shape regardless.
         """
         shape = self.body.rest.shape
-        self.rest = _checked("rest shape", self.body.rest if rest is None else rest, shape)
-        self._rest_before = self.rest
+        self.rest = checked_array("rest shape", self.body.rest if rest is None else rest, shape)
+        before = self.rest if rest_before is None else rest_before
+        self._rest_before = checked_array("earlier rest shape", before, shape)
+        carried = (self.rest - self._rest_before) / self.dt
         self.time = 0.0
-        u = _checked("positions", self.rest if positions is None else positions, shape) - self.rest
-        v = _checked("velocities", np.zeros(shape) if velocities is None else velocities, shape)
-        self._u, self._v = self._only_free(u), self._only_free(v)
+        x = checked_array("positions", self.rest if positions is None else positions, shape)
+        v = checked_array("velocities", carried if velocities is None else velocities, shape)
+        self._u, self._v = self._only_free(x - self.rest), self._only_free(v - carried)
         self._a = np.zeros(shape)
         if self.integrator == "newmark":  # the only one that looks back at accelerations
             problem = self._problem(self._u, self._v, self.dt, self.rest, self._external(None))
@@ -140,6 +146,11 @@ class FullSimulator:
     def velocities(self) -> Floats:
         """Current velocities, (n, 3), that of the rest shape included."""
         return self._v + (self.rest - self._rest_before) / self.dt
+
+    @property
+    def accelerations(self) -> Floats:
+        """Latest accelerations relative to the rest shape, (n, 3), which Newmark builds on."""
+        return self._a.copy()
 
     def step(self, rest: ArrayLike | None = None, forces: Forces | None = None) -> StepReport:
         """Advance by one time step.
@@ -157,7 +168,7 @@ class FullSimulator:
             When the state would no longer be finite; it is then left as it was.
         """
         shape = self.body.rest.shape
-        new_rest = self.rest if rest is None else _checked("rest shape", rest, shape)
+        new_rest = self.rest if rest is None else checked_array("rest shape", rest, shape).copy()
         external = self._external(forces)
         moved = new_rest - 2 * self.rest + self._rest_before
         external -= (self.mass @ moved.reshape(-1)).reshape(shape) / self.dt**2
@@ -217,20 +228,11 @@ class FullSimulator:
                         f"force on vertex {vertex}, which is not there; the body has vertices "
                         f"0 to {len(external) - 1}"
                     )
-                external[vertex] += _checked(f"force on vertex {vertex}", force, (3,))
+                external[vertex] += checked_array(f"force on vertex {vertex}", force, (3,))
             return external
-        return external + _checked("forces", forces, external.shape)
+        return external + checked_array("forces", forces, external.shape)
 
     def _only_free(self, field: Floats) -> Floats:
         kept = np.zeros(field.size)
         kept[self._free] = field.reshape(-1)[self._free]
         return kept.reshape(field.shape)
-
-
-def _checked(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    array = np.array(value, np.float64)
-    if array.shape != shape:
-        raise SuppleError(f"{what} of shape {array.shape}; expected {shape}")
-    if not np.isfinite(array).all():
-        raise SuppleError(f"{what} must be finite")
-    return array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -88,6 +89,10 @@ class StageProblem:
             - float(np.vdot(self.external, self.u + self.tau * w))
         )
 
+    def potential_along(self, w: Floats, change: Floats, length: float) -> float:
+        """`potential` some way along a change of velocity."""
+        return self.potential(w + length * change)
+
 
 class ImplicitSolver:
     """Newton's method on the free unknowns, with one symbolic factorisation for good.
@@ -103,7 +108,7 @@ class ImplicitSolver:
     newton, tolerance
         Most iterations, and the largest movement of a vertex, in m, that ends them.
     psd
-        Project element stiffness from the start, not only when it has to be.
+        Project element stiffness always, not only when the system is not positive definite.
     """
 
     def __init__(
@@ -136,7 +141,7 @@ class ImplicitSolver:
             length = 1.0
             if self.newton > 1:
                 length, _ = line_search(
-                    lambda t, w=w, change=change: problem.potential(w + t * change),
+                    partial(problem.potential_along, w, change),
                     problem.potential(w),
                     float(np.vdot(gradient, change)),
                 )
@@ -150,10 +155,9 @@ class ImplicitSolver:
 
     def acceleration(self, problem: StageProblem) -> Floats:
         """M⁻¹ (f_ext − f − Dv) at the displacement and velocity the problem starts from."""
-        if self.beta > 0:
-            stiffness = self.body.stiffness(problem.rest + problem.u, problem.rest, psd=self.psd)
-            problem.damping = self.beta * stiffness
-        force = problem.external - self.body.force(problem.rest + problem.u, problem.rest)
+        x = problem.rest + problem.u
+        self._set_damping(problem, x)
+        force = problem.external - self.body.force(x, problem.rest)
         force -= problem.damp(problem.v)
         self._cholesky.factorise(self._part.take(self._mass_values))
         acceleration = np.zeros(force.size)
@@ -164,12 +168,16 @@ class ImplicitSolver:
         self, problem: StageProblem, w: Floats, report: StepReport
     ) -> tuple[Floats, Floats]:
         began = perf_counter()
+        if report.iterations == 0:
+            self._set_damping(problem, problem.positions(w))
         stiffness = self.body.stiffness(problem.positions(w), problem.rest, psd=self.psd)
-        if self.beta > 0 and report.iterations == 0:
-            problem.damping = self.beta * stiffness
         gradient, system = problem.gradient(w), self._system(problem, stiffness)
         report.seconds["assembly"] += perf_counter() - began
         return gradient, system
+
+    def _set_damping(self, problem: StageProblem, x: Floats) -> None:
+        if self.beta > 0:  # projected: damping must never feed energy in
+            problem.damping = self.beta * self.body.stiffness(x, problem.rest, psd=True)
 
     def _system(self, problem: StageProblem, stiffness: sp.csr_array) -> Floats:
         """Values of M + τD + τ²K among the free unknowns."""
@@ -194,8 +202,6 @@ class ImplicitSolver:
             if self.psd:
                 raise
             stiffness = self.body.stiffness(problem.positions(w), problem.rest, psd=True)
-            if problem.damping is not None:
-                problem.damping = self.beta * stiffness
             self._cholesky.factorise(self._system(problem, stiffness))
         factorised = perf_counter()
         change = np.zeros(gradient.size)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from supple.checks import checked_array
+from supple.compiled import at_most_threads
 from supple.elastic import kernels
 from supple.elastic.mass import consistent_mass, lumped_mass
 from supple.elastic.material import Material
 from supple.elastic.partition import Partition
 from supple.elastic.pattern import BlockPattern
-from supple.errors import MeshError, SuppleError
+from supple.errors import MeshError
 from supple.mesh.tets import TetMesh
 
 __all__ = ["ElasticBody"]
 
 Floats = NDArray[np.float64]
+
+#: Fewer are not worth another thread.
+_CHUNKS_PER_THREAD = 8
 
 
 class ElasticBody:
@@ -53,7 +60,7 @@ class ElasticBody:
             worst = int(volumes.argmin())
             raise MeshError(
                 f"{int((volumes <= 0).sum())} tets are inverted or flat (worst: tet {worst}, "
-                f"volume {volumes[worst]:.3g} m³); reorient them with mesh.oriented() or remove them"
+                f"volume {volumes[worst]:.3g} m³); use mesh.oriented() or remove them"
             )
         self._partition = Partition.of(mesh.vertices, mesh.tets)
         order = self._partition.order
@@ -86,11 +93,7 @@ class ElasticBody:
         """Energy of each tet in J, in the mesh's order."""
         x, rest = self._positions(x, rest)
         permuted = np.empty(self.n_tets)
-        self._check_rest(
-            kernels.element_energies(
-                self.material.code, x, rest, self._tets, self._parameters, permuted
-            )
-        )
+        self._run(kernels.element_energies, x, rest, self._tets, self._parameters, permuted)
         energies = np.empty(self.n_tets)
         energies[self._partition.order] = permuted
         return energies
@@ -114,12 +117,9 @@ class ElasticBody:
         x, rest = self._positions(x, rest)
         out = np.empty_like(self.rest) if out is None else out
         out[...] = 0.0
+        elements = self._tets, self._parameters
         chunks = self._partition.chunk_start, self._partition.colour_start
-        self._check_rest(
-            kernels.add_forces(
-                self.material.code, x, rest, self._tets, self._parameters, *chunks, out
-            )
-        )
+        self._run(kernels.add_forces, x, rest, *elements, *chunks, out)
         return out
 
     def stiffness(
@@ -142,21 +142,10 @@ class ElasticBody:
             self._slots = self.pattern.slots(self._tets)
             self._matrix = self.pattern.zeros()
         self._matrix.data[:] = 0.0
-        self._check_rest(
-            kernels.add_stiffness(
-                self.material.code,
-                psd,
-                x,
-                rest,
-                self._tets,
-                self._parameters,
-                self._partition.chunk_start,
-                self._partition.colour_start,
-                self.pattern.start,
-                self._slots,
-                self._matrix.data,
-            )
-        )
+        elements = self._tets, self._parameters
+        chunks = self._partition.chunk_start, self._partition.colour_start
+        target = self.pattern.start, self._slots, self._matrix.data
+        self._run(kernels.add_stiffness, x, rest, *elements, *chunks, psd, *target)
         return self._matrix
 
     def mass(self, lumped: bool = True) -> sp.csr_array:
@@ -175,20 +164,14 @@ class ElasticBody:
         return lumped_mass(self.mesh, self.material.densities(self.n_tets))
 
     def _positions(self, x: ArrayLike, rest: ArrayLike | None) -> tuple[Floats, Floats]:
-        positions = self._checked("positions", x)
-        return positions, self.rest if rest is None else self._checked("rest shape", rest)
+        positions = checked_array("positions", x, self.rest.shape)
+        if rest is None:
+            return positions, self.rest
+        return positions, checked_array("rest shape", rest, self.rest.shape)
 
-    def _checked(self, what: str, x: ArrayLike) -> Floats:
-        array = np.ascontiguousarray(x, dtype=np.float64)
-        if array.size != self.rest.size:
-            raise SuppleError(f"{what} of shape {array.shape}; this body needs {self.rest.shape}")
-        array = array.reshape(self.rest.shape)
-        if not np.isfinite(array).all():
-            bad = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-            raise SuppleError(f"{what}: vertex {bad} is {array[bad]}, not a finite point")
-        return array
-
-    def _check_rest(self, smallest_volume: float) -> None:
+    def _run(self, kernel: Callable[..., float], *arguments: object) -> None:
+        with at_most_threads(max(1, self._partition.n_chunks // _CHUNKS_PER_THREAD)):
+            smallest_volume = kernel(self.material.code, *arguments)
         if not smallest_volume > 0:
             raise MeshError(
                 f"the rest shape inverts or flattens a tet (volume {smallest_volume:.3g} m³); "

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from supple.compiled import compiled
 from supple.elastic.svd import rotation_svd
 
 __all__ = ["energy_density", "stress", "stress_derivative"]
@@ -27,7 +27,7 @@ _EXPONENT_LIMIT = 8.0
 _SMALLEST_SUM = 1e-6
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def energy_density(kind: int, F: Floats, p: Floats, scratch: Floats) -> float:
     """Ψ(F), zero at rest."""
     if kind == NEO_HOOKEAN:
@@ -51,7 +51,7 @@ def energy_density(kind: int, F: Floats, p: Floats, scratch: Floats) -> float:
     return 0.5 * p[0] * squared + 0.5 * p[1] * (1.0 - _determinant(F)) ** 2
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def stress(kind: int, F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
     """First Piola–Kirchhoff stress P = ∂Ψ/∂F."""
     if kind == NEO_HOOKEAN:
@@ -83,7 +83,7 @@ def stress(kind: int, F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
                     P[i, j] += push * cofactor[i, j]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def stress_derivative(kind: int, F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
     """∂P/∂F into the 9×9 `H`; symmetric."""
     if kind == NEO_HOOKEAN:
@@ -103,7 +103,7 @@ def stress_derivative(kind: int, F: Floats, p: Floats, H: Floats, scratch: Float
 # --- Saint Venant–Kirchhoff and its volume-penalised cousin ---------------------------------
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _second_piola(kind: int, F: Floats, p: Floats, S: Floats, scratch: Floats) -> None:
     """S with P = F S; without the volume penalty of hahn2013."""
     E = scratch[0]
@@ -124,7 +124,7 @@ def _second_piola(kind: int, F: Floats, p: Floats, S: Floats, scratch: Floats) -
         S[i, i] += pressure
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _stvk_derivative(F: Floats, mu: float, lam: float, H: Floats, scratch: Floats) -> None:
     E, B = scratch[0], scratch[1]
     _green_strain(F, E)
@@ -145,7 +145,7 @@ def _stvk_derivative(F: Floats, mu: float, lam: float, H: Floats, scratch: Float
                     row[3 * k + l] = value
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_volume_derivative(
     F: Floats, stiffness: float, push: float, H: Floats, cofactor: Floats
 ) -> None:
@@ -171,7 +171,7 @@ def _add_volume_derivative(
 # --- Stable neo-Hookean (Smith et al. 2018, eq. 14), with α = 1 + ¾ μ/λ -----------------------
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _neo_hookean_energy(F: Floats, mu: float, lam: float) -> float:
     """Its value at rest is taken off, so that rest has zero energy."""
     growth = _squared_norm(F) - 3.0
@@ -182,7 +182,7 @@ def _neo_hookean_energy(F: Floats, mu: float, lam: float) -> float:
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _neo_hookean_derivative(F: Floats, mu: float, lam: float, H: Floats, scratch: Floats) -> None:
     inverse = 1.0 / (_squared_norm(F) + 1.0)
     pull, twice = mu * (1.0 - inverse), 2.0 * mu * inverse * inverse
@@ -199,10 +199,8 @@ def _neo_hookean_derivative(F: Floats, mu: float, lam: float, H: Floats, scratch
 # --- Corotational linear -----------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def _corotational_derivative(
-    F: Floats, mu: float, lam: float, H: Floats, scratch: Floats
-) -> None:
+@compiled
+def _corotational_derivative(F: Floats, mu: float, lam: float, H: Floats, scratch: Floats) -> None:
     U, V, R, sigma = scratch[0], scratch[1], scratch[2], scratch[3, 0]
     rotation_svd(F, U, sigma, V)
     _times_transposed(U, V, R)
@@ -228,7 +226,7 @@ def _corotational_derivative(
 # --- Orthotropic Fung: Ψ = c/2 (exp Q − 1), Q = E : C : E / c (tapia2021 §4.1) -----------------
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _exponential_less_one(x: float, order: int = 0) -> float:
     """exp(x) − 1, or its first or second derivative; quadratic beyond the limit."""
     if x <= _EXPONENT_LIMIT:
@@ -239,7 +237,7 @@ def _exponential_less_one(x: float, order: int = 0) -> float:
     return top * (1.0 + beyond) if order == 1 else top
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _orthotropic_exponent(E: Floats, p: Floats, local: Floats, T: Floats) -> float:
     """Q, with T = C : E in the material's axes; `local` is scratch."""
     A = p[10:19].reshape(3, 3)
@@ -260,7 +258,7 @@ def _orthotropic_exponent(E: Floats, p: Floats, local: Floats, T: Floats) -> flo
     return exponent / p[9]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _apply_orthotropic(p: Floats, E: Floats, T: Floats) -> None:
     """T = C : E for symmetric E, both in the material's axes."""
     T[0, 0] = p[0] * E[0, 0] + p[5] * E[1, 1] + p[4] * E[2, 2]
@@ -271,7 +269,7 @@ def _apply_orthotropic(p: Floats, E: Floats, T: Floats) -> None:
     T[0, 1] = T[1, 0] = 2.0 * p[8] * E[0, 1]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _rotate_out(p: Floats, T: Floats, work: Floats, S: Floats) -> None:
     """S = A T Aᵀ: from the material's axes to the body's."""
     A = p[10:19].reshape(3, 3)
@@ -279,9 +277,9 @@ def _rotate_out(p: Floats, T: Floats, work: Floats, S: Floats) -> None:
     _times_transposed(work, A, S)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _orthotropic_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
-    """dP = dF S + F dS, dS = g′ C:dE + (2/c) g″ (C:E)(C:E : dE), column by column."""
+    """DP = dF S + F dS, dS = g′ C:dE + (2/c) g″ (C:E)(C:E : dE), column by column."""
     FA, work, T, S, dE, dS = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]
     _green_strain(F, S)
     exponent = _orthotropic_exponent(S, p, work, T)
@@ -313,7 +311,7 @@ def _orthotropic_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) ->
 # --- 3×3 matrices ------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _green_strain(F: Floats, E: Floats) -> None:
     """E = ½(FᵀF − I)."""
     for i in range(3):
@@ -322,7 +320,7 @@ def _green_strain(F: Floats, E: Floats) -> None:
         E[i, i] -= 0.5
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _cofactor(F: Floats, C: Floats) -> None:
     """∂ det F / ∂F."""
     for i in range(3):
@@ -331,7 +329,7 @@ def _cofactor(F: Floats, C: Floats) -> None:
             C[i, j] = F[i1, j1] * F[i2, j2] - F[i1, j2] * F[i2, j1]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _determinant(F: Floats) -> float:
     return (
         F[0, 0] * (F[1, 1] * F[2, 2] - F[1, 2] * F[2, 1])
@@ -340,7 +338,7 @@ def _determinant(F: Floats) -> float:
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _squared_norm(F: Floats) -> float:
     total = 0.0
     for i in range(3):
@@ -349,14 +347,14 @@ def _squared_norm(F: Floats) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _times(A: Floats, B: Floats, C: Floats) -> None:
     for i in range(3):
         for j in range(3):
             C[i, j] = A[i, 0] * B[0, j] + A[i, 1] * B[1, j] + A[i, 2] * B[2, j]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _times_transposed(A: Floats, B: Floats, C: Floats) -> None:
     for i in range(3):
         for j in range(3):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from supple.checks import checked_array
 from supple.elastic.body import ElasticBody
 from supple.errors import SolverError, SuppleError
 from supple.linalg.cholesky import SparseCholesky
@@ -76,10 +79,9 @@ def static_equilibrium(
     max_iterations
         When to give up; the result then says ``converged=False``.
     """
-    x = np.array(body.rest if start is None else start, np.float64).reshape(body.rest.shape)
-    load = np.zeros_like(x) if forces is None else np.asarray(forces, np.float64).reshape(x.shape)
-    if not np.isfinite(load).all():
-        raise SuppleError("forces must be finite")
+    shape = body.rest.shape
+    x = checked_array("start", body.rest if start is None else start, shape)
+    load = checked_array("forces", np.zeros(shape) if forces is None else forces, shape)
     free = free_unknowns(body.n_vertices, fixed)
     part = PrincipalSubmatrix(body.pattern.zeros(), free)
     solver = SparseCholesky(part.pattern, block=3)
@@ -104,9 +106,7 @@ def static_equilibrium(
         moved[free] = direction
         step = moved.reshape(x.shape)
         slope = float(gradient @ direction)
-        length, energy = line_search(
-            lambda t, x=x, step=step: potential(x + t * step), energies[-1], slope
-        )
+        length, energy = line_search(partial(_along, potential, x, step), energies[-1], slope)
         if length == 0.0:  # rounding: the energy cannot be lowered any more
             converged = residual <= 1e3 * tolerance * scale
             break
@@ -135,17 +135,28 @@ def free_unknowns(n_vertices: int, fixed: ArrayLike) -> NDArray[np.int64]:
 def line_search(
     energy_at: Callable[[float], float], energy: float, slope: float
 ) -> tuple[float, float]:
-    """Armijo backtracking from a full step; (0, energy) when no step lowers the energy."""
+    """Armijo backtracking from a full step; (0, energy) when no step lowers the energy.
+
+    Once the decrease that Newton promises drowns in the rounding of the energy, there is
+    nothing left to compare and the full step is taken.
+    """
     length = 1.0
+    rounding = 1e-13 * abs(energy)
     for _ in range(40):
         trial = energy_at(length)
-        if np.isfinite(trial) and trial <= energy + 1e-4 * length * min(slope, 0.0):
-            return length, trial
+        if np.isfinite(trial):
+            promised = length * min(slope, 0.0)
+            if trial <= energy + 1e-4 * promised or trial - energy <= rounding >= -promised:
+                return length, trial
         length *= 0.5
     return 0.0, energy
 
 
-def _diagonal_positions(pattern) -> NDArray[np.int64]:  # type: ignore[no-untyped-def]
+def _along(potential: Callable[[Floats], float], x: Floats, step: Floats, length: float) -> float:
+    return potential(x + length * step)
+
+
+def _diagonal_positions(pattern: sp.csr_array) -> NDArray[np.int64]:
     rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
     return np.flatnonzero(rows == pattern.indices)
 

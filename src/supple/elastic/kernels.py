@@ -7,9 +7,10 @@ call, because it changes every frame; its gradients cost little beside the stres
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
+from supple.compiled import compiled, compiled_parallel
 from supple.elastic.density import ORTHOTROPIC, energy_density, stress, stress_derivative
 from supple.elastic.svd import project_psd
 
@@ -19,7 +20,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _gradients(rest: Floats, tet: Ints, g: Floats) -> float:
     """Rows of `g` ← gradients ∇N_a of the four shape functions; returns the signed volume."""
     a, b, c, d = tet[0], tet[1], tet[2], tet[3]
@@ -38,7 +39,7 @@ def _gradients(rest: Floats, tet: Ints, g: Floats) -> float:
     return six_volumes / 6.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _deformation_gradient(x: Floats, tet: Ints, g: Floats, F: Floats) -> None:
     """F = Σ (x_b − x_a) ⊗ ∇N_b: differences first, so far-away bodies lose no digits."""
     a, b, c, d = tet[0], tet[1], tet[2], tet[3]
@@ -49,7 +50,7 @@ def _deformation_gradient(x: Floats, tet: Ints, g: Floats, F: Floats) -> None:
             F[i, j] = p * g[1, j] + q * g[2, j] + r * g[3, j]
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@compiled_parallel
 def element_energies(
     kind: int, x: Floats, rest: Floats, tets: Ints, parameters: Floats, out: Floats
 ) -> float:
@@ -68,7 +69,7 @@ def element_energies(
     return smallest
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@compiled_parallel
 def add_forces(
     kind: int,
     x: Floats,
@@ -104,16 +105,16 @@ def add_forces(
     return smallest
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@compiled_parallel
 def add_stiffness(
     kind: int,
-    psd: bool,
     x: Floats,
     rest: Floats,
     tets: Ints,
     parameters: Floats,
     chunk_start: Ints,
     colour_start: Ints,
+    psd: bool,
     block_start: Ints,
     slots: NDArray[np.int32],
     out: Floats,
@@ -142,7 +143,7 @@ def add_stiffness(
     return smallest
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _element_stiffness(volume: float, g: Floats, H: Floats, K: Floats) -> None:
     """K (12×12) = Bᵀ (V ∂P/∂F) B, using that the gradients sum to zero and K is symmetric."""
     for b in range(1, 4):
@@ -169,7 +170,7 @@ def _element_stiffness(volume: float, g: Floats, H: Floats, K: Floats) -> None:
             K[k, i] = value
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _scatter(
     K: Floats, tet: Ints, block_start: Ints, slots: NDArray[np.int32], out: Floats
 ) -> None:

@@ -16,9 +16,9 @@ Floats = NDArray[np.float64]
 def lumped_mass(mesh: TetMesh, density: Floats) -> Floats:
     """Mass of each vertex, (n,): a quarter of every tet that touches it."""
     quarter = density * mesh.volumes() / 4
-    return np.bincount(
-        mesh.tets.ravel(), weights=np.repeat(quarter, 4), minlength=len(mesh.vertices)
-    )
+    masses: Floats = np.zeros(len(mesh.vertices))
+    np.add.at(masses, mesh.tets, quarter[:, None])
+    return masses
 
 
 def consistent_mass(mesh: TetMesh, density: Floats) -> sp.csr_array:

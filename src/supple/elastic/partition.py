@@ -31,6 +31,11 @@ class Partition:
     chunk_start: Ints
     colour_start: Ints
 
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks."""
+        return len(self.chunk_start) - 1
+
     @classmethod
     def of(cls, vertices: NDArray[np.float64], tets: Ints) -> Partition:
         """Cut along a space-filling curve through the tets' centres, colour greedily."""

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
+
+from supple.compiled import compiled_parallel
 
 __all__ = ["BlockPattern"]
 
@@ -60,8 +62,10 @@ class BlockPattern:
         return matrix
 
 
-@njit(cache=True, nogil=True, parallel=True)
-def _find_slots(start: Ints, neighbours: NDArray[np.int32], tets: Ints, out: Ints) -> None:
+@compiled_parallel
+def _find_slots(
+    start: Ints, neighbours: NDArray[np.int32], tets: Ints, out: NDArray[np.int32]
+) -> None:
     for e in prange(len(tets)):
         for a in range(4):
             first = start[tets[e, a]]
@@ -70,7 +74,7 @@ def _find_slots(start: Ints, neighbours: NDArray[np.int32], tets: Ints, out: Int
                 out[e, 4 * a + b] = np.searchsorted(mine, tets[e, b])
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@compiled_parallel
 def _fill_columns(start: Ints, neighbours: NDArray[np.int32], indices: Ints) -> None:
     for v in prange(len(start) - 1):
         at = 9 * start[v]

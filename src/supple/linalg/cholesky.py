@@ -21,7 +21,6 @@ __all__ = ["SparseCholesky"]
 
 Floats = NDArray[np.float64]
 
-
 RHS_AT_ONCE = 32  # bounds the memory that many right-hand sides take
 
 
@@ -56,7 +55,7 @@ class SparseCholesky:
     def __init__(
         self, pattern: sp.csr_array, *, block: int = 1, backend: str | None = None
     ) -> None:
-        pattern = sp.csr_array(pattern)
+        pattern = _with_short_indices(pattern)
         self.n: int = pattern.shape[0]
         _check_pattern(pattern, block)
         if backend is None:
@@ -79,7 +78,8 @@ class SparseCholesky:
         Parameters
         ----------
         matrix : sparse array or (nnz,) array
-            The matrix, or the values of its entries in the pattern's CSR order.
+            The matrix, or the values of its entries in the pattern's CSR order. Of entries
+            (i, j) and (j, i) one is read.
 
         Raises
         ------
@@ -87,13 +87,13 @@ class SparseCholesky:
             If the matrix is not positive definite (within rounding), not finite, or of another
             pattern. The object can be used again with another matrix.
         """
-        self._ready = False
         data = self._data_of(matrix)
         # A sum is finite only if all its terms are, and needs no memory.
         if not np.isfinite(data.sum()) and not np.isfinite(data).all():
             entry = int(np.flatnonzero(~np.isfinite(data))[0])
             row = int(np.searchsorted(self._indptr, entry, side="right")) - 1
             raise SolverError(f"the matrix has a value that is not finite in row {row}")
+        self._ready = False
         self._numbers.factorise(data)
         self._ready = True
         return self
@@ -101,7 +101,8 @@ class SparseCholesky:
     def solve(self, b: ArrayLike, out: Floats | None = None) -> Floats:
         """Return x with ``matrix @ x == b``, for one right-hand side (n,) or several (n, k).
 
-        `out` may be `b` itself.
+        `out` may be `b` itself. Many right-hand sides at once cost far less than one by one; a
+        column's last bits may differ between the two.
         """
         if not self._ready:
             raise SolverError("nothing to solve with: factorise a matrix first")
@@ -112,23 +113,34 @@ class SparseCholesky:
             out = np.empty(b.shape)
         elif out.shape != b.shape or out.dtype != np.float64:
             raise SolverError(f"out is {out.dtype} {out.shape}, and float64 {b.shape} is needed")
-        self._numbers.solve(b.reshape(self.n, -1), out.reshape(self.n, -1))
+        if b.ndim == 1:
+            self._numbers.solve(b[:, None], out[:, None])
+        else:
+            self._numbers.solve(b, out)
         return out
 
     def _data_of(self, matrix: sp.csr_array | Floats) -> Floats:
-        if not sp.issparse(matrix):
-            data = np.ascontiguousarray(matrix, dtype=np.float64)
-            if data.shape != self._indices.shape:
-                raise SolverError(
-                    f"{data.shape} values for a pattern of {len(self._indices)} entries"
-                )
-            return data
-        matrix = sp.csr_array(matrix)
-        same = matrix.shape == (self.n, self.n)
-        same = same and np.array_equal(matrix.indptr, self._indptr)
-        if not (same and np.array_equal(matrix.indices, self._indices)):
-            raise SolverError("the matrix has another pattern than the one analysed")
-        return np.ascontiguousarray(matrix.data, dtype=np.float64)
+        if sp.issparse(matrix):
+            matrix = sp.csr_array(matrix)
+            same = matrix.shape == (self.n, self.n)
+            same = same and np.array_equal(matrix.indptr, self._indptr)
+            if not (same and np.array_equal(matrix.indices, self._indices)):
+                raise SolverError("the matrix has another pattern than the one analysed")
+            matrix = matrix.data
+        data = np.ascontiguousarray(matrix, dtype=np.float64)
+        if data.shape != self._indices.shape:
+            raise SolverError(f"{data.shape} values for a pattern of {len(self._indices)} entries")
+        # Numba would compile everything once more for read-only arrays.
+        return data if data.flags.writeable else data.copy()
+
+
+def _with_short_indices(pattern: sp.csr_array) -> sp.csr_array:
+    pattern = sp.csr_array(pattern)
+    if pattern.nnz >= 2**31:
+        raise SolverError(f"{pattern.nnz} entries are too many for 32-bit indices")
+    indices = pattern.indices.astype(np.int32, copy=False)
+    indptr = pattern.indptr.astype(np.int32, copy=False)
+    return sp.csr_array((pattern.data, indices, indptr), shape=pattern.shape)
 
 
 def _check_pattern(pattern: sp.csr_array, block: int) -> None:
@@ -137,13 +149,17 @@ def _check_pattern(pattern: sp.csr_array, block: int) -> None:
         raise SolverError(f"a symmetric matrix is square, this one is {pattern.shape}")
     if block < 1 or n % block:
         raise SolverError(f"{n} unknowns are not made of blocks of {block}")
-    if pattern.nnz != len(pattern.data) or pattern.nnz >= 2**31:
-        raise SolverError(f"{pattern.nnz} entries are too many for 32-bit indices")
-    ones = np.ones(pattern.nnz, dtype=np.int8)
-    entries = sp.csr_array((ones, pattern.indices, pattern.indptr), shape=(n, n))
-    lonely = (entries != entries.T).nonzero()[0]
-    if len(lonely):
-        raise SolverError(f"the pattern is not symmetric, first in row {lonely[0]}")
+    rows = np.repeat(np.arange(n, dtype=np.int32), np.diff(pattern.indptr))
+    entry = np.empty(pattern.nnz, dtype=np.int8)
+    there = sp.csr_array((entry, pattern.indices, pattern.indptr), shape=(n, n))
+    back = there.T.tocsr()
+    there = there.sorted_indices()  # a copy: the caller's arrays stay as they are
+    if not np.array_equal(there.indptr, back.indptr):
+        differs = np.diff(there.indptr) != np.diff(back.indptr)
+        raise SolverError(f"the pattern is not symmetric, first in row {np.argmax(differs)}")
+    differs = there.indices != back.indices
+    if differs.any():
+        raise SolverError(f"the pattern is not symmetric, first in row {rows[np.argmax(differs)]}")
 
 
 class _Multifrontal:
@@ -200,8 +216,8 @@ class _SuperLU:
 
     def factorise(self, data: Floats) -> None:
         indices, indptr = self._pattern.indices, self._pattern.indptr
-        # The matrix is symmetric, so its rows may be read as columns.
-        matrix = sp.csc_array((data, indices, indptr), shape=self._pattern.shape)
+        # The matrix is symmetric, so its rows may be read as columns. A copy, because splu sorts.
+        matrix = sp.csc_array((data, indices, indptr), shape=self._pattern.shape, copy=True)
         try:
             self._lu = spla.splu(
                 matrix,
@@ -211,13 +227,13 @@ class _SuperLU:
             )
         except RuntimeError:  # exactly singular; SuperLU does not say where
             raise SolverError("the matrix is not positive definite: it is singular") from None
-        # Without row exchanges, the pivots of LU are those of Cholesky, squared.
-        pivots = self._lu.U.diagonal()
-        diagonal = matrix.diagonal()[np.argsort(self._lu.perm_c)]
-        bad = np.flatnonzero(~(pivots > PIVOT_EPS * diagonal))
-        if len(bad) or np.any(self._lu.perm_r != self._lu.perm_c):
-            pivot = bad[0] if len(bad) else np.flatnonzero(self._lu.perm_r != self._lu.perm_c)[0]
-            raise _not_definite(int(np.argsort(self._lu.perm_c)[pivot]))
+        # Without row exchanges, the pivots of LU are the squares of Cholesky's.
+        place = self._lu.perm_c
+        order = np.argsort(place)
+        bad = self._lu.U.diagonal() <= PIVOT_EPS * matrix.diagonal()[order]
+        bad[place[self._lu.perm_r != place]] = True
+        if bad.any():
+            raise _not_definite(int(order[np.argmax(bad)]))
         self.nnz_factor = self._lu.L.nnz
 
     def solve(self, b: Floats, out: Floats) -> None:

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from llvmlite import ir
-from numba import njit, types
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import njit
+from numba import types as numba_types
 from numba.core import cgutils
 from numba.extending import get_cython_function_address, intrinsic
 from threadpoolctl import ThreadpoolController
@@ -52,10 +53,11 @@ def addresses() -> np.ndarray:
 
 @functools.cache
 def _blas_controllers() -> list[Any]:
-    # Importing scipy.linalg has loaded the library this searches for.
-    assert scipy.linalg is not None
+    scipy.linalg.get_blas_funcs("gemm")  # so that the library to search for has been loaded
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
+
+types: Any = numba_types  # Numba's annotations do not cover what extensions use
 
 _limit_lock = threading.Lock()
 _limit_users = 0
@@ -69,7 +71,8 @@ def single_threaded() -> Iterator[None]:
     OpenBLAS splits a product by its thread count, which changes the rounding. The limit is the
     library's, hence the process's; calls from several Python threads share it, and the last one
     out restores what the first one found. Setting it costs microseconds (the search for the
-    library, milliseconds, happens once).
+    library, milliseconds, happens once). Apple's Accelerate takes no limit: with a SciPy built
+    on it, the bits may depend on the machine's threads.
     """
     global _limit_users
     with _limit_lock:
@@ -99,8 +102,7 @@ def _by_reference(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return cgutils.alloca_once_value(builder, value)
 
 
-@intrinsic
-def fortran_call(typingctx: Any, address: Any, arguments: Any) -> Any:
+def _fortran_call(typingctx: Any, address: Any, arguments: Any) -> Any:
     """Call the routine at `address`; (array, offset) points into an array, uint8 is a character."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -116,8 +118,10 @@ def fortran_call(typingctx: Any, address: Any, arguments: Any) -> Any:
     return types.void(types.int64, arguments), codegen
 
 
-@intrinsic
-def take_ticket(typingctx: Any, counter: Any) -> Any:
+fortran_call: Any = intrinsic(_fortran_call)
+
+
+def _take_ticket(typingctx: Any, counter: Any) -> Any:
     """Return counter[0] and add one to it, in one step that threads cannot interleave."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -125,6 +129,9 @@ def take_ticket(typingctx: Any, counter: Any) -> Any:
         return builder.atomic_rmw("add", data, ir.Constant(ir.IntType(64), 1), "monotonic")
 
     return types.int64(counter), codegen
+
+
+take_ticket: Any = intrinsic(_take_ticket)
 
 
 # Matrices below are stored by columns: `a` is an array and the offset where the matrix begins in

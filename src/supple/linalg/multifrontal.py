@@ -26,7 +26,7 @@ __all__ = ["Plan", "Sizes", "analyse", "nested_dissection"]
 # Subtrees that cost at most this share of the whole run as one task each. The split must not
 # depend on the number of threads, because it decides the order of additions.
 TASK_SHARE = 1 / 16
-TASK_FLOPS = 2e6  # and smaller tasks than this are not worth handing out
+TASK_FLOPS = 2e7  # and smaller tasks than this, about a millisecond, are not worth handing out
 
 Ints = NDArray[np.int64]
 ShortInts = NDArray[np.int32]
@@ -112,9 +112,7 @@ def analyse(pattern: sp.csr_array, block: int) -> tuple[Plan, Sizes]:
     group = fronts_of.supernodes(tree, counts, block)
     order, first, parent, below = _order_by_group(order, tree, group, counts)
     row_start = _starts(below)
-    rows = graph.front_rows(
-        starts, neighbours, order, _inverse(order), first, parent, row_start
-    )
+    rows = graph.front_rows(starts, neighbours, order, _inverse(order), first, parent, row_start)
     rows, place = _sort_rows(first, parent, row_start, rows)
     return _expand(pattern, block, order, first, parent, row_start, rows, place)
 
@@ -145,7 +143,9 @@ def _sort_rows(first: Ints, parent: Ints, row_start: Ints, rows: Ints) -> tuple[
     above = parent[front]  # a front with rows has a parent
     among_columns = rows < first[above + 1]
     among_rows = np.searchsorted(keys, above * n + rows) - row_start[above]
-    place = np.where(among_columns, rows - first[above], first[above + 1] - first[above] + among_rows)
+    place = np.where(
+        among_columns, rows - first[above], first[above + 1] - first[above] + among_rows
+    )
     return rows, place
 
 
@@ -182,8 +182,16 @@ def _expand(
     fronts["vector"], vector_size = fronts_of.place_updates(parent, below, tasks)
     panels = _starts(width * (width + below))
     fronts["panel"] = panels[:-1]
-    rows, place = rows.astype(np.int32), place.astype(np.int32)
-    plan = Plan(fronts, order, rows, place, entry_from, entry_to, tasks, top)
+    plan = Plan(
+        fronts,
+        order,
+        rows.astype(np.int32),
+        place.astype(np.int32),
+        entry_from,
+        entry_to,
+        tasks,
+        top,
+    )
     return plan, Sizes(int(panels[-1]), update_size, vector_size)
 
 

@@ -36,10 +36,11 @@ def _assemble(plan, s, start, stop, data, factor, updates, diagonal):
     width, below = front.width, front.below
     height = width + below
     split = max(start, min(stop, width))
-    for i in range(front.panel + start * height, front.panel + split * height):
-        factor[i] = 0.0
-    for i in range(front.update + (split - width) * below, front.update + (stop - width) * below):
-        updates[i] = 0.0
+    # Only the lower triangle is ever read.
+    for j in range(start, split):
+        factor[front.panel + j * (height + 1) : front.panel + (j + 1) * height] = 0.0
+    for j in range(split - width, stop - width):
+        updates[front.update + j * (below + 1) : front.update + (j + 1) * below] = 0.0
     if start < split:
         for e in range(front.entries, front.entries_stop):
             to = plan.entry_to[e]

@@ -16,6 +16,8 @@ from supple.linalg.multifrontal_kernels import TILE, tiles_in
 
 __all__ = ["solve"]
 
+# Fronts with fewer numbers than this are not worth waking other threads for.
+SMALL = 50_000
 FORWARD_TASK, FORWARD_ROWS, BACKWARD_COLUMNS, BACKWARD_TASK = range(4)
 
 
@@ -53,6 +55,8 @@ def _forward_begin(blas, plan, front, factor, x, n, count, vectors):
 @njit(nogil=True, cache=True)
 def _forward_rows(blas, front, start, stop, factor, x, n, count, vectors):
     """Take the solved columns from rows start:stop below them."""
+    if start == stop:
+        return
     height = front.width + front.below
     rows = (factor, front.panel + front.width + start)
     solved, target = (x, front.first), (vectors, front.vector * count + start)
@@ -75,6 +79,8 @@ def _backward_begin(plan, front, x, n, count, vectors):
 @njit(nogil=True, cache=True)
 def _backward_columns(blas, front, start, stop, factor, x, n, count, vectors):
     """Take the rows below from columns start:stop."""
+    if front.below == 0:
+        return
     below, height = front.below, front.width + front.below
     columns = (factor, front.panel + start * height + front.width)
     known, target = (vectors, front.vector * count), (x, front.first + start)
@@ -113,15 +119,13 @@ def _task(step, blas, plan, task, factor, x, n, count, vectors):
         if step == FORWARD_TASK:
             front = plan.fronts[first + i]
             _forward_begin(blas, plan, front, factor, x, n, count, vectors)
-            if front.below > 0:
-                below = front.below
-                _forward_rows(blas, front, np.int64(0), below, factor, x, n, count, vectors)
+            below = front.below
+            _forward_rows(blas, front, np.int64(0), below, factor, x, n, count, vectors)
         else:
             front = plan.fronts[last - i]
-            if front.below > 0:
-                width = front.width
-                _backward_begin(plan, front, x, n, count, vectors)
-                _backward_columns(blas, front, np.int64(0), width, factor, x, n, count, vectors)
+            width = front.width
+            _backward_begin(plan, front, x, n, count, vectors)
+            _backward_columns(blas, front, np.int64(0), width, factor, x, n, count, vectors)
             _triangle(blas, YES, front, factor, x, n, count)
 
 
@@ -134,11 +138,18 @@ def solve(blas, threads, plan, factor, x, count, vectors):
     for s in plan.top:
         front = plan.fronts[s]
         _forward_begin(blas, plan, front, factor, x, n, count, vectors)
-        _in_parallel(FORWARD_ROWS, tiles_in(front.below), threads, s, *work)
+        below = front.below
+        if below * front.width < SMALL:
+            _forward_rows(blas, front, np.int64(0), below, factor, x, n, count, vectors)
+        else:
+            _in_parallel(FORWARD_ROWS, tiles_in(below), threads, s, *work)
     for s in plan.top[::-1]:
         front = plan.fronts[s]
-        if front.below > 0:
-            _backward_begin(plan, front, x, n, count, vectors)
-            _in_parallel(BACKWARD_COLUMNS, tiles_in(front.width), threads, s, *work)
+        width = front.width
+        _backward_begin(plan, front, x, n, count, vectors)
+        if front.below * width < SMALL:
+            _backward_columns(blas, front, np.int64(0), width, factor, x, n, count, vectors)
+        else:
+            _in_parallel(BACKWARD_COLUMNS, tiles_in(width), threads, s, *work)
         _triangle(blas, YES, front, factor, x, n, count)
     _in_parallel(BACKWARD_TASK, len(plan.tasks), threads, 0, *work)

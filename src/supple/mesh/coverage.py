@@ -11,7 +11,7 @@ from supple.mesh.distance import TriangleTree
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import components, row_keys
 
-__all__ = ["bisected", "pinched_edges", "torn", "uncovered", "without_crumbs"]
+__all__ = ["bisected", "distinct", "pinched_edges", "torn", "uncovered", "without_crumbs"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -45,6 +45,19 @@ def bisected(vertices: Floats, triangles: Ints, longest: float) -> tuple[Floats,
             [np.column_stack([a, middle, c]), np.column_stack([middle, b, c])]
         )
     return vertices, np.concatenate(done)
+
+
+def distinct(vertices: Floats, triangles: Ints, spacing: float) -> Ints:
+    """The triangles, one of each bundle that rounding to a grid would make the same.
+
+    Around a needle or in a dense scan, thousands of triangles are equally near to a point,
+    and a box tree has to look at all of them.
+    """
+    rounded = np.round((vertices - vertices.min(axis=0)) / spacing).astype(np.int64)
+    _, place = np.unique(rounded, axis=0, return_inverse=True)
+    rows = np.sort(place.reshape(-1)[triangles], axis=1)
+    _, first = np.unique(row_keys(rows, len(vertices)), return_index=True)
+    return triangles[np.sort(first)]
 
 
 def uncovered(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Bools:
@@ -81,9 +94,7 @@ def pinched_edges(vertices: Floats, tets: Ints) -> Ints:
     return edges[first[uses > 2]]
 
 
-def torn(
-    points: Floats, triangles: Ints, vertices: Floats, tets: Ints, cell: float
-) -> Bools:
+def torn(points: Floats, triangles: Ints, vertices: Floats, tets: Ints) -> Bools:
     """Which surface triangles run between separate bodies of tets that should be one.
 
     A body belongs to the surface component most of whose points are next to it. Bodies of

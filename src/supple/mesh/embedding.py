@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from supple.errors import MeshError
-from supple.mesh.lattice import morton
+from supple.mesh.lattice import AXIS_LIMIT, morton
 from supple.mesh.tets import OUTWARD_FACES, TetMesh
+from supple.mesh.topology import row_keys
 
 __all__ = ["Location", "embed", "locate"]
 
@@ -21,6 +22,8 @@ Ints = NDArray[np.int64]
 _LEAF = 4
 # Distances this much apart (relative) are the same: the nearest place belongs to several tets.
 _TIE = 1e-9
+# Rounding must not open a gap between neighbours.
+_GAP = 1e-10
 
 
 class Location(NamedTuple):
@@ -98,41 +101,68 @@ def locate(points: ArrayLike, mesh: TetMesh) -> Location:
     index = np.flatnonzero(usable)
     if len(index) == 0:
         raise MeshError("no tet of the mesh has a volume; nothing can be embedded in it")
-    corners = mesh.vertices[mesh.tets[index]]
-    order, lows, highs = _tree(corners)
-    corners, index = np.ascontiguousarray(corners[order]), index[order]
-    to_barycentric = np.linalg.inv((corners[:, 1:] - corners[:, :1]).transpose(0, 2, 1))
-    gradients = np.concatenate([-to_barycentric.sum(axis=1, keepdims=True), to_barycentric], axis=1)
-    slopes = np.einsum("ijk,ijk->ij", gradients, gradients)
-    found, barycentric, squared = _locate(
-        places, corners, to_barycentric, slopes, index, lows, highs, OUTWARD_FACES
-    )
-    return Location(index[found], barycentric, np.sqrt(squared))
+    tree = _tree(mesh, index)
+    tet, barycentric = _holding(places, *tree)
+    outside = np.flatnonzero(tet < 0)
+    distance = np.zeros(len(places))
+    if len(outside):
+        # The nearest place is on the boundary, so only tets there need be asked.
+        at_boundary = index[_boundary_faces(mesh.tets[index], len(mesh.vertices)).any(axis=1)]
+        tree = _tree(mesh, at_boundary)
+        found, coordinates, squared = _nearest(places[outside], *tree, OUTWARD_FACES)
+        tet[outside], barycentric[outside], distance[outside] = found, coordinates, np.sqrt(squared)
+    return Location(tet, barycentric, distance)
 
 
-def _tree(corners: Floats) -> tuple[Ints, Floats, Floats]:
+def _boundary_faces(tets: Ints, n_vertices: int) -> NDArray[np.bool_]:
+    """Which faces of each tet, (m, 4), no other tet has."""
+    faces = np.sort(tets[:, OUTWARD_FACES].reshape(-1, 3), axis=1)
+    _, face, uses = np.unique(row_keys(faces, n_vertices), return_inverse=True, return_counts=True)
+    return (uses[face] == 1).reshape(-1, 4)
+
+
+class _Tree(NamedTuple):
     """Tets in Morton order, and the boxes of a complete binary tree over runs of them.
 
-    Node i has the children 2 i + 1 and 2 i + 2; the last nodes hold `_LEAF` tets each, the
-    boxes of leaves without tets are empty (inverted).
+    Node i has the children 2 i + 1 and 2 i + 2. The last nodes hold `_LEAF` tets each; the
+    boxes of nodes without tets are empty, that is inverted.
     """
+
+    index: Ints
+    corners: Floats
+    to_barycentric: Floats
+    slopes: Floats
+    lows: Floats
+    highs: Floats
+
+
+def _tree(mesh: TetMesh, index: Ints) -> _Tree:
+    corners = mesh.vertices[mesh.tets[index]]
     centres = corners.mean(axis=1)
     low = centres.min(axis=0)
     extent = max(float(np.ptp(centres, axis=0).max()), np.finfo(float).tiny)
-    order = np.argsort(morton((centres - low) / extent * ((1 << 21) - 1)), kind="stable")
+    order = np.argsort(morton((centres - low) / extent * (AXIS_LIMIT - 1)), kind="stable")
+    corners = np.ascontiguousarray(corners[order])
+    inverses = np.linalg.inv((corners[:, 1:] - corners[:, :1]).transpose(0, 2, 1))
+    gradients = np.concatenate([-inverses.sum(axis=1, keepdims=True), inverses], axis=1)
+    slopes = np.einsum("ijk,ijk->ij", gradients, gradients)
+    return _Tree(index[order], corners, inverses, slopes, *_boxes(corners))
+
+
+def _boxes(corners: Floats) -> tuple[Floats, Floats]:
     leaves = 1
     while leaves * _LEAF < len(corners):
         leaves *= 2
-    padded_low = np.full((leaves * _LEAF, 3), np.inf)
-    padded_high = np.full((leaves * _LEAF, 3), -np.inf)
-    padded_low[: len(corners)] = corners[order].min(axis=1)
-    padded_high[: len(corners)] = corners[order].max(axis=1)
-    lows = [padded_low.reshape(leaves, _LEAF, 3).min(axis=1)]
-    highs = [padded_high.reshape(leaves, _LEAF, 3).max(axis=1)]
+    low = np.full((leaves * _LEAF, 3), np.inf)
+    high = np.full((leaves * _LEAF, 3), -np.inf)
+    low[: len(corners)] = corners.min(axis=1)
+    high[: len(corners)] = corners.max(axis=1)
+    lows = [low.reshape(leaves, _LEAF, 3).min(axis=1)]
+    highs = [high.reshape(leaves, _LEAF, 3).max(axis=1)]
     while len(lows[-1]) > 1:
         lows.append(lows[-1].reshape(-1, 2, 3).min(axis=1))
         highs.append(highs[-1].reshape(-1, 2, 3).max(axis=1))
-    return order, np.concatenate(lows[::-1]), np.concatenate(highs[::-1])
+    return np.concatenate(lows[::-1]), np.concatenate(highs[::-1])
 
 
 # The kernels below write out their sums: for three numbers, NumPy's dot and temporaries cost a
@@ -211,18 +241,55 @@ def _planes_squared(b, slopes):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _locate(points, corners, inverses, slopes, index, lows, highs, faces):  # type: ignore[no-untyped-def]
+def _holding(points, index, corners, inverses, slopes, lows, highs):  # type: ignore[no-untyped-def]
+    """The tet that holds each point, or -1; on a common face, where it is deepest inside."""
+    n, first_leaf = len(points), len(lows) // 2
+    found = np.full(n, -1, np.int64)
+    barycentric = np.zeros((n, 4))
+    stack = np.empty(64, np.int64)
+    b = np.empty(4)
+    for i in range(n):
+        x, y, z = points[i, 0], points[i, 1], points[i, 2]
+        depth, stack[0], best = 1, 0, -_GAP
+        while depth:
+            depth -= 1
+            node = stack[depth]
+            if (
+                not (lows[node, 0] <= x <= highs[node, 0])
+                or not (lows[node, 1] <= y <= highs[node, 1])
+                or not (lows[node, 2] <= z <= highs[node, 2])
+            ):
+                continue
+            if node < first_leaf:
+                stack[depth], stack[depth + 1] = 2 * node + 1, 2 * node + 2
+                depth += 2
+                continue
+            start = _LEAF * (node - first_leaf)
+            for t in range(start, min(start + _LEAF, len(corners))):
+                lowest = _barycentric(x, y, z, corners[t], inverses[t], b)
+                first = lowest == best and (found[i] < 0 or index[t] < found[i])
+                if lowest > best or first:
+                    best, found[i] = lowest, index[t]
+                    for k in range(4):
+                        barycentric[i, k] = b[k]
+            if best > _TIE:
+                break
+    return found, barycentric
+
+
+@njit(cache=True, nogil=True)
+def _nearest(points, index, corners, inverses, slopes, lows, highs, faces):  # type: ignore[no-untyped-def]
+    """The nearest tet to each point, its coordinates there, and the squared distance."""
     n, first_leaf = len(points), len(lows) // 2
     found = np.zeros(n, np.int64)
     barycentric = np.zeros((n, 4))
     squared = np.full(n, np.inf)
-    stack = np.empty(128, np.int64)
-    reach = np.empty(128)
+    stack = np.empty(64, np.int64)
+    reach = np.empty(64)
     b = np.empty(4)
     for i in range(n):
         x, y, z = points[i, 0], points[i, 1], points[i, 2]
-        depth = 1
-        stack[0], reach[0] = 0, 0.0
+        depth, stack[0], reach[0] = 1, 0, 0.0
         best, least = np.inf, -np.inf
         while depth:
             depth -= 1
@@ -242,22 +309,17 @@ def _locate(points, corners, inverses, slopes, index, lows, highs, faces):  # ty
             start = _LEAF * (node - first_leaf)
             for t in range(start, min(start + _LEAF, len(corners))):
                 lowest = _barycentric(x, y, z, corners[t], inverses[t], b)
-                away = 0.0
-                if lowest < 0.0:
-                    if _planes_squared(b, slopes[t]) > best * (1.0 + _TIE):
-                        continue
-                    away = _tet_squared(x, y, z, corners[t], b, faces)
+                if _planes_squared(b, slopes[t]) > best * (1.0 + _TIE):
+                    continue
+                away = _tet_squared(x, y, z, corners[t], b, faces)
                 if away > best * (1.0 + _TIE):
                     continue
                 if away >= best * (1.0 - _TIE) and (
-                    lowest < least or (lowest == least and index[t] > index[found[i]])
+                    lowest < least or (lowest == least and index[t] > found[i])
                 ):
                     continue
-                best, least = min(best, away), lowest
-                found[i] = t
+                best, least, found[i] = min(best, away), lowest, index[t]
                 for k in range(4):
                     barycentric[i, k] = b[k]
-            if least > _TIE:
-                break
         squared[i] = best
     return found, barycentric, squared

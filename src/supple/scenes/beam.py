@@ -32,7 +32,9 @@ def beam(size: ArrayLike = (1.0, 1 / 6, 1 / 6), cells: ArrayLike = (24, 4, 4)) -
     stride = np.array([(ny + 1) * (nz + 1), nz + 1, 1])
     tets = []
     for path in permutations(range(3)):  # from one corner to the opposite, an axis at a time
-        steps = np.vstack([np.zeros(3, np.int64), np.cumsum(np.eye(3, dtype=np.int64)[list(path)], 0)])
+        steps = np.vstack(
+            [np.zeros(3, np.int64), np.cumsum(np.eye(3, dtype=np.int64)[list(path)], 0)]
+        )
         tet = (corner @ stride)[:, None] + steps @ stride
         odd = np.linalg.det(np.eye(3)[list(path)]) < 0
         tets.append(tet[:, [0, 2, 1, 3]] if odd else tet)
