@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import tracemalloc
 
 import numba
@@ -17,6 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from supple.errors import SolverError
 from supple.linalg import SparseCholesky
 from supple.linalg.multifrontal import analyse
+from supple.linalg.ordering import level_dissection
 
 BACKENDS = ["multifrontal", "splu"]
 
@@ -268,6 +270,23 @@ def test_what_does_not_fit_is_refused() -> None:
         factor.solve(np.ones(29))
     with pytest.raises(SolverError, match="float64"):
         factor.solve(np.ones(30), out=np.ones(30, dtype=np.float32))
+
+
+def test_without_metis_the_order_is_our_own_and_the_fill_at_most_double(
+    tissue: sp.csr_array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_metis = SparseCholesky(tissue, block=3).nnz_factor
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    factor = check(tissue, block=3)
+    assert with_metis < factor.nnz_factor < 2 * with_metis
+
+
+@pytest.mark.parametrize("entries", [0, 30, 300, 3000])
+def test_level_dissection_orders_every_node_once(entries: int) -> None:
+    graph = abs(random_definite(300, entries, 1))
+    graph.setdiag(0.0)
+    graph.eliminate_zeros()
+    assert sorted(level_dissection(graph)) == list(range(300))
 
 
 def test_solves_into_the_array_it_is_given() -> None:

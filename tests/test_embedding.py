@@ -77,7 +77,7 @@ def test_the_same_points_give_the_same_bytes(ball):
 
 def test_of_equally_near_tets_the_one_that_extrapolates_least_carries_a_point():
     # Two tets with the edge x = y = 0; beyond its upper end that vertex is nearest for both.
-    vertices = [[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0], [-1, 0, 0.9], [0, -1, 0.9]]
+    vertices = np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0], [-1, 0, 0.9], [0, -1, 0.9]])
     mesh = TetMesh(vertices, [[0, 2, 3, 1], [0, 4, 5, 1]])
     found = locate([[0, 0, 3.0]], mesh)
     each = [locate([[0, 0, 3.0]], TetMesh(vertices, [tet])).barycentric.min() for tet in mesh.tets]

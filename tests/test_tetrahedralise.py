@@ -26,8 +26,10 @@ TURN = trimesh.transformations.rotation_matrix(0.7, [1, 2, 3])[:3, :3]
 
 
 def surface_of(*bodies: trimesh.Trimesh) -> SurfaceMesh:
-    body = trimesh.util.concatenate(bodies)
-    return SurfaceMesh(np.array(body.vertices), np.array(body.faces))
+    starts = np.cumsum([0] + [len(body.vertices) for body in bodies])
+    triangles = [body.faces + start for body, start in zip(bodies, starts, strict=False)]
+    vertices = np.concatenate([body.vertices for body in bodies])
+    return SurfaceMesh(vertices, np.concatenate(triangles))
 
 
 def sphere(at=(0, 0, 0), radius=1.0) -> trimesh.Trimesh:
@@ -49,7 +51,7 @@ SHAPES = {
     "two spheres": surface_of(sphere(), sphere((2.3, 0.1, 0.2))),
     "box": surface_of(trimesh.creation.box((1, 2, 3))),
     "sheet": sheet(),
-    "triangle": SurfaceMesh([[0, 0, 0], [1, 0, 0], [0, 1, 0.3]], [[0, 1, 2]]),
+    "triangle": SurfaceMesh(np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0.3]]), np.array([[0, 1, 2]])),
 }
 
 HOSTILE = [
@@ -100,7 +102,7 @@ def some_cell(surface: SurfaceMesh, parts: float = 20) -> float:
 
 
 @given(seed=st.integers(0, 2**32 - 1), share=st.floats(0.05, 0.95), extreme=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_angles_are_bounded_whatever_the_signs_and_cut_points(seed, share, extreme):
     random = np.random.default_rng(seed)
     coords = np.indices((14, 14, 14)).reshape(3, -1).T
@@ -124,7 +126,8 @@ def test_angles_are_bounded_whatever_the_signs_and_cut_points(seed, share, extre
         assert used.max() <= 2
         boundary = mesh.boundary()
         edges = boundary[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
-        balance = np.unique(np.sort(edges, axis=1), axis=0, return_inverse=True)[1].ravel()
+        ends = np.sort(edges, axis=1)
+        balance = np.unique(ends[:, 0] * len(vertices) + ends[:, 1], return_inverse=True)[1]
         forward = np.where(edges[:, 0] < edges[:, 1], 1, -1)
         assert not np.bincount(balance, forward).any()  # the boundary is closed
 
@@ -248,7 +251,9 @@ def test_sheets_bound_no_volume_but_panels_of_one_body_do():
     box = surface_of(trimesh.creation.box((1, 1, 1)))
     middles = box.vertices[box.triangles].mean(axis=1)
     # Panels drawn a little apart do not touch, and face outward as they did.
-    corners = (box.vertices[box.triangles] + 0.02 * np.sign(np.round(middles, 3))[:, None]).reshape(-1, 3)
+    corners = (box.vertices[box.triangles] + 0.02 * np.sign(np.round(middles, 3))[:, None]).reshape(
+        -1, 3
+    )
     panels = SurfaceMesh(corners, np.arange(len(corners)).reshape(-1, 3)).welded()[0]
     assert len(outward_triangles(panels.vertices, panels.triangles)) == len(panels.triangles)
     assert tetrahedralise(panels, cell=0.1).volumes().sum() > 0.9

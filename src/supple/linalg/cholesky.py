@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Self
 
 import numba
@@ -41,8 +40,8 @@ class SparseCholesky:
         three coordinates of a vertex are. The analysis is then ``block²`` times cheaper, and a
         wrong guess costs stored zeros, never correctness.
     backend : {"multifrontal", "splu"}, optional
-        By default "multifrontal" where the ordering library pymetis is installed, else SciPy's
-        "splu", which is ten to thirty times slower at tens of thousands of unknowns.
+        By default our own, "multifrontal". "splu" is SciPy's, to compare with: ten to thirty
+        times slower at tens of thousands of unknowns.
 
     Examples
     --------
@@ -58,8 +57,7 @@ class SparseCholesky:
         pattern = _with_short_indices(pattern)
         self.n: int = pattern.shape[0]
         _check_pattern(pattern, block)
-        if backend is None:
-            backend = "multifrontal" if importlib.util.find_spec("pymetis") else "splu"
+        backend = backend or "multifrontal"
         if backend not in _BACKENDS:
             raise SolverError(f"no backend {backend!r}; there are {', '.join(_BACKENDS)}")
         self.backend = backend
@@ -208,7 +206,7 @@ class _Multifrontal:
 
 
 class _SuperLU:
-    """SciPy's LU without pivoting off the diagonal, which is slower but always there."""
+    """SciPy's LU without pivoting off the diagonal, to compare with."""
 
     def __init__(self, pattern: sp.csr_array, block: int) -> None:
         self._pattern = pattern

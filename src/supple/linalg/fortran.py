@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit
 from numba import types as numba_types
 from numba.core import cgutils
 from numba.extending import get_cython_function_address, intrinsic
 from threadpoolctl import ThreadpoolController
+
+from supple.compiled import compiled
 
 __all__ = [
     "addresses",
@@ -138,37 +139,37 @@ take_ticket: Any = intrinsic(_take_ticket)
 # it (slices would cost reference counts and compile time), `lda` its column stride.
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def potrf(blas, n, a, lda, info):  # type: ignore[no-untyped-def]
     """Factor the lower triangle of `a` in place; info[0] > 0 names the pivot that failed."""
     fortran_call(blas[POTRF], (LOWER, n, a, lda, (info, 0)))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def trsm(blas, side, trans, m, n, a, lda, b, ldb):  # type: ignore[no-untyped-def]
     """Solve with the lower triangle `a` from one side: b ← op(a)⁻¹ b, or b op(a)⁻¹."""
     fortran_call(blas[TRSM], (side, LOWER, trans, NO, m, n, 1.0, a, lda, b, ldb))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def syrk(blas, n, k, a, lda, c, ldc):  # type: ignore[no-untyped-def]
     """Take a aᵀ from the lower triangle of c."""
     fortran_call(blas[SYRK], (LOWER, NO, n, k, -1.0, a, lda, 1.0, c, ldc))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def gemm(blas, transa, transb, m, n, k, a, lda, b, ldb, c, ldc):  # type: ignore[no-untyped-def]
     """Take op(a) op(b) from c."""
     fortran_call(blas[GEMM], (transa, transb, m, n, k, -1.0, a, lda, b, ldb, 1.0, c, ldc))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def gemv(blas, trans, m, n, a, lda, x, y):  # type: ignore[no-untyped-def]
     """Take op(a) x from y."""
     fortran_call(blas[GEMV], (trans, m, n, -1.0, a, lda, x, 1, 1.0, y, 1))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def trsv(blas, trans, n, a, lda, x):  # type: ignore[no-untyped-def]
     """X ← op(a)⁻¹ x with the lower triangle a."""
     fortran_call(blas[TRSV], (LOWER, trans, NO, n, a, lda, x, 1))

@@ -6,8 +6,7 @@ front leaves behind, its *update*, is added to its parent's front. The parents f
 elimination tree, and separate branches do not touch each other.
 
 Everything here works on the graph of *blocks* (one node per mesh vertex when three unknowns
-belong to a vertex), which is nine times smaller than the matrix. Fill is kept low by METIS'
-nested dissection (Karypis & Kumar 1998).
+belong to a vertex), which is nine times smaller than the matrix.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ from numpy.typing import NDArray
 
 from supple.linalg import multifrontal_fronts as fronts_of
 from supple.linalg import multifrontal_graph as graph
+from supple.linalg.ordering import nested_dissection
 
-__all__ = ["Plan", "Sizes", "analyse", "nested_dissection"]
+__all__ = ["Plan", "Sizes", "analyse"]
 
 # Subtrees that cost at most this share of the whole run as one task each. The split must not
 # depend on the number of threads, because it decides the order of additions.
@@ -71,18 +71,6 @@ class Sizes(NamedTuple):
     factor: int
     updates: int
     vectors: int
-
-
-def nested_dissection(adjacency: sp.csr_array) -> Ints:
-    """Return METIS' fill-reducing order of a graph (no diagonal), the same on every run."""
-    import pymetis
-
-    if adjacency.nnz == 0:
-        return np.arange(adjacency.shape[0], dtype=np.int64)
-    width = pymetis.zero_copy_dtype()
-    lists = pymetis.CSRAdjacency(adjacency.indptr.astype(width), adjacency.indices.astype(width))
-    order, _ = pymetis.nested_dissection(lists, options=pymetis.Options(seed=1))
-    return np.asarray(order, dtype=np.int64)
 
 
 def block_adjacency(pattern: sp.csr_array, block: int) -> sp.csr_array:

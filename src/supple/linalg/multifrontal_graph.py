@@ -8,10 +8,11 @@ chapter 4. Columns are named by their place in the elimination order.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from supple.compiled import compiled
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def elimination_tree(starts, neighbours, order, position):
     """Return each column's parent, the first column below it that it updates (−1: none).
 
@@ -33,7 +34,7 @@ def elimination_tree(starts, neighbours, order, position):
     return parent
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def children(parent):
     """Return each node's first child and next sibling; the roots are the children of one more."""
     n = len(parent)
@@ -46,7 +47,7 @@ def children(parent):
     return head, following
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def postorder(parent):
     """Return an order of the forest in which each subtree is contiguous and its root last."""
     n = len(parent)
@@ -69,7 +70,7 @@ def postorder(parent):
     return visit
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def column_counts(starts, neighbours, order, position, parent):
     """Return how many entries each column of the factor has below its diagonal.
 
@@ -92,7 +93,7 @@ def column_counts(starts, neighbours, order, position, parent):
     return counts
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def front_rows(starts, neighbours, order, position, first, parent, row_start):
     """Return each front's rows below its columns, unsorted: its neighbours, its children's rows."""
     fronts = len(parent)
@@ -113,7 +114,7 @@ def front_rows(starts, neighbours, order, position, first, parent, row_start):
     return rows
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _add_row(rows, count, row, last, seen, front):
     if row >= last and seen[row] != front:
         seen[row] = front
@@ -122,7 +123,7 @@ def _add_row(rows, count, row, last, seen, front):
     return count
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def entries(indptr, indices, order, position, first, row_start, rows):
     """Return for each front which of the matrix's numbers it takes, and where to.
 

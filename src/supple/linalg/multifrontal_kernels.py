@@ -11,8 +11,9 @@ threads, and each is computed by one thread in a fixed order: so are the bits.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from supple.compiled import compiled, compiled_parallel
 from supple.linalg.fortran import NO, RIGHT, YES, gemm, potrf, syrk, take_ticket, trsm
 
 __all__ = ["factorise", "tiles_in"]
@@ -23,13 +24,13 @@ PIVOT_EPS = 8 * np.finfo(np.float64).eps
 TASK, ASSEMBLE, PANEL_UPDATE, PANEL_SOLVE, UPDATE = range(5)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def tiles_in(length):
     """Return how many tiles cover a length."""
     return (length + TILE - 1) // TILE
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _assemble(plan, s, start, stop, data, factor, updates, diagonal):
     """Fill columns start:stop of a front with the matrix's numbers and the children's updates."""
     front = plan.fronts[s]
@@ -62,14 +63,14 @@ def _assemble(plan, s, start, stop, data, factor, updates, diagonal):
         c = child.sibling
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _add_to(column, rows, skip, values):
     """Add values to rows of a column that begins at row `skip` (Liu's extend-add)."""
     for i in range(len(rows)):
         column[rows[i] - skip] += values[i]
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _bad_pivot(front, start, stop, factor, diagonal, info):
     """Return the first of the front's pivots start:stop that is not positive, or −1."""
     if info > 0:
@@ -81,7 +82,7 @@ def _bad_pivot(front, start, stop, factor, diagonal, info):
     return front.first + stop if info > 0 else -1
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _factor_task(blas, plan, task, data, factor, updates, diagonal):
     """Factor a range of fronts; return the first column that failed, or −1."""
     info = np.zeros(1, np.int32)
@@ -101,7 +102,7 @@ def _factor_task(blas, plan, task, data, factor, updates, diagonal):
     return -1
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _update_tile(blas, front, tile, factor, updates):
     """Take one tile of the panel's outer product from the update; tiles count a triangle."""
     row = 0
@@ -121,7 +122,7 @@ def _update_tile(blas, front, tile, factor, updates):
         gemm(blas, NO, YES, h, w, width, left, height, right, height, target, below)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _panel_tile(blas, front, step, tile, j, factor):
     """Work on one tile of rows of the panel's columns j:j+TILE."""
     height = front.width + front.below
@@ -137,7 +138,7 @@ def _panel_tile(blas, front, step, tile, j, factor):
         trsm(blas, RIGHT, YES, h, w, corner, height, target, height)
 
 
-@njit(nogil=True, cache=True, parallel=True)
+@compiled_parallel
 def _in_parallel(step, tiles, threads, s, j, blas, plan, data, factor, updates, diagonal, failed):
     """Do the tiles of a step; each thread takes the next one when it is free.
 
@@ -160,7 +161,7 @@ def _in_parallel(step, tiles, threads, s, j, blas, plan, data, factor, updates, 
             tile = take_ticket(counter)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def factorise(blas, threads, plan, data, factor, updates, diagonal):
     """Factor; return the first column in elimination order that failed, or −1."""
     tasks = len(plan.tasks)

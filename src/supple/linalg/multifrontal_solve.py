@@ -9,8 +9,9 @@ in the factorisation, so that subtrees can run at the same time and sums keep th
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from supple.compiled import compiled, compiled_parallel
 from supple.linalg.fortran import LEFT, NO, YES, gemm, gemv, take_ticket, trsm, trsv
 from supple.linalg.multifrontal_kernels import TILE, tiles_in
 
@@ -21,7 +22,7 @@ SMALL = 50_000
 FORWARD_TASK, FORWARD_ROWS, BACKWARD_COLUMNS, BACKWARD_TASK = range(4)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _triangle(blas, trans, front, factor, x, n, count):
     """Solve with the square on top of a front's columns."""
     corner, height = (factor, front.panel), front.width + front.below
@@ -31,7 +32,7 @@ def _triangle(blas, trans, front, factor, x, n, count):
         trsm(blas, LEFT, trans, front.width, count, corner, height, (x, front.first), n)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _forward_begin(blas, plan, front, factor, x, n, count, vectors):
     """Collect what the children took from a front's rows, and solve for its columns."""
     width, below = front.width, front.below
@@ -52,7 +53,7 @@ def _forward_begin(blas, plan, front, factor, x, n, count, vectors):
     _triangle(blas, NO, front, factor, x, n, count)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _forward_rows(blas, front, start, stop, factor, x, n, count, vectors):
     """Take the solved columns from rows start:stop below them."""
     if start == stop:
@@ -67,7 +68,7 @@ def _forward_rows(blas, front, start, stop, factor, x, n, count, vectors):
         gemm(blas, NO, NO, size, count, front.width, rows, height, solved, n, target, front.below)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _backward_begin(plan, front, x, n, count, vectors):
     """Copy the solution at the rows below a front's columns."""
     for k in range(count):
@@ -76,7 +77,7 @@ def _backward_begin(plan, front, x, n, count, vectors):
             vectors[at + i] = x[k * n + plan.rows[front.rows + i]]
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _backward_columns(blas, front, start, stop, factor, x, n, count, vectors):
     """Take the rows below from columns start:stop."""
     if front.below == 0:
@@ -90,7 +91,7 @@ def _backward_columns(blas, front, start, stop, factor, x, n, count, vectors):
         gemm(blas, YES, NO, stop - start, count, below, columns, height, known, below, target, n)
 
 
-@njit(nogil=True, cache=True, parallel=True)
+@compiled_parallel
 def _in_parallel(step, tiles, threads, s, blas, plan, factor, x, n, count, vectors):
     """Do the tiles of a step; one loop for all, as in the factorisation."""
     counter = np.zeros(1, np.int64)
@@ -111,7 +112,7 @@ def _in_parallel(step, tiles, threads, s, blas, plan, factor, x, n, count, vecto
             tile = take_ticket(counter)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _task(step, blas, plan, task, factor, x, n, count, vectors):
     """Go up or down a range of fronts."""
     first, last = plan.tasks[task, 0], plan.tasks[task, 1] - 1
@@ -129,7 +130,7 @@ def _task(step, blas, plan, task, factor, x, n, count, vectors):
             _triangle(blas, YES, front, factor, x, n, count)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def solve(blas, threads, plan, factor, x, count, vectors):
     """Solve in place for `count` right-hand sides in elimination order."""
     n = len(plan.order)

@@ -11,7 +11,7 @@ from supple.mesh.distance import TriangleTree
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import components, row_keys
 
-__all__ = ["bisected", "distinct", "pinched_edges", "torn", "uncovered", "without_crumbs"]
+__all__ = ["bisected", "bundled", "pinched_edges", "torn", "uncovered", "without_crumbs"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -47,17 +47,18 @@ def bisected(vertices: Floats, triangles: Ints, longest: float) -> tuple[Floats,
     return vertices, np.concatenate(done)
 
 
-def distinct(vertices: Floats, triangles: Ints, spacing: float) -> Ints:
-    """The triangles, one of each bundle that rounding to a grid would make the same.
+def bundled(vertices: Floats, triangles: Ints, spacing: float) -> Ints:
+    """The triangles with all vertices of a grid cell made one, each left only once.
 
     Around a needle or in a dense scan, thousands of triangles are equally near to a point,
     and a box tree has to look at all of them.
     """
     rounded = np.round((vertices - vertices.min(axis=0)) / spacing).astype(np.int64)
-    _, place = np.unique(rounded, axis=0, return_inverse=True)
-    rows = np.sort(place.reshape(-1)[triangles], axis=1)
-    _, first = np.unique(row_keys(rows, len(vertices)), return_index=True)
-    return triangles[np.sort(first)]
+    keys = row_keys(rounded, int(rounded.max()) + 1)
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    rows = first[place.reshape(-1)][triangles]
+    _, once = np.unique(row_keys(np.sort(rows, axis=1), len(vertices)), return_index=True)
+    return rows[np.sort(once)]
 
 
 def uncovered(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Bools:
@@ -98,25 +99,37 @@ def torn(points: Floats, triangles: Ints, vertices: Floats, tets: Ints) -> Bools
     """Which surface triangles run between separate bodies of tets that should be one.
 
     A body belongs to the surface component most of whose points are next to it. Bodies of
-    different components may well be near each other; those of one must hang together.
+    different components may well be near each other; those of one must hang together, and so
+    must those of two if one's surface begins inside the other's body.
     """
     bodies, label, nearest = _bodies(points, vertices, tets)
+    at = label[nearest]
+    across = np.flatnonzero(np.ptp(at[triangles], axis=1) > 0)
+    apart = np.zeros(len(triangles), dtype=bool)
+    if len(across) == 0:
+        return apart
     surface = components(triangles, len(points))
-    if bodies == 1:
-        return np.zeros(len(triangles), dtype=bool)
-    owner = np.zeros(len(points), dtype=np.int64)
-    owner[triangles] = surface[:, None]
+    owner = _owners(surface, triangles, at, bodies)
+    foreign = owner[at[triangles[across]]] != surface[across, None]
+    strangers = np.unique(triangles[across][foreign])
+    inside = np.zeros(len(points), dtype=bool)
+    boundary = TetMesh(vertices, tets).boundary()
+    for body in np.unique(at[strangers]):
+        here = strangers[at[strangers] == body]
+        skin = boundary[label[boundary[:, 0]] == body]
+        inside[here] = np.abs(igl.fast_winding_number(vertices, skin, points[here])) > 0.5
+    apart[across] = (~foreign | inside[triangles[across]]).all(axis=1)
+    return apart
+
+
+def _owners(surface: Ints, triangles: Ints, at: Ints, bodies: int) -> Ints:
+    """The surface component that has most triangle corners at each body."""
     n_surfaces = int(surface.max()) + 1
-    referenced = np.unique(triangles)
-    pairs, votes = np.unique(
-        label[nearest[referenced]] * n_surfaces + owner[referenced], return_counts=True
-    )
-    owner_of = np.full(bodies, -1)
+    pairs, votes = np.unique(at[triangles] * n_surfaces + surface[:, None], return_counts=True)
     order = np.argsort(votes, kind="stable")
-    owner_of[pairs[order] // n_surfaces] = pairs[order] % n_surfaces
-    bodies_at = label[nearest[triangles]]
-    mine = (owner_of[bodies_at] == surface[:, None]).all(axis=1)
-    return mine & (np.ptp(bodies_at, axis=1) > 0)
+    owner = np.full(bodies, -1, dtype=np.int64)
+    owner[pairs[order] // n_surfaces] = pairs[order] % n_surfaces  # the last one stays
+    return owner
 
 
 def _bodies(points: Floats, vertices: Floats, tets: Ints) -> tuple[int, Ints, Ints]:

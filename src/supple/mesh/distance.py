@@ -152,8 +152,9 @@ def _area_vectors(vertices: Floats, triangles: Ints) -> Floats:
 
 
 def _sum_by(group: Ints, values: Floats, count: int) -> Floats:
-    columns = values.reshape(len(values), -1).T
-    return np.stack([np.bincount(group, column, count) for column in columns], axis=-1)
+    total = np.zeros((count, *values.shape[1:]))
+    np.add.at(total, group, values)
+    return total
 
 
 def _patches(vertices: Floats, triangles: Ints) -> _Patches:
@@ -164,12 +165,14 @@ def _patches(vertices: Floats, triangles: Ints) -> _Patches:
     # Cones to the middle of the rim close an open patch; a closed one may use any point.
     middles = vertices[_half_edges(oriented)].mean(axis=1)
     weight = np.where(open_edges[np.repeat(patch, 3)] > 0, rim, True).astype(float)
-    total = _sum_by(np.repeat(patch, 3), np.column_stack([middles * weight[:, None], weight]), count)
+    total = _sum_by(
+        np.repeat(patch, 3), np.column_stack([middles * weight[:, None], weight]), count
+    )
     apex = total[:, :3] / total[:, 3:]
     vectors = _area_vectors(vertices, oriented)
     cones = np.einsum("ij,ij->i", vertices[oriented[:, 0]] - apex[patch], vectors) / 3
-    area = np.bincount(patch, np.linalg.norm(vectors, axis=1), count)
-    volume = np.bincount(patch, cones, count)
+    area = _sum_by(patch, np.linalg.norm(vectors, axis=1), count)
+    volume = _sum_by(patch, cones, count)
     return _Patches(oriented, patch, open_edges == 0, volume, area, _sum_by(patch, vectors, count))
 
 
@@ -246,8 +249,9 @@ def _sound_groups(
 def _group_volumes(vertices: Floats, triangles: Ints, group: Ints) -> tuple[Floats, Floats]:
     vectors = _area_vectors(vertices, triangles)
     centred = vertices[triangles[:, 0]] - vertices.mean(axis=0)
-    volume = np.bincount(group, np.einsum("ij,ij->i", centred, vectors) / 3)
-    return volume, np.bincount(group, np.linalg.norm(vectors, axis=1))
+    count = int(group.max()) + 1
+    volume = _sum_by(group, np.einsum("ij,ij->i", centred, vectors) / 3, count)
+    return volume, _sum_by(group, np.linalg.norm(vectors, axis=1), count)
 
 
 def _flat_groups(vertices: Floats, triangles: Ints, group: Ints) -> NDArray[np.bool_]:

@@ -128,7 +128,7 @@ class _Tree(NamedTuple):
     boxes of nodes without tets are empty, that is inverted.
     """
 
-    index: Ints
+    tets: Ints
     corners: Floats
     to_barycentric: Floats
     slopes: Floats
@@ -241,7 +241,7 @@ def _planes_squared(b, slopes):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _holding(points, index, corners, inverses, slopes, lows, highs):  # type: ignore[no-untyped-def]
+def _holding(points, tets, corners, inverses, slopes, lows, highs):  # type: ignore[no-untyped-def]
     """The tet that holds each point, or -1; on a common face, where it is deepest inside."""
     n, first_leaf = len(points), len(lows) // 2
     found = np.full(n, -1, np.int64)
@@ -267,9 +267,9 @@ def _holding(points, index, corners, inverses, slopes, lows, highs):  # type: ig
             start = _LEAF * (node - first_leaf)
             for t in range(start, min(start + _LEAF, len(corners))):
                 lowest = _barycentric(x, y, z, corners[t], inverses[t], b)
-                first = lowest == best and (found[i] < 0 or index[t] < found[i])
+                first = lowest == best and (found[i] < 0 or tets[t] < found[i])
                 if lowest > best or first:
-                    best, found[i] = lowest, index[t]
+                    best, found[i] = lowest, tets[t]
                     for k in range(4):
                         barycentric[i, k] = b[k]
             if best > _TIE:
@@ -278,7 +278,7 @@ def _holding(points, index, corners, inverses, slopes, lows, highs):  # type: ig
 
 
 @njit(cache=True, nogil=True)
-def _nearest(points, index, corners, inverses, slopes, lows, highs, faces):  # type: ignore[no-untyped-def]
+def _nearest(points, tets, corners, inverses, slopes, lows, highs, faces):  # type: ignore[no-untyped-def]
     """The nearest tet to each point, its coordinates there, and the squared distance."""
     n, first_leaf = len(points), len(lows) // 2
     found = np.zeros(n, np.int64)
@@ -315,10 +315,10 @@ def _nearest(points, index, corners, inverses, slopes, lows, highs, faces):  # t
                 if away > best * (1.0 + _TIE):
                     continue
                 if away >= best * (1.0 - _TIE) and (
-                    lowest < least or (lowest == least and index[t] > found[i])
+                    lowest < least or (lowest == least and tets[t] > found[i])
                 ):
                     continue
-                best, least, found[i] = min(best, away), lowest, index[t]
+                best, least, found[i] = min(best, away), lowest, tets[t]
                 for k in range(4):
                     barycentric[i, k] = b[k]
         squared[i] = best

@@ -42,7 +42,10 @@ _SLOT = np.full((5, 5, 5), -1, dtype=np.int64)
 _SLOT[tuple((OFFSETS + 2).T)] = np.arange(14)
 # The four cell corners around the long edge from a centre along each axis, in cyclic order.
 _RING = np.array(
-    [[np.roll((1, u, v), axis) for u, v in ((1, 1), (-1, 1), (-1, -1), (1, -1))] for axis in range(3)]
+    [
+        [np.roll((1, u, v), axis) for u, v in ((1, 1), (-1, 1), (-1, -1), (1, -1))]
+        for axis in range(3)
+    ]
 )
 _RING_SLOT = _SLOT[_RING[..., 0] + 2, _RING[..., 1] + 2, _RING[..., 2] + 2]
 
@@ -277,6 +280,8 @@ def clipped_tets(
         Sorted lattice points; must hold all neighbours of every positive one.
     level
         The level set there, positive inside.
+    origin, cell
+        Where the lattice's coordinates are zero, and the edge of its cells.
     find_cuts
         Called with the ends (k, 3), (k, 3) of the edges that change sign and the levels there;
         returns how far along each edge the surface is, between 0 and 1.

@@ -97,7 +97,8 @@ def _lattice_shape(low: Floats, high: Floats, cell: float) -> Ints:
         raise MeshError("bounds must be a lowest and a highest corner, in that order")
     if not (np.isfinite(cell) and cell > 0):
         raise MeshError(f"a cell's edge must be a positive length, not {cell}")
-    cells = np.ceil(extent / cell) + 6
+    # Rounding must not decide whether a length of whole cells gets one more.
+    cells = np.ceil(extent / cell - 1e-6) + 6
     if not (2 * cells + 64 < AXIS_LIMIT).all():
         raise MeshError(f"a cell of {cell:g} is too small for a body {extent.max():g} long")
     return cells.astype(np.int64)
@@ -120,14 +121,19 @@ def _sample(level_set: Distance, origin: Floats, shape: Ints, cell: float) -> tu
     """Lattice points that are not known to be outside; deep inside, the level is infinite."""
     side = 1 << max(1, int(np.ceil(np.log2(shape.max() / 8))))
     counts = -(-shape // side)
-    boxes = 2 * side * np.stack(np.meshgrid(*map(np.arange, counts), indexing="ij"), -1).reshape(-1, 3)
+    boxes = (
+        2 * side * np.stack(np.meshgrid(*map(np.arange, counts), indexing="ij"), -1).reshape(-1, 3)
+    )
     keys, levels = [], []
     n_points = 0
     while len(boxes):
         centres = origin + 0.5 * cell * (boxes + side)
         radius = 0.5 * np.sqrt(3.0) * side * cell
         sign = np.concatenate(
-            [level_set.uniform_sign(centres[i : i + _CHUNK], radius) for i in range(0, len(boxes), _CHUNK)]
+            [
+                level_set.uniform_sign(centres[i : i + _CHUNK], radius)
+                for i in range(0, len(boxes), _CHUNK)
+            ]
         )
         n_points += 2 * side**3 * int(np.count_nonzero(sign > 0)) + 16 * int((sign == 0).sum())
         if n_points > MOST_POINTS:

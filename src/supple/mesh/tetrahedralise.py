@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.errors import MeshError, warn
-from supple.mesh.coverage import bisected, distinct, pinched_edges, torn, uncovered, without_crumbs
+from supple.mesh.coverage import bisected, bundled, pinched_edges, torn, uncovered, without_crumbs
 from supple.mesh.distance import (
     SoupDistance,
     ThickenedDistance,
@@ -27,8 +27,8 @@ Progress = Callable[[float, str], None]
 
 MOST_TETS = 20_000_000
 TOLERANCE = 0.15
-# A search stops this close to the number wanted; the last step is not worth its time.
-_NEAR_ENOUGH = 0.08
+# A search stops this close to the number wanted: nearer for meshes that take no time.
+_NEAR_ENOUGH, _NEAR_ENOUGH_IF_LARGE = 0.08, 0.13
 _CHEAP = 12_000
 # How thickly (in cells) parts the lattice missed are covered, round by round. No point is
 # farther than √5/4 = 0.56 cells from the lattice, and no vertex moves by more than 0.35, so
@@ -83,10 +83,7 @@ def tetrahedralise(
     tell = progress or (lambda part, what: None)
     tell(0.0, "orienting the surface")
     body = _Body(surface)
-    if cell is not None:
-        mesh = body.mesh(float(cell))
-    else:
-        mesh = _search(body, int(tets), tell)
+    mesh = _search(body, int(tets), tell) if cell is None else body.mesh(float(cell))
     tell(1.0, f"{len(mesh.tets)} tets")
     return mesh
 
@@ -120,7 +117,8 @@ class _Body:
         """
         vertices, tets = self._fill(self.distance, cell, shift)
         points, pieces = bisected(self.vertices, self.triangles, 0.75 * cell)
-        referenced = np.unique(pieces)
+        pieces = bundled(points, pieces, 0.1 * cell)
+        referenced = np.union1d(pieces, self.triangles)
         coats: list[tuple[TriangleTree, float]] = []
         for coat in _COATS:
             missed = np.zeros(len(points), dtype=bool)
@@ -133,10 +131,13 @@ class _Body:
                 slits = pinched_edges(vertices, tets)[:, [0, 1, 1]]
             added = 0
             # A tip hangs on to the body, and a slit is inside of it: less will do there.
-            for where, what, less in ((points, sheets, 0), (points, tips, 0.2), (vertices, slits, 0.15)):
+            for where, what, less in (
+                (points, sheets, 0),
+                (points, tips, 0.2),
+                (vertices, slits, 0.15),
+            ):
                 if len(what):
-                    tree = TriangleTree(where, distinct(where, what, 0.1 * cell))
-                    coats.append((tree, (coat - less) * cell))
+                    coats.append((TriangleTree(where, what), (coat - less) * cell))
                     added += 1
             if not added:
                 break
@@ -149,31 +150,31 @@ class _Body:
     ) -> tuple[Floats, Ints]:
         room = 2 * cell  # more than the thickest coat
         offset = shift * cell * np.array([0.37, 0.23, 0.11])
-        vertices, tets = fill(
-            level_set, self.low - room + offset, self.high + room + offset, cell
-        )
+        vertices, tets = fill(level_set, self.low - room + offset, self.high + room + offset, cell)
         return split_pinches(vertices, tets) if len(tets) else (vertices, tets)
 
 
 def _tips(pieces: Ints, missed: NDArray[np.bool_]) -> Ints:
-    """The missed corners and edges of triangles that are not missed whole, as flat triangles."""
+    """Missed corners and edges of triangles that are not missed whole, as flat triangles."""
     out = missed[pieces]
     some = out.any(axis=1) & ~out.all(axis=1)
-    pieces, out = pieces[some], out[some]
-    a_missed = pieces[np.arange(len(pieces)), np.argmax(out, axis=1)]
-    return np.where(out, pieces, a_missed[:, None])
+    a_missed = pieces[some][np.arange(np.count_nonzero(some)), np.argmax(out[some], axis=1)]
+    partly = np.where(out[some], pieces[some], a_missed[:, None])
+    alone = missed.copy()  # those whose place another vertex of the bundle has taken
+    alone[pieces] = False
+    return np.concatenate([partly, np.repeat(np.flatnonzero(alone)[:, None], 3, axis=1)])
 
 
-def _expected_cell(volume: float, area: float, tets: float) -> float:
+def _expected_cell(volume: float, area: float, tets: float, thinnest: float = 1.3) -> float:
     """The cell size at which a body gets so many tets.
 
     Twelve to a cell inside, and about two more for each cell's face of surface (measured). No
-    part is left thinner than about 1.3 cells.
+    part is left thinner than so many cells.
     """
     small, large = 0.0, np.inf
     cell = float(np.sqrt(area / tets))
     for _ in range(100):
-        filled = max(volume, 0.65 * area * cell)
+        filled = max(volume, 0.5 * thinnest * area * cell)
         if 12 * filled / cell**3 + 2 * area / cell**2 > tets:
             small = cell
         else:
@@ -182,18 +183,33 @@ def _expected_cell(volume: float, area: float, tets: float) -> float:
     return cell
 
 
+def _forecast(body: _Body, wanted: int) -> float:
+    """A first guess at the cell size, from the surface or from coarser meshes."""
+    cell = _expected_cell(body.volume, body.area, min(wanted, _CHEAP))
+    if wanted <= 2 * _CHEAP:
+        return cell
+    # Volume and area as the lattice sees them: overlaps count once, thin parts thickened.
+    coarse = body.mesh(cell)
+    volume, area = float(coarse.volumes().sum()), body.area
+    if wanted > 20 * _CHEAP:
+        finer = cell / 1.6
+        sizes = np.array([cell, finer])
+        counts = np.array([len(coarse.tets), len(body.mesh(finer).tets)])
+        law = np.column_stack([12 / sizes**3, 2 / sizes**2])
+        fit = np.linalg.solve(law, counts)
+        if (fit > 0).all():
+            return _expected_cell(fit[0], fit[1], wanted, thinnest=0.0)
+    return _expected_cell(volume, area, wanted)
+
+
 def _search(body: _Body, wanted: int, tell: Progress) -> TetMesh:
     """Try cell sizes until about the right number of tets comes out."""
-    volume = body.volume
-    if wanted > 2 * _CHEAP:
-        # A coarse mesh tells the volume that counts: overlaps once, sheets thickened.
-        tell(0.1, "measuring the volume")
-        coarse = body.mesh(_expected_cell(volume, body.area, _CHEAP))
-        volume = float(coarse.volumes().sum())
+    tell(0.1, "measuring the body")
+    cell = min(_forecast(body, wanted), 4 * body.size)
     best: TetMesh | None = None
     for shift in (0.0, 1.0, 2.0):
         # On a lattice that has the body's symmetries the number leaps; shifted, it leaps less.
-        mesh = _search_shifted(body, wanted, volume, shift, tell)
+        mesh = _search_shifted(body, wanted, cell, shift, tell)
         if best is None or _miss(mesh, wanted) < _miss(best, wanted):
             best = mesh
         # No lattice gives fewer than a point's 24 tets.
@@ -209,11 +225,9 @@ def _miss(mesh: TetMesh, wanted: int) -> float:
     return abs(float(np.log(len(mesh.tets) / wanted)))
 
 
-def _search_shifted(
-    body: _Body, wanted: int, volume: float, shift: float, tell: Progress
-) -> TetMesh:
+def _search_shifted(body: _Body, wanted: int, cell: float, shift: float, tell: Progress) -> TetMesh:
     largest = 4 * body.size
-    cell = min(_expected_cell(volume, body.area, wanted), largest)
+    near_enough = _NEAR_ENOUGH if wanted <= 4 * _CHEAP else _NEAR_ENOUGH_IF_LARGE
     too_few, too_many = np.inf, 0.0  # cell sizes known to give that
     tried: list[tuple[float, int]] = []
     best: TetMesh | None = None
@@ -224,7 +238,7 @@ def _search_shifted(
         tried.append((cell, count))
         if best is None or _miss(mesh, wanted) < _miss(best, wanted):
             best = mesh
-        if abs(count / wanted - 1) <= _NEAR_ENOUGH:
+        if abs(count / wanted - 1) <= near_enough:
             break
         if count > wanted:
             too_many = max(too_many, cell)

@@ -1,0 +1,195 @@
+"""`supple bench elastic`: our element loops beside scikit-fem's, and the full step.
+
+Every size runs in a process of its own, so that its peak memory is its own; scikit-fem runs in
+another, after ours, on the same mesh and the same deformation.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.app.progress import console, first_use_message, progress_bar
+from supple.errors import SuppleError
+
+__all__ = ["DEFAULT_SIZES", "measure", "table"]
+
+Floats = NDArray[np.float64]
+
+DEFAULT_SIZES = [10_000, 12_000, 100_000, 1_000_000]
+#: scikit-fem keeps every local matrix and needs tens of GB beyond.
+LARGEST_FOR_SCIKIT_FEM = 200_000
+#: A direct solver's fill grows faster than the mesh; beyond, a step is left out.
+LARGEST_STEP = 100_000
+YOUNG, POISSON = 2e4, 0.3
+
+
+def measure(sizes: Iterable[int], *, quiet: bool = False) -> list[dict[str, Any]]:
+    """One row of figures for each number of tets."""
+    sizes = list(sizes)
+    for size in sizes:
+        if not 6 <= size <= 5_000_000:
+            raise SuppleError(f"{size:,} tets; choose between 6 and 5,000,000")
+    first_use_message(quiet)
+    rows = []
+    with progress_bar(quiet) as progress:
+        task = progress.add_task("measuring", total=2 * len(sizes))
+        for size in sizes:
+            progress.update(task, description=f"{size:,} tets, Supple")
+            row = _in_own_process(_measure_ours, size)
+            progress.advance(task)
+            progress.update(task, description=f"{size:,} tets, scikit-fem")
+            theirs = None
+            if size <= LARGEST_FOR_SCIKIT_FEM:
+                theirs = _in_own_process(_measure_scikit_fem, size)
+            row["scikit_fem_ms"] = theirs
+            row["ratio"] = None if theirs is None else theirs / row["stiffness_ms"]
+            rows.append(row)
+            progress.advance(task)
+    return rows
+
+
+def table(rows: list[dict[str, Any]]) -> None:
+    """Print the rows for people."""
+    from rich.table import Table
+
+    grid = Table(title="Elastic kernels, neo-Hookean, all cores; times in ms")
+    headings = ("tets", "force", "stiffness", "ns a tet", "scikit-fem", "ratio")
+    for heading in (*headings, "step", "assembly", "factorise", "solve", "peak MB"):
+        grid.add_column(heading, justify="right")
+    for row in rows:
+        step = row["step_ms"]
+        parts = [step and step[part] for part in ("assembly", "factorise", "solve")]
+        values = [
+            row["force_ms"],
+            row["stiffness_ms"],
+            1e6 * row["stiffness_ms"] / row["tets"],
+            row["scikit_fem_ms"],
+            row["ratio"],
+            sum(step.values()) if step else None,
+            *parts,
+            row["peak_mb"],
+        ]
+        grid.add_row(
+            f"{row['tets']:,}", *("–" if value is None else f"{value:,.1f}" for value in values)
+        )
+    console.print(grid)
+
+
+def _in_own_process(function: Callable[[int], Any], size: int) -> Any:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, size).result()
+
+
+def _deformed_beam(size: int) -> tuple[Any, Floats]:
+    """A beam of about `size` tets, bent, stretched and twisted."""
+    from supple.scenes import beam
+
+    across = max(1, round((size / 6 / 2.4) ** (1 / 3)))
+    along = max(1, round(size / 6 / across**2))
+    mesh = beam((2.4, 1.0, 1.0), (along, across, across))
+    x, y, z = mesh.vertices.T
+    angle = 0.3 * x
+    y, z = y * np.cos(angle) - z * np.sin(angle), y * np.sin(angle) + z * np.cos(angle)
+    return mesh, np.stack([1.1 * x, y + 0.1 * x**2, 0.95 * z], axis=1)
+
+
+def _best(function: Callable[[], Any], repeats: int) -> float:
+    """Shortest of several times, in ms: the others were disturbed."""
+    function()
+    times = []
+    for _ in range(repeats):
+        began = perf_counter()
+        function()
+        times.append(perf_counter() - began)
+    return 1e3 * min(times)
+
+
+def _measure_ours(size: int) -> dict[str, Any]:
+    from supple.dynamics import FullSimulator
+    from supple.elastic import ElasticBody, Material
+
+    mesh, x = _deformed_beam(size)
+    body = ElasticBody(mesh, Material("neo-hookean", young=YOUNG, poisson=POISSON))
+    out = np.empty_like(x)
+    repeats = 20 if size < 50_000 else 5
+    row: dict[str, Any] = {
+        "tets": len(mesh.tets),
+        "force_ms": _best(lambda: body.force(x, out=out), repeats),
+        "stiffness_ms": _best(lambda: body.stiffness(x), repeats),
+        "step_ms": None,
+    }
+    row["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if size <= LARGEST_STEP:
+        held = np.flatnonzero(mesh.vertices[:, 0] == 0)
+        simulator = FullSimulator(body, 1 / 90, fixed=held, alpha=0.5, beta=0.01)
+        simulator.step()
+        reports = [simulator.step().seconds for _ in range(5)]
+        fastest = min(reports, key=lambda seconds: sum(seconds.values()))
+        row["step_ms"] = {part: 1e3 * seconds for part, seconds in fastest.items()}
+        row["peak_mb_step"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return row
+
+
+def _measure_scikit_fem(size: int) -> float | None:
+    """The same material and deformation; checked to give the same matrix."""
+    try:
+        import skfem
+    except ImportError:
+        return None
+    mesh, x = _deformed_beam(size)
+    domain = skfem.MeshTet(mesh.vertices.T.copy(), mesh.tets.T.copy())
+    # One quadrature point is exact for linear tets, and cheapest.
+    basis = skfem.Basis(domain, skfem.ElementVector(skfem.ElementTetP1()), intorder=1)
+    order = basis.nodal_dofs.T.reshape(-1)
+    displacement = np.empty(x.size)
+    displacement[order] = (x - mesh.vertices).reshape(-1)
+
+    @skfem.BilinearForm(nthreads=2)
+    def form(u: Any, v: Any, w: Any) -> Any:
+        return np.einsum("ijkl...,kl...,ij...->...", w["tangent"], u.grad, v.grad, optimize=True)
+
+    def assemble() -> Any:
+        gradient = basis.interpolate(displacement).grad
+        return form.assemble(basis, tangent=_neo_hookean_tangent(gradient))
+
+    elapsed = _best(assemble, 1 if size > 50_000 else 3)
+    _check_agreement(assemble().tocsr()[order][:, order], mesh, x)
+    return elapsed
+
+
+def _neo_hookean_tangent(gradient: Floats) -> Floats:
+    """∂P/∂F of our neo-Hookean material, written with NumPy for scikit-fem, (3, 3, 3, 3, …)."""
+    from supple.elastic import Material
+
+    mu, lam = Material("neo-hookean", young=YOUNG, poisson=POISSON).element_parameters(1)[0]
+    identity = np.eye(3)
+    F = gradient + identity.reshape(3, 3, *([1] * (gradient.ndim - 2)))
+    levi_civita = np.zeros((3, 3, 3))
+    levi_civita[[0, 1, 2], [1, 2, 0], [2, 0, 1]] = 1
+    levi_civita[[0, 2, 1], [2, 1, 0], [1, 0, 2]] = -1
+    twisted = np.einsum("ikm,jln,mn...->ijkl...", levi_civita, levi_civita, F, optimize=True)
+    cofactor = 0.5 * np.einsum("ijkl...,kl...->ij...", twisted, F)
+    determinant = np.einsum("ij...,ij...->...", cofactor, F) / 3
+    grown = np.einsum("ij...,ij...->...", F, F) + 1
+    tangent = lam * np.einsum("ij...,kl...->ijkl...", cofactor, cofactor)
+    tangent += np.einsum("ij...,kl...->ijkl...", 2 * mu / grown**2 * F, F)
+    tangent += (lam * (determinant - 1) - 0.75 * mu) * twisted
+    tangent += np.einsum("ik,jl,...->ijkl...", identity, identity, mu * (1 - 1 / grown))
+    return tangent
+
+
+def _check_agreement(theirs: Any, mesh: Any, x: Floats) -> None:
+    from supple.elastic import ElasticBody, Material
+
+    ours = ElasticBody(mesh, Material("neo-hookean", young=YOUNG, poisson=POISSON)).stiffness(x)
+    difference = abs(ours - theirs).max() / abs(ours).max()
+    if not difference < 1e-9:
+        raise SuppleError(f"scikit-fem's stiffness differs by {difference:.1e}; the timing is void")

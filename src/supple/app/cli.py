@@ -1,0 +1,120 @@
+"""The command `supple`.
+
+Commands import what they need when they run, so that `supple --help` is instant.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+from cyclopts import App, CycloptsError, Parameter
+
+import supple
+from supple.errors import SuppleError, SuppleWarning
+
+__all__ = ["app", "main"]
+
+app = App(
+    name="supple",
+    help="Physically based soft tissue for any rigged character, in real time.",
+    version=supple.__version__,
+)
+
+Quiet = Annotated[
+    bool, Parameter(name=["--quiet", "-q"], negative="", help="Say nothing but errors.")
+]
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print the figures as JSON.")]
+
+
+@app.command
+def demo(
+    *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("supple-demo"),
+    tets: int = 4000,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Mesh a soft body, let it swing from one end, and draw what happens.
+
+    Parameters
+    ----------
+    output
+        Folder for filmstrip.png, energy.png and report.md.
+    tets
+        How many tetrahedra to simulate.
+    """
+    from supple.app.demo import run_demo
+
+    figures = run_demo(output, tets=tets, quiet=quiet or json)
+    if json:
+        _print_json(figures)
+
+
+bench = App(name="bench", help="Measure Supple on this machine, beside other software.")
+app.command(bench)
+
+
+@bench.command
+def elastic(
+    *,
+    tets: Annotated[list[int] | None, Parameter(consume_multiple=True)] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time forces, stiffness and full steps, beside scikit-fem's assembly.
+
+    Parameters
+    ----------
+    tets
+        Mesh sizes; by default 10,000, 12,000, 100,000 and 1,000,000.
+    """
+    from supple.app.bench_elastic import DEFAULT_SIZES, measure, table
+
+    rows = measure(tets or DEFAULT_SIZES, quiet=quiet)
+    if json:
+        _print_json(rows)
+    else:
+        table(rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; exit with 0, 1 (cannot) or 2 (wrong usage)."""
+    warnings.showwarning = _show_warning
+    try:
+        tokens = sys.argv[1:] if arguments is None else arguments
+        app(tokens, exit_on_error=False, result_action="return_value")
+    except CycloptsError:
+        sys.exit(2)
+    except SuppleError as error:
+        print(f"supple: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("supple: stopped", file=sys.stderr)
+        sys.exit(130)
+
+
+def _print_json(figures: Any) -> None:
+    print(json.dumps(figures, indent=2))
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    if issubclass(category, SuppleWarning):
+        print(f"supple: warning: {message}", file=sys.stderr)
+    elif not issubclass(category, DeprecationWarning):
+        print(warnings.formatwarning(message, category, filename, lineno, line), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
