@@ -110,15 +110,21 @@ def torn(points: Floats, triangles: Ints, vertices: Floats, tets: Ints) -> Bools
         return apart
     surface = components(triangles, len(points))
     owner = _owners(surface, triangles, at, bodies)
-    foreign = owner[at[triangles[across]]] != surface[across, None]
-    strangers = np.unique(triangles[across][foreign])
-    inside = np.zeros(len(points), dtype=bool)
+    guests = np.flatnonzero(np.isin(surface, surface[across]))
+    guests = guests[(owner[at[triangles[guests]]] != surface[guests, None]).any(axis=1)]
+    linked = {(int(owner[body]), body) for body in range(bodies)}
     boundary = TetMesh(vertices, tets).boundary()
-    for body in np.unique(at[strangers]):
-        here = strangers[at[strangers] == body]
+    for body in np.unique(at[triangles[guests]]):
+        here = at[triangles[guests]] == body
+        visitors, row = np.unique(triangles[guests][here], return_index=True)
         skin = boundary[label[boundary[:, 0]] == body]
-        inside[here] = np.abs(igl.fast_winding_number(vertices, skin, points[here])) > 0.5
-    apart[across] = (~foreign | inside[triangles[across]]).all(axis=1)
+        inside = np.abs(igl.fast_winding_number(vertices, skin, points[visitors])) > 0.5
+        origin = np.broadcast_to(surface[guests, None], here.shape)[here][row]
+        linked |= {(int(component), int(body)) for component in origin[inside]}
+    for triangle in across:
+        apart[triangle] = all(
+            (int(surface[triangle]), int(at[corner])) in linked for corner in triangles[triangle]
+        )
     return apart
 
 
