@@ -15,9 +15,9 @@ from supple.errors import MeshError, SuppleWarning
 from supple.formats.surface import read_surface
 from supple.mesh.distance import outward_triangles
 from supple.mesh.lattice import clipped_tets, pack, unpack
+from supple.mesh.meshing import tetrahedralise
 from supple.mesh.stuffing import stuff
 from supple.mesh.surface import SurfaceMesh
-from supple.mesh.tetrahedralise import tetrahedralise
 from supple.mesh.tets import TetMesh
 
 LEAST, MOST = 10.78, 164.75  # degrees, Labelle and Shewchuk 2007

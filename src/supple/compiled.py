@@ -14,7 +14,7 @@ from contextlib import contextmanager
 # OpenMP library when it loads, hence before the import.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-import numba  # noqa: E402
+import numba
 
 __all__ = ["at_most_threads", "compiled", "compiled_parallel"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from supple.compiled import compiled
 from supple.errors import MeshError
 from supple.mesh.lattice import AXIS_LIMIT, morton
 from supple.mesh.tets import OUTWARD_FACES, TetMesh
@@ -169,7 +169,7 @@ def _boxes(corners: Floats) -> tuple[Floats, Floats]:
 # hundred times the arithmetic.
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _box_squared(x, y, z, low, high, node):  # type: ignore[no-untyped-def]
     u = max(low[node, 0] - x, x - high[node, 0], 0.0)
     v = max(low[node, 1] - y, y - high[node, 1], 0.0)
@@ -177,7 +177,7 @@ def _box_squared(x, y, z, low, high, node):  # type: ignore[no-untyped-def]
     return u * u + v * v + w * w
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _segment_squared(along, squared, to_start):  # type: ignore[no-untyped-def]
     """Squared distance to a segment: projection on it, its squared length, that to its start."""
     if along <= 0.0 or squared <= 0.0:
@@ -187,7 +187,7 @@ def _segment_squared(along, squared, to_start):  # type: ignore[no-untyped-def]
     return max(to_start - along * along / squared, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _triangle_squared(x, y, z, c, i, j, k):  # type: ignore[no-untyped-def]
     """Squared distance to triangle i j k: to its plane if the foot is inside, else to an edge."""
     ux, uy, uz = c[j, 0] - c[i, 0], c[j, 1] - c[i, 1], c[j, 2] - c[i, 2]
@@ -209,7 +209,7 @@ def _triangle_squared(x, y, z, c, i, j, k):  # type: ignore[no-untyped-def]
     return min(_segment_squared(wu, uu, ww), _segment_squared(wv, vv, ww), opposite)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _tet_squared(x, y, z, corners, b, faces):  # type: ignore[no-untyped-def]
     """Squared distance to a tet: a face can be nearest only if the point is beyond it."""
     nearest = np.inf
@@ -220,7 +220,7 @@ def _tet_squared(x, y, z, corners, b, faces):  # type: ignore[no-untyped-def]
     return nearest if nearest < np.inf else 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _barycentric(x, y, z, corners, inverse, b):  # type: ignore[no-untyped-def]
     """Fill b with the coordinates in a tet and return the least."""
     x, y, z = x - corners[0, 0], y - corners[0, 1], z - corners[0, 2]
@@ -230,7 +230,7 @@ def _barycentric(x, y, z, corners, inverse, b):  # type: ignore[no-untyped-def]
     return min(b[0], b[1], b[2], b[3])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _planes_squared(b, slopes):  # type: ignore[no-untyped-def]
     """A bound below the squared distance to a tet: that to the farthest plane it is beyond."""
     farthest = 0.0
@@ -240,7 +240,7 @@ def _planes_squared(b, slopes):  # type: ignore[no-untyped-def]
     return farthest
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _holding(points, tets, corners, inverses, slopes, lows, highs):  # type: ignore[no-untyped-def]
     """The tet that holds each point, or -1; on a common face, where it is deepest inside."""
     n, first_leaf = len(points), len(lows) // 2
@@ -277,7 +277,7 @@ def _holding(points, tets, corners, inverses, slopes, lows, highs):  # type: ign
     return found, barycentric
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _nearest(points, tets, corners, inverses, slopes, lows, highs, faces):  # type: ignore[no-untyped-def]
     """The nearest tet to each point, its coordinates there, and the squared distance."""
     n, first_leaf = len(points), len(lows) // 2

@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from supple.compiled import compiled
 
 __all__ = ["AXIS_LIMIT", "OFFSETS", "clipped_tets", "closure", "morton", "pack", "unpack"]
 
@@ -80,7 +81,7 @@ def closure(keys: Ints) -> Ints:
     return np.unique(np.concatenate([keys, *(keys + d for d in pack(OFFSETS))]))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _neighbours(keys, deltas):  # type: ignore[no-untyped-def]
     """Index of each point's 14 neighbours, -1 where absent: keys are sorted, so merge."""
     n = len(keys)
@@ -97,7 +98,7 @@ def _neighbours(keys, deltas):  # type: ignore[no-untyped-def]
     return found
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _warp(sign, neighbours, cuts, alpha, length):  # type: ignore[no-untyped-def]
     """Move vertices onto near cut points, in order; return where to, as slot and fraction.
 
@@ -132,7 +133,7 @@ def _warp(sign, neighbours, cuts, alpha, length):  # type: ignore[no-untyped-def
     return moved_slot, moved_fraction
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _lattice_tets(coords, sign, neighbours, ring_slots):  # type: ignore[no-untyped-def]
     """All lattice tets with a positive vertex; corners 0 and 1 are cell centres."""
     count = 0
@@ -161,7 +162,7 @@ def _lattice_tets(coords, sign, neighbours, ring_slots):  # type: ignore[no-unty
     return tets
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _emit(out, count, p, q, r, s, where):  # type: ignore[no-untyped-def]
     """Append a tet, oriented by its corners' places on the unwarped lattice (`where`)."""
     u, v, w = where[q] - where[p], where[r] - where[p], where[s] - where[p]
@@ -176,7 +177,7 @@ def _emit(out, count, p, q, r, s, where):  # type: ignore[no-untyped-def]
     return count + 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _emit_pyramid(out, count, a, b, c, d, apex, where, rank):  # type: ignore[no-untyped-def]
     """Split a pyramid over the quad a b c d; the diagonal starts at the highest rank."""
     if max(rank[a], rank[c]) >= max(rank[b], rank[d]):
@@ -186,7 +187,7 @@ def _emit_pyramid(out, count, a, b, c, d, apex, where, rank):  # type: ignore[no
     return _emit(out, count, b, d, a, apex, where)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _emit_prism(out, count, p, q, where, rank):  # type: ignore[no-untyped-def]
     """Split the prism between triangles p and q, fanning from its highest-ranking corner."""
     top = 0
@@ -200,7 +201,7 @@ def _emit_prism(out, count, p, q, where, rank):  # type: ignore[no-untyped-def]
     return _emit_pyramid(out, count, p[i], p[j], q[j], q[i], p[top], where, rank)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _clip(tets, coords, sign, cut_index, slots):  # type: ignore[no-untyped-def]
     """The part of each lattice tet where the sign is positive, as tets.
 

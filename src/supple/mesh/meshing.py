@@ -142,6 +142,10 @@ class _Body:
             if not added:
                 break
             vertices, tets = self._fill(ThickenedDistance(self.distance, coats), cell, shift)
+        else:
+            left = int(uncovered(points[referenced], vertices, tets, cell).sum())
+            if left:
+                warn(f"{left} surface points stay farther than half a cell from every tet")
         tets = without_crumbs(points[referenced], vertices, tets, cell)
         return TetMesh(*compact(vertices, tets, cell))
 
