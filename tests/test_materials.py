@@ -68,9 +68,7 @@ def central_difference(function, F: np.ndarray, h: float = 1e-5) -> np.ndarray:
     """Fourth-order differences of function(F) by each entry of F, on the last axis."""
     columns = []
     for i in range(9):
-        step = np.zeros(9)
-        step[i] = h
-        step = step.reshape(3, 3)
+        step = h * np.eye(9)[i].reshape(3, 3)
         near = np.asarray(function(F + step)) - function(F - step)
         far = np.asarray(function(F + 2 * step)) - function(F - 2 * step)
         columns.append((8 * near - far) / (12 * h))
@@ -150,7 +148,7 @@ def test_projection_is_the_nearest_positive_semidefinite_matrix(kind):
     indefinite = 0
     for trial, F in enumerate(deformations(rng, 90)):
         if trial % 10 == 0:
-            F = np.diag([0.8, 0.8, 0.8])  # three equal singular values
+            F = 0.8 * np.eye(3)  # three equal singular values
         H = Density(material(kind, rng)).derivative(F)
         values, vectors = np.linalg.eigh(H)
         nearest = (vectors * np.maximum(values, 0)) @ vectors.T

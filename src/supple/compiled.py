@@ -20,7 +20,7 @@ __all__ = ["at_most_threads", "compiled", "compiled_parallel"]
 
 # TBB, Numba's first choice, costs 200 µs a loop; its own workqueue needs nothing installed.
 if "NUMBA_THREADING_LAYER_PRIORITY" not in os.environ:
-    numba.config.THREADING_LAYER_PRIORITY = ["omp", "workqueue", "tbb"]
+    numba.config.THREADING_LAYER_PRIORITY = ["omp", "workqueue", "tbb"]  # type: ignore[attr-defined]
 
 # The numpy error model returns inf where Python would raise, which a loop running in
 # several threads cannot do; callers check that results are finite.
