@@ -128,6 +128,7 @@ class ImplicitSolver:
         self.newton, self.tolerance, self.psd = newton, tolerance, psd
         self._pattern = body.pattern.zeros()
         self._mass_values = _values_in(self._pattern, mass)
+        self._values, self._term = np.empty((2, self._pattern.nnz))  # the step allocates little
         self._part = PrincipalSubmatrix(self._pattern, free)
         self._cholesky = SparseCholesky(self._part.pattern, block=3)
 
@@ -181,10 +182,11 @@ class ImplicitSolver:
 
     def _system(self, problem: StageProblem, stiffness: sp.csr_array) -> Floats:
         """Values of M + τD + τ²K among the free unknowns."""
-        values = (1 + problem.tau * self.alpha) * self._mass_values
-        values += problem.tau**2 * stiffness.data
+        values, term = self._values, self._term
+        np.multiply(self._mass_values, 1 + problem.tau * self.alpha, out=values)
+        values += np.multiply(stiffness.data, problem.tau**2, out=term)
         if problem.damping is not None:
-            values += problem.tau * problem.damping.data
+            values += np.multiply(problem.damping.data, problem.tau, out=term)
         return self._part.take(values)
 
     def _newton_step(

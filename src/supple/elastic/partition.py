@@ -17,8 +17,9 @@ __all__ = ["Partition"]
 
 Ints = NDArray[np.int64]
 
-#: Big enough to amortise a chunk's start, small enough for several chunks a colour.
-CHUNK = 128
+#: Tets in a chunk. Larger ones share fewer vertices with others, so more of a matrix is still in
+#: cache when it is added to again; but a colour needs several chunks for every thread.
+SMALLEST, LARGEST, WANTED_CHUNKS = 128, 2048, 200
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Partition:
     def of(cls, vertices: NDArray[np.float64], tets: Ints) -> Partition:
         """Cut along a space-filling curve through the tets' centres, colour greedily."""
         curve = np.argsort(_morton_codes(vertices[tets].mean(axis=1)), kind="stable")
-        n_chunks = -(-len(tets) // CHUNK)
+        size = int(np.clip(len(tets) // WANTED_CHUNKS, SMALLEST, LARGEST))
+        n_chunks = -(-len(tets) // size)
         bounds = np.linspace(0, len(tets), n_chunks + 1).astype(np.int64)
         sizes = np.diff(bounds)
         colour = _colour_chunks(tets[curve], np.repeat(np.arange(n_chunks), sizes), len(vertices))
