@@ -1,0 +1,198 @@
+"""What a rig is: a black box from a pose to surface positions, evaluable on some vertices."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array
+from supple.errors import SuppleError
+
+__all__ = ["Deformer", "FunctionRig", "Parameter", "Rig"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+UNITS = ("rad", "m", "1")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One number of a pose.
+
+    Parameters
+    ----------
+    name : str
+        Unique within its rig.
+    unit : {"rad", "m", "1"}
+        Radians, metres, or a pure number.
+    rest : float
+        Its value in the rest pose.
+    """
+
+    name: str
+    unit: str
+    rest: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.unit not in UNITS:
+            raise SuppleError(f'parameter "{self.name}": unit "{self.unit}"; use rad, m or 1')
+        if not np.isfinite(self.rest):
+            raise SuppleError(f'parameter "{self.name}": its rest value is not finite')
+
+
+@runtime_checkable
+class Rig(Protocol):
+    """Anything that places a surface's vertices for a pose."""
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The meaning of each number of a pose."""
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of vertices placed."""
+
+    @property
+    def rest_pose(self) -> Floats:
+        """The pose in which every parameter has its rest value, (s,)."""
+
+    def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
+        """Positions of all vertices, (n, 3), or of the listed ones, (k, 3): the same numbers."""
+
+
+@runtime_checkable
+class Deformer(Rig, Protocol):
+    """A rig that moves given points, so that another rig can stand before it."""
+
+    @property
+    def rest_points(self) -> Floats:
+        """The points it moves when called without any, (n, 3)."""
+
+    def deform(self, points: ArrayLike, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
+        """Where the vertices go, (k, 3), were they at `points`, (k, 3), in the rest pose.
+
+        Row i of `points` is vertex i, or vertex ``vertices[i]``: what a deformer knows about a
+        vertex (its weights, its place along a curve) stays with the vertex.
+        """
+
+
+class FunctionRig:
+    """A rig made of a Python function.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(pose) -> (n, 3)``, or ``function(pose, vertices) -> (k, 3)`` with
+        ``vertices`` None for all; without the second argument a subset costs as much as all.
+    parameters : sequence of Parameter
+    n_vertices : int
+
+    Examples
+    --------
+    >>> rig = FunctionRig(lambda pose: [[pose[0], 0, 0]], [Parameter("slide", "m", 0.5)], 1)
+    >>> rig(rig.rest_pose)
+    array([[0.5, 0. , 0. ]])
+    """
+
+    def __init__(
+        self, function: Callable[..., ArrayLike], parameters: Sequence[Parameter], n_vertices: int
+    ) -> None:
+        if not callable(function):
+            raise SuppleError("a function rig needs a function of the pose")
+        if n_vertices < 1:
+            raise SuppleError(f"a rig of {n_vertices} vertices; it needs at least one")
+        self.function = function
+        self.parameters = checked_parameters(parameters)
+        self.n_vertices = int(n_vertices)
+        self.rest_pose = rest_values(self.parameters)
+        self._takes_vertices = _takes_second_argument(function)
+
+    def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
+        """Positions of all vertices or of the listed ones; errors inside are named."""
+        values = checked_pose(self.parameters, pose)
+        subset = checked_subset(vertices, self.n_vertices)
+        try:
+            if self._takes_vertices:
+                result = self.function(values, subset)
+            else:
+                result = self.function(values)
+        except SuppleError:
+            raise
+        except Exception as error:
+            raise SuppleError(f"the rig function failed: {type(error).__name__}: {error}") from error
+        whole = subset is None or not self._takes_vertices
+        rows = self.n_vertices if whole else len(subset)  # type: ignore[arg-type]
+        positions = checked_array("the rig function's result", result, (rows, 3))
+        return positions[subset] if whole and subset is not None else positions
+
+
+def _takes_second_argument(function: Callable[..., ArrayLike]) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return False
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        return False
+    # A default of the author's own (a captured constant, say) is not a list of vertices.
+    named = list(signature.parameters.values())
+    return len(named) < 2 or named[1].name == "vertices" or named[1].default is inspect.Parameter.empty
+
+
+def checked_parameters(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    """The parameters as a tuple, their names unique."""
+    seen: set[str] = set()
+    for parameter in parameters:
+        if not isinstance(parameter, Parameter):
+            raise SuppleError(f"{parameter!r} is no rig parameter; use supple.rig.Parameter")
+        if parameter.name in seen:
+            raise SuppleError(f'two rig parameters are called "{parameter.name}"; rename one')
+        seen.add(parameter.name)
+    return tuple(parameters)
+
+
+def rest_values(parameters: Sequence[Parameter]) -> Floats:
+    """The rest pose of these parameters, read-only."""
+    rest = np.array([parameter.rest for parameter in parameters], dtype=np.float64)
+    rest.flags.writeable = False
+    return rest
+
+
+def checked_pose(parameters: Sequence[Parameter], pose: ArrayLike) -> Floats:
+    """`pose` as finite float64 with one value for each parameter."""
+    try:
+        values = np.ascontiguousarray(pose, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SuppleError("a pose must be numbers") from None
+    if values.shape != (len(parameters),):
+        raise SuppleError(f"pose of shape {values.shape}; the rig has {len(parameters)} parameters")
+    finite = np.isfinite(values)
+    if not finite.all():
+        raise SuppleError(f'pose: "{parameters[int(np.argmin(finite))].name}" is not finite')
+    return values
+
+
+def checked_subset(vertices: ArrayLike | None, n_vertices: int) -> Ints | None:
+    """The listed vertices as indices in range; None, for all, stays None."""
+    if vertices is None:
+        return None
+    listed = np.asarray(vertices)
+    if listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iu"):
+        raise SuppleError("a subset of vertices must be a list of indices")
+    subset = np.ascontiguousarray(listed, dtype=np.int64)
+    if subset.size and not (subset.min() >= 0 and subset.max() < n_vertices):
+        bad = int(subset[(subset < 0) | (subset >= n_vertices)][0])
+        raise SuppleError(f"vertex {bad} does not exist; the rig has {n_vertices:,}")
+    return subset
+
+
+def checked_points(points: ArrayLike, subset: Ints | None, n_vertices: int) -> Floats:
+    """One point for each listed vertex, or for each of all."""
+    return checked_array("points", points, (n_vertices if subset is None else len(subset), 3))

@@ -1,0 +1,198 @@
+"""The loops of skinning, over vertices and their influences."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.compiled import compiled
+
+__all__ = ["dual_quaternions", "skin_dual", "skin_linear"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: A joint's Gram matrix this near to I is a rotation's: rounding of chained products.
+RIGID = 1e-9
+
+
+@compiled
+def skin_linear(
+    points: Floats,
+    point_rows: Ints,
+    joints: NDArray[np.int32],
+    weights: Floats,
+    rows: Ints,
+    columns: Floats,
+    out: Floats,
+) -> None:
+    """Σ w T x over the influences of each vertex.
+
+    Vertex i is row ``rows[i]`` of `joints` and `weights` and row ``point_rows[i]`` of `points`;
+    empty lists mean row i. `columns` (J, 4, 4) holds the transforms' columns as rows.
+    """
+    everything, all_points = len(rows) == 0, len(point_rows) == 0
+    for i in range(len(out)):
+        vertex = i if everything else rows[i]
+        point = points[i if all_points else point_rows[i]]
+        follow, weight = joints[vertex], weights[vertex]
+        a = b = c = d = 0.0
+        for slot in range(len(follow)):
+            w = weight[slot]
+            # Heaviest first, so what follows a zero is zero.
+            if w == 0:
+                break
+            m = columns[follow[slot]]
+            x, y, z = w * point[0], w * point[1], w * point[2]
+            # Four sums that the compiler keeps in one register; the fourth is thrown away.
+            a += x * m[0, 0] + y * m[1, 0] + z * m[2, 0] + w * m[3, 0]
+            b += x * m[0, 1] + y * m[1, 1] + z * m[2, 1] + w * m[3, 1]
+            c += x * m[0, 2] + y * m[1, 2] + z * m[2, 2] + w * m[3, 2]
+            d += x * m[0, 3] + y * m[1, 3] + z * m[2, 3] + w * m[3, 3]
+        out[i, 0], out[i, 1], out[i, 2] = a, b, c
+
+
+@compiled
+def skin_dual(
+    points: Floats,
+    point_rows: Ints,
+    joints: NDArray[np.int32],
+    weights: Floats,
+    rows: Ints,
+    duals: Floats,
+    stretches: Floats,
+    stretched: bool,
+    out: Floats,
+) -> None:
+    """Dual quaternion skinning (Kavan et al. 2008) after linearly blended stretches.
+
+    Rows as in `skin_linear`; `duals` (J, 8) are rotation and dual part, `stretches` (J, 3, 3)
+    is applied when `stretched`.
+    """
+    everything, all_points = len(rows) == 0, len(point_rows) == 0
+    blend, shape, place = np.empty(8), np.empty((3, 3)), np.empty(3)
+    for i in range(len(out)):
+        vertex = i if everything else rows[i]
+        point = points[i if all_points else point_rows[i]]
+        _blend(joints[vertex], weights[vertex], duals, blend)
+        if stretched:
+            shape[:] = 0
+            for slot in range(joints.shape[1]):
+                shape += weights[vertex, slot] * stretches[joints[vertex, slot]]
+            for axis in range(3):
+                row = shape[axis]
+                place[axis] = row[0] * point[0] + row[1] * point[1] + row[2] * point[2]
+        else:
+            place[:] = point
+        _transform(blend, place, out[i])
+
+
+@compiled
+def _blend(follow: NDArray[np.int32], weight: Floats, duals: Floats, out: Floats) -> None:
+    """Unit blend. Each rotation is taken with the sign nearer to the heaviest joint's, which is
+    the first: the blend then has a part of at least its weight along it and is never zero."""
+    pivot = duals[follow[0]]
+    for entry in range(8):
+        out[entry] = weight[0] * pivot[entry]
+    for slot in range(1, len(follow)):
+        dual = duals[follow[slot]]
+        w = weight[slot]
+        if dual[0] * pivot[0] + dual[1] * pivot[1] + dual[2] * pivot[2] + dual[3] * pivot[3] < 0:
+            w = -w
+        for entry in range(8):
+            out[entry] += w * dual[entry]
+    length = math.sqrt(out[0] ** 2 + out[1] ** 2 + out[2] ** 2 + out[3] ** 2)
+    for entry in range(8):
+        out[entry] /= length
+
+
+@compiled
+def _transform(dual: Floats, point: Floats, out: Floats) -> None:
+    """Rotate by q, then move by the vector part of 2 d q*."""
+    x, y, z, w = dual[0], dual[1], dual[2], dual[3]
+    e, f, g, h = dual[4], dual[5], dual[6], dual[7]
+    px, py, pz = point[0], point[1], point[2]
+    # p + 2 v × (v × p + w p)
+    cx, cy, cz = y * pz - z * py + w * px, z * px - x * pz + w * py, x * py - y * px + w * pz
+    out[0] = px + 2 * (y * cz - z * cy + w * e - h * x + y * g - z * f)
+    out[1] = py + 2 * (z * cx - x * cz + w * f - h * y + z * e - x * g)
+    out[2] = pz + 2 * (x * cy - y * cx + w * g - h * z + x * f - y * e)
+
+
+def dual_quaternions(matrices: Floats) -> tuple[Floats, Floats, bool]:
+    """Rigid part (J, 8) and stretch (J, 3, 3) of affine transforms, and whether any stretches.
+
+    Each transform is x ↦ R S x + t with S symmetric, by polar decomposition; a mirroring one
+    has a negative S, as in UsdSkel.
+    """
+    linear = np.ascontiguousarray(matrices[:, :3, :3])
+    duals, stretches = np.empty((len(matrices), 8)), np.empty((len(matrices), 3, 3))
+    rotations = linear.copy()
+    stretched = _find_stretched(linear, stretches)
+    if stretched.any():
+        u, s, vt = np.linalg.svd(linear[stretched])
+        mirrored = np.linalg.det(u @ vt) < 0
+        signs = np.where(mirrored, -1.0, 1.0)[:, None, None]
+        rotations[stretched] = signs * (u @ vt)
+        stretches[stretched] = signs * np.einsum("jki,jk,jkl->jil", vt, s, vt)
+    _to_duals(rotations, np.ascontiguousarray(matrices[:, :3, 3]), duals)
+    return duals, stretches, bool(stretched.any())
+
+
+@compiled
+def _find_stretched(linear: Floats, stretches: Floats) -> NDArray[np.bool_]:
+    """Which matrices are no rotations; the others' stretches are set to I."""
+    found = np.zeros(len(linear), dtype=np.bool_)
+    for joint in range(len(linear)):
+        m = linear[joint]
+        worst = 0.0
+        for i in range(3):
+            for j in range(3):
+                gram = m[0, i] * m[0, j] + m[1, i] * m[1, j] + m[2, i] * m[2, j]
+                worst = max(worst, abs(gram - (1.0 if i == j else 0.0)))
+        determinant = (
+            m[0, 0] * (m[1, 1] * m[2, 2] - m[1, 2] * m[2, 1])
+            - m[0, 1] * (m[1, 0] * m[2, 2] - m[1, 2] * m[2, 0])
+            + m[0, 2] * (m[1, 0] * m[2, 1] - m[1, 1] * m[2, 0])
+        )
+        found[joint] = not (worst < RIGID and determinant > 0)
+        stretches[joint] = np.eye(3)
+    return found
+
+
+@compiled
+def _to_duals(rotations: Floats, translations: Floats, out: Floats) -> None:
+    for joint in range(len(rotations)):
+        dual, t = out[joint], translations[joint]
+        _to_quaternion(rotations[joint], dual)
+        x, y, z, w = dual[0], dual[1], dual[2], dual[3]
+        # Half of (t, 0) times q.
+        dual[4] = 0.5 * (t[0] * w + t[1] * z - t[2] * y)
+        dual[5] = 0.5 * (t[1] * w + t[2] * x - t[0] * z)
+        dual[6] = 0.5 * (t[2] * w + t[0] * y - t[1] * x)
+        dual[7] = -0.5 * (t[0] * x + t[1] * y + t[2] * z)
+
+
+@compiled
+def _to_quaternion(m: Floats, out: Floats) -> None:
+    """Unit quaternion (x, y, z, w) of a rotation, from its largest entry (Shepperd 1978)."""
+    trace = m[0, 0] + m[1, 1] + m[2, 2]
+    largest = 3
+    best = trace
+    for axis in range(3):
+        if m[axis, axis] > best:
+            largest, best = axis, m[axis, axis]
+    if largest == 3:
+        out[3] = 1 + trace
+        out[0], out[1], out[2] = m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]
+    else:
+        i, j, k = largest, (largest + 1) % 3, (largest + 2) % 3
+        out[i] = 1 + 2 * m[i, i] - trace
+        out[j] = m[j, i] + m[i, j]
+        out[k] = m[k, i] + m[i, k]
+        out[3] = m[k, j] - m[j, k]
+    length = math.sqrt(out[0] ** 2 + out[1] ** 2 + out[2] ** 2 + out[3] ** 2)
+    for entry in range(4):
+        out[entry] /= length
