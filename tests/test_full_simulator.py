@@ -8,7 +8,8 @@ import scipy.linalg
 from supple.dynamics import FullSimulator
 from supple.elastic import ElasticBody, Material, static_equilibrium
 from supple.elastic.equilibrium import free_unknowns
-from supple.errors import SolverError, SuppleError
+from supple.errors import SolverError, SuppleError, SuppleWarning
+from supple.mesh import TetMesh
 from supple.scenes import beam
 
 INTEGRATORS = ("backward-euler", "newmark", "midpoint")
@@ -84,7 +85,7 @@ def test_backward_euler_only_loses_energy():
 def test_rayleigh_damping_decays_a_mode_at_the_textbook_rate():
     """ζ = α/2ω + βω/2: the logarithm of the amplitude falls by ζω a second."""
     body, fixed = small_beam("stvk", cells=(6, 2, 2))
-    free = free_unknowns(body.n_vertices, fixed)
+    free = free_unknowns(body, fixed)
     stiffness = body.stiffness(body.rest).toarray()[np.ix_(free, free)]
     mass = body.mass().toarray()[np.ix_(free, free)]
     values, vectors = scipy.linalg.eigh(stiffness, mass, subset_by_index=[0, 0])
@@ -149,7 +150,7 @@ def test_one_newton_iteration_is_the_linearly_implicit_step():
     for _ in range(5):
         simulator.step()
     x, v = simulator.positions, simulator.velocities
-    free = free_unknowns(body.n_vertices, fixed)
+    free = free_unknowns(body, fixed)
     stiffness, mass = body.stiffness(x).toarray(), body.mass().toarray()
     damping = alpha * mass + beta * body.stiffness(x, psd=True).toarray()
     weight = mass @ np.tile([0, -9.81, 0], body.n_vertices)
@@ -227,6 +228,18 @@ def test_strong_compression_stays_finite():
     for _ in range(60):
         simulator.step()
     assert np.isfinite(simulator.positions).all()
+
+
+def test_vertices_of_no_tet_are_named_and_follow_the_rest_shape():
+    mesh = beam(cells=(2, 1, 1))
+    loose = TetMesh(np.vstack([mesh.vertices, [[9.0, 9.0, 9.0]]]), mesh.tets)
+    with pytest.warns(SuppleWarning, match="1 vertices belong to no tet .first: 12"):
+        body = ElasticBody(loose)
+    for integrator in INTEGRATORS:
+        simulator = FullSimulator(body, integrator=integrator)
+        simulator.step()
+        np.testing.assert_array_equal(simulator.positions[-1], [9.0, 9.0, 9.0])
+        assert simulator.positions[0, 1] < mesh.vertices[0, 1]
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ class FullSimulator:
         self.body, self.dt, self.integrator = body, float(dt), integrator
         self.mass = body.mass(lumped)
         self.gravity = checked_array("gravity", gravity, (3,))
-        self._free = free_unknowns(body.n_vertices, fixed)
+        self._free = free_unknowns(body, fixed)
         self._solver = ImplicitSolver(
             body,
             self.mass,

@@ -15,7 +15,7 @@ from supple.elastic.mass import consistent_mass, lumped_mass
 from supple.elastic.material import Material
 from supple.elastic.partition import Partition
 from supple.elastic.pattern import BlockPattern
-from supple.errors import MeshError
+from supple.errors import MeshError, warn
 from supple.mesh.tets import TetMesh
 
 __all__ = ["ElasticBody"]
@@ -61,6 +61,13 @@ class ElasticBody:
             raise MeshError(
                 f"{int((volumes <= 0).sum())} tets are inverted or flat (worst: tet {worst}, "
                 f"volume {volumes[worst]:.3g} m³); use mesh.oriented() or remove them"
+            )
+        #: Vertices that belong to no tet: without mass or stiffness, they follow the rest shape.
+        self.loose_vertices = np.setdiff1d(np.arange(len(mesh.vertices)), mesh.tets)
+        if len(self.loose_vertices):
+            warn(
+                f"{len(self.loose_vertices)} vertices belong to no tet (first: "
+                f"{self.loose_vertices[0]}); they follow the rest shape"
             )
         self._partition = Partition.of(mesh.vertices, mesh.tets)
         order = self._partition.order

@@ -82,7 +82,7 @@ def static_equilibrium(
     shape = body.rest.shape
     x = checked_array("start", body.rest if start is None else start, shape)
     load = checked_array("forces", np.zeros(shape) if forces is None else forces, shape)
-    free = free_unknowns(body.n_vertices, fixed)
+    free = free_unknowns(body, fixed)
     part = PrincipalSubmatrix(body.pattern.zeros(), free)
     solver = SparseCholesky(part.pattern, block=3)
     diagonal = _diagonal_positions(part.pattern)
@@ -115,9 +115,9 @@ def static_equilibrium(
     return Equilibrium(x, np.array(energies), residual, converged)
 
 
-def free_unknowns(n_vertices: int, fixed: ArrayLike) -> NDArray[np.int64]:
-    """Indices 3v + c of the unknowns of the vertices that are not `fixed`."""
-    fixed = np.asarray(fixed)
+def free_unknowns(body: ElasticBody, fixed: ArrayLike) -> NDArray[np.int64]:
+    """Indices 3v + c of the unknowns of the vertices that are neither `fixed` nor loose."""
+    fixed, n_vertices = np.asarray(fixed), body.n_vertices
     if fixed.size and not np.issubdtype(fixed.dtype, np.integer):
         raise SuppleError("fixed must be vertex numbers")
     if fixed.size and (fixed.min() < 0 or fixed.max() >= n_vertices):
@@ -127,6 +127,7 @@ def free_unknowns(n_vertices: int, fixed: ArrayLike) -> NDArray[np.int64]:
         )
     free = np.ones(n_vertices, bool)
     free[fixed.astype(np.int64)] = False
+    free[body.loose_vertices] = False
     if not free.any():
         raise SuppleError("every vertex is fixed; leave some free")
     return np.flatnonzero(np.repeat(free, 3))
