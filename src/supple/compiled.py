@@ -6,6 +6,7 @@ Import `compiled` for functions on one element and `compiled_parallel` for loops
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,7 +17,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numba
 
-__all__ = ["at_most_threads", "compiled", "compiled_parallel"]
+__all__ = ["at_most_threads", "compiled", "compiled_parallel", "taking_turns"]
 
 # TBB, Numba's first choice, costs 200 µs a loop; its own workqueue needs nothing installed.
 if "NUMBA_THREADING_LAYER_PRIORITY" not in os.environ:
@@ -38,6 +39,27 @@ def at_most_threads(count: int) -> Iterator[None]:
     before = numba.get_num_threads()
     numba.set_num_threads(min(count, before))
     try:
-        yield
+        with taking_turns():
+            yield
     finally:
         numba.set_num_threads(before)
+
+
+_turn = threading.RLock()
+
+
+@contextmanager
+def taking_turns() -> Iterator[None]:
+    """Let one Python thread at a time run parallel loops, where Numba can take no more.
+
+    Its workqueue, used when there is no OpenMP library, ends the process otherwise.
+    """
+    try:
+        several = numba.threading_layer() != "workqueue"
+    except ValueError:  # nothing has run in parallel yet
+        several = False
+    if several:
+        yield
+    else:
+        with _turn:
+            yield

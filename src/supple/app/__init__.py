@@ -1,1 +1,1 @@
-"""."""
+"""The command line, and what its users see."""

@@ -62,7 +62,7 @@ app.command(bench)
 @bench.command
 def elastic(
     *,
-    tets: Annotated[list[int] | None, Parameter(consume_multiple=True)] = None,
+    tets: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -75,10 +75,12 @@ def elastic(
     """
     from supple.app.bench_elastic import DEFAULT_SIZES, measure, table
 
+    if tets == []:
+        raise SuppleError("--tets needs one or more numbers, such as --tets 10000 100000")
     rows = measure(tets or DEFAULT_SIZES, quiet=quiet)
     if json:
         _print_json(rows)
-    else:
+    elif not quiet:
         table(rows)
 
 

@@ -36,12 +36,14 @@ class Swing:
 
 def run_demo(output: Path, *, tets: int = 4000, quiet: bool = False) -> dict[str, Any]:
     """Make the demonstration's files in `output`, and return its figures."""
+    if output.exists() and not output.is_dir():
+        raise SuppleError(f"{output}: is a file; choose a folder with --output")
+    first_use_message(quiet)
+    swing = _simulate(tets, quiet)
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SuppleError(f"{output}: cannot be made ({error}); choose another --output") from None
-    first_use_message(quiet)
-    swing = _simulate(tets, quiet)
     captions = [f"{time:.2f} s" for time in swing.times]
     strip = filmstrip(
         swing.surfaces,

@@ -54,6 +54,18 @@ class FullSimulator:
     lumped
         Diagonal mass matrix, rather than the consistent one.
 
+    Attributes
+    ----------
+    unconverged_steps
+        Steps since `reset` whose last Newton iteration still moved a vertex by more than the
+        tolerance. What is to serve as truth should have none.
+
+    Notes
+    -----
+    Φ̈ is taken from the last three rest shapes, as in the papers, so with a rest shape that
+    accelerates all three integrators are of first order; with one that rests, Newmark and
+    midpoint are of second. Simulators in several threads may share a body.
+
     Examples
     --------
     >>> from supple.elastic import ElasticBody
@@ -82,13 +94,14 @@ class FullSimulator:
     ) -> None:
         if integrator not in INTEGRATORS:
             raise SuppleError(f"no integrator {integrator!r}; there are {', '.join(INTEGRATORS)}")
-        if not (np.isfinite(dt) and dt > 0):
-            raise SuppleError(f"the time step must be positive, not {dt}")
-        if newton < 1 or not (alpha >= 0 and beta >= 0 and tolerance >= 0):
-            raise SuppleError(
-                "newton must be at least 1, and alpha, beta and tolerance not negative"
-            )
-        self.body, self.dt, self.integrator = body, float(dt), integrator
+        numbers = {"dt": dt, "alpha": alpha, "beta": beta, "tolerance": tolerance}
+        for name, value in numbers.items():
+            numbers[name] = float(checked_array(name, value, ()))
+            if numbers[name] < 0 or (name == "dt" and not 1e-12 <= numbers[name] <= 1e9):
+                raise SuppleError(f"{name} must be a positive number, not {value}")
+        if newton != int(newton) or newton < 1:
+            raise SuppleError(f"newton must be a whole number of at least 1, not {newton}")
+        self.body, self.dt, self.integrator = body, numbers["dt"], integrator
         self.mass = body.mass(lumped)
         self.gravity = checked_array("gravity", gravity, (3,))
         self._free = free_unknowns(body, fixed)
@@ -96,10 +109,10 @@ class FullSimulator:
             body,
             self.mass,
             self._free,
-            alpha=float(alpha),
-            beta=float(beta),
+            alpha=numbers["alpha"],
+            beta=numbers["beta"],
             newton=int(newton),
-            tolerance=float(tolerance) * body.mesh.size,
+            tolerance=numbers["tolerance"] * body.mesh.size,
             psd=psd,
         )
         self.reset()
@@ -124,18 +137,22 @@ class FullSimulator:
             (n, 3), of the free vertices; fixed ones follow the rest shape regardless.
         """
         shape = self.body.rest.shape
-        self.rest = checked_array("rest shape", self.body.rest if rest is None else rest, shape)
-        before = self.rest if rest_before is None else rest_before
-        self._rest_before = checked_array("earlier rest shape", before, shape)
-        carried = (self.rest - self._rest_before) / self.dt
-        self.time = 0.0
-        x = checked_array("positions", self.rest if positions is None else positions, shape)
+        now = checked_array("rest shape", self.body.rest if rest is None else rest, shape).copy()
+        before = checked_array(
+            "earlier rest shape", now if rest_before is None else rest_before, shape
+        )
+        self.body.energy(now, now)  # refuses a rest shape with inverted tets
+        carried = (now - before) / self.dt
+        x = checked_array("positions", now if positions is None else positions, shape)
         v = checked_array("velocities", carried if velocities is None else velocities, shape)
-        self._u, self._v = self._only_free(x - self.rest), self._only_free(v - carried)
-        self._a = np.zeros(shape)
+        u, v = self._only_free(x - now), self._only_free(v - carried)
+        a = np.zeros(shape)
         if self.integrator == "newmark":  # the only one that looks back at accelerations
-            problem = self._problem(self._u, self._v, self.dt, self.rest, self._external(None))
-            self._a = self._solver.acceleration(problem)
+            a = self._solver.acceleration(self._problem(u, v, self.dt, now, self._external(None)))
+        # Only now, when nothing can fail any more, does the state change.
+        self.rest, self._rest_before = now, before.copy()
+        self._u, self._v, self._a = u, v, a
+        self.time, self.unconverged_steps = 0.0, 0
 
     @property
     def positions(self) -> Floats:
@@ -185,11 +202,12 @@ class FullSimulator:
         u, v, a = advance(self.integrator, stage, self._u, self._v, self._a, self.dt)
         if not (np.isfinite(u).all() and np.isfinite(v).all()):
             raise SolverError(
-                f"the simulation diverges at {self.time:.3f} s; use a smaller dt, psd=True or "
-                "more Newton iterations"
+                f"the simulation diverges at {self.time:.3f} s; use a smaller dt, smaller forces "
+                "or more Newton iterations"
             )
         self._u, self._v, self._a = u, v, a
         self._rest_before, self.rest = self.rest, new_rest
+        self.unconverged_steps += not report.converged
         self.time += self.dt
         return report
 
@@ -223,7 +241,7 @@ class FullSimulator:
             return external
         if isinstance(forces, Mapping):
             for vertex, force in forces.items():
-                if not 0 <= vertex < len(external):
+                if not (isinstance(vertex, int | np.integer) and 0 <= vertex < len(external)):
                     raise SuppleError(
                         f"force on vertex {vertex}, which is not there; the body has vertices "
                         f"0 to {len(external) - 1}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -41,6 +43,15 @@ class StepReport:
     seconds: dict[str, float] = field(
         default_factory=lambda: {"assembly": 0.0, "factorise": 0.0, "solve": 0.0}
     )
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Add the time spent inside to a part."""
+        began = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[part] += perf_counter() - began
 
 
 @dataclass
@@ -126,62 +137,73 @@ class ImplicitSolver:
         self.body, self.mass, self.free = body, mass, free
         self.alpha, self.beta = alpha, beta
         self.newton, self.tolerance, self.psd = newton, tolerance, psd
-        self._pattern = body.pattern.zeros()
-        self._mass_values = _values_in(self._pattern, mass)
-        self._values, self._term = np.empty((2, self._pattern.nnz))  # the step allocates little
-        self._part = PrincipalSubmatrix(self._pattern, free)
+        self._matrix = body.pattern.zeros()  # its own: simulators in threads may share a body
+        self._mass_values = _values_in(self._matrix, mass)
+        self._values, self._term = np.empty((2, self._matrix.nnz))  # the step allocates little
+        self._part = PrincipalSubmatrix(self._matrix, free)
         self._cholesky = SparseCholesky(self._part.pattern, block=3)
 
     def solve(self, problem: StageProblem, start: Floats, report: StepReport) -> Floats:
         """Velocity at the end of the stage; Newton begins at velocity `start`."""
+        self._set_damping(problem, problem.positions(start), report)
         w = start
         for _ in range(self.newton):
-            gradient, system = self._linearise(problem, w, report)
-            change = self._newton_step(problem, w, system, gradient, report)
-            began = perf_counter()
-            length = 1.0
-            if self.newton > 1:
-                length, _ = line_search(
-                    partial(problem.potential_along, w, change),
-                    problem.potential(w),
-                    float(np.vdot(gradient, change)),
+            change, length = self._iterate(problem, w, self.psd, report)
+            if length == 0.0 and not self.psd:
+                change, length = self._iterate(problem, w, True, report)
+            if length == 0.0:
+                raise SolverError(
+                    "no step lowers the energy any more; use a smaller dt, or smaller forces"
                 )
             w = w + length * change
-            report.seconds["assembly"] += perf_counter() - began
             report.iterations += 1
             report.converged = bool(np.abs(change).max() * problem.tau <= self.tolerance)
-            if report.converged or length == 0.0:
+            if report.converged:
                 break
         return w
+
+    def _iterate(
+        self, problem: StageProblem, w: Floats, psd: bool, report: StepReport
+    ) -> tuple[Floats, float]:
+        """Newton's change of velocity, and how much of it to take."""
+        with report.timed("assembly"):
+            gradient = problem.gradient(w)
+            system = self._system(problem, w, psd)
+        with report.timed("factorise"):
+            definite = self._factorise(system)
+        if not definite:
+            if psd:
+                raise SolverError(
+                    "the system is not positive definite; is dt far too large, or the mesh flat?"
+                )
+            return self._iterate(problem, w, True, report)
+        with report.timed("solve"):
+            change = self._scattered(self._cholesky.solve(-gradient.reshape(-1)[self.free]))
+        if self.newton == 1:
+            return change, 1.0
+        with report.timed("assembly"):
+            along = partial(problem.potential_along, w, change)
+            slope = float(np.vdot(gradient, change))
+            return change, line_search(along, problem.potential(w), slope)[0]
 
     def acceleration(self, problem: StageProblem) -> Floats:
         """M⁻¹ (f_ext − f − Dv) at the displacement and velocity the problem starts from."""
         x = problem.rest + problem.u
-        self._set_damping(problem, x)
-        force = problem.external - self.body.force(x, problem.rest)
-        force -= problem.damp(problem.v)
+        self._set_damping(problem, x, StepReport())
+        force = problem.external - self.body.force(x, problem.rest) - problem.damp(problem.v)
         self._cholesky.factorise(self._part.take(self._mass_values))
-        acceleration = np.zeros(force.size)
-        acceleration[self.free] = self._cholesky.solve(force.reshape(-1)[self.free])
-        return acceleration.reshape(force.shape)
+        return self._scattered(self._cholesky.solve(force.reshape(-1)[self.free]))
 
-    def _linearise(
-        self, problem: StageProblem, w: Floats, report: StepReport
-    ) -> tuple[Floats, Floats]:
-        began = perf_counter()
-        if report.iterations == 0:
-            self._set_damping(problem, problem.positions(w))
-        stiffness = self.body.stiffness(problem.positions(w), problem.rest, psd=self.psd)
-        gradient, system = problem.gradient(w), self._system(problem, stiffness)
-        report.seconds["assembly"] += perf_counter() - began
-        return gradient, system
-
-    def _set_damping(self, problem: StageProblem, x: Floats) -> None:
+    def _set_damping(self, problem: StageProblem, x: Floats, report: StepReport) -> None:
         if self.beta > 0:  # projected: damping must never feed energy in
-            problem.damping = self.beta * self.body.stiffness(x, problem.rest, psd=True)
+            with report.timed("assembly"):
+                stiffness = self.body.stiffness(x, problem.rest, psd=True, out=self._matrix)
+                problem.damping = self.beta * stiffness
 
-    def _system(self, problem: StageProblem, stiffness: sp.csr_array) -> Floats:
+    def _system(self, problem: StageProblem, w: Floats, psd: bool) -> Floats:
         """Values of M + τD + τ²K among the free unknowns."""
+        x = problem.positions(w)
+        stiffness = self.body.stiffness(x, problem.rest, psd=psd, out=self._matrix)
         values, term = self._values, self._term
         np.multiply(self._mass_values, 1 + problem.tau * self.alpha, out=values)
         values += np.multiply(stiffness.data, problem.tau**2, out=term)
@@ -189,28 +211,20 @@ class ImplicitSolver:
             values += np.multiply(problem.damping.data, problem.tau, out=term)
         return self._part.take(values)
 
-    def _newton_step(
-        self,
-        problem: StageProblem,
-        w: Floats,
-        system: Floats,
-        gradient: Floats,
-        report: StepReport,
-    ) -> Floats:
-        began = perf_counter()
+    def _factorise(self, system: Floats) -> bool:
+        if not np.isfinite(system).all():
+            raise SolverError("forces have grown beyond all numbers; use a smaller dt")
         try:
             self._cholesky.factorise(system)
         except SolverError:
-            if self.psd:
-                raise
-            stiffness = self.body.stiffness(problem.positions(w), problem.rest, psd=True)
-            self._cholesky.factorise(self._system(problem, stiffness))
-        factorised = perf_counter()
-        change = np.zeros(gradient.size)
-        change[self.free] = self._cholesky.solve(-gradient.reshape(-1)[self.free])
-        report.seconds["factorise"] += factorised - began
-        report.seconds["solve"] += perf_counter() - factorised
-        return change.reshape(gradient.shape)
+            return False
+        return True
+
+    def _scattered(self, free_values: Floats) -> Floats:
+        """A field over all vertices, (n, 3), zero where nothing is free."""
+        field = np.zeros(3 * self.body.n_vertices)
+        field[self.free] = free_values
+        return field.reshape(-1, 3)
 
 
 def _values_in(pattern: sp.csr_array, matrix: sp.csr_array) -> Floats:

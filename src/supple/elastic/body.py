@@ -15,7 +15,7 @@ from supple.elastic.mass import consistent_mass, lumped_mass
 from supple.elastic.material import Material
 from supple.elastic.partition import Partition
 from supple.elastic.pattern import BlockPattern
-from supple.errors import MeshError, warn
+from supple.errors import MeshError, SuppleError, warn
 from supple.mesh.tets import TetMesh
 
 __all__ = ["ElasticBody"]
@@ -53,8 +53,13 @@ class ElasticBody:
 
     def __init__(self, mesh: TetMesh, material: Material | None = None) -> None:
         self.mesh = mesh
-        self.material = material or Material()
-        self.rest = mesh.vertices
+        self.material = Material() if material is None else material
+        if not isinstance(self.material, Material):
+            raise SuppleError(
+                f"a body needs a Material, not {material!r}; try Material({material!r})"
+            )
+        self.rest = mesh.vertices.copy()  # ours: nobody can change it, and Numba knows its kind
+        self._densities = self.material.densities(len(mesh.tets)).copy()
         volumes = mesh.volumes()
         if not (volumes > 0).all():
             worst = int(volumes.argmin())
@@ -122,7 +127,7 @@ class ElasticBody:
     ) -> Floats:
         """Gradient of energy ∂W/∂x, (n, 3) in N. `out`, when given, is overwritten."""
         x, rest = self._positions(x, rest)
-        out = np.empty_like(self.rest) if out is None else out
+        out = np.empty_like(self.rest) if out is None else self._checked_out(out, x, rest)
         out[...] = 0.0
         elements = self._tets, self._parameters
         chunks = self._partition.chunk_start, self._partition.colour_start
@@ -130,12 +135,18 @@ class ElasticBody:
         return out
 
     def stiffness(
-        self, x: ArrayLike, rest: ArrayLike | None = None, *, psd: bool = False
+        self,
+        x: ArrayLike,
+        rest: ArrayLike | None = None,
+        *,
+        psd: bool = False,
+        out: sp.csr_array | None = None,
     ) -> sp.csr_array:
         """Hessian of energy ∂²W/∂x², (3n, 3n).
 
         The pattern never changes and the values are refilled in place: the matrix returned
-        is the same object every time. Copy it to keep it.
+        is the same object every time. Copy it to keep it, or give one of your own, as threads
+        that share a body must.
 
         Parameters
         ----------
@@ -143,38 +154,52 @@ class ElasticBody:
             As for `energy`.
         psd
             Project each element's ∂P/∂F to the nearest positive semi-definite matrix.
+        out
+            Matrix to fill, made by ``body.pattern.zeros()``.
         """
         x, rest = self._positions(x, rest)
-        if self._matrix is None or self._slots is None:
+        if self._slots is None:
             self._slots = self.pattern.slots(self._tets)
-            self._matrix = self.pattern.zeros()
-        self._matrix.data[:] = 0.0
+        if out is None:
+            if self._matrix is None:
+                self._matrix = self.pattern.zeros()
+            out = self._matrix
+        elif out.data.shape != (9 * len(self.pattern.neighbours),):
+            raise SuppleError("out must be a matrix made by this body's pattern.zeros()")
+        out.data[:] = 0.0
         elements = self._tets, self._parameters
         chunks = self._partition.chunk_start, self._partition.colour_start
-        target = self.pattern.start, self._slots, self._matrix.data
+        target = self.pattern.start, self._slots, out.data
         self._run(kernels.add_stiffness, x, rest, *elements, *chunks, psd, *target)
-        return self._matrix
+        return out
 
     def mass(self, lumped: bool = True) -> sp.csr_array:
         """Mass matrix (3n, 3n) in kg: diagonal, or consistent with linear shape functions.
 
         Mass belongs to the material, so it does not follow a changing rest shape.
         """
-        density = self.material.densities(self.n_tets)
         if lumped:
-            masses = lumped_mass(self.mesh, density)
-            return sp.csr_array(sp.diags_array(np.repeat(masses, 3), dtype=np.float64))
-        return consistent_mass(self.mesh, density)
+            masses = np.repeat(self.vertex_masses(), 3)
+            return sp.csr_array(sp.diags_array(masses, dtype=np.float64))
+        return consistent_mass(self.mesh, self._densities)
 
     def vertex_masses(self) -> Floats:
         """Lumped mass of each vertex, (n,) in kg."""
-        return lumped_mass(self.mesh, self.material.densities(self.n_tets))
+        return lumped_mass(self.mesh, self._densities)
 
     def _positions(self, x: ArrayLike, rest: ArrayLike | None) -> tuple[Floats, Floats]:
         positions = checked_array("positions", x, self.rest.shape)
         if rest is None:
             return positions, self.rest
         return positions, checked_array("rest shape", rest, self.rest.shape)
+
+    def _checked_out(self, out: Floats, x: Floats, rest: Floats) -> Floats:
+        good = isinstance(out, np.ndarray) and out.dtype == np.float64
+        if not (good and out.shape == self.rest.shape and out.flags.c_contiguous):
+            raise SuppleError(f"out must be a contiguous float64 array of shape {self.rest.shape}")
+        if np.shares_memory(out, x) or np.shares_memory(out, rest):
+            raise SuppleError("out must not be the positions or the rest shape")
+        return out
 
     def _run(self, kernel: Callable[..., float], *arguments: object) -> None:
         with at_most_threads(max(1, self._partition.n_chunks // _CHUNKS_PER_THREAD)):

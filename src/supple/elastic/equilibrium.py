@@ -66,7 +66,8 @@ def static_equilibrium(
         The body.
     start
         Positions to start from, fixed vertices included; by default the rest shape. With
-        ``"neo-hookean"`` any start will do, scrambled and inverted ones too.
+        ``"neo-hookean"`` scrambled and inverted starts do; a badly scrambled one may end in
+        another equilibrium, a knot without inverted tets.
     fixed
         Vertices that keep their start positions.
     forces
@@ -80,46 +81,85 @@ def static_equilibrium(
         When to give up; the result then says ``converged=False``.
     """
     shape = body.rest.shape
-    x = checked_array("start", body.rest if start is None else start, shape)
+    reference = body.rest if rest is None else checked_array("rest shape", rest, shape)
+    x = checked_array("start", reference if start is None else start, shape).copy()
     load = checked_array("forces", np.zeros(shape) if forces is None else forces, shape)
-    free = free_unknowns(body, fixed)
-    part = PrincipalSubmatrix(body.pattern.zeros(), free)
-    solver = SparseCholesky(part.pattern, block=3)
-    diagonal = _diagonal_positions(part.pattern)
-    typical = body.stiffness(body.rest, rest).diagonal().mean()
-    scale = typical * body.mesh.size / max(len(body.rest), 1) ** (1 / 3)
-
-    def potential(positions: Floats) -> float:
-        return body.energy(positions, rest) - float(np.vdot(load, positions - body.rest))
-
-    energies = [potential(x)]
-    shift = 0.0
+    newton = _Newton(body, reference, load, free_unknowns(body, fixed))
+    energies = [newton.potential(x)]
     while True:
-        gradient = (body.force(x, rest) - load).reshape(-1)[free]
+        gradient = newton.gradient(x)
         residual = float(np.abs(gradient).max(initial=0.0))
-        converged = residual <= tolerance * scale
+        converged = residual <= tolerance * newton.scale
         if converged or len(energies) > max_iterations:
             break
-        data = part.take(body.stiffness(x, rest, psd=True).data).copy()
-        direction, shift = _descent(solver, data, diagonal, gradient, shift, typical)
-        moved = np.zeros(x.size)
-        moved[free] = direction
-        step = moved.reshape(x.shape)
-        slope = float(gradient @ direction)
-        length, energy = line_search(partial(_along, potential, x, step), energies[-1], slope)
-        if length == 0.0:  # rounding: the energy cannot be lowered any more
-            converged = residual <= 1e3 * tolerance * scale
+        moved = newton.step(x, gradient, energies[-1])
+        if moved is None:
             break
-        x = x + length * step
+        x, energy = moved
         energies.append(energy)
-    return Equilibrium(x, np.array(energies), residual, converged)
+    return Equilibrium(x, np.array(energies), residual, bool(converged))
+
+
+class _Newton:
+    """Projected Newton with a diagonal shift that is only as large as it has to be."""
+
+    def __init__(
+        self, body: ElasticBody, rest: Floats, load: Floats, free: NDArray[np.int64]
+    ) -> None:
+        self.body, self.rest, self.load, self.free = body, rest, load, free
+        self._matrix = body.pattern.zeros()
+        self._part = PrincipalSubmatrix(self._matrix, free)
+        self._solver = SparseCholesky(self._part.pattern, block=3)
+        self._diagonal = _diagonal_positions(self._part.pattern)
+        self._size = float(np.linalg.norm(np.ptp(rest, axis=0)))
+        self._typical = float(body.stiffness(rest, rest, out=self._matrix).diagonal().mean())
+        #: Force that moves an element by its own size.
+        self.scale = self._typical * self._size / body.n_vertices ** (1 / 3)
+        self._shift = 0.0
+
+    def potential(self, x: Floats) -> float:
+        return self.body.energy(x, self.rest) - float(np.vdot(self.load, x - self.rest))
+
+    def gradient(self, x: Floats) -> Floats:
+        return (self.body.force(x, self.rest) - self.load).reshape(-1)[self.free]
+
+    def step(self, x: Floats, gradient: Floats, energy: float) -> tuple[Floats, float] | None:
+        """New positions and their potential; None when no step lowers it."""
+        stiffness = self.body.stiffness(x, self.rest, psd=True, out=self._matrix)
+        data = self._part.take(stiffness.data).copy()
+        reach = max(self._size, float(np.ptp(x, axis=0).max()))
+        added = 0.0
+        for _ in range(40):
+            data[self._diagonal] += self._shift - added
+            added = self._shift
+            direction = self._direction(data, gradient, reach)
+            if direction is not None:
+                step = np.zeros(x.size)
+                step[self.free] = direction
+                along = partial(_along, self.potential, x, step.reshape(x.shape))
+                length, lower = line_search(along, energy, float(gradient @ direction))
+                if length > 0.0:
+                    self._shift *= 0.1
+                    return x + length * step.reshape(x.shape), lower
+            self._shift = max(10 * self._shift, 1e-10 * self._typical)
+        return None
+
+    def _direction(self, data: Floats, gradient: Floats, reach: float) -> Floats | None:
+        """Solve, unless the matrix is (nearly) singular: free bodies drift off otherwise."""
+        try:
+            direction = self._solver.factorise(data).solve(-gradient)
+        except SolverError:
+            return None
+        return direction if np.abs(direction).max() <= reach else None
 
 
 def free_unknowns(body: ElasticBody, fixed: ArrayLike) -> NDArray[np.int64]:
     """Indices 3v + c of the unknowns of the vertices that are neither `fixed` nor loose."""
     fixed, n_vertices = np.asarray(fixed), body.n_vertices
+    if fixed.dtype == bool and fixed.shape == (n_vertices,):
+        fixed = np.flatnonzero(fixed)
     if fixed.size and not np.issubdtype(fixed.dtype, np.integer):
-        raise SuppleError("fixed must be vertex numbers")
+        raise SuppleError("fixed must be vertex numbers, or a mask with one entry a vertex")
     if fixed.size and (fixed.min() < 0 or fixed.max() >= n_vertices):
         raise SuppleError(
             f"fixed vertex {int(fixed.max() if fixed.max() >= n_vertices else fixed.min())} "
@@ -160,23 +200,3 @@ def _along(potential: Callable[[Floats], float], x: Floats, step: Floats, length
 def _diagonal_positions(pattern: sp.csr_array) -> NDArray[np.int64]:
     rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
     return np.flatnonzero(rows == pattern.indices)
-
-
-def _descent(
-    solver: SparseCholesky,
-    data: Floats,
-    diagonal: NDArray[np.int64],
-    gradient: Floats,
-    shift: float,
-    typical: float,
-) -> tuple[Floats, float]:
-    """Newton direction; the diagonal is raised as little as makes the matrix definite."""
-    added = 0.0
-    for _ in range(30):
-        data[diagonal] += shift - added
-        added = shift
-        try:
-            return solver.factorise(data).solve(-gradient), 0.1 * shift
-        except SolverError:
-            shift = max(10 * shift, 1e-10 * typical)
-    raise SolverError("the stiffness matrix stays indefinite; is the body's mesh connected?")

@@ -91,7 +91,7 @@ class Material:
         if not (density > 0).all():
             raise SuppleError(f"density must be positive, not {density.min():g} kg/m³")
         if not ((poisson > -1) & (poisson < 0.5)).all():
-            worst = poisson.flat[np.argmax(np.abs(poisson - 0.0))]
+            worst = poisson.flat[np.argmax(np.abs(poisson + 0.25))]  # farthest from the middle
             raise SuppleError(
                 f"Poisson's ratio must lie between -1 and 0.5 (exclusive), not {worst:g}; "
                 "use 0.49 for nearly incompressible tissue"

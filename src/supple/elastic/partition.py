@@ -13,6 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from supple.mesh.lattice import AXIS_LIMIT, morton
+
 __all__ = ["Partition"]
 
 Ints = NDArray[np.int64]
@@ -40,7 +42,10 @@ class Partition:
     @classmethod
     def of(cls, vertices: NDArray[np.float64], tets: Ints) -> Partition:
         """Cut along a space-filling curve through the tets' centres, colour greedily."""
-        curve = np.argsort(_morton_codes(vertices[tets].mean(axis=1)), kind="stable")
+        centres = vertices[tets].mean(axis=1)
+        centres -= centres.min(axis=0)
+        finest = (AXIS_LIMIT - 1) / max(float(centres.max()), np.finfo(float).tiny)
+        curve = np.argsort(morton(finest * centres), kind="stable")
         size = int(np.clip(len(tets) // WANTED_CHUNKS, SMALLEST, LARGEST))
         n_chunks = -(-len(tets) // size)
         bounds = np.linspace(0, len(tets), n_chunks + 1).astype(np.int64)
@@ -51,26 +56,6 @@ class Partition:
         chunk_start = np.concatenate([[0], np.cumsum(sizes[by_colour])])
         colour_start = np.searchsorted(colour[by_colour], np.arange(colour.max() + 2))
         return cls(order, chunk_start, colour_start)
-
-
-def _morton_codes(points: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Interleaved bits of the coordinates on a 2²¹ grid."""
-    low = points.min(axis=0)
-    extent = max(float(np.ptp(points, axis=0).max()), np.finfo(float).tiny)
-    grid = ((points - low) / extent * (2**21 - 1)).astype(np.uint64)
-    code = np.zeros(len(points), np.uint64)
-    for axis in range(3):
-        bits = grid[:, axis]
-        for shift, mask in (
-            (32, 0x1F00000000FFFF),
-            (16, 0x1F0000FF0000FF),
-            (8, 0x100F00F00F00F00F),
-            (4, 0x10C30C30C30C30C3),
-            (2, 0x1249249249249249),
-        ):
-            bits = (bits | (bits << np.uint64(shift))) & np.uint64(mask)
-        code |= bits << np.uint64(axis)
-    return code
 
 
 def _colour_chunks(tets: Ints, chunk: Ints, n_vertices: int) -> Ints:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numba import prange
 from numpy.typing import NDArray
 
-from supple.compiled import compiled_parallel
+from supple.compiled import compiled_parallel, taking_turns
 
 __all__ = ["BlockPattern"]
 
@@ -31,10 +31,10 @@ class BlockPattern:
     def of(cls, tets: Ints, n_vertices: int) -> BlockPattern:
         """Pattern of a tet mesh; a vertex without tets keeps its diagonal block."""
         corner = sp.csr_array(
-            (np.ones(tets.size, np.int8), tets.ravel(), np.arange(0, tets.size + 1, 4)),
+            (np.ones(tets.size, np.int32), tets.ravel(), np.arange(0, tets.size + 1, 4)),
             shape=(len(tets), n_vertices),
         )
-        graph = sp.csr_array(corner.T @ corner + sp.eye_array(n_vertices, dtype=np.int8))
+        graph = sp.csr_array(corner.T @ corner + sp.eye_array(n_vertices, dtype=np.int32))
         graph.sort_indices()
         return cls(graph.indptr.astype(np.int64), graph.indices.astype(np.int32))
 
@@ -46,7 +46,8 @@ class BlockPattern:
     def slots(self, tets: Ints) -> NDArray[np.int32]:
         """Where vertex b stands among vertex a's neighbours: (m, 16), column 4a + b."""
         out = np.empty((len(tets), 16), np.int32)
-        _find_slots(self.start, self.neighbours, tets, out)
+        with taking_turns():
+            _find_slots(self.start, self.neighbours, tets, out)
         return out
 
     def zeros(self) -> sp.csr_array:
@@ -56,7 +57,8 @@ class BlockPattern:
         if indptr[-1] < np.iinfo(np.int32).max:
             indptr = indptr.astype(np.int32)  # SciPy wants both index arrays of one type
         indices = np.empty(indptr[-1], indptr.dtype)
-        _fill_columns(self.start, self.neighbours, indices)
+        with taking_turns():
+            _fill_columns(self.start, self.neighbours, indices)
         matrix = sp.csr_array((np.zeros(indptr[-1]), indices, indptr), shape=(3 * n, 3 * n))
         matrix.has_sorted_indices = matrix.has_canonical_format = True
         return matrix

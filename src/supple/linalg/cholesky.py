@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 from numpy.typing import ArrayLike, NDArray
 
+from supple.compiled import taking_turns
 from supple.errors import SolverError
 from supple.linalg import fortran
 from supple.linalg.multifrontal import analyse
@@ -173,7 +174,7 @@ class _Multifrontal:
             self._factor = np.empty(self._sizes.factor)
             self._updates = np.empty(self._sizes.updates)
             self._diagonal = np.empty(len(self._plan.order))
-        with fortran.single_threaded():
+        with fortran.single_threaded(), taking_turns():
             bad = factorise(
                 fortran.addresses(),
                 numba.get_num_threads(),
@@ -192,7 +193,7 @@ class _Multifrontal:
             some = slice(start, min(start + RHS_AT_ONCE, b.shape[1]))
             x = np.ascontiguousarray(b[plan.order, some].T)
             vectors = np.empty(self._sizes.vectors * len(x))
-            with fortran.single_threaded():
+            with fortran.single_threaded(), taking_turns():
                 solve(
                     fortran.addresses(),
                     numba.get_num_threads(),

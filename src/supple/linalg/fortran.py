@@ -65,6 +65,13 @@ _limit_users = 0
 _limit_saved: list[int] = []
 
 
+def _set_threads(controller: Any, count: int) -> None:
+    # threadpoolctl lets only the first Python thread that asked set OpenBLAS's pool; the lock
+    # here already keeps threads from fighting over it.
+    setter = getattr(controller, "_real_set_num_threads", controller.set_num_threads)
+    setter(count)
+
+
 @contextmanager
 def single_threaded() -> Iterator[None]:
     """Keep BLAS to one thread inside: ours do the parallel work, in an order that is fixed.
@@ -81,7 +88,7 @@ def single_threaded() -> Iterator[None]:
         if _limit_users == 1:
             _limit_saved[:] = [c.get_num_threads() for c in _blas_controllers()]
             for controller in _blas_controllers():
-                controller.set_num_threads(1)
+                _set_threads(controller, 1)
     try:
         yield
     finally:
@@ -89,7 +96,7 @@ def single_threaded() -> Iterator[None]:
             _limit_users -= 1
             if _limit_users == 0:
                 for controller, count in zip(_blas_controllers(), _limit_saved, strict=True):
-                    controller.set_num_threads(count)
+                    _set_threads(controller, count)
 
 
 def _by_reference(context: Any, builder: Any, kind: Any, value: Any) -> Any:
