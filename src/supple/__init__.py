@@ -13,12 +13,17 @@ from supple.errors import SuppleError, SuppleWarning
 if TYPE_CHECKING:
     from supple.dynamics import FullSimulator
     from supple.elastic import Material
+    from supple.formats import load
 
-__all__ = ["FullSimulator", "Material", "SuppleError", "SuppleWarning", "__version__"]
+__all__ = ["FullSimulator", "Material", "SuppleError", "SuppleWarning", "__version__", "load"]
 
 __version__ = "0.1.0"
 
-_HOMES = {"FullSimulator": "supple.dynamics", "Material": "supple.elastic"}
+_HOMES = {
+    "FullSimulator": "supple.dynamics",
+    "Material": "supple.elastic",
+    "load": "supple.formats",
+}
 _ROOMS = ("dynamics", "elastic", "formats", "linalg", "mesh", "rig", "scenes")
 
 

@@ -55,6 +55,57 @@ def demo(
         _print_json(figures)
 
 
+@app.command
+def info(file: Path, /, *, json: Json = False) -> None:
+    """Say what is in a file, and what is wrong with it.
+
+    Parameters
+    ----------
+    file
+        A character (.glb .gltf .usd .usda .usdc .usdz), a motion (.bvh), or a mesh (.obj .ply
+        .stl .off .veg .msh .mesh .vtk).
+    """
+    from supple.app.info import describe, print_info
+
+    found = describe(file)
+    if json:
+        _print_json(found)
+    else:
+        print_info(found)
+
+
+@app.command
+def scene(
+    name: str,
+    /,
+    *,
+    sheet: Annotated[Path | None, Parameter(name="--sheet")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make one of the built-in characters, and draw it.
+
+    Parameters
+    ----------
+    name
+        arm, x, bear or gorilla.
+    sheet
+        PNG to draw all its poses and frames of its motion into.
+    """
+    from supple.app.scene_sheet import summary, write_sheet
+
+    figures = summary(name)
+    if json:
+        _print_json(figures)
+    elif not quiet:
+        for key, value in figures.items():
+            print(f"{key.replace('_', ' ')}: {value}")
+    if sheet is not None:
+        write_sheet(name, sheet)
+        if not (quiet or json):
+            print(f"wrote {sheet}")
+
+
 bench = App(name="bench", help="Measure Supple on this machine, beside other software.")
 app.command(bench)
 
@@ -78,6 +129,24 @@ def elastic(
     if tets == []:
         raise SuppleError("--tets needs one or more numbers, such as --tets 10000 100000")
     rows = measure(tets or DEFAULT_SIZES, quiet=quiet)
+    if json:
+        _print_json(rows)
+    elif not quiet:
+        table(rows)
+
+
+@bench.command
+def rig(*, vertices: int = 15_000, json: Json = False, quiet: Quiet = False) -> None:
+    """Time rigs beside a 256³ matrix product on one core.
+
+    Parameters
+    ----------
+    vertices
+        Size of the surface.
+    """
+    from supple.app.bench_rig import measure, table
+
+    rows = measure(vertices, quiet=quiet or json)
     if json:
         _print_json(rows)
     elif not quiet:

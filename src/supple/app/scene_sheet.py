@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from supple.app.drawing import INK, PAPER, draw_surface, save_picture, view_axes
 from supple.scenes.character_scene import Scene, scene
 
-__all__ = ["scene_sheet", "write_sheet"]
+__all__ = ["scene_sheet", "summary", "write_sheet"]
 
 Floats = NDArray[np.float64]
 
@@ -22,13 +24,38 @@ COLOURS = {
     "bear": (0.93, 0.89, 0.80),
     "gorilla": (0.50, 0.46, 0.47),
 }
-AZIMUTHS = {"arm": 12.0, "x": 30.0, "bear": 22.0, "gorilla": 38.0}
+AZIMUTHS = {"arm": -22.0, "x": 42.0, "bear": 22.0, "gorilla": 38.0}
 FRAMES, COLUMNS, WIDTH = 12, 6, 2.5
 
 
 def write_sheet(name: str, path: str | Path) -> None:
     """Draw the scene's sheet into a PNG file."""
     save_picture(scene_sheet(scene(name)), Path(path))
+
+
+def summary(name: str) -> dict[str, Any]:
+    """Figures of the scene, beside the paper's."""
+    from supple.mesh import tetrahedralise
+
+    began = perf_counter()
+    shown = scene(name)
+    made = perf_counter()
+    tets = tetrahedralise(shown.character.surface, tets=shown.tets)
+    motions = shown.character.motions
+    return {
+        "scene": shown.name,
+        "surface_vertices": shown.character.surface.vertices.shape[0],
+        "paper_surface_vertices": shown.paper.surface_vertices,
+        "tets": len(tets.tets),
+        "paper_tets": shown.paper.tets,
+        "tet_vertices": len(tets.vertices),
+        "paper_tet_vertices": shown.paper.tet_vertices,
+        "parameters": len(shown.character.rig.parameters),
+        "poses": list(shown.pose_names),
+        "regions": shown.n_regions,
+        "motions_s": {name: round(motion.duration, 3) for name, motion in motions.items()},
+        "seconds": round(made - began, 3),
+    }
 
 
 def scene_sheet(shown: Scene) -> Figure:
@@ -69,7 +96,8 @@ def _title(shown: Scene, motion: str, seconds: float) -> str:
 
 
 def _world(shown: Scene, pose: Floats, root: Floats) -> Floats:
-    return shown.character.rig(pose) @ root[:3, :3].T + root[:3, 3]
+    """Turned and lifted by the root; the camera goes along over the ground."""
+    return shown.character.rig(pose) @ root[:3, :3].T + [0.0, root[1, 3], 0.0]
 
 
 def _window(group: list[Floats], view: Floats) -> tuple[Floats, Floats]:

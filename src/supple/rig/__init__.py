@@ -1,17 +1,52 @@
 """Rigs: black boxes from a pose to a surface, and what they are made of."""
 
+from supple.rig.bend import Bend
+from supple.rig.blend_shapes import BlendShapeRig
+from supple.rig.chain import RigChain
+from supple.rig.character import Character
+from supple.rig.cuts import detect_cuts
+from supple.rig.handle_rig import HandleRig
+from supple.rig.inverse_kinematics import ChainSolution, InverseKinematics
+from supple.rig.joint_names import match_joints
 from supple.rig.joint_pose import JointPose
+from supple.rig.lattice import Lattice
+from supple.rig.motion import Motion
+from supple.rig.pose_space import PoseSpaceDeformation
+from supple.rig.pose_weights import PoseWeights, parameter_scales
 from supple.rig.protocol import Deformer, FunctionRig, Parameter, Rig
+from supple.rig.retarget import retarget
+from supple.rig.root_motion import extract_root, split_root
 from supple.rig.skeleton import Skeleton, unique_names
 from supple.rig.skinning import SkinnedRig
+from supple.rig.twist import Twist
+from supple.rig.wire import Wire
 
 __all__ = [
+    "Bend",
+    "BlendShapeRig",
+    "ChainSolution",
+    "Character",
     "Deformer",
     "FunctionRig",
+    "HandleRig",
+    "InverseKinematics",
     "JointPose",
+    "Lattice",
+    "Motion",
     "Parameter",
+    "PoseSpaceDeformation",
+    "PoseWeights",
     "Rig",
+    "RigChain",
     "Skeleton",
     "SkinnedRig",
+    "Twist",
+    "Wire",
+    "detect_cuts",
+    "extract_root",
+    "match_joints",
+    "parameter_scales",
+    "retarget",
+    "split_root",
     "unique_names",
 ]

@@ -64,7 +64,7 @@ class JointPose:
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """Names are "joint.rx", "joint.tx", "joint.sx" and so on."""
-        kinds = [
+        kinds: list[tuple[Iterable[int], str, str]] = [
             (range(self.skeleton.n_joints), "r", "rad"),
             (self.translating, "t", "m"),
             (self.scaling, "s", "1"),
@@ -115,22 +115,29 @@ class JointPose:
             rest.rotations if rotations is None else rotations,
             rest.scales if scales is None else scales,
         )
-        local = [rest._joint_array("transforms", a, w) for a, w in zip(given, (3, 4, 3), strict=True)]
+        local = [
+            rest._joint_array("transforms", a, w) for a, w in zip(given, (3, 4, 3), strict=True)
+        ]
         leading = np.broadcast_shapes(*(a.shape[:-2] for a in local))
         moved, turned, sized = (np.broadcast_to(a, (*leading, *a.shape[-2:])) for a in local)
         if not all(np.isfinite(a).all() for a in local):
             raise SuppleError("joint transforms to pack are not all finite")
         self._refuse_loss(moved, sized)
         steps = leading[0] if leading else 1
-        quaternions = np.ascontiguousarray(turned, dtype=np.float64).reshape(steps, -1, rest.n_joints, 4)
+        across = int(np.prod(leading[1:], dtype=np.int64))
+        quaternions = np.ascontiguousarray(turned, dtype=np.float64).reshape(
+            steps, across, rest.n_joints, 4
+        )
         vectors = np.empty((*quaternions.shape[:-1], 3))
         bad = _relative_vectors(quaternions, rest.rotations, vectors)
         if bad >= 0:
             raise SuppleError(f'joint "{rest.names[bad]}": a rotation is a zero quaternion')
         offsets = (moved - rest.translations)[..., self.translating, :]
         logs = self._log_scales(sized)
-        parts = (vectors.reshape(*leading, -1), *(a.reshape(*leading, -1) for a in (offsets, logs)))
-        return np.concatenate(parts, axis=-1)
+        parts = (vectors.reshape(*leading, rest.n_joints, 3), offsets, logs)
+        widths = [3 * part.shape[-2] for part in parts]
+        flat = [p.reshape(*leading, w) for p, w in zip(parts, widths, strict=True)]
+        return np.concatenate(flat, axis=-1)
 
     def _log_scales(self, scales: Floats) -> Floats:
         ratios = scales[..., self.scaling, :] / self.skeleton.scales[self.scaling]
@@ -143,7 +150,9 @@ class JointPose:
     def _refuse_loss(self, translations: Floats, scales: Floats) -> None:
         rest = self.skeleton
         places = rest.rest_world()[:, :3, 3]
-        size = max(float(np.ptp(places, axis=0).max()), float(np.abs(rest.translations).max()), 1e-9)
+        size = max(
+            float(np.ptp(places, axis=0).max()), float(np.abs(rest.translations).max()), 1e-9
+        )
         checks = [
             ("moves", "translating", translations - rest.translations, self.translating, size),
             ("scales", "scaling", scales - rest.scales, self.scaling, 1.0),
@@ -198,7 +207,7 @@ def _sorted_joints(skeleton: Skeleton, joints: Iterable[str | int]) -> Ints:
 
 @compiled
 def _relative_vectors(rotations: Floats, rest: Floats, out: Floats) -> int:
-    """Rotation vectors (t, m, J, 3) of quaternions relative to rest; a joint that has none, or -1."""
+    """Rotation vectors (t, m, J, 3) relative to rest; a joint with a zero quaternion, or -1."""
     inverse, relative, unit = np.empty(4), np.empty(4), np.empty(4)
     for step in range(rotations.shape[0]):
         for row in range(rotations.shape[1]):

@@ -74,7 +74,9 @@ class Deformer(Rig, Protocol):
     def rest_points(self) -> Floats:
         """The points it moves when called without any, (n, 3)."""
 
-    def deform(self, points: ArrayLike, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
+    def deform(
+        self, points: ArrayLike, pose: ArrayLike, vertices: ArrayLike | None = None
+    ) -> Floats:
         """Where the vertices go, (k, 3), were they at `points`, (k, 3), in the rest pose.
 
         Row i of `points` is vertex i, or vertex ``vertices[i]``: what a deformer knows about a
@@ -125,7 +127,9 @@ class FunctionRig:
         except SuppleError:
             raise
         except Exception as error:
-            raise SuppleError(f"the rig function failed: {type(error).__name__}: {error}") from error
+            raise SuppleError(
+                f"the rig function failed: {type(error).__name__}: {error}"
+            ) from error
         whole = subset is None or not self._takes_vertices
         rows = self.n_vertices if whole else len(subset)  # type: ignore[arg-type]
         positions = checked_array("the rig function's result", result, (rows, 3))
@@ -143,7 +147,17 @@ def _takes_second_argument(function: Callable[..., ArrayLike]) -> bool:
         return False
     # A default of the author's own (a captured constant, say) is not a list of vertices.
     named = list(signature.parameters.values())
-    return len(named) < 2 or named[1].name == "vertices" or named[1].default is inspect.Parameter.empty
+    return (
+        len(named) < 2 or named[1].name == "vertices" or named[1].default is inspect.Parameter.empty
+    )
+
+
+def checked_deformer(what: str, rig: Rig) -> Deformer:
+    """`rig`, which must be able to move given points; `what` names it in the message."""
+    # A chain or a correction can move points only if what it stands on can: ask for them.
+    if not isinstance(rig, Deformer) or rig.rest_points is None:
+        raise SuppleError(f"{what}, a {type(rig).__name__}, cannot move given points")
+    return rig
 
 
 def checked_parameters(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
@@ -191,6 +205,19 @@ def checked_subset(vertices: ArrayLike | None, n_vertices: int) -> Ints | None:
         bad = int(subset[(subset < 0) | (subset >= n_vertices)][0])
         raise SuppleError(f"vertex {bad} does not exist; the rig has {n_vertices:,}")
     return subset
+
+
+def checked_cloud(what: str, points: ArrayLike) -> Floats:
+    """At least one point, (n, 3), finite."""
+    try:
+        array = np.asarray(points, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SuppleError(f"{what} must be numbers of shape (n, 3)") from None
+    if array.ndim != 2 or array.shape[1] != 3:
+        raise SuppleError(f"{what}: shape {array.shape}; expected (n, 3)")
+    if len(array) == 0:
+        raise SuppleError(f"{what}: there is none, and at least one is needed")
+    return checked_array(what, array, array.shape)
 
 
 def checked_points(points: ArrayLike, subset: Ints | None, n_vertices: int) -> Floats:

@@ -73,6 +73,18 @@ def to_matrix(quaternion: Floats, out: Floats) -> None:
     x, y, z, w = quaternion
     squared = x * x + y * y + z * z + w * w
     s = 2 / squared if squared > 0 else 0.0
-    out[0, 0], out[0, 1], out[0, 2] = 1 - s * (y * y + z * z), s * (x * y - z * w), s * (x * z + y * w)
-    out[1, 0], out[1, 1], out[1, 2] = s * (x * y + z * w), 1 - s * (x * x + z * z), s * (y * z - x * w)
-    out[2, 0], out[2, 1], out[2, 2] = s * (x * z - y * w), s * (y * z + x * w), 1 - s * (x * x + y * y)
+    out[0, 0], out[0, 1], out[0, 2] = (
+        1 - s * (y * y + z * z),
+        s * (x * y - z * w),
+        s * (x * z + y * w),
+    )
+    out[1, 0], out[1, 1], out[1, 2] = (
+        s * (x * y + z * w),
+        1 - s * (x * x + z * z),
+        s * (y * z - x * w),
+    )
+    out[2, 0], out[2, 1], out[2, 2] = (
+        s * (x * z - y * w),
+        s * (y * z + x * w),
+        1 - s * (x * x + y * y),
+    )

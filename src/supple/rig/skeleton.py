@@ -53,8 +53,12 @@ class Skeleton:
             raise SuppleError("a skeleton needs at least one joint")
         self._index = {name: joint for joint, name in enumerate(self.names)}
         if len(self._index) < count:
-            twice = next(name for joint, name in enumerate(self.names) if self._index[name] != joint)
-            raise SuppleError(f'two joints are called "{twice}"; rename one (rig.unique_names does)')
+            twice = next(
+                name for joint, name in enumerate(self.names) if self._index[name] != joint
+            )
+            raise SuppleError(
+                f'two joints are called "{twice}"; rename one (rig.unique_names does)'
+            )
         self.parents = self._checked_parents(parents)
         self.translations = checked_array("joint translations", translations, (count, 3))
         turns = np.tile([0.0, 0, 0, 1], (count, 1)) if rotations is None else rotations
@@ -128,14 +132,16 @@ class Skeleton:
         except ValueError:
             shapes = f"{t.shape}, {r.shape}, {s.shape}"
             raise SuppleError(f"joint transforms of shapes {shapes} do not fit together") from None
-        rows = [
-            np.ascontiguousarray(np.broadcast_to(a, (*leading, *a.shape[-2:]))).reshape(
-                -1, *a.shape[-2:]
-            )
-            for a in (t, r, s)
-        ]
-        out = np.empty((len(rows[0]), self.n_joints, 4, 4))
-        compose_world(self.parents, *rows, out)
+        moved, turned, sized = (
+            np.broadcast_to(a, (*leading, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
+            for a in map(np.ascontiguousarray, (t, r, s))
+        )
+        out = np.empty((len(moved), self.n_joints, 4, 4))
+        compose_world(
+            self.parents,
+            *map(np.ascontiguousarray, (moved, turned, sized)),
+            out,  # type: ignore[call-arg]
+        )
         return out.reshape(*leading, self.n_joints, 4, 4)
 
     def _joint_array(self, what: str, value: ArrayLike, width: int) -> Floats:

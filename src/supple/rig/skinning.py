@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,9 +10,22 @@ from numpy.typing import ArrayLike, NDArray
 from supple.checks import checked_array
 from supple.errors import SuppleError
 from supple.rig.joint_pose import JointPose
-from supple.rig.protocol import Parameter, checked_points, checked_pose, checked_subset, rest_values
+from supple.rig.protocol import (
+    Parameter,
+    checked_cloud,
+    checked_points,
+    checked_pose,
+    checked_subset,
+    rest_values,
+)
 from supple.rig.skeleton import Skeleton
-from supple.rig.skinning_kernels import dual_quaternions, skin_dual, skin_linear
+from supple.rig.skinning_kernels import (
+    dual_quaternions,
+    multiply_all,
+    skin_dual,
+    skin_linear,
+    turn_over,
+)
 
 __all__ = ["SkinnedRig", "checked_influences"]
 
@@ -57,7 +70,7 @@ class SkinnedRig:
         joints: ArrayLike,
         weights: ArrayLike,
         inverse_bind: ArrayLike,
-        method: Literal["linear", "dual-quaternion"] = "linear",
+        method: str = "linear",
         *,
         unweighted_joint: str | int | None = None,
     ) -> None:
@@ -65,13 +78,10 @@ class SkinnedRig:
             raise SuppleError(f'skinning method "{method}"; use one of {", ".join(METHODS)}')
         self.joint_pose = joint_pose
         self.method = method
-        count = len(np.atleast_1d(np.asarray(vertices, dtype=object)))
-        self.vertices = checked_array("skinned vertices", vertices, (count, 3))
-        if count == 0:
-            raise SuppleError("a skinned rig needs at least one vertex")
+        self.vertices = checked_cloud("skinned vertices", vertices)
         spare = None if unweighted_joint is None else self.skeleton.joint(unweighted_joint)
         self.joints, self.weights = checked_influences(
-            joints, weights, count, self.skeleton, unweighted_joint=spare
+            joints, weights, self.n_vertices, self.skeleton, unweighted_joint=spare
         )
         shape = (self.skeleton.n_joints, 4, 4)
         self.inverse_bind = checked_array("inverse bind matrices", inverse_bind, shape)
@@ -79,7 +89,8 @@ class SkinnedRig:
         self.rest_pose = rest_values(self.parameters)
 
     def __repr__(self) -> str:
-        return f"SkinnedRig({self.n_vertices:,} vertices, {self.skeleton.n_joints} joints, {self.method})"
+        size = f"{self.n_vertices:,} vertices, {self.skeleton.n_joints} joints"
+        return f"SkinnedRig({size}, {self.method})"
 
     @property
     def skeleton(self) -> Skeleton:
@@ -127,19 +138,22 @@ class SkinnedRig:
         Each call checks and normalises the influences; where that matters make a `SkinnedRig`
         of the points.
         """
-        count = len(np.atleast_1d(np.asarray(points, dtype=object)))
-        given = checked_array("points", points, (count, 3))
-        follow, much = checked_influences(joints, weights, count, self.skeleton)
-        return self._run(given, NO_SUBSET, NO_SUBSET, follow, much, pose, count, None)
+        given = checked_cloud("points", points)
+        follow, much = checked_influences(joints, weights, len(given), self.skeleton)
+        return self._run(given, NO_SUBSET, NO_SUBSET, follow, much, pose, len(given), None)
 
-    def with_influences(self, points: ArrayLike, joints: ArrayLike, weights: ArrayLike) -> SkinnedRig:
+    def with_influences(
+        self, points: ArrayLike, joints: ArrayLike, weights: ArrayLike
+    ) -> SkinnedRig:
         """The same skeleton and method on other points, with influences of their own."""
-        return SkinnedRig(self.joint_pose, points, joints, weights, self.inverse_bind, self.method)  # type: ignore[arg-type]
+        return SkinnedRig(self.joint_pose, points, joints, weights, self.inverse_bind, self.method)
 
     def skin_matrices(self, pose: ArrayLike) -> Floats:
         """From bound to posed, (J, 4, 4): what a vertex that follows one joint undergoes."""
-        values = checked_pose(self.parameters, pose)
-        return self.joint_pose.matrices(values) @ self.inverse_bind
+        world = self.joint_pose.matrices(checked_pose(self.parameters, pose))
+        matrices = np.empty_like(world)
+        multiply_all(world, self.inverse_bind, matrices)
+        return matrices
 
     def weight_matrix(self) -> Any:
         """Weights as a sparse (n, J) CSR array; a joint listed twice counts once, with the sum."""
@@ -170,10 +184,12 @@ class SkinnedRig:
             return result
         if self.method == "linear":
             # Columns of the transforms as rows of four: one vector instruction each.
-            columns = np.ascontiguousarray(matrices.transpose(0, 2, 1))
-            skin_linear(points, point_rows, joints, weights, rows, columns, result)
+            turn_over(matrices)
+            skin_linear(points, point_rows, joints, weights, rows, matrices, result)
         else:
-            skin_dual(points, point_rows, joints, weights, rows, *dual_quaternions(matrices), result)
+            skin_dual(
+                points, point_rows, joints, weights, rows, *dual_quaternions(matrices), result
+            )
         return result
 
 
@@ -201,7 +217,9 @@ def checked_influences(
         raise SuppleError("the joints that vertices follow must be indices")
     much = checked_array("skinning weights", weights, follow.shape)
     if (much < 0).any():
-        raise SuppleError(f"vertex {int(np.argmin(much.min(axis=1)))} has a negative weight; clamp it")
+        raise SuppleError(
+            f"vertex {int(np.argmin(much.min(axis=1)))} has a negative weight; clamp it"
+        )
     used = much > 0
     outside = used & ((follow < 0) | (follow >= skeleton.n_joints))
     if outside.any():
@@ -210,21 +228,25 @@ def checked_influences(
         raise SuppleError(f"{which}; the skeleton has {skeleton.n_joints}")
     # What has no weight may name any joint; it must not be looked up.
     follow = np.where(used, follow, 0)
-    total = much.sum(axis=1)
-    idle = total <= 0
+    idle = ~used.any(axis=1)
     if idle.any():
         if unweighted_joint is None:
-            first = f"first {int(np.argmax(idle))}"
-            raise SuppleError(
-                f"{idle.sum():,} vertices follow no joint ({first}); give them weights or unweighted_joint"
-            )
+            what = f"{idle.sum():,} vertices follow no joint (first {int(np.argmax(idle))})"
+            raise SuppleError(f"{what}; give them weights or an unweighted_joint")
         follow[idle, 0] = unweighted_joint
         much = much.copy()
         much[idle, 0] = 1
-        total = much.sum(axis=1)
     # Divided by the largest first: sums of huge or tiny weights must not overflow or vanish.
-    much = much / much.max(axis=1, keepdims=True)
-    much = much / much.sum(axis=1, keepdims=True)
+    # Rows that are normalised already keep their bits.
+    even = much / much.max(axis=1, keepdims=True)
+    even = even / even.sum(axis=1, keepdims=True)
+    done = np.isclose(even, much, rtol=1e-15 * much.shape[1], atol=0).all(axis=1, keepdims=True)
+    much = np.where(done, much, even)
     order = np.argsort(-much, axis=1, kind="stable")
-    follow = np.take_along_axis(follow, order, axis=1).astype(np.int32)
-    return np.ascontiguousarray(follow), np.ascontiguousarray(np.take_along_axis(much, order, axis=1))
+    follow, much = (np.take_along_axis(table, order, axis=1) for table in (follow, much))
+    # Columns that hold only zeros cost as much as others.
+    most = int(np.count_nonzero(much, axis=1).max())
+    return (
+        np.ascontiguousarray(follow[:, :most], dtype=np.int32),
+        np.ascontiguousarray(much[:, :most]),
+    )

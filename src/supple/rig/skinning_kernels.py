@@ -8,14 +8,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.compiled import compiled
+from supple.rig.blending import blended_point
 
-__all__ = ["dual_quaternions", "skin_dual", "skin_linear"]
+__all__ = ["dual_quaternions", "multiply_all", "skin_dual", "skin_linear", "turn_over"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 #: A joint's Gram matrix this near to I is a rotation's: rounding of chained products.
 RIGID = 1e-9
+
+
+@compiled
+def multiply_all(a: Floats, b: Floats, out: Floats) -> None:
+    """Products of 4 × 4 matrices, one by one; NumPy's call costs more than the sixty products."""
+    for k in range(len(a)):
+        for row in range(4):
+            for column in range(4):
+                total = a[k, row, 0] * b[k, 0, column]
+                for m in range(1, 4):
+                    total += a[k, row, m] * b[k, m, column]
+                out[k, row, column] = total
+
+
+@compiled
+def turn_over(matrices: Floats) -> None:
+    """Transpose 4 × 4 matrices in place."""
+    for k in range(len(matrices)):
+        for row in range(4):
+            for column in range(row):
+                held = matrices[k, row, column]
+                matrices[k, row, column] = matrices[k, column, row]
+                matrices[k, column, row] = held
 
 
 @compiled
@@ -37,21 +61,9 @@ def skin_linear(
     for i in range(len(out)):
         vertex = i if everything else rows[i]
         point = points[i if all_points else point_rows[i]]
-        follow, weight = joints[vertex], weights[vertex]
-        a = b = c = d = 0.0
-        for slot in range(len(follow)):
-            w = weight[slot]
-            # Heaviest first, so what follows a zero is zero.
-            if w == 0:
-                break
-            m = columns[follow[slot]]
-            x, y, z = w * point[0], w * point[1], w * point[2]
-            # Four sums that the compiler keeps in one register; the fourth is thrown away.
-            a += x * m[0, 0] + y * m[1, 0] + z * m[2, 0] + w * m[3, 0]
-            b += x * m[0, 1] + y * m[1, 1] + z * m[2, 1] + w * m[3, 1]
-            c += x * m[0, 2] + y * m[1, 2] + z * m[2, 2] + w * m[3, 2]
-            d += x * m[0, 3] + y * m[1, 3] + z * m[2, 3] + w * m[3, 3]
-        out[i, 0], out[i, 1], out[i, 2] = a, b, c
+        out[i, 0], out[i, 1], out[i, 2] = blended_point(  # type: ignore[call-arg]
+            columns, joints[vertex], weights[vertex], point[0], point[1], point[2]
+        )
 
 
 @compiled
@@ -72,53 +84,60 @@ def skin_dual(
     is applied when `stretched`.
     """
     everything, all_points = len(rows) == 0, len(point_rows) == 0
-    blend, shape, place = np.empty(8), np.empty((3, 3)), np.empty(3)
     for i in range(len(out)):
         vertex = i if everything else rows[i]
         point = points[i if all_points else point_rows[i]]
-        _blend(joints[vertex], weights[vertex], duals, blend)
+        follow, weight = joints[vertex], weights[vertex]
+        x, y, z = point[0], point[1], point[2]
         if stretched:
-            shape[:] = 0
-            for slot in range(joints.shape[1]):
-                shape += weights[vertex, slot] * stretches[joints[vertex, slot]]
-            for axis in range(3):
-                row = shape[axis]
-                place[axis] = row[0] * point[0] + row[1] * point[1] + row[2] * point[2]
-        else:
-            place[:] = point
-        _transform(blend, place, out[i])
+            x, y, z = _stretch(follow, weight, stretches, x, y, z)
+        _blend_and_move(follow, weight, duals, x, y, z, out[i])
 
 
 @compiled
-def _blend(follow: NDArray[np.int32], weight: Floats, duals: Floats, out: Floats) -> None:
-    """Unit blend. Each rotation is taken with the sign nearer to the heaviest joint's, which is
-    the first: the blend then has a part of at least its weight along it and is never zero."""
+def _stretch(
+    follow: NDArray[np.int32], weight: Floats, stretches: Floats, x: float, y: float, z: float
+) -> tuple[float, float, float]:
+    a = b = c = 0.0
+    for slot in range(len(follow)):
+        m, w = stretches[follow[slot]], weight[slot]
+        a += w * (m[0, 0] * x + m[0, 1] * y + m[0, 2] * z)
+        b += w * (m[1, 0] * x + m[1, 1] * y + m[1, 2] * z)
+        c += w * (m[2, 0] * x + m[2, 1] * y + m[2, 2] * z)
+    return a, b, c
+
+
+@compiled
+def _blend_and_move(
+    follow: NDArray[np.int32],
+    weight: Floats,
+    duals: Floats,
+    px: float,
+    py: float,
+    pz: float,
+    out: Floats,
+) -> None:
+    """Move a point by the unit blend of its dual quaternions.
+
+    Each is taken with the sign nearer to the heaviest joint's, which is the first: the blend
+    then has a part of at least that weight along it and is never zero.
+    """
     pivot = duals[follow[0]]
-    for entry in range(8):
-        out[entry] = weight[0] * pivot[entry]
-    for slot in range(1, len(follow)):
-        dual = duals[follow[slot]]
-        w = weight[slot]
-        if dual[0] * pivot[0] + dual[1] * pivot[1] + dual[2] * pivot[2] + dual[3] * pivot[3] < 0:
-            w = -w
-        for entry in range(8):
-            out[entry] += w * dual[entry]
-    length = math.sqrt(out[0] ** 2 + out[1] ** 2 + out[2] ** 2 + out[3] ** 2)
-    for entry in range(8):
-        out[entry] /= length
-
-
-@compiled
-def _transform(dual: Floats, point: Floats, out: Floats) -> None:
-    """Rotate by q, then move by the vector part of 2 d q*."""
-    x, y, z, w = dual[0], dual[1], dual[2], dual[3]
-    e, f, g, h = dual[4], dual[5], dual[6], dual[7]
-    px, py, pz = point[0], point[1], point[2]
-    # p + 2 v × (v × p + w p)
+    i, j, k, l = pivot[0], pivot[1], pivot[2], pivot[3]
+    x = y = z = w = e = f = g = h = 0.0
+    for slot in range(len(follow)):
+        dual, part = duals[follow[slot]], weight[slot]
+        if dual[0] * i + dual[1] * j + dual[2] * k + dual[3] * l < 0:
+            part = -part
+        x, y, z, w = x + part * dual[0], y + part * dual[1], z + part * dual[2], w + part * dual[3]
+        e, f, g, h = e + part * dual[4], f + part * dual[5], g + part * dual[6], h + part * dual[7]
+    # Rotate by q, then move by the vector part of 2 d q*; both are quadratic in the blend, so
+    # dividing by its squared length makes it unit.
+    twice = 2 / (x * x + y * y + z * z + w * w)
     cx, cy, cz = y * pz - z * py + w * px, z * px - x * pz + w * py, x * py - y * px + w * pz
-    out[0] = px + 2 * (y * cz - z * cy + w * e - h * x + y * g - z * f)
-    out[1] = py + 2 * (z * cx - x * cz + w * f - h * y + z * e - x * g)
-    out[2] = pz + 2 * (x * cy - y * cx + w * g - h * z + x * f - y * e)
+    out[0] = px + twice * (y * cz - z * cy + w * e - h * x + y * g - z * f)
+    out[1] = py + twice * (z * cx - x * cz + w * f - h * y + z * e - x * g)
+    out[2] = pz + twice * (x * cy - y * cx + w * g - h * z + x * f - y * e)
 
 
 def dual_quaternions(matrices: Floats) -> tuple[Floats, Floats, bool]:

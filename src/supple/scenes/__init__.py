@@ -1,7 +1,22 @@
 """Procedural bodies and characters, for the demonstration, the tests and the benchmarks."""
 
 from supple.scenes.beam import beam
+from supple.scenes.character_scene import SCENES, Bone, Contact, Handle, PaperRow, Scene, scene
 from supple.scenes.modelling import ball, polygonise, smooth_union, tapered_limb
 from supple.scenes.starfish import starfish
 
-__all__ = ["ball", "beam", "polygonise", "smooth_union", "starfish", "tapered_limb"]
+__all__ = [
+    "SCENES",
+    "Bone",
+    "Contact",
+    "Handle",
+    "PaperRow",
+    "Scene",
+    "ball",
+    "beam",
+    "polygonise",
+    "scene",
+    "smooth_union",
+    "starfish",
+    "tapered_limb",
+]

@@ -1,0 +1,247 @@
+"""Biovision ``.bvh`` files: a skeleton and its motion."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.errors import FormatError
+from supple.formats.bvh_hierarchy import POSITIONS, ROTATIONS, Hierarchy, parse_hierarchy
+from supple.formats.source import as_floats, as_text, checked_count, read_source, reading
+from supple.rig.joint_names import joint_roles
+from supple.rig.joint_pose import JointPose
+from supple.rig.motion import Motion
+from supple.rig.root_motion import split_root
+from supple.rig.rotations import exponential, inverse, multiply, rotate
+from supple.rig.skeleton import Skeleton, unique_names
+
+__all__ = ["BvhFile", "EndSite", "read_bvh"]
+
+Floats = NDArray[np.float64]
+
+#: Lengths that files are in: metres, decimetres (MakeHuman), 1/0.45 inch (the CMU recordings'
+#: own), inches, centimetres, millimetres. The format has no field for it.
+UNITS = (1.0, 0.1, 0.0254 / 0.45, 0.0254, 0.01, 0.001)
+#: What a captured body usually measures, in metres.
+USUAL_SIZE = 1.7
+#: A joint that strays less than this part of the longest bone stays: files round.
+FIXED = 1e-5
+#: Frames times joints: an hour of a person at 100 frames a second, about 3 GB while read.
+LARGEST_MOTION = 25_000_000
+#: Up is +Y inside Supple: the turn that brings +Z there.
+Z_TO_Y = np.array([-math.sqrt(0.5), 0, 0, math.sqrt(0.5)])
+
+
+@dataclass(frozen=True, eq=False)
+class EndSite:
+    """Where a bone without a further joint ends: a joint, and an offset in metres from it."""
+
+    joint: int
+    offset: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class BvhFile:
+    """What a ``.bvh`` file holds, in metres with +Y up.
+
+    Attributes
+    ----------
+    skeleton : Skeleton
+        At rest as the file's offsets say, no joint rotated.
+    joint_pose : JointPose
+    motion : Motion
+        The root joint's motion is in the root transforms, the rest in the poses.
+    end_sites : tuple of EndSite
+    metres_per_unit : float
+        Guessed from the skeleton's size unless it was given.
+    up : {"y", "z"}
+        The file's upward axis; z has been turned to y.
+    """
+
+    skeleton: Skeleton
+    joint_pose: JointPose
+    motion: Motion
+    end_sites: tuple[EndSite, ...]
+    metres_per_unit: float
+    up: str
+
+
+def read_bvh(
+    path: str | Path,
+    metres_per_unit: float | None = None,
+    up: str | None = None,
+    root: str | None = None,
+) -> BvhFile:
+    """Read a skeleton and its motion.
+
+    Parameters
+    ----------
+    path : str or Path
+        The ``.bvh`` file.
+    metres_per_unit : float, optional
+        Length of the file's unit. Without it, of the units in use the one in which the
+        skeleton is nearest to 1.7 m: right for people, to be given for others.
+    up : {"y", "z"}, optional
+        Without it z when the hips stand above the feet along z, else y.
+    root : str, optional
+        Joint whose motion becomes the root's. Without it the first that changes its place.
+
+    Returns
+    -------
+    BvhFile
+
+    Raises
+    ------
+    FormatError
+        When the file is damaged.
+    """
+    path = Path(path)
+    name = path.name
+    if metres_per_unit is not None and not 0 < metres_per_unit < math.inf:
+        raise FormatError(f"{name}: a unit of {metres_per_unit} m; give a length above 0")
+    if up not in (None, "y", "z"):
+        raise FormatError(f'{name}: up cannot be "{up}"; use y or z')
+    text = as_text(name, read_source(path, [".bvh"]))
+    with reading(name):
+        parts = re.split(r"^[ \t]*MOTION\b", text, maxsplit=1, flags=re.IGNORECASE | re.MULTILINE)
+        head = re.match(r"\s*HIERARCHY\b", parts[0], flags=re.IGNORECASE)
+        if not head or len(parts) < 2:
+            missing = "MOTION" if head else "HIERARCHY"
+            raise FormatError(f"{name}: has no {missing} part; it is damaged or not BVH")
+        tree = parse_hierarchy(name, parts[0][head.end() :])
+        values, frame_time = _frames(name, parts[1], [len(c) for c in tree.channels])
+        return _assembled(path, tree, values, frame_time, metres_per_unit, up, root)
+
+
+def _frames(file: str, text: str, widths: list[int]) -> tuple[Floats, float]:
+    """Numbers of all frames, (t, channels), and the seconds between them."""
+    head = re.match(r"\s*Frames\s*:\s*(\S+)\s+Frame\s*Time\s*:\s*(\S+)", text, flags=re.IGNORECASE)
+    if not head:
+        raise FormatError(f'{file}: MOTION does not begin with "Frames:" and "Frame Time:"')
+    width = sum(widths)
+    left = len(text) - head.end()
+    count = checked_count(file, head[1], "frames", 2 * max(width, 1), left + 1)
+    seconds = float(as_floats(file, [head[2]], "frame time")[0])
+    if not 1e-6 <= seconds <= 1e6:
+        raise FormatError(f"{file}: has a frame time of {head[2][:40]} s")
+    if count == 0 or width == 0:
+        raise FormatError(f"{file}: has no {'frames' if count == 0 else 'channels'}, so no motion")
+    if count * len(widths) > LARGEST_MOTION:
+        raise FormatError(
+            f"{file}: has {count} frames of {len(widths)} joints, more than memory should hold;"
+            f" split the motion"
+        )
+    words = text[head.end() :].split()
+    if len(words) != count * width:
+        raise FormatError(
+            f"{file}: declares {count} frames of {width} numbers but has {len(words)} numbers;"
+            f" it is damaged or cut off"
+        )
+    values = as_floats(file, words, "frames").reshape(count, width)
+    bad = ~np.isfinite(values) | (np.abs(values) > 1e12)
+    if bad.any():
+        frame, channel = np.argwhere(bad)[0]
+        raise FormatError(f"{file}: frame {frame} has {values[frame, channel]} as number {channel}")
+    return values, seconds
+
+
+def _assembled(
+    path: Path,
+    tree: Hierarchy,
+    values: Floats,
+    frame_time: float,
+    unit: float | None,
+    up: str | None,
+    root: str | None,
+) -> BvhFile:
+    offsets = np.array(tree.offsets, dtype=np.float64)
+    ends = np.array([offset for _, offset in tree.ends], dtype=np.float64).reshape(-1, 3)
+    places, turns, moving = _local_motion(tree, offsets, values)
+    names = unique_names(tree.names)
+    raw = Skeleton(names, tree.parents, offsets)
+    up = up or _guessed_up(raw)
+    unit = unit or _guessed_unit(raw, np.array([joint for joint, _ in tree.ends], int), ends)
+    frame = Z_TO_Y if up == "z" else np.array([0.0, 0, 0, 1])
+    offsets, places, ends = (unit * rotate(frame, a) for a in (offsets, places, ends))
+    turns = multiply(multiply(frame, turns), inverse(frame))
+    skeleton = Skeleton(names, tree.parents, offsets)
+    tops = np.flatnonzero(skeleton.parents < 0)
+    chosen = skeleton.joint(root) if root is not None else _root(moving, int(tops[0]))
+    roots, places, turns = split_root(skeleton, places, turns, joint=chosen)
+    # The split moves joints without a parent; the chosen one is then at rest.
+    moving[tops] = True
+    moving[chosen] &= skeleton.parents[chosen] >= 0
+    joint_pose = JointPose(skeleton, translating=[int(j) for j in np.flatnonzero(moving)])
+    times = frame_time * np.arange(len(values))
+    motion = Motion(times, joint_pose.pack(places, turns), roots, path.stem)
+    sites = [EndSite(joint, ends[index]) for index, (joint, _) in enumerate(tree.ends)]
+    return BvhFile(skeleton, joint_pose, motion, tuple(sites), unit, up)
+
+
+def _local_motion(
+    tree: Hierarchy, offsets: Floats, values: Floats
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Local translations (t, J, 3) and quaternions (t, J, 4), and which joints change place."""
+    places = np.tile(offsets, (len(values), 1, 1))
+    turns = np.tile([0.0, 0, 0, 1], (len(values), len(offsets), 1))
+    given = np.zeros((len(offsets), 3), dtype=bool)
+    column = 0
+    for joint, channels in enumerate(tree.channels):
+        for index, channel in enumerate(channels, column):
+            if channel in POSITIONS:
+                axis = POSITIONS.index(channel)
+                given[joint, axis] = True
+                places[:, joint, axis] = values[:, index]
+            else:
+                around = np.eye(3)[ROTATIONS.index(channel)]
+                turn = exponential(np.deg2rad(values[:, index, None]) * around)
+                # Zrotation Xrotation Yrotation means Rz · Rx · Ry.
+                turns[:, joint] = multiply(turns[:, joint], turn)
+        column += len(channels)
+    _add_offsets(places, offsets, given, np.array(tree.parents) < 0)
+    strays = np.abs(places - offsets).max(axis=(0, 2))
+    return places, turns, strays > FIXED * np.abs(offsets).max(initial=0)
+
+
+def _add_offsets(
+    places: Floats, offsets: Floats, given: NDArray[np.bool_], tops: NDArray[np.bool_]
+) -> None:
+    """Add offsets to position channels that leave them out.
+
+    The format's description has them added; many programs write the sum already. The reading
+    that keeps joints nearer to their places at rest is taken, judged by joints below others
+    where those have such channels: joints without a parent wander by themselves.
+    """
+    below = given.any(axis=1) & ~tops & offsets.any(axis=1)
+    judges = np.flatnonzero(below if below.any() else tops)
+    alone = np.where(given[judges], places[:, judges], 0)
+    from_rest = np.where(given[judges], places[:, judges] - offsets[judges], 0)
+    strays = [np.median(np.linalg.norm(a, axis=-1), axis=0).sum() for a in (alone, from_rest)]
+    if strays[0] <= strays[1]:
+        places += np.where(given, offsets, 0)
+
+
+def _root(moving: NDArray[np.bool_], top: int) -> int:
+    return int(np.argmax(moving)) if moving.any() else top
+
+
+def _guessed_up(skeleton: Skeleton) -> str:
+    roles, places = joint_roles(skeleton), skeleton.rest_world()[:, :3, 3]
+    feet = [roles[side, "foot"][0] for side in ("L", "R") if (side, "foot") in roles]
+    if not feet or ("", "hips") not in roles:
+        return "y"
+    upward = places[roles["", "hips"][0]] - places[feet].mean(axis=0)
+    return "z" if upward[2] > 2 * abs(upward[1]) else "y"
+
+
+def _guessed_unit(skeleton: Skeleton, joints: NDArray[np.int64], ends: Floats) -> float:
+    places = skeleton.rest_world()[:, :3, 3]
+    size = float(np.ptp(np.concatenate([places, places[joints] + ends]), axis=0).max())
+    if size == 0:
+        return 1.0
+    return min(UNITS, key=lambda unit: abs(math.log(unit * size / USUAL_SIZE)))

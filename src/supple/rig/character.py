@@ -1,0 +1,85 @@
+"""A character: a surface, the rig that moves it, and its motions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, overload
+
+from supple.errors import MeshError
+from supple.mesh import SurfaceMesh
+from supple.mesh.topology import counted
+from supple.rig.motion import Motion
+from supple.rig.protocol import Rig
+
+__all__ = ["Character"]
+
+Part = TypeVar("Part")
+
+
+class _Needed(Generic[Part]):
+    """A field that may be None until somebody asks for it: then it is an error that says why.
+
+    Files without a mesh are still of use (for their motions, for `supple info`), and whoever
+    wants the surface need not ask first whether there is one.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name, self._slot = name, f"_{name}"
+
+    @overload
+    def __get__(self, character: None, owner: type) -> Part: ...
+    @overload
+    def __get__(self, character: Any, owner: type) -> Part: ...
+    def __get__(self, character: Any, owner: type) -> Part:
+        if character is None:
+            raise AttributeError(self._name)  # no default, says dataclass
+        part = getattr(character, self._slot)
+        if part is None:
+            raise MeshError(f"{character.name}: has no mesh, and so no {self._name}")
+        return part
+
+    def __set__(self, character: Any, part: Part | None) -> None:
+        object.__setattr__(character, self._slot, part)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Character:
+    """A surface mesh with a rig and motions.
+
+    Parameters
+    ----------
+    name : str
+        Usually the file's, without suffix.
+    surface : SurfaceMesh
+        The rest pose of the rig, welded, in metres, without root motion. None for a character
+        without a mesh; asking for it is then an error.
+    rig : Rig
+        None without a mesh, as above.
+    motions : dict of str to Motion
+        By name, in the file's order.
+    source : object
+        What maps surface vertices back to the file; its kind depends on the format.
+    metres_per_unit : float
+        What lengths in the file were multiplied by.
+    warnings : tuple of str
+        What is wrong with the file, one line each.
+    """
+
+    name: str
+    surface: _Needed[SurfaceMesh] = _Needed()
+    rig: _Needed[Rig] = _Needed()
+    motions: dict[str, Motion] = field(default_factory=dict)
+    source: Any = None
+    metres_per_unit: float = 1.0
+    warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        motions = counted(len(self.motions), "motion")
+        if not self.has_mesh:
+            return f'Character("{self.name}", no mesh, {motions})'
+        return f'Character("{self.name}", {self.surface!r}, {motions})'
+
+    @property
+    def has_mesh(self) -> bool:
+        """Whether there is a surface, and with it a rig."""
+        return getattr(self, "_surface", None) is not None

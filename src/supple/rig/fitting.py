@@ -1,0 +1,264 @@
+"""Fitting the tets to the surface of a pose (xu2016 eq. 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array
+from supple.elastic import ElasticBody, Material
+from supple.elastic.equilibrium import line_search
+from supple.elastic.pattern import BlockPattern
+from supple.errors import SuppleError
+from supple.linalg.cholesky import SparseCholesky
+from supple.mesh import TetMesh
+from supple.rig.surface_samples import SurfaceSamples, typical_edge
+from supple.rig.volume_guard import VolumeGuard, volume_ratios
+
+__all__ = ["GAMMA", "LEAST_VOLUME", "PoseFit", "PoseFitter"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Default of γ. A smaller one follows the surface more closely, but its corrections are so
+#: crumpled that more tets invert at poses between: in 174 frames of four characters (6,000 tets
+#: and 6 poses each) 33 of them, and 130 at γ = 0.1 with volumes guarded below 0.3.
+GAMMA = 0.4
+POISSON = 0.3
+#: Tets that keep less of their volume than this count as inverted: as a rest shape they would
+#: be stiff beyond use.
+LEAST_VOLUME = 0.1
+#: The volume below which tets are guarded; a guard is strong compared with the surface's pull.
+GUARDED_VOLUME = 0.5
+GUARD = 10.0
+#: Newton ends when it promises to lower the objective by less than this part of it, or when
+#: no coordinate moves by more than this part of an edge.
+TOLERANCE, STEP = 1e-5, 1e-3
+#: Where tets are inverted, their guard is strengthened by this factor, so often at most; and
+#: then γ is raised by that one.
+STRONGER, MOST_STRENGTHENED = 10.0, 2
+RISE, MOST_RISES = 10.0, 2
+
+
+@dataclass(frozen=True, eq=False)
+class PoseFit:
+    """Tets fitted to one pose.
+
+    Attributes
+    ----------
+    positions
+        (n, 3) of the tet vertices.
+    energies
+        The objective at the start and after every Newton iteration, never increasing; one
+        array for each round of repair, as each round has an objective of its own.
+    inverted_before, inverted
+        Tets inverted at the start, and in the end: none, unless repair failed.
+    gamma
+        γ of the last round.
+    surface_error, largest_error
+        Distance of the surface carried by the tets from the rig's: root mean square over the
+        area, and largest, in metres.
+    """
+
+    positions: Floats
+    energies: tuple[Floats, ...]
+    inverted_before: Ints
+    inverted: Ints
+    gamma: float
+    surface_error: float
+    largest_error: float
+
+    @property
+    def iterations(self) -> int:
+        """Newton iterations of all rounds."""
+        return sum(len(energies) - 1 for energies in self.energies)
+
+    @property
+    def rounds(self) -> int:
+        """How often the objective was minimised: once, unless tets had to be repaired."""
+        return len(self.energies)
+
+
+class PoseFitter:
+    """Finds, pose by pose, tets that carry the surface to where the rig has it.
+
+    Minimises ½∫‖A x − Φ̄(p)‖² over the surface + γ ℓ E(x), with E the stable neo-Hookean energy
+    from the neutral shape for a Young's modulus of 1, and ℓ the tets' edge length: so γ is a
+    pure number, and means the same whatever the character's size and resolution. To it comes
+    the penalty of a `VolumeGuard`, which is zero where tets keep half of their volume.
+
+    Newton's method with line search. A row of A touches one tet only, so AᵀMA has its entries
+    where stiffness has, and one symbolic factorisation serves all poses.
+
+    Parameters
+    ----------
+    mesh
+        The tets, at the neutral pose.
+    samples
+        The surface as the tets see it.
+    gamma
+        γ: small ones follow the surface closely, large ones keep the tets in shape.
+    """
+
+    def __init__(self, mesh: TetMesh, samples: SurfaceSamples, gamma: float = GAMMA) -> None:
+        if not (np.isfinite(gamma) and gamma > 0):
+            raise SuppleError(f"the fit's gamma is {gamma}; it must be a positive number")
+        self.mesh, self.samples, self.gamma = mesh, samples, float(gamma)
+        self.edge = typical_edge(mesh)
+        self._body = self._elastic(self.gamma)
+        self._pattern = self._body.pattern
+        weighted = samples.of_tets.T @ sp.diags_array(samples.area)
+        self._surface_part = kronecker_in(self._pattern, sp.csr_array(weighted @ samples.of_tets))
+        matrix = self._pattern.zeros()
+        row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        self._diagonal = np.flatnonzero(row == matrix.indices)
+        self._guard = VolumeGuard(mesh, self._pattern, GUARDED_VOLUME)
+        self._solver = SparseCholesky(matrix, block=3)
+
+    def fit(
+        self,
+        target: ArrayLike,
+        start: ArrayLike,
+        *,
+        way: Sequence[ArrayLike] = (),
+        max_iterations: int = 60,
+    ) -> PoseFit:
+        """Fit to surface positions `target` (n̄, 3), starting from tet positions `start` (n, 3).
+
+        If tets are inverted then, their guard is strengthened and the fit done again. If that
+        does not help, the surface is followed from the neutral pose along `way`, surfaces in
+        between, because tets are more easily kept sound than made so; and then with γ raised.
+        """
+        shape = (self.samples.of_surface.shape[1], 3)
+        goals = [checked_array("surface to fit", goal, shape) for goal in (*way, target)]
+        first = checked_array("start of the fit", start, self.mesh.vertices.shape)
+        run = _Run(self, [self.samples.of_surface @ goal for goal in goals], max_iterations)
+        x, gamma = run.directly(first), self.gamma
+        for _ in range(MOST_RISES + 1):
+            if not len(self._inverted(x)):
+                break
+            followed = run.along_the_way(gamma)
+            if followed is not None:
+                x = followed
+                break
+            gamma *= RISE
+        before = np.flatnonzero(volume_ratios(self.mesh, first) <= 0)
+        errors = self._errors(x, run.goals[-1])
+        return PoseFit(x, tuple(run.energies), before, self._inverted(x), gamma, *errors)
+
+    def _errors(self, x: Floats, wanted: Floats) -> tuple[float, float]:
+        away = np.linalg.norm(self.samples.of_tets @ x - wanted, axis=1)
+        area = self.samples.area
+        return float(np.sqrt(area @ away**2 / area.sum())), float(away[area > 0].max(initial=0.0))
+
+    def _elastic(self, gamma: float) -> ElasticBody:
+        material = Material("neo-hookean", young=gamma * self.edge, poisson=POISSON)
+        return ElasticBody(self.mesh, material)
+
+    def _inverted(self, x: Floats) -> Ints:
+        return np.flatnonzero(volume_ratios(self.mesh, x) < LEAST_VOLUME)
+
+    def _objective(self, body: ElasticBody, guard: Floats, wanted: Floats, x: Floats) -> float:
+        away = self.samples.of_tets @ x - wanted
+        surface = 0.5 * float(self.samples.area @ np.einsum("ij,ij->i", away, away))
+        return surface + body.energy(x) + self._guard.energy(x, guard)
+
+    def _derivatives(
+        self, body: ElasticBody, guard: Floats, wanted: Floats, x: Floats
+    ) -> tuple[Floats, Floats]:
+        """Gradient (n, 3), and the values of a positive definite matrix near the Hessian."""
+        away = self.samples.of_tets @ x - wanted
+        gradient = self.samples.of_tets.T @ (self.samples.area[:, None] * away) + body.force(x)
+        values = body.stiffness(x, psd=True).data + self._surface_part
+        self._guard.add_derivatives(x, guard, gradient, values)
+        # What no sample holds and no strain resists, a rigid motion say, must not fly away.
+        values[self._diagonal] += 1e-9 * values[self._diagonal].mean()
+        return gradient, values
+
+    def _minimise(
+        self, body: ElasticBody, guard: Floats, wanted: Floats, x: Floats, max_iterations: int
+    ) -> tuple[Floats, Floats]:
+        objective = partial(self._objective, body, guard, wanted)
+        energies = [objective(x)]
+        for _ in range(max_iterations):
+            gradient, values = self._derivatives(body, guard, wanted, x)
+            step = self._solver.factorise(values).solve(-gradient.ravel()).reshape(x.shape)
+            slope = float(np.vdot(gradient, step))
+            along = partial(_along, objective, x, step)
+            length, energy = line_search(along, energies[-1], slope)
+            if length == 0.0:  # rounding: the energy cannot be lowered any more
+                break
+            x = x + length * step
+            energies.append(energy)
+            if length * np.abs(step).max() < STEP * self.edge or -slope < TOLERANCE * energy:
+                break
+        return x, np.array(energies)
+
+
+class _Run:
+    """One pose being fitted: what it aims at, and the energies on the way."""
+
+    def __init__(self, fitter: PoseFitter, goals: list[Floats], max_iterations: int) -> None:
+        self.fitter, self.goals, self.max_iterations = fitter, goals, max_iterations
+        self.energies: list[Floats] = []
+
+    def directly(self, x: Floats) -> Floats:
+        """Fit to the last goal; perhaps with tets inverted."""
+        return self._guarded(self.fitter._body, self.goals[-1], x, x, self._first_guard())
+
+    def along_the_way(self, gamma: float) -> Floats | None:
+        """Fit to one goal after the other, from the neutral pose; None if tets get inverted."""
+        body, guard = self.fitter._elastic(gamma), self._first_guard()
+        x = self.fitter.mesh.vertices
+        for goal in self.goals:
+            y = self._guarded(body, goal, x, None, guard)
+            if len(self.fitter._inverted(y)):
+                return None
+            x = y
+        return x
+
+    def _first_guard(self) -> Floats:
+        return np.full(len(self.fitter.mesh.tets), GUARD * self.fitter.edge)
+
+    def _guarded(
+        self, body: ElasticBody, goal: Floats, x: Floats, again: Floats | None, guard: Floats
+    ) -> Floats:
+        """Fit, the guard of inverted tets strengthened in place while there are any.
+
+        After the first time from where the last fit ended, or, when `again` is None, from x.
+        """
+        y = x
+        for _ in range(MOST_STRENGTHENED + 1):
+            begin = x if again is None else y
+            y, energies = self.fitter._minimise(body, guard, goal, begin, self.max_iterations)
+            self.energies.append(energies)
+            if not len(self.fitter._inverted(y)):
+                break
+            guard[volume_ratios(self.fitter.mesh, y) < 0.5 * GUARDED_VOLUME] *= STRONGER
+        return y
+
+
+def _along(objective: Callable[[Floats], float], x: Floats, step: Floats, length: float) -> float:
+    return objective(x + length * step)
+
+
+def kronecker_in(pattern: BlockPattern, scalar: sp.csr_array) -> Floats:
+    """Values of scalar ⊗ I₃ in the CSR order of a pattern that has room for them."""
+    start, neighbours, n = pattern.start, pattern.neighbours, pattern.n_vertices
+    row = np.repeat(np.arange(n), np.diff(start))
+    entries = scalar.tocoo()
+    keys = entries.row.astype(np.int64) * n + entries.col
+    at = np.searchsorted(row * n + neighbours, keys)
+    values = np.zeros(len(neighbours))
+    values[at] = entries.data
+    out = np.zeros(9 * len(neighbours))
+    # Vertex v's three rows lie one after the other, three columns to a neighbour.
+    degree, within = np.diff(start)[row], np.arange(len(neighbours)) - start[row]
+    for axis in range(3):
+        out[9 * start[row] + 3 * degree * axis + 3 * within + axis] = values
+    return out

@@ -1,0 +1,293 @@
+"""The rig on the tets: Φ(p), the current rest shape (xu2016 §4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array
+from supple.errors import SuppleError, warn
+from supple.mesh import SurfaceMesh, TetMesh
+from supple.mesh.topology import counted
+from supple.rig.carried_weights import CarriedRig, skinned_core
+from supple.rig.fitting import GAMMA, PoseFit, PoseFitter
+from supple.rig.pose_space import PoseSpaceDeformation
+from supple.rig.pose_weights import PoseWeights, parameter_scales
+from supple.rig.protocol import Parameter, Rig
+from supple.rig.shepard import ShepardRig
+from supple.rig.surface_samples import SurfaceSamples
+from supple.rig.volume_guard import volume_ratios
+
+__all__ = ["TetRig", "Variant", "fit_pose", "fit_tet_rig", "start_rig"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Variant = Literal["auto", "carried", "shepard"]
+Progress = Callable[[float, str], None]
+
+VARIANTS = ("auto", "carried", "shepard")
+#: Tets that follow the surface no better than this, as a part of its size, are worth a warning.
+POOR_FIT = 0.02
+#: A fit that inverts tets is tried again along the straight way from the neutral pose.
+STEPS_OF_WAY = 8
+#: Poses nearer to the neutral one than this part of the farthest are the neutral one.
+SAME_POSE = 1e-8
+
+
+class TetRig:
+    """A rig of tet vertices: a first guess that follows the surface, and fitted corrections.
+
+    Φ(p) = start(p) + Σ w_i(p) δ_i, the weights being those of pose-space deformation and
+    δ_i = fitted − start at pose i. At the neutral pose it is the mesh.
+
+    Parameters
+    ----------
+    mesh
+        The tets at the neutral pose.
+    start
+        Where tet vertices go before correction; see `start_rig`.
+    weights
+        Of the example poses, the neutral one first.
+    corrections
+        (m, n, 3) δ; that of the neutral pose is zero.
+    fits
+        How each but the neutral pose was fitted.
+    """
+
+    def __init__(
+        self,
+        mesh: TetMesh,
+        start: ShepardRig | CarriedRig,
+        weights: PoseWeights,
+        corrections: ArrayLike,
+        fits: Sequence[PoseFit] = (),
+    ) -> None:
+        self.mesh, self.start, self.fits = mesh, start, tuple(fits)
+        self._corrected = PoseSpaceDeformation(start, weights.poses, corrections, weights)
+        self._corrected.corrections.flags.writeable = False
+
+    def __repr__(self) -> str:
+        return f"TetRig({counted(self.n_vertices, 'vertex', 'vertices')}, {len(self.poses)} poses)"
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Those of the surface's rig."""
+        return self.start.parameters
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of tet vertices."""
+        return len(self.mesh.vertices)
+
+    @property
+    def rest_pose(self) -> Floats:
+        """The neutral pose."""
+        return self.start.rest_pose
+
+    @property
+    def pose_weights(self) -> PoseWeights:
+        """Weights of the example poses."""
+        return self._corrected.pose_weights
+
+    @property
+    def poses(self) -> Floats:
+        """Example poses, (m, s), the neutral one first."""
+        return self.pose_weights.poses
+
+    @property
+    def pose_names(self) -> tuple[str, ...]:
+        """Names of the example poses."""
+        return self.pose_weights.names
+
+    @property
+    def corrections(self) -> Floats:
+        """δ, (m, n, 3), read-only."""
+        return self._corrected.corrections
+
+    def needed_surface_vertices(self, vertices: ArrayLike | None = None) -> Ints:
+        """Surface vertices at which the rig is evaluated to place these tet vertices."""
+        return self.start.needed_surface_vertices(vertices)
+
+    def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
+        """Positions of all tet vertices or of the listed ones."""
+        return self._corrected(pose, vertices)
+
+    def inversions(self, poses: ArrayLike, least: float = 0.0) -> list[Ints]:
+        """The tets inverted at each of the poses (k, s), between the example poses say.
+
+        Parameters
+        ----------
+        poses
+            Where to look.
+        least
+            Tets that keep this part of their volume, or less, count too.
+        """
+        rows = checked_array("poses", poses, (len(np.atleast_2d(poses)), len(self.parameters)))
+        return [np.flatnonzero(volume_ratios(self.mesh, self(pose)) <= least) for pose in rows]
+
+
+def start_rig(
+    rig: Rig,
+    surface: SurfaceMesh,
+    mesh: TetMesh,
+    variant: Variant = "auto",
+    samples: SurfaceSamples | None = None,
+) -> ShepardRig | CarriedRig:
+    """A surface's rig carried to the tets, without corrections.
+
+    Parameters
+    ----------
+    rig, surface, mesh
+        The surface's rig, and surface and tets where it has them in its rest pose.
+    variant
+        ``"carried"``: tet vertices have skinning weights of their own, extended from the
+        surface's. ``"shepard"``: they follow displacements of the nearest surface vertices,
+        whatever the rig is. ``"auto"``: carried where the rig has weights, as bending then
+        inverts far fewer tets.
+    samples
+        Of the surface in these tets, if there are any already.
+    """
+    if variant not in VARIANTS:
+        raise SuppleError(f'no variant "{variant}" of a rig on tets; use {", ".join(VARIANTS)}')
+    if variant == "shepard" or (variant == "auto" and skinned_core(rig) is None):
+        return ShepardRig(rig, surface.vertices, mesh.vertices)
+    return CarriedRig(rig, surface.vertices, mesh, samples or SurfaceSamples.of(surface, mesh))
+
+
+def fit_tet_rig(
+    rig: Rig,
+    surface: SurfaceMesh,
+    mesh: TetMesh,
+    poses: ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    variant: Variant = "auto",
+    gamma: float = GAMMA,
+    scales: ArrayLike | None = None,
+    progress: Progress | None = None,
+) -> TetRig:
+    """The rig on the tets, fitted at example poses.
+
+    Parameters
+    ----------
+    rig
+        The surface's rig.
+    surface, mesh
+        Surface and tets, where the rig has the surface in its rest pose.
+    poses
+        (m, s) example poses, all different; the neutral one is added if it is not among them.
+    names
+        Of the poses, for messages.
+    variant
+        How tet vertices follow the surface before fitting; see `start_rig`.
+    gamma
+        What elasticity counts in a fit; see `PoseFitter`.
+    scales
+        (s,) metric of the pose space; by default how far the parameters move the surface.
+    progress
+        Called with the part done, 0 to 1, and what is being done.
+
+    Raises
+    ------
+    SuppleError
+        If tets stay inverted at a pose; it names the pose and the place.
+    """
+    tell = progress or (lambda part, what: None)
+    tell(0.0, "carrying the rig to the tets")
+    _check_rest(rig, surface)
+    weights = _example_weights(rig, surface, poses, names, scales)
+    samples = SurfaceSamples.of(surface, mesh)
+    start = start_rig(rig, surface, mesh, variant, samples)
+    fitter = PoseFitter(mesh, samples, gamma) if weights.n_poses > 1 else None
+    corrections = np.zeros((weights.n_poses, *mesh.vertices.shape))
+    fits: list[PoseFit] = []
+    for i in range(1, weights.n_poses):
+        assert fitter is not None
+        tell((i - 1) / (weights.n_poses - 1), f'fitting pose "{weights.names[i]}"')
+        fit, corrections[i] = fit_pose(fitter, start, surface, weights.poses[i], weights.names[i])
+        fits.append(fit)
+    tell(1.0, f"{counted(len(fits), 'pose')} fitted")
+    return TetRig(mesh, start, weights, corrections, fits)
+
+
+def fit_pose(
+    fitter: PoseFitter,
+    start: ShepardRig | CarriedRig,
+    surface: SurfaceMesh,
+    pose: Floats,
+    name: str,
+) -> tuple[PoseFit, Floats]:
+    """The tets fitted at one pose, and how far that is from their start, δ (n, 3).
+
+    Raises
+    ------
+    SuppleError
+        If tets stay inverted.
+    """
+    first = start(pose)
+    parts = np.arange(1, STEPS_OF_WAY) / STEPS_OF_WAY
+    way = [start.rig(start.rest_pose + part * (pose - start.rest_pose)) for part in parts]
+    fit = fitter.fit(start.rig(pose), first, way=way)
+    if len(fit.inverted):
+        raise SuppleError(_refusal(name, fitter.mesh, fit.inverted, start.rig))
+    if fit.surface_error > POOR_FIT * surface.size:
+        part = 100 * fit.surface_error / surface.size
+        warn(f'pose "{name}": tets follow the surface to {part:.1f} % of its size')
+    return fit, fit.positions - first
+
+
+def _check_rest(rig: Rig, surface: SurfaceMesh) -> None:
+    if rig.n_vertices != len(surface.vertices):
+        counts = f"{rig.n_vertices} vertices, and the surface {len(surface.vertices)}"
+        raise SuppleError(f"the rig has {counts}; they must be the same ones")
+    apart = float(np.abs(rig(rig.rest_pose) - surface.vertices).max())
+    if apart > 1e-4 * surface.size:
+        raise SuppleError(
+            f"the surface is {apart:.3g} m away from where the rig has it at rest; use that"
+        )
+
+
+def _example_weights(
+    rig: Rig,
+    surface: SurfaceMesh,
+    poses: ArrayLike,
+    names: Sequence[str] | None,
+    scales: ArrayLike | None,
+) -> PoseWeights:
+    """Weights of the neutral pose and of those given that differ from it."""
+    count, width = len(np.asarray(poses, dtype=object)), len(rig.parameters)
+    given = np.asarray(poses, np.float64).reshape(-1, width) if count == 0 else poses
+    given = checked_array("poses", given, (count, width))
+    called = [str(i) for i in range(count)] if names is None else [str(name) for name in names]
+    if len(called) != count:
+        raise SuppleError(f"{len(called)} names for {count} poses")
+    if scales is None:
+        scales = parameter_scales(rig, masses=vertex_areas(surface))
+    metric = checked_array("pose scales", scales, (width,))
+    far = np.linalg.norm((given - rig.rest_pose) * metric, axis=1)
+    other = np.flatnonzero(far > SAME_POSE * max(far.max(initial=0.0), np.finfo(float).tiny))
+    rows = np.vstack([rig.rest_pose[None], given[other]])
+    return PoseWeights(rows, metric, names=["neutral", *(called[i] for i in other)])
+
+
+def vertex_areas(surface: SurfaceMesh) -> Floats:
+    """A third of the triangles around each vertex, (n̄,); all 1 where no triangle has an area."""
+    areas = np.zeros(len(surface.vertices))
+    np.add.at(areas, surface.triangles, surface.areas()[:, None] / 3)
+    return areas if areas.sum() > 0 else np.ones_like(areas)
+
+
+def _refusal(pose: str, mesh: TetMesh, inverted: Ints, rig: Rig) -> str:
+    middle = mesh.vertices[mesh.tets[inverted]].mean(axis=(0, 1))
+    core = skinned_core(rig)
+    if core is None:
+        place = f"({', '.join(f'{c:.3g}' for c in middle)})"
+    else:
+        joints = core.rig.skeleton.rest_world()[:, :3, 3]
+        nearest = int(np.argmin(np.linalg.norm(joints - middle, axis=1)))
+        place = f'joint "{core.rig.skeleton.names[nearest]}"'
+    number = counted(len(inverted), "tet")
+    return f'pose "{pose}" inverts {number} near {place}; add a pose between, or raise --fit'
