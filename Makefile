@@ -24,7 +24,7 @@ demo: setup
 	$(BIN)/supple demo
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check .

@@ -92,16 +92,19 @@ def scene(
     sheet
         PNG to draw all its poses and frames of its motion into.
     """
+    from supple.app.progress import working
     from supple.app.scene_sheet import summary, write_sheet
 
-    figures = summary(name)
+    with working(f"making the {name}", quiet):
+        figures = summary(name)
     if json:
         _print_json(figures)
     elif not quiet:
         for key, value in figures.items():
             print(f"{key.replace('_', ' ')}: {value}")
     if sheet is not None:
-        write_sheet(name, sheet)
+        with working("drawing", quiet):
+            write_sheet(name, sheet)
         if not (quiet or json):
             print(f"wrote {sheet}")
 

@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-__all__ = ["console", "first_use_message", "progress_bar"]
+__all__ = ["console", "first_use_message", "progress_bar", "working"]
 
 #: Everything for people goes to standard error; standard output is for results.
 console = Console(stderr=True, highlight=False)
@@ -37,6 +37,16 @@ def progress_bar(quiet: bool = False) -> Iterator[Progress]:
     )
     with Progress(*columns, console=console, disable=quiet) as progress:
         yield progress
+
+
+@contextmanager
+def working(what: str, quiet: bool = False) -> Iterator[None]:
+    """A spinner for work whose length is not known; nothing when quiet."""
+    if quiet:
+        yield
+    else:
+        with console.status(f"{what} …"):
+            yield
 
 
 def first_use_message(quiet: bool = False) -> None:

@@ -35,12 +35,12 @@ POISSON = 0.3
 LEAST_VOLUME = 0.1
 #: The volume below which tets are guarded; a guard is strong compared with the surface's pull.
 GUARDED_VOLUME = 0.5
-GUARD = 10.0
+GUARD = 30.0
 #: Newton ends when it promises to lower the objective by less than this part of it, or when
 #: no coordinate moves by more than this part of an edge.
 TOLERANCE, STEP = 1e-5, 1e-3
-#: Where tets are inverted, their guard is strengthened by this factor, so often at most; and
-#: then γ is raised by that one.
+#: Where tets are inverted, the guard is strengthened by this factor, so often at most; and then
+#: γ is raised by that one. The guard of all tets: of a few, it inverts those beside them.
 STRONGER, MOST_STRENGTHENED = 10.0, 2
 RISE, MOST_RISES = 10.0, 2
 
@@ -163,13 +163,13 @@ class PoseFitter:
     def _inverted(self, x: Floats) -> Ints:
         return np.flatnonzero(volume_ratios(self.mesh, x) < LEAST_VOLUME)
 
-    def _objective(self, body: ElasticBody, guard: Floats, wanted: Floats, x: Floats) -> float:
+    def _objective(self, body: ElasticBody, guard: float, wanted: Floats, x: Floats) -> float:
         away = self.samples.of_tets @ x - wanted
         surface = 0.5 * float(self.samples.area @ np.einsum("ij,ij->i", away, away))
         return surface + body.energy(x) + self._guard.energy(x, guard)
 
     def _derivatives(
-        self, body: ElasticBody, guard: Floats, wanted: Floats, x: Floats
+        self, body: ElasticBody, guard: float, wanted: Floats, x: Floats
     ) -> tuple[Floats, Floats]:
         """Gradient (n, 3), and the values of a positive definite matrix near the Hessian."""
         away = self.samples.of_tets @ x - wanted
@@ -181,7 +181,7 @@ class PoseFitter:
         return gradient, values
 
     def _minimise(
-        self, body: ElasticBody, guard: Floats, wanted: Floats, x: Floats, max_iterations: int
+        self, body: ElasticBody, guard: float, wanted: Floats, x: Floats, max_iterations: int
     ) -> tuple[Floats, Floats]:
         objective = partial(self._objective, body, guard, wanted)
         energies = [objective(x)]
@@ -208,39 +208,33 @@ class _Run:
         self.energies: list[Floats] = []
 
     def directly(self, x: Floats) -> Floats:
-        """Fit to the last goal; perhaps with tets inverted."""
-        return self._guarded(self.fitter._body, self.goals[-1], x, x, self._first_guard())
+        """Fit to the last goal, the guard strengthened while tets are inverted."""
+        for power in range(MOST_STRENGTHENED + 1):
+            x = self._fitted(self.fitter._body, STRONGER**power * GUARD, self.goals[-1], x)
+            if not len(self.fitter._inverted(x)):
+                break
+        return x
 
     def along_the_way(self, gamma: float) -> Floats | None:
         """Fit to one goal after the other, from the neutral pose; None if tets get inverted."""
-        body, guard = self.fitter._elastic(gamma), self._first_guard()
-        x = self.fitter.mesh.vertices
-        for goal in self.goals:
-            y = self._guarded(body, goal, x, None, guard)
-            if len(self.fitter._inverted(y)):
+        body, power = self.fitter._elastic(gamma), 0
+        x, left = self.fitter.mesh.vertices, list(self.goals)
+        while left:
+            y = self._fitted(body, STRONGER**power * GUARD, left[0], x)
+            if not len(self.fitter._inverted(y)):
+                x = y
+                del left[0]
+            elif power == MOST_STRENGTHENED:
                 return None
-            x = y
+            else:
+                power += 1
         return x
 
-    def _first_guard(self) -> Floats:
-        return np.full(len(self.fitter.mesh.tets), GUARD * self.fitter.edge)
-
-    def _guarded(
-        self, body: ElasticBody, goal: Floats, x: Floats, again: Floats | None, guard: Floats
-    ) -> Floats:
-        """Fit, the guard of inverted tets strengthened in place while there are any.
-
-        After the first time from where the last fit ended, or, when `again` is None, from x.
-        """
-        y = x
-        for _ in range(MOST_STRENGTHENED + 1):
-            begin = x if again is None else y
-            y, energies = self.fitter._minimise(body, guard, goal, begin, self.max_iterations)
-            self.energies.append(energies)
-            if not len(self.fitter._inverted(y)):
-                break
-            guard[volume_ratios(self.fitter.mesh, y) < 0.5 * GUARDED_VOLUME] *= STRONGER
-        return y
+    def _fitted(self, body: ElasticBody, guard: float, goal: Floats, x: Floats) -> Floats:
+        stiffness = guard * self.fitter.edge
+        x, energies = self.fitter._minimise(body, stiffness, goal, x, self.max_iterations)
+        self.energies.append(energies)
+        return x
 
 
 def _along(objective: Callable[[Floats], float], x: Floats, step: Floats, length: float) -> float:

@@ -23,8 +23,7 @@ class VolumeGuard:
     """Σ ½ κ V (J₀ − J)² over the tets whose volume ratio J has fallen below J₀.
 
     Unlike stiffer elasticity it lets tets bend, stretch and slide as before, and acts on none
-    that keep their volume: raising κ where a constraint J ≥ J₀ is broken leads to the best fit
-    among those that keep it.
+    that keep their volume: the larger κ, the nearer to the best of those fits that keep J ≥ J₀.
 
     Parameters
     ----------
@@ -40,7 +39,7 @@ class VolumeGuard:
         self._tets, self._volumes, self._kept = mesh.tets, mesh.volumes(), kept
         self._start, self._slots = pattern.start, pattern.slots(mesh.tets)
 
-    def _missing(self, x: Floats, stiffness: Floats) -> tuple[Ints, Floats, Floats, Floats]:
+    def _missing(self, x: Floats, stiffness: float) -> tuple[Ints, Floats, Floats, Floats]:
         """Tets guarded, how far each is below J₀, ∂J/∂x of each, (k, 4, 3), and their κ V."""
         a, b, c, d = (x[self._tets[:, k]] for k in range(4))
         ratios = np.einsum("ij,ij->i", b - a, np.cross(c - a, d - a)) / (6 * self._volumes)
@@ -50,15 +49,15 @@ class VolumeGuard:
         slopes[:, 1], slopes[:, 2], slopes[:, 3] = np.cross(v, w), np.cross(w, u), np.cross(u, v)
         slopes[:, 0] = -slopes[:, 1:].sum(axis=1)
         slopes /= 6 * self._volumes[low, None, None]
-        return low, self._kept - ratios[low], slopes, (stiffness * self._volumes)[low]
+        return low, self._kept - ratios[low], slopes, stiffness * self._volumes[low]
 
-    def energy(self, x: Floats, stiffness: Floats) -> float:
-        """The penalty at positions x, with κ per tet."""
+    def energy(self, x: Floats, stiffness: float) -> float:
+        """The penalty at positions x, with this κ."""
         _, missing, _, weight = self._missing(x, stiffness)
         return 0.5 * float(weight @ missing**2)
 
     def add_derivatives(
-        self, x: Floats, stiffness: Floats, gradient: Floats, values: Floats
+        self, x: Floats, stiffness: float, gradient: Floats, values: Floats
     ) -> None:
         """Add the gradient, and to a matrix's values the part κ V ∂J∂Jᵀ of the Hessian.
 
