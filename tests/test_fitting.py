@@ -166,6 +166,40 @@ def test_errors_are_those_of_the_embedded_surface():
     assert 0.3 * fit.surface_error < np.sqrt((away**2).mean()) < 3 * fit.surface_error
 
 
+def test_where_the_direct_fit_fails_the_surface_is_followed_from_the_neutral_pose(monkeypatch):
+    mesh, surface, samples = boxed()
+    fitter = PoseFitter(mesh, samples)
+    target = bent(surface.vertices, 2.5)
+    calm = fitter.fit(target, bent(mesh.vertices, 2.5))
+    asked = []
+
+    def way(part):
+        asked.append(part)
+        return bent(surface.vertices, 2.5 * part)
+
+    assert len(fitter.fit(target, bent(mesh.vertices, 2.5), way=way).inverted) == len(asked) == 0
+    monkeypatch.setattr(fitting._Run, "directly", lambda self, x: x)
+    tangled = mesh.vertices * [1, -1, 1]
+    for between in (way, None):
+        fit = fitter.fit(target, tangled, way=between)
+        assert len(fit.inverted_before) == len(mesh.tets)
+        assert len(fit.inverted) == 0
+        assert np.abs(fit.positions - calm.positions).max() < 0.02 * fitter.edge
+    np.testing.assert_allclose(asked, np.arange(1, 8) / 8)
+
+
+def test_tets_that_nothing_repairs_are_reported(monkeypatch):
+    monkeypatch.setattr(fitting, "GUARD", 1e-9)
+    mesh, surface, samples = boxed()
+    fit = PoseFitter(mesh, samples, 1e-6).fit(
+        surface.vertices * [1, -1, 1], mesh.vertices * [1, -1, 1]
+    )
+    ratios = TetMesh(fit.positions, mesh.tets).volumes() / mesh.volumes()
+    np.testing.assert_array_equal(fit.inverted, np.flatnonzero(ratios < fitting.LEAST_VOLUME))
+    assert len(fit.inverted) > 0
+    assert fit.gamma > 1e-6
+
+
 def test_one_symbolic_factorisation_serves_all_poses(monkeypatch):
     made = []
     real = fitting.SparseCholesky

@@ -3,14 +3,20 @@
 import re
 from pathlib import Path
 
+import pytest
+
+from supple.errors import SuppleWarning
+
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_python_example_runs_and_the_body_falls(capsys):
-    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_the_first_example_runs_and_the_body_falls(capsys):
     names: dict[str, object] = {}
-    exec(example, names)
+    exec(EXAMPLES[0], names)
     assert "hangs" in capsys.readouterr().out
     assert names["drop"] > 0.05  # type: ignore[operator]
 
@@ -21,3 +27,14 @@ def test_its_commands_and_links_exist():
         assert f"\n{target}:" in makefile
     for link in re.findall(r"\]\(([^)]+)\)", README):
         assert (ROOT / link).is_file()
+
+
+def test_the_example_with_a_character_runs(assets):
+    rat = assets / "gltf_characters/q_Rat.glb"
+    example = EXAMPLES[1].replace('"rat.glb"', repr(str(rat))).replace('"Run"', "RUN")
+    names: dict[str, object] = {"RUN": "RatArmature|Rat_Run"}
+    with pytest.warns(SuppleWarning, match="non-manifold"):
+        exec(example, names)
+    character = names["character"]
+    assert names["surface"].shape == character.surface.vertices.shape  # type: ignore[attr-defined]
+    assert len(EXAMPLES) == 2

@@ -101,8 +101,9 @@ class StageProblem:
         )
 
     def potential_along(self, w: Floats, change: Floats, length: float) -> float:
-        """`potential` some way along a change of velocity."""
-        return self.potential(w + length * change)
+        """`potential` some way along a change of velocity; inf or nan where it overflows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.potential(w + length * change)
 
 
 class ImplicitSolver:

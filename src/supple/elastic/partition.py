@@ -44,8 +44,8 @@ class Partition:
         """Cut along a space-filling curve through the tets' centres, colour greedily."""
         centres = vertices[tets].mean(axis=1)
         centres -= centres.min(axis=0)
-        finest = (AXIS_LIMIT - 1) / max(float(centres.max()), np.finfo(float).tiny)
-        curve = np.argsort(morton(finest * centres), kind="stable")
+        extent = float(centres.max()) or 1.0  # one tet has none
+        curve = np.argsort(morton(centres / extent * (AXIS_LIMIT - 1)), kind="stable")
         size = int(np.clip(len(tets) // WANTED_CHUNKS, SMALLEST, LARGEST))
         n_chunks = -(-len(tets) // size)
         bounds = np.linspace(0, len(tets), n_chunks + 1).astype(np.int64)

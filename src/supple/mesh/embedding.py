@@ -110,7 +110,11 @@ def locate(points: ArrayLike, mesh: TetMesh) -> Location:
         at_boundary = index[_boundary_faces(mesh.tets[index], len(mesh.vertices)).any(axis=1)]
         tree = _tree(mesh, at_boundary)
         found, coordinates, squared = _nearest(places[outside], *tree, OUTWARD_FACES)
-        tet[outside], barycentric[outside], distance[outside] = found, coordinates, np.sqrt(squared)
+        tet[outside], barycentric[outside], distance[outside] = (
+            found,
+            coordinates,
+            np.sqrt(np.maximum(squared, 0.0)),
+        )
     return Location(tet, barycentric, distance)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -43,6 +43,8 @@ TOLERANCE, STEP = 1e-5, 1e-3
 #: γ is raised by that one. The guard of all tets: of a few, it inverts those beside them.
 STRONGER, MOST_STRENGTHENED = 10.0, 2
 RISE, MOST_RISES = 10.0, 2
+#: In how many steps a surface is followed from the neutral pose.
+STEPS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,30 +127,40 @@ class PoseFitter:
         target: ArrayLike,
         start: ArrayLike,
         *,
-        way: Sequence[ArrayLike] = (),
+        way: Callable[[float], ArrayLike] | None = None,
         max_iterations: int = 60,
     ) -> PoseFit:
         """Fit to surface positions `target` (n̄, 3), starting from tet positions `start` (n, 3).
 
         If tets are inverted then, their guard is strengthened and the fit done again. If that
-        does not help, the surface is followed from the neutral pose along `way`, surfaces in
-        between, because tets are more easily kept sound than made so; and then with γ raised.
+        does not help, the surface is followed from the neutral pose along `way`, because tets
+        are more easily kept sound than made so; and then with γ raised.
+
+        Parameters
+        ----------
+        target, start
+            As above.
+        way
+            Surfaces between: (n̄, 3) for a part of the way from neutral, 0, to `target`, 1. By
+            default the straight line.
+        max_iterations
+            Of each minimisation.
         """
         shape = (self.samples.of_surface.shape[1], 3)
-        goals = [checked_array("surface to fit", goal, shape) for goal in (*way, target)]
+        goal = checked_array("surface to fit", target, shape)
         first = checked_array("start of the fit", start, self.mesh.vertices.shape)
-        run = _Run(self, [self.samples.of_surface @ goal for goal in goals], max_iterations)
+        run = _Run(self, self.samples.of_surface @ goal, max_iterations)
         x, gamma = run.directly(first), self.gamma
         for _ in range(MOST_RISES + 1):
             if not len(self._inverted(x)):
                 break
-            followed = run.along_the_way(gamma)
+            followed = run.along(way, gamma)
             if followed is not None:
                 x = followed
                 break
             gamma *= RISE
         before = np.flatnonzero(volume_ratios(self.mesh, first) <= 0)
-        errors = self._errors(x, run.goals[-1])
+        errors = self._errors(x, run.goal)
         return PoseFit(x, tuple(run.energies), before, self._inverted(x), gamma, *errors)
 
     def _errors(self, x: Floats, wanted: Floats) -> tuple[float, float]:
@@ -203,32 +215,42 @@ class PoseFitter:
 class _Run:
     """One pose being fitted: what it aims at, and the energies on the way."""
 
-    def __init__(self, fitter: PoseFitter, goals: list[Floats], max_iterations: int) -> None:
-        self.fitter, self.goals, self.max_iterations = fitter, goals, max_iterations
+    def __init__(self, fitter: PoseFitter, goal: Floats, max_iterations: int) -> None:
+        self.fitter, self.goal, self.max_iterations = fitter, goal, max_iterations
         self.energies: list[Floats] = []
 
     def directly(self, x: Floats) -> Floats:
-        """Fit to the last goal, the guard strengthened while tets are inverted."""
+        """Fit to the goal, the guard strengthened while tets are inverted."""
         for power in range(MOST_STRENGTHENED + 1):
-            x = self._fitted(self.fitter._body, STRONGER**power * GUARD, self.goals[-1], x)
+            x = self._fitted(self.fitter._body, STRONGER**power * GUARD, self.goal, x)
             if not len(self.fitter._inverted(x)):
                 break
         return x
 
-    def along_the_way(self, gamma: float) -> Floats | None:
-        """Fit to one goal after the other, from the neutral pose; None if tets get inverted."""
-        body, power = self.fitter._elastic(gamma), 0
-        x, left = self.fitter.mesh.vertices, list(self.goals)
-        while left:
-            y = self._fitted(body, STRONGER**power * GUARD, left[0], x)
+    def along(self, way: Callable[[float], ArrayLike] | None, gamma: float) -> Floats | None:
+        """Fit step by step from the neutral pose to the goal; None if tets get inverted."""
+        body, x = self.fitter._elastic(gamma), self.fitter.mesh.vertices
+        step, power = 1, 0
+        while step <= STEPS:
+            goal = self._between(way, step / STEPS)
+            y = self._fitted(body, STRONGER**power * GUARD, goal, x)
             if not len(self.fitter._inverted(y)):
-                x = y
-                del left[0]
+                step, x = step + 1, y
             elif power == MOST_STRENGTHENED:
                 return None
             else:
                 power += 1
         return x
+
+    def _between(self, way: Callable[[float], ArrayLike] | None, part: float) -> Floats:
+        samples = self.fitter.samples
+        if part == 1:
+            return self.goal
+        if way is None:
+            neutral = samples.of_tets @ self.fitter.mesh.vertices
+            return neutral + part * (self.goal - neutral)
+        shape = (samples.of_surface.shape[1], 3)
+        return samples.of_surface @ checked_array("surface on the way", way(part), shape)
 
     def _fitted(self, body: ElasticBody, guard: float, goal: Floats, x: Floats) -> Floats:
         stiffness = guard * self.fitter.edge

@@ -31,8 +31,6 @@ Progress = Callable[[float, str], None]
 VARIANTS = ("auto", "carried", "shepard")
 #: Tets that follow the surface no better than this, as a part of its size, are worth a warning.
 POOR_FIT = 0.02
-#: A fit that inverts tets is tried again along the straight way from the neutral pose.
-STEPS_OF_WAY = 8
 #: Poses nearer to the neutral one than this part of the farthest are the neutral one.
 SAME_POSE = 1e-8
 
@@ -228,9 +226,10 @@ def fit_pose(
         If tets stay inverted.
     """
     first = start(pose)
-    parts = np.arange(1, STEPS_OF_WAY) / STEPS_OF_WAY
-    way = [start.rig(start.rest_pose + part * (pose - start.rest_pose)) for part in parts]
-    fit = fitter.fit(start.rig(pose), first, way=way)
+    rest = start.rest_pose
+    fit = fitter.fit(
+        start.rig(pose), first, way=lambda part: start.rig(rest + part * (pose - rest))
+    )
     if len(fit.inverted):
         raise SuppleError(_refusal(name, fitter.mesh, fit.inverted, start.rig))
     if fit.surface_error > POOR_FIT * surface.size:
