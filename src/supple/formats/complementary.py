@@ -28,6 +28,7 @@ from supple.formats.source import (
 from supple.formats.surface import read_surface
 from supple.formats.tets import read_tets
 from supple.mesh import SurfaceMesh, TetMesh, embed
+from supple.rig.character import Character
 from supple.rig.joint_pose import JointPose
 from supple.rig.motion import Motion
 from supple.rig.skeleton import Skeleton
@@ -64,6 +65,12 @@ class ComplementaryExample:
     tets: TetMesh
     rig: SkinnedRig
     motion: Motion
+
+    @property
+    def character(self) -> Character:
+        """The example as a character like any other."""
+        motions = {self.motion.name or self.name: self.motion}
+        return Character(self.name, self.surface, self.rig, motions)
 
 
 def read_complementary(

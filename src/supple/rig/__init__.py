@@ -2,15 +2,19 @@
 
 from supple.rig.bend import Bend
 from supple.rig.blend_shapes import BlendShapeRig
+from supple.rig.bones import Bones, held_tets
 from supple.rig.chain import RigChain
 from supple.rig.character import Character
 from supple.rig.cuts import detect_cuts
+from supple.rig.flesh import Flesh, flesh_out
 from supple.rig.handle_rig import HandleRig
 from supple.rig.inverse_kinematics import ChainSolution, InverseKinematics
 from supple.rig.joint_names import match_joints
 from supple.rig.joint_pose import JointPose
 from supple.rig.lattice import Lattice
 from supple.rig.motion import Motion
+from supple.rig.pose_choice import farthest_poses
+from supple.rig.pose_insertion import with_poses_between
 from supple.rig.pose_space import PoseSpaceDeformation
 from supple.rig.pose_weights import PoseWeights, parameter_scales
 from supple.rig.protocol import Deformer, FunctionRig, Parameter, Rig
@@ -18,15 +22,18 @@ from supple.rig.retarget import retarget
 from supple.rig.root_motion import extract_root, split_root
 from supple.rig.skeleton import Skeleton, unique_names
 from supple.rig.skinning import SkinnedRig
+from supple.rig.tet_rig import TetRig, fit_tet_rig
 from supple.rig.twist import Twist
 from supple.rig.wire import Wire
 
 __all__ = [
     "Bend",
     "BlendShapeRig",
+    "Bones",
     "ChainSolution",
     "Character",
     "Deformer",
+    "Flesh",
     "FunctionRig",
     "HandleRig",
     "InverseKinematics",
@@ -40,13 +47,19 @@ __all__ = [
     "RigChain",
     "Skeleton",
     "SkinnedRig",
+    "TetRig",
     "Twist",
     "Wire",
     "detect_cuts",
     "extract_root",
+    "farthest_poses",
+    "fit_tet_rig",
+    "flesh_out",
+    "held_tets",
     "match_joints",
     "parameter_scales",
     "retarget",
     "split_root",
     "unique_names",
+    "with_poses_between",
 ]

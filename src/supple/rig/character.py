@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, overload
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from supple.errors import MeshError
 from supple.mesh import SurfaceMesh
 from supple.mesh.topology import counted
 from supple.rig.motion import Motion
 from supple.rig.protocol import Rig
+
+if TYPE_CHECKING:
+    from supple.rig.flesh import Flesh
 
 __all__ = ["Character"]
 
@@ -83,3 +90,55 @@ class Character:
     def has_mesh(self) -> bool:
         """Whether there is a surface, and with it a rig."""
         return getattr(self, "_surface", None) is not None
+
+    def sampled_poses(self, rate: float = 12.0) -> NDArray[np.float64]:
+        """(k, s) poses of all motions, so many a second, the rest pose first."""
+        sampled = [np.asarray(self.rig.rest_pose, np.float64)[None]]
+        for motion in self.motions.values():
+            frames = max(2, round(rate * motion.duration)) if motion.n_frames > 1 else 1
+            times = np.linspace(motion.times[0], motion.times[-1], frames)
+            sampled.append(np.stack([motion.at(time)[0] for time in times]))
+        return np.concatenate(sampled)
+
+    def flesh_out(
+        self,
+        poses: int | ArrayLike = 6,
+        *,
+        tets: int = 12_000,
+        most_added: int = 8,
+        progress: Callable[[float, str], None] | None = None,
+        **options: Any,
+    ) -> Flesh:
+        """Fill the character with tets that follow its rig.
+
+        Parameters
+        ----------
+        poses
+            (m, s) example poses to fit the tets at; or how many to choose from the motions,
+            far from each other.
+        tets
+            How many to make.
+        most_added
+            How many poses may be added where the motions would invert tets between those.
+        progress
+            Called with the part done, 0 to 1, and what is being done.
+        **options
+            `bones`, `bone_radius`, `variant`, `gamma` and `names`, as for
+            `supple.rig.flesh_out`.
+
+        Raises
+        ------
+        SuppleError
+            If the surface cannot be filled, or tets stay inverted at an example pose.
+        """
+        # Fitting needs elasticity, which loading a character does not.
+        from supple.rig.flesh import flesh_out
+        from supple.rig.pose_choice import farthest_poses
+        from supple.rig.pose_insertion import with_poses_between
+
+        frames = self.sampled_poses()
+        if isinstance(poses, int):
+            poses = frames[farthest_poses(self.rig, frames, poses)]
+        flesh = flesh_out(self.surface, self.rig, poses, tets=tets, progress=progress, **options)
+        tet_rig = with_poses_between(flesh.tet_rig, self.surface, frames, most=most_added)
+        return replace(flesh, tet_rig=tet_rig)

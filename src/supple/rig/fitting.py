@@ -27,7 +27,7 @@ Ints = NDArray[np.int64]
 
 #: Default of γ. A smaller one follows the surface more closely, but its corrections are so
 #: crumpled that more tets invert at poses between: in 174 frames of four characters (6,000 tets
-#: and 6 poses each) 33 of them, and 130 at γ = 0.1 with volumes guarded below 0.3.
+#: and 6 poses each) about 30 of them, and 130 at γ = 0.1 with volumes guarded below 0.3.
 GAMMA = 0.4
 POISSON = 0.3
 #: Tets that keep less of their volume than this count as inverted: as a rest shape they would
