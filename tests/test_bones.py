@@ -157,3 +157,14 @@ def test_broken_bones_are_errors():
         one_bone((0, np.nan, 0), (1, 0, 0))
     with pytest.raises(SuppleError, match="a start, an end and a name"):
         Bones(np.zeros((1, 3)), np.zeros((2, 3)), ("a",))
+
+
+def test_bones_keep_what_they_were_given():
+    starts, ends, names = np.zeros((2, 3)), np.ones((2, 3)), ["a", "b"]
+    bones = Bones(starts, ends, names)
+    starts[:], ends[:] = 5, 5
+    names.append("c")
+    assert not bones.starts.any() and (bones.ends == 1).all() and bones.names == ("a", "b")
+    for wrong in ([0.0, 1.0], [[0.0], [1.0, 2.0]], "ab"):
+        with pytest.raises(SuppleError, match="bones"):
+            Bones(wrong, ends, ("a", "b"))

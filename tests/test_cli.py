@@ -99,3 +99,78 @@ def test_bench_elastic_refuses_absurd_sizes(capsys, sizes, words):
         main(["bench", "elastic", "--tets", *sizes])
     assert exit_code.value.code == 1
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "status", "words"),
+    [
+        ("gltf_characters/CesiumMan.glb", 0, "clip_0"),
+        ("motion_bvh/mh_walk1.bvh", 0, "clip"),
+        ("complementary_dynamics/sphere/sphere.mesh", 0, "181 tets"),
+        ("hostile_gltf/assimp/MissingBin/BoxTextured.gltf", 1, "supple: BoxTextured.gltf:"),
+        ("nothing.glb", 1, "there is no such file"),
+    ],
+)
+def test_info_tells_what_a_file_holds_or_one_line_of_why_not(assets, file, status, words):
+    done = run("info", str(assets / file))
+    assert done.returncode == status
+    assert words in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    if status:
+        assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_names_in_a_file_do_not_command_the_terminal(tmp_path):
+    wild = tmp_path / "wild.bvh"
+    wild.write_text(
+        "HIERARCHY\nROOT hi\x1b[31mps\n{\nOFFSET 0 0 0\nCHANNELS 3 Zrotation Xrotation Yrotation\n"
+        "End Site\n{\nOFFSET 0 1 0\n}\n}\nMOTION\nFrames: 2\nFrame Time: 0.1\n0 0 0\n0 1 0\n"
+    )
+    done = run("info", str(wild))
+    assert done.returncode == 0
+    assert "hi?[31mps" in done.stdout
+    assert "\x1b[31m" not in done.stdout
+
+
+def test_scene_prints_json_and_draws_a_sheet(tmp_path, capsys):
+    main(["scene", "x", "--sheet", str(tmp_path / "x.png"), "--json"])
+    figures = json.loads(capsys.readouterr().out)
+    assert abs(figures["tets"] / figures["paper_tets"] - 1) < 0.1
+    assert abs(figures["surface_vertices"] / figures["paper_surface_vertices"] - 1) < 0.1
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["unicorn"], ["x", "--sheet", "sheet.jpg"], ["x", "--sheet", "no/where.png"]]
+)
+def test_a_scene_or_sheet_that_cannot_be_is_one_line(arguments):
+    done = run("scene", *arguments)
+    assert done.returncode == 1
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_bench_rig_says_what_skinning_costs_beside_a_matrix_product(capsys):
+    main(["bench", "rig", "--vertices", "2000", "--json"])
+    rows = json.loads(capsys.readouterr().out)
+    (skinning,) = [row for row in rows if row["rig"] == "linear blend"]
+    assert skinning["bound"] == 0.25
+    assert skinning["ratio"] == pytest.approx(skinning["ms"] / skinning["dgemm_ms"], rel=0.2)
+    assert isinstance(skinning["within_bound"], bool)
+
+
+def test_a_reader_that_stops_listening_and_a_full_disk_are_no_tracebacks(assets):
+    file = str(assets / "motion_bvh/mh_walk1.bvh")
+    for redirect in ("| true", "> /dev/full"):
+        done = subprocess.run(
+            [
+                "sh",
+                "-c",
+                f'"$0" -m supple.app.cli info --json "$1" {redirect}',
+                sys.executable,
+                file,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr

@@ -258,3 +258,30 @@ def test_bad_settings_are_named(cloud):
         Twist(np.empty((0, 3)))
     with pytest.raises(SuppleError, match="points: shape"):
         Twist(cloud).deform(cloud[:3], [0, 0])
+
+
+def test_deformers_keep_what_they_were_given(cloud):
+    points, origin, curve = cloud, np.zeros(3), np.array([[0.0, 0, 0], [1, 0, 0]])
+    low, high, influence = np.full(3, -9.0), np.full(3, 9.0), np.ones(len(points))
+    rigs = [
+        Bend(points, origin),
+        Twist(points, origin),
+        Wire(points, curve, influence=influence),
+        Lattice(points, (2, 2, 2), low=low, high=high),
+    ]
+    before = [rig(random_pose(rig)) for rig in rigs]
+    for given in (points, origin, curve, low, high, influence):
+        given[:] = 0.3
+    for rig, wanted in zip(rigs, before, strict=True):
+        np.testing.assert_array_equal(rig(random_pose(rig)), wanted)
+
+
+def test_a_negative_influence_is_refused_and_a_long_axis_is_a_direction(cloud):
+    influence = np.ones(len(cloud))
+    influence[1] = -5
+    with pytest.raises(SuppleError, match="influence -5"):
+        Wire(cloud, [[0, 0, 0], [1, 0, 0]], influence=influence)
+    with pytest.raises(SuppleError, match="influence"):
+        Wire(cloud, [[0, 0, 0], [1, 0, 0]], influence=-5)
+    long, short = (Bend(cloud, axis=[0, size, 0], direction=[size, 0, 0]) for size in (1e200, 1))
+    np.testing.assert_array_equal(long([0.5]), short([0.5]))

@@ -539,3 +539,39 @@ def test_signs_of_quaternions_become_continuous():
     keys[::3] *= -1
     steps = np.sum(continuous(keys)[1:] * continuous(keys)[:-1], axis=-1)
     assert (steps > 0).all()
+
+
+def test_no_times_give_no_poses():
+    poses, roots = lively(30).at([])
+    assert poses.shape == (0, lively(30).poses.shape[1]) and roots.shape == (0, 4, 4)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda motion: motion.resample("90"),
+        lambda motion: motion.resample(None),
+        lambda motion: motion.resample(90, smooth="x"),
+        lambda motion: motion.slice("a", "b"),
+        lambda motion: motion.at(np.array([1j])),
+        lambda motion: motion.with_cuts([np.nan]),
+        lambda motion: motion.with_cuts([1.5]),
+        lambda motion: motion.with_cuts(3),
+        lambda motion: Motion([0.0, 1.0], [[1.0], [1.0, 2.0]]),
+        lambda motion: Motion([0.0, [1.0]], [[1.0], [1.0]]),
+    ],
+)
+def test_motions_of_what_is_no_number_are_refused(wrong: Callable[[Motion], object]):
+    with pytest.raises(SuppleError):
+        wrong(lively(30))
+
+
+def test_roots_of_joints_that_do_not_turn_rigidly_are_refused():
+    skeleton, moves, turns, _ = animated()
+    for value, message in ((np.nan, "finite"), (0.0, "zero quaternion")):
+        bad = turns.copy()
+        bad[3, 1] = value
+        with pytest.raises(SuppleError, match=message):
+            split_root(skeleton, moves, bad)
+    with pytest.raises(SuppleError, match="frame 1 is mirrored"):
+        extract_root([np.eye(4), np.diag([-1.0, 1, 1, 1])])

@@ -18,6 +18,7 @@ from supple.rig import (
     Twist,
     parameter_scales,
 )
+from supple.rig.pose_choice import farthest_poses
 from supple.rig.pose_weights import evaluate_weights
 
 KINDS = ("normalised", "affine")
@@ -200,3 +201,37 @@ def test_corrections_that_do_not_fit_are_named():
     corrected = PoseSpaceDeformation(box, [[0.0]], np.zeros((1, 1, 3)))
     with pytest.raises(SuppleError, match="the corrected rig, a FunctionRig, cannot move"):
         corrected.deform([[0, 0, 0]], [0.0])
+
+
+def test_corrections_and_example_poses_are_kept():
+    base = FunctionRig(lambda pose: np.zeros((2, 3)), [Parameter("a", "1")], 2)
+    poses, corrections, scales = np.array([[0.0], [1.0]]), np.ones((2, 2, 3)), np.ones(1)
+    rig = PoseSpaceDeformation(base, poses, corrections, scales)
+    before = rig([0.3])
+    poses[:], corrections[:], scales[:] = 9, 9, 9
+    np.testing.assert_array_equal(rig([0.3]), before)
+    np.testing.assert_array_equal(rig.poses, [[0.0], [1.0]])
+
+
+@pytest.mark.parametrize("kind", ["normalised", "affine"])
+def test_huge_poses_never_give_weights_that_are_no_numbers(kind):
+    for poses, scales in (
+        ([[0.0], [1e200]], None),
+        ([[1e300]], None),
+        ([[0.0], [1.0]], [1e200]),
+        ([[0.0], [1.0, 2.0]], None),
+    ):
+        with pytest.raises(SuppleError, match="too far|must be numbers"):
+            PoseWeights(poses, scales, kind=kind)
+    weights = PoseWeights([[0.0], [1.0], [3.0]], kind=kind)
+    assert abs(weights([1e9]).sum() - 1) < 1e-5
+    with pytest.raises(SuppleError, match="entry 0 is 1e\\+200"):
+        weights([1e200])
+
+
+def test_no_poses_to_choose_from_gives_none():
+    rig = make_rig()
+    assert farthest_poses(rig, np.empty((0, len(rig.parameters))), 2).shape == (0,)
+    for poses, count in (([[1.0], [1.0, 2.0]], 2), (rig.rest_pose[None], 1.5)):
+        with pytest.raises(SuppleError):
+            farthest_poses(rig, poses, count)

@@ -14,7 +14,7 @@ from supple.formats.bvh import read_bvh
 from supple.rig.joint_names import joint_roles, match_joints, normalised_name
 from supple.rig.joint_pose import JointPose
 from supple.rig.motion import Motion
-from supple.rig.retarget import retarget
+from supple.rig.retargeting import retarget
 from supple.rig.skeleton import Skeleton
 
 #: Parent and place at rest, arms out, of a person 1.7 m tall.

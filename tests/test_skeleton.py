@@ -214,3 +214,64 @@ def test_bad_poses_and_subsets_are_named():
         FunctionRig(lambda pose: np.zeros((1, 3)), [Parameter("a", "1", 0)] * 2, 1)
     with pytest.raises(SuppleError, match="unit"):
         Parameter("a", "cm", 0)
+
+
+def test_a_skeleton_and_a_function_rig_keep_what_they_were_given():
+    parents, places, sizes = np.array([-1, 0]), np.ones((2, 3)), np.ones((2, 3))
+    skeleton = Skeleton("ab", parents, places, scales=sizes)
+    before = skeleton.world()
+    parents[:], places[:], sizes[:] = -1, 7, 7
+    np.testing.assert_array_equal(skeleton.world(), before)
+
+    buffer, pose, listed = np.zeros((2, 3)), np.array([1.0]), np.array([0, 1])
+
+    def careless(pose, vertices):
+        buffer[:] = pose[0]
+        pose[:] = np.nan
+        if vertices is not None:
+            vertices[:] = 9
+        return buffer
+
+    rig = FunctionRig(careless, [Parameter("a", "m")], 2)
+    first = rig(pose, listed)
+    rig([2.0])
+    assert (first == 1).all() and pose == 1 and (listed == [0, 1]).all()
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200, 3.0])
+def test_quaternions_of_any_length_are_the_same_rotation(size):
+    unit = Rotation.random(2, random_state=5).as_quat()
+    places = np.ones((2, 3))
+    wanted, got = (Skeleton("ab", [-1, 0], places, unit * k) for k in (1.0, size))
+    np.testing.assert_allclose(got.rotations, unit, atol=1e-15)
+    np.testing.assert_allclose(wanted.world(places, unit * size), wanted.world(), atol=1e-14)
+    packed = JointPose(Skeleton("ab", [-1, 0], places)).pack(rotations=unit * size)
+    vectors = Rotation.from_quat(unit).as_rotvec()
+    np.testing.assert_allclose(packed.reshape(2, 3), vectors, atol=1e-14)
+
+
+def test_huge_rotation_vectors_are_still_rotations():
+    pose = np.array([1e200, -1e308, 1.7e308])
+    turned = JointPose(Skeleton("a", [-1], np.zeros((1, 3)))).matrices(pose)[0, :3, :3]
+    np.testing.assert_allclose(turned @ turned.T, np.eye(3), atol=1e-14)
+
+
+def test_poses_that_are_huge_complex_or_text_are_refused_by_name():
+    rig = FunctionRig(lambda pose: [[pose[0], 0, 0]], [Parameter("slide", "m")], 1)
+    assert rig([-1e9])[0, 0] == -1e9
+    with pytest.raises(SuppleError, match='"slide" is 2e\\+09'):
+        rig([2e9])
+    with pytest.raises(SuppleError, match='"slide" is not finite'):
+        rig([-np.inf])
+    for bad in (np.array([1j]), ["1"], [[1], [1, 2]]):
+        with pytest.raises(SuppleError, match="must be numbers"):
+            rig(bad)
+
+
+def test_joints_and_transforms_that_make_no_sense_are_refused():
+    skeleton = Skeleton("ab", [-1, 0], np.ones((2, 3)))
+    for bad in (True, 1.0, None, ["a"]):
+        with pytest.raises(SuppleError, match="is no joint"):
+            skeleton.joint(bad)
+    with pytest.raises(SuppleError, match="do not fit together"):
+        JointPose(skeleton).pack(np.ones((3, 2, 3)), np.ones((2, 2, 4)))

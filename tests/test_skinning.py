@@ -239,3 +239,25 @@ def test_skinning_equals_the_baked_frames_of_usd(assets: Path, file, method):
         placed = rig(pose.pack(t.reshape(-1, 3), quaternions, s.reshape(-1, 3)))
         worst = max(worst, np.abs(placed - frame.reshape(-1, 3)).max())
     assert worst < 1e-5 * np.linalg.norm(np.ptp(points, axis=0))
+
+
+@pytest.mark.parametrize("method", ["linear", "dual-quaternion"])
+def test_rigs_keep_what_they_were_given(method):
+    like = random_rig(method, n=20)
+    tables = [t.copy() for t in (like.vertices, like.joints, like.weights, like.inverse_bind)]
+    deltas = np.ones((1, 20, 3))
+    rig = BlendShapeRig(SkinnedRig(like.joint_pose, *tables, method), deltas, ["shape"])
+    pose = np.append(random_pose(like), 0.5)
+    before = rig(pose)
+    for table in (*tables, deltas):
+        table[:] = 0
+    np.testing.assert_array_equal(rig(pose), before)
+
+
+def test_an_out_that_cannot_be_written_is_refused():
+    rig = random_rig(n=20)
+    frozen = np.empty((20, 3))
+    frozen.flags.writeable = False
+    for bad in ([[0.0] * 3] * 20, frozen, np.empty((20, 3), np.float32), np.empty((3, 20)).T):
+        with pytest.raises(SuppleError, match="out must be"):
+            rig(rig.rest_pose, out=bad)

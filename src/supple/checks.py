@@ -2,26 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.errors import SuppleError
 
-__all__ = ["checked_array"]
+__all__ = [
+    "checked_array",
+    "checked_number",
+    "checked_whole_numbers",
+    "numbers",
+    "owned_array",
+    "without_overflow",
+]
+
+Floats = NDArray[np.float64]
 
 
-def checked_array(what: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def numbers(what: str, value: ArrayLike, wanted: str = "numbers") -> Floats:
+    """`value` as float64 of any shape, the same array if it is; no text, nothing complex."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "cUSMm":
+            return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise SuppleError(f"{what} must be {wanted}")
+
+
+def checked_array(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """`value` as contiguous, writable float64 of this shape, all finite.
 
     The same array if it already is all that; Numba would compile anew for read-only ones.
     """
-    try:
-        array = np.require(value, np.float64, ["C", "W"])
-    except (TypeError, ValueError, OverflowError):
-        raise SuppleError(f"{what} must be numbers of shape {shape}") from None
+    array = np.require(numbers(what, value, f"numbers of shape {shape}"), None, ["C", "W"])
     if array.shape != shape:
         raise SuppleError(f"{what}: shape {array.shape}; expected {shape}")
     if not np.isfinite(array).all():
         row = int(np.argmin(np.isfinite(array))) // int(np.prod(shape[1:]))
         raise SuppleError(f"{what}: not finite at row {row}" if shape else f"{what}: not finite")
     return array
+
+
+def owned_array(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """`checked_array` for what is kept: a copy, so that the caller may go on with the original."""
+    return checked_array(what, value, shape).copy()
+
+
+def checked_number(what: str, value: Any) -> float:
+    """`value` as a finite float."""
+    return float(checked_array(what, value, ()))
+
+
+def checked_whole_numbers(what: str, values: Iterable[int]) -> tuple[int, ...]:
+    """`values` as a tuple of ints; 1.5, nan and True are none."""
+    try:
+        listed = list(values)
+    except TypeError:
+        raise SuppleError(f"{what} must be a list of whole numbers") from None
+    for each in listed:
+        if isinstance(each, bool) or not isinstance(each, (int, np.integer)):
+            raise SuppleError(f"{what} must be whole numbers; {each!r} is none")
+    return tuple(int(each) for each in listed)
+
+
+def without_overflow(vectors: Floats) -> Floats:
+    """Vectors along the last axis times a power of two, the largest entry of each near 1.
+
+    The square of 1e200 is no number, that of 1e-200 is zero; a power of two keeps all digits.
+    """
+    _, exponents = np.frexp(np.abs(vectors).max(axis=-1, keepdims=True, initial=0.0))
+    return np.ldexp(vectors, -exponents)

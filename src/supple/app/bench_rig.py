@@ -48,7 +48,7 @@ def measure(vertices: int = DEFAULT_VERTICES, *, quiet: bool = False) -> list[di
             row["ms"] /= TARGETS
             row["ratio"] /= TARGETS
         row["ns_per_vertex"] = 1e6 * row["ms"] / row["vertices"] if row["vertices"] else None
-        row["bound"] = SKINNING_BOUND if row["rig"].startswith("linear") else None
+        row["bound"] = SKINNING_BOUND if row["rig"] == "linear blend" else None
         per_vertex = row["vertices"] / DEFAULT_VERTICES
         row["within_bound"] = row["bound"] is None or row["ratio"] < row["bound"] * max(
             per_vertex, 1

@@ -6,9 +6,11 @@ Commands import what they need when they run, so that `supple --help` is instant
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -23,6 +25,7 @@ app = App(
     name="supple",
     help="Physically based soft tissue for any rigged character, in real time.",
     version=supple.__version__,
+    suppress_keyboard_interrupt=False,
 )
 
 Quiet = Annotated[
@@ -56,7 +59,7 @@ def demo(
 
 
 @app.command
-def info(file: Path, /, *, json: Json = False) -> None:
+def info(file: Path, /, *, json: Json = False, quiet: Quiet = False) -> None:
     """Say what is in a file, and what is wrong with it.
 
     Parameters
@@ -70,7 +73,7 @@ def info(file: Path, /, *, json: Json = False) -> None:
     found = describe(file)
     if json:
         _print_json(found)
-    else:
+    elif not quiet:
         print_info(found)
 
 
@@ -95,17 +98,20 @@ def scene(
     from supple.app.progress import working
     from supple.app.scene_sheet import summary, write_sheet
 
-    with working(f"making the {name}", quiet):
+    if sheet is not None and (sheet.suffix.lower() != ".png" or not sheet.parent.is_dir()):
+        raise SuppleError(f"{sheet}: a sheet is a .png file in a folder that exists")
+    silent = quiet or json
+    with working(f"making the {name}", silent):
         figures = summary(name)
+    if sheet is not None:
+        with working("drawing", silent):
+            write_sheet(name, sheet)
     if json:
         _print_json(figures)
     elif not quiet:
         for key, value in figures.items():
             print(f"{key.replace('_', ' ')}: {value}")
-    if sheet is not None:
-        with working("drawing", quiet):
-            write_sheet(name, sheet)
-        if not (quiet or json):
+        if sheet is not None:
             print(f"wrote {sheet}")
 
 
@@ -157,11 +163,15 @@ def rig(*, vertices: int = 15_000, json: Json = False, quiet: Quiet = False) -> 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; exit with 0, 1 (cannot) or 2 (wrong usage)."""
+    """Run the command; exit with 0, 1 (cannot), 2 (wrong usage) or 130 (Ctrl-C)."""
     warnings.showwarning = _show_warning
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a pipe that knows no "×" gets a "?"
+            stream.reconfigure(errors="replace")
     try:
         tokens = sys.argv[1:] if arguments is None else arguments
         app(tokens, exit_on_error=False, result_action="return_value")
+        sys.stdout.flush()
     except CycloptsError:
         sys.exit(2)
     except SuppleError as error:
@@ -170,6 +180,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("supple: stopped", file=sys.stderr)
         sys.exit(130)
+    except BrokenPipeError:  # whoever read our output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        print(f"supple: output cannot be written ({error.strerror})", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 def _print_json(figures: Any) -> None:

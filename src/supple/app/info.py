@@ -225,7 +225,7 @@ def print_info(found: dict[str, Any], console: Console | None = None) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for title, text in _lines(found):
-        table.add_row(title, escape(text))
+        table.add_row(title, escape(_printable(text)))
     console.print(table)
     if not found["defects"]:
         console.print("no defects")
@@ -233,8 +233,13 @@ def print_info(found: dict[str, Any], console: Console | None = None) -> None:
     console.print("[bold]defects[/bold]")
     for defect in found["defects"]:
         code = f" ({defect['code']})" if "code" in defect else ""
-        console.print(f"  {escape(defect['what'])}{code}", soft_wrap=True)
-        console.print(f"    → {escape(defect['consequence'])}", soft_wrap=True)
+        console.print(f"  {escape(_printable(defect['what']))}{code}", soft_wrap=True)
+        console.print(f"    → {escape(_printable(defect['consequence']))}", soft_wrap=True)
+
+
+def _printable(text: str) -> str:
+    """Names come from files: what would command the terminal is shown as a question mark."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from pathlib import Path
 
 from supple.errors import FormatError
@@ -13,14 +15,27 @@ __all__: list[str] = []
 def write_whole(path: str | Path, data: bytes) -> None:
     """Write beside, then rename: a reader never meets half a file."""
     path = Path(path)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside: str | None = None
     try:
-        with beside.open("wb") as file:
+        # A name of its own: threads, processes and machines may write the same file at once.
+        handle, beside = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError as error:
-        raise FormatError(f"{path.name}: cannot be written ({error})") from error
+        os.chmod(beside, 0o666 & ~_umask())
+        os.replace(beside, path)
+        beside = None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise FormatError(f"{path}: cannot be written ({why.lower()}); choose another") from error
     finally:
-        beside.unlink(missing_ok=True)
+        if beside is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

@@ -55,12 +55,18 @@ def main(path: str, answer: str, memory: int) -> None:
     os._exit(0)
 
 
+#: Seconds of work after which a reader that nobody waits for any more ends itself.
+LONGEST_LIFE = 600
+
+
 def _limit_memory(memory: int) -> None:
     try:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        # The parent keeps the time; should it be killed, this ends what it left behind.
+        resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_LIFE, LONGEST_LIFE))
     except (ImportError, ValueError, OSError):
         pass  # not a POSIX system, or a lower limit stands already
 

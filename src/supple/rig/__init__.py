@@ -18,7 +18,7 @@ from supple.rig.pose_insertion import with_poses_between
 from supple.rig.pose_space import PoseSpaceDeformation
 from supple.rig.pose_weights import PoseWeights, parameter_scales
 from supple.rig.protocol import Deformer, FunctionRig, Parameter, Rig
-from supple.rig.retarget import retarget
+from supple.rig.retargeting import retarget
 from supple.rig.root_motion import extract_root, split_root
 from supple.rig.skeleton import Skeleton, unique_names
 from supple.rig.skinning import SkinnedRig

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import owned_array
 from supple.compiled import compiled
 from supple.rig.deformers import PointDeformer, checked_bounds, checked_frame
 from supple.rig.protocol import Ints, Parameter
@@ -55,7 +55,7 @@ class Bend(PointDeformer):
         name: str = "bend",
     ) -> None:
         super().__init__(points, [Parameter(f"{name}.angle", "rad")])
-        self.origin = checked_array(f"{name}: origin", origin, (3,))
+        self.origin = owned_array(f"{name}: origin", origin, (3,))
         self.frame = checked_frame(name, axis, direction)
         self.low, self.high = checked_bounds(name, low, high)
 

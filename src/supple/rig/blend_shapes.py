@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import checked_array, owned_array
 from supple.compiled import compiled
 from supple.rig.protocol import (
     Deformer,
@@ -54,7 +54,7 @@ class BlendShapeRig:
         self.base = checked_deformer("the rig under blend shapes", base)
         self.names = tuple(str(name) for name in names)
         shape = (len(self.names), base.n_vertices, 3)
-        self.deltas = checked_array("blend shapes", deltas, shape)
+        self.deltas = owned_array("blend shapes", deltas, shape)
         begin = np.zeros(len(self.names)) if rest is None else rest
         weights = checked_array("rest weights of blend shapes", begin, (len(self.names),))
         own = [Parameter(n, "1", float(w)) for n, w in zip(self.names, weights, strict=True)]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
+from supple.checks import numbers
 from supple.errors import SuppleError, warn
 from supple.mesh import SurfaceMesh, TetMesh, locate
 from supple.mesh.distance import TriangleTree
@@ -46,14 +47,14 @@ class Bones:
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        starts = np.asarray(self.starts, np.float64).reshape(-1, 3)
-        ends = np.asarray(self.ends, np.float64).reshape(-1, 3)
-        if starts.shape != ends.shape or len(starts) != len(self.names):
+        starts, ends = numbers("starts of bones", self.starts), numbers("ends of bones", self.ends)
+        if not starts.size == ends.size == 3 * len(self.names):
             raise SuppleError("bones need a start, an end and a name each")
         if not (np.isfinite(starts).all() and np.isfinite(ends).all()):
             raise SuppleError("a bone's end is not finite")
-        object.__setattr__(self, "starts", starts)
-        object.__setattr__(self, "ends", ends)
+        object.__setattr__(self, "starts", starts.reshape(-1, 3).copy())
+        object.__setattr__(self, "ends", ends.reshape(-1, 3).copy())
+        object.__setattr__(self, "names", tuple(self.names))
 
     @classmethod
     def of(cls, skeleton: Skeleton, moving: ArrayLike | None = None) -> Bones:

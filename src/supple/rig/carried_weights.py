@@ -128,13 +128,15 @@ def skinned_core(rig: Rig) -> SkinnedCore | None:
     """The skinned rig that a chain of rigs is built on, if there is one and only one.
 
     Blend shapes and pose-space corrections list the parameters of their `base` first; the
-    `rigs` of a chain have theirs one after another.
+    `rigs` of a chain have theirs one after another. What poses its base otherwise, as a handle
+    does, has none: its pose is not the skeleton's.
     """
     if isinstance(rig, SkinnedRig):
         return SkinnedCore(rig, slice(0, len(rig.parameters)))
     base = getattr(rig, "base", None)
     if isinstance(base, Rig):
-        return skinned_core(base)
+        first = tuple(rig.parameters[: len(base.parameters)])
+        return skinned_core(base) if first == tuple(base.parameters) else None
     found, at = [], 0
     for link in getattr(rig, "rigs", ()):
         inner = skinned_core(link)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from supple.compiled import compiled
 from supple.rig.quaternions import exponential, logarithm_near, multiply, to_matrix
 
-__all__ = ["residual_and_jacobian", "right_jacobian", "with_workspace"]
+__all__ = ["chain_span", "residual_and_jacobian", "right_jacobian", "with_workspace"]
 
 Floats = NDArray[np.float64]
 
@@ -65,6 +65,49 @@ def residual_and_jacobian(chain, goal, x, residual, jacobian):  # type: ignore[n
     if turn:
         _turn_left(turns[count - 1], orientation, length, residual[3:])
     _fill_jacobian(x, above, ends, turns, turn, length, linear, locals_[0], jacobian)
+
+
+@compiled
+def chain_span(chain, x, low, high):  # type: ignore[no-untyped-def]
+    """Place (3,) of the first joint that turns, and how far from it the end can be.
+
+    Joints whose limits are equal make one bone with what they hang on. The place depends on
+    nothing below it, and the distance on no rotation of joints that turn, unless scales differ.
+    """
+    base, _, translations, rotations, scales, offset = chain
+    linear, turn = base[:3, :3].copy(), np.empty((3, 3))
+    quaternion, spin = np.empty(4), np.empty(4)
+    place, last, top = base[:3, 3].copy(), np.zeros(3), np.zeros(3)
+    reach, turning = 0.0, False
+    for j in range(len(translations)):
+        _apply(linear, translations[j], place, 1.0)
+        free = False
+        for k in range(3 * j, 3 * j + 3):
+            free = free or low[k] < high[k]
+        if free:
+            if turning:
+                reach += _distance(last, place)
+            else:
+                top[:] = place
+            turning = True
+            last[:] = place
+        exponential(x[3 * j : 3 * j + 3], spin)
+        multiply(rotations[j], spin, quaternion)
+        to_matrix(quaternion, turn)
+        above = linear.copy()
+        _matrix_product(above, turn, linear)
+        for row in range(3):
+            for column in range(3):
+                linear[row, column] *= scales[j, column]
+    _apply(linear, offset, place, 1.0)
+    if not turning:
+        return place, 0.0
+    return top, reach + _distance(last, place)
+
+
+@compiled
+def _distance(a: Floats, b: Floats) -> float:
+    return math.sqrt((a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2 + (a[2] - b[2]) ** 2)
 
 
 @compiled

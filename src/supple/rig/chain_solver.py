@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.compiled import compiled
-from supple.rig.chain_kinematics import residual_and_jacobian, with_workspace
+from supple.rig.chain_kinematics import chain_span, residual_and_jacobian, with_workspace
 from supple.rig.quaternions import exponential, multiply
 
 __all__ = ["solve_chain"]
@@ -50,11 +50,11 @@ def solve_chain(
     low: Floats,
     high: Floats,
     length: float,
-    reach: float,
 ) -> tuple[Floats, float, float, int]:
     """Rotation vectors, distance and angle left, and iterations."""
     chain = with_workspace(base, base_turn, translations, rotations, scales, offset)
     goal = (target, orientation, turn, length)
+    top, reach = chain_span(chain[0], preferred, low, high)
     count = len(start)
     residual, jacobian = np.empty(6), np.empty((6, count))
     best, best_left, total = start.copy(), np.inf, 0
@@ -66,7 +66,7 @@ def solve_chain(
         if left < best_left:
             best_left = left
             best[:] = x
-        if left < 1e-4 * length or not (saddle or _within_reach(chain, target, reach)):
+        if left < 1e-4 * length or not (saddle or _within_reach(top, target, reach)):
             break
         _start_elsewhere(attempt, best, low, high, x)
     _left(chain, goal, best, residual, jacobian)
@@ -151,15 +151,11 @@ def _left(chain, goal, x, residual, jacobian) -> float:  # type: ignore[no-untyp
 
 
 @compiled
-def _within_reach(chain, target, reach) -> bool:  # type: ignore[no-untyped-def]
+def _within_reach(top: Floats, target: Floats, reach: float) -> bool:
     """Whether the target is nearer than the chain reaches; limits may still forbid it."""
-    base, translations = chain[0][0], chain[0][2]
     squared = 0.0
-    for row in range(3):
-        place = base[row, 3]
-        for k in range(3):
-            place += base[row, k] * translations[0, k]
-        squared += (target[row] - place) ** 2
+    for k in range(3):
+        squared += (target[k] - top[k]) ** 2
     return squared < reach**2
 
 

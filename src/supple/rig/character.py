@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy as np
@@ -131,14 +132,29 @@ class Character:
         SuppleError
             If the surface cannot be filled, or tets stay inverted at an example pose.
         """
-        # Fitting needs elasticity, which loading a character does not.
+        from supple.rig.fitting import GAMMA  # these import this module's neighbours
         from supple.rig.flesh import flesh_out
         from supple.rig.pose_choice import farthest_poses
         from supple.rig.pose_insertion import with_poses_between
 
+        tell = progress or (lambda part, what: None)
         frames = self.sampled_poses()
-        if isinstance(poses, int):
-            poses = frames[farthest_poses(self.rig, frames, poses)]
-        flesh = flesh_out(self.surface, self.rig, poses, tets=tets, progress=progress, **options)
-        tet_rig = with_poses_between(flesh.tet_rig, self.surface, frames, most=most_added)
+        if isinstance(poses, Integral):
+            poses = frames[farthest_poses(self.rig, frames, int(poses))]
+        flesh = flesh_out(
+            self.surface,
+            self.rig,
+            poses,
+            tets=tets,
+            progress=lambda part, what: tell(0.6 * part, what),
+            **options,
+        )
+        tet_rig = with_poses_between(
+            flesh.tet_rig,
+            self.surface,
+            frames,
+            most=most_added,
+            gamma=options.get("gamma", GAMMA),
+            progress=lambda part, what: tell(0.6 + 0.4 * part, what),
+        )
         return replace(flesh, tet_rig=tet_rig)

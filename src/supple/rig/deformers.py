@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import checked_array, without_overflow
 from supple.errors import SuppleError
 from supple.rig.protocol import (
     Ints,
@@ -70,12 +70,12 @@ def checked_frame(what: str, axis: ArrayLike, direction: ArrayLike | None = None
 
     Without a direction x is any: the coordinate axis least along y decides.
     """
-    y = checked_array(f"{what}: axis", axis, (3,))
+    y = without_overflow(checked_array(f"{what}: axis", axis, (3,)))
     if not np.linalg.norm(y) > 0:
         raise SuppleError(f"{what}: its axis has no length")
     y = y / np.linalg.norm(y)
     wanted: Any = np.eye(3)[np.argmin(np.abs(y))] if direction is None else direction
-    x = checked_array(f"{what}: direction", wanted, (3,))
+    x = without_overflow(checked_array(f"{what}: direction", wanted, (3,)))
     across = x - (x @ y) * y
     if not np.linalg.norm(across) > 1e-9 * np.linalg.norm(x):
         raise SuppleError(f"{what}: its direction is along its axis; turn one of them")

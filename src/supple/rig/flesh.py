@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from supple.errors import SuppleError, warn
 from supple.mesh import SurfaceMesh, TetMesh, embed, tetrahedralise
 from supple.rig.bones import BONE_RADIUS, Bones, held_tets
-from supple.rig.carried_weights import skinned_core
 from supple.rig.fitting import GAMMA
 from supple.rig.protocol import Rig
+from supple.rig.skinning import SkinnedRig
 from supple.rig.tet_rig import TetRig, Variant, fit_tet_rig
 
 __all__ = ["Flesh", "flesh_out"]
@@ -126,15 +126,24 @@ def flesh_out(
     return flesh
 
 
+def _skinned_rigs(rig: Rig) -> list[SkinnedRig]:
+    """Those a rig is built on, however it poses them: bones are looked for at rest only."""
+    if isinstance(rig, SkinnedRig):
+        return [rig]
+    base = getattr(rig, "base", None)
+    links = [base] if isinstance(base, Rig) else getattr(rig, "rigs", ())
+    return [skinned for link in links for skinned in _skinned_rigs(link)]
+
+
 def _fixed(
     bones: Bones | ArrayLike | None, rig: Rig, surface: SurfaceMesh, mesh: TetMesh, radius: float
 ) -> Ints:
     if bones is None:
-        core = skinned_core(rig)
-        if core is None:
+        skinned = _skinned_rigs(rig)
+        if len(skinned) != 1:
             warn("the rig has no skeleton, and no bones are given; nothing holds its flesh")
             return np.empty(0, np.int64)
-        bones = Bones.of_rig(core.rig)
+        bones = Bones.of_rig(skinned[0])
     if isinstance(bones, Bones):
         return held_tets(bones, surface, mesh, radius).vertices
     listed = np.asarray(bones)

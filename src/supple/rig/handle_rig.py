@@ -72,9 +72,8 @@ class HandleRig:
         self._n_joint_parameters = len(own)
         rest = np.asarray(base.rest_pose)[: len(own)]
         end = chain.end(rest)
-        top = chain.joint_pose.matrices(rest)[chain.first_turning]
-        self._top = top[:3, 3].copy()
-        if softness and np.linalg.norm(end - self._top) > (1 - softness) * chain.reach:
+        top, reach = chain.span(rest, held=self._extra)
+        if softness and np.linalg.norm(end - top) > (1 - softness) * reach:
             raise SuppleError("the chain is stretched at rest; bend it a little, or softness=0")
         self.parameters = checked_parameters(
             [
@@ -101,7 +100,7 @@ class HandleRig:
         whole = np.array(self.base.rest_pose, dtype=np.float64)
         whole[self._extra] = values[3:]
         joints = self._n_joint_parameters
-        target = self._softened(values[:3])
+        target = self._softened(values[:3], whole[:joints])
         whole[:joints] = self.chain.solve(target, pose=whole[:joints], held=self._extra).pose
         return whole
 
@@ -109,13 +108,19 @@ class HandleRig:
         """Positions of all vertices or of the listed ones."""
         return self.base(self.base_pose(pose), vertices)
 
-    def _softened(self, handle: Floats) -> Floats:
-        """The handle drawn in where the chain is nearly stretched: never quite its full length."""
-        arm = handle - self._top
+    def _softened(self, handle: Floats, joints: Floats) -> Floats:
+        """The handle drawn in where the chain is nearly stretched: never quite its full length.
+
+        The extra parameters, set in `joints`, may move the chain's top and change its length.
+        """
+        if self.softness == 0:
+            return handle
+        top, reach = self.chain.span(joints, held=self._extra)
+        arm = handle - top
         distance = float(np.linalg.norm(arm))
-        zone = self.softness * self.chain.reach
-        begins = self.chain.reach - zone
+        zone = self.softness * reach
+        begins = reach - zone
         if zone == 0 or distance <= begins:
             return handle
-        drawn = self.chain.reach - zone * np.exp(-(distance - begins) / zone)
-        return checked_array("handle", self._top + arm * (drawn / distance), (3,))
+        drawn = reach - zone * np.exp(-(distance - begins) / zone)
+        return checked_array("handle", top + arm * (drawn / distance), (3,))

@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import checked_array
 from supple.errors import SuppleError
+from supple.rig.chain_kinematics import chain_span
 from supple.rig.chain_solver import solve_chain
 from supple.rig.joint_pose import JointPose
 
 __all__ = ["ChainSolution", "InverseKinematics"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 REACHED = 1e-4
 
@@ -53,6 +55,7 @@ class InverseKinematics:
     Parameters
     ----------
     joint_pose : JointPose
+        Rotations that it has no entry for stay as they are at rest, whatever the limits.
     top, tip : str or int
         First and last joint of the chain, the second below the first.
     offset : (3,) array
@@ -84,20 +87,31 @@ class InverseKinematics:
         skeleton = joint_pose.skeleton
         self.joints = skeleton.path(top, tip)
         self.offset = checked_array("offset of the chain's end", offset, (3,))
-        #: Entries of the pose that are solved for.
-        self.entries = (3 * self.joints[:, None] + np.arange(3)).reshape(-1)
+        #: Entries of the pose that are solved for, and which of the chain's 3c rotations they are.
+        self.entries, self._rotations = self._found_entries()
+        #: Limits of these entries.
         self.low, self.high = self._checked_limits(limits or {})
+        if not (self.low < self.high).any():
+            raise SuppleError("all joints of the chain are locked; widen a limit")
         sizes = np.linalg.norm(skeleton.translations[self.joints[1:]], axis=1)
         world = skeleton.rest_world()[self.joints]
         scales = np.linalg.norm(world[:, :3, :3], ord=2, axis=(1, 2))
         self.length = float(sizes @ scales[:-1] + np.linalg.norm(self.offset) * scales[-1])
         if not self.length > 0:
             raise SuppleError("the joint chain has no length; give a tip farther down or an offset")
-        self.reach = self._reach()
 
     def __repr__(self) -> str:
         names = [self.joint_pose.skeleton.names[joint] for joint in self.joints]
         return f"InverseKinematics({' > '.join(names)})"
+
+    def _found_entries(self) -> tuple[Ints, Ints]:
+        """By name: a pose with locked channels has them elsewhere, or not at all."""
+        places = {entry.name: place for place, entry in enumerate(self.joint_pose.parameters)}
+        names = self.joint_pose.skeleton.names
+        wanted = [f"{names[joint]}.r{axis}" for joint in self.joints for axis in "xyz"]
+        there = [k for k, name in enumerate(wanted) if name in places]
+        entries = [places[wanted[k]] for k in there]
+        return np.array(entries, dtype=np.int64), np.array(there, dtype=np.int64)
 
     def _checked_limits(
         self, limits: Mapping[str | int, tuple[ArrayLike, ArrayLike]]
@@ -115,24 +129,30 @@ class InverseKinematics:
             high[place[0]] = checked_array(f'high limits of "{name}"', highest, (3,))
             if (low[place[0]] > high[place[0]]).any():
                 raise SuppleError(f'joint "{name}": a low limit is above its high one')
-        return low.reshape(-1), high.reshape(-1)
+        return low.reshape(-1)[self._rotations], high.reshape(-1)[self._rotations]
 
-    def _reach(self) -> float:
-        """How far the end can be from the first joint that turns: locked joints make one bone."""
-        turning = (self.low < self.high).reshape(-1, 3).any(axis=1)
-        if not turning.any():
-            raise SuppleError("all joints of the chain are locked; widen a limit")
-        pose = np.zeros(self.joint_pose.n_parameters)
-        pose[self.entries] = np.clip(0.0, self.low, self.high)
-        self.first_turning = int(self.joints[int(np.argmax(turning))])
-        places = self.joint_pose.matrices(pose)[self.joints[turning], :3, 3]
-        bones = np.diff(np.vstack([places, self.end(pose)]), axis=0)
-        return float(np.linalg.norm(bones, axis=1).sum())
+    def span(
+        self, pose: ArrayLike | None = None, *, held: ArrayLike = ()
+    ) -> tuple[Floats, float]:
+        """Place (3,) of the first joint that turns, and how far from it the end can be.
+
+        Locked joints make one bone. Both are those of this pose, whose translations and scales
+        may move and lengthen the chain; of the rest pose without one.
+
+        Parameters
+        ----------
+        pose : (s,) array, optional
+        held : list of ints
+            Entries of the pose that keep their value although they are in the chain.
+        """
+        values = self._pose(pose)
+        low, high = self._bounds(values, held)
+        bounds = (self._whole(low), self._whole(high))
+        return chain_span(self._chain(values), np.clip(0.0, *bounds), *bounds)
 
     def end(self, pose: ArrayLike | None = None) -> Floats:
         """Where the chain's end is, (3,); in the rest pose without one."""
-        values = np.zeros(self.joint_pose.n_parameters) if pose is None else pose
-        tip = self.joint_pose.matrices(self._checked(values))[self.joints[-1]]
+        tip = self.joint_pose.matrices(self._pose(pose))[self.joints[-1]]
         return tip[:3, :3] @ self.offset + tip[:3, 3]
 
     def solve(
@@ -164,11 +184,8 @@ class InverseKinematics:
             The nearest pose found where the target cannot be reached.
         """
         wanted = checked_array("target", target, (3,))
-        begin = np.zeros(self.joint_pose.n_parameters) if pose is None else pose
-        values = self._checked(begin).copy()
-        low, high = self.low.copy(), self.high.copy()
-        kept = np.isin(self.entries, np.asarray(held, dtype=np.int64))
-        low[kept] = high[kept] = values[self.entries[kept]]
+        values = self._pose(pose).copy()
+        low, high = self._bounds(values, held)
         turn, quaternion = orientation is not None, np.array([0.0, 0, 0, 1])
         if orientation is not None:
             quaternion = checked_array("wanted orientation", orientation, (4,))
@@ -176,12 +193,11 @@ class InverseKinematics:
                 raise SuppleError("the wanted orientation is a zero quaternion")
             quaternion = quaternion / np.linalg.norm(quaternion)
         chain = self._chain(values)
-        start = np.clip(values[self.entries], low, high)
-        preferred = np.clip(0.0, low, high)
+        limits = (np.clip(values[self.entries], low, high), np.clip(0.0, low, high), low, high)
         found, error, turn_error, iterations = solve_chain(
-            *chain, wanted, quaternion, turn, start, preferred, low, high, self.length, self.reach
+            *chain, wanted, quaternion, turn, *map(self._whole, limits), self.length
         )
-        values[self.entries] = found
+        values[self.entries] = found[self._rotations]
         reached = error <= REACHED * self.length and turn_error <= REACHED
         return ChainSolution(values, error, turn_error, iterations, bool(reached))
 
@@ -199,8 +215,22 @@ class InverseKinematics:
         local = (moved[self.joints], skeleton.rotations[self.joints], sized[self.joints])
         return (base, turn, *local, self.offset)
 
-    def _checked(self, pose: ArrayLike) -> Floats:
-        return checked_array("pose", pose, (self.joint_pose.n_parameters,))
+    def _pose(self, pose: ArrayLike | None) -> Floats:
+        count = self.joint_pose.n_parameters
+        return np.zeros(count) if pose is None else checked_array("pose", pose, (count,))
+
+    def _bounds(self, pose: Floats, held: ArrayLike) -> tuple[Floats, Floats]:
+        """Limits of the entries, closed where one is held."""
+        low, high = self.low.copy(), self.high.copy()
+        kept = np.isin(self.entries, np.asarray(held, dtype=np.int64))
+        low[kept] = high[kept] = pose[self.entries[kept]]
+        return low, high
+
+    def _whole(self, values: Floats) -> Floats:
+        """Values of all rotations of the chain, (3c,): zero where the pose has no entry."""
+        whole = np.zeros(3 * len(self.joints))
+        whole[self._rotations] = values
+        return whole
 
 
 def _quaternion_of(matrix: Floats) -> Floats:

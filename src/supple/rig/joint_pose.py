@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple.checks import numbers
 from supple.compiled import compiled
 from supple.errors import SuppleError
 from supple.rig.protocol import Parameter, checked_parameters
@@ -118,7 +120,11 @@ class JointPose:
         local = [
             rest._joint_array("transforms", a, w) for a, w in zip(given, (3, 4, 3), strict=True)
         ]
-        leading = np.broadcast_shapes(*(a.shape[:-2] for a in local))
+        try:
+            leading = np.broadcast_shapes(*(a.shape[:-2] for a in local))
+        except ValueError:
+            shapes = ", ".join(str(a.shape) for a in local)
+            raise SuppleError(f"joint transforms of shapes {shapes} do not fit together") from None
         moved, turned, sized = (np.broadcast_to(a, (*leading, *a.shape[-2:])) for a in local)
         if not all(np.isfinite(a).all() for a in local):
             raise SuppleError("joint transforms to pack are not all finite")
@@ -192,10 +198,7 @@ class JointPose:
         return local
 
     def _rows(self, pose: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
-        try:
-            array = np.asarray(pose, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise SuppleError("a pose must be numbers") from None
+        array = numbers("a pose", pose)
         if array.ndim == 0 or array.shape[-1] != self.n_parameters:
             raise SuppleError(f"pose of shape {array.shape}; expected (…, {self.n_parameters})")
         return np.ascontiguousarray(array).reshape(-1, self.n_parameters), array.shape[:-1]
@@ -213,10 +216,14 @@ def _relative_vectors(rotations: Floats, rest: Floats, out: Floats) -> int:
         for row in range(rotations.shape[1]):
             for joint in range(rotations.shape[2]):
                 unit[:] = rotations[step, row, joint]
-                length = np.sqrt((unit**2).sum())
-                if not length > 0:
+                largest = np.abs(unit).max()
+                if not largest > 0:
                     return joint
-                unit /= length
+                # A power of two keeps all digits; the squares of 1e200 would overflow.
+                exponent = math.frexp(largest)[1]
+                for k in range(4):
+                    unit[k] = math.ldexp(unit[k], -exponent)
+                unit /= np.sqrt((unit**2).sum())
                 inverse[:3] = -rest[joint, :3]
                 inverse[3] = rest[joint, 3]
                 multiply(inverse, unit, relative)

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import owned_array
 from supple.compiled import compiled
 from supple.errors import SuppleError
 from supple.rig.deformers import PointDeformer
@@ -67,10 +67,8 @@ class Lattice(PointDeformer):
         ]
         super().__init__(points, parameters)
         corners = (self.rest_points.min(axis=0), self.rest_points.max(axis=0))
-        self.low = checked_array(f"{name}: low corner", corners[0] if low is None else low, (3,))
-        self.high = checked_array(
-            f"{name}: high corner", corners[1] if high is None else high, (3,)
-        )
+        self.low = owned_array(f"{name}: low corner", corners[0] if low is None else low, (3,))
+        self.high = owned_array(f"{name}: high corner", corners[1] if high is None else high, (3,))
         if not (self.high > self.low).all():
             flat = "xyz"[int(np.argmin(self.high - self.low))]
             raise SuppleError(f"{name}: its box has no extent along {flat}; give low and high")

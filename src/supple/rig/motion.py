@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import checked_number, checked_whole_numbers, numbers, owned_array
 from supple.errors import SuppleError
 from supple.rig.curves import Curve, smoothed
 from supple.rig.rotations import (
@@ -82,7 +82,7 @@ class Motion:
         what = f'motion "{name}"' if name else "motion"
         checked = _checked_times(what, times)
         count = len(checked)
-        shape = np.shape(poses)
+        shape = numbers(f"{what}: poses", poses).shape
         if len(shape) != 2 or shape[0] != count:
             raise SuppleError(f"{what}: poses of shape {shape} for {count} times; give a row each")
         object.__setattr__(self, "times", checked)
@@ -136,11 +136,7 @@ class Motion:
         pose : (s,) or (k, s) array
         root : (4, 4) or (k, 4, 4) array
         """
-        try:
-            where = np.asarray(time, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise SuppleError(f"{time!r} is not a time in seconds") from None
-        return self._evaluate(where, self._shots)
+        return self._evaluate(numbers("time", time, "seconds"), self._shots)
 
     def _evaluate(self, where: Floats, shots: list[_Shot]) -> tuple[Floats, Floats]:
         flat = self._inside(where.ravel())
@@ -151,7 +147,8 @@ class Motion:
         for index in np.unique(owner):
             rows = owner == index
             poses[rows], roots[rows] = shots[index].at(flat[rows])
-        return poses.reshape(*where.shape, -1), roots.reshape(*where.shape, 4, 4)
+        width = self.poses.shape[1]
+        return poses.reshape(*where.shape, width), roots.reshape(*where.shape, 4, 4)
 
     def _inside(self, times: Floats) -> Floats:
         """The times, those that miss a key by rounding moved to it."""
@@ -186,7 +183,9 @@ class Motion:
         Motion
             With the cuts at the first key of each new shot.
         """
-        if not (np.isfinite(rate) and rate > 0):
+        rate = checked_number("keys per second of a resampled motion", rate)
+        smooth = checked_number("smoothing of a motion", smooth)
+        if not rate > 0:
             raise SuppleError(f"a motion cannot be resampled at {rate} keys per second")
         count = int(min(self.duration * rate + 1e-6, 2.0**60)) + 1
         if count * 8 * (self.poses.shape[1] + 16) > LARGEST_MOTION or rate * SHORTEST_GAP > 0.5:
@@ -200,6 +199,7 @@ class Motion:
 
     def slice(self, start: float, stop: float) -> Motion:
         """The part from `start` to `stop`, in seconds: the keys inside, and both ends."""
+        start, stop = (checked_number("end of a slice", end) for end in (start, stop))
         if not start <= stop:
             raise SuppleError(f"a motion cannot be sliced from {start} to {stop} s")
         ends = np.unique(self._inside(np.array([start, stop], dtype=np.float64)))
@@ -251,13 +251,13 @@ class _Shot:
 
 
 def _frozen(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    array = checked_array(what, value, shape).copy()
+    array = owned_array(what, value, shape)
     array.flags.writeable = False
     return array
 
 
 def _checked_times(what: str, times: ArrayLike) -> Floats:
-    shape = np.shape(times)
+    shape = numbers(f"{what}: times", times).shape
     if len(shape) != 1 or shape[0] == 0:
         raise SuppleError(f"{what}: times of shape {shape}; it needs a list of at least one")
     checked = _frozen(f"{what}: times", times, shape)
@@ -274,7 +274,7 @@ def _checked_times(what: str, times: ArrayLike) -> Floats:
 def _checked_roots(what: str, roots: ArrayLike | None, count: int) -> Floats:
     if roots is None:
         roots = np.broadcast_to(np.eye(4), (count, 4, 4))
-    checked = checked_array(f"{what}: roots", roots, (count, 4, 4)).copy()
+    checked = owned_array(f"{what}: roots", roots, (count, 4, 4))
     turns = checked[:, :3, :3]
     errors = np.abs(turns @ turns.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2))
     errors = np.maximum(errors, np.abs(checked[:, 3] - [0, 0, 0, 1]).max(axis=1))
@@ -291,7 +291,7 @@ def _checked_roots(what: str, roots: ArrayLike | None, count: int) -> Floats:
 
 
 def _checked_cuts(what: str, cuts: Sequence[int], count: int) -> tuple[int, ...]:
-    checked = tuple(sorted({int(cut) for cut in cuts}))
+    checked = tuple(sorted(set(checked_whole_numbers(f"{what}: cuts", cuts))))
     if checked and not 0 < checked[0] <= checked[-1] < count:
         bad = checked[0] if checked[0] <= 0 else checked[-1]
         raise SuppleError(f"{what}: a cut before key {bad}; keys are 1 to {count - 1}")

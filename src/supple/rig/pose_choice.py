@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import checked_array, checked_whole_numbers, numbers
 from supple.errors import SuppleError
 from supple.rig.protocol import Rig
 
@@ -37,7 +37,9 @@ def farthest_poses(rig: Rig, poses: ArrayLike, count: int) -> Ints:
     (k,) int array
         Rows of `poses`, in the order chosen.
     """
-    rows = checked_array("poses", poses, (len(np.atleast_2d(poses)), len(rig.parameters)))
+    given = np.atleast_2d(numbers("poses", poses))
+    rows = checked_array("poses", given, (len(given), len(rig.parameters)))
+    (count,) = checked_whole_numbers("number of poses to choose", [count])
     if count < 0:
         raise SuppleError(f"cannot choose {count} poses")
     tried = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _POSES)).astype(np.int64))
@@ -45,7 +47,9 @@ def farthest_poses(rig: Rig, poses: ArrayLike, count: int) -> Ints:
         np.linspace(0, rig.n_vertices - 1, min(rig.n_vertices, _VERTICES)).astype(np.int64)
     )
     rest = rig(rig.rest_pose, seen).ravel()
-    shapes = np.array([rig(rows[row], seen).ravel() for row in tried]).reshape(len(tried), -1)
+    shapes = np.array([rig(rows[row], seen).ravel() for row in tried]).reshape(
+        len(tried), rest.size
+    )
     apart = np.linalg.norm(shapes - rest, axis=1)
     least = 1e-6 * max(apart.max(initial=0.0), float(np.ptp(rest)))
     chosen: list[int] = []

@@ -54,18 +54,22 @@ def with_poses_between(
         raise SuppleError(f"cannot add {most} poses")
     tell = progress or (lambda part, what: None)
     fitter: PoseFitter | None = None
+    hopeless = np.zeros(len(rows), bool)
     for added in range(most + 1):
         counts = np.array([len(tets) for tets in tet_rig.inversions(rows)])
         if not counts.any():
             break
         frames = f"{counted(int((counts > 0).sum()), 'pose')} of {len(rows)}"
-        if added == most:
+        if added == most or not counts[~hopeless].any():
             warn(f"{counts.sum()} tets stay inverted at {frames}; add poses, or raise --fit")
             break
         tell(added / most, f"adding a pose; tets are inverted at {frames}")
         fitter = fitter or PoseFitter(tet_rig.mesh, SurfaceSamples.of(surface, tet_rig.mesh), gamma)
-        worst = int(np.argmax(counts))
-        tet_rig = _with_pose(tet_rig, fitter, surface, rows[worst], f"between {worst}")
+        worst = int(np.argmax(np.where(hopeless, 0, counts)))
+        try:
+            tet_rig = _with_pose(tet_rig, fitter, surface, rows[worst], f"between {worst}")
+        except SuppleError:  # one bad frame must not cost the character
+            hopeless[worst] = True
     tell(1.0, f"{len(tet_rig.poses)} poses")
     return tet_rig
 

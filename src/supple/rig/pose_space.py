@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import owned_array
 from supple.errors import SuppleError
 from supple.rig.blend_shapes import add_weighted
 from supple.rig.pose_weights import PoseWeights, parameter_scales
@@ -59,7 +59,7 @@ class PoseSpaceDeformation:
         if not np.array_equal(self.pose_weights.poses, poses):
             raise SuppleError("the pose weights were made for other poses")
         shape = (self.pose_weights.n_poses, base.n_vertices, 3)
-        self.corrections = checked_array("pose corrections", corrections, shape)
+        self.corrections = owned_array("pose corrections", corrections, shape)
         self.parameters = base.parameters
         self.rest_pose = base.rest_pose
 

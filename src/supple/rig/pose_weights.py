@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import checked_array, numbers, owned_array
 from supple.compiled import compiled
 from supple.errors import SuppleError
-from supple.rig.protocol import Rig, checked_pose
+from supple.rig.protocol import LARGEST_VALUE, Rig, checked_pose
 
 __all__ = ["PoseWeights", "evaluate_weights", "parameter_scales"]
 
@@ -23,6 +23,8 @@ SAME = 1e-8
 #: Parameters that hardly move the surface count at least this part of the strongest.
 SCALE_FLOOR = 1e-3
 DIFFERENCE_STEP = 1e-4
+#: Squares of scaled poses, summed, must be finite.
+LARGEST_SCALED = 1e100
 
 
 class PoseWeights:
@@ -73,12 +75,12 @@ class PoseWeights:
     ) -> None:
         if kind not in KINDS:
             raise SuppleError(f'pose weights of kind "{kind}"; use one of {", ".join(KINDS)}')
-        shape = np.shape(poses)
+        shape = numbers("example poses", poses).shape
         if len(shape) != 2 or 0 in shape:
             raise SuppleError(f"example poses of shape {shape}; expected (poses, parameters)")
-        self.poses = checked_array("example poses", poses, shape)
+        self.poses = owned_array("example poses", poses, shape)
         units = np.ones(shape[1]) if scales is None else scales
-        self.scales = checked_array("pose scales", units, (shape[1],))
+        self.scales = owned_array("pose scales", units, (shape[1],))
         if not (self.scales > 0).all():
             raise SuppleError(f"pose scale {int(np.argmin(self.scales))} is not positive")
         self.names = tuple(names) if names is not None else tuple(map(str, range(shape[0])))
@@ -86,6 +88,8 @@ class PoseWeights:
             raise SuppleError(f"{len(self.names)} names for {shape[0]} poses")
         self.kind = kind
         self.normalise = kind == "normalised"
+        for pose, example in zip(self.poses, self.names, strict=True):
+            self._refuse_huge(f'example pose "{example}"', pose)
         self.scaled_poses = self.poses * self.scales
         self.matrix, self.constant = self._solve()
 
@@ -96,6 +100,14 @@ class PoseWeights:
     def n_poses(self) -> int:
         """Number of example poses."""
         return len(self.poses)
+
+    def _refuse_huge(self, what: str, pose: Floats) -> None:
+        # Otherwise distances overflow, and weights are not numbers.
+        usable = (np.abs(pose) <= LARGEST_VALUE) & (np.abs(pose) <= LARGEST_SCALED / self.scales)
+        if not usable.all():
+            entry = int(np.argmin(usable))
+            value = f"{pose[entry]:.3g}, scaled by {self.scales[entry]:.3g}"
+            raise SuppleError(f"{what}: entry {entry} is {value}; that is too far")
 
     def distances(self) -> Floats:
         """Distances between the example poses in the scaled space, (m, m)."""
@@ -124,6 +136,7 @@ class PoseWeights:
     def weights(self, pose: ArrayLike) -> Floats:
         """Weights of the example poses at `pose`, (m,)."""
         values = checked_array("pose", pose, self.scales.shape)
+        self._refuse_huge("pose", values)
         out = np.empty(self.n_poses)
         evaluate_weights(
             values,

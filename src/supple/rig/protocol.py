@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import checked_array, numbers, owned_array
 from supple.errors import SuppleError
 
 __all__ = ["Deformer", "FunctionRig", "Parameter", "Rig"]
@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 UNITS = ("rad", "m", "1")
+#: Far beyond any pose, and far from where squares and sums overflow.
+LARGEST_VALUE = 1e9
 
 
 @dataclass(frozen=True)
@@ -120,10 +122,11 @@ class FunctionRig:
         values = checked_pose(self.parameters, pose)
         subset = checked_subset(vertices, self.n_vertices)
         try:
+            # Copies: what the author's function does to them must not reach the caller.
             if self._takes_vertices:
-                result = self.function(values, subset)
+                result = self.function(values.copy(), None if subset is None else subset.copy())
             else:
-                result = self.function(values)
+                result = self.function(values.copy())
         except SuppleError:
             raise
         except Exception as error:
@@ -132,7 +135,7 @@ class FunctionRig:
             ) from error
         whole = subset is None or not self._takes_vertices
         rows = self.n_vertices if whole else len(subset)  # type: ignore[arg-type]
-        positions = checked_array("the rig function's result", result, (rows, 3))
+        positions = owned_array("the rig function's result", result, (rows, 3))
         return positions[subset] if whole and subset is not None else positions
 
 
@@ -180,16 +183,17 @@ def rest_values(parameters: Sequence[Parameter]) -> Floats:
 
 
 def checked_pose(parameters: Sequence[Parameter], pose: ArrayLike) -> Floats:
-    """`pose` as finite float64 with one value for each parameter."""
-    try:
-        values = np.ascontiguousarray(pose, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise SuppleError("a pose must be numbers") from None
+    """`pose` as finite float64, not huge, with one value for each parameter."""
+    values = np.ascontiguousarray(numbers("a pose", pose))
     if values.shape != (len(parameters),):
         raise SuppleError(f"pose of shape {values.shape}; the rig has {len(parameters)} parameters")
-    finite = np.isfinite(values)
-    if not finite.all():
-        raise SuppleError(f'pose: "{parameters[int(np.argmin(finite))].name}" is not finite')
+    usable = np.abs(values) <= LARGEST_VALUE
+    if not usable.all():
+        bad = int(np.argmin(usable))
+        name, value = parameters[bad].name, values[bad]
+        if np.isfinite(value):
+            raise SuppleError(f'pose: "{name}" is {value:.3g}; use at most {LARGEST_VALUE:.0e}')
+        raise SuppleError(f'pose: "{name}" is not finite')
     return values
 
 
@@ -208,16 +212,13 @@ def checked_subset(vertices: ArrayLike | None, n_vertices: int) -> Ints | None:
 
 
 def checked_cloud(what: str, points: ArrayLike) -> Floats:
-    """At least one point, (n, 3), finite."""
-    try:
-        array = np.asarray(points, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise SuppleError(f"{what} must be numbers of shape (n, 3)") from None
+    """At least one point, (n, 3), finite; a copy, which a rig may keep."""
+    array = numbers(what, points, "numbers of shape (n, 3)")
     if array.ndim != 2 or array.shape[1] != 3:
         raise SuppleError(f"{what}: shape {array.shape}; expected (n, 3)")
     if len(array) == 0:
         raise SuppleError(f"{what}: there is none, and at least one is needed")
-    return checked_array(what, array, array.shape)
+    return owned_array(what, array, array.shape)
 
 
 def checked_points(points: ArrayLike, subset: Ints | None, n_vertices: int) -> Floats:

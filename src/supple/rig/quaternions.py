@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 
 #: Sine of the half angle below which the axis is noise, also of float32 input.
 AXIS_IS_NOISE = 1e-6
+#: Squares of numbers from the inverse of this up to it neither overflow nor vanish.
+LARGEST_SQUARED = 1e150
 
 
 @compiled
@@ -33,6 +35,14 @@ def multiply(a: Floats, b: Floats, out: Floats) -> None:
 @compiled
 def exponential(vector: Floats, out: Floats) -> None:
     """Unit quaternion of the rotation vector."""
+    largest = max(abs(vector[0]), abs(vector[1]), abs(vector[2]))
+    if largest > LARGEST_SQUARED:
+        x, y, z = vector[0] / largest, vector[1] / largest, vector[2] / largest
+        length = math.sqrt(x * x + y * y + z * z)
+        half = 0.5 * largest * length
+        sine = math.sin(half) / length
+        out[0], out[1], out[2], out[3] = sine * x, sine * y, sine * z, math.cos(half)
+        return
     angle = math.sqrt(vector[0] ** 2 + vector[1] ** 2 + vector[2] ** 2)
     # sin(a/2)/a; its series is exact to the last digit where the quotient is not.
     ratio = 0.5 - angle * angle / 48 if angle < 1e-4 else math.sin(0.5 * angle) / angle
@@ -71,6 +81,9 @@ def logarithm_near(quaternion: Floats, near: Floats, out: Floats) -> None:
 def to_matrix(quaternion: Floats, out: Floats) -> None:
     """Rotation matrix; the quaternion need not be unit, and a zero one is no rotation."""
     x, y, z, w = quaternion
+    largest = max(max(abs(x), abs(y)), max(abs(z), abs(w)))
+    if largest > LARGEST_SQUARED or 0 < largest < 1 / LARGEST_SQUARED:
+        x, y, z, w = x / largest, y / largest, z / largest, w / largest
     squared = x * x + y * y + z * z + w * w
     s = 2 / squared if squared > 0 else 0.0
     out[0, 0], out[0, 1], out[0, 2] = (

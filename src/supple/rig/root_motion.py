@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import checked_array, numbers
 from supple.errors import SuppleError
 from supple.rig.rotations import from_matrix, inverse, multiply, rotate, to_matrix
 from supple.rig.skeleton import Skeleton
@@ -36,7 +36,7 @@ def extract_root(
     remainder : array shaped as `world`
         ``world = roots @ remainder``. Scale stays here.
     """
-    shape = np.shape(world)
+    shape = numbers("joint transforms", world).shape
     if len(shape) not in (3, 4) or shape[-2:] != (4, 4) or 0 in shape:
         raise SuppleError(f"joint transforms of shape {shape}; expected (t, 4, 4) or (t, J, 4, 4)")
     moved = checked_array("joint transforms", world, shape)
@@ -46,6 +46,9 @@ def extract_root(
         raise SuppleError(f"joint {joint} does not exist; transforms of {shape[1]} are given")
     chosen, start = (moved, calm) if len(shape) == 3 else (moved[:, joint], calm[joint])
     turns = _nearest_rotations(chosen[:, :3, :3]) @ _nearest_rotations(start[:3, :3]).T
+    mirrored = np.linalg.det(turns) < 0
+    if mirrored.any():
+        raise SuppleError(f"frame {int(np.argmax(mirrored))} is mirrored: no rigid root moves so")
     roots = _rigid(turns, chosen[:, :3, 3] - turns @ start[:3, 3])
     undo = np.linalg.inv(roots)
     return roots, (undo if len(shape) == 3 else undo[:, None]) @ moved
@@ -101,13 +104,19 @@ def _local_arrays(
         (rotations, skeleton.rotations),
         (scales, skeleton.scales),
     ]
-    arrays = [np.asarray(rest if a is None else a, dtype=np.float64) for a, rest in given]
+    arrays = [numbers("joint transforms", rest if a is None else a) for a, rest in given]
     for array, (_, rest) in zip(arrays, given, strict=True):
         if array.shape[-2:] != rest.shape or array.ndim > 3:
             wanted = ("t", *rest.shape)
             raise SuppleError(f"joint transforms of shape {array.shape}; expected {wanted}")
     if max(array.ndim for array in arrays) != 3:
         raise SuppleError("root motion is split from transforms over time: give (t, J, …) arrays")
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise SuppleError("joint transforms to split are not all finite")
+    still = ~arrays[1].any(axis=-1)
+    if still.any():
+        name = skeleton.names[int(np.argwhere(still)[0][-1])]
+        raise SuppleError(f'joint "{name}": a rotation is a zero quaternion')
     return arrays
 
 

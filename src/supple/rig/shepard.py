@@ -74,15 +74,18 @@ class NeededRows:
 
     def of(self, subset: Ints | None) -> tuple[Ints, sp.csr_array]:
         """Columns that the rows `subset` (None for all) touch, and the rows in terms of those."""
-        if self._last is not None and _same_subset(self._last[0], subset):
-            return self._last[1:]
+        last = self._last  # once: another thread may put its own there
+        if last is not None and _same_subset(last[0], subset):
+            return last[1:]
         rows = self.matrix if subset is None else self.matrix[subset]
         touched, local = np.unique(rows.indices, return_inverse=True)
         shape = (rows.shape[0], len(touched))
         narrow = sp.csr_array((rows.data, local.astype(np.int32), rows.indptr), shape=shape)
         kept = None if subset is None else subset.copy()
-        self._last = (kept, touched.astype(np.int64), narrow)
-        return self._last[1:]
+        touched = touched.astype(np.int64)
+        touched.flags.writeable = False
+        self._last = (kept, touched, narrow)
+        return touched, narrow
 
 
 def _same_subset(a: Ints | None, b: Ints | None) -> bool:

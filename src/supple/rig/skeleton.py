@@ -8,7 +8,7 @@ from difflib import get_close_matches
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import checked_array, numbers, owned_array, without_overflow
 from supple.compiled import compiled
 from supple.errors import SuppleError
 from supple.rig.quaternions import to_matrix
@@ -60,11 +60,11 @@ class Skeleton:
                 f'two joints are called "{twice}"; rename one (rig.unique_names does)'
             )
         self.parents = self._checked_parents(parents)
-        self.translations = checked_array("joint translations", translations, (count, 3))
+        self.translations = owned_array("joint translations", translations, (count, 3))
         turns = np.tile([0.0, 0, 0, 1], (count, 1)) if rotations is None else rotations
         self.rotations = self._unit(checked_array("joint rotations", turns, (count, 4)))
         sizes = np.ones((count, 3)) if scales is None else scales
-        self.scales = checked_array("joint scales", sizes, (count, 3))
+        self.scales = owned_array("joint scales", sizes, (count, 3))
         self._rest_world = self.world(self.translations, self.rotations, self.scales)
         self._rest_world.flags.writeable = False
 
@@ -75,7 +75,7 @@ class Skeleton:
         array = np.asarray(parents)
         if array.shape != (self.n_joints,) or array.dtype.kind not in "iu":
             raise SuppleError(f"parents must be {self.n_joints} joint indices, -1 for none")
-        array = np.ascontiguousarray(array, dtype=np.int64)
+        array = np.array(array, dtype=np.int64)
         bad = np.flatnonzero((array < -1) | (array >= np.arange(self.n_joints)))
         if bad.size:
             name, parent = self.names[bad[0]], int(array[bad[0]])
@@ -83,6 +83,7 @@ class Skeleton:
         return array
 
     def _unit(self, rotations: Floats) -> Floats:
+        rotations = without_overflow(rotations)
         lengths = np.linalg.norm(rotations, axis=1)
         if not (lengths > 0).all():
             name = self.names[int(np.argmin(lengths))]
@@ -145,10 +146,7 @@ class Skeleton:
         return out.reshape(*leading, self.n_joints, 4, 4)
 
     def _joint_array(self, what: str, value: ArrayLike, width: int) -> Floats:
-        try:
-            array = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise SuppleError(f"joint {what} must be numbers") from None
+        array = numbers(f"joint {what}", value)
         if array.shape[-2:] != (self.n_joints, width):
             wanted = f"(…, {self.n_joints}, {width})"
             raise SuppleError(f"joint {what}: shape {array.shape}; expected {wanted}")
@@ -156,7 +154,9 @@ class Skeleton:
 
     def joint(self, name: str | int) -> int:
         """Index of the joint with this name; an index in range is returned as it is."""
-        if isinstance(name, (int, np.integer)):
+        if isinstance(name, bool) or not isinstance(name, (str, int, np.integer)):
+            raise SuppleError(f"{name!r} is no joint; give a name or an index")
+        if not isinstance(name, str):
             if not 0 <= name < self.n_joints:
                 raise SuppleError(f"joint {name} does not exist; the skeleton has {self.n_joints}")
             return int(name)

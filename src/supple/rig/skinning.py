@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import checked_array, owned_array
 from supple.errors import SuppleError
 from supple.rig.joint_pose import JointPose
 from supple.rig.protocol import (
@@ -84,7 +84,7 @@ class SkinnedRig:
             joints, weights, self.n_vertices, self.skeleton, unweighted_joint=spare
         )
         shape = (self.skeleton.n_joints, 4, 4)
-        self.inverse_bind = checked_array("inverse bind matrices", inverse_bind, shape)
+        self.inverse_bind = owned_array("inverse bind matrices", inverse_bind, shape)
         self.parameters: tuple[Parameter, ...] = joint_pose.parameters
         self.rest_pose = rest_values(self.parameters)
 
@@ -196,8 +196,9 @@ class SkinnedRig:
 def _checked_out(out: Floats | None, count: int) -> Floats:
     if out is None:
         return np.empty((count, 3))
-    if out.shape != (count, 3) or out.dtype != np.float64 or not out.flags.c_contiguous:
-        raise SuppleError(f"out must be a contiguous float64 array of shape {(count, 3)}")
+    fits = isinstance(out, np.ndarray) and out.shape == (count, 3) and out.dtype == np.float64
+    if not (fits and out.flags.c_contiguous and out.flags.writeable):
+        raise SuppleError(f"out must be a contiguous, writable float64 array, {(count, 3)}")
     return out
 
 

@@ -64,8 +64,8 @@ class TetRig:
         fits: Sequence[PoseFit] = (),
     ) -> None:
         self.mesh, self.start, self.fits = mesh, start, tuple(fits)
-        self._corrected = PoseSpaceDeformation(start, weights.poses, corrections, weights)
-        self._corrected.corrections.flags.writeable = False
+        kept = np.array(corrections, np.float64)
+        self._corrected = PoseSpaceDeformation(start, weights.poses, kept, weights)
 
     def __repr__(self) -> str:
         return f"TetRig({counted(self.n_vertices, 'vertex', 'vertices')}, {len(self.poses)} poses)"

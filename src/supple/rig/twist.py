@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import owned_array
 from supple.compiled import compiled
 from supple.rig.deformers import PointDeformer, checked_bounds, checked_frame
 from supple.rig.protocol import Ints, Parameter
@@ -51,7 +51,7 @@ class Twist(PointDeformer):
     ) -> None:
         parameters = [Parameter(f"{name}.start", "rad"), Parameter(f"{name}.end", "rad")]
         super().__init__(points, parameters)
-        self.origin = checked_array(f"{name}: origin", origin, (3,))
+        self.origin = owned_array(f"{name}: origin", origin, (3,))
         self.axis = checked_frame(name, axis)[1]
         self.low, self.high = checked_bounds(name, low, high)
 

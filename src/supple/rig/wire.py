@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import owned_array
 from supple.compiled import compiled
 from supple.errors import SuppleError
 from supple.rig.b_spline import basis_at, nearest_parameters
@@ -80,7 +80,9 @@ class Wire(PointDeformer):
         if influence is None:
             distance = np.linalg.norm(self.rest_points - self._places, axis=1)
             influence = np.maximum(1 - (distance / dropoff) ** 2, 0) ** 2
-        self.influence = checked_array(f"{name}: influence", influence, (self.n_vertices,))
+        self.influence = owned_array(f"{name}: influence", influence, (self.n_vertices,))
+        if self.influence.min() < 0:
+            raise SuppleError(f"{name}: influence {self.influence.min():.3g}; none may be negative")
 
     def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
         out = np.empty_like(points)

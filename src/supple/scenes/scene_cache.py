@@ -8,11 +8,11 @@ error: the arrays are made again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
 import sys
-import zipfile
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -49,12 +49,15 @@ def cache_folder() -> Path:
 
 def cached_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
     """The arrays `make` makes, from the cache where they were made before by the same code."""
-    path = cache_folder() / f"{name}-{_code_hash()}.npz"
     try:
+        path = cache_folder() / f"{name}-{_code_hash()}.npz"
+    except RuntimeError:  # there is no home, and so no place to keep anything
+        return make()
+    # Whatever is wrong with what is there, it can be made again: a damaged archive raises
+    # nearly anything, and its digest decides in the end.
+    with contextlib.suppress(Exception):
         if path.stat().st_size <= LARGEST_FILE:
             return unpacked(path.read_bytes())
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        pass
     arrays = make()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
