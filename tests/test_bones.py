@@ -164,7 +164,9 @@ def test_bones_keep_what_they_were_given():
     bones = Bones(starts, ends, names)
     starts[:], ends[:] = 5, 5
     names.append("c")
-    assert not bones.starts.any() and (bones.ends == 1).all() and bones.names == ("a", "b")
+    assert not bones.starts.any()
+    assert (bones.ends == 1).all()
+    assert bones.names == ("a", "b")
     for wrong in ([0.0, 1.0], [[0.0], [1.0, 2.0]], "ab"):
         with pytest.raises(SuppleError, match="bones"):
             Bones(wrong, ends, ("a", "b"))

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 from supple.errors import SuppleError
 from supple.rig import HandleRig, InverseKinematics, JointPose, Rig, Skeleton, SkinnedRig
 from supple.rig.chain_kinematics import residual_and_jacobian, with_workspace
+from supple.scenes.partial_pose import PartialJointPose
 
 SHOULDER = np.array([0.2, 1.4, 0])
 LIMITS = {
@@ -150,6 +151,9 @@ def test_hostile_targets_give_finite_poses():
     assert np.isfinite(chain.solve([0.5, 1, 0], pose=far).pose).all()
     with pytest.raises(SuppleError, match="target: not finite"):
         chain.solve([np.nan, 0, 0])
+    for softness in (np.nan, -0.1, 1.0):
+        with pytest.raises(SuppleError, match="softness"):
+            chain.solve(SHOULDER, softness=softness)
 
 
 def test_an_orientation_is_reached_too():
@@ -188,6 +192,66 @@ def test_other_joints_and_held_entries_keep_their_values():
     assert solution.reached
     np.testing.assert_array_equal(solution.pose[:3], begin[:3])
     assert solution.pose[6] == 0.7
+
+
+@pytest.mark.parametrize(
+    "target",
+    [[0.6248, 1.2033, -0.4042], [0.5975, 1.0578, -0.1744], [0.5108, 1.2995, -0.5267]],
+)
+def test_a_joint_locked_above_the_chain_does_not_make_its_targets_seem_out_of_reach(target):
+    # These need a second start, and are farther from the locked chest than the arm is long.
+    limits = {"chest": ([0] * 3, [0] * 3), **LIMITS}
+    chain = InverseKinematics(arm(), "chest", "hand", offset=[0.15, 0, 0], limits=limits)
+    assert make_chain(LIMITS).solve(target).reached
+    assert chain.solve(target).reached
+
+
+def test_the_span_is_that_of_the_pose_and_of_what_is_held():
+    skeleton = arm().skeleton
+    chain = InverseKinematics(
+        JointPose(skeleton, ["upper", "fore"], ["hand"]), "upper", "hand", offset=[0.15, 0, 0]
+    )
+    names = [parameter.name for parameter in chain.joint_pose.parameters]
+    top, reach = chain.span()
+    np.testing.assert_allclose(top, SHOULDER)
+    assert reach == pytest.approx(0.7)
+    pose = np.zeros(len(names))
+    for name, value in {"upper.ty": 0.3, "fore.tx": 0.2, "hand.sx": np.log(2)}.items():
+        pose[names.index(name)] = value
+    pose[3:] += np.isin(names[3:], ["upper.rz", "fore.ry"]) * 0.6  # turns change nothing
+    top, reach = chain.span(pose)
+    np.testing.assert_allclose(top, SHOULDER + np.array([0, 0.3, 0]))
+    assert reach == pytest.approx(0.5 + 0.25 + 0.3)
+    # A fore arm held at a right angle makes one bone with what it hangs on.
+    pose = np.zeros(len(names))
+    pose[names.index("fore.rz")] = np.pi / 2
+    held = [names.index(f"fore.r{axis}") for axis in "xyz"]
+    assert chain.span(pose, held=held)[1] == pytest.approx(np.hypot(0.3, 0.25) + 0.15)
+    everything = [k for k, name in enumerate(names) if ".r" in name]
+    assert chain.span(pose, held=everything)[1] == 0
+
+
+def test_a_pose_with_locked_channels_is_solved_like_the_whole_one_with_limits():
+    # In another order than the skeleton's, and with entries that are not the chain's.
+    free = ["hand.rz", "chest.ry", "upper.rz", "upper.ry", "fore.rz"]
+    partial = PartialJointPose(arm().skeleton, free)
+    chain = InverseKinematics(partial, "upper", "hand", offset=[0.15, 0, 0])
+    only_z = ([0, 0, -np.pi], [0, 0, np.pi])
+    limits = {"upper": ([0, -np.pi, -np.pi], [0, np.pi, np.pi]), "fore": only_z, "hand": only_z}
+    whole = make_chain(limits)
+    assert [free[k] for k in chain.entries] == ["upper.ry", "upper.rz", "fore.rz", "hand.rz"]
+    assert len(chain.low) == len(chain.high) == 4
+    begin = np.array([0.1, 0.3, 0.2, -0.1, 0.4])
+    for target in ([0.5, 1.7, -0.2], [2.2, 1.4, 0.5]):
+        found = chain.solve(target, pose=begin, held=[0])
+        assert found.pose[0] == 0.1
+        assert found.pose[1] == 0.3
+        expected = whole.solve(target, pose=partial.whole(begin), held=[11])
+        np.testing.assert_allclose(partial.whole(found.pose), expected.pose, atol=1e-9)
+        assert found.error == pytest.approx(expected.error, abs=1e-9)
+        assert found.reached == expected.reached
+    with pytest.raises(SuppleError, match="all joints of the chain are locked"):
+        InverseKinematics(PartialJointPose(arm().skeleton, ["chest.rx"]), "upper", "hand")
 
 
 def test_bad_chains_are_named():
@@ -257,3 +321,22 @@ def test_a_stretched_rest_pose_needs_a_hard_handle():
     np.testing.assert_allclose(rig(rig.rest_pose), skin(skin.rest_pose), atol=1e-9)
     with pytest.raises(SuppleError, match='no parameter "twist"'):
         HandleRig(skin, chain, extra=["twist"], softness=0)
+
+
+@pytest.mark.parametrize(
+    ("extra", "handle"), [("root.tx", [5.6, 0.5, 0]), ("f.tx", [4.5, 2.0, 3.0])]
+)
+def test_extras_that_move_or_lengthen_the_chain_move_its_reach(extra, handle):
+    skeleton = Skeleton(["root", "f"], [-1, 0], [[0, 0, 0], [1, 0.5, 0]])
+    bind = np.linalg.inv(skeleton.rest_world())
+    joint_pose = JointPose(skeleton, translating=["root", "f"])
+    skin = SkinnedRig(joint_pose, [[2, 0, 0]], [[1]], [[1]], bind)
+    chain = InverseKinematics(joint_pose, "root", "f", offset=[1, -0.5, 0])
+    rig = HandleRig(skin, chain, extra=[extra])
+    pose = np.array([*handle, 5.0])
+    np.testing.assert_allclose(rig(pose)[0], handle, atol=1e-6)
+    # And never quite stretched, as it is now.
+    top, reach = chain.span(rig.base_pose(pose))
+    pose[:3] = top + np.array([0, 2 * reach, 0])
+    distance = np.linalg.norm(rig(pose)[0] - top)
+    assert 0.98 * reach < distance < reach

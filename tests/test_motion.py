@@ -543,7 +543,8 @@ def test_signs_of_quaternions_become_continuous():
 
 def test_no_times_give_no_poses():
     poses, roots = lively(30).at([])
-    assert poses.shape == (0, lively(30).poses.shape[1]) and roots.shape == (0, 4, 4)
+    assert poses.shape == (0, lively(30).poses.shape[1])
+    assert roots.shape == (0, 4, 4)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from supple.rig import (
     Bend,
     BlendShapeRig,
     FunctionRig,
+    HandleRig,
+    InverseKinematics,
     JointPose,
     Parameter,
     RigChain,
@@ -206,6 +208,34 @@ def test_the_skeletons_part_of_a_chains_pose_is_found_wherever_it_stands():
     assert names == [parameter.name for parameter in rig.parameters]
     assert skinned_core(Bend(surface.vertices)) is None
     assert skinned_core(RigChain(rig, rig)) is None
+
+
+def handled(rig: SkinnedRig, extra: list[str]) -> HandleRig:
+    chain = InverseKinematics(rig.joint_pose, "upper", "fore", offset=[0.25, -0.15, 0])
+    return HandleRig(rig, chain, extra=extra)
+
+
+# With three extras the handle's pose is as long as the skeleton's, and still another.
+@pytest.mark.parametrize("extra", [["fore.rx"], ["fore.rx", "upper.rx", "upper.ry"]])
+def test_a_rig_driven_by_a_handle_gets_tets_and_bones(extra):
+    surface, rig, _, _ = arm()
+    driven = handled(rig, extra)
+    assert skinned_core(driven) is None
+    mesh = tetrahedralise(surface, tets=600)
+    fitted = fit_tet_rig(driven, surface, mesh, np.empty((0, 3 + len(extra))), variant="auto")
+    assert isinstance(fitted.start, ShepardRig)
+    np.testing.assert_allclose(fitted(fitted.rest_pose), mesh.vertices, atol=1e-8)
+    pose = driven.rest_pose + np.append([-0.05, 0.05, 0.02], np.zeros(len(extra)))
+    followed = shepard_matrix(mesh.vertices, surface.vertices)
+    moved = mesh.vertices + followed @ (driven(pose) - surface.vertices)
+    np.testing.assert_allclose(fitted(pose), moved, atol=1e-8)
+    # The skeleton is there, though its pose is not the rig's: its bones hold the flesh.
+    poses = np.empty((0, len(pose)))
+    flesh = flesh_out(surface, driven, poses, tets=mesh)
+    assert len(flesh.fixed) > 0
+    np.testing.assert_array_equal(
+        flesh.fixed, flesh_out(surface, rig, np.empty((0, 6)), tets=mesh).fixed
+    )
 
 
 def test_a_black_box_gets_shepards_variant_and_cannot_have_the_other():

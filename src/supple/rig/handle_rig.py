@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
 from supple.errors import SuppleError
 from supple.rig.inverse_kinematics import InverseKinematics
 from supple.rig.protocol import Parameter, Rig, checked_parameters, checked_pose, rest_values
@@ -100,27 +99,12 @@ class HandleRig:
         whole = np.array(self.base.rest_pose, dtype=np.float64)
         whole[self._extra] = values[3:]
         joints = self._n_joint_parameters
-        target = self._softened(values[:3], whole[:joints])
-        whole[:joints] = self.chain.solve(target, pose=whole[:joints], held=self._extra).pose
+        # The extra ones may move the chain and change its reach: it softens as it is posed here.
+        whole[:joints] = self.chain.solve(
+            values[:3], pose=whole[:joints], held=self._extra, softness=self.softness
+        ).pose
         return whole
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
         """Positions of all vertices or of the listed ones."""
         return self.base(self.base_pose(pose), vertices)
-
-    def _softened(self, handle: Floats, joints: Floats) -> Floats:
-        """The handle drawn in where the chain is nearly stretched: never quite its full length.
-
-        The extra parameters, set in `joints`, may move the chain's top and change its length.
-        """
-        if self.softness == 0:
-            return handle
-        top, reach = self.chain.span(joints, held=self._extra)
-        arm = handle - top
-        distance = float(np.linalg.norm(arm))
-        zone = self.softness * reach
-        begins = reach - zone
-        if zone == 0 or distance <= begins:
-            return handle
-        drawn = reach - zone * np.exp(-(distance - begins) / zone)
-        return checked_array("handle", top + arm * (drawn / distance), (3,))

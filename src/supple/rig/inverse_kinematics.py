@@ -131,9 +131,7 @@ class InverseKinematics:
                 raise SuppleError(f'joint "{name}": a low limit is above its high one')
         return low.reshape(-1)[self._rotations], high.reshape(-1)[self._rotations]
 
-    def span(
-        self, pose: ArrayLike | None = None, *, held: ArrayLike = ()
-    ) -> tuple[Floats, float]:
+    def span(self, pose: ArrayLike | None = None, *, held: ArrayLike = ()) -> tuple[Floats, float]:
         """Place (3,) of the first joint that turns, and how far from it the end can be.
 
         Locked joints make one bone. Both are those of this pose, whose translations and scales
@@ -142,13 +140,13 @@ class InverseKinematics:
         Parameters
         ----------
         pose : (s,) array, optional
+            Of all joints; only what is not solved for matters.
         held : list of ints
             Entries of the pose that keep their value although they are in the chain.
         """
         values = self._pose(pose)
-        low, high = self._bounds(values, held)
-        bounds = (self._whole(low), self._whole(high))
-        return chain_span(self._chain(values), np.clip(0.0, *bounds), *bounds)
+        low, high = map(self._whole, self._bounds(values, held))
+        return chain_span(self._chain(values), np.clip(0.0, low, high), low, high)
 
     def end(self, pose: ArrayLike | None = None) -> Floats:
         """Where the chain's end is, (3,); in the rest pose without one."""
@@ -162,6 +160,7 @@ class InverseKinematics:
         *,
         pose: ArrayLike | None = None,
         held: ArrayLike = (),
+        softness: float = 0.0,
     ) -> ChainSolution:
         """The pose that brings the chain's end nearest to a target.
 
@@ -177,6 +176,9 @@ class InverseKinematics:
             rest pose without. Entries outside their limits are brought inside.
         held : list of ints
             Entries of the pose that keep their value although they are in the chain.
+        softness : float
+            Part of the chain's reach over which a target is drawn in, so that the chain is never
+            quite stretched; errors are then those to the target drawn in.
 
         Returns
         -------
@@ -185,7 +187,7 @@ class InverseKinematics:
         """
         wanted = checked_array("target", target, (3,))
         values = self._pose(pose).copy()
-        low, high = self._bounds(values, held)
+        low, high = map(self._whole, self._bounds(values, held))
         turn, quaternion = orientation is not None, np.array([0.0, 0, 0, 1])
         if orientation is not None:
             quaternion = checked_array("wanted orientation", orientation, (4,))
@@ -193,9 +195,13 @@ class InverseKinematics:
                 raise SuppleError("the wanted orientation is a zero quaternion")
             quaternion = quaternion / np.linalg.norm(quaternion)
         chain = self._chain(values)
-        limits = (np.clip(values[self.entries], low, high), np.clip(0.0, low, high), low, high)
+        start = np.clip(self._whole(values[self.entries]), low, high)
+        preferred = np.clip(0.0, low, high)
+        if softness:
+            top, reach = chain_span(chain, preferred, low, high)
+            wanted = _drawn_in(wanted, top, reach, softness)
         found, error, turn_error, iterations = solve_chain(
-            *chain, wanted, quaternion, turn, *map(self._whole, limits), self.length
+            *chain, wanted, quaternion, turn, start, preferred, low, high, self.length
         )
         values[self.entries] = found[self._rotations]
         reached = error <= REACHED * self.length and turn_error <= REACHED
@@ -231,6 +237,20 @@ class InverseKinematics:
         whole = np.zeros(3 * len(self.joints))
         whole[self._rotations] = values
         return whole
+
+
+def _drawn_in(target: Floats, top: Floats, reach: float, softness: float) -> Floats:
+    """The target, or where the chain is nearly stretched a place it reaches on the way there."""
+    if not 0 <= softness < 1:
+        raise SuppleError(f"softness {softness}; it must be 0 or a part of 1")
+    arm = target - top
+    distance = float(np.linalg.norm(arm))
+    zone = softness * reach
+    begins = reach - zone
+    if zone == 0 or distance <= begins:
+        return target
+    drawn = reach - zone * np.exp(-(distance - begins) / zone)
+    return checked_array("target", top + arm * (drawn / distance), (3,))
 
 
 def _quaternion_of(matrix: Floats) -> Floats:
