@@ -161,7 +161,7 @@ def test_broken_bones_are_errors():
 
 def test_bones_keep_what_they_were_given():
     starts, ends, names = np.zeros((2, 3)), np.ones((2, 3)), ["a", "b"]
-    bones = Bones(starts, ends, names)
+    bones = Bones(starts, ends, names)  # type: ignore[arg-type]
     starts[:], ends[:] = 5, 5
     names.append("c")
     assert not bones.starts.any()
@@ -169,4 +169,4 @@ def test_bones_keep_what_they_were_given():
     assert bones.names == ("a", "b")
     for wrong in ([0.0, 1.0], [[0.0], [1.0, 2.0]], "ab"):
         with pytest.raises(SuppleError, match="bones"):
-            Bones(wrong, ends, ("a", "b"))
+            Bones(wrong, ends, ("a", "b"))  # type: ignore[arg-type]

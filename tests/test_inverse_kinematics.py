@@ -201,7 +201,7 @@ def test_other_joints_and_held_entries_keep_their_values():
 def test_a_joint_locked_above_the_chain_does_not_make_its_targets_seem_out_of_reach(target):
     # These need a second start, and are farther from the locked chest than the arm is long.
     limits = {"chest": ([0] * 3, [0] * 3), **LIMITS}
-    chain = InverseKinematics(arm(), "chest", "hand", offset=[0.15, 0, 0], limits=limits)
+    chain = InverseKinematics(arm(), "chest", "hand", offset=[0.15, 0, 0], limits=limits)  # type: ignore[arg-type]
     assert make_chain(LIMITS).solve(target).reached
     assert chain.solve(target).reached
 
@@ -327,7 +327,7 @@ def test_a_stretched_rest_pose_needs_a_hard_handle():
     ("extra", "handle"), [("root.tx", [5.6, 0.5, 0]), ("f.tx", [4.5, 2.0, 3.0])]
 )
 def test_extras_that_move_or_lengthen_the_chain_move_its_reach(extra, handle):
-    skeleton = Skeleton(["root", "f"], [-1, 0], [[0, 0, 0], [1, 0.5, 0]])
+    skeleton = Skeleton(["root", "f"], [-1, 0], [[0, 0, 0], [1, 0.5, 0]])  # type: ignore[arg-type]
     bind = np.linalg.inv(skeleton.rest_world())
     joint_pose = JointPose(skeleton, translating=["root", "f"])
     skin = SkinnedRig(joint_pose, [[2, 0, 0]], [[1]], [[1]], bind)

@@ -559,7 +559,7 @@ def test_no_times_give_no_poses():
         lambda motion: motion.with_cuts([1.5]),
         lambda motion: motion.with_cuts(3),
         lambda motion: Motion([0.0, 1.0], [[1.0], [1.0, 2.0]]),
-        lambda motion: Motion([0.0, [1.0]], [[1.0], [1.0]]),
+        lambda motion: Motion([0.0, [1.0]], [[1.0], [1.0]]),  # type: ignore[arg-type]
     ],
 )
 def test_motions_of_what_is_no_number_are_refused(wrong: Callable[[Motion], object]):

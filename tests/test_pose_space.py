@@ -234,4 +234,4 @@ def test_no_poses_to_choose_from_gives_none():
     assert farthest_poses(rig, np.empty((0, len(rig.parameters))), 2).shape == (0,)
     for poses, count in (([[1.0], [1.0, 2.0]], 2), (rig.rest_pose[None], 1.5)):
         with pytest.raises(SuppleError):
-            farthest_poses(rig, poses, count)
+            farthest_poses(rig, poses, count)  # type: ignore[arg-type]

@@ -246,7 +246,7 @@ def test_rigs_keep_what_they_were_given(method):
     like = random_rig(method, n=20)
     tables = [t.copy() for t in (like.vertices, like.joints, like.weights, like.inverse_bind)]
     deltas = np.ones((1, 20, 3))
-    rig = BlendShapeRig(SkinnedRig(like.joint_pose, *tables, method), deltas, ["shape"])
+    rig = BlendShapeRig(SkinnedRig(like.joint_pose, *tables, method), deltas, ["shape"])  # type: ignore[arg-type, call-arg]
     pose = np.append(random_pose(like), 0.5)
     before = rig(pose)
     for table in (*tables, deltas):
@@ -260,4 +260,4 @@ def test_an_out_that_cannot_be_written_is_refused():
     frozen.flags.writeable = False
     for bad in ([[0.0] * 3] * 20, frozen, np.empty((20, 3), np.float32), np.empty((3, 20)).T):
         with pytest.raises(SuppleError, match="out must be"):
-            rig(rig.rest_pose, out=bad)
+            rig(rig.rest_pose, out=bad)  # type: ignore[arg-type]

@@ -38,6 +38,8 @@ Floats = NDArray[np.float64]
 
 SUFFIXES = (".glb", ".gltf")
 # No character is taller in metres, and few smaller in centimetres.
+#: Beyond, squares of distances overflow.
+LARGEST_EXTENT = 1e100
 TALLEST = 30.0
 MOST_JOINTS = 50_000
 
@@ -240,10 +242,8 @@ class _Loader:
                     np.maximum(high, places.max(axis=0)),
                 )
         extent = high - low
-        if not np.isfinite(extent).all():
-            self.notes.fail(
-                "TOO_LARGE", "its rest pose is not finite; its transforms are too large"
-            )
+        if not np.abs(extent).max(initial=0.0) < LARGEST_EXTENT:  # nan too
+            self.notes.fail("TOO_LARGE", "its rest pose is too large; its transforms are damaged")
         metres = 0.01 if extent[1] > TALLEST else 1.0
         if metres < 1:
             self.notes.warn(
