@@ -28,7 +28,9 @@ def write_whole(path: str | Path, data: bytes) -> None:
         beside = None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise FormatError(f"{path}: cannot be written ({why.lower()}); choose another") from error
+        raise FormatError(
+            f"{path.name}: cannot be written to {path.parent} ({why.lower()})"
+        ) from error
     finally:
         if beside is not None:
             with contextlib.suppress(OSError):
