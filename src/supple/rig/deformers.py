@@ -6,6 +6,7 @@ same bits; array functions choose other instructions for other lengths and strid
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ __all__ = ["PointDeformer", "checked_bounds", "checked_frame"]
 Floats = NDArray[np.float64]
 
 
-class PointDeformer:
+class PointDeformer(ABC):
     """A rig over rest points; a subclass moves points in `_move`."""
 
     def __init__(self, points: ArrayLike, parameters: Sequence[Parameter]) -> None:
@@ -61,8 +62,9 @@ class PointDeformer:
         given = checked_points(points, subset, self.n_vertices)
         return self._move(given, checked_pose(self.parameters, pose), subset)
 
+    @abstractmethod
     def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
-        raise NotImplementedError
+        """Where the formula takes these points; `subset` says which vertices they are."""
 
 
 def checked_frame(what: str, axis: ArrayLike, direction: ArrayLike | None = None) -> Floats:
