@@ -1,0 +1,1 @@
+"""Reduction: models with few unknowns, made at several poses and made to agree."""
