@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 from supple.errors import SuppleError
 from supple.rig import HandleRig, InverseKinematics, JointPose, Rig, Skeleton, SkinnedRig
 from supple.rig.chain_kinematics import residual_and_jacobian, with_workspace
-from supple.scenes.partial_pose import PartialJointPose
+from supple.rig.partial_pose import PartialJointPose
 
 SHOULDER = np.array([0.2, 1.4, 0])
 LIMITS = {

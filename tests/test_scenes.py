@@ -15,6 +15,7 @@ from supple.app.scene_sheet import write_sheet
 from supple.errors import SuppleError
 from supple.mesh import SurfaceMesh, tetrahedralise
 from supple.rig import Rig, Skeleton
+from supple.rig.partial_pose import PartialJointPose
 from supple.scenes import arm, x_shape
 from supple.scenes.character_scene import SCENES, Contact, Scene, scene
 from supple.scenes.keyframes import Timeline
@@ -27,7 +28,6 @@ from supple.scenes.modelling import (
     smooth_subtraction,
     smooth_union,
 )
-from supple.scenes.partial_pose import PartialJointPose
 from supple.scenes.scene_cache import cached_arrays, packed, unpacked
 from supple.scenes.sculpting import SkinRelaxer, vertex_normals
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from supple.app.drawing import INK, PAPER, filmstrip, save_picture
 from supple.app.progress import console, first_use_message, progress_bar
 from supple.errors import SuppleError
-from supple.formats.saving import write_whole
+from supple.saving import write_whole
 
 __all__ = ["run_demo"]
 

@@ -12,7 +12,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from supple.formats.saving import write_whole
+from supple.saving import write_whole
 
 __all__ = ["draw_surface", "filmstrip", "save_picture", "view_axes"]
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from supple.errors import FormatError
 from supple.formats.repair import usable_tets
-from supple.formats.saving import write_whole
 from supple.formats.source import as_floats, as_integers, reading
 from supple.formats.veg_sections import (
     Section,
@@ -20,6 +19,7 @@ from supple.formats.veg_sections import (
     split_sections,
 )
 from supple.mesh import TetMesh
+from supple.saving import write_whole
 
 __all__ = ["VegFile", "VegMaterial", "read_veg", "write_veg"]
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple.elastic.material import Material
 from supple.mesh.surface import SurfaceMesh
 from supple.rig import JointPose, Skeleton, SkinnedRig
 from supple.rig.character import Character
 from supple.rig.inverse_kinematics import InverseKinematics
 from supple.rig.motion import Motion
+from supple.rig.partial_pose import PartialJointPose
 from supple.rig.pose_space import PoseSpaceDeformation
 from supple.scenes.arm_shape import BOUNDS, ELBOW, HAND, PARTS, arm_parts, arm_solid
 from supple.scenes.character_scene import Bone, Contact, Handle, PaperRow, Scene
 from supple.scenes.keyframes import Timeline
 from supple.scenes.modelling import polygonise, relaxed
-from supple.scenes.partial_pose import PartialJointPose
 from supple.scenes.sculpting import SkinRelaxer, bell, bulged, folded, parted, ramp, untangled
 from supple.scenes.skin import part_weights, rest_skeleton_arrays, strongest
 
@@ -47,6 +48,11 @@ POSES: dict[str, tuple[float, float, float, float]] = {
     "on the hip": (-50, 10, -52, 85),
     "behind the head": (15, 20, 48, 122),
 }
+
+#: Young's modulus in Pa: of the girdle, of relaxed muscles in the limb, of the sinewy hand.
+GIRDLE_YOUNG, LIMB_YOUNG, HAND_YOUNG = 2e4, 6e3, 1.6e5
+#: How many times stiffer muscles are when they bend the elbow.
+BICEPS_STIFFER, FOREARM_STIFFER = 6.0, 2.0
 
 #: Seconds, and where the hand is led, metres in the rig's space.
 HAND_PATH = [
@@ -158,7 +164,25 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         part_names=PARTS,
         contacts=(Contact("flexed", "upper arm", "forearm"),),
         paper=PAPER,
+        material=Material("stvk", young=GIRDLE_YOUNG, poisson=0.45),
+        modes=(15, 15, 15),
+        young=_painted_young(surface.vertices, poses),
     )
+
+
+def _painted_young(rest: Floats, poses: Floats) -> Floats:
+    """Young's modulus (m, n) in each pose: muscles that bend the elbow stiffen as they do."""
+    contraction = np.sin(poses[:, 3:] / 2) ** 2
+    limb, hand = ramp(rest[:, 0], 0.0, 0.12), ramp(rest[:, 0], 0.50, 0.60)
+    biceps = bell(rest, (0.165, 0.06, 0.004), (0.065, 0.045, 0.05))
+    forearm = bell(rest, (0.37, 0.02, -0.02), (0.05, 0.05, 0.06))
+    relaxed_young = np.exp(
+        np.log(GIRDLE_YOUNG) * (1 - limb)
+        + np.log(LIMB_YOUNG) * (limb - hand)
+        + np.log(HAND_YOUNG) * hand
+    )
+    stiffer = np.log(BICEPS_STIFFER) * biceps + np.log(FOREARM_STIFFER) * forearm
+    return relaxed_young * np.exp(contraction * stiffer)
 
 
 def _motion() -> Motion:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.elastic.material import Material
 from supple.mesh.surface import SurfaceMesh
 from supple.rig import RigChain, Wire
 from supple.rig.character import Character
@@ -135,6 +136,8 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
             Contact("sit", "leg.L", "body"),
         ),
         paper=PAPER,
+        material=Material("stvk", young=3e4, poisson=0.45),
+        modes=tuple(20 if part in ("body", "head") else 15 for part in PARTS),
     )
 
 

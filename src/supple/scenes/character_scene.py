@@ -6,11 +6,15 @@ import difflib
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.elastic.material import Material
 from supple.errors import SuppleError
+from supple.reduction.handles import Handle
+from supple.rig.bones import Bones
 from supple.rig.character import Character
 from supple.scenes.scene_cache import cached_arrays
 
@@ -38,14 +42,6 @@ class PaperRow:
     milliseconds: float
     megabytes: float
     speed_up: float
-
-
-@dataclass(frozen=True)
-class Handle:
-    """Where a region's weight is 1 in the rest shape: a point (1, 3) or a segment (2, 3)."""
-
-    name: str
-    points: Floats
 
 
 @dataclass(frozen=True)
@@ -87,6 +83,12 @@ class Scene:
     contacts : tuple of Contact
     paper : PaperRow
         What the paper had.
+    material : Material
+        Of its flesh; its lowest frequencies are some 2 to 6 Hz.
+    modes : tuple of int
+        How many for each of the handles.
+    young : (m, n) array, optional
+        Young's modulus painted on the surface in each pose, in Pa; the material's without.
     """
 
     character: Character
@@ -99,6 +101,9 @@ class Scene:
     part_names: tuple[str, ...]
     contacts: tuple[Contact, ...]
     paper: PaperRow
+    material: Material
+    modes: tuple[int, ...]
+    young: Floats | None = None
 
     @property
     def name(self) -> str:
@@ -117,6 +122,27 @@ class Scene:
                 f'{self.name}: no pose "{name}"; there are {", ".join(self.pose_names)}'
             )
         return self.poses[self.pose_names.index(name)]
+
+    def recipe(self) -> dict[str, Any]:
+        """How to reduce the character: keyword arguments beside it.
+
+        The poses with their names, tets, bones, one handle for each of the regions and the
+        modes of each, the material with what is painted, and the numbers of cubature tets and
+        vertices that the paper had.
+        """
+        ends = np.array([[bone.start, bone.end] for bone in self.bones]).reshape(-1, 2, 3)
+        names = tuple(bone.name for bone in self.bones)
+        return {
+            "poses": dict(zip(self.pose_names, self.poses, strict=True)),
+            "tets": self.tets,
+            "bones": Bones(ends[:, 0], ends[:, 1], names),
+            "regions": self.handles,
+            "modes": self.modes,
+            "material": self.material,
+            "young": self.young,
+            "elastic_cubature": self.paper.elastic_cubature,
+            "inertial_cubature": self.paper.inertial_cubature,
+        }
 
     def __repr__(self) -> str:
         vertices, poses = len(self.character.surface.vertices), len(self.poses)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.elastic.material import Material
 from supple.mesh.surface import SurfaceMesh
 from supple.rig import SkinnedRig
 from supple.rig.character import Character
@@ -107,12 +108,13 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
     poses = np.array([flat_pose(turns) for turns in POSES.values()])
     rig = PoseSpaceDeformation(skinned, poses, arrays["corrections"], names=list(POSES))
     places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
+    handles = _handles(places)
     return Scene(
         character=Character("gorilla", surface, rig, {motion.name: motion}),
         tets=PAPER.tets,
         poses=poses,
         pose_names=tuple(POSES),
-        handles=_handles(places),
+        handles=handles,
         bones=_bones(places),
         parts=skinned.weight_matrix().toarray().argmax(axis=1),
         part_names=tuple(JOINTS),
@@ -121,6 +123,8 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
             Contact("crouch", "hip.L", "spine"),
         ),
         paper=PAPER,
+        material=Material("stvk", young=2e4, poisson=0.45),
+        modes=tuple(10 if handle.name.startswith("leg") else 20 for handle in handles),
     )
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.errors import FormatError
-from supple.formats.saving import write_whole
+from supple.saving import write_whole
 
 __all__ = ["cache_folder", "cached_arrays", "packed", "unpacked"]
 

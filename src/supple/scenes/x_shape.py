@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.elastic.material import Material
 from supple.mesh.surface import SurfaceMesh
 from supple.rig import Bend
 from supple.rig.character import Character
 from supple.rig.motion import Motion
 from supple.rig.pose_space import PoseSpaceDeformation
-from supple.scenes.character_scene import Handle, PaperRow, Scene
+from supple.scenes.character_scene import Bone, Handle, PaperRow, Scene
 from supple.scenes.keyframes import Timeline
 from supple.scenes.modelling import Solid, polygonise, relaxed, smooth_union, tapered_limb
 from supple.scenes.sculpting import bell, bulged
@@ -23,6 +24,8 @@ PAPER = PaperRow(3077, 9303, 2362, 30, 1, 3, 0, 144, 50, 0.59, 4.2, 105)
 SPACING = 0.0234
 REACH, RADIUS = 0.30, 0.075
 BOUNDS = [(-0.46, -0.46, -0.16), (0.46, 0.46, 0.16)]
+#: Where the bars cross they are held: the bend leaves that place where it is.
+HELD = 0.04
 #: How far both bars are bent, towards +z or away from it.
 POSES = {"flat": 0.0, "bent back": -135.0, "bent forth": 135.0}
 
@@ -73,11 +76,13 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         poses=poses,
         pose_names=tuple(POSES),
         handles=(Handle("middle", np.zeros((1, 3))),),
-        bones=(),
+        bones=(Bone("middle", np.array((-HELD, 0.0, 0.0)), np.array((HELD, 0.0, 0.0))),),
         parts=np.zeros(len(surface.vertices), np.int64),
         part_names=("bars",),
         contacts=(),
         paper=PAPER,
+        material=Material("neo-hookean", young=8e5, poisson=0.45),
+        modes=(30,),
     )
 
 

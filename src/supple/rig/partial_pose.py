@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.errors import SuppleError
-from supple.rig import JointPose, Parameter, Skeleton
+from supple.rig.joint_pose import JointPose
+from supple.rig.protocol import Parameter
+from supple.rig.skeleton import Skeleton
 
 __all__ = ["PartialJointPose"]
 

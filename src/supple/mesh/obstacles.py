@@ -1,0 +1,138 @@
+"""Solid things a body can touch: a plane with all below it, a sphere, a capsule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_number, owned_array, without_overflow
+from supple.errors import SuppleError
+
+__all__ = ["Capsule", "Obstacle", "Plane", "Sphere"]
+
+Floats = NDArray[np.float64]
+
+
+@runtime_checkable
+class Obstacle(Protocol):
+    """Anything that knows how far points are from it."""
+
+    def distances(self, points: Floats) -> tuple[Floats, Floats]:
+        """Signed distance (k,) of points (k, 3), negative inside, and the way out, (k, 3) unit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """A half space: solid behind the plane.
+
+    Parameters
+    ----------
+    point
+        (3,) anywhere on the plane.
+    normal
+        (3,) out of the solid; kept at length 1.
+
+    Examples
+    --------
+    >>> ground = Plane((0, 0, 0), (0, 1, 0))
+    >>> ground.distances(np.array([[5.0, -0.25, 3.0]]))[0]
+    array([-0.25])
+    """
+
+    point: ArrayLike
+    normal: ArrayLike
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "point", _place("point of the plane", self.point))
+        normal = without_overflow(_place("normal of the plane", self.normal))
+        length = float(np.linalg.norm(normal))
+        if length == 0.0:
+            raise SuppleError("the normal of a plane is zero; give the direction out of the solid")
+        object.__setattr__(self, "normal", _frozen(normal / length))
+
+    def distances(self, points: Floats) -> tuple[Floats, Floats]:
+        """Signed distance (k,) of points (k, 3), negative inside, and the way out, (k, 3) unit."""
+        normal = np.asarray(self.normal)
+        return (points - np.asarray(self.point)) @ normal, np.tile(normal, (len(points), 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Sphere:
+    """A solid ball.
+
+    Parameters
+    ----------
+    centre
+        (3,)
+    radius
+        In metres, positive.
+    """
+
+    centre: ArrayLike
+    radius: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "centre", _place("centre of the sphere", self.centre))
+        object.__setattr__(self, "radius", _radius("sphere", self.radius))
+
+    def distances(self, points: Floats) -> tuple[Floats, Floats]:
+        """Signed distance (k,) of points (k, 3), negative inside, and the way out, (k, 3) unit."""
+        return _around(points - np.asarray(self.centre), self.radius)
+
+
+@dataclass(frozen=True, eq=False)
+class Capsule:
+    """A solid cylinder with round ends.
+
+    Parameters
+    ----------
+    start, end
+        (3,) middles of the round ends; they may coincide, which makes a ball.
+    radius
+        In metres, positive.
+    """
+
+    start: ArrayLike
+    end: ArrayLike
+    radius: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", _place("start of the capsule", self.start))
+        object.__setattr__(self, "end", _place("end of the capsule", self.end))
+        object.__setattr__(self, "radius", _radius("capsule", self.radius))
+
+    def distances(self, points: Floats) -> tuple[Floats, Floats]:
+        """Signed distance (k,) of points (k, 3), negative inside, and the way out, (k, 3) unit."""
+        start = np.asarray(self.start)
+        axis, away = np.asarray(self.end) - start, points - start
+        squared = float(axis @ axis)
+        along = np.clip(away @ axis / squared, 0.0, 1.0) if squared > 0 else np.zeros(len(points))
+        return _around(away - along[:, None] * axis, self.radius)
+
+
+def _around(away: Floats, radius: float) -> tuple[Floats, Floats]:
+    """Distances and ways out where `away` leads from the middle to each point."""
+    length = np.linalg.norm(away, axis=1)
+    middle = length == 0.0  # every way out is as good
+    normals = np.divide(away, length[:, None], where=~middle[:, None], out=np.zeros_like(away))
+    normals[middle] = [0.0, 1.0, 0.0]
+    return length - radius, normals
+
+
+def _frozen(array: Floats) -> Floats:
+    array.setflags(write=False)
+    return array
+
+
+def _place(what: str, value: ArrayLike) -> Floats:
+    return _frozen(owned_array(what, value, (3,)))
+
+
+def _radius(what: str, value: float) -> float:
+    radius = checked_number(f"radius of the {what}", value)
+    if radius <= 0.0:
+        raise SuppleError(f"the radius of a {what} is {radius:g}; it must be positive")
+    return radius

@@ -1,0 +1,113 @@
+"""How good an interpolated basis is at a pose between the poses it was made at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from supple.compiled import at_most_threads
+from supple.elastic import ElasticBody
+from supple.reduction.agreement import Agreement
+from supple.reduction.alignment import subspace_angles
+from supple.reduction.contact_constraints import contact_constraints
+from supple.reduction.interpolation import frequency_ratios, reduced_frequencies
+from supple.reduction.modes import linear_modes
+from supple.reduction.null_space import null_space
+from supple.reduction.pose_model import PoseModel, PoseTask
+from supple.reduction.region import Region
+
+__all__ = ["FREQUENCIES", "Assessment", "assess_pose", "whole_basis"]
+
+Floats = NDArray[np.float64]
+
+#: How many of the lowest frequencies are compared.
+FREQUENCIES = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """An interpolated basis beside the one computed at the same pose.
+
+    Attributes
+    ----------
+    to_recomputed
+        Lowest frequencies over those of the recomputed basis: what interpolation costs.
+    to_exact
+        Lowest frequencies over those of the full body: what reduction costs too.
+    angles
+        Between the two spaces, ascending, in radians (xu2016 fig. 10).
+    """
+
+    to_recomputed: Floats
+    to_exact: Floats
+    angles: Floats
+
+    @property
+    def worst(self) -> float:
+        """Largest part by which interpolation changes a frequency, as a ratio of 1 or more."""
+        return float(np.maximum(self.to_recomputed, 1 / self.to_recomputed).max())
+
+
+def assess_pose(
+    task: PoseTask, model: PoseModel, agreement: Agreement, weights: Floats
+) -> Assessment:
+    """Compare the basis interpolated at a pose with the one computed there.
+
+    Parameters
+    ----------
+    task, model
+        The pose, and what `reduce_pose` made of it.
+    agreement
+        Of the other poses.
+    weights
+        (m,) of those poses there.
+    """
+    count = len(task.rest)
+    with at_most_threads(1):
+        body = ElasticBody(task.mesh, task.material)
+        stiffness = body.stiffness(task.rest, task.rest, out=body.pattern.zeros())
+        mass = body.vertex_masses()
+        blended = agreement.basis(weights, count)
+        recomputed = whole_basis(agreement.regions, model.bases, count)
+        gram = recomputed.T @ (np.repeat(mass, 3)[:, None] * recomputed)
+        ours = reduced_frequencies(blended, stiffness, agreement.mass(weights))
+        theirs = reduced_frequencies(recomputed, stiffness, gram)
+        exact = _exact_frequencies(task, model, stiffness, mass)
+        angles = subspace_angles(
+            blended.reshape(count, 3, -1), recomputed.reshape(count, 3, -1), mass
+        )
+    return Assessment(
+        frequency_ratios(ours, theirs, FREQUENCIES),
+        frequency_ratios(ours, exact, FREQUENCIES),
+        angles,
+    )
+
+
+def _exact_frequencies(
+    task: PoseTask, model: PoseModel, stiffness: sp.csr_array, mass: Floats
+) -> Floats:
+    """Of the full body, held where no region reaches and where it touches."""
+    free = np.unique(np.concatenate([region.vertices for region in task.regions]))
+    rows = sp.csr_array((0, 3 * len(task.rest)))
+    if model.contacts is not None and task.contacts is not None:
+        rows = contact_constraints(model.contacts, len(task.rest), kind=task.contacts)
+    bound = None
+    if len(free) < len(task.rest) or rows.shape[0]:
+        bound = null_space(rows, len(task.rest), free=free)
+    modes = linear_modes(stiffness, mass, FREQUENCIES, null_space=bound)
+    return np.sqrt(modes.eigenvalues) / (2 * np.pi)
+
+
+def whole_basis(
+    regions: tuple[Region, ...], bases: tuple[Floats, ...], n_vertices: int
+) -> Floats:
+    """The columns of all regions on the whole mesh, (3n, r)."""
+    whole = np.zeros((n_vertices, 3, sum(basis.shape[2] for basis in bases)))
+    start = 0
+    for region, basis in zip(regions, bases, strict=True):
+        whole[region.vertices, :, start : start + basis.shape[2]] = basis
+        start += basis.shape[2]
+    return whole.reshape(3 * n_vertices, -1)

@@ -1,0 +1,134 @@
+"""What a build works on: the body, its regions, and how many modes each has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.checks import checked_whole_numbers
+from supple.elastic import ElasticBody, Material
+from supple.errors import SuppleError
+from supple.mesh.obstacles import Obstacle
+from supple.reduction.contact_constraints import ContactKind
+from supple.reduction.handles import Handle, handles_from_bones
+from supple.reduction.pose_model import PoseTask
+from supple.reduction.region import Region
+from supple.reduction.regions import regions_of
+from supple.rig.character import Character
+from supple.rig.flesh import Flesh
+
+__all__ = ["Body", "choose_regions", "modes_per_region"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """What is the same at every pose.
+
+    Attributes
+    ----------
+    character, flesh
+        The surface with its rig, and the tets inside.
+    regions, modes
+        Where bases live, and how many columns each has.
+    contacts, obstacles
+        How touching binds, and what else there is to touch.
+    """
+
+    character: Character
+    flesh: Flesh
+    regions: tuple[Region, ...]
+    modes: tuple[int, ...]
+    contacts: ContactKind | None
+    obstacles: tuple[Obstacle, ...]
+
+    def task(self, name: str, pose: Floats, material: Material) -> PoseTask:
+        """What `reduce_pose` needs to know of a pose."""
+        return PoseTask(
+            name=name,
+            mesh=self.flesh.mesh,
+            material=material,
+            rest=self.flesh.tet_rig(pose),
+            regions=self.regions,
+            modes=self.modes,
+            contacts=self.contacts,
+            obstacles=self.obstacles,
+        )
+
+    def elastic(self, materials: Sequence[Material]) -> list[ElasticBody]:
+        """A body for each material; one for those that are the same."""
+        made: dict[int, ElasticBody] = {}
+        for material in materials:
+            if id(material) not in made:
+                made[id(material)] = ElasticBody(self.flesh.mesh, material)
+        return [made[id(material)] for material in materials]
+
+    @cached_property
+    def supports(self) -> NDArray[np.bool_]:
+        """(n,) whether a tet vertex carries part of the skin."""
+        carried = np.zeros(len(self.flesh.mesh.vertices), bool)
+        weights = self.flesh.embedding.tocoo()
+        carried[weights.col[weights.data != 0]] = True
+        return carried
+
+
+def choose_regions(
+    character: Character,
+    flesh: Flesh,
+    regions: Literal["auto"] | Sequence[Handle] | Sequence[Region] | None,
+) -> tuple[Region, ...]:
+    """The regions somebody asked for; see `build`."""
+    n_vertices = len(flesh.mesh.vertices)
+    if len(flesh.fixed) == n_vertices:
+        raise SuppleError("every tet vertex is fixed; nothing is left to move")
+    if isinstance(regions, str):
+        if regions != "auto":
+            raise SuppleError(f'regions="{regions}"; use "auto", handles, regions or None')
+        regions = handles_from_bones(character.rig, character.surface, flesh.mesh)
+    if regions is None or len(regions) == 0:
+        return (Region.whole(n_vertices, flesh.fixed),)
+    if all(isinstance(region, Region) for region in regions):
+        return _checked_regions(regions, n_vertices, flesh)  # type: ignore[arg-type]
+    return regions_of(flesh.mesh, regions, flesh.fixed)  # type: ignore[arg-type]
+
+
+def _checked_regions(
+    regions: Sequence[Region], n_vertices: int, flesh: Flesh
+) -> tuple[Region, ...]:
+    for region in regions:
+        if region.vertices[-1] >= n_vertices:
+            raise SuppleError(
+                f'region "{region.name}" has vertex {region.vertices[-1]}, and there are '
+                f"{n_vertices} tet vertices; give the tets it was made for"
+            )
+        held = np.intersect1d(region.vertices, flesh.fixed)
+        if len(held):
+            raise SuppleError(
+                f'region "{region.name}" has vertex {held[0]}, which is fixed; leave it out'
+            )
+    return tuple(regions)
+
+
+def modes_per_region(modes: int | Sequence[int], regions: Sequence[Region]) -> tuple[int, ...]:
+    """Columns of each region: as given, or a total shared out evenly, the larger ones first."""
+    listed = np.ndim(modes) > 0
+    counts = checked_whole_numbers("modes", modes if listed else [modes])  # type: ignore[arg-type, list-item]
+    if listed and len(counts) != len(regions):
+        raise SuppleError(f"{len(counts)} numbers of modes for {len(regions)} regions")
+    if not listed:
+        total, share = int(counts[0]), len(regions)
+        if total < share:
+            raise SuppleError(f"{total} modes for {share} regions; each needs at least one")
+        larger = np.argsort([-len(region.vertices) for region in regions], kind="stable")
+        even = np.full(share, total // share)
+        even[larger[: total % share]] += 1
+        counts = even.tolist()
+    if min(counts) < 1:
+        raise SuppleError(f"{min(counts)} modes; a region needs at least one")
+    return tuple(int(count) for count in counts)

@@ -1,0 +1,189 @@
+"""What forces do to a body that fixed vertices and constraints hold: one factorisation, re-used."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from supple.errors import SolverError, SuppleError
+from supple.linalg.cholesky import SparseCholesky
+from supple.reduction.block_lanczos import lowest_eigenpairs
+from supple.reduction.null_space import NullSpace, null_space
+
+__all__ = ["Compliance", "LoosePieceError"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: A motion that costs less than this part of what moving single vertices does costs nothing.
+NO_RESISTANCE = 1e-12
+
+
+class LoosePieceError(SuppleError):
+    """Part of a body moves without resistance; `vertices` are its own."""
+
+    def __init__(self, vertices: Ints, message: str | None = None) -> None:
+        self.vertices = vertices
+        super().__init__(
+            message
+            or f"a piece of {len(vertices)} vertices (one is vertex {vertices[0]}) is held by "
+            "nothing; fix one of its vertices, join it to the rest, or remove it"
+        )
+
+
+class Compliance:
+    """Z (ZᵀKZ)⁻¹ Zᵀ: the displacement that constraints allow under forces (xu2016 eq. 27–28).
+
+    A body that nothing holds has rigid motions R, KR = 0. Forces are then brought to balance by
+    inertial ones, b − MRRᵀb, and displacements keep RᵀMu = 0 (the pseudo-inverse of K in the
+    metric of M): supports at as many unknowns as there are rigid motions make K definite, and
+    feel no forces that balance.
+
+    Parameters
+    ----------
+    stiffness
+        (3n, 3n) K, positive semi-definite.
+    inertia
+        (n,) vertex masses, times W′² if displacements are weighted.
+    space
+        What is allowed; by default everything. Vertices without stiffness stay where they are.
+
+    Attributes
+    ----------
+    stiffness, inertia
+        ZᵀKZ and ZᵀMZ, in blocks of three with unused places (see `NullSpace.slots`) that have no
+        mass and are held.
+    unused
+        Which places these are.
+    rigid
+        (3k, c) R, RᵀMR = I; usually c = 0.
+
+    Raises
+    ------
+    LoosePieceError
+        If part of the body is held by nothing while others are, or several parts are.
+    """
+
+    def __init__(
+        self, stiffness: sp.csr_array, inertia: Floats, space: NullSpace | None = None
+    ) -> None:
+        space = null_space(None, len(inertia)) if space is None else space
+        self._spread = space.spread()
+        self._transposed = sp.csr_array(self._spread.T)
+        reduced = sp.csr_array(self._transposed @ stiffness @ self._spread)
+        diagonal = reduced.diagonal()
+        self.unused = ~(diagonal > 0)
+        if self.unused.all():
+            raise SuppleError("nothing can move: every vertex is fixed, constrained or in no tet")
+        typical = float(diagonal[~self.unused].mean())
+        if self.unused.any():
+            reduced = sp.csr_array(reduced + sp.diags_array(np.where(self.unused, typical, 0.0)))
+        self.stiffness = reduced
+        masses = np.repeat(inertia, 3)
+        self.inertia = sp.csr_array(self._transposed @ sp.diags_array(masses) @ self._spread)
+        self.typical_eigenvalue = float(diagonal.sum() / self.inertia.diagonal().sum())
+        self._cholesky = SparseCholesky(reduced, block=3)
+        self.rigid = np.empty((reduced.shape[0], 0))
+        pieces, unheld = _unheld_pieces(stiffness, space.vertices)
+        if unheld:
+            self._hold(typical)
+            if self.rigid.shape[1] and len(pieces) > 1:
+                raise LoosePieceError(min(unheld, key=len))
+            return
+        try:
+            self._factorise()
+        except SolverError:
+            raise self.mechanism() from None
+
+    @property
+    def n_unknowns(self) -> int:
+        """How many independent displacements there are, rigid ones not counted."""
+        return int((~self.unused).sum()) - self.rigid.shape[1]
+
+    def solve(self, forces: Floats) -> Floats:
+        """(ZᵀKZ)⁻¹ b of generalised forces (3k, m), balanced if the body is free."""
+        if not self.rigid.shape[1]:
+            return self._cholesky.solve(forces)
+        balanced = forces - self._rigid_momenta @ (self.rigid.T @ forces)
+        moved = self._cholesky.solve(balanced)
+        return moved - self.rigid @ (self._rigid_momenta.T @ moved)
+
+    def __call__(self, forces: Floats) -> Floats:
+        """Displacements (3n, m) under forces (3n, m)."""
+        return self.displacement(self.solve(self._transposed @ forces))
+
+    def displacement(self, reduced: Floats) -> Floats:
+        """Z y, (3n, m)."""
+        return self._spread @ reduced
+
+    def allowed_part(self, forces: Floats) -> Floats:
+        """Zᵀ f: what of forces (3n, m) constraints and supports do not take."""
+        return self._transposed @ forces
+
+    def mechanism(self) -> LoosePieceError:
+        """The error that says which vertices move without resistance, though something is held."""
+        _, motion = self._shifted_modes(1)
+        moved = np.linalg.norm(self.displacement(motion).reshape(-1, 3), axis=1)
+        vertices = np.flatnonzero(moved > 0.1 * moved.max())
+        return LoosePieceError(
+            vertices,
+            f"{len(vertices)} vertices (one is vertex {vertices[0]}) move without resistance, as "
+            "on a hinge; fix one more of them, join them better to the rest, or remove them",
+        )
+
+    def _factorise(self, added: Floats | None = None) -> None:
+        matrix = self.stiffness
+        if added is not None:
+            matrix = matrix.copy()
+            matrix.setdiag(matrix.diagonal() + added)
+        self._cholesky.factorise(matrix)
+
+    def _shifted_modes(self, count: int) -> tuple[Floats, Floats]:
+        """Lowest λ of K, as parts of a shift that is small beside those not zero, and vectors."""
+        heavy = self.inertia.diagonal()
+        shift = 0.01 * self.typical_eigenvalue * (len(heavy) / 3) ** (-2 / 3)
+        try:
+            self._factorise(shift * heavy)
+        except SolverError:
+            raise SolverError(
+                "the stiffness has negative eigenvalues; is the rest shape inverted, or loaded?"
+            ) from None
+        mass = sp.csr_array(sp.diags_array(heavy))
+        values, vectors = lowest_eigenpairs(self._cholesky.solve, mass, count)
+        return values / shift - 1, vectors
+
+    def _hold(self, typical: float) -> None:
+        """Find the rigid motions, and support the body where they are largest."""
+        values, vectors = self._shifted_modes(min(6, int((~self.unused).sum())))
+        rigid = vectors[:, values < 1e-6]
+        added = np.zeros(len(rigid))
+        if rigid.shape[1]:
+            lower = np.linalg.cholesky(rigid.T @ (self.inertia @ rigid))
+            self.rigid = scipy.linalg.solve_triangular(lower, rigid.T, lower=True).T
+            self._rigid_momenta = self.inertia @ self.rigid
+            supports = scipy.linalg.qr(rigid.T, mode="r", pivoting=True)[1]
+            added[supports[: rigid.shape[1]]] = typical
+        self._factorise(added)
+
+
+def _unheld_pieces(stiffness: sp.csr_array, vertices: Ints) -> tuple[list[Ints], list[Ints]]:
+    """All pieces that tets join, and those of them that move along without resistance."""
+    n = stiffness.shape[0] // 3
+    # Three rows read as one, columns by vertex: repeated entries do not matter here.
+    graph = sp.csr_array(
+        (np.ones(stiffness.nnz, np.int8), stiffness.indices // 3, stiffness.indptr[::3]),
+        shape=(n, n),
+    )
+    stiff = stiffness.diagonal().reshape(n, 3).sum(axis=1)
+    moving = vertices[stiff[vertices] > 0]
+    count, label = connected_components(graph[moving][:, moving], directed=False)
+    along = np.zeros((n, 3, 3))
+    along[moving] = np.eye(3)
+    forces = (stiffness @ along.reshape(3 * n, 3)).reshape(n, 3, 3)
+    cost = np.bincount(label, np.trace(forces[moving], axis1=1, axis2=2), minlength=count)
+    scale = np.bincount(label, stiff[moving], minlength=count)
+    pieces = np.split(moving[np.argsort(label, kind="stable")], np.cumsum(np.bincount(label))[:-1])
+    return pieces, [pieces[i] for i in np.flatnonzero(cost <= NO_RESISTANCE * scale)]

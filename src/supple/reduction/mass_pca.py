@@ -1,0 +1,95 @@
+"""The directions that matter most among many shapes, in the metric of mass."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array
+from supple.errors import SuppleError
+from supple.linalg.fortran import single_threaded
+from supple.reduction.modes import checked_count, with_fixed_signs
+
+__all__ = ["mass_pca", "scaled_candidates"]
+
+Floats = NDArray[np.float64]
+
+#: Directions whose singular value is below this part of the largest are made of rounding.
+_NOTHING_NEW = 1e-11
+
+
+def scaled_candidates(eigenvalues: ArrayLike, modes: Floats, derivatives: Floats) -> Floats:
+    """{(λ₁/λ_j) ψ_j} ∪ {(λ₁²/(λ_i λ_j)) φ_ij}, i ≤ j (barbic2005 eq. 16).
+
+    Soft modes and the derivatives of soft pairs come out large, so `mass_pca` keeps them.
+
+    Parameters
+    ----------
+    eigenvalues
+        (c,) λ, ascending, positive.
+    modes
+        (3n, c).
+    derivatives
+        (3n, c(c + 1)/2), in the order of `modal_derivatives`.
+    """
+    count = modes.shape[1]
+    values = checked_array("eigenvalues", eigenvalues, (count,))
+    if not (values > 0).all():
+        raise SuppleError("eigenvalues must be positive; leave rigid motions out")
+    if derivatives.shape != (modes.shape[0], count * (count + 1) // 2):
+        raise SuppleError(
+            f"derivatives of shape {derivatives.shape} for {count} modes of {modes.shape[0]} rows"
+        )
+    softness = values[0] / values
+    i, j = np.triu_indices(count)
+    return np.hstack([modes * softness, derivatives * (softness[i] * softness[j])])
+
+
+def mass_pca(vectors: Floats, mass: ArrayLike, count: int) -> tuple[Floats, Floats]:
+    """The `count` mass-orthonormal vectors that come nearest to all given ones (barbic2005 §5).
+
+    The singular value decomposition of √M V, by way of a QR factorisation.
+
+    Parameters
+    ----------
+    vectors
+        (3n, c) V.
+    mass
+        (n,) vertex masses.
+    count
+        How many to keep.
+
+    Returns
+    -------
+    basis : (3n, count) array
+        U with UᵀMU = I, the largest part of V first.
+    singular_values : (count,) array
+        Descending.
+
+    Raises
+    ------
+    SuppleError
+        If V does not have so many independent columns.
+    """
+    vectors = checked_array("vectors", vectors, np.shape(vectors))
+    if vectors.ndim != 2 or vectors.shape[0] % 3:
+        raise SuppleError(f"vectors of shape {vectors.shape}; they need three rows a vertex")
+    masses = checked_array("masses", mass, (vectors.shape[0] // 3,))
+    count = checked_count("basis vectors", count)
+    root = np.repeat(np.sqrt(masses), 3)[:, None]
+    moving = np.flatnonzero(root[:, 0] > 0)  # vertices of no tet have no mass, and do not move
+    with single_threaded():
+        scaled = root[moving] * vectors[moving]
+        span, triangle = scipy.linalg.qr(scaled, mode="economic", overwrite_a=True)
+        turn, sizes, _ = scipy.linalg.svd(triangle, full_matrices=False)
+        there = int((sizes > _NOTHING_NEW * sizes.max(initial=0.0)).sum())
+        if count > there:
+            raise SuppleError(
+                f"{count} basis vectors asked for, and {vectors.shape[1]} shapes have only "
+                f"{there} independent directions; ask for fewer, or start from more modes"
+            )
+        kept = span @ turn[:, :count]
+    basis = np.zeros((vectors.shape[0], count))
+    basis[moving] = kept / root[moving]
+    return with_fixed_signs(basis), sizes[:count]

@@ -1,0 +1,215 @@
+"""A model's fields as a header and named arrays, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.errors import FormatError, SuppleError
+from supple.mesh import SurfaceMesh, TetMesh
+from supple.reduction.model import PoseSpaceModel
+from supple.reduction.region import Region
+from supple.reduction.tensor_reader import HeaderReader, TensorReader
+from supple.rig.motion import Motion
+from supple.rig.protocol import Rig
+from supple.rig.stored import restored_rigs, stored_rigs
+from supple.rig.stored_arrays import Room, narrowed, packed_rows, rounded, unpacked_rows
+
+__all__ = ["fields_of", "tensors_of"]
+
+Arrays = dict[str, NDArray]
+Header = dict[str, Any]
+
+PAINTED = ("young", "poisson", "density")
+#: Rigs and poses share parts, so they are stored together.
+ROOTS = ("rig", "tet_rig", "pose_weights")
+
+
+def tensors_of(model: PoseSpaceModel) -> tuple[Header, Arrays]:
+    """What a file holds of a model."""
+    rigs, rig_arrays = stored_rigs({name: getattr(model, name) for name in ROOTS})
+    regions, region_arrays = _region_tensors(model)
+    motions, motion_arrays = _motion_tensors(model)
+    tensors = {f"rigs.{name}": array for name, array in rig_arrays.items()}
+    tensors |= region_arrays | motion_arrays | _mesh_tensors(model)
+    products = packed_rows(model.mass_products.T)
+    tensors |= {
+        "fixed": narrowed(model.fixed),
+        "root_eigenvalues": model.root_eigenvalues,
+        "mass_products.mask": products["mask"],
+        "mass_products.rows": products["rows"],
+        "cubature.elastic_tets": narrowed(model.elastic_tets),
+        "cubature.elastic_weights": model.elastic_weights,
+        "cubature.inertial_vertices": narrowed(model.inertial_vertices),
+        "cubature.inertial_weights": model.inertial_weights,
+        "parents": narrowed(model.parents + 1),
+    }
+    if model.rotations is not None:
+        tensors["rotations"] = model.rotations[1:]
+    tensors |= {f"extras.{name}": array for name, array in model.extras.items()}
+    material: Header = {"kind": model.material_kind}
+    for name in PAINTED:
+        value = getattr(model, name)
+        if np.ndim(value):
+            tensors[f"material.{name}"] = value
+        material[name] = None if np.ndim(value) else value
+    header = {
+        "name": model.name,
+        "interpolation": model.interpolation,
+        "material": material,
+        "rigs": rigs,
+        "regions": regions,
+        "motions": motions,
+        "seed": model.seed,
+        "report": dict(model.report),
+    }
+    return header, {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+
+
+def _mesh_tensors(model: PoseSpaceModel) -> Arrays:
+    return {
+        "surface.vertices": rounded(model.surface.vertices),
+        "surface.triangles": narrowed(model.surface.triangles),
+        "mesh.vertices": rounded(model.mesh.vertices),
+        "mesh.tets": narrowed(model.mesh.tets),
+        "embedding.vertices": narrowed(model.embedding_vertices),
+        "embedding.weights": model.embedding_weights[:, 1:],
+    }
+
+
+def _region_tensors(model: PoseSpaceModel) -> tuple[list[str], Arrays]:
+    arrays: Arrays = {}
+    for k, region in enumerate(model.regions):
+        arrays |= {
+            f"regions.{k}.vertices": narrowed(region.vertices),
+            f"regions.{k}.weights": rounded(region.weights),
+            f"regions.{k}.basis_vertices": narrowed(model.basis_vertices[k]),
+            f"regions.{k}.basis": model.bases[k],
+        }
+    return [region.name for region in model.regions], arrays
+
+
+def _motion_tensors(model: PoseSpaceModel) -> tuple[list[Header], Arrays]:
+    listed: list[Header] = []
+    arrays: Arrays = {}
+    for k, (key, motion) in enumerate(model.motions.items()):
+        listed.append({"key": key, "name": motion.name, "cuts": list(motion.cuts)})
+        arrays |= {
+            f"motions.{k}.times": motion.times,
+            f"motions.{k}.poses": rounded(motion.poses),
+            f"motions.{k}.roots": motion.roots[:, :3],
+        }
+    return listed, arrays
+
+
+def fields_of(header: Header, tensors: Arrays, rig: Rig | None) -> dict[str, Any]:
+    """The fields of the model that `tensors_of` wrote, shapes and types checked.
+
+    What the numbers must be is checked where the model is made of them.
+    """
+    reader, told = TensorReader(tensors), HeaderReader(header, "its header")
+    fields: dict[str, Any] = {
+        "name": told.text("name"),
+        "interpolation": told.text("interpolation"),
+        "seed": told.whole("seed"),
+        "report": told.table("report"),
+        **restored_rigs(told.table("rigs"), reader.under("rigs"), rig),
+    }
+    if sorted(set(fields) & set(ROOTS)) != sorted(ROOTS):
+        raise FormatError("has no rig of the surface, rig of the tets, or poses")
+    m = fields["pose_weights"].n_poses
+    fields |= _read_material(told, reader)
+    fields |= _read_meshes(reader)
+    fields |= _read_regions(told.texts("regions"), reader, m)
+    fields["motions"] = _read_motions(told.listed("motions"), reader)
+    r = sum(basis.shape[3] for basis in fields["bases"])
+    fields |= {
+        "fixed": reader.indices("fixed", (None,)),
+        "root_eigenvalues": reader.floats("root_eigenvalues", (r,), single=False),
+        "mass_products": _read_products(reader, m, r),
+        "rotations": _read_rotations(reader, m),
+        "parents": reader.indices("parents", (m,)) - 1,
+        "extras": reader.under("extras"),
+    }
+    for kind, points in (("elastic", "tets"), ("inertial", "vertices")):
+        chosen = reader.indices(f"cubature.{kind}_{points}", (None,))
+        weights = reader.floats(f"cubature.{kind}_weights", (m, len(chosen)))
+        fields |= {f"{kind}_{points}": chosen, f"{kind}_weights": weights}
+    told.finish()
+    reader.finish()
+    return fields
+
+
+def _read_material(told: HeaderReader, reader: TensorReader) -> dict[str, Any]:
+    table = HeaderReader(told.table("material"), "its material")
+    fields: dict[str, Any] = {"material_kind": table.text("kind")}
+    for name in PAINTED:
+        number = table.number_or_none(name)
+        fields[name] = reader.floats(f"material.{name}", None) if number is None else number
+    table.finish()
+    return fields
+
+
+def _read_meshes(reader: TensorReader) -> dict[str, Any]:
+    surface = SurfaceMesh(
+        reader.floats("surface.vertices", (None, 3)), reader.indices("surface.triangles", (None, 3))
+    )
+    mesh = TetMesh(
+        reader.floats("mesh.vertices", (None, 3)), reader.indices("mesh.tets", (None, 4))
+    )
+    others = reader.floats("embedding.weights", (None, 3))
+    first = 1 - others.sum(axis=1, dtype=np.float64, keepdims=True)
+    return {
+        "surface": surface,
+        "mesh": mesh,
+        "embedding_vertices": reader.indices("embedding.vertices", (None, 4)),
+        "embedding_weights": np.hstack([first, others]),
+    }
+
+
+def _read_regions(names: list[str], reader: TensorReader, m: int) -> dict[str, Any]:
+    regions, stored, bases = [], [], []
+    for k, name in enumerate(names):
+        vertices = reader.indices(f"regions.{k}.vertices", (None,))
+        weights = reader.floats(f"regions.{k}.weights", vertices.shape)
+        regions.append(Region(name, vertices, weights))
+        stored.append(reader.indices(f"regions.{k}.basis_vertices", (None,)))
+        bases.append(reader.floats(f"regions.{k}.basis", (m, len(stored[-1]), 3, None)))
+    return {"regions": tuple(regions), "basis_vertices": tuple(stored), "bases": tuple(bases)}
+
+
+def _read_rotations(reader: TensorReader, m: int) -> NDArray | None:
+    if not reader.has("rotations"):
+        return None
+    turned = reader.floats("rotations", (m - 1, None, 4))
+    neutral = np.zeros((1, *turned.shape[1:]), np.float32)
+    neutral[..., 3] = 1
+    return np.concatenate([neutral, turned])
+
+
+def _read_products(reader: TensorReader, m: int, r: int) -> NDArray:
+    shape = (r * (r + 1) // 2, m * (m + 1) // 2)
+    rows = reader.floats("mass_products.rows", (None, shape[1]))
+    mask = reader.indices("mass_products.mask", (None,))
+    if mask.dtype != np.uint8:
+        raise FormatError('array "mass_products.mask" is not of bytes')
+    return unpacked_rows("mass products", mask, rows, shape, Room(rows.nbytes)).T
+
+
+def _read_motions(listed: list[Any], reader: TensorReader) -> dict[str, Motion]:
+    found: dict[str, Motion] = {}
+    for k, entry in enumerate(listed):
+        told = HeaderReader(entry, f"its motion {k}")
+        key, name, cuts = told.text("key"), told.text("name"), told.listed("cuts")
+        told.finish()
+        times = reader.floats(f"motions.{k}.times", (None,), single=False)
+        poses = reader.floats(f"motions.{k}.poses", (len(times), None))
+        upper = reader.floats(f"motions.{k}.roots", (len(times), 3, 4), single=False)
+        roots = np.zeros((len(times), 4, 4))
+        roots[:, :3], roots[:, 3, 3] = upper, 1
+        if key in found:
+            raise SuppleError(f'two motions are called "{key[:40]}"')
+        found[key] = Motion(times, poses, roots, name, cuts)
+    return found

@@ -1,0 +1,166 @@
+"""Linear vibration modes of a body at a pose, under constraints and localised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array
+from supple.errors import SuppleError
+from supple.linalg.fortran import single_threaded
+from supple.reduction.block_lanczos import lowest_eigenpairs
+from supple.reduction.compliance import NO_RESISTANCE, Compliance
+from supple.reduction.null_space import NullSpace
+
+__all__ = ["Modes", "checked_count", "checked_weights", "linear_modes", "with_fixed_signs"]
+
+Floats = NDArray[np.float64]
+
+#: Up to so many unknowns a dense eigensolver is as quick.
+_DENSE = 300
+#: And where so large a part of all modes is wanted, quicker; if there is room for it.
+_DENSE_PART, _DENSE_MOST = 0.2, 3000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Modes:
+    """The lowest modes, by eigenvalue.
+
+    Attributes
+    ----------
+    eigenvalues
+        (c,) λ = ω², in 1/s².
+    vectors
+        (3n, c) φ = W Z y; φᵀMφ = 1.
+    unweighted
+        (3n, c) Z y; the same array without weights.
+    residuals
+        (c,) ‖Zᵀ(K Zy − λ WMW Zy)‖ as a part of ‖Zᵀ λ WMW Zy‖.
+    weights
+        (n,) W′, or None if all are 1.
+    compliance
+        The factorisation they come from, for the derivatives.
+    """
+
+    eigenvalues: Floats
+    vectors: Floats
+    unweighted: Floats
+    residuals: Floats
+    weights: Floats | None
+    compliance: Compliance
+
+    def __repr__(self) -> str:
+        low, high = np.sqrt(self.eigenvalues[[0, -1]]) / (2 * np.pi)
+        return f"Modes({len(self.eigenvalues)} from {low:.3g} to {high:.3g} Hz)"
+
+
+def linear_modes(
+    stiffness: sp.csr_array,
+    mass: ArrayLike,
+    count: int,
+    *,
+    null_space: NullSpace | None = None,
+    weights: ArrayLike | None = None,
+    factor: Compliance | None = None,
+) -> Modes:
+    """The lowest `count` modes (ZᵀKZ) y = λ (ZᵀWMWZ) y, φ = W Z y (xu2016 eq. 10, 27, 34).
+
+    Rigid motions of a body that nothing holds are left out (barbic2005 appendix D).
+
+    Parameters
+    ----------
+    stiffness
+        (3n, 3n) K.
+    mass
+        (n,) lumped masses; unknowns 3v to 3v + 2 belong to vertex v.
+    count
+        How many.
+    null_space
+        What constraints and fixed vertices allow; by default everything. With weights, that of
+        the weighted constraints CW.
+    weights
+        (n,) W′ of a region, positive where something may move; by default 1.
+    factor
+        Compliance made before from the same matrices, to save the factorisation.
+
+    Raises
+    ------
+    SuppleError
+        If there are not so many modes, or part of the body is held by nothing.
+    """
+    masses = _checked_masses(mass, stiffness)
+    stretch = checked_weights(weights, len(masses))
+    inertia = masses if stretch is None else masses * stretch**2
+    held = Compliance(stiffness, inertia, null_space) if factor is None else factor
+    count = checked_count("modes", count)
+    if count > held.n_unknowns:
+        raise SuppleError(
+            f"{count} modes asked for, and there are {held.n_unknowns}; ask for fewer, "
+            "use a finer mesh, or constrain less"
+        )
+    eigenvalues, reduced = _lowest(held, count)
+    if eigenvalues[0] < NO_RESISTANCE * held.typical_eigenvalue:
+        raise held.mechanism()
+    unweighted = with_fixed_signs(held.displacement(reduced))
+    vectors = unweighted if stretch is None else np.repeat(stretch, 3)[:, None] * unweighted
+    pull = np.repeat(inertia, 3)[:, None] * unweighted * eigenvalues
+    wrong = held.allowed_part(stiffness @ unweighted - pull)
+    residuals = np.linalg.norm(wrong, axis=0) / np.linalg.norm(held.allowed_part(pull), axis=0)
+    return Modes(eigenvalues, vectors, unweighted, residuals, stretch, held)
+
+
+def with_fixed_signs(vectors: Floats) -> Floats:
+    """The vectors with the first of their largest entries made positive."""
+    size = np.abs(vectors)
+    # Entries that symmetry makes equal differ by rounding: the first of them decides.
+    first = np.argmax(size >= (1 - 1e-6) * size.max(axis=0), axis=0)
+    return vectors * np.where(vectors[first, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+
+
+def checked_count(what: str, count: int) -> int:
+    """`count` as a positive int."""
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+        raise SuppleError(f"the number of {what} must be a positive whole number, not {count!r}")
+    return int(count)
+
+
+def checked_weights(weights: ArrayLike | None, n_vertices: int) -> Floats | None:
+    """(n,) weights, none negative; None if there are none or all are 1."""
+    if weights is None:
+        return None
+    checked = checked_array("weights", weights, (n_vertices,))
+    if (checked < 0).any():
+        raise SuppleError(f"weight of vertex {int(checked.argmin())} is negative")
+    return None if (checked == 1).all() else checked
+
+
+def _checked_masses(mass: ArrayLike, stiffness: sp.csr_array) -> Floats:
+    if not sp.issparse(stiffness) or stiffness.shape[0] != stiffness.shape[1]:
+        raise SuppleError("the stiffness must be a sparse, square matrix")
+    if stiffness.shape[0] % 3 or stiffness.shape[0] == 0:
+        raise SuppleError(f"{stiffness.shape[0]} unknowns are not three a vertex")
+    masses = checked_array("masses", mass, (stiffness.shape[0] // 3,))
+    if (masses < 0).any():
+        raise SuppleError(f"mass of vertex {int(masses.argmin())} is negative")
+    return masses
+
+
+def _lowest(held: Compliance, count: int) -> tuple[Floats, Floats]:
+    used = np.flatnonzero(~held.unused)
+    part_wanted = count > _DENSE_PART * len(used) and len(used) <= _DENSE_MOST
+    if len(used) > _DENSE and not part_wanted:
+        return lowest_eigenpairs(held.solve, held.inertia, count)
+    first = held.rigid.shape[1]
+    with single_threaded():
+        eigenvalues, vectors = scipy.linalg.eigh(
+            held.stiffness[used][:, used].toarray(),
+            held.inertia[used][:, used].toarray(),
+            subset_by_index=[first, first + count - 1],
+        )
+    reduced = np.zeros((len(held.unused), count))
+    reduced[used] = vectors
+    return eigenvalues, reduced

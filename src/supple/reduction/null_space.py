@@ -1,0 +1,267 @@
+"""Displacements that linear constraints allow, as the columns of a sparse matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.csgraph import connected_components
+
+from supple.errors import SuppleError
+from supple.linalg.fortran import single_threaded
+
+__all__ = ["NullSpace", "null_space"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Singular values below this part of the largest say that rows repeat each other (xu2016 §6).
+REDUNDANT = 1e-6
+#: What rows touch less than this they do not touch; rows are unit vectors here.
+_UNTOUCHED = 1e-14
+#: Pieces of more unknowns than this are worth a factorisation each.
+_SMALL = 12
+#: Entries of the dense basis of one piece: 0.4 GB.
+_MOST_ENTRIES = 50_000_000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NullSpace:
+    """Z, a basis of the displacements u with C u = 0 that leave fixed vertices alone.
+
+    Attributes
+    ----------
+    matrix
+        (3n, d) Z, sparse, its columns orthonormal.
+    rank
+        How many independent rows C has.
+    dropped_rows
+        Rows of C that say nothing the others do not, ascending.
+    vertices
+        (k,) that may move, ascending.
+    slots
+        (d,) where the columns stand, ascending, if each of `vertices` has room for three. A
+        vertex without constraints has its own coordinates there, so ZᵀKZ spread out like this
+        keeps the blocks of three that make its factorisation cheap.
+    """
+
+    matrix: sp.csr_array
+    rank: int
+    dropped_rows: Ints
+    vertices: Ints
+    slots: Ints
+
+    def __repr__(self) -> str:
+        rows, columns = self.matrix.shape
+        dropped = len(self.dropped_rows)
+        return f"NullSpace({columns} of {rows} unknowns, rank {self.rank}, {dropped} rows dropped)"
+
+    def spread(self) -> sp.csr_array:
+        """(3n, 3k) Z with its columns in their slots and zeros in the others."""
+        # Slots ascend, so columns renamed in place stay sorted.
+        columns = self.slots[self.matrix.indices]
+        shape = (self.matrix.shape[0], 3 * len(self.vertices))
+        return sp.csr_array((self.matrix.data, columns, self.matrix.indptr), shape=shape)
+
+
+def null_space(
+    constraints: sp.csr_array | None, n_vertices: int, free: ArrayLike | None = None
+) -> NullSpace:
+    """Orthonormal, sparse null space Z of C (xu2016 eq. 29).
+
+    At every vertex, coordinates turn so that rows touch as few of them as possible; those
+    untouched are columns of Z already. The others fall apart into pieces that rows couple (one
+    coordinate for sliding on an obstacle, two for a pair of vertices that touch), and every
+    piece has an orthonormal basis of its own. Where the paper has one column-pivoted LU for
+    all, Z stays as sparse as contact allows, and ZᵀKZ is factored as K would be.
+
+    Parameters
+    ----------
+    constraints
+        (c, 3n) C, any number of rows; None for none. Rows may repeat each other: those that
+        add less than 1e-6 are dropped, and C Z is zero to rounding on all others.
+    n_vertices
+        n.
+    free
+        (k,) vertices that may move; by default all.
+
+    Raises
+    ------
+    SuppleError
+        If C does not fit, is not finite, or couples more unknowns than memory has room for.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> sliding = sp.csr_array([[0.0, 0.0, 2.0]])  # one vertex, in the plane z = 0
+    >>> null_space(sliding, 1)
+    NullSpace(2 of 3 unknowns, rank 1, 0 rows dropped)
+    """
+    vertices = _free_vertices(free, n_vertices)
+    unknowns = (3 * vertices[:, None] + np.arange(3)).ravel()
+    given = _checked(constraints, n_vertices)
+    rows, kept = _unit_rows(sp.csr_array(given[:, unknowns]))
+    with single_threaded():
+        turn, touched = _turned_coordinates(rows)
+        basis, slots, repeated = _allowed(sp.csr_array(rows @ turn), touched)
+    dropped = np.setdiff1d(np.arange(given.shape[0]), np.delete(kept, repeated))
+    allowed = sp.coo_array(turn @ basis)
+    allowed = sp.csr_array(
+        (allowed.data, (unknowns[allowed.row], allowed.col)), shape=(3 * n_vertices, len(slots))
+    )
+    return NullSpace(allowed, 3 * len(vertices) - len(slots), dropped, vertices, slots)
+
+
+def _free_vertices(free: ArrayLike | None, n_vertices: int) -> Ints:
+    if free is None:
+        return np.arange(n_vertices)
+    listed = np.asarray(free)
+    if listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iu"):
+        raise SuppleError("free vertices must be a list of vertex numbers")
+    vertices = np.unique(listed.astype(np.int64))
+    if len(vertices) and not 0 <= vertices[0] <= vertices[-1] < n_vertices:
+        worst = vertices[0] if vertices[0] < 0 else vertices[-1]
+        raise SuppleError(f"free vertex {worst} is not there; there are {n_vertices}")
+    return vertices
+
+
+def _checked(constraints: sp.csr_array | None, n_vertices: int) -> sp.csr_array:
+    if constraints is None:
+        return sp.csr_array((0, 3 * n_vertices))
+    matrix = sp.csr_array(constraints, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[1] != 3 * n_vertices:
+        raise SuppleError(
+            f"constraints of shape {matrix.shape} for {n_vertices} vertices; "
+            f"they need {3 * n_vertices} columns"
+        )
+    if not np.isfinite(matrix.data).all():
+        entry = int(np.argmin(np.isfinite(matrix.data)))
+        row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+        raise SuppleError(f"constraint row {row} has a value that is not finite")
+    return matrix
+
+
+def _unit_rows(rows: sp.csr_array) -> tuple[sp.csr_array, Ints]:
+    """Rows of length 1, and which of those given they were; rows that vanish are left out."""
+    rows.sum_duplicates()
+    sizes = np.sqrt(rows.multiply(rows).sum(axis=1)) if rows.nnz else np.zeros(rows.shape[0])
+    kept = np.flatnonzero(sizes > _UNTOUCHED * sizes.max(initial=0.0))
+    scaled = sp.csr_array(sp.diags_array(1 / sizes[kept]) @ rows[kept]) if len(kept) else rows[kept]
+    scaled.data[np.abs(scaled.data) < _UNTOUCHED] = 0.0
+    scaled.eliminate_zeros()
+    return sp.csr_array(scaled), kept
+
+
+def _turned_coordinates(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.bool_]]:
+    """Coordinates at every vertex, those that rows touch first, and which are touched.
+
+    The first are (3k, 3k), orthogonal blocks of three; a vertex without rows keeps its own.
+    """
+    entries = sp.coo_array(rows)
+    vertex, axis = np.divmod(entries.col, 3)
+    pairs, pair = np.unique(
+        np.stack([vertex, entries.row]), axis=1, return_inverse=True
+    )  # sorted by vertex
+    blocks = np.zeros((pairs.shape[1], 3))
+    blocks[pair.ravel(), axis] = entries.data
+    held, first, counts = np.unique(pairs[0], return_index=True, return_counts=True)
+    frames = np.empty((len(held), 3, 3))
+    touched = np.zeros((rows.shape[1] // 3, 3), bool)
+    for count in np.unique(counts):
+        some = np.flatnonzero(counts == count)
+        _, sizes, directions = np.linalg.svd(blocks[first[some][:, None] + np.arange(count)])
+        frames[some] = directions.transpose(0, 2, 1)
+        touched[held[some], : sizes.shape[1]] = sizes > _UNTOUCHED
+    turned = np.tile(np.eye(3), (len(touched), 1, 1))
+    turned[held] = frames
+    start = np.arange(len(touched) + 1)
+    turn = sp.csr_array(sp.bsr_array((turned, start[:-1], start), shape=(touched.size,) * 2))
+    turn.eliminate_zeros()
+    return turn, touched.ravel()
+
+
+def _allowed(rows: sp.csr_array, touched: NDArray[np.bool_]) -> tuple[sp.csr_array, Ints, Ints]:
+    """Null space of rows in turned coordinates, its columns' slots, and which rows repeat."""
+    free = np.flatnonzero(~touched)
+    parts = [(np.ones(len(free)), free, free)]  # values, coordinates, slots
+    repeated = []
+    for chosen, coordinates, dense in _pieces(rows, touched):
+        for piece, null, extra in _bases(dense):
+            count = null.shape[2]
+            here = coordinates[piece]
+            shape = null.shape
+            slots = np.broadcast_to(here[:, None, :count], shape)
+            parts.append(
+                (null.ravel(), np.broadcast_to(here[:, :, None], shape).ravel(), slots.ravel())
+            )
+            repeated.append(np.take_along_axis(chosen[piece], extra, 1).ravel())
+    values, at, slot = (np.concatenate(column) for column in zip(*parts, strict=True))
+    slots, column = np.unique(slot, return_inverse=True)
+    basis = sp.csr_array((values, (at, column)), shape=(rows.shape[1], len(slots)))
+    basis.eliminate_zeros()
+    return basis, slots, np.concatenate([np.empty(0, np.int64), *repeated])
+
+
+def _pieces(rows: sp.csr_array, touched: NDArray[np.bool_]) -> Iterator[tuple[Ints, Ints, Floats]]:
+    """Coupled pieces, those of one shape together: rows (g, c), coordinates (g, m), values."""
+    n_rows, coordinates = rows.shape[0], np.flatnonzero(touched)
+    if n_rows == 0:
+        return
+    part = sp.csr_array(rows[:, coordinates])
+    graph = sp.block_array([[None, part], [part.T, None]], format="csr")
+    n_pieces, label = connected_components(graph, directed=False)
+    row_order, row_start = _by_piece(label[:n_rows], n_pieces)
+    order, start = _by_piece(label[n_rows:], n_pieces)
+    place = np.empty(len(order), np.int64)  # of a coordinate in its piece
+    place[order] = np.arange(len(order)) - np.repeat(start[:-1], np.diff(start))
+    shapes = np.stack([np.diff(row_start), np.diff(start)])
+    for n_c, n_m in np.unique(shapes, axis=1).T:
+        members = np.flatnonzero((shapes[0] == n_c) & (shapes[1] == n_m))
+        if max(n_c, n_m) * n_m > _MOST_ENTRIES:
+            raise SuppleError(
+                f"{n_c} contact rows couple {n_m} unknowns in one piece, too many to separate; "
+                "use one-sided contact, or fewer contacts"
+            )
+        chosen = row_order[row_start[members][:, None] + np.arange(n_c)]
+        mine = sp.coo_array(part[chosen.ravel()])
+        dense = np.zeros((len(members) * n_c, n_m))
+        dense[mine.row, place[mine.col]] = mine.data
+        here = order[start[members][:, None] + np.arange(n_m)]
+        yield chosen, coordinates[here], dense.reshape(len(members), n_c, n_m)
+
+
+def _by_piece(label: NDArray[np.int32], n_pieces: int) -> tuple[Ints, Ints]:
+    """Members of one piece after another, and where each piece starts."""
+    start = np.concatenate([[0], np.cumsum(np.bincount(label, minlength=n_pieces))])
+    return np.argsort(label, kind="stable"), start
+
+
+def _bases(dense: Floats) -> Iterator[tuple[Ints, Floats, Ints]]:
+    """Null spaces of matrices (g, c, m) of one shape, those of one rank together.
+
+    Yields which matrices, their null spaces (h, m, m − rank) and their redundant rows.
+    """
+    if dense.shape[2] > _SMALL:
+        for piece, matrix in enumerate(dense):
+            order, rank, space = _ranked(matrix)
+            yield np.array([piece]), space[None, :, rank:], order[None, rank:]
+        return
+    _, sizes, space = np.linalg.svd(dense)
+    ranks = (sizes > REDUNDANT * sizes[:, :1]).sum(axis=1)
+    for rank in np.unique(ranks):
+        some = np.flatnonzero(ranks == rank)
+        extra = np.empty((len(some), dense.shape[1] - rank), np.int64)
+        if extra.size:
+            extra[:] = [_ranked(matrix)[0][rank:] for matrix in dense[some]]
+        yield some, space[some, rank:].transpose(0, 2, 1), extra
+
+
+def _ranked(matrix: Floats) -> tuple[Ints, int, Floats]:
+    """Rows, the most independent first; the rank; and Q, its first columns their span."""
+    space, triangle, order = scipy.linalg.qr(matrix.T, pivoting=True)
+    sizes = np.abs(np.diagonal(triangle))
+    return order.astype(np.int64), int((sizes > REDUNDANT * sizes[0]).sum()), space

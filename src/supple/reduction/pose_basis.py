@@ -1,0 +1,183 @@
+"""The basis of one region at one pose: modes, their derivatives, and what matters of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array
+from supple.elastic.body import ElasticBody
+from supple.errors import SuppleError
+from supple.linalg.submatrix import PrincipalSubmatrix
+from supple.reduction.compliance import Compliance, LoosePieceError
+from supple.reduction.derivatives import modal_derivatives
+from supple.reduction.mass_pca import mass_pca, scaled_candidates
+from supple.reduction.modes import checked_count, linear_modes
+from supple.reduction.null_space import null_space
+from supple.reduction.region import Region
+
+__all__ = ["RegionBasis", "pose_basis"]
+
+Floats = NDArray[np.float64]
+
+#: Modes for each vector of the basis; their derivatives are many more.
+_MODES_PER_VECTOR = 0.4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RegionBasis:
+    """A localised basis at one pose.
+
+    Attributes
+    ----------
+    vectors
+        (k, 3, r) U on the region's vertices, UᵀMU = I, what matters most first.
+    eigenvalues
+        (r̂,) λ of the linear modes it is made from.
+    singular_values
+        (r,) of the mass-PCA, descending.
+    residual
+        Largest relative residual of the modes.
+    dropped_rows
+        How many constraint rows were redundant or outside.
+    """
+
+    vectors: Floats
+    eigenvalues: Floats
+    singular_values: Floats
+    residual: float
+    dropped_rows: int
+
+    def __repr__(self) -> str:
+        k, _, r = self.vectors.shape
+        return f"RegionBasis({r} vectors on {k} vertices, {len(self.eigenvalues)} modes)"
+
+
+def pose_basis(
+    body: ElasticBody,
+    rest: ArrayLike,
+    stiffness: sp.csr_array,
+    mass: ArrayLike,
+    region: Region,
+    count: int,
+    *,
+    constraints: sp.csr_array | None = None,
+    linear: int | None = None,
+) -> RegionBasis:
+    """`count` vectors from linear modes and modal derivatives (xu2016 §5–7, eq. 34–35).
+
+    Parameters
+    ----------
+    body, rest
+        The body and (n, 3) its rest shape at the pose.
+    stiffness
+        (3n, 3n) K there, ``body.stiffness(rest, rest=rest)``.
+    mass
+        (n,) vertex masses.
+    region
+        Which vertices may move, and how much; those outside are held.
+    count
+        r, the number of vectors.
+    constraints
+        (c, 3n) C with C U = 0.
+    linear
+        How many modes to start from, r̂; they give r̂(r̂ + 1)/2 derivatives. By default 0.4 r, or
+        what it takes to have r in all.
+
+    Raises
+    ------
+    SuppleError
+        If the region does not have so many vectors, or part of it is held by nothing.
+    """
+    masses = checked_array("masses", mass, (body.n_vertices,))
+    if region.vertices[-1] >= body.n_vertices:
+        raise SuppleError(
+            f'region "{region.name}" has vertex {region.vertices[-1]}, '
+            f"and the body {body.n_vertices}"
+        )
+    if stiffness.shape != (3 * body.n_vertices,) * 2:
+        raise SuppleError(f"stiffness of shape {stiffness.shape} for {body.n_vertices} vertices")
+    count = checked_count("basis vectors", count)
+    linear = _linear_modes_for(count) if linear is None else checked_count("modes", linear)
+    part = PrincipalSubmatrix(stiffness, region.unknowns)
+    inner = sp.csr_array(
+        (part.take(stiffness.data), part.pattern.indices, part.pattern.indptr),
+        shape=part.pattern.shape,
+    )
+    inertia = masses[region.vertices]
+    allowed = null_space(_weighted_rows(constraints, region, body.n_vertices), len(inertia))
+    weights = region.weights
+    try:
+        held = Compliance(inner, inertia * weights**2, allowed)
+        _check_enough(region, count, linear, held.n_unknowns)
+        modes = linear_modes(
+            inner, inertia, linear, null_space=allowed, weights=weights, factor=held
+        )
+    except LoosePieceError as error:
+        raise _located(error, body, rest, region) from None
+    bent = modal_derivatives(body, rest, modes, vertices=region.vertices)
+    candidates = scaled_candidates(modes.eigenvalues, modes.vectors, bent)
+    basis, sizes = mass_pca(candidates, inertia, count)
+    return RegionBasis(
+        basis.reshape(len(inertia), 3, count),
+        modes.eigenvalues,
+        sizes,
+        float(modes.residuals.max()),
+        len(allowed.dropped_rows),
+    )
+
+
+def _linear_modes_for(count: int) -> int:
+    """0.4 r, and enough that c modes and c(c + 1)/2 derivatives are at least r."""
+    enough = 1
+    while enough + enough * (enough + 1) // 2 < count:
+        enough += 1
+    return max(enough, ceil(_MODES_PER_VECTOR * count))
+
+
+def _weighted_rows(
+    constraints: sp.csr_array | None, region: Region, n_vertices: int
+) -> sp.csr_array | None:
+    """CW on the region's unknowns: what is outside does not move (xu2016 §7)."""
+    if constraints is None:
+        return None
+    if constraints.shape[1] != 3 * n_vertices:
+        raise SuppleError(
+            f"constraints of shape {constraints.shape} for {n_vertices} vertices; "
+            f"they need {3 * n_vertices} columns"
+        )
+    inside = sp.csr_array(sp.csr_array(constraints)[:, region.unknowns])
+    return sp.csr_array(inside @ sp.diags_array(np.repeat(region.weights, 3)))
+
+
+def _check_enough(region: Region, count: int, linear: int, unknowns: int) -> None:
+    where = f'region "{region.name}"'
+    most = linear + linear * (linear + 1) // 2
+    if count > most:
+        raise SuppleError(
+            f"{where}: {count} basis vectors asked for, and {linear} modes with their "
+            f"derivatives are {most}; start from more modes"
+        )
+    if max(count, linear) > unknowns:
+        raise SuppleError(
+            f"{where}: {max(count, linear)} vectors asked for, and it can move in {unknowns} ways; "
+            "ask for fewer, use a finer mesh, or make it larger"
+        )
+
+
+def _located(
+    error: LoosePieceError, body: ElasticBody, rest: ArrayLike, region: Region
+) -> SuppleError:
+    """The error with the body's own vertex numbers, tets and place."""
+    vertices = region.vertices[error.vertices]
+    tets = int(np.isin(body.mesh.tets, vertices).all(axis=1).sum())
+    x, y, z = np.asarray(rest)[vertices].mean(axis=0)
+    return SuppleError(
+        f'region "{region.name}": a piece of {tets} tets, {len(vertices)} vertices (one is vertex '
+        f"{vertices[0]}) around ({x:.3g}, {y:.3g}, {z:.3g}) moves without resistance; "
+        "fix some of its vertices, join it to the rest, or remove it"
+    )

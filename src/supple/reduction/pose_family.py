@@ -1,0 +1,205 @@
+"""The poses of a model: reduced beside each other, aligned, and added to where they are too few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.elastic import Material
+from supple.errors import warn
+from supple.reduction.agreement import Agreement, agree
+from supple.reduction.alignment import Variant
+from supple.reduction.assessment import Assessment, assess_pose
+from supple.reduction.build_parts import Body
+from supple.reduction.log import BuildLog
+from supple.reduction.materials import interpolated_material
+from supple.reduction.pose_model import PoseModel, PoseTask, reduce_pose
+from supple.reduction.pose_selection import mid_poses
+from supple.reduction.workers import Workers
+from supple.rig.pose_weights import PoseWeights
+
+__all__ = ["ENOUGH", "Middle", "PoseFamily"]
+
+Floats = NDArray[np.float64]
+
+#: Frequencies between poses may change by this factor before ``"auto"`` adds a pose.
+ENOUGH = 1.1
+
+
+class Middle:
+    """A pose halfway between two of the family.
+
+    Attributes
+    ----------
+    edge
+        Names of the two poses.
+    pose, task, model
+        The pose, and what it reduces to.
+    assessment
+        The family's blended basis beside that.
+    """
+
+    def __init__(self, edge: tuple[str, str], pose: Floats, task: PoseTask) -> None:
+        self.edge, self.pose, self.task = edge, pose, task
+        self.model: PoseModel | None = None
+        self.assessment: Assessment | None = None
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"between {self.edge[0]} and {self.edge[1]}"
+
+    @property
+    def worst(self) -> float:
+        """Its worst frequency ratio; 0 where nothing could be compared."""
+        return 0.0 if self.assessment is None else self.assessment.worst
+
+
+class PoseFamily:
+    """Reduced models of several poses that agree.
+
+    Parameters
+    ----------
+    body
+        What is the same at every pose.
+    poses, names, materials
+        (m, s), the neutral one first; of each.
+    variant
+        What bases are blended in.
+    workers, log
+        Who computes, and who is told.
+
+    Attributes
+    ----------
+    models
+        Of each pose.
+    agreement
+        Their aligned bases.
+    middles
+        Poses between, after `assess`.
+    """
+
+    agreement: Agreement
+
+    def __init__(
+        self,
+        body: Body,
+        poses: Floats,
+        names: Sequence[str],
+        materials: Sequence[Material],
+        variant: Variant,
+        workers: Workers,
+        log: BuildLog,
+    ) -> None:
+        self.body, self.variant, self.workers, self.log = body, variant, workers, log
+        self.materials = list(materials)
+        self.models: list[PoseModel] = []
+        self.middles: list[Middle] = []
+        self.weights = self._weights(poses, tuple(names))
+        self.mass = body.elastic(self.materials[:1])[0].vertex_masses()
+
+    def _weights(self, poses: Floats, names: tuple[str, ...]) -> PoseWeights:
+        fitted = self.body.flesh.tet_rig.pose_weights
+        return PoseWeights(poses, fitted.scales, kind=fitted.kind, names=names)
+
+    @property
+    def n_poses(self) -> int:
+        """How many poses there are."""
+        return self.weights.n_poses
+
+    def reduce(self) -> None:
+        """Compute every pose's bases and align them."""
+        tasks = [
+            self.body.task(name, pose, material)
+            for name, pose, material in zip(
+                self.weights.names, self.weights.poses, self.materials, strict=True
+            )
+        ]
+        with self.log.stage("modes"):
+            self.models = self._reduced(tasks)
+        self._agree()
+
+    def _reduced(self, tasks: Sequence[PoseTask]) -> list[PoseModel]:
+        def done(index: int, count: int) -> None:
+            self.log.tell(count / len(tasks), f'pose "{tasks[index].name}"')
+
+        self.log.tell(0.0, f"{len(tasks)} poses")
+        return self.workers.map(reduce_pose, tasks, done)
+
+    def _agree(self) -> None:
+        with self.log.stage("alignment"):
+            self.agreement = agree(
+                self.body.flesh.mesh,
+                self.models,
+                self.weights,
+                self.body.regions,
+                self.mass,
+                variant=self.variant,
+            )
+
+    def assess(self, insert_up_to: int = 0) -> None:
+        """Look between the poses; add those where interpolation is poor, up to a number in all."""
+        known: dict[bytes, Middle] = {}
+        while True:
+            with self.log.stage("between poses"):
+                self.middles = self._middles(known)
+                self._assess_middles()
+            poor = sorted(
+                (middle for middle in self.middles if middle.worst > ENOUGH),
+                key=lambda middle: -middle.worst,
+            )
+            added = poor[: max(0, insert_up_to - self.n_poses)]
+            if not added:
+                break
+            self._insert(added)
+        if insert_up_to and poor:
+            warn(
+                f"between {counted_poses(self.n_poses)} frequencies still change by up to "
+                f"{poor[0].worst:.2f}; raise most_poses for more"
+            )
+
+    def _middles(self, known: dict[bytes, Middle]) -> list[Middle]:
+        edges, poses = mid_poses(self.weights.poses, self.agreement.parents.tolist())
+        found = []
+        for (i, j), pose in zip(edges, poses, strict=True):
+            if pose.tobytes() not in known:
+                edge = (self.weights.names[i], self.weights.names[j])
+                material = interpolated_material(self.materials, self.weights(pose))
+                task = self.body.task(f"between {edge[0]} and {edge[1]}", pose, material)
+                known[pose.tobytes()] = Middle(edge, pose, task)
+            found.append(known[pose.tobytes()])
+        sound = [middle for middle in found if self._is_sound(middle)]
+        fresh = [middle for middle in sound if middle.model is None]
+        for middle, model in zip(
+            fresh, self._reduced([middle.task for middle in fresh]), strict=True
+        ):
+            middle.model = model
+        return found
+
+    def _is_sound(self, middle: Middle) -> bool:
+        return len(self.body.flesh.tet_rig.inversions(middle.pose[None])[0]) == 0
+
+    def _assess_middles(self) -> None:
+        for middle in self.middles:
+            if middle.model is not None:
+                middle.assessment = assess_pose(
+                    middle.task, middle.model, self.agreement, self.weights(middle.pose)
+                )
+
+    def _insert(self, middles: Sequence[Middle]) -> None:
+        for middle in middles:
+            assert middle.model is not None
+            self.models.append(middle.model)
+            self.materials.append(middle.task.material)
+        self.weights = self._weights(
+            np.vstack([self.weights.poses, *(middle.pose for middle in middles)]),
+            (*self.weights.names, *(middle.name for middle in middles)),
+        )
+        self._agree()
+
+
+def counted_poses(count: int) -> str:
+    """For messages."""
+    return f"{count} poses" if count != 1 else "1 pose"

@@ -1,0 +1,354 @@
+"""A stored rig is the rig, to the rounding of a file; a damaged one is an error."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from supple.errors import SuppleError
+from supple.mesh import TetMesh
+from supple.rig import (
+    Bend,
+    BlendShapeRig,
+    FunctionRig,
+    HandleRig,
+    InverseKinematics,
+    JointPose,
+    Lattice,
+    Parameter,
+    PoseSpaceDeformation,
+    PoseWeights,
+    Rig,
+    RigChain,
+    Skeleton,
+    SkinnedRig,
+    TetRig,
+    Twist,
+    Wire,
+    fit_tet_rig,
+)
+from supple.rig.partial_pose import PartialJointPose
+from supple.rig.stored import restored_rig, restored_rigs, stored_rig, stored_rigs
+from supple.rig.stored_arrays import Room, packed_weights, unpacked_weights
+from supple.scenes import beam
+
+MESH = beam(cells=(8, 2, 2))
+SURFACE, _ = MESH.surface()
+POINTS = SURFACE.vertices
+RNG = np.random.default_rng(1)
+TURNS = RNG.standard_normal((3, 4))
+SKELETON = Skeleton(
+    ["hip", "knee", "toe"],
+    [-1, 0, 1],
+    [[0, 0.08, 0.08], [0.4, 0.05, 0], [0.4, 0, 0]],
+    TURNS * [0.1, 0.1, 0.1, 1] + [0, 0, 0, 2],
+    [[1, 1, 1], [1.1, 1, 1], [1, 0.9, 1]],
+)
+
+
+def skinned(pose: JointPose | None = None, method: str = "linear") -> SkinnedRig:
+    weights = np.random.default_rng(2).random((len(POINTS), 3)) ** 4
+    weights[::3, 1:] = 0
+    joints = np.broadcast_to([2, 0, 1], weights.shape)
+    bind = np.linalg.inv(SKELETON.rest_world())
+    return SkinnedRig(pose or JointPose(SKELETON), POINTS, joints, weights, bind, method)
+
+
+def shapes(base: Any) -> BlendShapeRig:
+    deltas = 0.05 * np.random.default_rng(3).standard_normal((2, len(POINTS), 3))
+    deltas[:, POINTS[:, 0] < 0.5] = 0
+    return BlendShapeRig(base, deltas, ["smile", "frown"], rest=[0.25, 0])
+
+
+def corrected(base: Rig) -> PoseSpaceDeformation:
+    rng = np.random.default_rng(4)
+    poses = base.rest_pose + 0.3 * np.arange(3)[:, None] * rng.standard_normal(len(base.rest_pose))
+    moved = 0.02 * np.arange(3)[:, None, None] * rng.standard_normal((3, len(POINTS), 3))
+    weights = PoseWeights(poses, kind="affine", names=["neutral", "a", "b"])
+    return PoseSpaceDeformation(base, poses, moved, weights)
+
+
+def wire(name: str = "arm.L") -> Wire:
+    curve = [[0, 0, 0], [0.3, 0.1, 0], [0.7, 0, 0.1], [1, 0, 0], [1.2, 0.1, 0]]
+    return Wire(POINTS, curve, dropoff=0.3, turning=0.7, name=name)
+
+
+def handle() -> HandleRig:
+    base = skinned(JointPose(SKELETON, translating=["hip"]))
+    limits = {"knee": ([-1, -1, -2], [1, 1, 2])}
+    chain = InverseKinematics(base.joint_pose, "hip", "knee", offset=[0.3, -0.1, 0], limits=limits)
+    return HandleRig(shapes(base), chain, ["toe.rx", "hip.ty", "smile"], name="foot")
+
+
+def on_tets(rig: Rig, variant: Any) -> TetRig:
+    poses = rig.rest_pose + 0.1 * RNG.standard_normal((1, len(rig.rest_pose)))
+    return fit_tet_rig(rig, SURFACE, MESH, poses, variant=variant)
+
+
+RIGS: dict[str, Callable[[], Rig]] = {
+    "linear": skinned,
+    "dual quaternion": lambda: skinned(method="dual-quaternion"),
+    "moving joints": lambda: skinned(JointPose(SKELETON, ["hip", "toe"], ["knee"])),
+    "locked joints": lambda: skinned(PartialJointPose(SKELETON, ["knee.rz", "hip.tx"], ["hip"])),
+    "blend shapes": lambda: shapes(skinned()),
+    "chain": lambda: RigChain(Twist(POINTS, axis=[1, 0.2, 0]), wire(), skinned()),
+    "chain in a chain": lambda: RigChain(RigChain(wire("a"), wire("b")), wire("a")),
+    "bend": lambda: Bend(POINTS, [0.1, 0, 0], [1, 0.1, 0.3], [0, 1, 0.2], low=-0.1, high=0.8),
+    "twist": lambda: Twist(POINTS, [0, 0.1, 0], [1, 2, 3], low=0, high=0.9, name="left.arm"),
+    "wire": wire,
+    "lattice": lambda: Lattice(POINTS, (2, 3, 4), low=[-1, 0, 0], high=[2, 1, 1]),
+    "corrections": lambda: corrected(shapes(skinned())),
+    "handle": handle,
+    "carried": lambda: on_tets(skinned(), "carried"),
+    "carried corrections": lambda: on_tets(corrected(skinned()), "auto"),
+    "shepard": lambda: on_tets(RigChain(wire()), "shepard"),
+    "start only": lambda: on_tets(skinned(), "shepard").start,
+}
+
+
+def some_pose(rig: Rig, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rig.rest_pose + 0.2 * rng.standard_normal(len(rig.rest_pose))
+
+
+def same_bytes(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
+    return list(a) == list(b) and all(
+        a[k].dtype == b[k].dtype and a[k].shape == b[k].shape and a[k].tobytes() == b[k].tobytes()
+        for k in a
+    )
+
+
+@pytest.mark.parametrize("name", RIGS)
+def test_a_restored_rig_is_the_rig_to_the_rounding_of_a_file(name):
+    rig = RIGS[name]()
+    header, arrays = stored_rig(rig)
+    again = restored_rig(json.loads(json.dumps(header)), arrays)
+    assert again.parameters == rig.parameters
+    assert again.n_vertices == rig.n_vertices
+    subset = np.array([5, 0, rig.n_vertices - 1, 5])
+    for seed in range(3):
+        pose = rig.rest_pose if seed == 0 else some_pose(rig, seed)
+        expected = rig(pose)
+        size = np.ptp(expected, axis=0).max()
+        assert np.abs(again(pose) - expected).max() < 1e-6 * size
+        np.testing.assert_allclose(again(pose, subset), again(pose)[subset], atol=1e-14)
+    assert all(array.dtype != np.float64 or array.size < 1000 for array in arrays.values())
+
+
+@pytest.mark.parametrize("name", RIGS)
+def test_storing_what_was_restored_gives_the_same_bytes(name):
+    header, arrays = stored_rig(RIGS[name]())
+    again = restored_rig(header, arrays)
+    twice_header, twice = stored_rig(again)
+    assert twice_header == header
+    assert same_bytes(twice, arrays)
+    pose = some_pose(again, 5)
+    assert restored_rig(twice_header, twice)(pose).tobytes() == again(pose).tobytes()
+
+
+def test_all_kinds_of_parts_have_been_tried():
+    from supple.rig.stored import KINDS
+
+    tried = {part["kind"] for make in RIGS.values() for part in stored_rig(make())[0]["parts"]}
+    assert tried == {kind.name for kind in KINDS}
+
+
+def test_what_rigs_share_is_stored_once_and_stays_shared():
+    surface = corrected(skinned())
+    tets = on_tets(surface, "auto")
+    header, arrays = stored_rigs({"surface": surface, "tets": tets})
+    kinds = [part["kind"] for part in header["parts"]]
+    assert kinds.count("skeleton") == kinds.count("corrections") == 1
+    assert kinds.count("skinned") == 2  # the skin's and the tets' own
+    again = restored_rigs(header, arrays)
+    assert again["tets"].start.rig is again["surface"]
+    assert again["tets"].start.skinned.joint_pose is again["surface"].base.joint_pose
+
+
+def test_stored_weights_add_up_to_one_exactly():
+    weights = np.random.default_rng(0).random((2000, 6)) ** 8
+    weights[:500, :3] = 1 / 3  # ties, and thirds that no binary number is
+    weights[:500, 3:] = 0
+    weights /= weights.sum(axis=1, keepdims=True)
+    packed = packed_weights(sp.csr_array(weights))
+    again = unpacked_weights("weights", *packed.values(), 6, Room(0))
+    assert (again.sum(axis=1) == 1).all()
+    assert np.abs(again.toarray() - weights).max() <= 4 * 2.0**-24
+    assert same_bytes(packed_weights(again), packed)
+    rig: Any = restored_rig(*stored_rig(skinned()))
+    assert (rig.weights.sum(axis=1) == 1).all()
+
+
+def black_box(count: int = len(POINTS), name: str = "slide") -> FunctionRig:
+    return FunctionRig(lambda pose: POINTS[:count] + [pose[0], 0, 0], [Parameter(name, "m")], count)
+
+
+def test_a_black_box_must_be_given_again():
+    tets = on_tets(black_box(), "shepard")
+    header, arrays = stored_rigs({"surface": tets.start.rig, "tets": tets})
+    assert header["parts"][0]["kind"] == "given"
+    with pytest.raises(SuppleError, match=r"black box of 1 parameters .* give it, as rig="):
+        restored_rigs(header, arrays)
+    with pytest.raises(SuppleError, match='parameter "turn" .* where the stored one had "slide"'):
+        restored_rigs(header, arrays, black_box(name="turn"))
+    with pytest.raises(SuppleError, match=r"the rig given has 7 vertices; the stored one had"):
+        restored_rigs(header, arrays, black_box(7))
+    again = restored_rigs(header, arrays, black_box())["tets"]
+    np.testing.assert_allclose(again([0.3]), tets([0.3]), atol=1e-6)
+
+
+def test_a_rig_over_a_black_box_is_one():
+    class Own(SkinnedRig):
+        """A class of somebody else's may do anything."""
+
+    plain = skinned()
+    own = Own(plain.joint_pose, POINTS, plain.joints, plain.weights, plain.inverse_bind)
+    header, arrays = stored_rig(corrected(own))
+    assert [part["kind"] for part in header["parts"]] == ["given"]
+    whole = corrected(own)
+    assert restored_rig(header, arrays, whole) is whole
+    with pytest.raises(SuppleError, match="two rigs of unknown classes"):
+        stored_rigs({"a": black_box(), "b": black_box()})
+
+
+def damaged(change: Callable[[dict, dict], None], make: Callable[[], Rig] = skinned) -> Any:
+    header, arrays = stored_rig(make())
+    header, arrays = copy.deepcopy(header), {k: v.copy() for k, v in arrays.items()}
+    change(header, arrays)
+    return restored_rig(header, arrays)
+
+
+def set_value(part: int, name: str, value: Any) -> Callable[[dict, dict], None]:
+    return lambda header, arrays: header["parts"][part]["values"].__setitem__(name, value)
+
+
+def set_array(name: str, make: Callable[[np.ndarray], np.ndarray]) -> Callable[[dict, dict], None]:
+    return lambda header, arrays: arrays.__setitem__(name, make(arrays[name]))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h, a: h.pop("roots"), "no parts and roots"),
+        (lambda h, a: h["roots"].update(rig=17), "is no part of the file"),
+        (lambda h, a: h["parts"][2].update(kind="os.system"), "are not known"),
+        (lambda h, a: h["parts"][2].update(kind=["skinned"]), "wrong type"),
+        (lambda h, a: h["parts"][2].pop("values"), "no kind, values and parts"),
+        (lambda h, a: h["parts"][2]["parts"].update(joint_pose=2), "no part before it"),
+        (lambda h, a: h["parts"][2]["parts"].update(joint_pose=0), "is a Skeleton, not a Joint"),
+        (lambda h, a: h["parts"][2]["parts"].update(joint_pose=True), "no part before it"),
+        (lambda h, a: h["parts"][2]["parts"].update(extra=0), 'unknown field "extra"'),
+        (lambda h, a: a.pop("2.vertices"), '"vertices" is missing'),
+        (lambda h, a: a.update({"2.more": np.zeros(1)}), 'unknown field "more"'),
+        (lambda h, a: a.update({"9.more": np.zeros(1)}), "no such part"),
+        (lambda h, a: a.update({"../x": np.zeros(1)}), "no part's"),
+        (set_value(2, "method", 5), '"method" is not a name'),
+        (set_value(2, "method", "magic"), 'skinning method "magic"'),
+        (set_value(0, "names", ["a", "b"]), r"shape \(3, 4\); expected \(2, 4\)"),
+        (set_value(0, "names", ["a", "a", "b"]), "two joints are called"),
+        (set_value(0, "names", "abc"), "is not a list"),
+        (set_array("0.rotations", lambda x: 2 * x), "not of unit length"),
+        (set_array("0.rotations", lambda x: x.astype(np.float32)), "is float32"),
+        (set_array("0.translations", lambda x: x * np.nan), "not finite everywhere"),
+        (set_array("0.translations", lambda x: x + 1e200), "not finite everywhere, or far"),
+        (set_array("0.parents", lambda x: x[::-1].copy()), "list parents first"),
+        (set_array("2.vertices", lambda x: x[:-1]), "influence_counts"),
+        (set_array("2.vertices", lambda x: x * np.inf), "not finite"),
+        (set_array("2.influence_columns", lambda x: x + 3), "column 5 of 3"),
+        (set_array("2.influence_columns", lambda x: x[:-1]), "its counts do not fit"),
+        (set_array("2.influence_columns", lambda x: x.astype(float)), "is float64"),
+        (set_array("2.influence_counts", lambda x: x * 0), "its counts do not fit"),
+        (set_array("2.influence_weights", lambda x: x + 1), "they must be positive"),
+        (set_array("2.influence_weights", lambda x: -x), "they must be positive"),
+    ],
+)
+def test_a_damaged_skinned_rig_is_an_error(change, message):
+    with np.errstate(all="ignore"), pytest.raises(SuppleError, match=message):
+        damaged(change)
+
+
+@pytest.mark.parametrize(
+    ("make", "change", "message"),
+    [
+        (lambda: corrected(skinned()), set_array("4.corrections_mask", lambda x: x[:-1]), "a mask"),
+        (lambda: corrected(skinned()), set_array("4.corrections_mask", lambda x: 0 * x), "rows wh"),
+        (
+            lambda: corrected(skinned()),
+            set_array("3.poses", lambda x: x[[0, 0, 1]]),
+            "are the same",
+        ),
+        (lambda: corrected(skinned()), set_array("3.scales", lambda x: -x), "not positive"),
+        (wire, set_value(0, "turning", 3.0), "turning 3.0; it must be between"),
+        (wire, set_value(0, "turning", float("nan")), "not finite"),
+        (wire, set_value(0, "turning", True), "not a number"),
+        (RIGS["bend"], set_value(0, "low", 5.0), "bounds 5.0 to 0.8"),
+        (RIGS["bend"], set_array("0.frame", lambda x: x[::-1] * [1, 2, 1]), "unit length"),
+        (RIGS["lattice"], set_array("0.divisions", lambda x: x * 100), "too large|control points"),
+        (handle, set_value(4, "tip", 2.5e9), "joint 2500000000 does not exist"),
+        (handle, set_value(4, "top", 2), "no path between joints"),
+        (handle, set_value(5, "softness", -1), "softness -1"),
+        (handle, set_value(5, "extra", ["no"]), 'no parameter "no"'),
+    ],
+)
+def test_damage_to_other_rigs_is_an_error_too(make, change, message):
+    with np.errstate(all="ignore"), pytest.raises(SuppleError, match=message):
+        damaged(change, make)
+
+
+def test_a_small_header_cannot_fill_the_memory():
+    def doubled(header: dict, arrays: dict) -> None:
+        for _ in range(40):
+            last = len(header["parts"]) - 1
+            link = {"kind": "chain", "values": {}, "parts": {"rigs": [last, last]}}
+            header["parts"].append(link)
+        header["roots"]["rig"] = len(header["parts"]) - 1
+
+    with pytest.raises(SuppleError, match="built on too many others"):
+        damaged(doubled)
+
+    def endless(header: dict, arrays: dict) -> None:
+        arrays["0.control_points"] = np.zeros((200_000, 3))
+
+    with pytest.raises(SuppleError, match="that is too large to read"):
+        damaged(endless, wire)
+
+    def many_poses(header: dict, arrays: dict) -> None:
+        arrays["3.poses"] = np.random.default_rng(0).random((20_000, 9))
+
+    with pytest.raises(SuppleError, match="that is too large to read"):
+        damaged(many_poses, lambda: corrected(skinned()))
+
+    def wide(header: dict, arrays: dict) -> None:
+        count = 300_000
+        arrays["2.vertices"] = np.zeros((count, 3), np.float32)
+        arrays["2.influence_counts"] = np.ones(count, np.uint16)
+        arrays["2.influence_counts"][0] = 60_000
+        arrays["2.influence_columns"] = np.zeros(count + 59_999, np.uint8)
+        arrays["2.influence_weights"] = np.zeros(59_999, np.float32)
+
+    with pytest.raises(SuppleError, match="that is too large to read"):
+        damaged(wide)
+
+
+def test_a_rig_too_deep_to_follow_is_not_stored():
+    rig: Any = wire()
+    for _ in range(150):
+        rig = RigChain(rig)
+    with pytest.raises(SuppleError, match="built on more than 100 others"):
+        stored_rig(rig)
+
+
+def test_sets_of_tets_are_kept():
+    rig = on_tets(skinned(), "shepard")
+    rig.mesh = TetMesh(MESH.vertices, MESH.tets, {"bone": [3, 1], "a": [0]})
+    again = restored_rig(*stored_rig(rig))
+    assert {name: list(tets) for name, tets in again.mesh.sets.items()} == {  # type: ignore[attr-defined]
+        "a": [0],
+        "bone": [1, 3],
+    }
