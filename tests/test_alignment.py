@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 import pytest
@@ -87,7 +88,7 @@ def test_each_pose_is_joined_to_the_nearest_joined_before() -> None:
     st.lists(st.tuples(*[st.integers(-2, 2)] * 3), min_size=1, max_size=9, unique=True),
     st.randoms(use_true_random=False),
 )
-def test_the_tree_does_not_depend_on_the_order_of_poses(places: list, random) -> None:  # type: ignore[no-untyped-def]
+def test_the_tree_does_not_depend_on_the_order_of_poses(places: list, random: Random) -> None:
     """A grid has equal distances everywhere."""
     poses = np.array(places, float)
     order = [0, *random.sample(range(1, len(poses)), len(poses) - 1)]
@@ -224,7 +225,7 @@ def test_equal_eigenvalues_and_signs_do_not_matter() -> None:
     for bases in ([first, second], [first @ blocks[0], second @ blocks[1]]):
         aligned = align(bases, [-1, 0], mass, stiffnesses=[stiffness, stiffness])
         blends.append(0.6 * aligned.bases[0] + 0.4 * aligned.bases[1])
-    assert subspace_angles(*blends, mass).max() < 1e-7
+    assert subspace_angles(blends[0], blends[1], mass).max() < 1e-7
 
 
 def test_transformations_carry_reduced_matrices_along(bends: Bases) -> None:
@@ -316,7 +317,7 @@ def test_small_angles_are_exact() -> None:
     pair = [
         each.reshape(k, 3, 2) / np.sqrt(mass)[:, None, None] for each in (scaled[:, :2], tilted)
     ]
-    np.testing.assert_allclose(subspace_angles(*pair, mass), [0, angle], atol=1e-14)
+    np.testing.assert_allclose(subspace_angles(pair[0], pair[1], mass), [0, angle], atol=1e-14)
 
 
 # --- What is wrong is said ----------------------------------------------------------------
@@ -334,6 +335,7 @@ def test_wrong_input_is_named(bends: Bases) -> None:
         ({"bases": [U[0][:, :, :0]] * 2}, "expected \\(vertices, 3, columns\\)"),
         ({"parents": []}, "one for each pose"),
         ({"parents": [-1, 1]}, "circle"),
+        ({"bases": [U[0], 2 * U[1]]}, "basis of pose 1 is not mass-orthonormal"),
         ({"mass": m[:-1]}, "vertex masses: shape"),
         ({"mass": -m}, "negative"),
         ({"stiffnesses": K[:1]}, "1 reduced stiffness matrices for 2 poses"),

@@ -214,7 +214,7 @@ def test_regions_overlap_where_they_share_vertices() -> None:
     turns /= np.linalg.norm(turns, axis=2, keepdims=True)
     for weights in ([0.3, 0.8, -0.1], [1, 0, 0]):
         for variant in ("frames", "world"):
-            U = interpolated_basis(bases, regions, weights, turns, products, n, variant=variant)  # type: ignore[arg-type]
+            U = interpolated_basis(bases, regions, weights, turns, products, n, variant=variant)
             gram = U.T @ (np.repeat(mass, 3)[:, None] * U)
             np.testing.assert_allclose(reduced_mass(products, weights), gram, atol=1e-12)
     assert not products[:, 3:5, 5:].any()  # the second and the third share no vertex

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from gltf_builder import skinned_octahedron, turn
+from model_samples import sample_model
 from supple.app.info import describe, print_info
 from supple.errors import SuppleError
 
@@ -101,6 +102,36 @@ def test_a_sound_character_has_no_defects(assets):
     found = describe_quietly(assets / "gltf_characters/CesiumMan.glb")
     assert found["defects"] == []
     assert told(found).rstrip().endswith("no defects")
+
+
+def test_a_model_is_described_with_its_parts_and_errors(tmp_path):
+    path = tmp_path / "beam.supple"
+    sample_model().save(path)
+    found = describe_quietly(path)
+    assert found["format"] == "Supple model"
+    assert sum(found["bytes_by_part"].values()) == path.stat().st_size
+    assert found["regions"][1]["modes"] == 3
+    text = told(found)
+    for words in (
+        "beam, stvk, interpolated in frames",
+        "240 tets, 99 vertices, 9 held by bones",
+        "3: neutral, up, side",
+        "near: ",
+        "12 tets, 8 vertices",
+        "wag: 1 s, 13 keys",
+        "bases",
+        "held out 0.015",
+        "no defects",
+    ):
+        assert words in text
+
+
+def test_a_damaged_model_is_an_error(tmp_path):
+    path = tmp_path / "beam.supple"
+    sample_model().save(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(SuppleError, match=r"^beam\.supple: .*cut or edited"):
+        describe(path)
 
 
 def test_a_file_that_cannot_be_read_is_an_error(assets, tmp_path):

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from supple.app.info_model import describe_model, model_lines
 from supple.errors import FormatError, SuppleWarning
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ CHARACTERS = {".glb": "glTF 2.0", ".gltf": "glTF 2.0"} | dict.fromkeys(
 )
 SURFACES = (".obj", ".ply", ".stl", ".off")
 TETS = (".veg", ".msh", ".mesh", ".vtk")
+MODEL = ".supple"
 
 CODE = re.compile(r" \(([A-Z][A-Z_0-9]+)(?:, and (\d+) more)?\)$")
 
@@ -52,14 +54,15 @@ def describe(path: str | Path) -> dict[str, Any]:
     Parameters
     ----------
     path : str or Path
-        A character (glTF, USD), a motion (BVH), a surface or a tet mesh.
+        A character (glTF, USD), a motion (BVH), a surface, a tet mesh or a model.
 
     Returns
     -------
     dict
         ``file``, ``format``, ``bytes``, ``metres_per_unit``, ``size`` in metres, ``meshes``,
         ``surface``, ``joints``, ``parameters``, ``clips`` and ``tets`` as far as there are, and
-        ``defects``: what is wrong, each with its consequence.
+        ``defects``: what is wrong, each with its consequence. Of a model also ``model``,
+        ``poses``, ``regions``, ``motions``, ``bytes_by_part`` and its ``report``.
 
     Raises
     ------
@@ -92,7 +95,9 @@ def _read(path: Path) -> dict[str, Any]:
         return {"format": suffix[1:].upper(), **_of_surface(read_surface(path))}
     if suffix in TETS:
         return {"format": suffix[1:].upper(), **_of_tets(read_tets(path))}
-    known = ", ".join((*CHARACTERS, ".bvh", *SURFACES, *TETS))
+    if suffix == MODEL:
+        return describe_model(path)
+    known = ", ".join((*CHARACTERS, ".bvh", *SURFACES, *TETS, MODEL))
     raise FormatError(f'{path.name}: "{path.suffix}" files are not known; use one of {known}')
 
 
@@ -246,6 +251,8 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [("file", f"{found['file']}, {found['format']}, {found['bytes'] / 1024:.4g} KB")]
     if "size" in found:
         lines.append(("size", " × ".join(f"{v:.4g}" for v in found["size"]) + " m"))
+    if "model" in found:
+        return [*lines, *model_lines(found)]
     unit = found.get("metres_per_unit")
     if unit is not None:
         lines.append(("units", "metres" if unit == 1 else f"{unit:g} m each"))

@@ -72,8 +72,8 @@ def biharmonic_weights(mesh: TetMesh, handles: Sequence[ArrayLike]) -> Floats:
 
     Examples
     --------
-    >>> mesh = TetMesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], [[0, 1, 2, 3]])
-    >>> biharmonic_weights(mesh, [[0], [1, 2]])[3].round(3)
+    >>> corners = [[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]
+    >>> biharmonic_weights(TetMesh(corners, [[0, 2, 1, 3]]), [[0], [1, 2]])[3].round(3)
     array([0.333, 0.667])
     """
     owner = _owners(handles, len(mesh.vertices))
@@ -89,9 +89,8 @@ def biharmonic_weights(mesh: TetMesh, handles: Sequence[ArrayLike]) -> Floats:
         problem = _problem(rows[:, free], -(rows[:, held] @ weights[held]), _volumes(mesh)[free])
         weights[free] = _bounded(problem)
     _share_out(weights, held, mesh.vertices)
-    unused = np.bincount(mesh.tets.ravel(), minlength=len(owner)) == 0
-    nearest = _nearest(mesh.vertices[unused], mesh.vertices[~unused])
-    weights[unused] = weights[~unused][nearest]
+    used = np.bincount(mesh.tets.ravel(), minlength=len(owner)) > 0
+    weights[~used] = weights[used][_nearest(mesh.vertices[~used], mesh.vertices[used])]
     weights[held] = 0.0
     weights[held, owner[held]] = 1.0
     return weights
@@ -99,11 +98,14 @@ def biharmonic_weights(mesh: TetMesh, handles: Sequence[ArrayLike]) -> Floats:
 
 def _owners(handles: Sequence[ArrayLike], n_vertices: int) -> Ints:
     """The handle of each vertex, (n,), or -1."""
-    if len(handles) == 0:
-        raise SuppleError("weights need at least one handle")
+    if not isinstance(handles, Sequence) or len(handles) == 0:
+        raise SuppleError("weights need a list of handles, at least one")
     owner = np.full(n_vertices, -1)
     for index, listed in enumerate(handles):
-        vertices = np.asarray(listed)
+        try:
+            vertices = np.asarray(listed)
+        except ValueError:  # lists of several lengths
+            vertices = np.empty(0)
         if vertices.ndim != 1 or len(vertices) == 0 or vertices.dtype.kind not in "iu":
             raise SuppleError(f"handle {index} must be a list of vertex numbers, at least one")
         if vertices.min() < 0 or vertices.max() >= n_vertices:
@@ -130,10 +132,8 @@ def _nearest(points: Floats, others: Floats) -> Ints:
 def _follow_nearest(mesh: TetMesh, owner: Ints, weights: Floats) -> Bools:
     """Give components without a handle to the nearest one; which vertices those have, (n,)."""
     n = len(owner)
-    first = np.repeat(mesh.tets[:, 0], 3)
-    graph = sp.coo_array(
-        (np.ones(len(first), bool), (first, mesh.tets[:, 1:].ravel())), shape=(n, n)
-    )
+    pairs = (np.repeat(mesh.tets[:, 0], 3), mesh.tets[:, 1:].ravel())
+    graph = sp.coo_array((np.ones(len(pairs[0]), bool), pairs), shape=(n, n))
     count, component = connected_components(graph, directed=False)
     has_tet = np.zeros(count, bool)
     has_tet[component[mesh.tets[:, 0]]] = True

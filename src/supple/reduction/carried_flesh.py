@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from supple.mesh import SurfaceMesh, TetMesh
@@ -20,6 +21,8 @@ Contact = dict[int, dict[int, float]]
 _HEAVY = 0.04
 # or this part, as far out from its joint as that part of the body's size: a tail.
 _LIGHT, _LONG = 0.005, 0.15
+# What following two joints counts, against being between them.
+_FOLLOWING = 1e-3
 #: A small branch stays with what it hangs from if it touches that so much, of what it could.
 HANGS = 0.1
 
@@ -40,6 +43,7 @@ class CarriedFlesh:
         )
         self.part = np.bincount(joints.ravel(), carried, count + 1)
         self.vertex_part = volumes
+        self.joints, self.weights = joints, weights
         self.tets = mesh.tets
         self.points = mesh.vertices
         self.joint_of = joints[np.arange(len(joints)), weights.argmax(axis=1)].astype(np.int64)
@@ -88,15 +92,26 @@ class CarriedFlesh:
         return np.array([_last(goes_to, joint) for joint in owner.tolist()])
 
     def contact(self, owner: Ints) -> Contact:
-        """Volume of the tets that have vertices of one joint and of another."""
+        """How much flesh of one joint touches that of another.
+
+        The volume of tets between them counts, and a little what follows both: joints too small
+        for the tets have no vertex of their own.
+        """
         corners = owner[self.joint_of][self.tets]
+        rows, columns = np.repeat(corners, 4, axis=1).ravel(), np.tile(corners, 4).ravel()
         volumes = np.repeat(self.vertex_part[self.tets].sum(axis=1), 16)
-        pairs = np.repeat(corners, 4, axis=1).ravel() * (self.n + 1) + np.tile(corners, 4).ravel()
-        found, place = np.unique(pairs, return_inverse=True)
+        vertex = np.arange(len(self.joints)).repeat(self.joints.shape[1])
+        shape = (len(self.joints), self.n + 1)
+        entries = (self.weights.ravel(), (vertex, owner[self.joints].ravel()))
+        follows = sp.csr_array(sp.coo_array(entries, shape=shape))
+        between = sp.csr_array(sp.coo_array((volumes, (rows, columns)), shape=(self.n + 1,) * 2))
+        both = follows.T @ (sp.diags_array(self.vertex_part) @ follows)
+        shared = sp.coo_array(between + _FOLLOWING * both)
         contact: Contact = {}
-        for pair, volume in zip(found.tolist(), np.bincount(place, volumes).tolist(), strict=True):
-            first, second = divmod(pair, self.n + 1)
-            if first != second:
+        for first, second, volume in zip(
+            shared.row.tolist(), shared.col.tolist(), shared.data.tolist(), strict=True
+        ):
+            if first != second and volume > 0:
                 contact.setdefault(first, {})[second] = volume
         return contact
 

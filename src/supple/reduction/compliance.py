@@ -84,14 +84,16 @@ class Compliance:
         self.stiffness = reduced
         masses = np.repeat(inertia, 3)
         self.inertia = sp.csr_array(self._transposed @ sp.diags_array(masses) @ self._spread)
+        _check_masses(self.inertia.diagonal(), self.unused, space)
         self.typical_eigenvalue = float(diagonal.sum() / self.inertia.diagonal().sum())
         self._cholesky = SparseCholesky(reduced, block=3)
         self.rigid = np.empty((reduced.shape[0], 0))
         pieces, unheld = _unheld_pieces(stiffness, space.vertices)
         if unheld:
-            self._hold(typical)
+            self._find_rigid_motions()
             if self.rigid.shape[1] and len(pieces) > 1:
                 raise LoosePieceError(min(unheld, key=len))
+            self._factorise(typical * self._supports())
             return
         try:
             self._factorise()
@@ -102,6 +104,11 @@ class Compliance:
     def n_unknowns(self) -> int:
         """How many independent displacements there are, rigid ones not counted."""
         return int((~self.unused).sum()) - self.rigid.shape[1]
+
+    @property
+    def nnz_factor(self) -> int:
+        """How many numbers the factor stores."""
+        return self._cholesky.nnz_factor
 
     def solve(self, forces: Floats) -> Floats:
         """(ZᵀKZ)⁻¹ b of generalised forces (3k, m), balanced if the body is free."""
@@ -155,18 +162,28 @@ class Compliance:
         values, vectors = lowest_eigenpairs(self._cholesky.solve, mass, count)
         return values / shift - 1, vectors
 
-    def _hold(self, typical: float) -> None:
-        """Find the rigid motions, and support the body where they are largest."""
+    def _find_rigid_motions(self) -> None:
         values, vectors = self._shifted_modes(min(6, int((~self.unused).sum())))
         rigid = vectors[:, values < 1e-6]
-        added = np.zeros(len(rigid))
-        if rigid.shape[1]:
-            lower = np.linalg.cholesky(rigid.T @ (self.inertia @ rigid))
-            self.rigid = scipy.linalg.solve_triangular(lower, rigid.T, lower=True).T
-            self._rigid_momenta = self.inertia @ self.rigid
-            supports = scipy.linalg.qr(rigid.T, mode="r", pivoting=True)[1]
-            added[supports[: rigid.shape[1]]] = typical
-        self._factorise(added)
+        lower = np.linalg.cholesky(rigid.T @ (self.inertia @ rigid))
+        self.rigid = scipy.linalg.solve_triangular(lower, rigid.T, lower=True).T
+        self._rigid_momenta = self.inertia @ self.rigid
+
+    def _supports(self) -> Floats:
+        """1 at as many unknowns as there are rigid motions, which cannot move without them."""
+        chosen = scipy.linalg.qr(self.rigid.T, mode="r", pivoting=True)[1]
+        supports = np.zeros(len(self.rigid))
+        supports[chosen[: self.rigid.shape[1]]] = 1.0
+        return supports
+
+
+def _check_masses(masses: Floats, unused: NDArray[np.bool_], space: NullSpace) -> None:
+    bad = np.flatnonzero(~unused & ~(masses > 0))
+    if len(bad):
+        raise SuppleError(
+            f"vertex {space.vertices[bad[0] // 3]} may move, and has no mass or no weight; "
+            "hold it, or give it some"
+        )
 
 
 def _unheld_pieces(stiffness: sp.csr_array, vertices: Ints) -> tuple[list[Ints], list[Ints]]:

@@ -42,23 +42,19 @@ def add_second_forces(
     for colour in range(len(colour_start) - 1):
         for k in prange(colour_start[colour], colour_start[colour + 1]):
             g, A, B = np.empty((4, 3)), np.empty((3, 3, r)), np.empty((3, 3, r))
-            SB, P = np.empty((3, 3, r)), np.empty((3, 3, r))
-            small, H, scratch = np.empty((3, 3, 3)), np.empty((2, 9, 9)), np.empty((6, 3, 3))
+            P, F, H = np.empty((3, 3, r)), np.empty((3, 3)), np.empty((2, 9, 9))
+            scratch = np.empty((6, 3, 3))
             lowest = np.inf
             for e in range(chunk_start[k], chunk_start[k + 1]):
                 volume = _gradients(rest, tets[e], g)
                 lowest = min(lowest, volume)
                 _displacement_gradients(first, tets[e], g, A)
                 _displacement_gradients(second, tets[e], g, B)
-                if kind == STVK:
-                    _linear_stresses(B, parameters[e, 0], parameters[e, 1], SB)
                 column = 0
                 for i in range(r):
-                    if kind == STVK:
-                        _second_stvk(A, B, SB, i, parameters[e, 0], parameters[e, 1], small, P)
-                    else:
-                        _second_differenced(kind, A, B, i, parameters[e], H, small, scratch, P)
-                    _scatter(volume, g, P, i, tets[e], column, out)
+                    if _second_derivative(kind, A, i, parameters[e], F, H, scratch):
+                        _times_gradients(H[0], B, i, P)
+                        _scatter(volume, g, P, i, tets[e], column, out)
                     column += r - i
             smallest = min(smallest, lowest)
     return smallest
@@ -77,85 +73,21 @@ def _displacement_gradients(u: Floats, tet: Ints, g: Floats, G: Floats) -> None:
 
 
 @compiled
-def _linear_stresses(G: Floats, mu: float, lam: float, S: Floats) -> None:
-    """S(sym G) = μ(G + Gᵀ) + λ tr(G) I of all columns."""
-    x, y, z = G[0, 0], G[1, 1], G[2, 2]
-    for c in range(3):
-        for d in range(3):
-            there, back, row = G[c, d], G[d, c], S[c, d]
-            if c == d:
-                for j in range(len(row)):
-                    row[j] = 2.0 * mu * there[j] + lam * (x[j] + y[j] + z[j])
-            else:
-                for j in range(len(row)):
-                    row[j] = mu * (there[j] + back[j])
+def _second_derivative(
+    kind: int, A: Floats, i: int, p: Floats, F: Floats, H: Floats, scratch: Floats
+) -> bool:
+    """H[0] (9×9) ← ∂²P/∂F² : A_i at F = I; False if A_i is zero.
 
-
-@compiled
-def _second_stvk(
-    A: Floats, B: Floats, SB: Floats, i: int, mu: float, lam: float, small: Floats, P: Floats
-) -> None:
-    """∂²P/∂F² : A_i : B_j = A S(B) + B S(A) + S(AᵀB) at F = I, for all j ≥ i."""
-    r = B.shape[2]
-    a, sa = small[0], small[1]
-    for c in range(3):
-        for d in range(3):
-            a[c, d] = A[c, d, i]
-    trace = a[0, 0] + a[1, 1] + a[2, 2]
-    for c in range(3):
-        for d in range(3):
-            sa[c, d] = mu * (a[c, d] + a[d, c])
-        sa[c, c] += lam * trace
-    for c in range(3):
-        a0, a1, a2 = a[c, 0], a[c, 1], a[c, 2]
-        b0, b1, b2 = B[c, 0], B[c, 1], B[c, 2]
-        for d in range(3):
-            s0, s1, s2 = SB[0, d], SB[1, d], SB[2, d]
-            t0, t1, t2 = sa[0, d], sa[1, d], sa[2, d]
-            # 2 sym(AᵀB) at (c, d): column c of A with column d of B, and the other way round
-            p0, p1, p2 = mu * a[0, c], mu * a[1, c], mu * a[2, c]
-            q0, q1, q2 = mu * a[0, d], mu * a[1, d], mu * a[2, d]
-            x0, x1, x2, y0, y1, y2 = B[0, d], B[1, d], B[2, d], B[0, c], B[1, c], B[2, c]
-            row = P[c, d]
-            for j in range(i, r):
-                row[j] = (
-                    (a0 * s0[j] + a1 * s1[j] + a2 * s2[j])
-                    + (b0[j] * t0 + b1[j] * t1 + b2[j] * t2)
-                    + (p0 * x0[j] + p1 * x1[j] + p2 * x2[j])
-                    + (q0 * y0[j] + q1 * y1[j] + q2 * y2[j])
-                )
-    for c in range(3):
-        for d in range(3):  # λ tr(AᵀB)
-            pressure, row = lam * a[c, d], B[c, d]
-            for n in range(3):
-                target = P[n, n]
-                for j in range(i, r):
-                    target[j] += pressure * row[j]
-
-
-@compiled
-def _second_differenced(
-    kind: int,
-    A: Floats,
-    B: Floats,
-    i: int,
-    p: Floats,
-    H: Floats,
-    small: Floats,
-    scratch: Floats,
-    P: Floats,
-) -> None:
-    """The same for any material: ∂P/∂F at I ± hA_i, half their difference, divided by h."""
-    r = B.shape[2]
+    Half the difference of ∂P/∂F at I ± hA_i, divided by h. That is exact for StVK, whose ∂P/∂F is
+    quadratic, at any h.
+    """
     size = 0.0
     for c in range(3):
         for d in range(3):
             size = max(size, abs(A[c, d, i]))
     if size == 0.0:
-        P[:, :, i:] = 0.0
-        return
-    F = small[0]
-    h = _STRAIN / size
+        return False
+    h = (1.0 if kind == STVK else _STRAIN) / size
     for side in range(2):
         step = h if side == 0 else -h
         for c in range(3):
@@ -164,23 +96,40 @@ def _second_differenced(
             F[c, c] += 1.0
         stress_derivative(kind, F, p, H[side], scratch)
     for m in range(9):
-        row = P[m // 3, m % 3]
-        row[i:] = 0.0
+        plus, minus = H[0, m], H[1, m]
         for n in range(9):
-            factor, along = (H[0, m, n] - H[1, m, n]) * (0.5 / h), B[n // 3, n % 3]
-            for j in range(i, r):
-                row[j] += factor * along[j]
+            plus[n] = (plus[n] - minus[n]) * (0.5 / h)
+    return True
+
+
+@compiled
+def _times_gradients(H: Floats, B: Floats, i: int, P: Floats) -> None:
+    """P_j = H B_j for j ≥ i."""
+    b0, b1, b2 = B[0, 0, i:], B[0, 1, i:], B[0, 2, i:]
+    b3, b4, b5 = B[1, 0, i:], B[1, 1, i:], B[1, 2, i:]
+    b6, b7, b8 = B[2, 0, i:], B[2, 1, i:], B[2, 2, i:]
+    for m in range(9):
+        h0, h1, h2, h3, h4 = H[m, 0], H[m, 1], H[m, 2], H[m, 3], H[m, 4]
+        h5, h6, h7, h8 = H[m, 5], H[m, 6], H[m, 7], H[m, 8]
+        row = P[m // 3, m % 3, i:]
+        # Views from i on, not indices from i on: this becomes vector instructions.
+        for j in range(len(row)):
+            row[j] = (
+                (h0 * b0[j] + h1 * b1[j] + h2 * b2[j])
+                + (h3 * b3[j] + h4 * b4[j] + h5 * b5[j])
+                + (h6 * b6[j] + h7 * b7[j] + h8 * b8[j])
+            )
 
 
 @compiled
 def _scatter(
     volume: float, g: Floats, P: Floats, i: int, tet: Ints, column: int, out: Floats
 ) -> None:
-    r = P.shape[2]
+    n = P.shape[2] - i
     for c in range(3):
         p0, p1, p2 = P[c, 0, i:], P[c, 1, i:], P[c, 2, i:]
-        for n in range(4):
-            g0, g1, g2 = volume * g[n, 0], volume * g[n, 1], volume * g[n, 2]
-            row = out[tet[n], c, column : column + r - i]
+        for a in range(4):
+            g0, g1, g2 = volume * g[a, 0], volume * g[a, 1], volume * g[a, 2]
+            row = out[tet[a], c, column : column + n]
             for j in range(len(row)):
                 row[j] += p0[j] * g0 + p1[j] * g1 + p2[j] * g2

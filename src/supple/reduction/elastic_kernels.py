@@ -13,9 +13,15 @@ from numba import prange
 from numpy.typing import NDArray
 
 from supple.compiled import compiled, compiled_parallel
-from supple.elastic.density import stress
+from supple.elastic.density import stress, stress_derivative
 
-__all__ = ["element_dots", "element_forces", "element_norms", "gather_at_vertices"]
+__all__ = [
+    "element_dots",
+    "element_forces",
+    "element_norms",
+    "gather_at_vertices",
+    "smallest_determinants",
+]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -23,6 +29,7 @@ Ints = NDArray[np.int64]
 
 #: Tets that one task takes: enough to hide what starting it costs.
 _CHUNK = 64
+DETERMINANT_CHUNK = 512
 
 
 @compiled
@@ -45,6 +52,32 @@ def _edge_inverse(rest: Floats, tet: Ints, inverse: Floats) -> float:
     return six_volumes / 6.0
 
 
+@compiled
+def _displacement_gradient(
+    displacements: Floats, tet: Ints, inverse: Floats, t: int, D: Floats
+) -> None:
+    """D = ∂u/∂X of sample t. F − I, not F: small displacements keep their digits."""
+    first = displacements[tet[0]]
+    for i in range(3):
+        origin = first[i, t]
+        x = displacements[tet[1], i, t] - origin
+        y = displacements[tet[2], i, t] - origin
+        z = displacements[tet[3], i, t] - origin
+        for j in range(3):
+            D[i, j] = x * inverse[j, 0] + y * inverse[j, 1] + z * inverse[j, 2]
+
+
+@compiled
+def _subtract_linear_stress(H: Floats, D: Floats, P: Floats) -> None:
+    for i in range(3):
+        for j in range(3):
+            row, total = H[3 * i + j], 0.0
+            for k in range(3):
+                for n in range(3):
+                    total += row[3 * k + n] * D[k, n]
+            P[i, j] -= total
+
+
 @compiled_parallel
 def element_forces(
     kind: int,
@@ -52,44 +85,56 @@ def element_forces(
     displacements: Floats,
     tets: Ints,
     parameters: Floats,
+    remainder: bool,
     out: Floats,
-    determinants: Floats,
 ) -> float:
     """Forces ∂W_e/∂x of `tets` at rest + each displacement into `out` (e, 9, t).
 
-    `determinants` (e,) ← the smallest det F over the samples. Returns the smallest rest volume.
+    `remainder`: only what is left of them without their linear part K_e(0) u. Returns the
+    smallest rest volume.
     """
-    samples = displacements.shape[2]
     smallest = np.inf
     for chunk in prange((len(tets) + _CHUNK - 1) // _CHUNK):
-        inverse, F, P = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
-        scratch = np.empty((6, 3, 3))
+        inverse, D, F, P = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
+        scratch, H = np.empty((6, 3, 3)), np.empty((9, 9))
         lowest = np.inf
         for e in range(_CHUNK * chunk, min(_CHUNK * chunk + _CHUNK, len(tets))):
-            tet = tets[e]
-            volume = _edge_inverse(rest, tet, inverse)
+            volume = _edge_inverse(rest, tets[e], inverse)
             lowest = min(lowest, volume)
-            least = np.inf
-            first = displacements[tet[0]]
-            for t in range(samples):
+            if remainder:
+                stress_derivative(kind, np.eye(3), parameters[e], H, scratch)
+            for t in range(displacements.shape[2]):
+                _displacement_gradient(displacements, tets[e], inverse, t, D)
                 for i in range(3):
                     for j in range(3):
-                        # F = I + ∂u/∂X: small displacements keep their digits.
-                        F[i, j] = 1.0 if i == j else 0.0
-                        for a in range(3):
-                            difference = displacements[tet[a + 1], i, t] - first[i, t]
-                            F[i, j] += difference * inverse[j, a]
-                least = min(least, _determinant(F))
+                        F[i, j] = D[i, j] + (1.0 if i == j else 0.0)
                 stress(kind, F, parameters[e], P, scratch)
+                if remainder:
+                    _subtract_linear_stress(H, D, P)
                 for a in range(3):
                     for i in range(3):
-                        total = 0.0
-                        for j in range(3):
-                            total += P[i, j] * inverse[j, a]
+                        total = P[i, 0] * inverse[0, a]
+                        total += P[i, 1] * inverse[1, a] + P[i, 2] * inverse[2, a]
                         out[e, 3 * a + i, t] = volume * total
-            determinants[e] = least
         smallest = min(smallest, lowest)
     return smallest
+
+
+@compiled_parallel
+def smallest_determinants(rest: Floats, displacements: Floats, tets: Ints, out: Floats) -> None:
+    """`out` (chunks, t) ← the smallest det F of each chunk of `DETERMINANT_CHUNK` tets."""
+    samples = displacements.shape[2]
+    for chunk in prange(len(out)):
+        inverse, D = np.empty((3, 3)), np.empty((3, 3))
+        out[chunk] = np.inf
+        begin = DETERMINANT_CHUNK * chunk
+        for e in range(begin, min(begin + DETERMINANT_CHUNK, len(tets))):
+            _edge_inverse(rest, tets[e], inverse)
+            for t in range(samples):
+                _displacement_gradient(displacements, tets[e], inverse, t, D)
+                for i in range(3):
+                    D[i, i] += 1.0
+                out[chunk, t] = min(out[chunk, t], _determinant(D))
 
 
 @compiled
@@ -138,12 +183,7 @@ def element_dots(forces: Singles, y: Singles, tets: Ints, out: Floats) -> None:
                 for i in range(3):
                     f, p, q = forces[e, 3 * a + i], other[i], first[i]
                     # Four running sums vectorise where one would wait for itself.
-                    s0, s1, s2, s3 = (
-                        np.float32(0.0),
-                        np.float32(0.0),
-                        np.float32(0.0),
-                        np.float32(0.0),
-                    )
+                    s0 = s1 = s2 = s3 = np.float32(0.0)
                     whole = samples - samples % 4
                     for t in range(0, whole, 4):
                         s0 += f[t] * (p[t] - q[t])
@@ -157,11 +197,11 @@ def element_dots(forces: Singles, y: Singles, tets: Ints, out: Floats) -> None:
 
 
 @compiled_parallel
-def element_norms(forces: Singles, basis: Floats, tets: Ints, out: Floats) -> None:
+def element_norms(forces: Singles, basis: Singles, tets: Ints, out: Floats) -> None:
     """`out` (e,) ← Σ over samples of ‖U_eᵀ f_e‖², the columns' squared norms."""
     samples = forces.shape[2]
     for chunk in prange((len(tets) + _CHUNK - 1) // _CHUNK):
-        D, B = np.empty((9, basis.shape[2])), np.empty((9, 9))
+        D, B = np.empty((9, basis.shape[2]), np.float32), np.empty((9, 9))
         for e in range(_CHUNK * chunk, min(_CHUNK * chunk + _CHUNK, len(tets))):
             for a in range(3):
                 for i in range(3):

@@ -14,6 +14,7 @@ from supple.checks import checked_array, checked_number, numbers
 from supple.compiled import compiled
 from supple.errors import MeshError, SuppleError
 from supple.mesh.tets import EDGES, TetMesh
+from supple.mesh.topology import row_keys
 from supple.reduction.frame_smoothing import nearest_rotations, smoothed_rotations
 from supple.reduction.pose_tree import PoseTree
 from supple.rig.rotations import from_matrix, to_matrix
@@ -161,7 +162,8 @@ def consistent_signs(quaternions: ArrayLike, parents: ArrayLike, mesh: TetMesh) 
     tree = PoseTree.of(parents)
     n = len(mesh.vertices)
     signed = checked_array("vertex rotations", quaternions, (len(tree), n, 4)).copy()
-    edges = np.unique(np.sort(mesh.tets[:, EDGES].reshape(-1, 2), axis=1), axis=0)
+    keys = np.unique(row_keys(np.sort(mesh.tets[:, EDGES].reshape(-1, 2), axis=1), n))
+    edges = np.stack([keys // n, keys % n], axis=1)
     graph = sp.csr_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n, n))
     count, parts = connected_components(graph, directed=False)
     _, roots = np.unique(parts, return_index=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import numbers
 from supple.errors import SuppleError
@@ -26,8 +26,12 @@ Ints = NDArray[np.int64]
 # edges of its tets, whichever is more.
 _FAR = 0.05
 _FAR_EDGES = 2.0
+# Rounding of barycentric coordinates: a segment along a face is in the tets on both sides.
+_TOUCH = 1e-9
 # However fine the tets, a segment is tried at no more points than this.
 _MOST_POINTS = 10_000
+# A limb has a handle if it has this part of the vertices that move.
+_LEAST_MOVING = 0.01
 # The part of a limb's path its handle takes: a limb begins inside of the trunk, and ends where
 # nothing needs to be held.
 _LIMB_PART = (0.3, 0.75)
@@ -96,10 +100,11 @@ def _along(mesh: TetMesh, points: Floats) -> Floats:
 
 
 def _tets_along(mesh: TetMesh, handle: Handle) -> Ints:
+    if len(handle.points) == 2:
+        crossed = _crossed(mesh, *handle.points)
+        if len(crossed):
+            return crossed
     where = locate(_along(mesh, handle.points), mesh)
-    inside = where.distance == 0
-    if inside.any():
-        return np.unique(where.tet[inside])
     nearest = int(np.argmin(where.distance))
     away = float(where.distance[nearest])
     if away > max(_FAR * mesh.size, _FAR_EDGES * typical_edge(mesh)):
@@ -107,8 +112,47 @@ def _tets_along(mesh: TetMesh, handle: Handle) -> Ints:
     return where.tet[nearest : nearest + 1]
 
 
+def _crossed(mesh: TetMesh, start: Floats, end: Floats) -> Ints:
+    """Tets that a segment has a part of its length in: barycentric coordinates are linear."""
+    corners = mesh.vertices[mesh.tets]
+    low, high = np.minimum(start, end), np.maximum(start, end)
+    there = (corners.min(axis=1) <= high).all(axis=1) & (corners.max(axis=1) >= low).all(axis=1)
+    there[mesh.degenerate_tets()] = False
+    tets = np.flatnonzero(there)
+    sides = (corners[tets, 1:] - corners[tets, :1]).transpose(0, 2, 1)
+    ends = np.stack([start - corners[tets, 0], end - corners[tets, 0]], axis=2)
+    inner = np.linalg.solve(sides, ends)
+    at = np.concatenate([1 - inner.sum(axis=1, keepdims=True), inner], axis=1)
+    begin, slope = at[:, :, 0] + _TOUCH, at[:, :, 1] - at[:, :, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crossing = -begin / slope
+    first = np.where(slope > 0, crossing, np.where((slope == 0) & (begin < 0), np.inf, 0.0))
+    last = np.where(slope < 0, crossing, 1.0)
+    passed = np.minimum(last.min(axis=1), 1.0) - np.maximum(first.max(axis=1), 0.0)
+    return tets[passed > 2 * _TOUCH]
+
+
+def checked_fixed(fixed: ArrayLike | None, n_vertices: int) -> Ints:
+    """Vertex numbers, ascending and each once; none if None."""
+    if fixed is None:
+        return np.empty(0, np.int64)
+    listed = np.asarray(fixed)
+    if listed.size == 0:
+        return np.empty(0, np.int64)
+    if listed.ndim != 1 or listed.dtype.kind not in "iu" or listed.min() < 0:
+        raise SuppleError("fixed vertices must be a list of vertex numbers")
+    if listed.max() >= n_vertices:
+        raise SuppleError(f"fixed vertex {listed.max()} is not there; there are {n_vertices}")
+    return np.unique(listed.astype(np.int64))
+
+
 def handles_from_bones(
-    rig: Rig, surface: SurfaceMesh, mesh: TetMesh, *, most: int = MOST_LIMBS
+    rig: Rig,
+    surface: SurfaceMesh,
+    mesh: TetMesh,
+    *,
+    fixed: ArrayLike | None = None,
+    most: int = MOST_LIMBS,
 ) -> tuple[Handle, ...]:
     """A handle for the trunk and for each limb, found from the rig's skeleton.
 
@@ -118,6 +162,9 @@ def handles_from_bones(
         Any; without a skeleton there are no handles, and the body is one region.
     surface, mesh
         The skin and the tets inside, at the rig's rest pose.
+    fixed
+        (f,) tet vertices that do not move. A limb that is bone through and through, as thin
+        ones are, has no handle.
     most
         How many handles at most.
 
@@ -136,9 +183,13 @@ def handles_from_bones(
     if len(skinned) != 1 or not Bones.of_rig(skinned[0]).names:
         return ()
     limbs = limbs_of(skinned[0], surface, mesh, most=int(most))
+    moving = np.ones(len(mesh.vertices), bool)
+    moving[checked_fixed(fixed, len(moving))] = False
     free = np.ones(len(mesh.vertices), bool)
     handles = []
     for limb in limbs:
+        if moving[limb.vertices].sum() < _LEAST_MOVING * moving.sum():
+            continue
         handle = Handle(limb.name, _inside(mesh, limb))
         vertices = np.unique(mesh.tets[_tets_along(mesh, handle)])
         # Limbs too small for the tets stay with their neighbour.

@@ -81,15 +81,16 @@ def mass_pca(vectors: Floats, mass: ArrayLike, count: int) -> tuple[Floats, Floa
     moving = np.flatnonzero(root[:, 0] > 0)  # vertices of no tet have no mass, and do not move
     with single_threaded():
         scaled = root[moving] * vectors[moving]
-        span, triangle = scipy.linalg.qr(scaled, mode="economic", overwrite_a=True)
-        turn, sizes, _ = scipy.linalg.svd(triangle, full_matrices=False)
+        triangle = scipy.linalg.qr(scaled, mode="r")[0][: scaled.shape[1]]
+        _, sizes, turn = scipy.linalg.svd(triangle, full_matrices=False)
         there = int((sizes > _NOTHING_NEW * sizes.max(initial=0.0)).sum())
         if count > there:
             raise SuppleError(
                 f"{count} basis vectors asked for, and {vectors.shape[1]} shapes have only "
                 f"{there} independent directions; ask for fewer, or start from more modes"
             )
-        kept = span @ turn[:, :count]
+        # Q of V is not needed: V times the right vectors is nearly orthonormal, and then exactly.
+        kept = scipy.linalg.qr(scaled @ (turn[:count].T / sizes[:count]), mode="economic")[0]
     basis = np.zeros((vectors.shape[0], count))
     basis[moving] = kept / root[moving]
     return with_fixed_signs(basis), sizes[:count]

@@ -81,6 +81,9 @@ class PoseSpaceModel:
         (c′,), (m, c′) inertial cubature, none negative.
     parents
         (m,) the alignment tree: −1 for pose 0.
+    basis_bits
+        16: `bases` are rounded to that (see `supple.reduction.basis_rounding`), which halves the
+        file. 32: to float32.
     seed
         Of the cubature's samples.
     report
@@ -115,6 +118,7 @@ class PoseSpaceModel:
     inertial_vertices: Ints
     inertial_weights: Singles
     parents: Ints
+    basis_bits: Literal[16, 32] = 16
     seed: int = 0
     report: Mapping[str, Any] = field(default_factory=dict)
     extras: Mapping[str, NDArray] = field(default_factory=dict)
@@ -284,7 +288,7 @@ class PoseSpaceModel:
             The file. All of it is checked, and nothing in it is run.
         rig
             The surface's rig, for a model of a black box (`FunctionRig`, or a class of your
-            own), which no file can hold.
+            own), which no file can hold. Others bring their own, and one given must be the same.
 
         Raises
         ------

@@ -129,6 +129,8 @@ def checked_motions(motions: Mapping[str, Motion], n_parameters: int) -> dict[st
 
 def checked_rest(what: str, rig: Rig, vertices: NDArray, size: float) -> None:
     """Refuse a rig that has its vertices elsewhere in the rest pose."""
+    if not isinstance(rig, Rig):
+        raise SuppleError(f"the rig of the {what} is a {type(rig).__name__}, which is no rig")
     if rig.n_vertices != len(vertices):
         raise SuppleError(
             f"the rig of the {what} has {rig.n_vertices:,} vertices, not {len(vertices):,}"

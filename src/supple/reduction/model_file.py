@@ -18,6 +18,7 @@ from supple.reduction.model import PoseSpaceModel
 from supple.reduction.model_tensors import fields_of, tensors_of
 from supple.reduction.tensor_file import checked_json, packed_tensors, unpacked_tensors
 from supple.rig.protocol import Rig
+from supple.rig.stored import check_same_rig
 from supple.saving import write_whole
 
 __all__ = ["load_model", "packed_model", "part_sizes", "save_model", "unpacked_model"]
@@ -113,12 +114,15 @@ def unpacked_model(data: bytes, rig: Rig | None = None) -> PoseSpaceModel:
     header = _checked_texts(texts, tensors, block)
     _share(header.pop("same", None), tensors, len(data))
     try:
-        return PoseSpaceModel(**fields_of(header, tensors, rig))
+        model = PoseSpaceModel(**fields_of(header, tensors, rig))
+        if rig is not None:
+            check_same_rig(rig, model.rig.parameters, model.rig.n_vertices)
+        return model
     except SuppleError:
         raise
     except MemoryError as error:
         raise FormatError("needs more memory than there is") from error
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         # Every field is checked; this is for what nobody thought of.
         raise FormatError(f"is damaged ({type(error).__name__}); {AGAIN}") from error
 
@@ -166,7 +170,7 @@ def part_sizes(model: PoseSpaceModel) -> dict[str, int]:
         if part == "rigs":
             part = "rig" if int(name.split(".")[1]) in of_surface else "tet rig"
         if part == "regions":
-            part = "bases" if name.endswith(".basis") else "regions"
+            part = "bases" if name.endswith((".basis", ".exponents")) else "regions"
         sizes[part] = sizes.get(part, 0) + tensors[name].nbytes
     sizes["header"] = len(packed_model(model)) - sum(sizes.values())
     return dict(sorted(sizes.items(), key=lambda item: -item[1]))

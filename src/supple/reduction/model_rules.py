@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from supple.checks import checked_whole_numbers
 from supple.elastic.material import MATERIALS, Material
 from supple.errors import SuppleError
+from supple.reduction.basis_rounding import rounded_basis
 from supple.reduction.model_checks import (
     checked_extras,
     checked_motions,
@@ -147,7 +148,7 @@ def _bases(model: PoseSpaceModel, fields: Fields) -> Fields:
         shape = np.shape(basis)
         if len(shape) != 4 or shape[:3] != (m, len(listed), 3) or shape[3] < 1:
             raise SuppleError(f"{what}: shape {shape}; expected ({m}, {len(listed)}, 3, modes)")
-        bases.append(kept(what, basis, shape))
+        bases.append(_rounded(kept(what, basis, shape), model.basis_bits))
     r = sum(basis.shape[3] for basis in bases)
     eigenvalues = kept("eigenvalues", model.root_eigenvalues, (r,), double=True)
     if eigenvalues.min() < 0:
@@ -156,10 +157,17 @@ def _bases(model: PoseSpaceModel, fields: Fields) -> Fields:
         "regions": regions,
         "basis_vertices": stored,
         "bases": tuple(bases),
+        "basis_bits": int(model.basis_bits),
         "rotations": _rotations(model, m, len(np.unique(np.concatenate(stored)))),
         "root_eigenvalues": eigenvalues,
         "mass_products": _products(model, m, r),
     }
+
+
+def _rounded(basis: NDArray[np.float32], bits: int) -> NDArray[np.float32]:
+    if bits not in (16, 32):
+        raise SuppleError(f"bases of {bits!r} bits; use 16 or 32")
+    return _frozen(rounded_basis(basis)) if bits == 16 else basis
 
 
 def _stored_vertices(name: str, vertices: NDArray, listed: Any) -> Ints:

@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from supple.errors import FormatError, SuppleError
 from supple.mesh import SurfaceMesh, TetMesh
+from supple.reduction.basis_rounding import packed_basis, unpacked_basis
 from supple.reduction.model import PoseSpaceModel
 from supple.reduction.region import Region
 from supple.reduction.tensor_reader import HeaderReader, TensorReader
 from supple.rig.motion import Motion
+from supple.rig.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
 from supple.rig.stored import restored_rigs, stored_rigs
 from supple.rig.stored_arrays import Room, narrowed, packed_rows, rounded, unpacked_rows
@@ -49,16 +51,14 @@ def tensors_of(model: PoseSpaceModel) -> tuple[Header, Arrays]:
     if model.rotations is not None:
         tensors["rotations"] = model.rotations[1:]
     tensors |= {f"extras.{name}": array for name, array in model.extras.items()}
-    material: Header = {"kind": model.material_kind}
-    for name in PAINTED:
-        value = getattr(model, name)
-        if np.ndim(value):
-            tensors[f"material.{name}"] = value
-        material[name] = None if np.ndim(value) else value
+    constants = {name: getattr(model, name) for name in PAINTED}
+    tensors |= {f"material.{name}": value for name, value in constants.items() if np.ndim(value)}
+    numbers = {name: None if np.ndim(value) else value for name, value in constants.items()}
     header = {
         "name": model.name,
         "interpolation": model.interpolation,
-        "material": material,
+        "basis_bits": model.basis_bits,
+        "material": {"kind": model.material_kind, **numbers},
         "rigs": rigs,
         "regions": regions,
         "motions": motions,
@@ -86,8 +86,12 @@ def _region_tensors(model: PoseSpaceModel) -> tuple[list[str], Arrays]:
             f"regions.{k}.vertices": narrowed(region.vertices),
             f"regions.{k}.weights": rounded(region.weights),
             f"regions.{k}.basis_vertices": narrowed(model.basis_vertices[k]),
-            f"regions.{k}.basis": model.bases[k],
         }
+        if model.basis_bits == 16:
+            steps, exponents = packed_basis(model.bases[k])
+            arrays |= {f"regions.{k}.basis": steps, f"regions.{k}.exponents": exponents}
+        else:
+            arrays[f"regions.{k}.basis"] = model.bases[k]
     return [region.name for region in model.regions], arrays
 
 
@@ -113,16 +117,19 @@ def fields_of(header: Header, tensors: Arrays, rig: Rig | None) -> dict[str, Any
     fields: dict[str, Any] = {
         "name": told.text("name"),
         "interpolation": told.text("interpolation"),
+        "basis_bits": told.whole("basis_bits"),
         "seed": told.whole("seed"),
         "report": told.table("report"),
         **restored_rigs(told.table("rigs"), reader.under("rigs"), rig),
     }
     if sorted(set(fields) & set(ROOTS)) != sorted(ROOTS):
         raise FormatError("has no rig of the surface, rig of the tets, or poses")
+    if not isinstance(fields["pose_weights"], PoseWeights):
+        raise FormatError("what it calls its poses are none")
     m = fields["pose_weights"].n_poses
     fields |= _read_material(told, reader)
     fields |= _read_meshes(reader)
-    fields |= _read_regions(told.texts("regions"), reader, m)
+    fields |= _read_regions(told.texts("regions"), reader, m, fields["basis_bits"])
     fields["motions"] = _read_motions(told.listed("motions"), reader)
     r = sum(basis.shape[3] for basis in fields["bases"])
     fields |= {
@@ -169,14 +176,20 @@ def _read_meshes(reader: TensorReader) -> dict[str, Any]:
     }
 
 
-def _read_regions(names: list[str], reader: TensorReader, m: int) -> dict[str, Any]:
+def _read_regions(names: list[str], reader: TensorReader, m: int, bits: int) -> dict[str, Any]:
     regions, stored, bases = [], [], []
     for k, name in enumerate(names):
         vertices = reader.indices(f"regions.{k}.vertices", (None,))
         weights = reader.floats(f"regions.{k}.weights", vertices.shape)
         regions.append(Region(name, vertices, weights))
         stored.append(reader.indices(f"regions.{k}.basis_vertices", (None,)))
-        bases.append(reader.floats(f"regions.{k}.basis", (m, len(stored[-1]), 3, None)))
+        shape = (m, len(stored[-1]), 3, None)
+        if bits == 16:
+            steps = reader.shorts(f"regions.{k}.basis", shape)
+            exponents = reader.shorts(f"regions.{k}.exponents", (m, steps.shape[3]))
+            bases.append(unpacked_basis(f'basis of region "{name}"', steps, exponents))
+        else:
+            bases.append(reader.floats(f"regions.{k}.basis", shape))
     return {"regions": tuple(regions), "basis_vertices": tuple(stored), "bases": tuple(bases)}
 
 

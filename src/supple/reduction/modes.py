@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import checked_array
-from supple.errors import SuppleError
+from supple.errors import SolverError, SuppleError
 from supple.linalg.fortran import single_threaded
 from supple.reduction.block_lanczos import lowest_eigenpairs
 from supple.reduction.compliance import NO_RESISTANCE, Compliance
@@ -143,6 +143,10 @@ def _checked_masses(mass: ArrayLike, stiffness: sp.csr_array) -> Floats:
         raise SuppleError("the stiffness must be a sparse, square matrix")
     if stiffness.shape[0] % 3 or stiffness.shape[0] == 0:
         raise SuppleError(f"{stiffness.shape[0]} unknowns are not three a vertex")
+    if not np.isfinite(stiffness.data).all():
+        raise SuppleError("the stiffness has values that are not finite; is the rest shape sound?")
+    if (stiffness.diagonal() < 0).any():
+        raise SuppleError("the stiffness has negative entries on its diagonal; is it K, not -K?")
     masses = checked_array("masses", mass, (stiffness.shape[0] // 3,))
     if (masses < 0).any():
         raise SuppleError(f"mass of vertex {int(masses.argmin())} is negative")
@@ -154,13 +158,25 @@ def _lowest(held: Compliance, count: int) -> tuple[Floats, Floats]:
     part_wanted = count > _DENSE_PART * len(used) and len(used) <= _DENSE_MOST
     if len(used) > _DENSE and not part_wanted:
         return lowest_eigenpairs(held.solve, held.inertia, count)
-    first = held.rigid.shape[1]
     with single_threaded():
-        eigenvalues, vectors = scipy.linalg.eigh(
-            held.stiffness[used][:, used].toarray(),
-            held.inertia[used][:, used].toarray(),
-            subset_by_index=[first, first + count - 1],
-        )
+        eigenvalues, vectors = _dense(held, used, count)
     reduced = np.zeros((len(held.unused), count))
     reduced[used] = vectors
     return eigenvalues, reduced
+
+
+def _dense(held: Compliance, used: NDArray[np.int64], count: int) -> tuple[Floats, Floats]:
+    stiff, heavy = (part[used][:, used].toarray() for part in (held.stiffness, held.inertia))
+    first = held.rigid.shape[1]
+    if first:
+        some = [first, first + count - 1]
+        values, vectors = scipy.linalg.eigh(stiff, heavy, subset_by_index=some)
+        return values, vectors
+    # M y = θ K y: small weights make M nearly singular, and K never is.
+    some = [len(used) - count, len(used) - 1]
+    inverse, vectors = scipy.linalg.eigh(heavy, stiff, subset_by_index=some)
+    found = int((inverse > 1e-13 * inverse[-1]).sum())
+    if found < count:
+        raise SolverError(f"only {found} of {count} modes stand out from rounding; ask for fewer")
+    inverse, vectors = inverse[::-1], vectors[:, ::-1]
+    return 1 / inverse, vectors / np.sqrt(inverse)

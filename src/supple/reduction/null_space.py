@@ -23,8 +23,10 @@ Ints = NDArray[np.int64]
 REDUNDANT = 1e-6
 #: What rows touch less than this they do not touch; rows are unit vectors here.
 _UNTOUCHED = 1e-14
-#: Pieces of more unknowns than this are worth a factorisation each.
+#: Pieces of more unknowns than this are eliminated, not orthonormalised, as far as they can be.
 _SMALL = 12
+#: And rows are solved for coordinates that stand in them with at least this.
+_PIVOT = 0.3
 #: Entries of the dense basis of one piece: 0.4 GB.
 _MOST_ENTRIES = 50_000_000
 
@@ -36,7 +38,8 @@ class NullSpace:
     Attributes
     ----------
     matrix
-        (3n, d) Z, sparse, its columns orthonormal.
+        (3n, d) Z, sparse. Its columns are orthonormal, but for patches of many contacts, where
+        sparse matters more.
     rank
         How many independent rows C has.
     dropped_rows
@@ -71,13 +74,15 @@ class NullSpace:
 def null_space(
     constraints: sp.csr_array | None, n_vertices: int, free: ArrayLike | None = None
 ) -> NullSpace:
-    """Orthonormal, sparse null space Z of C (xu2016 eq. 29).
+    """Sparse null space Z of C (xu2016 eq. 29).
 
     At every vertex, coordinates turn so that rows touch as few of them as possible; those
     untouched are columns of Z already. The others fall apart into pieces that rows couple (one
     coordinate for sliding on an obstacle, two for a pair of vertices that touch), and every
-    piece has an orthonormal basis of its own. Where the paper has one column-pivoted LU for
-    all, Z stays as sparse as contact allows, and ZᵀKZ is factored as K would be.
+    small piece has an orthonormal basis of its own. In large ones, rows are solved for a
+    coordinate that no other row touches, as that of a vertex on a triangle; rows that have none
+    are decomposed together. Where the paper has one column-pivoted LU for all, Z stays about as
+    sparse as C, and ZᵀKZ is factored as K would be.
 
     Parameters
     ----------
@@ -190,19 +195,16 @@ def _allowed(rows: sp.csr_array, touched: NDArray[np.bool_]) -> tuple[sp.csr_arr
     parts = [(np.ones(len(free)), free, free)]  # values, coordinates, slots
     repeated = []
     for chosen, coordinates, dense in _pieces(rows, touched):
-        for piece, null, extra in _bases(dense):
-            count = null.shape[2]
+        for piece, null, places, extra in _bases(dense):
             here = coordinates[piece]
-            shape = null.shape
-            slots = np.broadcast_to(here[:, None, :count], shape)
-            parts.append(
-                (null.ravel(), np.broadcast_to(here[:, :, None], shape).ravel(), slots.ravel())
-            )
+            at = np.broadcast_to(here[:, :, None], null.shape)
+            slots = np.broadcast_to(here[:, None, places], null.shape)
+            there = null != 0
+            parts.append((null[there], at[there], slots[there]))
             repeated.append(np.take_along_axis(chosen[piece], extra, 1).ravel())
     values, at, slot = (np.concatenate(column) for column in zip(*parts, strict=True))
     slots, column = np.unique(slot, return_inverse=True)
     basis = sp.csr_array((values, (at, column)), shape=(rows.shape[1], len(slots)))
-    basis.eliminate_zeros()
     return basis, slots, np.concatenate([np.empty(0, np.int64), *repeated])
 
 
@@ -240,15 +242,16 @@ def _by_piece(label: NDArray[np.int32], n_pieces: int) -> tuple[Ints, Ints]:
     return np.argsort(label, kind="stable"), start
 
 
-def _bases(dense: Floats) -> Iterator[tuple[Ints, Floats, Ints]]:
+def _bases(dense: Floats) -> Iterator[tuple[Ints, Floats, Ints, Ints]]:
     """Null spaces of matrices (g, c, m) of one shape, those of one rank together.
 
-    Yields which matrices, their null spaces (h, m, m − rank) and their redundant rows.
+    Yields which matrices, their null spaces (h, m, m − rank), at which of the m coordinates the
+    columns stand, and their redundant rows.
     """
     if dense.shape[2] > _SMALL:
         for piece, matrix in enumerate(dense):
-            order, rank, space = _ranked(matrix)
-            yield np.array([piece]), space[None, :, rank:], order[None, rank:]
+            null, places, extra = _eliminated(matrix)
+            yield np.array([piece]), null[None], places, extra[None]
         return
     _, sizes, space = np.linalg.svd(dense)
     ranks = (sizes > REDUNDANT * sizes[:, :1]).sum(axis=1)
@@ -257,7 +260,36 @@ def _bases(dense: Floats) -> Iterator[tuple[Ints, Floats, Ints]]:
         extra = np.empty((len(some), dense.shape[1] - rank), np.int64)
         if extra.size:
             extra[:] = [_ranked(matrix)[0][rank:] for matrix in dense[some]]
-        yield some, space[some, rank:].transpose(0, 2, 1), extra
+        null = space[some, rank:].transpose(0, 2, 1)
+        yield some, null, np.arange(null.shape[2]), extra
+
+
+def _eliminated(matrix: Floats) -> tuple[Floats, Ints, Ints]:
+    """A sparse null space (m, d) of one piece, where its columns stand, and redundant rows.
+
+    Rows with a large entry in a column that is empty otherwise are solved for it (xu2016
+    eq. 29, with C_p diagonal); what the other rows allow is found first.
+    """
+    alone = np.where(np.count_nonzero(matrix, axis=0) == 1, np.abs(matrix), 0.0)
+    pivot = alone.argmax(axis=1)
+    solved = np.flatnonzero(alone.max(axis=1) >= _PIVOT)
+    pivots, others = pivot[solved], np.delete(np.arange(len(matrix)), solved)
+    kept = np.delete(np.arange(matrix.shape[1]), pivots)
+    coupled = matrix[np.ix_(others, kept)]
+    inside = coupled.any(axis=0)
+    null, extra = np.eye(len(kept)), others[:0]
+    places = kept
+    if len(others):
+        order, rank, space = _ranked(coupled[:, inside])
+        dense = np.zeros((len(kept), int(inside.sum()) - rank))
+        dense[inside] = space[:, rank:]
+        null = np.hstack([null[:, ~inside], dense])
+        places = np.concatenate([kept[~inside], kept[inside][: dense.shape[1]]])
+        extra = others[order[rank:]]
+    whole = np.zeros((matrix.shape[1], null.shape[1]))
+    whole[kept] = null
+    whole[pivots] = -(matrix[solved][:, kept] @ null) / matrix[solved, pivots][:, None]
+    return whole, places, extra
 
 
 def _ranked(matrix: Floats) -> tuple[Ints, int, Floats]:

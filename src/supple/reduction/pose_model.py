@@ -113,5 +113,5 @@ def reduced_stiffness(stiffness: sp.csr_array, region: Region, basis: Floats) ->
 def _contact_rows(task: PoseTask) -> tuple[Contacts | None, sp.csr_array | None]:
     if task.contacts is None:
         return None, None
-    found = find_contacts(task.mesh, task.rest, obstacles=task.obstacles)
+    found = find_contacts(task.mesh, None, task.rest, obstacles=task.obstacles)
     return found, contact_constraints(found, len(task.rest), kind=task.contacts)

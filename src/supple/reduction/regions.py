@@ -14,7 +14,7 @@ from supple.mesh import TetMesh
 from supple.mesh.biharmonic import biharmonic_weights
 from supple.mesh.tets import EDGES
 from supple.mesh.topology import row_keys, unreferenced
-from supple.reduction.handles import Handle, handle_vertices
+from supple.reduction.handles import Handle, checked_fixed, handle_vertices
 from supple.reduction.region import Region
 
 __all__ = [
@@ -115,19 +115,6 @@ def _checked_handles(handles: Sequence[Handle]) -> tuple[Handle, ...]:
     return listed
 
 
-def _checked_fixed(fixed: ArrayLike | None, n_vertices: int) -> Ints:
-    if fixed is None:
-        return np.empty(0, np.int64)
-    listed = np.asarray(fixed)
-    if listed.size == 0:
-        return np.empty(0, np.int64)
-    if listed.ndim != 1 or listed.dtype.kind not in "iu" or listed.min() < 0:
-        raise SuppleError("fixed vertices must be a list of vertex numbers")
-    if listed.max() >= n_vertices:
-        raise SuppleError(f"fixed vertex {listed.max()} is not there; there are {n_vertices}")
-    return np.unique(listed.astype(np.int64))
-
-
 def regions_of(
     mesh: TetMesh,
     handles: Sequence[Handle],
@@ -164,7 +151,7 @@ def regions_of(
     n = len(mesh.vertices)
     eta, kappa = _checked_remap(threshold, exponent)
     listed = _checked_handles(handles)
-    still = np.union1d(_checked_fixed(fixed, n), unreferenced(mesh.tets, n))
+    still = np.union1d(checked_fixed(fixed, n), unreferenced(mesh.tets, n))
     free = np.setdiff1d(np.arange(n), still)
     if len(free) == 0:
         raise SuppleError("every vertex is fixed; free some, or use more tets")
@@ -239,7 +226,7 @@ def border_jump(
     remapped[region.vertices] = region.weights
     ends, slope = _edges_with_slopes(mesh, smooth)
     inside = remapped[ends] > 0
-    held = np.isin(ends, _checked_fixed(fixed, n)).any(axis=1)
+    held = np.isin(ends, checked_fixed(fixed, n)).any(axis=1)
     border = (inside[:, 0] != inside[:, 1]) & ~held
     if not border.any():
         return BorderJump(0.0, 0.0, 0.0, 0)

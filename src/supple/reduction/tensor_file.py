@@ -27,6 +27,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
     "F32": np.dtype("<f4"),
     "I32": np.dtype("<i4"),
+    "I16": np.dtype("<i2"),
     "U16": np.dtype("<u2"),
     "U8": np.dtype("u1"),
 }

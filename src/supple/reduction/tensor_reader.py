@@ -43,6 +43,10 @@ class TensorReader:
         array = self._taken(name, shape, (np.uint8, np.uint16, np.int32))
         return array if array.dtype == np.uint8 and name.endswith("mask") else _wide(array)
 
+    def shorts(self, name: str, shape: Shape) -> NDArray:
+        """An array of int16."""
+        return self._taken(name, shape, (np.int16,))
+
     def _taken(self, name: str, shape: Shape | None, types: tuple[type, ...]) -> NDArray:
         if name not in self._left:
             raise FormatError(f'array "{name}" is missing')

@@ -1,0 +1,128 @@
+"""Elastic forces as columns for cubature to choose from, never all formed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.errors import SuppleError
+from supple.reduction.cubature_forces import PoseForces
+from supple.reduction.elastic_kernels import element_dots, element_norms
+from supple.reduction.region import Region
+from supple.reduction.samples import dense_basis
+
+__all__ = ["ElasticProblem", "reduced_columns"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+#: Mixed forces of all poses held at once, in bytes; fewer mixtures are made of large meshes.
+_MOST_BYTES = 700_000_000
+
+
+def reduced_columns(
+    basis: Sequence[NDArray[np.float64]],
+    regions: Sequence[Region],
+    corners: Ints,
+    forces: NDArray,
+) -> Floats:
+    """U_eᵀ f_e of tets with these corners (c, 4), as (c, r·t): columns of eq. 17."""
+    n_vertices = int(max(corners.max(), *(region.vertices[-1] for region in regions))) + 1
+    parts = []
+    row = np.full(n_vertices, -1)
+    for array, region in zip(basis, regions, strict=True):
+        row[:] = -1
+        row[region.vertices] = np.arange(len(region.vertices))
+        padded = np.concatenate([array, np.zeros_like(array[:1])])  # row −1: outside, at rest
+        at = padded[row[corners]]
+        edges = (at[:, 1:] - at[:, :1]).reshape(len(corners), 9, -1)
+        parts.append(np.matmul(edges.transpose(0, 2, 1), forces))
+    return np.concatenate(parts, axis=1).reshape(len(corners), -1)
+
+
+class ElasticProblem:
+    """Normalised element forces at all poses, mixed (eq. 18), as a `CubatureProblem`.
+
+    A mixture is the sum of all samples with random signs. Being linear in the forces, it keeps
+    every sum of columns, and a few dozen mixtures keep their lengths to some percent; so tets
+    are chosen on what all samples say, at the cost of few. Stored in single precision: 1e-7 is
+    far below the errors of a percent that cubature makes.
+
+    Parameters
+    ----------
+    poses, samples
+        The poses and the reduced displacements (r, t) at each.
+    mixtures
+        How many to make for each pose; fewer where memory would pass 0.7 GB.
+    seed
+        Of the signs.
+    """
+
+    def __init__(
+        self,
+        poses: Sequence[PoseForces],
+        samples: Sequence[Floats],
+        mixtures: int,
+        seed: int,
+        tell: Callable[[float, str], None] = lambda part, what: None,
+    ) -> None:
+        self.poses = poses
+        self.places = poses[0].corners
+        fitting = _MOST_BYTES // (36 * len(self.places) * len(poses))
+        self._mixtures = max(2, min(mixtures, fitting))
+        self.targets: list[Floats] = []
+        self.forces: list[Singles] = []
+        self._bases: list[Singles] = []
+        self.norms = np.empty((len(poses), len(self.places)))
+        for i, (pose, q) in enumerate(zip(poses, samples, strict=True)):
+            tell(0.5 * i / len(poses), f"elastic forces of pose {i}")
+            forces, target = self._mixed(pose, q, np.random.default_rng([seed, i, 2]), i)
+            dense = dense_basis(pose.basis, pose.regions, pose.body.n_vertices, np.float32)
+            element_norms(forces, dense, self.places, self.norms[i])
+            self.forces.append(forces)
+            self.targets.append(target)
+            self._bases.append(dense)
+
+    def _mixed(
+        self, pose: PoseForces, q: Floats, random: np.random.Generator, i: int
+    ) -> tuple[Singles, Floats]:
+        """Forces (e, 9, t′) of mixtures, and what they add up to (r, t′)."""
+        signs = random.choice([-1.0, 1.0], (q.shape[1], self._mixtures))
+        signs /= np.sqrt(self._mixtures)
+        forces = np.zeros((9 * len(pose.tets), self._mixtures), np.float32)
+        target = np.zeros((pose.rank, self._mixtures))
+        for batch in pose.batches(q):
+            total = batch.total
+            if pose.linear is not None:
+                total = total + pose.linear @ q[:, batch.samples]
+            norms = np.linalg.norm(total, axis=0)
+            if not (np.isfinite(norms).all() and (norms > 0).all()):
+                raise SuppleError(f"pose {i}: a sample makes no elastic force, or one beyond all")
+            mixing = signs[batch.samples] / norms[:, None]
+            target += batch.total @ mixing
+            forces += batch.elements.reshape(len(forces), -1) @ mixing
+        return forces.reshape(len(pose.tets), 9, -1), target
+
+    def correlations(self, pose: int, residual: Floats) -> Floats:
+        """A_iᵀ ρ: the field U ρ, dotted with every tet's forces at its corners."""
+        basis = self._bases[pose]
+        n, _, r = basis.shape
+        field = basis.reshape(3 * n, r) @ residual.astype(np.float32)
+        dots = np.empty(len(self.places))
+        element_dots(self.forces[pose], field.reshape(n, 3, -1), self.places, dots)
+        return dots
+
+    def columns(self, pose: int, chosen: Ints) -> Floats:
+        """U_eᵀ f_e of the chosen tets, (c, r·t′)."""
+        here = self.poses[pose]
+        return reduced_columns(
+            here.basis, here.regions, self.places[chosen], self.forces[pose][chosen]
+        )
+
+    def sums(self, pose: int, weights: Floats) -> Floats:
+        """A_i v (r, t′), column by column: for tests and small problems."""
+        everything = np.arange(len(self.places))
+        return (weights @ self.columns(pose, everything)).reshape(self.targets[pose].shape)

@@ -1,0 +1,292 @@
+"""Inertial cubature: a few weighted vertices whose accelerations stand for all (xu2016 §5.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array
+from supple.errors import SuppleError, warn
+from supple.linalg.fortran import single_threaded
+from supple.reduction.cubature import pursue
+from supple.reduction.inertial_problem import (
+    InertialProblem,
+    correction,
+    fit_vertices,
+    normalised,
+    rows_of,
+    summed,
+)
+from supple.reduction.inertial_samples import pose_accelerations, root_accelerations
+from supple.reduction.region import Region
+from supple.reduction.samples import checked_basis, checked_count
+from supple.rig.protocol import Rig
+
+__all__ = ["InertialCubature", "inertial_cubature", "inertial_error"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+LocalBasis = Sequence[NDArray[np.float64]]
+Progress = Callable[[float, str], None]
+#: Normalised forces (n, 3, t) and their projected sums (r, t).
+_Forces = tuple[NDArray[np.float32], Floats]
+
+#: Samples of each kind, the rig's and the root's, for each pose: at least so many, and so many
+#: for each of the rig's parameters.
+_LEAST_SAMPLES = 60
+_SAMPLES_PER_PARAMETER = 1.25
+#: Sampled positions of one pose held at once, in bytes.
+_MOST_BYTES = 150_000_000
+#: Mixtures of samples for each weight and column that vertices are chosen with.
+_MIXTURES_PER_WEIGHT = 12
+_LEAST_MIXTURES = 40
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InertialCubature:
+    """Vertices and what their inertial forces count: f̃ = Σ (v_s U_s + C_s)ᵀ m_s a_s.
+
+    Attributes
+    ----------
+    vertices
+        (c,) ascending; the same at all poses.
+    weights
+        (m, c) v ≥ 0 (xu2016 eq. 23); between poses they are blended like those of elastic
+        cubature.
+    corrections
+        (m, c, 3, r) C, what must be added to the basis rows so that training accelerations
+        come out right, zero where a column's region does not reach; between poses they are
+        rotated and blended like the basis. None for the paper's cubature.
+    train_errors, held_out_errors
+        (m,) relative errors of accelerations that come from the rig, on the samples of the fit
+        and on fresh ones; every sample's rows are divided by the norm of its force (eq. 25).
+    root_errors
+        (m,) likewise of accelerations of the whole body: uniform (gravity too), angular,
+        centrifugal and Coriolis; on fresh samples.
+    """
+
+    vertices: Ints
+    weights: Floats
+    corrections: Floats | None
+    train_errors: Floats
+    held_out_errors: Floats
+    root_errors: Floats
+
+    @property
+    def train_error(self) -> float:
+        """Relative error of the rig's accelerations over all poses."""
+        return _mean(self.train_errors)
+
+    @property
+    def held_out_error(self) -> float:
+        """The same on samples that were not used."""
+        return _mean(self.held_out_errors)
+
+    @property
+    def root_error(self) -> float:
+        """Relative error of the root's accelerations over all poses, on fresh samples."""
+        return _mean(self.root_errors)
+
+    def __repr__(self) -> str:
+        errors = f"{100 * self.train_error:.2g} %, held out {100 * self.held_out_error:.2g} %"
+        size = f"{len(self.vertices)} vertices, {len(self.weights)} poses"
+        return f"InertialCubature({size}, error {errors}, root {100 * self.root_error:.2g} %)"
+
+
+def inertial_cubature(
+    rig: Rig,
+    poses: ArrayLike,
+    bases: Sequence[LocalBasis],
+    regions: Sequence[Region],
+    mass: ArrayLike,
+    count: int,
+    *,
+    corrected: bool = True,
+    samples: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> InertialCubature:
+    """Choose cubature vertices and fit their weights at every pose (xu2016 eq. 23–25).
+
+    Accelerations of two kinds are trained on: those of small random changes of the pose, read
+    as consecutive frames, and those of a body that moves as a whole, which at run time come
+    from the root's motion and from gravity. Weights are separate for each pose, as for elastic
+    forces; the paper has one set for all.
+
+    Parameters
+    ----------
+    rig
+        Φ: rest shapes of the tets, (n, 3) at any pose.
+    poses
+        (m, s) the poses that have bases.
+    bases, regions
+        m localised bases.
+    mass
+        (n,) lumped masses.
+    count
+        How many vertices. Fewer are used when the regions have fewer.
+    corrected
+        Also fit corrections of the basis rows at the chosen vertices. A weight scales one
+        vertex' whole contribution and cannot make all r sums right; a correction has as many
+        numbers as the rows, costs nothing at run time and leaves a small part of the error.
+    samples
+        Of each kind, for each pose; by default enough for the rig's parameters.
+    seed
+        The same seed gives the same bits, whatever the number of threads.
+    progress
+        Called with the part done, 0 to 1, and what is being done.
+    """
+    tell = progress or (lambda part, what: None)
+    count = checked_count("the number of cubature vertices", count)
+    checked_count("the seed", seed, 0)
+    n, m = rig.n_vertices, len(bases)
+    mass = _checked_mass(mass, n)
+    rows = checked_array("poses", poses, (m, len(rig.parameters)))
+    checked = [checked_basis(f"basis of pose {i}", b, regions, n) for i, b in enumerate(bases)]
+    if m == 0 or any([a.shape for a in b] != [a.shape for a in checked[0]] for b in checked):
+        raise SuppleError("inertial cubature needs one basis a pose, with columns alike")
+    samples = _sample_count(samples, rig)
+
+    with single_threaded():
+        draws = [_Draw(rig, rows[i], mass, checked[i], regions, seed, i) for i in range(m)]
+        drawn = []
+        for i, draw in enumerate(draws):
+            tell(0.5 * i / m, f"accelerations of pose {i}")
+            drawn.append(draw.forces(samples))
+        problem = _problem(draws, drawn, count)
+        if count > len(problem.vertices):
+            warn(f"{count} cubature vertices asked for; all {len(problem.vertices)} are used")
+        tell(0.5, "choosing cubature vertices")
+        vertices = problem.vertices[pursue(problem, count)]
+        fits = []
+        for i in range(m):
+            tell(0.7 + 0.3 * i / m, f"inertial weights of pose {i}")
+            fits.append(_fit(draws[i], drawn[i], vertices, corrected))
+    tell(1.0, f"{len(vertices)} cubature vertices")
+    errors = np.array([fit[2] for fit in fits])
+    corrections = np.array([fit[1] for fit in fits]) if corrected else None
+    weights = np.array([fit[0] for fit in fits])
+    return InertialCubature(vertices, weights, corrections, *errors.T)
+
+
+def inertial_error(
+    basis: LocalBasis,
+    regions: Sequence[Region],
+    mass: ArrayLike,
+    vertices: ArrayLike,
+    weights: ArrayLike,
+    accelerations: ArrayLike,
+    *,
+    corrections: ArrayLike | None = None,
+) -> float:
+    """Relative error of inertial cubature at any pose, over accelerations (n, 3, t).
+
+    `weights` (c,) and `corrections` (c, 3, r) are those at the pose.
+    """
+    mass = _checked_mass(mass, np.size(mass))
+    shape = np.shape(accelerations)
+    if len(shape) != 3 or shape[2] == 0:
+        raise SuppleError(f"accelerations of shape {shape}; expected (n, 3, t)")
+    a = checked_array("accelerations", accelerations, (len(mass), 3, shape[2]))
+    checked = checked_basis("basis", basis, regions, len(mass))
+    chosen = np.asarray(vertices, np.int64)
+    v = checked_array("cubature weights", weights, chosen.shape)
+    blocks = v[:, None, None] * rows_of(checked, regions, chosen)
+    if corrections is not None:
+        blocks = blocks + checked_array("corrections", corrections, blocks.shape)
+    with single_threaded():
+        forces, target = normalised(checked, regions, mass[:, None, None] * a)
+        return _relative(target, summed(blocks, forces[chosen]))
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """Where samples of one pose come from."""
+
+    rig: Rig
+    pose: Floats
+    mass: Floats
+    basis: tuple[Floats, ...]
+    regions: Sequence[Region]
+    seed: int
+    index: int
+
+    def forces(self, count: int, *fresh: int) -> tuple[_Forces, _Forces]:
+        """Normalised forces m_s a_s and their sums: of the rig's motion, and of the root's."""
+        random = np.random.default_rng([self.seed, self.index, *fresh])
+        own, velocities = pose_accelerations(self.rig, self.pose, count, random)
+        whole = root_accelerations(self.rig(self.pose), velocities, random)
+        return self._normalised(own), self._normalised(whole)
+
+    def _normalised(self, accelerations: Floats) -> _Forces:
+        accelerations *= self.mass[:, None, None]
+        forces, sums = normalised(self.basis, self.regions, accelerations)
+        return forces.astype(np.float32), sums
+
+
+def _sample_count(samples: int | None, rig: Rig) -> int:
+    if samples is not None:
+        return checked_count("the number of samples", samples)
+    wanted = max(_LEAST_SAMPLES, round(_SAMPLES_PER_PARAMETER * len(rig.parameters)))
+    return min(wanted, max(20, _MOST_BYTES // (24 * rig.n_vertices)))
+
+
+def _problem(
+    draws: Sequence[_Draw], drawn: Sequence[tuple[_Forces, _Forces]], count: int
+) -> InertialProblem:
+    """Both kinds of forces at all poses, mixed."""
+    bases, regions, seed = [draw.basis for draw in draws], draws[0].regions, draws[0].seed
+    rank = sum(array.shape[2] for array in bases[0])
+    mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // rank))
+    mixed, targets = [], []
+    for i, kinds in enumerate(drawn):
+        random = np.random.default_rng([seed, i, 3])
+        total, target = np.zeros(()), np.zeros(())
+        for forces, sums in kinds:
+            signs = random.choice([-1.0, 1.0], (sums.shape[1], mixtures)) / np.sqrt(mixtures)
+            total = total + (forces.reshape(-1, len(signs)) @ signs.astype(np.float32))
+            target = target + sums @ signs
+        mixed.append(total.reshape(-1, 3, mixtures).astype(np.float64))
+        targets.append(target)
+    return InertialProblem(bases, regions, mixed, targets)
+
+
+def _fit(
+    draw: _Draw, drawn: tuple[_Forces, _Forces], vertices: Ints, corrected: bool
+) -> tuple[Floats, Floats, list[float]]:
+    """Weights, corrections and errors (train, fresh, root) at one pose."""
+    rows = rows_of(draw.basis, draw.regions, vertices)
+    forces = np.concatenate([kind[0][vertices] for kind in drawn], axis=2).astype(np.float64)
+    target = np.concatenate([kind[1] for kind in drawn], axis=1)
+    weights = fit_vertices(rows, forces, target)
+    blocks = weights[:, None, None] * rows
+    added = np.zeros_like(blocks)
+    if corrected:
+        widths = [array.shape[2] for array in draw.basis]
+        added = correction(rows, widths, forces, target - summed(blocks, forces))
+    samples = drawn[0][1].shape[1]
+    errors = [
+        _relative(total, summed(blocks + added, force[vertices].astype(np.float64)))
+        for force, total in (drawn[0], *draw.forces(max(10, samples // 6), 1))
+    ]
+    return weights, added, errors
+
+
+def _relative(target: Floats, sums: Floats) -> float:
+    """Root mean square over samples with force of the error; targets are normalised."""
+    samples = max(1, int((target != 0).any(axis=0).sum()))
+    return float(np.linalg.norm(sums - target) / np.sqrt(samples))
+
+
+def _checked_mass(mass: ArrayLike, n_vertices: int) -> Floats:
+    masses = checked_array("vertex masses", mass, (n_vertices,))
+    if masses.min(initial=0.0) < 0:
+        raise SuppleError(f"vertex {int(masses.argmin())} has a negative mass")
+    return masses
+
+
+def _mean(errors: Floats) -> float:
+    return float(np.sqrt((errors**2).mean()))

@@ -1,0 +1,169 @@
+"""The basis of a region at a pose: orthonormal, constrained, the same wherever it is made."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+
+from supple.elastic import ElasticBody, Material
+from supple.errors import SuppleError
+from supple.mesh import TetMesh
+from supple.reduction.derivatives import modal_derivatives
+from supple.reduction.mass_pca import mass_pca, scaled_candidates
+from supple.reduction.modes import linear_modes
+from supple.reduction.null_space import null_space
+from supple.reduction.pose_basis import pose_basis
+from supple.reduction.region import Region
+from supple.scenes import beam
+from test_modal_derivatives import bent_beam
+from test_modes import joined, same_span, some_constraints
+
+
+def gram(U, mass):
+    flat = U.reshape(3 * len(mass), -1)
+    return flat.T @ (np.repeat(mass, 3)[:, None] * flat)
+
+
+def test_mass_pca_is_the_singular_value_decomposition_of_weighed_vectors():
+    rng = np.random.default_rng(0)
+    mass = rng.uniform(0.1, 3.0, 50)
+    vectors = rng.standard_normal((150, 12)) * 10.0 ** -np.arange(12)
+    U, sizes = mass_pca(vectors, mass, 10)
+    np.testing.assert_allclose(gram(U, mass), np.eye(10), atol=1e-13)
+    root = np.sqrt(np.repeat(mass, 3))[:, None]
+    left, expected, _ = np.linalg.svd(root * vectors, full_matrices=False)
+    np.testing.assert_allclose(sizes, expected[:10], rtol=1e-5)
+    assert same_span(U[:, :4], left[:, :4] / root, mass)
+
+
+def test_mass_pca_says_how_many_directions_there_are():
+    rng = np.random.default_rng(1)
+    vectors = rng.standard_normal((30, 4)) @ rng.standard_normal((4, 9))
+    assert mass_pca(vectors, np.ones(10), 4)[0].shape == (30, 4)
+    with pytest.raises(SuppleError, match="9 shapes have only 4 independent directions"):
+        mass_pca(vectors, np.ones(10), 5)
+    with pytest.raises(SuppleError, match="not finite"):
+        mass_pca(np.full((30, 2), np.nan), np.ones(10), 1)
+
+
+def test_candidates_are_scaled_by_how_soft_their_modes_are():
+    modes, derivatives = np.ones((3, 2)), np.ones((3, 3))
+    scaled = scaled_candidates([2.0, 8.0], modes, derivatives)
+    np.testing.assert_allclose(scaled[0], [1, 1 / 4, 1, 1 / 4, 1 / 16])
+    with pytest.raises(SuppleError, match="leave rigid motions out"):
+        scaled_candidates([0.0, 8.0], modes, derivatives)
+
+
+@pytest.mark.parametrize("kind", ["stvk", "neo-hookean"])
+def test_the_basis_is_orthonormal_and_made_of_modes_and_derivatives(kind):
+    body, rest, K, free = bent_beam(kind, (10, 3, 3))
+    mass = body.vertex_masses()
+    region = Region("body", free, np.ones(len(free)))
+    basis = pose_basis(body, rest, K, mass, region, 20)
+    assert basis.vectors.shape == (len(free), 3, 20)
+    assert len(basis.eigenvalues) == 8
+    assert basis.residual <= 1e-8
+    np.testing.assert_allclose(gram(basis.vectors, mass[free]), np.eye(20), atol=1e-10)
+    modes = linear_modes(K, mass, 8, null_space=null_space(None, len(rest), free))
+    candidates = scaled_candidates(
+        modes.eigenvalues, modes.vectors, modal_derivatives(body, rest, modes)
+    )
+    expected, sizes = mass_pca(candidates, mass, 20)
+    np.testing.assert_allclose(basis.singular_values, sizes, rtol=1e-6)
+    inside = expected.reshape(-1, 3, 20)[free].reshape(-1, 20)
+    assert same_span(basis.vectors.reshape(-1, 20), inside, mass[free])
+    # The lowest modes are in its span, or nearly.
+    softest = modes.vectors[region.unknowns, :2]
+    U = basis.vectors.reshape(-1, 20)
+    left = softest - U @ (U.T @ (np.repeat(mass[free], 3)[:, None] * softest))
+    assert np.linalg.norm(left) < 0.05 * np.linalg.norm(softest)
+
+
+def test_localised_bases_obey_constraints_with_what_is_outside_held():
+    body, rest, K, free = bent_beam("stvk", (10, 3, 3))
+    n = len(rest)
+    mass = body.vertex_masses()
+    weights = np.clip(1.0 - 3 * np.abs(rest[:, 0] - 0.5), 0, 1)
+    inside = np.flatnonzero(weights > 0)
+    region = Region("middle", inside, weights[inside])
+    C = some_constraints(n, free)  # some rows inside, some outside, some across the border
+    crossing = np.isin(C.indices // 3, inside)
+    touched = np.array([crossing[s:e].any() for s, e in zip(C.indptr, C.indptr[1:], strict=False)])
+    whole = np.array([crossing[s:e].all() for s, e in zip(C.indptr, C.indptr[1:], strict=False)])
+    assert (touched & ~whole).any()
+    assert not touched.all()
+    basis = pose_basis(body, rest, K, mass, region, 15, constraints=C)
+    U = np.zeros((n, 3, 15))
+    U[inside] = basis.vectors
+    assert np.abs(C @ U.reshape(3 * n, 15)).max() < 1e-10 * np.abs(U).max()
+    np.testing.assert_allclose(gram(basis.vectors, mass[inside]), np.eye(15), atol=1e-10)
+    assert basis.dropped_rows >= (~touched).sum()
+
+
+def test_a_rotated_pose_has_a_rotated_basis():
+    body, rest, K, free = bent_beam("stvk", (8, 2, 2))
+    mass = body.vertex_masses()
+    region = Region("body", free, np.ones(len(free)))
+    turn = scipy.linalg.expm(np.cross(np.eye(3), [1.0, 0.4, -2.0]))
+    turned = rest @ turn.T
+    first = pose_basis(body, rest, K, mass, region, 12)
+    second = pose_basis(body, turned, body.stiffness(turned, rest=turned), mass, region, 12)
+    np.testing.assert_allclose(first.eigenvalues, second.eigenvalues, rtol=1e-9)
+    carried = np.einsum("ij,vjc->vic", turn, first.vectors)
+    assert same_span(carried.reshape(-1, 12), second.vectors.reshape(-1, 12), mass[free])
+
+
+def test_threads_and_other_processes_give_the_same_bits():
+    body, rest, K, free = bent_beam("neo-hookean", (8, 2, 2))
+    mass = body.vertex_masses()
+    region = Region("body", free, np.ones(len(free)))
+    other = rest + np.outer(rest[:, 0], [0.0, 0.3, 0.0])
+    poses = [(rest, K), (other, body.stiffness(other, rest=other).copy())]
+    alone = [pose_basis(body, x, k, mass, region, 12).vectors for x, k in poses]
+    with ThreadPoolExecutor(2) as threads:
+        tasks = [threads.submit(pose_basis, body, x, k, mass, region, 12) for x, k in 2 * poses]
+    for task, expected in zip(tasks, 2 * alone, strict=True):
+        np.testing.assert_array_equal(task.result().vectors, expected)
+    sent = pickle.loads(pickle.dumps((body, rest, K, mass, region, 12)))
+    back = pickle.loads(pickle.dumps(pose_basis(*sent)))
+    np.testing.assert_array_equal(back.vectors, alone[0])
+
+
+def test_a_free_body_has_a_basis_too():
+    body, rest, K, _ = bent_beam("stvk", (6, 2, 2))
+    mass = body.vertex_masses()
+    basis = pose_basis(body, rest, K, mass, Region.whole(len(rest)), 10)
+    np.testing.assert_allclose(gram(basis.vectors, mass), np.eye(10), atol=1e-10)
+    assert np.abs((mass[:, None, None] * basis.vectors).sum(axis=0)).max() < 1e-10
+
+
+def test_more_than_there_is_cannot_be_had():
+    body, rest, K, free = bent_beam("stvk", (3, 1, 1))
+    mass = body.vertex_masses()
+    region = Region("tip", free[-4:], np.ones(4))
+    assert pose_basis(body, rest, K, mass, region, 12).vectors.shape == (4, 3, 12)
+    with pytest.raises(SuppleError, match='"tip": 13 vectors asked for, and it can move in 12'):
+        pose_basis(body, rest, K, mass, region, 13)
+    with pytest.raises(SuppleError, match="2 modes with their derivatives are 5"):
+        pose_basis(body, rest, K, mass, region, 6, linear=2)
+    with pytest.raises(SuppleError, match="has vertex 99"):
+        pose_basis(body, rest, K, mass, Region("far", np.array([99]), np.ones(1)), 2)
+    with pytest.raises(SuppleError, match="need 48 columns"):
+        pose_basis(body, rest, K, mass, region, 2, constraints=sp.csr_array((1, 3)))
+
+
+def test_a_loose_piece_is_located():
+    first, second = beam(cells=(6, 2, 2)), beam(cells=(2, 1, 1))
+    mesh = joined(first, TetMesh(second.vertices + np.array([0.0, 1.0, 0.0]), second.tets))
+    body = ElasticBody(mesh, Material(young=1e5))
+    fixed = np.flatnonzero(mesh.vertices[:, 0] + mesh.vertices[:, 1] < 1e-9)
+    region = Region.whole(len(mesh.vertices), fixed)
+    K = body.stiffness(mesh.vertices)
+    match = r'"body": a piece of 12 tets, 12 vertices .*around \(0.5, 1.08, 0.0833\)'
+    with pytest.raises(SuppleError, match=match):
+        pose_basis(body, mesh.vertices, K, body.vertex_masses(), region, 5)
