@@ -13,7 +13,7 @@ from supple.reduction.handles import Handle, handle_vertices, handles_from_bones
 from supple.reduction.limbs import limbs_of
 from supple.reduction.regions import regions_of
 from supple.rig import FunctionRig, JointPose, Skeleton, SkinnedRig
-from supple.rig.flesh import _skinned_rigs
+from supple.rig.flesh import skinned_rigs
 from supple.scenes import polygonise, smooth_union, tapered_limb
 
 # Joints of an animal: parent, place, radius of the flesh between the parent and it.
@@ -210,7 +210,7 @@ def test_real_characters_have_the_limbs_one_would_name(assets, name):
         warnings.simplefilter("ignore", SuppleWarning)  # of the files, which are as they are
         character = supple.load(assets / "gltf_characters" / name)
     mesh = tetrahedralise(character.surface, tets=8000)
-    (rig,) = _skinned_rigs(character.rig)
+    (rig,) = skinned_rigs(character.rig)
     limbs = limbs_of(rig, character.surface, mesh)
     assert len(limbs) <= 8
     found = [next(limb.name for limb in limbs if first in limb.joints) for first, _ in WANTED[name]]

@@ -53,7 +53,7 @@ def same_span(A, B, mass):
 def test_modes_are_those_of_a_dense_eigensolver(held_beam, count):
     K, mass, _, free = held_beam
     space = null_space(None, len(mass), free)
-    modes = linear_modes(K, mass, count, null_space=space)
+    modes = linear_modes(sp.csc_array(K), mass, count, null_space=space)
     values, vectors = dense_modes(K, mass, space.matrix.toarray(), count)
     np.testing.assert_allclose(modes.eigenvalues, values, rtol=1e-9)
     assert same_span(modes.vectors, vectors, mass)
@@ -273,6 +273,8 @@ def test_what_cannot_be_asked_is_refused(held_beam):
     space = null_space(None, len(mass), free)
     with pytest.raises(SuppleError, match=f"vertex {free[0]} may move, and has no mass"):
         linear_modes(K, np.where(np.arange(len(mass)) == free[0], 0, mass), 1, null_space=space)
+    with pytest.raises(SuppleError, match="null space of 6 unknowns for a stiffness of"):
+        linear_modes(K, mass, 1, null_space=null_space(None, 2))
     broken = K.copy()
     broken.data[7] = np.nan
     with pytest.raises(SuppleError, match="not finite"):

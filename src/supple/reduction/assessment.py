@@ -19,7 +19,7 @@ from supple.reduction.null_space import null_space
 from supple.reduction.pose_model import PoseModel, PoseTask
 from supple.reduction.region import Region
 
-__all__ = ["FREQUENCIES", "Assessment", "assess_pose", "whole_basis"]
+__all__ = ["FREQUENCIES", "Assessment", "assess_pose", "split_basis", "whole_basis"]
 
 Floats = NDArray[np.float64]
 
@@ -111,3 +111,14 @@ def whole_basis(
         whole[region.vertices, :, start : start + basis.shape[2]] = basis
         start += basis.shape[2]
     return whole.reshape(3 * n_vertices, -1)
+
+
+def split_basis(
+    basis: Floats, regions: tuple[Region, ...], modes: tuple[int, ...]
+) -> tuple[Floats, ...]:
+    """The regions' parts (k, 3, r_ρ) of a basis of the whole mesh, (3n, r)."""
+    rows = basis.reshape(len(basis) // 3, 3, -1)
+    ends = np.cumsum([0, *modes])
+    return tuple(
+        rows[region.vertices][:, :, ends[at] : ends[at + 1]] for at, region in enumerate(regions)
+    )

@@ -90,10 +90,11 @@ def choose_regions(
     if isinstance(regions, str):
         if regions != "auto":
             raise SuppleError(f'regions="{regions}"; use "auto", handles, regions or None')
-        regions = handles_from_bones(character.rig, character.surface, flesh.mesh)
-    if regions is None or len(regions) == 0:
-        return (Region.whole(n_vertices, flesh.fixed),)
-    if all(isinstance(region, Region) for region in regions):
+        regions = handles_from_bones(
+            character.rig, character.surface, flesh.mesh, fixed=flesh.fixed
+        )
+    regions = () if regions is None else regions
+    if len(regions) and all(isinstance(region, Region) for region in regions):
         return _checked_regions(regions, n_vertices, flesh)  # type: ignore[arg-type]
     return regions_of(flesh.mesh, regions, flesh.fixed)  # type: ignore[arg-type]
 

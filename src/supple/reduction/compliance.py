@@ -70,6 +70,7 @@ class Compliance:
     def __init__(
         self, stiffness: sp.csr_array, inertia: Floats, space: NullSpace | None = None
     ) -> None:
+        stiffness = sp.csr_array(stiffness)
         space = null_space(None, len(inertia)) if space is None else space
         self._spread = space.spread()
         self._transposed = sp.csr_array(self._spread.T)

@@ -248,9 +248,7 @@ def _with_linear(pose: PoseForces, stiffness: Floats) -> PoseForces:
     )
 
 
-def _checked_stiffnesses(
-    poses: list[PoseForces], given: Sequence[Floats] | None
-) -> list[Floats]:
+def _checked_stiffnesses(poses: list[PoseForces], given: Sequence[Floats] | None) -> list[Floats]:
     if given is None:
         return [reduced_stiffness(p.body, p.rest, p.basis, p.regions) for p in poses]
     if len(given) != len(poses):

@@ -13,7 +13,7 @@ from supple.errors import SuppleError
 from supple.mesh import SurfaceMesh, TetMesh, locate
 from supple.reduction.limbs import MOST_LIMBS, Limb, limbs_of
 from supple.rig.bones import Bones
-from supple.rig.flesh import _skinned_rigs
+from supple.rig.flesh import skinned_rigs
 from supple.rig.protocol import Rig
 from supple.rig.surface_samples import typical_edge
 
@@ -179,7 +179,7 @@ def handles_from_bones(
     """
     if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
         raise SuppleError(f"at most {most!r} handles; use a whole number from 1")
-    skinned = _skinned_rigs(rig)
+    skinned = skinned_rigs(rig)
     if len(skinned) != 1 or not Bones.of_rig(skinned[0]).names:
         return ()
     limbs = limbs_of(skinned[0], surface, mesh, most=int(most))

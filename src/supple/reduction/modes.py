@@ -93,8 +93,14 @@ def linear_modes(
         If there are not so many modes, or part of the body is held by nothing.
     """
     masses = _checked_masses(mass, stiffness)
+    stiffness = sp.csr_array(stiffness)
     stretch = checked_weights(weights, len(masses))
     inertia = masses if stretch is None else masses * stretch**2
+    if null_space is not None and null_space.matrix.shape[0] != stiffness.shape[0]:
+        raise SuppleError(
+            f"a null space of {null_space.matrix.shape[0]} unknowns for a stiffness of "
+            f"{stiffness.shape[0]}"
+        )
     held = Compliance(stiffness, inertia, null_space) if factor is None else factor
     count = checked_count("modes", count)
     if count > held.n_unknowns:

@@ -17,7 +17,7 @@ from supple.rig.protocol import Rig
 from supple.rig.skinning import SkinnedRig
 from supple.rig.tet_rig import TetRig, Variant, fit_tet_rig
 
-__all__ = ["Flesh", "flesh_out"]
+__all__ = ["Flesh", "flesh_out", "skinned_rigs"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -126,20 +126,20 @@ def flesh_out(
     return flesh
 
 
-def _skinned_rigs(rig: Rig) -> list[SkinnedRig]:
+def skinned_rigs(rig: Rig) -> list[SkinnedRig]:
     """Those a rig is built on, however it poses them: bones are looked for at rest only."""
     if isinstance(rig, SkinnedRig):
         return [rig]
     base = getattr(rig, "base", None)
     links = [base] if isinstance(base, Rig) else getattr(rig, "rigs", ())
-    return [skinned for link in links for skinned in _skinned_rigs(link)]
+    return [skinned for link in links for skinned in skinned_rigs(link)]
 
 
 def _fixed(
     bones: Bones | ArrayLike | None, rig: Rig, surface: SurfaceMesh, mesh: TetMesh, radius: float
 ) -> Ints:
     if bones is None:
-        skinned = _skinned_rigs(rig)
+        skinned = skinned_rigs(rig)
         if len(skinned) != 1:
             warn("the rig has no skeleton, and no bones are given; nothing holds its flesh")
             return np.empty(0, np.int64)

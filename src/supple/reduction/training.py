@@ -1,0 +1,237 @@
+"""The last stages of a build: cubature, how well it does, and the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.reduction.assessment import split_basis
+from supple.reduction.elastic_cubature import (
+    ElasticCubature,
+    elastic_cubature,
+    fit_weights,
+    force_error,
+)
+from supple.reduction.frames import unrotate
+from supple.reduction.inertial_cubature import InertialCubature, inertial_cubature
+from supple.reduction.model import PoseSpaceModel
+from supple.reduction.pose_family import Middle, PoseFamily
+from supple.reduction.regions import stored_fraction
+from supple.reduction.samples import force_samples
+
+__all__ = ["finish"]
+
+Floats = NDArray[np.float64]
+
+#: Poses between at which cubature is tried, at most, and samples for each.
+_TRIED, _SAMPLES = 3, 60
+
+
+def finish(
+    family: PoseFamily, elastic_count: int, inertial_count: int, seed: int
+) -> PoseSpaceModel:
+    """Train cubature on all poses, try it between them, and put the model together."""
+    body, agreement, log = family.body, family.agreement, family.log
+    bases = [agreement.world_bases(pose) for pose in range(family.n_poses)]
+    bodies = body.elastic(family.materials)
+    with log.stage("elastic cubature"):
+        elastic = elastic_cubature(
+            bodies,
+            [model.rest for model in family.models],
+            bases,
+            body.regions,
+            elastic_count,
+            seed=seed,
+            progress=log.tell,
+        )
+    with log.stage("inertial cubature"):
+        inertial = inertial_cubature(
+            body.flesh.tet_rig,
+            family.weights.poses,
+            bases,
+            body.regions,
+            family.mass,
+            inertial_count,
+            seed=seed,
+            progress=log.tell,
+        )
+    with log.stage("cubature between poses"):
+        halfway = [
+            _halfway_error(family, middle, elastic, seed) for middle in _tried(family.middles)
+        ]
+    with log.stage("model"):
+        return _model(family, elastic, inertial, halfway, seed)
+
+
+def _tried(middles: list[Middle]) -> list[Middle]:
+    """A few of the poses between, evenly spread."""
+    sound = [middle for middle in middles if middle.model is not None]
+    chosen = np.unique(np.linspace(0, len(sound) - 1, min(_TRIED, len(sound))).round().astype(int))
+    return [sound[k] for k in chosen]
+
+
+def _halfway_error(
+    family: PoseFamily, middle: Middle, elastic: ElasticCubature, seed: int
+) -> dict[str, Any]:
+    """Error of blended weights between two poses, and of weights fitted there (xu2016 fig. 10)."""
+    weights = family.weights(middle.pose)
+    regions = family.body.regions
+    (body,) = family.body.elastic([middle.task.material])
+    rest = middle.task.rest
+    basis = split_basis(family.agreement.basis(weights, len(rest)), regions, family.body.modes)
+    train, fresh = (
+        force_samples(body, rest, basis, regions, _SAMPLES, seed=seed + k) for k in (1, 2)
+    )
+    refitted, _ = fit_weights(body, rest, basis, regions, elastic.tets, train)
+    blended = np.maximum(weights @ elastic.weights, 0.0)
+    errors = [
+        force_error(body, rest, basis, regions, elastic.tets, values, fresh)
+        for values in (blended, refitted)
+    ]
+    return {"between": list(middle.edge), "blended": errors[0], "refitted": errors[1]}
+
+
+def _model(
+    family: PoseFamily,
+    elastic: ElasticCubature,
+    inertial: InertialCubature,
+    halfway: list[dict[str, Any]],
+    seed: int,
+) -> PoseSpaceModel:
+    body, agreement = family.body, family.agreement
+    character, flesh = body.character, body.flesh
+    return PoseSpaceModel.make(
+        name=character.name,
+        surface=character.surface,
+        rig=character.rig,
+        motions=character.motions,
+        mesh=flesh.mesh,
+        tet_rig=flesh.tet_rig,
+        embedding=flesh.embedding,
+        fixed=flesh.fixed,
+        material=family.materials,
+        pose_weights=family.weights,
+        interpolation=agreement.variant,
+        regions=body.regions,
+        bases=agreement.bases,
+        rotations=agreement.rotations,
+        root_eigenvalues=agreement.eigenvalues,
+        mass_products=agreement.products,
+        elastic_tets=elastic.tets,
+        elastic_weights=elastic.weights,
+        inertial_vertices=inertial.vertices,
+        inertial_weights=inertial.weights,
+        inertial_corrections=_in_frames(family, inertial),
+        parents=agreement.parents,
+        seed=seed,
+        report=_report(family, elastic, inertial, halfway),
+    )
+
+
+def _in_frames(family: PoseFamily, inertial: InertialCubature) -> Floats | None:
+    """Corrections of basis rows (m, c, 3, r), turned back as the basis is."""
+    turns = family.agreement.rotations
+    if inertial.corrections is None or turns is None:
+        return inertial.corrections
+    pairs = zip(turns[:, inertial.vertices], inertial.corrections, strict=True)
+    return np.array([unrotate(turn, rows) for turn, rows in pairs])
+
+
+def _report(
+    family: PoseFamily,
+    elastic: ElasticCubature,
+    inertial: InertialCubature,
+    halfway: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """Figures that are the same for the same seed."""
+    body, agreement = family.body, family.agreement
+    angles = np.degrees(agreement.angles)
+    between = max((tried["blended"] for tried in halfway), default=None)
+    refitted = max((tried["refitted"] for tried in halfway), default=None)
+    rows = _pose_rows(family, elastic)
+    ratios = [row["frequency_ratio"] for row in rows if row["frequency_ratio"] is not None]
+    free = len(body.flesh.mesh.vertices) - len(body.flesh.fixed)
+    return _plain(
+        {
+            "name": body.character.name,
+            "tets": len(body.flesh.mesh.tets),
+            "tet_vertices": len(body.flesh.mesh.vertices),
+            "fixed_vertices": len(body.flesh.fixed),
+            "surface_vertices": len(body.character.surface.vertices),
+            "poses": family.n_poses,
+            "modes": agreement.n_columns,
+            "regions": [
+                {"name": region.name, "vertices": len(region.vertices), "modes": count}
+                for region, count in zip(body.regions, body.modes, strict=True)
+            ],
+            "elastic_tets": len(elastic.tets),
+            "inertial_vertices": len(inertial.vertices),
+            "elastic_error": {
+                "train": elastic.train_error,
+                "held_out": elastic.held_out_error,
+                "between_poses": between,
+                "between_poses_refitted": refitted,
+                "tried": halfway,
+            },
+            "inertial_error": {
+                "train": inertial.train_error,
+                "held_out": inertial.held_out_error,
+                "root": inertial.root_error,
+            },
+            "subspace_angles": {
+                "median": [float(np.median(angles[i])) for i in range(1, len(angles))],
+                "largest": [float(angles[i].max()) for i in range(1, len(angles))],
+            },
+            "mid_pose_frequency_ratio": max(ratios, default=None),
+            "mid_poses": [_middle_row(middle) for middle in family.middles],
+            "contacts": {
+                name: 0 if model.contacts is None else len(model.contacts)
+                for name, model in zip(family.weights.names, family.models, strict=True)
+            },
+            "stored_fraction": stored_fraction(body.regions, body.modes, free),
+            "pose_rows": rows,
+        }
+    )
+
+
+def _pose_rows(family: PoseFamily, elastic: ElasticCubature) -> list[dict[str, Any]]:
+    names, parents = family.weights.names, family.agreement.parents
+    ratios = {middle.edge: middle.worst for middle in family.middles if middle.assessment}
+    return [
+        {
+            "name": name,
+            "parent": names[parents[i]] if parents[i] >= 0 else None,
+            "contacts": 0 if model.contacts is None else len(model.contacts),
+            "constraints": model.constraints,
+            "angle_degrees": float(np.degrees(np.median(family.agreement.angles[i]))),
+            "elastic_error": float(elastic.train_errors[i]),
+            "frequency_ratio": ratios.get((names[parents[i]], name)) if parents[i] >= 0 else None,
+        }
+        for i, (name, model) in enumerate(zip(names, family.models, strict=True))
+    ]
+
+
+def _middle_row(middle: Middle) -> dict[str, Any]:
+    found = middle.assessment
+    row: dict[str, Any] = {"between": list(middle.edge)}
+    if found is not None:
+        angles = np.degrees(found.angles)
+        row |= {
+            "to_recomputed": found.to_recomputed,
+            "to_exact": found.to_exact,
+            "angle_degrees": {"median": float(np.median(angles)), "largest": float(angles.max())},
+        }
+    return row
+
+
+def _plain(value: Any) -> Any:
+    """As JSON holds it, six digits of every number: a report, not data."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(each) for each in value]
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.6g}")
+    return int(value) if isinstance(value, np.integer) else value

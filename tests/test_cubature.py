@@ -1,0 +1,107 @@
+"""The pursuit that chooses cubature columns, and the non-negative fits inside it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from supple.reduction.cubature import Support, pursue
+from supple.reduction.cubature_fit import nonnegative_fit, removal_costs
+
+Floats = NDArray[np.float64]
+
+
+class DenseProblem:
+    """Explicit matrices (rows, e) for each pose."""
+
+    def __init__(self, matrices: list[Floats], targets: list[Floats]) -> None:
+        self.matrices, self.targets = matrices, targets
+        self.norms = np.array([(A * A).sum(axis=0) for A in matrices])
+        self.places = np.arange(matrices[0].shape[1])[:, None]
+
+    def correlations(self, pose: int, residual: Floats) -> Floats:
+        return self.matrices[pose].T @ residual
+
+    def columns(self, pose: int, chosen: NDArray[np.int64]) -> Floats:
+        return self.matrices[pose][:, chosen].T
+
+
+def _sparse(seed: int, poses: int, rows: int, e: int, c: int) -> tuple[DenseProblem, Floats]:
+    random = np.random.default_rng(seed)
+    true = np.sort(random.choice(e, c, replace=False))
+    matrices = [random.standard_normal((rows, e)) for _ in range(poses)]
+    targets = [A[:, true] @ random.uniform(0.5, 2.0, c) for A in matrices]
+    return DenseProblem(matrices, targets), true
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_sparse_sum_is_found_again(seed: int) -> None:
+    problem, true = _sparse(seed, poses=3, rows=60, e=300, c=12)
+    np.testing.assert_array_equal(pursue(problem, 12), true)
+
+
+def test_poses_together_find_what_one_alone_cannot() -> None:
+    problem, true = _sparse(1, poses=8, rows=20, e=300, c=12)
+    alone = DenseProblem(problem.matrices[:1], problem.targets[:1])
+    assert not np.array_equal(pursue(alone, 12), true)
+    np.testing.assert_array_equal(pursue(problem, 12), true)
+
+
+def test_more_columns_leave_less() -> None:
+    random = np.random.default_rng(0)
+    A = np.abs(random.standard_normal((80, 200)))
+    problem = DenseProblem([A], [A.sum(axis=1)])
+    errors = []
+    for count in (5, 15, 40):
+        support = Support(problem)
+        support.add(pursue(problem, count))
+        errors.append(support.squared_error())
+    assert errors[0] > 1.5 * errors[1] > 1.5**2 * errors[2]
+
+
+def test_columns_of_zeros_are_never_chosen() -> None:
+    problem, _ = _sparse(2, poses=2, rows=30, e=50, c=5)
+    for A in problem.matrices:
+        A[:, :40] = 0.0
+    problem.norms[:, :40] = 0.0
+    assert pursue(problem, 6).min() >= 40
+    np.testing.assert_array_equal(pursue(problem, 45), np.arange(40, 50))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_fits_equal_scipys(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    A = random.standard_normal((40, 25)) * 10 ** random.uniform(-4, 4, 25)
+    b = random.standard_normal(40)
+    expected, residual = nnls(A, b)
+    found = nonnegative_fit(A.T @ A, A.T @ b, random.random(25) < 0.5)
+    assert found.min() >= 0
+    assert np.linalg.norm(A @ found - b) == pytest.approx(residual, rel=1e-7)
+    np.testing.assert_allclose(
+        found * np.linalg.norm(A, axis=0), expected * np.linalg.norm(A, axis=0), atol=1e-6
+    )
+
+
+def test_copied_and_empty_columns_are_no_trouble() -> None:
+    random = np.random.default_rng(0)
+    A = np.abs(random.standard_normal((10, 6)))
+    A = np.hstack([A, A, np.zeros((10, 2))])
+    b = A[:, :6].sum(axis=1)
+    found = nonnegative_fit(A.T @ A, A.T @ b)
+    assert found.min() >= 0 and np.isfinite(found).all()
+    np.testing.assert_allclose(A @ found, b, rtol=1e-5)
+
+
+def test_removal_costs_are_what_fits_without_a_column_lose() -> None:
+    random = np.random.default_rng(3)
+    A = random.standard_normal((30, 6)) + 2.0
+    b = A @ random.uniform(1.0, 2.0, 6) + 0.1 * random.standard_normal(30)
+    gram, right = A.T @ A, A.T @ b
+    weights = nonnegative_fit(gram, right)
+    assert weights.min() > 0
+    full = np.linalg.lstsq(A, b, rcond=None)[1][0]
+    for e, cost in enumerate(removal_costs(gram, weights)):
+        less = np.linalg.lstsq(np.delete(A, e, axis=1), b, rcond=None)[1][0]
+        assert cost == pytest.approx(less - full, rel=1e-6)
