@@ -15,13 +15,14 @@ from scipy.spatial.transform import Rotation
 from supple.elastic import ElasticBody, Material
 from supple.errors import SuppleError
 from supple.mesh import TetMesh
-from supple.reduction.alignment import align, alignment_tree, subspace_angles
-from supple.reduction.frames import edge_rotations, pose_rotations
+from supple.reduction.alignment import align, subspace_angles
 from supple.reduction.interpolation import mass_products, reduced_mass
 from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
 from supple.reduction.region import Region
 from supple.rig import Bend
+from supple.rig.pose_tree import alignment_tree
+from supple.rig.vertex_frames import edge_rotations, pose_rotations
 from supple.scenes import beam
 
 MATERIAL = Material("stvk", young=1e7, poisson=0.45, density=1000)

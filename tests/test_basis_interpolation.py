@@ -10,8 +10,7 @@ import scipy.sparse as sp
 
 from supple.elastic import ElasticBody, Material
 from supple.errors import SolverError, SuppleError
-from supple.reduction.alignment import Variant, align, alignment_tree, subspace_angles
-from supple.reduction.frames import edge_rotations, pose_rotations
+from supple.reduction.alignment import Variant, align, subspace_angles
 from supple.reduction.interpolation import (
     column_scales,
     frequency_ratios,
@@ -25,7 +24,9 @@ from supple.reduction.null_space import null_space
 from supple.reduction.pose_basis import pose_basis
 from supple.reduction.region import Region
 from supple.rig import Bend
+from supple.rig.pose_tree import alignment_tree
 from supple.rig.pose_weights import PoseWeights
+from supple.rig.vertex_frames import edge_rotations, pose_rotations
 from supple.scenes import beam
 
 COLUMNS, LINEAR = 20, 8

@@ -11,6 +11,7 @@ from supple.reduction.cubature import Support, pursue
 from supple.reduction.cubature_fit import nonnegative_fit, removal_costs
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class DenseProblem:
@@ -24,11 +25,11 @@ class DenseProblem:
     def correlations(self, pose: int, residual: Floats) -> Floats:
         return self.matrices[pose].T @ residual
 
-    def columns(self, pose: int, chosen: NDArray[np.int64]) -> Floats:
+    def columns(self, pose: int, chosen: Ints) -> Floats:
         return self.matrices[pose][:, chosen].T
 
 
-def _sparse(seed: int, poses: int, rows: int, e: int, c: int) -> tuple[DenseProblem, Floats]:
+def _sparse(seed: int, poses: int, rows: int, e: int, c: int) -> tuple[DenseProblem, Ints]:
     random = np.random.default_rng(seed)
     true = np.sort(random.choice(e, c, replace=False))
     matrices = [random.standard_normal((rows, e)) for _ in range(poses)]
@@ -90,7 +91,8 @@ def test_copied_and_empty_columns_are_no_trouble() -> None:
     A = np.hstack([A, A, np.zeros((10, 2))])
     b = A[:, :6].sum(axis=1)
     found = nonnegative_fit(A.T @ A, A.T @ b)
-    assert found.min() >= 0 and np.isfinite(found).all()
+    assert found.min() >= 0
+    assert np.isfinite(found).all()
     np.testing.assert_allclose(A @ found, b, rtol=1e-5)
 
 

@@ -8,8 +8,9 @@ from scipy.spatial.transform import Rotation
 
 from supple.errors import MeshError, SuppleError
 from supple.mesh import TetMesh
-from supple.reduction.frame_smoothing import smoothed_rotations
-from supple.reduction.frames import (
+from supple.rig import Bend
+from supple.rig.frame_smoothing import smoothed_rotations
+from supple.rig.vertex_frames import (
     blended_rotations,
     consistent_signs,
     edge_rotations,
@@ -18,7 +19,6 @@ from supple.reduction.frames import (
     unrotate,
     vertex_rotations,
 )
-from supple.rig import Bend
 from supple.scenes import beam
 
 AVERAGES = ("matrices", "quaternions")

@@ -43,7 +43,7 @@ class Swung:
         out = self.x * [1.0, swell, swell]
         c, s = np.cos(angle), np.sin(angle)
         turned = np.stack([c * out[:, 0] - s * out[:, 1], s * out[:, 0] + c * out[:, 1]], axis=1)
-        return np.hstack([turned + [slide, 0.0], out[:, 2:]])
+        return np.hstack([turned + np.array([slide, 0.0]), out[:, 2:]])
 
     def _basis(self, region: Region) -> Floats:
         x = self.x[region.vertices]

@@ -64,7 +64,7 @@ def test_the_basis_is_orthonormal_and_made_of_modes_and_derivatives(kind):
     body, rest, K, free = bent_beam(kind, (10, 3, 3))
     mass = body.vertex_masses()
     region = Region("body", free, np.ones(len(free)))
-    basis = pose_basis(body, rest, K, mass, region, 20)
+    basis = pose_basis(body, rest, K, mass, region, 20, linear=8, reach=None)
     assert basis.vectors.shape == (len(free), 3, 20)
     assert len(basis.eigenvalues) == 8
     assert basis.residual <= 1e-8
@@ -103,6 +103,44 @@ def test_localised_bases_obey_constraints_with_what_is_outside_held():
     assert np.abs(C @ U.reshape(3 * n, 15)).max() < 1e-10 * np.abs(U).max()
     np.testing.assert_allclose(gram(basis.vectors, mass[inside]), np.eye(15), atol=1e-10)
     assert basis.dropped_rows >= (~touched).sum()
+
+
+def scaled_beam(scale: float):
+    mesh = beam((1, 1 / 6, 1 / 6), (10, 2, 2))
+    mesh = TetMesh(scale * mesh.vertices, mesh.tets)
+    # Young's modulus goes with the size too: shapes and their proportions stay.
+    body = ElasticBody(mesh, Material("stvk", young=1e5 * scale))
+    rest = mesh.vertices
+    free = np.flatnonzero(rest[:, 0] > 1e-9)
+    region = Region("body", free, np.ones(len(free)))
+    return body, rest, body.stiffness(rest, rest).copy(), body.vertex_masses(), region
+
+
+def test_the_basis_does_not_depend_on_the_units_of_length_and_mass():
+    large, small = scaled_beam(1.0), scaled_beam(0.01)
+    mass = large[3][large[4].vertices]
+    for reach, same in ((0.05, True), (None, False)):
+        first = pose_basis(*large, 12, reach=reach).vectors.reshape(-1, 12)
+        second = pose_basis(*small, 12, reach=reach).vectors.reshape(-1, 12) / 1e3
+        assert same_span(first, second, mass) == same
+
+
+def test_the_basis_holds_soft_modes_and_how_flesh_sags():
+    body, rest, K, mass, region = scaled_beam(0.01)  # a small body: the paper's scaling fails it
+    m = np.repeat(mass[region.vertices], 3)[:, None]
+    inside = K[region.unknowns][:, region.unknowns]
+    modes = linear_modes(K, mass, 8, null_space=null_space(None, len(rest), region.vertices))
+    wanted = modes.vectors[region.unknowns]
+    sag = np.tile(np.eye(3), (len(region.vertices), 1)) * m
+    sag = np.linalg.solve(inside.toarray(), sag)
+    missing = {}
+    for reach in (0.05, None):
+        U = pose_basis(body, rest, K, mass, region, 16, reach=reach).vectors.reshape(-1, 16)
+        for name, shapes in (("modes", wanted), ("sag", sag)):
+            left = shapes - U @ (U.T @ (m * shapes))
+            missing[name, reach] = np.sqrt(((m * left**2).sum(0) / (m * shapes**2).sum(0)).max())
+    assert missing["modes", 0.05] < 0.05 < 0.5 < missing["modes", None]
+    assert missing["sag", 0.05] < 0.01
 
 
 def test_a_rotated_pose_has_a_rotated_basis():

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.mesh import TetMesh
-from supple.reduction.alignment import Variant, align, alignment_tree
-from supple.reduction.frames import edge_rotations, pose_rotations, rotate
+from supple.reduction.alignment import Variant, align
 from supple.reduction.interpolation import interpolated_basis, mass_products, reduced_mass
 from supple.reduction.pose_model import PoseModel
 from supple.reduction.region import Region
+from supple.rig.pose_tree import alignment_tree
 from supple.rig.pose_weights import PoseWeights
+from supple.rig.vertex_frames import edge_rotations, pose_rotations, rotate
 
 __all__ = ["Agreement", "agree"]
 

@@ -11,7 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from supple.checks import checked_array
 from supple.elastic.body import ElasticBody
 from supple.errors import MeshError, SuppleError
-from supple.reduction.elastic_kernels import element_forces, gather_at_vertices
+from supple.reduction.elastic_kernels import (
+    LINEAR,
+    WHOLE,
+    element_forces,
+    gather_at_vertices,
+)
 from supple.reduction.region import Region
 from supple.reduction.samples import checked_basis, displacements, projected
 
@@ -54,9 +59,8 @@ class PoseForces:
     tets
         (e,) which tets are evaluated: by default all that touch a region, as the others' forces
         project to zero.
-    linear
-        K̃ (r, r) if the linear part of the force is taken from it, and element forces are only
-        what remains beyond theirs.
+    part
+        WHOLE, LINEAR or REMAINDER: which part of the elements' forces is meant.
     """
 
     body: ElasticBody
@@ -64,7 +68,7 @@ class PoseForces:
     basis: tuple[Floats, ...]
     regions: tuple[Region, ...]
     tets: Ints
-    linear: Floats | None = None
+    part: int = WHOLE
 
     @classmethod
     def of(
@@ -75,7 +79,6 @@ class PoseForces:
         regions: Sequence[Region],
         *,
         tets: ArrayLike | None = None,
-        linear: ArrayLike | None = None,
         name: str = "this pose",
     ) -> PoseForces:
         """Checked."""
@@ -90,10 +93,7 @@ class PoseForces:
             chosen = np.flatnonzero(inside[body.mesh.tets].any(axis=1))
         else:
             chosen = _checked_tets(tets, body.n_tets)
-        if linear is not None:
-            r = sum(array.shape[2] for array in checked)
-            linear = checked_array(f"linear stiffness of {name}", linear, (r, r))
-        return cls(body, rest, checked, tuple(regions), chosen, linear)
+        return cls(body, rest, checked, tuple(regions), chosen)
 
     @property
     def rank(self) -> int:
@@ -108,6 +108,10 @@ class PoseForces:
     def only(self, tets: Ints) -> PoseForces:
         """The same pose, restricted to other tets."""
         return replace(self, tets=tets)
+
+    def of_part(self, part: int) -> PoseForces:
+        """The same pose and tets, another part of their forces."""
+        return replace(self, part=part)
 
     def batches(self, q: Floats, weights: Floats | None = None) -> Iterator[ForceBatch]:
         """Forces at reduced displacements q (r, t), a few samples at a time."""
@@ -125,7 +129,7 @@ class PoseForces:
                 moved,
                 corners,
                 np.ascontiguousarray(parameters),
-                self.linear is not None,
+                self.part,
                 elements,
             )
             if not volume > 0:
@@ -137,9 +141,13 @@ class PoseForces:
             yield ForceBatch(chunk, elements, projected(self.basis, self.regions, at_vertices))
 
     def reduced(self, q: Floats, weights: Floats | None = None) -> Floats:
-        """f̃ (r, t) of the tets, weighted (xu2016 eq. 21), with the linear part if it is apart."""
-        total = np.concatenate([batch.total for batch in self.batches(q, weights)], axis=1)
-        return total if self.linear is None else total + self.linear @ q
+        """f̃ (r, t) of the tets, weighted (xu2016 eq. 21)."""
+        return np.concatenate([batch.total for batch in self.batches(q, weights)], axis=1)
+
+    def stiffness(self, weights: Floats | None = None) -> Floats:
+        """K̃ (r, r) at rest of the tets, weighted (xu2016 eq. 22)."""
+        reduced = self.of_part(LINEAR).reduced(np.eye(self.rank), weights)
+        return (reduced + reduced.T) / 2
 
 
 def _checked_tets(tets: ArrayLike, n_tets: int) -> Ints:

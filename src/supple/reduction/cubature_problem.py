@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from supple.errors import SuppleError
 from supple.reduction.cubature_forces import PoseForces
-from supple.reduction.elastic_kernels import element_dots, element_norms
+from supple.reduction.elastic_kernels import REMAINDER, WHOLE, element_dots, element_norms
 from supple.reduction.region import Region
 from supple.reduction.samples import dense_basis
 
@@ -59,6 +59,8 @@ class ElasticProblem:
         How many to make for each pose; fewer where memory would pass 0.7 GB.
     seed
         Of the signs.
+    stiffnesses
+        (r, r) at rest, when columns are what is left of forces without their linear part.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class ElasticProblem:
         samples: Sequence[Floats],
         mixtures: int,
         seed: int,
+        stiffnesses: Sequence[Floats] | None = None,
         tell: Callable[[float, str], None] = lambda part, what: None,
     ) -> None:
         self.poses = poses
@@ -79,7 +82,9 @@ class ElasticProblem:
         self.norms = np.empty((len(poses), len(self.places)))
         for i, (pose, q) in enumerate(zip(poses, samples, strict=True)):
             tell(0.5 * i / len(poses), f"elastic forces of pose {i}")
-            forces, target = self._mixed(pose, q, np.random.default_rng([seed, i, 2]), i)
+            linear = None if stiffnesses is None else stiffnesses[i] @ q
+            random = np.random.default_rng([seed, i, 2])
+            forces, target = self._mixed(pose, q, linear, random, i)
             dense = dense_basis(pose.basis, pose.regions, pose.body.n_vertices, np.float32)
             element_norms(forces, dense, self.places, self.norms[i])
             self.forces.append(forces)
@@ -87,17 +92,22 @@ class ElasticProblem:
             self._bases.append(dense)
 
     def _mixed(
-        self, pose: PoseForces, q: Floats, random: np.random.Generator, i: int
+        self,
+        pose: PoseForces,
+        q: Floats,
+        linear: Floats | None,
+        random: np.random.Generator,
+        i: int,
     ) -> tuple[Singles, Floats]:
         """Forces (e, 9, t′) of mixtures, and what they add up to (r, t′)."""
         signs = random.choice([-1.0, 1.0], (q.shape[1], self._mixtures))
         signs /= np.sqrt(self._mixtures)
         forces = np.zeros((9 * len(pose.tets), self._mixtures), np.float32)
         target = np.zeros((pose.rank, self._mixtures))
-        for batch in pose.batches(q):
+        for batch in pose.of_part(WHOLE if linear is None else REMAINDER).batches(q):
             total = batch.total
-            if pose.linear is not None:
-                total = total + pose.linear @ q[:, batch.samples]
+            if linear is not None:
+                total = total + linear[:, batch.samples]
             norms = np.linalg.norm(total, axis=0)
             if not (np.isfinite(norms).all() and (norms > 0).all()):
                 raise SuppleError(f"pose {i}: a sample makes no elastic force, or one beyond all")

@@ -17,6 +17,7 @@ from supple.reduction.cubature import pursue
 from supple.reduction.cubature_fit import nonnegative_fit
 from supple.reduction.cubature_forces import PoseForces
 from supple.reduction.cubature_problem import ElasticProblem, reduced_columns
+from supple.reduction.elastic_kernels import REMAINDER, WHOLE
 from supple.reduction.region import Region
 from supple.reduction.samples import AMPLITUDE, checked_count, force_samples, reduced_stiffness
 
@@ -47,9 +48,10 @@ class ElasticCubature:
         (c,) ascending; the same at all poses.
     weights
         (m, c) v_i ≥ 0 (xu2016 eq. 19); between poses they are blended and clamped at 0 (eq. 20).
-    linear
-        (m, r, r) exact reduced stiffness K̃_i at rest, if forces are
-        K̃ q + Σ v_e U_eᵀ (f_e(u) − K_e u); None if they are Σ v_e U_eᵀ f_e (eq. 21).
+    corrections
+        (m, r, r) ΔK_i = K̃_i − Σ v_e U_eᵀ K_e U_e at rest, by which cubature misses the exact
+        reduced stiffness: forces are Σ v_e U_eᵀ f_e + ΔK q, and stiffnesses have ΔK added. Between
+        poses ΔK is blended like the weights. None for the paper's forces, Σ v_e U_eᵀ f_e (eq. 21).
     train_errors, held_out_errors
         (m,) relative error ‖Av − b‖ / ‖b‖ of each pose, with every sample's rows divided by the
         norm of its force (eq. 18); on the samples of the fit, and on fresh ones.
@@ -57,7 +59,7 @@ class ElasticCubature:
 
     tets: Ints
     weights: Floats
-    linear: Floats | None
+    corrections: Floats | None
     train_errors: Floats
     held_out_errors: Floats
 
@@ -109,9 +111,10 @@ def elastic_cubature(
     count
         How many tets. Fewer are used when fewer make a force.
     linear
-        ``"cubature"``: the paper's, Σ v_e U_eᵀ f_e. ``"exact"``: the linear part of the force
-        comes from the exact reduced stiffness of each pose, and cubature has only what remains;
-        with the same tets errors are 2 to 7 times smaller, and small vibrations are exact.
+        ``"cubature"``: the paper's, Σ v_e U_eᵀ f_e. ``"exact"``: weights are fitted to what is
+        left of forces without their linear part, and a correction ΔK makes the linear part
+        exact at every pose. Small vibrations are then exact, and with the same tets errors were
+        2 to 7 times smaller on the published characters.
     samples
         How many for each pose; by default enough for the number of weights.
     amplitude
@@ -126,8 +129,7 @@ def elastic_cubature(
     tell = progress or (lambda part, what: None)
     count = checked_count("the number of cubature tets", count)
     checked_count("the seed", seed, 0)
-    if linear not in ("cubature", "exact"):
-        raise SuppleError(f'linear "{linear}"; use "cubature" or "exact"')
+    _check_linear(linear)
     poses = _checked_poses(bodies, rests, bases, regions)
     if samples is None:
         wanted = -(-_SAMPLES_PER_WEIGHT * count // poses[0].rank)
@@ -136,11 +138,10 @@ def elastic_cubature(
     mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // poses[0].rank))
     with single_threaded():
         stiff = _checked_stiffnesses(poses, stiffnesses)
-        if linear == "exact":
-            poses = [_with_linear(pose, K) for pose, K in zip(poses, stiff, strict=True)]
+        exact = stiff if linear == "exact" else None
         tell(0.0, "sampling elastic forces")
         drawn = [_draw(pose, stiff[i], samples, amplitude, seed, i) for i, pose in enumerate(poses)]
-        problem = ElasticProblem(poses, drawn, min(samples, mixtures), seed, tell)
+        problem = ElasticProblem(poses, drawn, min(samples, mixtures), seed, exact, tell)
         if count > problem.norms.shape[1]:
             warn(
                 f"{count} cubature tets asked for and only {problem.norms.shape[1]} touch a "
@@ -151,18 +152,20 @@ def elastic_cubature(
         del problem
         tell(0.8, "fitting cubature weights")
         fits = [
-            _fit_weights(pose.only(tets), pose, q) for pose, q in zip(poses, drawn, strict=True)
-        ]
-        held = [
-            _error(pose, tets, fits[i][0], _fresh(pose, stiff[i], samples, amplitude, seed, i))
+            _fit(pose, tets, drawn[i], None if exact is None else exact[i])
             for i, pose in enumerate(poses)
         ]
+        held = []
+        for i, pose in enumerate(poses):
+            q = _draw(pose, stiff[i], max(20, samples // 3), amplitude, seed, i, 1)
+            approximate = _cubature(pose.only(tets), q, *fits[i][:2])
+            held.append(_relative(pose.reduced(q), approximate))
     tell(1.0, f"{len(tets)} cubature tets")
     return ElasticCubature(
         tets,
-        np.array([weights for weights, _ in fits]),
-        np.array(stiff) if linear == "exact" else None,
-        np.array([error for _, error in fits]),
+        np.array([fit[0] for fit in fits]),
+        None if exact is None else np.array([fit[1] for fit in fits]),
+        np.array([fit[2] for fit in fits]),
         np.array(held),
     )
 
@@ -175,16 +178,23 @@ def fit_weights(
     tets: ArrayLike,
     samples: ArrayLike,
     *,
-    linear: ArrayLike | None = None,
-) -> tuple[Floats, float]:
-    """Non-negative weights (c,) of given tets at one pose, and their relative error (eq. 19).
+    linear: Literal["cubature", "exact"] = "cubature",
+) -> tuple[Floats, Floats | None, float]:
+    """Fit given tets at one pose (xu2016 eq. 19).
 
-    Parameters are those of `force_error`.
+    Parameters are those of `force_error` and `elastic_cubature`.
+
+    Returns
+    -------
+    weights, correction, error
+        (c,) v ≥ 0; ΔK (r, r), or None for ``linear="cubature"``; and the relative error.
     """
-    whole = PoseForces.of(body, rest, basis, regions, linear=linear)
-    chosen = PoseForces.of(body, rest, basis, regions, tets=tets, linear=linear)
+    _check_linear(linear)
+    pose = PoseForces.of(body, rest, basis, regions)
+    chosen = PoseForces.of(body, rest, basis, regions, tets=tets).tets
     with single_threaded():
-        return _fit_weights(chosen, whole, _checked_samples(samples, whole))
+        K = pose.stiffness() if linear == "exact" else None
+        return _fit(pose, chosen, _checked_samples(samples, pose), K)
 
 
 def force_error(
@@ -196,7 +206,7 @@ def force_error(
     weights: ArrayLike,
     samples: ArrayLike,
     *,
-    linear: ArrayLike | None = None,
+    correction: ArrayLike | None = None,
 ) -> float:
     """Relative error of cubature at any pose: the root mean square over samples of ‖Δf̃‖/‖f̃‖.
 
@@ -208,17 +218,22 @@ def force_error(
         (c,) cubature tets and their weights there.
     samples
         (r, t) reduced displacements, such as `force_samples` draws.
-    linear
-        K̃ (r, r) the cubature uses there for the linear part of the force, such as the blend of
-        its poses' own; None for the paper's cubature. The error is against the true force of
-        the pose, in which no K̃ is used.
+    correction
+        ΔK (r, r) there, such as the blend of those at the poses; None for the paper's cubature.
     """
-    whole = PoseForces.of(body, rest, basis, regions)
-    chosen = PoseForces.of(body, rest, basis, regions, tets=tets, linear=linear)
+    pose = PoseForces.of(body, rest, basis, regions)
+    chosen = PoseForces.of(body, rest, basis, regions, tets=tets)
     v = checked_array("cubature weights", weights, (len(chosen.tets),))
-    q = _checked_samples(samples, whole)
+    if correction is not None:
+        correction = checked_array("correction", correction, (pose.rank, pose.rank))
+    q = _checked_samples(samples, pose)
     with single_threaded():
-        return _relative(whole.reduced(q), chosen.reduced(q, v))
+        return _relative(pose.reduced(q), _cubature(chosen, q, v, correction))
+
+
+def _check_linear(linear: str) -> None:
+    if linear not in ("cubature", "exact"):
+        raise SuppleError(f'linear "{linear}"; use "cubature" or "exact"')
 
 
 def _checked_poses(
@@ -240,12 +255,6 @@ def _checked_poses(
         if not np.array_equal(pose.body.mesh.tets, poses[0].body.mesh.tets):
             raise SuppleError(f"the body of pose {i} has other tets than that of pose 0")
     return poses
-
-
-def _with_linear(pose: PoseForces, stiffness: Floats) -> PoseForces:
-    return PoseForces.of(
-        pose.body, pose.rest, pose.basis, pose.regions, tets=pose.tets, linear=stiffness
-    )
 
 
 def _checked_stiffnesses(poses: list[PoseForces], given: Sequence[Floats] | None) -> list[Floats]:
@@ -272,13 +281,6 @@ def _draw(
     )
 
 
-def _fresh(
-    pose: PoseForces, stiffness: Floats, count: int, amplitude: float, seed: int, i: int
-) -> Floats:
-    """Samples that no fit has seen."""
-    return _draw(pose, stiffness, max(20, count // 3), amplitude, seed, i, 1)
-
-
 def _checked_samples(samples: ArrayLike, pose: PoseForces) -> Floats:
     shape = np.shape(samples)
     if len(shape) != 2 or shape[1] == 0:
@@ -286,24 +288,29 @@ def _checked_samples(samples: ArrayLike, pose: PoseForces) -> Floats:
     return checked_array("samples", samples, (pose.rank, shape[1]))
 
 
-def _fit_weights(chosen: PoseForces, whole: PoseForces, q: Floats) -> tuple[Floats, float]:
-    """Weights of the chosen tets by the Gram matrix, summed over chunks of samples."""
-    total = whole.reduced(q)
+def _fit(
+    pose: PoseForces, tets: Ints, q: Floats, stiffness: Floats | None
+) -> tuple[Floats, Floats | None, float]:
+    """Weights, correction and error, by the Gram matrix summed over chunks of samples."""
+    chosen = pose.only(tets)
+    total = pose.reduced(q)
     scale = 1 / np.linalg.norm(total, axis=0)
-    target = total if chosen.linear is None else total - chosen.linear @ q
-    c = len(chosen.tets)
-    gram, right = np.zeros((c, c)), np.zeros(c)
-    for batch in chosen.batches(q):
+    target = (total if stiffness is None else total - stiffness @ q) * scale
+    gram, right = np.zeros((len(tets), len(tets))), np.zeros(len(tets))
+    for batch in chosen.of_part(WHOLE if stiffness is None else REMAINDER).batches(q):
         forces = batch.elements * scale[batch.samples]
         columns = reduced_columns(chosen.basis, chosen.regions, chosen.corners, forces)
         gram += columns @ columns.T
-        right += columns @ (target[:, batch.samples] * scale[batch.samples]).ravel()
+        right += columns @ target[:, batch.samples].ravel()
     weights = nonnegative_fit(gram, right)
-    return weights, _relative(total, chosen.reduced(q, weights))
+    correction = None if stiffness is None else stiffness - chosen.stiffness(weights)
+    return weights, correction, _relative(total, _cubature(chosen, q, weights, correction))
 
 
-def _error(pose: PoseForces, tets: Ints, weights: Floats, q: Floats) -> float:
-    return _relative(pose.reduced(q), pose.only(tets).reduced(q, weights))
+def _cubature(chosen: PoseForces, q: Floats, weights: Floats, correction: Floats | None) -> Floats:
+    """Σ v_e U_eᵀ f_e + ΔK q, (r, t)."""
+    forces = chosen.reduced(q, weights)
+    return forces if correction is None else forces + correction @ q
 
 
 def _relative(exact: Floats, approximate: Floats) -> float:

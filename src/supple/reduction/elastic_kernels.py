@@ -16,6 +16,9 @@ from supple.compiled import compiled, compiled_parallel
 from supple.elastic.density import stress, stress_derivative
 
 __all__ = [
+    "LINEAR",
+    "REMAINDER",
+    "WHOLE",
     "element_dots",
     "element_forces",
     "element_norms",
@@ -27,6 +30,8 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
+#: Which part of a force is meant.
+WHOLE, LINEAR, REMAINDER = range(3)
 #: Tets that one task takes: enough to hide what starting it costs.
 _CHUNK = 64
 DETERMINANT_CHUNK = 512
@@ -68,14 +73,14 @@ def _displacement_gradient(
 
 
 @compiled
-def _subtract_linear_stress(H: Floats, D: Floats, P: Floats) -> None:
+def _add_linear_stress(sign: float, H: Floats, D: Floats, P: Floats) -> None:
     for i in range(3):
         for j in range(3):
             row, total = H[3 * i + j], 0.0
             for k in range(3):
                 for n in range(3):
                     total += row[3 * k + n] * D[k, n]
-            P[i, j] -= total
+            P[i, j] += sign * total
 
 
 @compiled_parallel
@@ -85,13 +90,13 @@ def element_forces(
     displacements: Floats,
     tets: Ints,
     parameters: Floats,
-    remainder: bool,
+    part: int,
     out: Floats,
 ) -> float:
     """Forces ∂W_e/∂x of `tets` at rest + each displacement into `out` (e, 9, t).
 
-    `remainder`: only what is left of them without their linear part K_e(0) u. Returns the
-    smallest rest volume.
+    `part`: WHOLE; LINEAR, only K_e(0) u; or REMAINDER, without that. Returns the smallest rest
+    volume.
     """
     smallest = np.inf
     for chunk in prange((len(tets) + _CHUNK - 1) // _CHUNK):
@@ -101,16 +106,19 @@ def element_forces(
         for e in range(_CHUNK * chunk, min(_CHUNK * chunk + _CHUNK, len(tets))):
             volume = _edge_inverse(rest, tets[e], inverse)
             lowest = min(lowest, volume)
-            if remainder:
+            if part != WHOLE:
                 stress_derivative(kind, np.eye(3), parameters[e], H, scratch)
             for t in range(displacements.shape[2]):
                 _displacement_gradient(displacements, tets[e], inverse, t, D)
                 for i in range(3):
                     for j in range(3):
                         F[i, j] = D[i, j] + (1.0 if i == j else 0.0)
-                stress(kind, F, parameters[e], P, scratch)
-                if remainder:
-                    _subtract_linear_stress(H, D, P)
+                if part == LINEAR:
+                    P[...] = 0.0
+                else:
+                    stress(kind, F, parameters[e], P, scratch)
+                if part != WHOLE:
+                    _add_linear_stress(1.0 if part == LINEAR else -1.0, H, D, P)
                 for a in range(3):
                     for i in range(3):
                         total = P[i, 0] * inverse[0, a]

@@ -13,8 +13,8 @@ from supple.checks import checked_array, checked_whole_numbers, numbers
 from supple.errors import SolverError, SuppleError
 from supple.linalg.fortran import single_threaded
 from supple.reduction.alignment import VARIANTS, Variant
-from supple.reduction.frames import blended_rotations, rotate
 from supple.reduction.region import Region
+from supple.rig.vertex_frames import blended_rotations, rotate
 
 __all__ = [
     "column_scales",

@@ -19,10 +19,14 @@ Floats = NDArray[np.float64]
 _NOTHING_NEW = 1e-11
 
 
-def scaled_candidates(eigenvalues: ArrayLike, modes: Floats, derivatives: Floats) -> Floats:
-    """{(λ₁/λ_j) ψ_j} ∪ {(λ₁²/(λ_i λ_j)) φ_ij}, i ≤ j (barbic2005 eq. 16).
+def scaled_candidates(
+    eigenvalues: ArrayLike, modes: Floats, derivatives: Floats, swing: float | None = None
+) -> Floats:
+    """Modes and derivatives as large as they occur, for `mass_pca` to choose from.
 
-    Soft modes and the derivatives of soft pairs come out large, so `mass_pca` keeps them.
+    A load that is the same for all modes moves mode j by q_j = (λ₁/λ_j) q₁, and the body by
+    Σ q_j ψ_j + ½ Σ q_i q_j φ_ij. How derivatives compare with modes thus depends on how far the
+    first mode swings.
 
     Parameters
     ----------
@@ -32,6 +36,10 @@ def scaled_candidates(eigenvalues: ArrayLike, modes: Floats, derivatives: Floats
         (3n, c).
     derivatives
         (3n, c(c + 1)/2), in the order of `modal_derivatives`.
+    swing
+        q₁. None gives {(λ₁/λ_j) ψ_j} ∪ {(λ₁²/(λ_i λ_j)) φ_ij}, i ≤ j, as in barbic2005 eq. 16:
+        there it is 1 in whatever the units of mass are, often far more than a body ever moves,
+        and derivatives crowd out the modes.
     """
     count = modes.shape[1]
     values = checked_array("eigenvalues", eigenvalues, (count,))
@@ -41,9 +49,10 @@ def scaled_candidates(eigenvalues: ArrayLike, modes: Floats, derivatives: Floats
         raise SuppleError(
             f"derivatives of shape {derivatives.shape} for {count} modes of {modes.shape[0]} rows"
         )
-    softness = values[0] / values
+    q = values[0] / values * (1.0 if swing is None else swing)
     i, j = np.triu_indices(count)
-    return np.hstack([modes * softness, derivatives * (softness[i] * softness[j])])
+    halved = np.where((i == j) & (swing is not None), 0.5, 1.0)
+    return np.hstack([modes * q, derivatives * (halved * q[i] * q[j])])
 
 
 def mass_pca(vectors: Floats, mass: ArrayLike, count: int) -> tuple[Floats, Floats]:

@@ -9,23 +9,29 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import checked_array, checked_number
 from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError
 from supple.linalg.submatrix import PrincipalSubmatrix
 from supple.reduction.compliance import Compliance, LoosePieceError
 from supple.reduction.derivatives import modal_derivatives
 from supple.reduction.mass_pca import mass_pca, scaled_candidates
-from supple.reduction.modes import checked_count, linear_modes
+from supple.reduction.modes import Modes, checked_count, linear_modes
 from supple.reduction.null_space import null_space
 from supple.reduction.region import Region
+from supple.reduction.responses import inertial_responses, largest_displacements
 
 __all__ = ["RegionBasis", "pose_basis"]
 
 Floats = NDArray[np.float64]
 
 #: Modes for each vector of the basis; their derivatives are many more.
-_MODES_PER_VECTOR = 0.4
+_MODES_PER_VECTOR = 0.5
+#: How far a basis is made to reach, as a part of the body's size.
+REACH = 0.05
+#: Responses smaller than this part of what a mode's own load gives are rounding: nothing holds
+#: the body, and it follows.
+RIGID = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,8 +73,12 @@ def pose_basis(
     *,
     constraints: sp.csr_array | None = None,
     linear: int | None = None,
+    reach: float | None = REACH,
 ) -> RegionBasis:
     """`count` vectors from linear modes and modal derivatives (xu2016 §5–7, eq. 34–35).
+
+    Beside them are the region's static responses to accelerations of the body, which are what
+    moves flesh; see `inertial_responses`.
 
     Parameters
     ----------
@@ -85,8 +95,12 @@ def pose_basis(
     constraints
         (c, 3n) C with C U = 0.
     linear
-        How many modes to start from, r̂; they give r̂(r̂ + 1)/2 derivatives. By default 0.4 r, or
+        How many modes to start from, r̂; they give r̂(r̂ + 1)/2 derivatives. By default 0.5 r, or
         what it takes to have r in all.
+    reach
+        How far the softest mode is thought to swing, as a part of the body's size: the farther,
+        the more derivatives are worth beside modes. None is the paper's recipe, without
+        responses, where that depends on the units.
 
     Raises
     ------
@@ -120,7 +134,8 @@ def pose_basis(
     except LoosePieceError as error:
         raise _located(error, body, rest, region) from None
     bent = modal_derivatives(body, rest, modes, vertices=region.vertices)
-    candidates = scaled_candidates(modes.eigenvalues, modes.vectors, bent)
+    places = np.asarray(rest, np.float64)[region.vertices]
+    candidates = _candidates(modes, bent, places, inertia, reach, body.mesh.size)
     basis, sizes = mass_pca(candidates, inertia, count)
     return RegionBasis(
         basis.reshape(len(inertia), 3, count),
@@ -131,8 +146,27 @@ def pose_basis(
     )
 
 
+def _candidates(
+    modes: Modes, bent: Floats, places: Floats, mass: Floats, reach: float | None, size: float
+) -> Floats:
+    """Shapes as large as they are when the softest mode swings as far as `reach` says."""
+    if reach is None:
+        return scaled_candidates(modes.eigenvalues, modes.vectors, bent)
+    if not checked_number("reach", reach) > 0:
+        raise SuppleError(f"a basis cannot reach {reach} of the body's size; give more than 0")
+    far = reach * size
+    (soft,) = largest_displacements(modes.vectors[:, :1])
+    shapes = scaled_candidates(modes.eigenvalues, modes.vectors, bent, far / soft)
+    given_way = inertial_responses(modes.compliance, places, mass, modes.weights)
+    # Of all axes together, so that it does not matter how the body is turned.
+    largest = float(np.sqrt((given_way.reshape(len(places), -1) ** 2).sum(axis=1).max()))
+    if largest <= RIGID * soft / modes.eigenvalues[0]:
+        return shapes
+    return np.hstack([shapes, given_way * (far / largest)])
+
+
 def _linear_modes_for(count: int) -> int:
-    """0.4 r, and enough that c modes and c(c + 1)/2 derivatives are at least r."""
+    """0.5 r, and enough that c modes and c(c + 1)/2 derivatives are at least r."""
     enough = 1
     while enough + enough * (enough + 1) // 2 < count:
         enough += 1

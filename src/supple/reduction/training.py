@@ -14,12 +14,12 @@ from supple.reduction.elastic_cubature import (
     fit_weights,
     force_error,
 )
-from supple.reduction.frames import unrotate
 from supple.reduction.inertial_cubature import InertialCubature, inertial_cubature
 from supple.reduction.model import PoseSpaceModel
 from supple.reduction.pose_family import Middle, PoseFamily
 from supple.reduction.regions import stored_fraction
 from supple.reduction.samples import force_samples
+from supple.rig.vertex_frames import unrotate
 
 __all__ = ["finish"]
 

@@ -78,8 +78,8 @@ def _with_pose(
     tet_rig: TetRig, fitter: PoseFitter, surface: SurfaceMesh, pose: np.ndarray, name: str
 ) -> TetRig:
     old = tet_rig.pose_weights
-    fit, correction = fit_pose(fitter, tet_rig.start, surface, pose, name)
+    fit, away = fit_pose(fitter, tet_rig.start, surface, pose, name)
     names = (*old.names, name)
     weights = PoseWeights(np.vstack([old.poses, pose]), old.scales, kind=old.kind, names=names)
-    corrections = np.concatenate([tet_rig.corrections, correction[None]])
-    return TetRig(tet_rig.mesh, tet_rig.start, weights, corrections, (*tet_rig.fits, fit))
+    everywhere = np.concatenate([tet_rig.away(), away[None]])
+    return TetRig.fitted(tet_rig.mesh, tet_rig.start, weights, everywhere, (*tet_rig.fits, fit))

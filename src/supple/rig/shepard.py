@@ -132,6 +132,11 @@ class ShepardRig:
         return self._rows.matrix
 
     @property
+    def offsets(self) -> Floats:
+        """X − S X̄, (n, 3): what the surface's positions leave of the tets' own."""
+        return self.tet_vertices - self.matrix @ self.surface_vertices
+
+    @property
     def parameters(self) -> tuple[Parameter, ...]:
         """Those of the surface's rig."""
         return self.rig.parameters

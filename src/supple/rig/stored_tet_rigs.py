@@ -19,6 +19,7 @@ from supple.rig.stored_arrays import narrowed, rounded
 from supple.rig.stored_parts import Fields, Kind, PartReader, Store
 from supple.rig.stored_skeletons import read_rows, read_weights, rows_of, weights_of
 from supple.rig.tet_rig import TetRig
+from supple.rig.vertex_frames import IDENTITY
 
 __all__ = ["TET_RIGS", "RestoredCarriedRig", "RestoredShepardRig"]
 
@@ -152,7 +153,10 @@ def _store_tet_rig(rig: TetRig, store: Store) -> Fields:
         "start": store(rig.start),
         "pose_weights": store(rig.pose_weights),
     }
-    return Fields(parts=parts, arrays=rows_of("corrections", rig.corrections))
+    arrays = rows_of("corrections", rig.corrections)
+    if rig.rotations is not None:
+        arrays["rotations"] = rounded(rig.rotations[1:])  # the neutral pose has none
+    return Fields(parts=parts, arrays=arrays)
 
 
 def _restore_tet_rig(part: PartReader) -> TetRig:
@@ -163,7 +167,11 @@ def _restore_tet_rig(part: PartReader) -> TetRig:
     if start.n_vertices != len(mesh.vertices):
         raise part.fail(f"{start.n_vertices:,} vertices, and its mesh has {len(mesh.vertices):,}")
     shape = (weights.n_poses, len(mesh.vertices), 3)
-    return TetRig(mesh, start, weights, read_rows(part, "corrections", shape))
+    corrections, rotations = read_rows(part, "corrections", shape), None
+    if part.has_array("rotations"):
+        others = part.floats("rotations", (shape[0] - 1, shape[1], 4))
+        rotations = np.concatenate([np.tile(IDENTITY, (1, shape[1], 1)), others])
+    return TetRig(mesh, start, weights, corrections, rotations=rotations)
 
 
 TET_RIGS = (

@@ -13,12 +13,14 @@ from supple.errors import SuppleError, warn
 from supple.mesh import SurfaceMesh, TetMesh
 from supple.mesh.topology import counted
 from supple.rig.carried_weights import CarriedRig, skinned_core
+from supple.rig.example_poses import check_rest, example_weights
 from supple.rig.fitting import GAMMA, PoseFit, PoseFitter
 from supple.rig.pose_space import PoseSpaceDeformation
-from supple.rig.pose_weights import PoseWeights, parameter_scales
+from supple.rig.pose_weights import PoseWeights
 from supple.rig.protocol import Parameter, Rig
 from supple.rig.shepard import ShepardRig
 from supple.rig.surface_samples import SurfaceSamples
+from supple.rig.turned_corrections import TurnedCorrections
 from supple.rig.volume_guard import volume_ratios
 
 __all__ = ["TetRig", "Variant", "fit_pose", "fit_tet_rig", "start_rig"]
@@ -31,15 +33,14 @@ Progress = Callable[[float, str], None]
 VARIANTS = ("auto", "carried", "shepard")
 #: Tets that follow the surface no better than this, as a part of its size, are worth a warning.
 POOR_FIT = 0.02
-#: Poses nearer to the neutral one than this part of the farthest are the neutral one.
-SAME_POSE = 1e-8
 
 
 class TetRig:
     """A rig of tet vertices: a first guess that follows the surface, and fitted corrections.
 
     Φ(p) = start(p) + Σ w_i(p) δ_i, the weights being those of pose-space deformation and
-    δ_i = fitted − start at pose i. At the neutral pose it is the mesh.
+    δ_i = fitted − start at pose i. At the neutral pose it is the mesh. Over a Shepard start
+    corrections turn with the flesh; see `TurnedCorrections`. A carried start turns it already.
 
     Parameters
     ----------
@@ -50,9 +51,12 @@ class TetRig:
     weights
         Of the example poses, the neutral one first.
     corrections
-        (m, n, 3) δ; that of the neutral pose is zero.
+        (m, n, 3) δ, in the neutral pose's frames if there are rotations; that of the neutral
+        pose is zero.
     fits
         How each but the neutral pose was fitted.
+    rotations
+        (m, n, 4) of the vertices from the neutral pose to each, for a Shepard start only.
     """
 
     def __init__(
@@ -62,10 +66,40 @@ class TetRig:
         weights: PoseWeights,
         corrections: ArrayLike,
         fits: Sequence[PoseFit] = (),
+        *,
+        rotations: ArrayLike | None = None,
     ) -> None:
         self.mesh, self.start, self.fits = mesh, start, tuple(fits)
-        kept = np.array(corrections, np.float64)
-        self._corrected = PoseSpaceDeformation(start, weights.poses, kept, weights)
+        self._corrected: PoseSpaceDeformation | TurnedCorrections
+        if rotations is None:
+            self._corrected = PoseSpaceDeformation(start, weights.poses, corrections, weights)
+        elif isinstance(start, ShepardRig):
+            self._corrected = TurnedCorrections(start, weights, corrections, rotations)
+        else:
+            raise SuppleError("corrections of a carried rig on tets have no rotations")
+
+    @classmethod
+    def fitted(
+        cls,
+        mesh: TetMesh,
+        start: ShepardRig | CarriedRig,
+        weights: PoseWeights,
+        away: ArrayLike,
+        fits: Sequence[PoseFit] = (),
+    ) -> TetRig:
+        """The rig that is `away` (m, n, 3) from its start at the example poses.
+
+        Parameters
+        ----------
+        mesh, start, weights, fits
+            As above.
+        away
+            δ in the world; that of the neutral pose is zero.
+        """
+        if not isinstance(start, ShepardRig) or weights.n_poses == 1:
+            return cls(mesh, start, weights, away, fits)
+        turned = TurnedCorrections.of(mesh, start, weights, away)
+        return cls(mesh, start, weights, turned.corrections, fits, rotations=turned.rotations)
 
     def __repr__(self) -> str:
         return f"TetRig({counted(self.n_vertices, 'vertex', 'vertices')}, {len(self.poses)} poses)"
@@ -102,8 +136,21 @@ class TetRig:
 
     @property
     def corrections(self) -> Floats:
-        """δ, (m, n, 3), read-only."""
+        """δ, (m, n, 3); in the neutral pose's frames where there are `rotations`."""
         return self._corrected.corrections
+
+    @property
+    def rotations(self) -> Floats | None:
+        """Vertex rotations (m, n, 4) from the neutral pose to each, or None."""
+        corrected = self._corrected
+        return corrected.rotations if isinstance(corrected, TurnedCorrections) else None
+
+    def away(self) -> Floats:
+        """How far the tets are from their start at the example poses, (m, n, 3), in the world."""
+        corrected = self._corrected
+        if isinstance(corrected, TurnedCorrections):
+            return corrected.in_world()
+        return corrected.corrections
 
     def needed_surface_vertices(self, vertices: ArrayLike | None = None) -> Ints:
         """Surface vertices at which the rig is evaluated to place these tet vertices."""
@@ -195,20 +242,20 @@ def fit_tet_rig(
     """
     tell = progress or (lambda part, what: None)
     tell(0.0, "carrying the rig to the tets")
-    _check_rest(rig, surface)
-    weights = _example_weights(rig, surface, poses, names, scales)
+    check_rest(rig, surface)
+    weights = example_weights(rig, surface, poses, names, scales)
     samples = SurfaceSamples.of(surface, mesh)
     start = start_rig(rig, surface, mesh, variant, samples)
     fitter = PoseFitter(mesh, samples, gamma) if weights.n_poses > 1 else None
-    corrections = np.zeros((weights.n_poses, *mesh.vertices.shape))
+    away = np.zeros((weights.n_poses, *mesh.vertices.shape))
     fits: list[PoseFit] = []
     for i in range(1, weights.n_poses):
         assert fitter is not None
         tell((i - 1) / (weights.n_poses - 1), f'fitting pose "{weights.names[i]}"')
-        fit, corrections[i] = fit_pose(fitter, start, surface, weights.poses[i], weights.names[i])
+        fit, away[i] = fit_pose(fitter, start, surface, weights.poses[i], weights.names[i])
         fits.append(fit)
     tell(1.0, f"{counted(len(fits), 'pose')} fitted")
-    return TetRig(mesh, start, weights, corrections, fits)
+    return TetRig.fitted(mesh, start, weights, away, fits)
 
 
 def fit_pose(
@@ -236,47 +283,6 @@ def fit_pose(
         part = 100 * fit.surface_error / surface.size
         warn(f'pose "{name}": tets follow the surface to {part:.1f} % of its size')
     return fit, fit.positions - first
-
-
-def _check_rest(rig: Rig, surface: SurfaceMesh) -> None:
-    if rig.n_vertices != len(surface.vertices):
-        counts = f"{rig.n_vertices} vertices, and the surface {len(surface.vertices)}"
-        raise SuppleError(f"the rig has {counts}; they must be the same ones")
-    apart = float(np.abs(rig(rig.rest_pose) - surface.vertices).max())
-    if apart > 1e-4 * surface.size:
-        raise SuppleError(
-            f"the surface is {apart:.3g} m away from where the rig has it at rest; use that"
-        )
-
-
-def _example_weights(
-    rig: Rig,
-    surface: SurfaceMesh,
-    poses: ArrayLike,
-    names: Sequence[str] | None,
-    scales: ArrayLike | None,
-) -> PoseWeights:
-    """Weights of the neutral pose and of those given that differ from it."""
-    count, width = len(np.asarray(poses, dtype=object)), len(rig.parameters)
-    given = np.asarray(poses, np.float64).reshape(-1, width) if count == 0 else poses
-    given = checked_array("poses", given, (count, width))
-    called = [str(i) for i in range(count)] if names is None else [str(name) for name in names]
-    if len(called) != count:
-        raise SuppleError(f"{len(called)} names for {count} poses")
-    if scales is None:
-        scales = parameter_scales(rig, masses=vertex_areas(surface))
-    metric = checked_array("pose scales", scales, (width,))
-    far = np.linalg.norm((given - rig.rest_pose) * metric, axis=1)
-    other = np.flatnonzero(far > SAME_POSE * max(far.max(initial=0.0), np.finfo(float).tiny))
-    rows = np.vstack([rig.rest_pose[None], given[other]])
-    return PoseWeights(rows, metric, names=["neutral", *(called[i] for i in other)])
-
-
-def vertex_areas(surface: SurfaceMesh) -> Floats:
-    """A third of the triangles around each vertex, (n̄,); all 1 where no triangle has an area."""
-    areas = np.zeros(len(surface.vertices))
-    np.add.at(areas, surface.triangles, surface.areas()[:, None] / 3)
-    return areas if areas.sum() > 0 else np.ones_like(areas)
 
 
 def _refusal(pose: str, mesh: TetMesh, inverted: Ints, rig: Rig) -> str:

@@ -15,8 +15,8 @@ from supple.compiled import compiled
 from supple.errors import MeshError, SuppleError
 from supple.mesh.tets import EDGES, TetMesh
 from supple.mesh.topology import row_keys
-from supple.reduction.frame_smoothing import nearest_rotations, smoothed_rotations
-from supple.reduction.pose_tree import PoseTree
+from supple.rig.frame_smoothing import nearest_rotations, smoothed_rotations
+from supple.rig.pose_tree import PoseTree
 from supple.rig.rotations import from_matrix, to_matrix
 
 __all__ = [
