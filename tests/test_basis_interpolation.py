@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +36,8 @@ COLUMNS, LINEAR = 20, 8
 class BentBeam:
     """1 × ⅙ × ⅙ m, held at one end and bent by a rig; what is computed at a pose is kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, **recipe: Any) -> None:
+        self.recipe = recipe or {"linear": LINEAR, "reach": None}  # the paper's
         self.mesh = beam(cells=(24, 4, 4))
         self.body = ElasticBody(self.mesh, Material("stvk", young=1e7, poisson=0.45, density=1000))
         middle = (0, 1 / 12, 1 / 12)
@@ -55,7 +57,9 @@ class BentBeam:
         """U and UᵀKU at a pose."""
         if degrees not in self._bases:
             K, shape = self.stiffness(degrees), self.shape(degrees)
-            made = pose_basis(self.body, shape, K, self.mass, self.region, COLUMNS, linear=LINEAR)
+            made = pose_basis(
+                self.body, shape, K, self.mass, self.region, COLUMNS, **self.recipe
+            )
             whole = np.zeros((self.n, 3, COLUMNS))
             whole[self.region.vertices] = made.vectors
             flat = whole.reshape(3 * self.n, -1)
@@ -141,6 +145,13 @@ def test_halfway_between_far_poses_frequencies_are_right(frames: Blend) -> None:
     assert ratios.min() > 1 - 1e-6
     assert ratios.max() < 1.035
     assert max(frames.ratios(angle).max() for angle in (-101.25, 33.75, 101.25)) < 1.05
+
+
+def test_our_own_bases_do_as_well_there() -> None:
+    """Measured: 1.021 1.024 1.005 1.004 1.003 1.005."""
+    own = BentBeam(linear=10, reach=0.05)
+    assert Blend(own, (0, -135, 135)).ratios(67.5).max() < 1.035
+    assert Blend(own, (0, -135, 135, -67.5, 67.5)).ratios(33.75).max() < 1.01
 
 
 def test_the_papers_blend_is_far_too_stiff_there(world: Blend) -> None:

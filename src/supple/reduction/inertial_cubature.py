@@ -12,6 +12,7 @@ from supple.checks import checked_array
 from supple.errors import SuppleError, warn
 from supple.linalg.fortran import single_threaded
 from supple.reduction.cubature import pursue
+from supple.reduction.cubature_accelerations import pose_accelerations, root_accelerations
 from supple.reduction.cubature_inertia import (
     InertialProblem,
     correction,
@@ -20,7 +21,6 @@ from supple.reduction.cubature_inertia import (
     rows_of,
     summed,
 )
-from supple.reduction.cubature_accelerations import pose_accelerations, root_accelerations
 from supple.reduction.region import Region
 from supple.reduction.samples import checked_basis, checked_count
 from supple.rig.protocol import Rig

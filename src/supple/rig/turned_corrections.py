@@ -109,7 +109,12 @@ class TurnedCorrections:
 
 @compiled
 def add_turned(
-    offsets: Floats, corrections: Floats, rotations: Floats, weights: Floats, rows: Ints, out: Floats
+    offsets: Floats,
+    corrections: Floats,
+    rotations: Floats,
+    weights: Floats,
+    rows: Ints,
+    out: Floats,
 ) -> None:
     """Add R (o + Σ w d) − o to `out` for the listed vertices, or for all; R from Σ w q.
 
