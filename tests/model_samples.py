@@ -60,6 +60,12 @@ def bent_beam() -> dict[str, Any]:
     }
 
 
+def _sparse(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Random, with the same columns zero at all poses: where no region reaches."""
+    reached = rng.random((1, shape[1], 1, shape[3])) < 0.4
+    return np.where(reached, rng.standard_normal(shape), 0.0)
+
+
 def sample_fields(seed: int = 0, interpolation: str = "frames") -> dict[str, Any]:
     """What `PoseSpaceModel.make` takes; bases and cubature are random."""
     rng = np.random.default_rng(seed)
@@ -106,6 +112,7 @@ def sample_fields(seed: int = 0, interpolation: str = "frames") -> dict[str, Any
         "elastic_weights": rng.random((m, 12)),
         "inertial_vertices": np.sort(rng.choice(free, 8, replace=False)),
         "inertial_weights": rng.random((m, 8)),
+        "inertial_corrections": _sparse(rng, (m, 8, 3, sum(MODES))),
         "parents": np.array([-1, 0, 0]),
         "seed": seed,
         "report": {"elastic_error": {"train": 0.01, "held_out": 0.015}, "poses": 3},

@@ -57,9 +57,7 @@ class BentBeam:
         """U and UᵀKU at a pose."""
         if degrees not in self._bases:
             K, shape = self.stiffness(degrees), self.shape(degrees)
-            made = pose_basis(
-                self.body, shape, K, self.mass, self.region, COLUMNS, **self.recipe
-            )
+            made = pose_basis(self.body, shape, K, self.mass, self.region, COLUMNS, **self.recipe)
             whole = np.zeros((self.n, 3, COLUMNS))
             whole[self.region.vertices] = made.vectors
             flat = whole.reshape(3 * self.n, -1)

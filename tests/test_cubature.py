@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from supple.reduction.cubature import Support, pursue
-from supple.reduction.cubature_fit import nonnegative_fit, removal_costs
+from supple.reduction.cubature_fit import joint_fit, nonnegative_fit, removal_costs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -107,3 +107,18 @@ def test_removal_costs_are_what_fits_without_a_column_lose() -> None:
     for e, cost in enumerate(removal_costs(gram, weights)):
         less = np.linalg.lstsq(np.delete(A, e, axis=1), b, rcond=None)[1][0]
         assert cost == pytest.approx(less - full, rel=1e-6)
+
+
+def test_a_joint_fit_is_that_of_the_stacked_problem() -> None:
+    random = np.random.default_rng(5)
+    shares = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.3, 0.6]])
+    matrices = [random.standard_normal((20, 8)) for _ in shares]
+    targets = [random.standard_normal(20) + A.sum(axis=1) for A in matrices]
+    stacked = np.vstack([np.kron(row, A) for row, A in zip(shares, matrices, strict=True)])
+    _, least = nnls(stacked, np.concatenate(targets))
+    grams = [A.T @ A for A in matrices]
+    rights = [A.T @ b for A, b in zip(matrices, targets, strict=True)]
+    found = joint_fit(grams, rights, shares)
+    assert found.min() >= 0
+    residual = stacked @ found.ravel() - np.concatenate(targets)
+    assert np.linalg.norm(residual) == pytest.approx(least, rel=1e-4)

@@ -13,7 +13,7 @@ from supple.elastic import ElasticBody, Material
 from supple.errors import SuppleError, SuppleWarning
 from supple.reduction.cubature_forces import PoseForces
 from supple.reduction.cubature_problem import ElasticProblem
-from supple.reduction.elastic_cubature import elastic_cubature, fit_weights, force_error
+from supple.reduction.elastic_cubature import Between, elastic_cubature, fit_weights, force_error
 from supple.reduction.region import Region
 from supple.reduction.samples import (
     SMALLEST_DETERMINANT,
@@ -183,14 +183,10 @@ def test_weights_fitted_at_a_pose_are_no_worse(bent: Bent) -> None:
     found = bent.cubature(24)
     pose = bent.body, bent.rests[1], bent.bases[1], bent.regions
     q = bent.samples(1, 80)
-    weights, correction, error = fit_weights(*pose, found.tets, q)
-    assert correction is None
+    weights, error = fit_weights(*pose, found.tets, q)
     assert weights.min() >= 0
     assert error == pytest.approx(force_error(*pose, found.tets, weights, q), rel=1e-9)
     assert error <= force_error(*pose, found.tets, found.weights[1], q) * (1 + 1e-9)
-    weights, correction, error = fit_weights(*pose, found.tets, q, linear="exact")
-    again = force_error(*pose, found.tets, weights, q, correction=correction)
-    assert error == pytest.approx(again, rel=1e-9)
 
 
 def test_same_seed_same_bits_for_any_number_of_threads(bent: Bent) -> None:
@@ -216,6 +212,27 @@ def test_poses_may_have_materials_of_their_own(bent: Bent) -> None:
     q = force_samples(*pose, 30, seed=9)
     own = force_error(*pose, found.tets, found.weights[1], q)
     assert own < 0.5 * force_error(*pose, found.tets, found.weights[0], q)
+
+
+def _halfway(bent: Bent) -> Between:
+    basis = tuple((a + b) / 2 for a, b in zip(*bent.bases, strict=True))
+    stiff = tuple(part + 0.3 * np.sin(9 * part) for part in basis)  # as no pose is
+    return Between(bent.body, (bent.rests[0] + bent.rests[1]) / 2, stiff, [0.5, 0.5])
+
+
+def test_poses_between_are_served_when_they_are_known(bent: Bent) -> None:
+    middle = _halfway(bent)
+    without, found = bent.cubature(36), bent.cubature(36, between=[middle])
+    pose = bent.body, middle.rest, middle.basis, bent.regions
+    q = force_samples(*pose, 40, seed=8)
+    error = force_error(*pose, found.tets, found.weights.mean(axis=0), q)
+    assert error < 0.5 * force_error(*pose, without.tets, without.weights.mean(axis=0), q)
+    assert error == pytest.approx(found.between_errors[0], rel=0.5)
+    assert without.between_errors.shape == (0,)
+    assert found.weights.min() >= 0
+    wrong = Between(bent.body, middle.rest, middle.basis, [1.0])
+    with pytest.raises(SuppleError, match="shares"):
+        bent.cubature(8, between=[wrong])
 
 
 def test_samples_have_the_size_that_was_asked_for(bent: Bent) -> None:

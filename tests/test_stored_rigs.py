@@ -277,6 +277,11 @@ def test_a_damaged_skinned_rig_is_an_error(change, message):
         damaged(change)
 
 
+def turn_carried(header: dict, arrays: dict) -> None:
+    """As if corrections that the carried start turns already were to be turned again."""
+    arrays["7.rotations"] = np.tile(np.float32([0, 0, 0, 1]), (1, len(MESH.vertices), 1))
+
+
 @pytest.mark.parametrize(
     ("make", "change", "message"),
     [
@@ -298,6 +303,11 @@ def test_a_damaged_skinned_rig_is_an_error(change, message):
         (handle, set_value(4, "top", 2), "no path between joints"),
         (handle, set_value(5, "softness", -1), "softness -1"),
         (handle, set_value(5, "extra", ["no"]), 'no parameter "no"'),
+        (RIGS["shepard"], set_array("5.rotations", lambda x: 2 * x), "must be unit quaternions"),
+        (RIGS["shepard"], set_array("5.rotations", lambda x: x[:, 1:]), r"shape \(1, 80, 4\)"),
+        (RIGS["shepard"], set_array("5.rotations", lambda x: x * np.nan), "not finite"),
+        (RIGS["shepard"], set_array("5.rotations", np.float64), '"rotations" is float64'),
+        (RIGS["carried"], turn_carried, "carried rig on tets have no rotations"),
     ],
 )
 def test_damage_to_other_rigs_is_an_error_too(make, change, message):

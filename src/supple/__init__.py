@@ -14,17 +14,29 @@ if TYPE_CHECKING:
     from supple.dynamics import FullSimulator
     from supple.elastic import Material
     from supple.formats import load
+    from supple.reduction import PoseSpaceModel, build
 
-__all__ = ["FullSimulator", "Material", "SuppleError", "SuppleWarning", "__version__", "load"]
+__all__ = [
+    "FullSimulator",
+    "Material",
+    "PoseSpaceModel",
+    "SuppleError",
+    "SuppleWarning",
+    "__version__",
+    "build",
+    "load",
+]
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "FullSimulator": "supple.dynamics",
     "Material": "supple.elastic",
+    "PoseSpaceModel": "supple.reduction",
+    "build": "supple.reduction",
     "load": "supple.formats",
 }
-_ROOMS = ("dynamics", "elastic", "formats", "linalg", "mesh", "rig", "scenes")
+_ROOMS = ("dynamics", "elastic", "formats", "linalg", "mesh", "reduction", "rig", "scenes")
 
 
 def __getattr__(name: str) -> Any:

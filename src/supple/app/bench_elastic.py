@@ -10,17 +10,17 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.app.memory import peak_megabytes
 from supple.app.progress import first_use_message, progress_bar
 from supple.errors import SuppleError
 
-__all__ = ["DEFAULT_SIZES", "measure", "table"]
+__all__ = ["DEFAULT_SIZES", "in_own_process", "measure", "table"]
 
 Floats = NDArray[np.float64]
 
@@ -44,12 +44,12 @@ def measure(sizes: Iterable[int], *, quiet: bool = False) -> list[dict[str, Any]
         task = progress.add_task("measuring", total=2 * len(sizes))
         for size in sizes:
             progress.update(task, description=f"{size:,} tets, Supple")
-            row = _in_own_process(_measure_ours, size)
+            row = in_own_process(_measure_ours, size)
             progress.advance(task)
             progress.update(task, description=f"{size:,} tets, scikit-fem")
             theirs = None
             if size <= LARGEST_FOR_SCIKIT_FEM:
-                theirs = _in_own_process(_measure_scikit_fem, size)
+                theirs = in_own_process(_measure_scikit_fem, size)
             row["scikit_fem_ms"] = theirs
             row["ratio"] = None if theirs is None else theirs / row["stiffness_ms"]
             rows.append(row)
@@ -85,9 +85,10 @@ def table(rows: list[dict[str, Any]]) -> None:
         console.print(steps)
 
 
-def _in_own_process(function: Callable[[int], Any], size: int) -> Any:
+def in_own_process(function: Callable[[Any], Any], case: Any) -> Any:
+    """Its result, computed by a fresh process: peak memory is then its own."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(function, size).result()
+        return pool.submit(function, case).result()
 
 
 def _deformed_beam(size: int) -> tuple[Any, Floats]:
@@ -114,16 +115,6 @@ def _best(function: Callable[[], Any], repeats: int) -> float:
     return 1e3 * min(times)
 
 
-def _peak_mb() -> float | None:
-    """Most memory this process has had; None where the system does not tell."""
-    try:
-        status = Path("/proc/self/status").read_text()
-    except OSError:
-        return None
-    # Not getrusage's figure, which a new process inherits from the one that started it.
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-
 def _measure_ours(size: int) -> dict[str, Any]:
     from supple.dynamics import FullSimulator
     from supple.elastic import ElasticBody, Material
@@ -138,7 +129,7 @@ def _measure_ours(size: int) -> dict[str, Any]:
         "stiffness_ms": _best(lambda: body.stiffness(x), repeats),
         "step_ms": None,
     }
-    row["peak_mb"] = _peak_mb()
+    row["peak_mb"] = peak_megabytes()
     if size <= LARGEST_STEP:
         held = np.flatnonzero(mesh.vertices[:, 0] == 0)
         simulator = FullSimulator(body, 1 / 90, fixed=held, alpha=0.5, beta=0.01)
@@ -146,7 +137,7 @@ def _measure_ours(size: int) -> dict[str, Any]:
         reports = [simulator.step().seconds for _ in range(5)]
         fastest = min(reports, key=lambda seconds: sum(seconds.values()))
         row["step_ms"] = {part: 1e3 * seconds for part, seconds in fastest.items()}
-        row["peak_mb_step"] = _peak_mb()
+        row["peak_mb_step"] = peak_megabytes()
     return row
 
 

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import os
-import resource
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from supple.app.build_display import build_log, print_summary
+from supple.app.memory import peak_megabytes
 from supple.app.progress import console, first_use_message, working
+from supple.elastic import Material
 from supple.errors import SuppleError
-from supple.reduction.build import build
-from supple.reduction.model import PoseSpaceModel
+from supple.mesh.obstacles import Plane
+from supple.reduction.build import FLESH, build
 from supple.scenes.character_scene import SCENES, scene
 
-__all__ = ["build_figures", "run_build"]
+__all__ = ["build_options", "run_build"]
 
 SUFFIX = ".supple"
 
 
 def run_build(
-    source: str, output: Path | None, *, quiet: bool = False, **options: Any
+    source: str,
+    output: Path | None,
+    *,
+    processes: int | None = None,
+    quiet: bool = False,
+    **options: Any,
 ) -> dict[str, Any]:
     """Build a model of a character file or a scene, save it, and say how it went.
 
@@ -32,24 +41,33 @@ def run_build(
         A file, or the name of a scene; a file of that name goes first.
     output
         Where to; by default the character's name in the current folder.
+    processes
+        How many to compute poses in; None for threads.
     quiet
         Show nothing.
     **options
-        For `supple.build`; they go before a scene's own.
+        For `supple.build`; they go before a scene's own. `constants` go into its material.
     """
     target = _checked_target(source, output)
     first_use_message(quiet)
-    given = {name: value for name, value in options.items() if value is not None}
     with working("reading", quiet):
         character, recipe = _character(source)
-    with build_log(quiet) as log:
-        model = build(character, **(recipe | given), log=log)
-    model.save(target)
-    figures = build_figures(model, target.stat().st_size) | {
+    constants = options.pop("constants", {})
+    chosen = recipe | options
+    chosen["material"] = _material(chosen.get("material", FLESH), constants)
+    if "young" in constants:
+        chosen.pop("young", None)  # in place of what a scene has painted
+    with build_log(quiet) as log, _executor(processes) as executor:
+        model = build(character, **chosen, executor=executor, log=log)
+    with working("writing", quiet):
+        model.save(target)
+    figures = {
         "seconds": round(log.seconds, 3),
         "stages": {name: round(seconds, 3) for name, seconds in log.stages.items()},
-        "peak_mb": round(peak_megabytes(), 1),
+        "peak_mb": _rounded(peak_megabytes()),
+        "model_mb": round(target.stat().st_size / 1e6, 3),
         "output": str(target),
+        **model.report,
     }
     if not quiet:
         print_summary(figures)
@@ -57,9 +75,51 @@ def run_build(
     return figures
 
 
-def build_figures(model: PoseSpaceModel, n_bytes: int) -> dict[str, Any]:
-    """What a model's own report says, and its size."""
-    return {"model_mb": round(n_bytes / 1e6, 3)} | model.report
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+def build_options(
+    *,
+    poses: Sequence[str] | None = None,
+    modes: Sequence[int] | None = None,
+    regions: str | None = None,
+    contacts: str | None = None,
+    ground: float | None = None,
+    kind: str | None = None,
+    young: float | None = None,
+    poisson: float | None = None,
+    **others: Any,
+) -> dict[str, Any]:
+    """Options of `run_build` from words on a command line; what was not said is left out."""
+    options = {name: value for name, value in others.items() if value is not None}
+    if poses is not None:
+        options["poses"] = _poses(poses)
+    if modes is not None:
+        if len(modes) == 0:
+            raise SuppleError("--modes needs one or more numbers, such as --modes 100")
+        options["modes"] = modes[0] if len(modes) == 1 else list(modes)
+    if regions is not None:
+        options["regions"] = None if regions == "none" else regions
+    if contacts is not None:
+        options["contacts"] = None if contacts == "none" else contacts
+    if ground is not None:
+        options["obstacles"] = (Plane((0.0, ground, 0.0), (0.0, 1.0, 0.0)),)
+    constants = {"kind": kind, "young": young, "poisson": poisson}
+    options["constants"] = {name: value for name, value in constants.items() if value is not None}
+    return options
+
+
+def _poses(words: Sequence[str]) -> Any:
+    if len(words) == 0:
+        raise SuppleError("--poses needs a number, auto, or frames such as Run:12")
+    if len(words) == 1 and words[0].isascii() and words[0].isdigit():
+        return int(words[0])
+    return "auto" if list(words) == ["auto"] else list(words)
+
+
+def _material(material: Material, constants: dict[str, Any]) -> Material:
+    return replace(material, **constants) if constants else material
 
 
 def _checked_target(source: str, output: Path | None) -> Path:
@@ -76,24 +136,20 @@ def _checked_target(source: str, output: Path | None) -> Path:
 def _character(source: str) -> tuple[Any, dict[str, Any]]:
     from supple.formats import load
 
-    if not Path(source).exists() and source in SCENES:
-        shown = scene(source)
+    file = Path(source)
+    if not file.exists() and (source in SCENES or not file.suffix):
+        shown = scene(source)  # where there is none, an error that knows their names
         return shown.character, shown.recipe()
-    if not Path(source).exists() and not Path(source).suffix:
-        return scene(source).character, {}  # an error that knows the scenes' names
-    return load(source), {}
+    return load(file), {}
 
 
-def peak_megabytes() -> float:
-    """The most memory this process has had."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1e6 if sys.platform == "darwin" else 1e3)
-
-
-def parsed_poses(words: Sequence[str] | None) -> Any:
-    """Poses as written on the command line: a number, "auto", or frames such as Run:12."""
-    if not words:
-        return None
-    if len(words) == 1 and words[0].isdecimal():
-        return int(words[0])
-    return "auto" if list(words) == ["auto"] else list(words)
+@contextmanager
+def _executor(processes: int | None) -> Iterator[Executor | None]:
+    if processes is None:
+        yield None
+        return
+    if processes < 1:
+        raise SuppleError(f"--processes {processes}; use 1 or more")
+    # Started afresh: OpenMP's threads do not survive a fork.
+    with ProcessPoolExecutor(processes, get_context("spawn")) as executor:
+        yield executor

@@ -97,7 +97,7 @@ def _totals_table(figures: dict[str, Any]) -> Table:
         "inertial error": f"{100 * inertial['train']:.2f} % trained, "
         f"{100 * inertial['held_out']:.2f} % held out",
         "model": f"{figures['model_mb']:.1f} MB",
-        "time": f"{figures['seconds']:.1f} s, peak memory {figures['peak_mb']:.0f} MB",
+        "time": f"{figures['seconds']:.1f} s, peak memory {figures['peak_mb']} MB",
     }
     for name, value in rows.items():
         table.add_row(name, value)

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, Literal, TextIO
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -65,8 +65,8 @@ def info(file: Path, /, *, json: Json = False, quiet: Quiet = False) -> None:
     Parameters
     ----------
     file
-        A character (.glb .gltf .usd .usda .usdc .usdz), a motion (.bvh), or a mesh (.obj .ply
-        .stl .off .veg .msh .mesh .vtk).
+        A character (.glb .gltf .usd .usda .usdc .usdz), a motion (.bvh), a mesh (.obj .ply .stl
+        .off .veg .msh .mesh .vtk), or a model (.supple).
     """
     from supple.app.info import describe, print_info
 
@@ -115,6 +115,91 @@ def scene(
             print(f"wrote {sheet}")
 
 
+@app.command
+def build(
+    source: str,
+    /,
+    *,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    poses: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
+    modes: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None,
+    regions: Literal["auto", "none"] | None = None,
+    tets: int | None = None,
+    material: Literal["stvk", "neo-hookean", "corotational", "stvk-volume"] | None = None,
+    young: float | None = None,
+    poisson: float | None = None,
+    contacts: Literal["two-sided", "one-sided", "fixed", "none"] | None = None,
+    ground: float | None = None,
+    elastic: int | None = None,
+    inertial: int | None = None,
+    interpolation: Literal["frames", "world"] | None = None,
+    most_poses: int | None = None,
+    fit: float | None = None,
+    seed: int = 0,
+    processes: int | None = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Reduce a character at several poses, into a model file that can be stepped in real time.
+
+    Parameters
+    ----------
+    source
+        A character (.glb .gltf .usd .usda .usdc .usdz), or arm, x, bear or gorilla.
+    output
+        The model file, NAME.supple; by default the character's name in this folder.
+    poses
+        How many, to be chosen from the motions; "auto", as many as it takes; or frames of
+        motions, such as Run:12 Idle:0.
+    modes
+        In all, or for each region.
+    regions
+        "auto" follows the bones; "none" is one basis for the whole body.
+    tets
+        How many tetrahedra to fill the character with.
+    material, young, poisson
+        Of the flesh; Young's modulus in Pa.
+    contacts
+        How parts that touch at a pose bind each other there.
+    ground
+        Height of a floor that poses may stand on, in metres.
+    elastic, inertial
+        How many cubature tets and vertices a step evaluates.
+    interpolation
+        What bases are blended in: "frames", or "world" as Xu and Barbič 2016 do.
+    most_poses
+        How many poses "auto" may end with.
+    fit
+        What elasticity counts when tets are fitted to a pose; more keeps them from inverting.
+    seed
+        The same seed gives the same bytes.
+    processes
+        Compute poses in so many processes, rather than in threads.
+    """
+    from supple.app.build import build_options, run_build
+
+    options = build_options(
+        poses=poses,
+        modes=modes,
+        regions=regions,
+        tets=tets,
+        kind=material,
+        young=young,
+        poisson=poisson,
+        contacts=contacts,
+        ground=ground,
+        elastic_cubature=elastic,
+        inertial_cubature=inertial,
+        interpolation=interpolation,
+        most_poses=most_poses,
+        gamma=fit,
+        seed=seed,
+    )
+    figures = run_build(source, output, processes=processes, quiet=quiet or json, **options)
+    if json:
+        _print_json(figures)
+
+
 bench = App(name="bench", help="Measure Supple on this machine, beside other software.")
 app.command(bench)
 
@@ -160,6 +245,31 @@ def rig(*, vertices: int = 15_000, json: Json = False, quiet: Quiet = False) -> 
         _print_json(rows)
     elif not quiet:
         table(rows)
+
+
+@bench.command
+def reduction(
+    *,
+    tets: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time builds of the gorilla as its mesh grows, and modes with contact beside modes without.
+
+    Parameters
+    ----------
+    tets
+        Mesh sizes; by default 16,000, 32,000, 64,000 and 128,000.
+    """
+    from supple.app.bench_reduction import DEFAULT_SIZES, measure, table
+
+    if tets == []:
+        raise SuppleError("--tets needs one or more numbers, such as --tets 16000 32000")
+    figures = measure(tets or DEFAULT_SIZES, quiet=quiet or json)
+    if json:
+        _print_json(figures)
+    elif not quiet:
+        table(figures)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

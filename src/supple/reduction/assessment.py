@@ -101,9 +101,7 @@ def _exact_frequencies(
     return np.sqrt(modes.eigenvalues) / (2 * np.pi)
 
 
-def whole_basis(
-    regions: tuple[Region, ...], bases: tuple[Floats, ...], n_vertices: int
-) -> Floats:
+def whole_basis(regions: tuple[Region, ...], bases: tuple[Floats, ...], n_vertices: int) -> Floats:
     """The columns of all regions on the whole mesh, (3n, r)."""
     whole = np.zeros((n_vertices, 3, sum(basis.shape[2] for basis in bases)))
     start = 0

@@ -5,7 +5,8 @@ A thresholding pursuit. As in Hard Thresholding Pursuit (xu2016 §5.3, after von
 the least useful go. Three things differ from the textbook: weights are separate for each pose
 from the start, as they will be at run time (eq. 19); more columns than wanted come in before
 any goes; and those go first whose removal costs least once the others have adapted, instead of
-those with small weights. On the four published characters this leaves a tenth of the error.
+those with small weights. On the published characters the surplus and the exchange left between a
+half and a tenth of the training error that columns let in once, and never dropped, had.
 """
 
 from __future__ import annotations

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-__all__ = ["nonnegative_fit", "removal_costs"]
+__all__ = ["joint_fit", "nonnegative_fit", "removal_costs"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -17,6 +19,9 @@ _RIDGE = 1e-11
 #: Exchanges of whole sets that may fail to improve before single ones are made.
 _PATIENCE = 3
 _MOST_EXCHANGES = 500
+#: Rounds over all poses of a joint fit, and the relative change that ends them.
+_SWEEPS = 30
+_CHANGE = 1e-3
 
 
 def nonnegative_fit(gram: Floats, right: Floats, start: Flags | None = None) -> Floats:
@@ -60,6 +65,40 @@ def nonnegative_fit(gram: Floats, right: Floats, start: Flags | None = None) -> 
     lower = np.tril(_factor(G))
     solved, _ = nnls(lower.T, scipy.linalg.solve_triangular(lower, h, lower=True))
     return np.asarray(solved * scale)
+
+
+def joint_fit(grams: Sequence[Floats], rights: Sequence[Floats], shares: Floats) -> Floats:
+    """Weights v_i ≥ 0 of m poses, of which every target sees a blend.
+
+    Minimises Σ_k ‖A_k Σ_i s_ki v_i − b_k‖², pose by pose in turn until little changes.
+
+    Parameters
+    ----------
+    grams, rights
+        A_kᵀA_k (c, c) and A_kᵀb_k (c,) of all targets.
+    shares
+        (targets, m) s; those of the first m targets are the identity.
+
+    Returns
+    -------
+    (m, c) array
+    """
+    m = shares.shape[1]
+    weights = np.array([nonnegative_fit(grams[i], rights[i]) for i in range(m)])
+    if len(grams) == m:
+        return weights
+    for _ in range(_SWEEPS):
+        before = weights.copy()
+        for i in range(m):
+            gram, right = np.zeros_like(grams[0]), np.zeros_like(rights[0])
+            for k in np.flatnonzero(shares[:, i]).tolist():
+                others = shares[k] @ weights - shares[k, i] * weights[i]
+                gram += shares[k, i] ** 2 * grams[k]
+                right += shares[k, i] * (rights[k] - grams[k] @ others)
+            weights[i] = nonnegative_fit(gram, right, weights[i] > 0)
+        if np.linalg.norm(weights - before) <= _CHANGE * np.linalg.norm(weights):
+            break
+    return weights
 
 
 def removal_costs(gram: Floats, weights: Floats) -> Floats:

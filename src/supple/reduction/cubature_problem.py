@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from supple.errors import SuppleError
 from supple.reduction.cubature_forces import PoseForces
-from supple.reduction.elastic_kernels import KEPT, REMAINDER, WHOLE, element_dots, element_norms
+from supple.reduction.elastic_kernels import REMAINDER, WHOLE, element_dots, element_norms
 from supple.reduction.region import Region
 from supple.reduction.samples import dense_basis
 
@@ -60,7 +60,7 @@ class ElasticProblem:
     seed
         Of the signs.
     stiffnesses
-        (r, r) at rest, when columns are what is left of forces without most of their linear part.
+        (r, r) at rest, when columns are what is left of forces without their linear part.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ElasticProblem:
         self.norms = np.empty((len(poses), len(self.places)))
         for i, (pose, q) in enumerate(zip(poses, samples, strict=True)):
             tell(0.5 * i / len(poses), f"elastic forces of pose {i}")
-            linear = None if stiffnesses is None else (1 - KEPT) * stiffnesses[i] @ q
+            linear = None if stiffnesses is None else stiffnesses[i] @ q
             random = np.random.default_rng([seed, i, 2])
             forces, target = self._mixed(pose, q, linear, random, i)
             dense = dense_basis(pose.basis, pose.regions, pose.body.n_vertices, np.float32)

@@ -14,14 +14,20 @@ from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError, warn
 from supple.linalg.fortran import single_threaded
 from supple.reduction.cubature import pursue
-from supple.reduction.cubature_fit import nonnegative_fit
+from supple.reduction.cubature_accuracy import (
+    check_linear,
+    cubature_error,
+    fit_weights,
+    force_error,
+    normal_equations,
+)
+from supple.reduction.cubature_fit import joint_fit
 from supple.reduction.cubature_forces import PoseForces
-from supple.reduction.cubature_problem import ElasticProblem, reduced_columns
-from supple.reduction.elastic_kernels import KEPT, REMAINDER, WHOLE
+from supple.reduction.cubature_problem import ElasticProblem
 from supple.reduction.region import Region
 from supple.reduction.samples import AMPLITUDE, checked_count, force_samples, reduced_stiffness
 
-__all__ = ["ElasticCubature", "elastic_cubature", "fit_weights", "force_error"]
+__all__ = ["Between", "ElasticCubature", "elastic_cubature", "fit_weights", "force_error"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,6 +42,27 @@ _MOST_SAMPLES = 400
 #: Mixtures of samples for each weight and column that tets are chosen with, and at least so many.
 _MIXTURES_PER_WEIGHT = 8
 _LEAST_MIXTURES = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Between:
+    """A pose between the poses, where blended weights should serve too.
+
+    Attributes
+    ----------
+    body, rest, basis
+        Its material, rest shape (n, 3) and the localised basis that is interpolated there.
+    shares
+        (m,) weights of the poses.
+    scales
+        (r,) by which interpolation stretched the columns; for blends of corrections.
+    """
+
+    body: ElasticBody
+    rest: ArrayLike
+    basis: LocalBasis
+    shares: ArrayLike
+    scales: ArrayLike | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,6 +82,8 @@ class ElasticCubature:
     train_errors, held_out_errors
         (m,) relative error ‖Av − b‖ / ‖b‖ of each pose, with every sample's rows divided by the
         norm of its force (eq. 18); on the samples of the fit, and on fresh ones.
+    between_errors
+        (k,) of blended weights and corrections at the poses between, on fresh samples.
     """
 
     tets: Ints
@@ -62,6 +91,7 @@ class ElasticCubature:
     corrections: Floats | None
     train_errors: Floats
     held_out_errors: Floats
+    between_errors: Floats
 
     @property
     def train_error(self) -> float:
@@ -85,6 +115,7 @@ def elastic_cubature(
     regions: Sequence[Region],
     count: int,
     *,
+    between: Sequence[Between] = (),
     linear: Literal["cubature", "exact"] = "cubature",
     samples: int | None = None,
     amplitude: float = AMPLITUDE,
@@ -110,9 +141,13 @@ def elastic_cubature(
         Where they live.
     count
         How many tets. Fewer are used when fewer make a force.
+    between
+        Poses between those, to be served by blended weights: tets are chosen for them too, and
+        weights of all poses fitted together. An interpolated basis can be stiff in ways that no
+        pose shows, and cubature that never saw it is then wrong by tens of percent.
     linear
         ``"cubature"``: the paper's, Σ v_e U_eᵀ f_e. ``"exact"``: weights are fitted to what is
-        left of forces without most of their linear part, and a correction ΔK makes the linear part
+        left of forces without their linear part, and a correction ΔK makes the linear part
         exact at every pose. Small vibrations are then exact, and with the same tets errors were
         2 to 7 times smaller on the published characters.
     samples
@@ -129,15 +164,16 @@ def elastic_cubature(
     tell = progress or (lambda part, what: None)
     count = checked_count("the number of cubature tets", count)
     checked_count("the seed", seed, 0)
-    _check_linear(linear)
+    check_linear(linear)
     poses = _checked_poses(bodies, rests, bases, regions)
-    if samples is None:
-        wanted = -(-_SAMPLES_PER_WEIGHT * count // poses[0].rank)
-        samples = min(_MOST_SAMPLES, max(_LEAST_SAMPLES, wanted))
-    samples = checked_count("the number of samples", samples)
+    m = len(poses)
+    poses += _checked_between(between, poses, regions)
+    shares = np.vstack([np.eye(m), *(checked_array("shares", b.shares, (m,)) for b in between)])
+    scales = _checked_scales(between, m, poses[0].rank)
+    samples = _sample_count(samples, count, poses[0].rank)
     mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // poses[0].rank))
     with single_threaded():
-        stiff = _checked_stiffnesses(poses, stiffnesses)
+        stiff = _checked_stiffnesses(poses, m, stiffnesses)
         exact = stiff if linear == "exact" else None
         tell(0.0, "sampling elastic forces")
         drawn = [_draw(pose, stiff[i], samples, amplitude, seed, i) for i, pose in enumerate(poses)]
@@ -151,89 +187,26 @@ def elastic_cubature(
         tets = poses[0].tets[pursue(problem, count)]
         del problem
         tell(0.8, "fitting cubature weights")
-        fits = [
-            _fit(pose, tets, drawn[i], None if exact is None else exact[i])
+        parts = [
+            normal_equations(pose, tets, drawn[i], None if exact is None else exact[i])
             for i, pose in enumerate(poses)
         ]
-        held = []
+        weights = joint_fit([part[0] for part in parts], [part[1] for part in parts], shares)
+        corrections = None
+        if exact is not None:
+            chosen = [pose.only(tets) for pose in poses[:m]]
+            corrections = np.array([exact[i] - chosen[i].stiffness(weights[i]) for i in range(m)])
+        errors = np.empty((2, len(poses)))
         for i, pose in enumerate(poses):
-            q = _draw(pose, stiff[i], max(20, samples // 3), amplitude, seed, i, 1)
-            approximate = _cubature(pose.only(tets), q, *fits[i][:2])
-            held.append(_relative(pose.reduced(q), approximate))
+            v = np.maximum(shares[i] @ weights, 0.0)
+            delta = None
+            if corrections is not None:
+                delta = scales[i][:, None] * np.tensordot(shares[i], corrections, 1) * scales[i]
+            fresh = _draw(pose, stiff[i], max(20, samples // 3), amplitude, seed, i, 1)
+            for row, q in enumerate((drawn[i], fresh)):
+                errors[row, i] = cubature_error(pose, tets, q, v, delta)
     tell(1.0, f"{len(tets)} cubature tets")
-    return ElasticCubature(
-        tets,
-        np.array([fit[0] for fit in fits]),
-        None if exact is None else np.array([fit[1] for fit in fits]),
-        np.array([fit[2] for fit in fits]),
-        np.array(held),
-    )
-
-
-def fit_weights(
-    body: ElasticBody,
-    rest: ArrayLike,
-    basis: LocalBasis,
-    regions: Sequence[Region],
-    tets: ArrayLike,
-    samples: ArrayLike,
-    *,
-    linear: Literal["cubature", "exact"] = "cubature",
-) -> tuple[Floats, Floats | None, float]:
-    """Fit given tets at one pose (xu2016 eq. 19).
-
-    Parameters are those of `force_error` and `elastic_cubature`.
-
-    Returns
-    -------
-    weights, correction, error
-        (c,) v ≥ 0; ΔK (r, r), or None for ``linear="cubature"``; and the relative error.
-    """
-    _check_linear(linear)
-    pose = PoseForces.of(body, rest, basis, regions)
-    chosen = PoseForces.of(body, rest, basis, regions, tets=tets).tets
-    with single_threaded():
-        K = pose.stiffness() if linear == "exact" else None
-        return _fit(pose, chosen, _checked_samples(samples, pose), K)
-
-
-def force_error(
-    body: ElasticBody,
-    rest: ArrayLike,
-    basis: LocalBasis,
-    regions: Sequence[Region],
-    tets: ArrayLike,
-    weights: ArrayLike,
-    samples: ArrayLike,
-    *,
-    correction: ArrayLike | None = None,
-) -> float:
-    """Relative error of cubature at any pose: the root mean square over samples of ‖Δf̃‖/‖f̃‖.
-
-    Parameters
-    ----------
-    body, rest, basis, regions
-        The pose: material, rest shape (n, 3), localised basis.
-    tets, weights
-        (c,) cubature tets and their weights there.
-    samples
-        (r, t) reduced displacements, such as `force_samples` draws.
-    correction
-        ΔK (r, r) there, such as the blend of those at the poses; None for the paper's cubature.
-    """
-    pose = PoseForces.of(body, rest, basis, regions)
-    chosen = PoseForces.of(body, rest, basis, regions, tets=tets)
-    v = checked_array("cubature weights", weights, (len(chosen.tets),))
-    if correction is not None:
-        correction = checked_array("correction", correction, (pose.rank, pose.rank))
-    q = _checked_samples(samples, pose)
-    with single_threaded():
-        return _relative(pose.reduced(q), _cubature(chosen, q, v, correction))
-
-
-def _check_linear(linear: str) -> None:
-    if linear not in ("cubature", "exact"):
-        raise SuppleError(f'linear "{linear}"; use "cubature" or "exact"')
+    return ElasticCubature(tets, weights, corrections, errors[0, :m], errors[1, :m], errors[1, m:])
 
 
 def _checked_poses(
@@ -257,13 +230,41 @@ def _checked_poses(
     return poses
 
 
-def _checked_stiffnesses(poses: list[PoseForces], given: Sequence[Floats] | None) -> list[Floats]:
-    if given is None:
-        return [reduced_stiffness(p.body, p.rest, p.basis, p.regions) for p in poses]
-    if len(given) != len(poses):
-        raise SuppleError(f"{len(given)} stiffnesses for {len(poses)} poses")
+def _checked_between(
+    between: Sequence[Between], poses: Sequence[PoseForces], regions: Sequence[Region]
+) -> list[PoseForces]:
+    middles = []
+    for k, given in enumerate(between):
+        name = f"pose {k} between"
+        middle = PoseForces.of(given.body, given.rest, given.basis, regions, name=name)
+        if [a.shape for a in middle.basis] != [a.shape for a in poses[0].basis]:
+            raise SuppleError(f"{name} has other numbers of columns than pose 0")
+        middles.append(middle)
+    return middles
+
+
+def _checked_scales(between: Sequence[Between], m: int, rank: int) -> list[Floats]:
+    """Of the columns at all poses; 1 at the first m."""
+    given = [np.ones(rank) if b.scales is None else b.scales for b in between]
+    return [np.ones(rank)] * m + [checked_array("scales", scales, (rank,)) for scales in given]
+
+
+def _sample_count(samples: int | None, count: int, rank: int) -> int:
+    if samples is not None:
+        return checked_count("the number of samples", samples)
+    return min(_MOST_SAMPLES, max(_LEAST_SAMPLES, -(-_SAMPLES_PER_WEIGHT * count // rank)))
+
+
+def _checked_stiffnesses(
+    poses: list[PoseForces], m: int, given: Sequence[Floats] | None
+) -> list[Floats]:
+    """Those given for the first m poses, and exact ones for the others."""
+    if given is not None and len(given) != m:
+        raise SuppleError(f"{len(given)} stiffnesses for {m} poses")
     shape = (poses[0].rank, poses[0].rank)
-    return [checked_array(f"stiffness of pose {i}", K, shape) for i, K in enumerate(given)]
+    known = [checked_array(f"stiffness of pose {i}", K, shape) for i, K in enumerate(given or ())]
+    others = poses[len(known) :]
+    return known + [reduced_stiffness(p.body, p.rest, p.basis, p.regions) for p in others]
 
 
 def _draw(
@@ -279,42 +280,3 @@ def _draw(
         stiffness=stiffness,
         seed=np.random.default_rng([seed, *which]),
     )
-
-
-def _checked_samples(samples: ArrayLike, pose: PoseForces) -> Floats:
-    shape = np.shape(samples)
-    if len(shape) != 2 or shape[1] == 0:
-        raise SuppleError(f"samples of shape {shape}; expected ({pose.rank}, t)")
-    return checked_array("samples", samples, (pose.rank, shape[1]))
-
-
-def _fit(
-    pose: PoseForces, tets: Ints, q: Floats, stiffness: Floats | None
-) -> tuple[Floats, Floats | None, float]:
-    """Weights, correction and error, by the Gram matrix summed over chunks of samples."""
-    chosen = pose.only(tets)
-    total = pose.reduced(q)
-    scale = 1 / np.linalg.norm(total, axis=0)
-    target = (total if stiffness is None else total - (1 - KEPT) * stiffness @ q) * scale
-    gram, right = np.zeros((len(tets), len(tets))), np.zeros(len(tets))
-    for batch in chosen.of_part(WHOLE if stiffness is None else REMAINDER).batches(q):
-        forces = batch.elements * scale[batch.samples]
-        columns = reduced_columns(chosen.basis, chosen.regions, chosen.corners, forces)
-        gram += columns @ columns.T
-        right += columns @ target[:, batch.samples].ravel()
-    weights = nonnegative_fit(gram, right)
-    correction = None if stiffness is None else stiffness - chosen.stiffness(weights)
-    return weights, correction, _relative(total, _cubature(chosen, q, weights, correction))
-
-
-def _cubature(chosen: PoseForces, q: Floats, weights: Floats, correction: Floats | None) -> Floats:
-    """Σ v_e U_eᵀ f_e + ΔK q, (r, t)."""
-    forces = chosen.reduced(q, weights)
-    return forces if correction is None else forces + correction @ q
-
-
-def _relative(exact: Floats, approximate: Floats) -> float:
-    norms = np.linalg.norm(exact, axis=0)
-    if not (norms > 0).all():
-        raise SuppleError("a sample makes no elastic force; draw others")
-    return float(np.sqrt(((np.linalg.norm(approximate - exact, axis=0) / norms) ** 2).mean()))

@@ -16,7 +16,6 @@ from supple.compiled import compiled, compiled_parallel
 from supple.elastic.density import stress, stress_derivative
 
 __all__ = [
-    "KEPT",
     "LINEAR",
     "REMAINDER",
     "WHOLE",
@@ -33,9 +32,6 @@ Ints = NDArray[np.int64]
 
 #: Which part of a force is meant.
 WHOLE, LINEAR, REMAINDER = range(3)
-#: Share of the linear part that a remainder keeps: weights should not miss that part by much
-#: either, as what they miss is corrected exactly at the poses only.
-KEPT = 0.3
 #: Tets that one task takes: enough to hide what starting it costs.
 _CHUNK = 64
 DETERMINANT_CHUNK = 512
@@ -99,7 +95,7 @@ def element_forces(
 ) -> float:
     """Forces ∂W_e/∂x of `tets` at rest + each displacement into `out` (e, 9, t).
 
-    `part`: WHOLE; LINEAR, only K_e(0) u; or REMAINDER, f_e less (1 - KEPT) K_e(0) u. Returns the smallest rest
+    `part`: WHOLE; LINEAR, only K_e(0) u; or REMAINDER, f_e without that. Returns the smallest rest
     volume.
     """
     smallest = np.inf
@@ -122,7 +118,7 @@ def element_forces(
                 else:
                     stress(kind, F, parameters[e], P, scratch)
                 if part != WHOLE:
-                    _add_linear_stress(1.0 if part == LINEAR else KEPT - 1.0, H, D, P)
+                    _add_linear_stress(1.0 if part == LINEAR else -1.0, H, D, P)
                 for a in range(3):
                     for i in range(3):
                         total = P[i, 0] * inverse[0, a]
@@ -204,7 +200,7 @@ def element_dots(forces: Singles, y: Singles, tets: Ints, out: Floats) -> None:
                         s3 += f[t + 3] * (p[t + 3] - q[t + 3])
                     for t in range(whole, samples):
                         s0 += f[t] * (p[t] - q[t])
-                    total += (s0 + s1) + (s2 + s3)
+                    total += float((s0 + s1) + (s2 + s3))
             out[e] = total
 
 
@@ -225,8 +221,8 @@ def element_norms(forces: Singles, basis: Singles, tets: Ints, out: Floats) -> N
             total = 0.0
             for a in range(9):
                 for b in range(a + 1):
-                    dot = 0.0
+                    dot: float = 0.0
                     for t in range(samples):
-                        dot += f[a, t] * f[b, t]
+                        dot += float(f[a, t]) * float(f[b, t])
                     total += (1.0 if a == b else 2.0) * B[a, b] * dot
             out[e] = total

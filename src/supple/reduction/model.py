@@ -78,7 +78,10 @@ class PoseSpaceModel:
     elastic_tets, elastic_weights
         (c,), (m, c) elastic cubature (xu2016 eq. 21), none negative.
     inertial_vertices, inertial_weights
-        (c′,), (m, c′) inertial cubature, none negative.
+        (c′,), (m, c′) inertial cubature (xu2016 eq. 23), none negative.
+    inertial_corrections
+        (m, c′, 3, r) what is added to the weighted basis rows of those vertices, in the same
+        frames as the bases; None for the paper's cubature.
     parents
         (m,) the alignment tree: −1 for pose 0.
     basis_bits
@@ -117,6 +120,7 @@ class PoseSpaceModel:
     elastic_weights: Singles
     inertial_vertices: Ints
     inertial_weights: Singles
+    inertial_corrections: Singles | None = None
     parents: Ints
     basis_bits: Literal[16, 32] = 16
     seed: int = 0

@@ -220,7 +220,12 @@ def _cubature(model: PoseSpaceModel, fields: Fields) -> Fields:
         if weights.size and weights.min() < 0:
             raise SuppleError(f"{what}: a weight is {weights.min():.3g}; none may be negative")
         found |= {f"{kind}_{points}": chosen, f"{kind}_weights": weights}
-    return found
+    rows = model.inertial_corrections
+    if rows is not None:
+        r = sum(basis.shape[3] for basis in fields["bases"])
+        shape = (m, len(found["inertial_vertices"]), 3, r)
+        rows = kept("corrections of the inertial cubature", rows, shape)
+    return found | {"inertial_corrections": rows}
 
 
 def _check_stored(fields: Fields) -> None:

@@ -24,6 +24,7 @@ __all__ = ["fields_of", "tensors_of"]
 Arrays = dict[str, NDArray]
 Header = dict[str, Any]
 
+CORRECTIONS = "cubature.inertial_corrections"
 PAINTED = ("young", "poisson", "density")
 #: Rigs and poses share parts, so they are stored together.
 ROOTS = ("rig", "tet_rig", "pose_weights")
@@ -50,6 +51,8 @@ def tensors_of(model: PoseSpaceModel) -> tuple[Header, Arrays]:
     }
     if model.rotations is not None:
         tensors["rotations"] = model.rotations[1:]
+    if model.inertial_corrections is not None:
+        tensors |= _correction_tensors(model.inertial_corrections)
     tensors |= {f"extras.{name}": array for name, array in model.extras.items()}
     constants = {name: getattr(model, name) for name in PAINTED}
     tensors |= {f"material.{name}": value for name, value in constants.items() if np.ndim(value)}
@@ -137,6 +140,7 @@ def fields_of(header: Header, tensors: Arrays, rig: Rig | None) -> dict[str, Any
         "root_eigenvalues": reader.floats("root_eigenvalues", (r,), single=False),
         "mass_products": _read_products(reader, m, r),
         "rotations": _read_rotations(reader, m),
+        "inertial_corrections": None,
         "parents": reader.indices("parents", (m,)) - 1,
         "extras": reader.under("extras"),
     }
@@ -144,6 +148,8 @@ def fields_of(header: Header, tensors: Arrays, rig: Rig | None) -> dict[str, Any
         chosen = reader.indices(f"cubature.{kind}_{points}", (None,))
         weights = reader.floats(f"cubature.{kind}_weights", (m, len(chosen)))
         fields |= {f"{kind}_{points}": chosen, f"{kind}_weights": weights}
+    if reader.has(f"{CORRECTIONS}.rows"):
+        fields["inertial_corrections"] = _read_corrections(reader, m, len(chosen), r)
     told.finish()
     reader.finish()
     return fields
@@ -205,10 +211,30 @@ def _read_rotations(reader: TensorReader, m: int) -> NDArray | None:
 def _read_products(reader: TensorReader, m: int, r: int) -> NDArray:
     shape = (r * (r + 1) // 2, m * (m + 1) // 2)
     rows = reader.floats("mass_products.rows", (None, shape[1]))
-    mask = reader.indices("mass_products.mask", (None,))
-    if mask.dtype != np.uint8:
-        raise FormatError('array "mass_products.mask" is not of bytes')
+    mask = _read_mask(reader, "mass_products")
     return unpacked_rows("mass products", mask, rows, shape, Room(rows.nbytes)).T
+
+
+def _correction_tensors(corrections: NDArray) -> Arrays:
+    """A row for each vertex and column, where the column's region reaches."""
+    m, c, _, r = corrections.shape
+    rows = packed_rows(corrections.transpose(1, 3, 0, 2).reshape(c * r, m * 3))
+    return {f"{CORRECTIONS}.mask": rows["mask"], f"{CORRECTIONS}.rows": rows["rows"]}
+
+
+def _read_corrections(reader: TensorReader, m: int, c: int, r: int) -> NDArray:
+    shape = (c * r, m * 3)
+    rows = reader.floats(f"{CORRECTIONS}.rows", (None, shape[1]))
+    mask = _read_mask(reader, CORRECTIONS)
+    whole = unpacked_rows("inertial corrections", mask, rows, shape, Room(rows.nbytes))
+    return whole.reshape(c, r, m, 3).transpose(2, 0, 3, 1)
+
+
+def _read_mask(reader: TensorReader, name: str) -> NDArray:
+    mask = reader.indices(f"{name}.mask", (None,))
+    if mask.dtype != np.uint8:
+        raise FormatError(f'array "{name}.mask" is not of bytes')
+    return mask
 
 
 def _read_motions(listed: list[Any], reader: TensorReader) -> dict[str, Motion]:

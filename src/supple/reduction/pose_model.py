@@ -90,9 +90,7 @@ def reduce_pose(task: PoseTask) -> PoseModel:
         contacts, rows = _contact_rows(task)
         masses = body.vertex_masses()
         bases = tuple(
-            pose_basis(
-                body, task.rest, stiffness, masses, region, count, constraints=rows
-            ).vectors
+            pose_basis(body, task.rest, stiffness, masses, region, count, constraints=rows).vectors
             for region, count in zip(task.regions, task.modes, strict=True)
         )
         stiffnesses = tuple(

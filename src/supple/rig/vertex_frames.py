@@ -1,4 +1,4 @@
-"""How each vertex's surroundings turn from one pose to another: the frames bases are blended in."""
+"""How vertices turn between poses: the frames that bases and corrections are blended in."""
 
 from __future__ import annotations
 

@@ -1,0 +1,126 @@
+"""How well given cubature tets serve at a pose, and their weights there (xu2016 eq. 19)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array
+from supple.elastic.body import ElasticBody
+from supple.errors import SuppleError
+from supple.linalg.fortran import single_threaded
+from supple.reduction.cubature_fit import nonnegative_fit
+from supple.reduction.cubature_forces import PoseForces
+from supple.reduction.cubature_problem import reduced_columns
+from supple.reduction.elastic_kernels import REMAINDER, WHOLE
+from supple.reduction.region import Region
+
+__all__ = ["check_linear", "cubature_error", "fit_weights", "force_error", "normal_equations"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+LocalBasis = Sequence[NDArray[np.float64]]
+
+
+def fit_weights(
+    body: ElasticBody,
+    rest: ArrayLike,
+    basis: LocalBasis,
+    regions: Sequence[Region],
+    tets: ArrayLike,
+    samples: ArrayLike,
+) -> tuple[Floats, float]:
+    """Weights v ≥ 0, (c,), of given tets at one pose, and their relative error (xu2016 eq. 19).
+
+    Parameters are those of `force_error`.
+    """
+    pose = PoseForces.of(body, rest, basis, regions)
+    chosen = PoseForces.of(body, rest, basis, regions, tets=tets).tets
+    q = _checked_samples(samples, pose)
+    with single_threaded():
+        weights = nonnegative_fit(*normal_equations(pose, chosen, q, None))
+        return weights, cubature_error(pose, chosen, q, weights, None)
+
+
+def force_error(
+    body: ElasticBody,
+    rest: ArrayLike,
+    basis: LocalBasis,
+    regions: Sequence[Region],
+    tets: ArrayLike,
+    weights: ArrayLike,
+    samples: ArrayLike,
+    *,
+    correction: ArrayLike | None = None,
+) -> float:
+    """Relative error of cubature at any pose: the root mean square over samples of ‖Δf̃‖/‖f̃‖.
+
+    Parameters
+    ----------
+    body, rest, basis, regions
+        The pose: material, rest shape (n, 3), localised basis.
+    tets, weights
+        (c,) cubature tets and their weights there.
+    samples
+        (r, t) reduced displacements, such as `force_samples` draws.
+    correction
+        ΔK (r, r) there, such as the blend of those at the poses; None for the paper's cubature.
+    """
+    pose = PoseForces.of(body, rest, basis, regions)
+    chosen = PoseForces.of(body, rest, basis, regions, tets=tets)
+    v = checked_array("cubature weights", weights, (len(chosen.tets),))
+    if correction is not None:
+        correction = checked_array("correction", correction, (pose.rank, pose.rank))
+    q = _checked_samples(samples, pose)
+    with single_threaded():
+        return _relative(pose.reduced(q), _cubature(chosen, q, v, correction))
+
+
+def check_linear(linear: str) -> None:
+    if linear not in ("cubature", "exact"):
+        raise SuppleError(f'linear "{linear}"; use "cubature" or "exact"')
+
+
+def _checked_samples(samples: ArrayLike, pose: PoseForces) -> Floats:
+    shape = np.shape(samples)
+    if len(shape) != 2 or shape[1] == 0:
+        raise SuppleError(f"samples of shape {shape}; expected ({pose.rank}, t)")
+    return checked_array("samples", samples, (pose.rank, shape[1]))
+
+
+def normal_equations(
+    pose: PoseForces, tets: Ints, q: Floats, stiffness: Floats | None
+) -> tuple[Floats, Floats]:
+    """AᵀA (c, c) and Aᵀb (c,) of eq. 19, summed over chunks of samples."""
+    chosen = pose.only(tets)
+    total = pose.reduced(q)
+    scale = 1 / np.linalg.norm(total, axis=0)
+    target = (total if stiffness is None else total - stiffness @ q) * scale
+    gram, right = np.zeros((len(tets), len(tets))), np.zeros(len(tets))
+    for batch in chosen.of_part(WHOLE if stiffness is None else REMAINDER).batches(q):
+        forces = batch.elements * scale[batch.samples]
+        columns = reduced_columns(chosen.basis, chosen.regions, chosen.corners, forces)
+        gram += columns @ columns.T
+        right += columns @ target[:, batch.samples].ravel()
+    return gram, right
+
+
+def cubature_error(
+    pose: PoseForces, tets: Ints, q: Floats, weights: Floats, correction: Floats | None
+) -> float:
+    return _relative(pose.reduced(q), _cubature(pose.only(tets), q, weights, correction))
+
+
+def _cubature(chosen: PoseForces, q: Floats, weights: Floats, correction: Floats | None) -> Floats:
+    """Σ v_e U_eᵀ f_e + ΔK q, (r, t)."""
+    forces = chosen.reduced(q, weights)
+    return forces if correction is None else forces + correction @ q
+
+
+def _relative(exact: Floats, approximate: Floats) -> float:
+    norms = np.linalg.norm(exact, axis=0)
+    if not (norms > 0).all():
+        raise SuppleError("a sample makes no elastic force; draw others")
+    return float(np.sqrt(((np.linalg.norm(approximate - exact, axis=0) / norms) ** 2).mean()))
