@@ -4,8 +4,9 @@ from supple.reduction.alignment import AlignedBases, align, subspace_angles
 from supple.reduction.assessment import Assessment, assess_pose
 from supple.reduction.build import build
 from supple.reduction.contact_constraints import contact_constraints
+from supple.reduction.cubature_accuracy import force_error
 from supple.reduction.derivatives import modal_derivatives
-from supple.reduction.elastic_cubature import ElasticCubature, elastic_cubature, force_error
+from supple.reduction.elastic_cubature import ElasticCubature, elastic_cubature
 from supple.reduction.handles import Handle, handles_from_bones
 from supple.reduction.inertial_cubature import (
     InertialCubature,

@@ -1,4 +1,4 @@
-"""How flesh gives way when the body is accelerated: shapes that modes alone are slow to sum up to."""
+"""How flesh gives way when the body is accelerated, which few modes alone do not sum up to."""
 
 from __future__ import annotations
 

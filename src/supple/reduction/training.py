@@ -8,12 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.reduction.assessment import split_basis
-from supple.reduction.elastic_cubature import (
-    ElasticCubature,
-    elastic_cubature,
-    fit_weights,
-    force_error,
-)
+from supple.reduction.cubature_accuracy import fit_weights, force_error
+from supple.reduction.elastic_cubature import ElasticCubature, elastic_cubature
 from supple.reduction.inertial_cubature import InertialCubature, inertial_cubature
 from supple.reduction.model import PoseSpaceModel
 from supple.reduction.pose_family import Middle, PoseFamily
