@@ -110,6 +110,8 @@ def sample_fields(seed: int = 0, interpolation: str = "frames") -> dict[str, Any
         "root_eigenvalues": np.linspace(10, 90, sum(MODES)),
         "elastic_tets": np.sort(rng.choice(len(mesh.tets), 12, replace=False)),
         "elastic_weights": rng.random((m, 12)),
+        "stiffness_corrections": rng.standard_normal((m + 1, sum(MODES) * (sum(MODES) + 1) // 2)),
+        "correction_ends": np.array([[0, 2]]),
         "inertial_vertices": np.sort(rng.choice(free, 8, replace=False)),
         "inertial_weights": rng.random((m, 8)),
         "inertial_corrections": _sparse(rng, (m, 8, 3, sum(MODES))),

@@ -217,7 +217,7 @@ def test_poses_may_have_materials_of_their_own(bent: Bent) -> None:
 def _halfway(bent: Bent) -> Between:
     basis = tuple((a + b) / 2 for a, b in zip(*bent.bases, strict=True))
     stiff = tuple(part + 0.3 * np.sin(9 * part) for part in basis)  # as no pose is
-    return Between(bent.body, (bent.rests[0] + bent.rests[1]) / 2, stiff, [0.5, 0.5])
+    return Between(bent.body, (bent.rests[0] + bent.rests[1]) / 2, stiff, (0, 1), [0.5, 0.5])
 
 
 def test_poses_between_are_served_when_they_are_known(bent: Bent) -> None:
@@ -230,7 +230,7 @@ def test_poses_between_are_served_when_they_are_known(bent: Bent) -> None:
     assert error == pytest.approx(found.between_errors[0], rel=0.5)
     assert without.between_errors.shape == (0,)
     assert found.weights.min() >= 0
-    wrong = Between(bent.body, middle.rest, middle.basis, [1.0])
+    wrong = Between(bent.body, middle.rest, middle.basis, (0, 1), [1.0])
     with pytest.raises(SuppleError, match="shares"):
         bent.cubature(8, between=[wrong])
 

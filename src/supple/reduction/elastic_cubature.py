@@ -24,6 +24,7 @@ from supple.reduction.cubature_accuracy import (
 from supple.reduction.cubature_fit import joint_fit
 from supple.reduction.cubature_forces import PoseForces
 from supple.reduction.cubature_problem import ElasticProblem
+from supple.reduction.linear_correction import blended_correction, midway_corrections
 from supple.reduction.region import Region
 from supple.reduction.samples import AMPLITUDE, checked_count, force_samples, reduced_stiffness
 
@@ -52,6 +53,8 @@ class Between:
     ----------
     body, rest, basis
         Its material, rest shape (n, 3) and the localised basis that is interpolated there.
+    ends
+        The two poses.
     shares
         (m,) weights of the poses.
     scales
@@ -61,6 +64,7 @@ class Between:
     body: ElasticBody
     rest: ArrayLike
     basis: LocalBasis
+    ends: tuple[int, int]
     shares: ArrayLike
     scales: ArrayLike | None = None
 
@@ -76,9 +80,12 @@ class ElasticCubature:
     weights
         (m, c) v_i ≥ 0 (xu2016 eq. 19); between poses they are blended and clamped at 0 (eq. 20).
     corrections
-        (m, r, r) ΔK_i = K̃_i − Σ v_e U_eᵀ K_e U_e at rest, by which cubature misses the exact
-        reduced stiffness: forces are Σ v_e U_eᵀ f_e + ΔK q, and stiffnesses have ΔK added. Between
-        poses ΔK is blended like the weights. None for the paper's forces, Σ v_e U_eᵀ f_e (eq. 21).
+        (m + k, r, r) ΔK = K̃ − Σ v_e U_eᵀ K_e U_e at rest, by which cubature misses the exact
+        reduced stiffness: forces are Σ v_e U_eᵀ f_e + ΔK q, and stiffnesses have ΔK added. Of each
+        pose, then of each pair of `ends`; see `blended_correction`. None for the paper's forces,
+        Σ v_e U_eᵀ f_e (eq. 21).
+    ends
+        k pairs of poses, those of the poses between.
     train_errors, held_out_errors
         (m,) relative error ‖Av − b‖ / ‖b‖ of each pose, with every sample's rows divided by the
         norm of its force (eq. 18); on the samples of the fit, and on fresh ones.
@@ -89,6 +96,7 @@ class ElasticCubature:
     tets: Ints
     weights: Floats
     corrections: Floats | None
+    ends: tuple[tuple[int, int], ...]
     train_errors: Floats
     held_out_errors: Floats
     between_errors: Floats
@@ -192,21 +200,28 @@ def elastic_cubature(
             for i, pose in enumerate(poses)
         ]
         weights = joint_fit([part[0] for part in parts], [part[1] for part in parts], shares)
-        corrections = None
+        blended = np.maximum(shares @ weights, 0.0)
+        corrections, ends = None, tuple(given.ends for given in between)
         if exact is not None:
-            chosen = [pose.only(tets) for pose in poses[:m]]
-            corrections = np.array([exact[i] - chosen[i].stiffness(weights[i]) for i in range(m)])
+            missed = [
+                (exact[i] - pose.only(tets).stiffness(blended[i])) / np.outer(scales[i], scales[i])
+                for i, pose in enumerate(poses)
+            ]
+            own = np.array(missed[:m])
+            midway = midway_corrections(missed[m:], own, ends, list(shares[m:]))
+            corrections = np.concatenate([own, midway])
         errors = np.empty((2, len(poses)))
         for i, pose in enumerate(poses):
-            v = np.maximum(shares[i] @ weights, 0.0)
-            delta = None
+            v, delta = blended[i], None
             if corrections is not None:
-                delta = scales[i][:, None] * np.tensordot(shares[i], corrections, 1) * scales[i]
+                delta = blended_correction(corrections, ends, shares[i], scales[i])
             fresh = _draw(pose, stiff[i], max(20, samples // 3), amplitude, seed, i, 1)
             for row, q in enumerate((drawn[i], fresh)):
                 errors[row, i] = cubature_error(pose, tets, q, v, delta)
     tell(1.0, f"{len(tets)} cubature tets")
-    return ElasticCubature(tets, weights, corrections, errors[0, :m], errors[1, :m], errors[1, m:])
+    return ElasticCubature(
+        tets, weights, corrections, ends, errors[0, :m], errors[1, :m], errors[1, m:]
+    )
 
 
 def _checked_poses(
@@ -239,6 +254,9 @@ def _checked_between(
         middle = PoseForces.of(given.body, given.rest, given.basis, regions, name=name)
         if [a.shape for a in middle.basis] != [a.shape for a in poses[0].basis]:
             raise SuppleError(f"{name} has other numbers of columns than pose 0")
+        first, second = given.ends
+        if first == second or not 0 <= min(first, second) <= max(first, second) < len(poses):
+            raise SuppleError(f"{name} is between {first} and {second}; give two of the poses")
         middles.append(middle)
     return middles
 

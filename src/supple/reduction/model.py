@@ -77,6 +77,10 @@ class PoseSpaceModel:
         transpose where i < j, of which the upper triangle is kept, row by row.
     elastic_tets, elastic_weights
         (c,), (m, c) elastic cubature (xu2016 eq. 21), none negative.
+    stiffness_corrections, correction_ends
+        (m + k, r(r+1)/2), (k, 2) ΔK, what that cubature misses of the reduced stiffness at rest,
+        of the poses and of pairs of poses, upper triangles row by row; see
+        `supple.reduction.blended_correction`. None and empty for the paper's cubature.
     inertial_vertices, inertial_weights
         (c′,), (m, c′) inertial cubature (xu2016 eq. 23), none negative.
     inertial_corrections
@@ -118,6 +122,8 @@ class PoseSpaceModel:
     mass_products: Singles
     elastic_tets: Ints
     elastic_weights: Singles
+    stiffness_corrections: Singles | None = None
+    correction_ends: Ints = field(default_factory=lambda: np.empty((0, 2), np.int32))
     inertial_vertices: Ints
     inertial_weights: Singles
     inertial_corrections: Singles | None = None

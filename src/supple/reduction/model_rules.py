@@ -220,12 +220,28 @@ def _cubature(model: PoseSpaceModel, fields: Fields) -> Fields:
         if weights.size and weights.min() < 0:
             raise SuppleError(f"{what}: a weight is {weights.min():.3g}; none may be negative")
         found |= {f"{kind}_{points}": chosen, f"{kind}_weights": weights}
+    r = sum(basis.shape[3] for basis in fields["bases"])
+    found |= _stiffness_corrections(model, m, r)
     rows = model.inertial_corrections
     if rows is not None:
-        r = sum(basis.shape[3] for basis in fields["bases"])
         shape = (m, len(found["inertial_vertices"]), 3, r)
         rows = kept("corrections of the inertial cubature", rows, shape)
     return found | {"inertial_corrections": rows}
+
+
+def _stiffness_corrections(model: PoseSpaceModel, m: int, r: int) -> Fields:
+    ends = np.asarray(model.correction_ends)
+    if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
+        raise SuppleError(f"pairs of poses of shape {ends.shape}; expected (pairs, 2) numbers")
+    if ends.size and not (ends.min() >= 0 and ends.max() < m and (ends[:, 0] != ends[:, 1]).all()):
+        raise SuppleError(f"a correction is for a pair of poses that is none of {m} poses'")
+    given = model.stiffness_corrections
+    if given is None and len(ends):
+        raise SuppleError("pairs of poses, and no corrections of the stiffness for them")
+    if given is not None:
+        shape = (m + len(ends), r * (r + 1) // 2)
+        given = kept("corrections of the stiffness", given, shape)
+    return {"stiffness_corrections": given, "correction_ends": _frozen(ends.astype(np.int32))}
 
 
 def _check_stored(fields: Fields) -> None:

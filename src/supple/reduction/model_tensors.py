@@ -24,6 +24,7 @@ __all__ = ["fields_of", "tensors_of"]
 Arrays = dict[str, NDArray]
 Header = dict[str, Any]
 
+STIFFNESS = "cubature.stiffness_corrections"
 CORRECTIONS = "cubature.inertial_corrections"
 PAINTED = ("young", "poisson", "density")
 #: Rigs and poses share parts, so they are stored together.
@@ -51,6 +52,10 @@ def tensors_of(model: PoseSpaceModel) -> tuple[Header, Arrays]:
     }
     if model.rotations is not None:
         tensors["rotations"] = model.rotations[1:]
+    if model.stiffness_corrections is not None:
+        rows = packed_rows(model.stiffness_corrections.T)
+        tensors |= {f"{STIFFNESS}.{name}": array for name, array in rows.items()}
+        tensors[f"{STIFFNESS}.ends"] = narrowed(model.correction_ends)
     if model.inertial_corrections is not None:
         tensors |= _correction_tensors(model.inertial_corrections)
     tensors |= {f"extras.{name}": array for name, array in model.extras.items()}
@@ -148,6 +153,8 @@ def fields_of(header: Header, tensors: Arrays, rig: Rig | None) -> dict[str, Any
         chosen = reader.indices(f"cubature.{kind}_{points}", (None,))
         weights = reader.floats(f"cubature.{kind}_weights", (m, len(chosen)))
         fields |= {f"{kind}_{points}": chosen, f"{kind}_weights": weights}
+    if reader.has(f"{STIFFNESS}.rows"):
+        fields |= _read_stiffness_corrections(reader, m, r)
     if reader.has(f"{CORRECTIONS}.rows"):
         fields["inertial_corrections"] = _read_corrections(reader, m, len(chosen), r)
     told.finish()
@@ -220,6 +227,15 @@ def _correction_tensors(corrections: NDArray) -> Arrays:
     m, c, _, r = corrections.shape
     rows = packed_rows(corrections.transpose(1, 3, 0, 2).reshape(c * r, m * 3))
     return {f"{CORRECTIONS}.mask": rows["mask"], f"{CORRECTIONS}.rows": rows["rows"]}
+
+
+def _read_stiffness_corrections(reader: TensorReader, m: int, r: int) -> dict[str, Any]:
+    ends = reader.indices(f"{STIFFNESS}.ends", (None, 2))
+    shape = (r * (r + 1) // 2, m + len(ends))
+    rows = reader.floats(f"{STIFFNESS}.rows", (None, shape[1]))
+    mask = _read_mask(reader, STIFFNESS)
+    whole = unpacked_rows("stiffness corrections", mask, rows, shape, Room(rows.nbytes))
+    return {"stiffness_corrections": whole.T, "correction_ends": ends.astype(np.int32)}
 
 
 def _read_corrections(reader: TensorReader, m: int, c: int, r: int) -> NDArray:

@@ -33,16 +33,18 @@ class Middle:
 
     Attributes
     ----------
-    edge
-        Names of the two poses.
+    ends, edge
+        The two poses, and their names.
     pose, task, model
         The pose, and what it reduces to.
     assessment
         The family's blended basis beside that.
     """
 
-    def __init__(self, edge: tuple[str, str], pose: Floats, task: PoseTask) -> None:
-        self.edge, self.pose, self.task = edge, pose, task
+    def __init__(
+        self, ends: tuple[int, int], edge: tuple[str, str], pose: Floats, task: PoseTask
+    ) -> None:
+        self.ends, self.edge, self.pose, self.task = ends, edge, pose, task
         self.model: PoseModel | None = None
         self.assessment: Assessment | None = None
 
@@ -168,7 +170,7 @@ class PoseFamily:
                 edge = (self.weights.names[i], self.weights.names[j])
                 material = interpolated_material(self.materials, self.weights(pose))
                 task = self.body.task(f"between {edge[0]} and {edge[1]}", pose, material)
-                known[pose.tobytes()] = Middle(edge, pose, task)
+                known[pose.tobytes()] = Middle((int(i), int(j)), edge, pose, task)
             found.append(known[pose.tobytes()])
         sound = [middle for middle in found if self._is_sound(middle)]
         fresh = [middle for middle in sound if middle.model is None]

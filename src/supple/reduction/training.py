@@ -8,11 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.reduction.assessment import split_basis
-from supple.reduction.cubature_accuracy import fit_weights, force_error
-from supple.reduction.elastic_cubature import ElasticCubature, elastic_cubature
+from supple.reduction.cubature_accuracy import force_error
+from supple.reduction.elastic_cubature import Between, ElasticCubature, elastic_cubature
 from supple.reduction.inertial_cubature import InertialCubature, inertial_cubature
+from supple.reduction.interpolation import column_scales
+from supple.reduction.linear_correction import blended_correction
+from supple.reduction.materials import interpolated_material
 from supple.reduction.model import PoseSpaceModel
+from supple.reduction.model_parts import packed_products
 from supple.reduction.pose_family import Middle, PoseFamily
+from supple.reduction.region import Region
 from supple.reduction.regions import stored_fraction
 from supple.reduction.samples import force_samples
 from supple.rig.vertex_frames import unrotate
@@ -21,8 +26,8 @@ __all__ = ["finish"]
 
 Floats = NDArray[np.float64]
 
-#: Poses between at which cubature is tried, at most, and samples for each.
-_TRIED, _SAMPLES = 3, 60
+#: Samples of forces at poses that cubature is tried at.
+_SAMPLES = 60
 
 
 def finish(
@@ -31,14 +36,16 @@ def finish(
     """Train cubature on all poses, try it between them, and put the model together."""
     body, agreement, log = family.body, family.agreement, family.log
     bases = [agreement.world_bases(pose) for pose in range(family.n_poses)]
-    bodies = body.elastic(family.materials)
+    sound = [middle for middle in family.middles if middle.model is not None]
     with log.stage("elastic cubature"):
         elastic = elastic_cubature(
-            bodies,
+            body.elastic(family.materials),
             [model.rest for model in family.models],
             bases,
             body.regions,
             elastic_count,
+            between=[_between(family, middle.pose, middle.ends) for middle in sound],
+            linear="exact",
             seed=seed,
             progress=log.tell,
         )
@@ -54,46 +61,78 @@ def finish(
             progress=log.tell,
         )
     with log.stage("cubature between poses"):
-        halfway = [
-            _halfway_error(family, middle, elastic, seed) for middle in _tried(family.middles)
-        ]
+        tried = _tried_between(family, elastic, sound, seed)
     with log.stage("model"):
-        return _model(family, elastic, inertial, halfway, seed)
+        return _model(family, elastic, inertial, tried, seed)
 
 
-def _tried(middles: list[Middle]) -> list[Middle]:
-    """A few of the poses between, evenly spread."""
-    sound = [middle for middle in middles if middle.model is not None]
-    chosen = np.unique(np.linspace(0, len(sound) - 1, min(_TRIED, len(sound))).round().astype(int))
-    return [sound[k] for k in chosen]
+def _between(family: PoseFamily, pose: Floats, ends: tuple[int, int]) -> Between:
+    """A pose between two of the family, with the basis that is interpolated there."""
+    body, agreement = family.body, family.agreement
+    shares = family.weights(pose)
+    (elastic,) = body.elastic([interpolated_material(family.materials, shares)])
+    rest = body.flesh.tet_rig(pose)
+    basis = split_basis(agreement.basis(shares, len(rest)), body.regions, body.modes)
+    scales = column_scales(agreement.products, shares)
+    return Between(elastic, rest, basis, ends, shares, scales)
 
 
-def _halfway_error(
-    family: PoseFamily, middle: Middle, elastic: ElasticCubature, seed: int
+def _tried_between(
+    family: PoseFamily, elastic: ElasticCubature, sound: list[Middle], seed: int
 ) -> dict[str, Any]:
-    """Error of blended weights between two poses, and of weights fitted there (xu2016 fig. 10)."""
-    weights = family.weights(middle.pose)
+    """The worst pose between once more with cubature trained there alone (xu2016 fig. 10).
+
+    And a quarter of the way along the same edge, a pose that no stage has seen.
+    """
+    if not sound:
+        return {"between_poses": None, "retrained": None, "quarter_way": None}
+    worst = sound[int(np.argmax(elastic.between_errors))]
     regions = family.body.regions
-    (body,) = family.body.elastic([middle.task.material])
-    rest = middle.task.rest
-    basis = split_basis(family.agreement.basis(weights, len(rest)), regions, family.body.modes)
-    train, fresh = (
-        force_samples(body, rest, basis, regions, _SAMPLES, seed=seed + k) for k in (1, 2)
+    halfway = _between(family, worst.pose, worst.ends)
+    alone = elastic_cubature(
+        halfway.body,
+        [halfway.rest],
+        [halfway.basis],
+        regions,
+        len(elastic.tets),
+        linear="exact",
+        seed=seed,
     )
-    refitted, _ = fit_weights(body, rest, basis, regions, elastic.tets, train)
-    blended = np.maximum(weights @ elastic.weights, 0.0)
-    errors = [
-        force_error(body, rest, basis, regions, elastic.tets, values, fresh)
-        for values in (blended, refitted)
-    ]
-    return {"between": list(middle.edge), "blended": errors[0], "refitted": errors[1]}
+    poses, (i, j) = family.weights.poses, worst.ends
+    quarter = _between(family, 0.75 * poses[i] + 0.25 * poses[j], worst.ends)
+    return {
+        "between_poses": float(elastic.between_errors.max()),
+        "retrained": alone.held_out_error,
+        "quarter_way": _error_at(quarter, elastic, regions, seed),
+        "worst_between": list(worst.edge),
+    }
+
+
+def _error_at(
+    pose: Between, elastic: ElasticCubature, regions: tuple[Region, ...], seed: int
+) -> float:
+    samples = force_samples(pose.body, pose.rest, pose.basis, regions, _SAMPLES, seed=seed + 1)
+    weights = np.maximum(np.asarray(pose.shares) @ elastic.weights, 0.0)
+    correction = None
+    if elastic.corrections is not None:
+        correction = blended_correction(elastic.corrections, elastic.ends, pose.shares, pose.scales)
+    return force_error(
+        pose.body,
+        pose.rest,
+        pose.basis,
+        regions,
+        elastic.tets,
+        weights,
+        samples,
+        correction=correction,
+    )
 
 
 def _model(
     family: PoseFamily,
     elastic: ElasticCubature,
     inertial: InertialCubature,
-    halfway: list[dict[str, Any]],
+    tried: dict[str, Any],
     seed: int,
 ) -> PoseSpaceModel:
     body, agreement = family.body, family.agreement
@@ -117,13 +156,19 @@ def _model(
         mass_products=agreement.products,
         elastic_tets=elastic.tets,
         elastic_weights=elastic.weights,
+        stiffness_corrections=_packed(elastic.corrections),
+        correction_ends=np.array(elastic.ends, np.int64).reshape(-1, 2),
         inertial_vertices=inertial.vertices,
         inertial_weights=inertial.weights,
         inertial_corrections=_in_frames(family, inertial),
         parents=agreement.parents,
         seed=seed,
-        report=_report(family, elastic, inertial, halfway),
+        report=_report(family, elastic, inertial, tried),
     )
+
+
+def _packed(matrices: Floats | None) -> Floats | None:
+    return None if matrices is None else packed_products(matrices)
 
 
 def _in_frames(family: PoseFamily, inertial: InertialCubature) -> Floats | None:
@@ -139,13 +184,11 @@ def _report(
     family: PoseFamily,
     elastic: ElasticCubature,
     inertial: InertialCubature,
-    halfway: list[dict[str, Any]],
+    tried: dict[str, Any],
 ) -> dict[str, Any]:
     """Figures that are the same for the same seed."""
     body, agreement = family.body, family.agreement
     angles = np.degrees(agreement.angles)
-    between = max((tried["blended"] for tried in halfway), default=None)
-    refitted = max((tried["refitted"] for tried in halfway), default=None)
     rows = _pose_rows(family, elastic)
     ratios = [row["frequency_ratio"] for row in rows if row["frequency_ratio"] is not None]
     free = len(body.flesh.mesh.vertices) - len(body.flesh.fixed)
@@ -167,9 +210,7 @@ def _report(
             "elastic_error": {
                 "train": elastic.train_error,
                 "held_out": elastic.held_out_error,
-                "between_poses": between,
-                "between_poses_refitted": refitted,
-                "tried": halfway,
+                **tried,
             },
             "inertial_error": {
                 "train": inertial.train_error,
