@@ -91,11 +91,14 @@ def _checked_samples(samples: ArrayLike, pose: PoseForces) -> Floats:
 
 
 def normal_equations(
-    pose: PoseForces, tets: Ints, q: Floats, stiffness: Floats | None
+    pose: PoseForces, tets: Ints, q: Floats, stiffness: Floats | None, total: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """AᵀA (c, c) and Aᵀb (c,) of eq. 19, summed over chunks of samples."""
+    """AᵀA (c, c) and Aᵀb (c,) of eq. 19, summed over chunks of samples.
+
+    `total` (r, t) are the forces of all tets at q, if known already.
+    """
     chosen = pose.only(tets)
-    total = pose.reduced(q)
+    total = pose.reduced(q) if total is None else total
     scale = 1 / np.linalg.norm(total, axis=0)
     target = (total if stiffness is None else total - stiffness @ q) * scale
     gram, right = np.zeros((len(tets), len(tets))), np.zeros(len(tets))
@@ -108,9 +111,16 @@ def normal_equations(
 
 
 def cubature_error(
-    pose: PoseForces, tets: Ints, q: Floats, weights: Floats, correction: Floats | None
+    pose: PoseForces,
+    tets: Ints,
+    q: Floats,
+    weights: Floats,
+    correction: Floats | None,
+    total: Floats | None = None,
 ) -> float:
-    return _relative(pose.reduced(q), _cubature(pose.only(tets), q, weights, correction))
+    """Relative error at samples q; `total` as for `normal_equations`."""
+    exact = pose.reduced(q) if total is None else total
+    return _relative(exact, _cubature(pose.only(tets), q, weights, correction))
 
 
 def _cubature(chosen: PoseForces, q: Floats, weights: Floats, correction: Floats | None) -> Floats:

@@ -78,17 +78,20 @@ class ElasticProblem:
         self._mixtures = max(2, min(mixtures, fitting))
         self.targets: list[Floats] = []
         self.forces: list[Singles] = []
+        #: Forces of all samples (r, t), linear part and all.
+        self.totals: list[Floats] = []
         self._bases: list[Singles] = []
         self.norms = np.empty((len(poses), len(self.places)))
         for i, (pose, q) in enumerate(zip(poses, samples, strict=True)):
             tell(0.5 * i / len(poses), f"elastic forces of pose {i}")
             linear = None if stiffnesses is None else stiffnesses[i] @ q
             random = np.random.default_rng([seed, i, 2])
-            forces, target = self._mixed(pose, q, linear, random, i)
+            forces, target, total = self._mixed(pose, q, linear, random, i)
             dense = dense_basis(pose.basis, pose.regions, pose.body.n_vertices, np.float32)
             element_norms(forces, dense, self.places, self.norms[i])
             self.forces.append(forces)
             self.targets.append(target)
+            self.totals.append(total)
             self._bases.append(dense)
 
     def _mixed(
@@ -98,23 +101,25 @@ class ElasticProblem:
         linear: Floats | None,
         random: np.random.Generator,
         i: int,
-    ) -> tuple[Singles, Floats]:
-        """Forces (e, 9, t′) of mixtures, and what they add up to (r, t′)."""
+    ) -> tuple[Singles, Floats, Floats]:
+        """Forces (e, 9, t′) of mixtures, what they add up to (r, t′), and all samples' (r, t)."""
         signs = random.choice([-1.0, 1.0], (q.shape[1], self._mixtures))
         signs /= np.sqrt(self._mixtures)
         forces = np.zeros((9 * len(pose.tets), self._mixtures), np.float32)
         target = np.zeros((pose.rank, self._mixtures))
+        whole = np.empty(q.shape)
         for batch in pose.of_part(WHOLE if linear is None else REMAINDER).batches(q):
             total = batch.total
             if linear is not None:
                 total = total + linear[:, batch.samples]
+            whole[:, batch.samples] = total
             norms = np.linalg.norm(total, axis=0)
             if not (np.isfinite(norms).all() and (norms > 0).all()):
                 raise SuppleError(f"pose {i}: a sample makes no elastic force, or one beyond all")
             mixing = signs[batch.samples] / norms[:, None]
             target += batch.total @ mixing
             forces += batch.elements.reshape(len(forces), -1) @ mixing
-        return forces.reshape(len(pose.tets), 9, -1), target
+        return forces.reshape(len(pose.tets), 9, -1), target, whole
 
     def correlations(self, pose: int, residual: Floats) -> Floats:
         """A_iᵀ ρ: the field U ρ, dotted with every tet's forces at its corners."""

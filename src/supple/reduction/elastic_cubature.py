@@ -37,7 +37,7 @@ Progress = Callable[[float, str], None]
 
 #: Samples for each weight and column, and at least so many: what keeps the error on fresh
 #: samples below 1.5 times the training error on the published characters.
-_SAMPLES_PER_WEIGHT = 40
+_SAMPLES_PER_WEIGHT = 22
 _LEAST_SAMPLES = 60
 _MOST_SAMPLES = 400
 #: Mixtures of samples for each weight and column that tets are chosen with, and at least so many.
@@ -193,10 +193,11 @@ def elastic_cubature(
             )
         tell(0.5, "choosing cubature tets")
         tets = poses[0].tets[pursue(problem, count)]
+        totals = problem.totals
         del problem
         tell(0.8, "fitting cubature weights")
         parts = [
-            normal_equations(pose, tets, drawn[i], None if exact is None else exact[i])
+            normal_equations(pose, tets, drawn[i], None if exact is None else exact[i], totals[i])
             for i, pose in enumerate(poses)
         ]
         weights = joint_fit([part[0] for part in parts], [part[1] for part in parts], shares)
@@ -216,8 +217,8 @@ def elastic_cubature(
             if corrections is not None:
                 delta = blended_correction(corrections, ends, shares[i], scales[i])
             fresh = _draw(pose, stiff[i], max(20, samples // 3), amplitude, seed, i, 1)
-            for row, q in enumerate((drawn[i], fresh)):
-                errors[row, i] = cubature_error(pose, tets, q, v, delta)
+            errors[0, i] = cubature_error(pose, tets, drawn[i], v, delta, totals[i])
+            errors[1, i] = cubature_error(pose, tets, fresh, v, delta)
     tell(1.0, f"{len(tets)} cubature tets")
     return ElasticCubature(
         tets, weights, corrections, ends, errors[0, :m], errors[1, :m], errors[1, m:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,6 +108,7 @@ def inertial_cubature(
     corrected: bool = True,
     samples: int | None = None,
     seed: int = 0,
+    threads: Executor | None = None,
     progress: Progress | None = None,
 ) -> InertialCubature:
     """Choose cubature vertices and fit their weights at every pose (xu2016 eq. 23–25).
@@ -136,10 +138,13 @@ def inertial_cubature(
         Of each kind, for each pose; by default enough for the rig's parameters.
     seed
         The same seed gives the same bits, whatever the number of threads.
+    threads
+        Threads to work on poses beside each other; the rig is then called from several.
     progress
         Called with the part done, 0 to 1, and what is being done.
     """
     tell = progress or (lambda part, what: None)
+    each = map if threads is None else threads.map
     count = checked_count("the number of cubature vertices", count)
     checked_count("the seed", seed, 0)
     n, m = rig.n_vertices, len(bases)
@@ -153,18 +158,20 @@ def inertial_cubature(
     with single_threaded():
         draws = [_Draw(rig, rows[i], mass, checked[i], regions, seed, i) for i in range(m)]
         drawn = []
-        for i, draw in enumerate(draws):
-            tell(0.5 * i / m, f"accelerations of pose {i}")
-            drawn.append(draw.forces(samples))
+        for i, forces in enumerate(each(lambda draw: draw.forces(samples), draws)):
+            tell(0.5 * (i + 1) / m, f"accelerations of {i + 1} poses")
+            drawn.append(forces)
         problem = _problem(draws, drawn, count)
         if count > len(problem.vertices):
             warn(f"{count} cubature vertices asked for; all {len(problem.vertices)} are used")
         tell(0.5, "choosing cubature vertices")
         vertices = problem.vertices[pursue(problem, count)]
         fits = []
-        for i in range(m):
-            tell(0.7 + 0.3 * i / m, f"inertial weights of pose {i}")
-            fits.append(_fit(draws[i], drawn[i], vertices, corrected))
+        for i, fit in enumerate(
+            each(lambda own: _fit(*own, vertices, corrected), zip(draws, drawn, strict=True))
+        ):
+            tell(0.7 + 0.3 * (i + 1) / m, f"inertial weights of {i + 1} poses")
+            fits.append(fit)
     tell(1.0, f"{len(vertices)} cubature vertices")
     errors = np.array([fit[2] for fit in fits])
     corrections = np.array([fit[1] for fit in fits]) if corrected else None

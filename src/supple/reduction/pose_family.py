@@ -184,11 +184,14 @@ class PoseFamily:
         return len(self.body.flesh.tet_rig.inversions(middle.pose[None])[0]) == 0
 
     def _assess_middles(self) -> None:
-        for middle in self.middles:
-            if middle.model is not None:
-                middle.assessment = assess_pose(
-                    middle.task, middle.model, self.agreement, self.weights(middle.pose)
-                )
+        sound = [middle for middle in self.middles if middle.model is not None]
+        cases = [
+            (middle.task, middle.model, self.agreement, self.weights(middle.pose))
+            for middle in sound
+        ]
+        found = self.workers.map(_assessed, cases)
+        for middle, assessment in zip(sound, found, strict=True):
+            middle.assessment = assessment
 
     def _insert(self, middles: Sequence[Middle]) -> None:
         for middle in middles:
@@ -200,6 +203,10 @@ class PoseFamily:
             (*self.weights.names, *(middle.name for middle in middles)),
         )
         self._agree()
+
+
+def _assessed(case: tuple[PoseTask, PoseModel, Agreement, Floats]) -> Assessment:
+    return assess_pose(*case)
 
 
 def counted_poses(count: int) -> str:

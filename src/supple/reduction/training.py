@@ -58,6 +58,7 @@ def finish(
             family.mass,
             inertial_count,
             seed=seed,
+            threads=family.workers.threads,
             progress=log.tell,
         )
     with log.stage("cubature between poses"):

@@ -38,6 +38,11 @@ class Workers:
             self._own.shutdown(cancel_futures=True)
             self._own = None
 
+    @property
+    def threads(self) -> ThreadPoolExecutor | None:
+        """Threads for work that had better not be sent to other processes, if there are any."""
+        return self._own
+
     def map(
         self,
         function: Callable[[Task], Result],

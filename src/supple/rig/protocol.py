@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -86,6 +87,9 @@ class Deformer(Rig, Protocol):
         """
 
 
+_one_at_a_time = threading.RLock()
+
+
 class FunctionRig:
     """A rig made of a Python function.
 
@@ -122,11 +126,13 @@ class FunctionRig:
         values = checked_pose(self.parameters, pose)
         subset = checked_subset(vertices, self.n_vertices)
         try:
-            # Copies: what the author's function does to them must not reach the caller.
-            if self._takes_vertices:
-                result = self.function(values.copy(), None if subset is None else subset.copy())
-            else:
-                result = self.function(values.copy())
+            # Copies: what the author's function does to them must not reach the caller. One at a
+            # time: nobody told the author that several threads might ask.
+            with _one_at_a_time:
+                if self._takes_vertices:
+                    result = self.function(values.copy(), None if subset is None else subset.copy())
+                else:
+                    result = self.function(values.copy())
         except SuppleError:
             raise
         except Exception as error:
