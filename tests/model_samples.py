@@ -66,6 +66,13 @@ def _sparse(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return np.where(reached, rng.standard_normal(shape), 0.0)
 
 
+def _triangles(rng: np.random.Generator, count: int, r: int) -> np.ndarray:
+    """Upper triangles, random but for one entry that is 0 in all: two regions that are apart."""
+    packed = rng.standard_normal((count, r * (r + 1) // 2))
+    packed[:, r - 1] = 0.0
+    return packed
+
+
 def sample_fields(seed: int = 0, interpolation: str = "frames") -> dict[str, Any]:
     """What `PoseSpaceModel.make` takes; bases and cubature are random."""
     rng = np.random.default_rng(seed)
@@ -110,7 +117,7 @@ def sample_fields(seed: int = 0, interpolation: str = "frames") -> dict[str, Any
         "root_eigenvalues": np.linspace(10, 90, sum(MODES)),
         "elastic_tets": np.sort(rng.choice(len(mesh.tets), 12, replace=False)),
         "elastic_weights": rng.random((m, 12)),
-        "stiffness_corrections": rng.standard_normal((m + 1, sum(MODES) * (sum(MODES) + 1) // 2)),
+        "stiffness_corrections": _triangles(rng, m + 1, sum(MODES)),
         "correction_ends": np.array([[0, 2]]),
         "inertial_vertices": np.sort(rng.choice(free, 8, replace=False)),
         "inertial_weights": rng.random((m, 8)),

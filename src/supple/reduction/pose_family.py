@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supple.elastic import Material
 from supple.errors import warn
+from supple.mesh.topology import counted
 from supple.reduction.agreement import Agreement, agree
 from supple.reduction.alignment import Variant
 from supple.reduction.assessment import Assessment, assess_pose
@@ -26,6 +28,9 @@ Floats = NDArray[np.float64]
 
 #: Frequencies between poses may change by this factor before ``"auto"`` adds a pose.
 ENOUGH = 1.1
+#: Halving an edge must leave less than this part of the change, or it is not halved again: where
+#: contact begins, frequencies jump, however near the poses.
+WORTHWHILE = 0.75
 
 
 class Middle:
@@ -47,6 +52,8 @@ class Middle:
         self.ends, self.edge, self.pose, self.task = ends, edge, pose, task
         self.model: PoseModel | None = None
         self.assessment: Assessment | None = None
+        #: The worst ratio of the edge that was halved to make this one; infinite for a first one.
+        self.halved_from = np.inf
 
     @property
     def name(self) -> str:
@@ -57,6 +64,12 @@ class Middle:
     def worst(self) -> float:
         """Its worst frequency ratio; 0 where nothing could be compared."""
         return 0.0 if self.assessment is None else self.assessment.worst
+
+    @property
+    def needs_pose(self) -> bool:
+        """Whether frequencies change too much there, and a pose would help."""
+        helped = self.worst - 1 < WORTHWHILE * (self.halved_from - 1)
+        return self.worst > ENOUGH and helped
 
 
 class PoseFamily:
@@ -98,6 +111,7 @@ class PoseFamily:
         self.body, self.variant, self.workers, self.log = body, variant, workers, log
         self.materials = list(materials)
         self.models: list[PoseModel] = []
+        self._halved: dict[int, float] = {}  # pose added → worst ratio of the edge it halves
         self.middles: list[Middle] = []
         self.weights = self._weights(poses, tuple(names))
         self.mass = body.elastic(self.materials[:1])[0].vertex_masses()
@@ -149,7 +163,7 @@ class PoseFamily:
                 self.middles = self._middles(known)
                 self._assess_middles()
             poor = sorted(
-                (middle for middle in self.middles if middle.worst > ENOUGH),
+                (middle for middle in self.middles if middle.needs_pose),
                 key=lambda middle: -middle.worst,
             )
             added = poor[: max(0, insert_up_to - self.n_poses)]
@@ -158,7 +172,7 @@ class PoseFamily:
             self._insert(added)
         if insert_up_to and poor:
             warn(
-                f"between {counted_poses(self.n_poses)} frequencies still change by up to "
+                f"between {counted(self.n_poses, 'pose')} frequencies still change by up to "
                 f"{poor[0].worst:.2f}; raise most_poses for more"
             )
 
@@ -171,6 +185,9 @@ class PoseFamily:
                 material = interpolated_material(self.materials, self.weights(pose))
                 task = self.body.task(f"between {edge[0]} and {edge[1]}", pose, material)
                 known[pose.tobytes()] = Middle((int(i), int(j)), edge, pose, task)
+                known[pose.tobytes()].halved_from = min(
+                    self._halved.get(int(end), np.inf) for end in (i, j)
+                )
             found.append(known[pose.tobytes()])
         sound = [middle for middle in found if self._is_sound(middle)]
         fresh = [middle for middle in sound if middle.model is None]
@@ -198,17 +215,19 @@ class PoseFamily:
             assert middle.model is not None
             self.models.append(middle.model)
             self.materials.append(middle.task.material)
+        names = list(self.weights.names)
+        for middle in middles:
+            self._halved[len(names)] = middle.worst
+            names.append(self._new_name(names))
         self.weights = self._weights(
-            np.vstack([self.weights.poses, *(middle.pose for middle in middles)]),
-            (*self.weights.names, *(middle.name for middle in middles)),
+            np.vstack([self.weights.poses, *(middle.pose for middle in middles)]), tuple(names)
         )
         self._agree()
+
+    @staticmethod
+    def _new_name(names: Sequence[str]) -> str:
+        return next(name for k in count(1) if (name := f"halfway {k}") not in names)
 
 
 def _assessed(case: tuple[PoseTask, PoseModel, Agreement, Floats]) -> Assessment:
     return assess_pose(*case)
-
-
-def counted_poses(count: int) -> str:
-    """For messages."""
-    return f"{count} poses" if count != 1 else "1 pose"

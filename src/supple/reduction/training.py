@@ -254,6 +254,8 @@ def _pose_rows(family: PoseFamily, elastic: ElasticCubature) -> list[dict[str, A
 def _middle_row(middle: Middle) -> dict[str, Any]:
     found = middle.assessment
     row: dict[str, Any] = {"between": list(middle.edge)}
+    if middle.model is not None:
+        row["constraints"] = middle.model.constraints
     if found is not None:
         angles = np.degrees(found.angles)
         row |= {
