@@ -220,7 +220,7 @@ def test_distances_of_obstacles_are_exact() -> None:
     assert np.allclose(np.linalg.norm(normals, axis=1), 1)
     gaps, normals = Capsule((0, 0, 0), (6, 0, 0), 0.5).distances(points)
     assert np.allclose(gaps, [2.5, -0.5, -0.5, 4.5])
-    assert np.allclose(normals[[0, 3]], [[0, 1, 0], [0.6, 0.8, 0]])
+    assert np.allclose(normals[[0, 3]], np.array([[0, 1, 0], [0.6, 0.8, 0]]))
     ball, round_capsule = Sphere((1, 2, 3), 0.5), Capsule((1, 2, 3), (1, 2, 3), 0.5)
     for a, b in zip(ball.distances(points), round_capsule.distances(points), strict=True):
         assert np.allclose(a, b)

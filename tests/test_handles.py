@@ -70,7 +70,7 @@ def animal() -> tuple[SurfaceMesh, TetMesh]:
     solids = [
         tapered_limb(ANIMAL[parent][1], place, radius, radius)
         for parent, place, radius in ANIMAL.values()
-        if radius > 0
+        if parent is not None and radius > 0
     ]
     surface = polygonise(smooth_union(solids, 0.03), ((-0.9, -0.1, -0.3), (1, 0.95, 0.3)), 0.025)
     return surface, tetrahedralise(surface, tets=9000)

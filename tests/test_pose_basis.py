@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,7 +106,7 @@ def test_localised_bases_obey_constraints_with_what_is_outside_held():
     assert basis.dropped_rows >= (~touched).sum()
 
 
-def scaled_beam(scale: float):
+def scaled_beam(scale: float) -> tuple[Any, ...]:
     mesh = beam((1, 1 / 6, 1 / 6), (10, 2, 2))
     mesh = TetMesh(scale * mesh.vertices, mesh.tets)
     # Young's modulus goes with the size too: shapes and their proportions stay.
@@ -120,8 +121,11 @@ def test_the_basis_does_not_depend_on_the_units_of_length_and_mass():
     large, small = scaled_beam(1.0), scaled_beam(0.01)
     mass = large[3][large[4].vertices]
     for reach, same in ((0.05, True), (None, False)):
-        first = pose_basis(*large, 12, reach=reach).vectors.reshape(-1, 12)
-        second = pose_basis(*small, 12, reach=reach).vectors.reshape(-1, 12) / 1e3
+        first, second = (
+            pose_basis(*given, count=12, reach=reach).vectors.reshape(-1, 12)
+            for given in (large, small)
+        )
+        second = second / 1e3
         assert same_span(first, second, mass) == same
 
 

@@ -243,12 +243,13 @@ def test_fixed_vertices_are_no_border():
 
 
 def test_stored_fraction_counts_rows_times_columns():
-    left, right = Region("l", [0, 1], [1, 1]), Region("r", [1, 2, 3], [1, 1, 1])
+    left = Region("l", np.array([0, 1]), np.ones(2))
+    right = Region("r", np.array([1, 2, 3]), np.ones(3))
     assert stored_fraction([left, right], [30, 10], 10) == (2 * 30 + 3 * 10) / (10 * 40)
     assert stored_fraction([Region.whole(7)], [5], 7) == 1.0
     for modes in ([1], [0, 0], [-1, 2], [1.5, 1]):
         with pytest.raises(SuppleError):
-            stored_fraction([left, right], modes, 10)
+            stored_fraction([left, right], modes, 10)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["bear", "gorilla"])

@@ -279,7 +279,7 @@ def test_a_damaged_skinned_rig_is_an_error(change, message):
 
 def turn_carried(header: dict, arrays: dict) -> None:
     """As if corrections that the carried start turns already were to be turned again."""
-    arrays["7.rotations"] = np.tile(np.float32([0, 0, 0, 1]), (1, len(MESH.vertices), 1))
+    arrays["7.rotations"] = np.tile(np.array([0, 0, 0, 1], np.float32), (1, len(MESH.vertices), 1))
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,11 @@ def turn_carried(header: dict, arrays: dict) -> None:
         (RIGS["shepard"], set_array("5.rotations", lambda x: 2 * x), "must be unit quaternions"),
         (RIGS["shepard"], set_array("5.rotations", lambda x: x[:, 1:]), r"shape \(1, 80, 4\)"),
         (RIGS["shepard"], set_array("5.rotations", lambda x: x * np.nan), "not finite"),
-        (RIGS["shepard"], set_array("5.rotations", np.float64), '"rotations" is float64'),
+        (
+            RIGS["shepard"],
+            set_array("5.rotations", lambda x: x.astype(float)),
+            '"rotations" is float64',
+        ),
         (RIGS["carried"], turn_carried, "carried rig on tets have no rotations"),
     ],
 )

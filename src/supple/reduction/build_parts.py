@@ -129,7 +129,7 @@ def modes_per_region(modes: int | Sequence[int], regions: Sequence[Region]) -> t
         larger = np.argsort([-len(region.vertices) for region in regions], kind="stable")
         even = np.full(share, total // share)
         even[larger[: total % share]] += 1
-        counts = even.tolist()
+        counts = tuple(even.tolist())
     if min(counts) < 1:
         raise SuppleError(f"{min(counts)} modes; a region needs at least one")
     return tuple(int(count) for count in counts)

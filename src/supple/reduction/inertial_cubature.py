@@ -168,7 +168,10 @@ def inertial_cubature(
         vertices = problem.vertices[pursue(problem, count)]
         fits = []
         for i, fit in enumerate(
-            each(lambda own: _fit(*own, vertices, corrected), zip(draws, drawn, strict=True))
+            each(
+                lambda own: _fit(own[0], own[1], vertices, corrected),
+                zip(draws, drawn, strict=True),
+            )
         ):
             tell(0.7 + 0.3 * (i + 1) / m, f"inertial weights of {i + 1} poses")
             fits.append(fit)

@@ -205,6 +205,7 @@ class PoseFamily:
         cases = [
             (middle.task, middle.model, self.agreement, self.weights(middle.pose))
             for middle in sound
+            if middle.model is not None
         ]
         found = self.workers.map(_assessed, cases)
         for middle, assessment in zip(sound, found, strict=True):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.errors import MeshError
-from supple.mesh import SurfaceMesh
+from supple.mesh import SurfaceMesh, TetMesh
 from supple.mesh.topology import counted
 from supple.rig.motion import Motion
 from supple.rig.protocol import Rig
@@ -105,7 +105,7 @@ class Character:
         self,
         poses: int | ArrayLike = 6,
         *,
-        tets: int = 12_000,
+        tets: int | TetMesh = 12_000,
         most_added: int = 8,
         progress: Callable[[float, str], None] | None = None,
         **options: Any,
@@ -118,7 +118,7 @@ class Character:
             (m, s) example poses to fit the tets at; or how many to choose from the motions,
             far from each other.
         tets
-            How many to make.
+            How many to make, or tets that fill the surface already.
         most_added
             How many poses may be added where the motions would invert tets between those.
         progress
