@@ -122,8 +122,8 @@ def test_the_basis_does_not_depend_on_the_units_of_length_and_mass():
     mass = large[3][large[4].vertices]
     for reach, same in ((0.05, True), (None, False)):
         first, second = (
-            pose_basis(*given, count=12, reach=reach).vectors.reshape(-1, 12)
-            for given in (large, small)
+            pose_basis(body, rest, K, masses, region, 12, reach=reach).vectors.reshape(-1, 12)
+            for body, rest, K, masses, region in (large, small)
         )
         second = second / 1e3
         assert same_span(first, second, mass) == same

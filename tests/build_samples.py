@@ -1,0 +1,82 @@
+"""Small characters that build in a second or two: a bar that bends, and an arm of two joints."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.elastic import Material
+from supple.mesh import SurfaceMesh, TetMesh
+from supple.rig import Bend, JointPose, Motion, Rig, Skeleton, SkinnedRig
+from supple.rig.character import Character
+from supple.scenes import beam
+
+Floats = NDArray[np.float64]
+
+WIDTH = 1 / 6
+MATERIAL = Material("stvk", young=3e4, poisson=0.4)
+
+
+@cache
+def bar_mesh(cells: tuple[int, int, int] = (12, 2, 2)) -> TetMesh:
+    """A metre along x."""
+    return beam(cells=cells)
+
+
+def held_end(mesh: TetMesh) -> NDArray[np.int64]:
+    """The vertices at x = 0."""
+    return np.flatnonzero(mesh.vertices[:, 0] < 1e-9)
+
+
+def motion_of(poses: Floats, name: str = "sweep") -> Motion:
+    """The poses, a tenth of a second apart."""
+    return Motion(np.arange(len(poses)) / 10, poses, name=name)
+
+
+@cache
+def bending_bar(most_degrees: float = 135.0, cells: tuple[int, int, int] = (12, 2, 2)) -> Character:
+    """Bends about z, all along; its motion sweeps from one side to the other."""
+    surface, _ = bar_mesh(cells).surface()
+    middle = (0, WIDTH / 2, WIDTH / 2)
+    rig = Bend(surface.vertices, middle, (1, 0, 0), (0, 0, 1), low=0, high=1)
+    sweep = np.radians(np.linspace(-most_degrees, most_degrees, 21))[:, None]
+    return Character("bar", surface, rig, {"sweep": motion_of(sweep)})
+
+
+def bar_options(cells: tuple[int, int, int] = (12, 2, 2), **changed: Any) -> dict[str, Any]:
+    """What makes a bar build in a second."""
+    mesh = bar_mesh(cells)
+    options: dict[str, Any] = {
+        "poses": {"left": np.radians([-60.0]), "right": np.radians([60.0])},
+        "modes": 8,
+        "regions": None,
+        "material": MATERIAL,
+        "tets": mesh,
+        "bones": held_end(mesh),
+        "elastic_cubature": 20,
+        "inertial_cubature": 8,
+    }
+    return options | changed
+
+
+def two_joints(surface: SurfaceMesh) -> SkinnedRig:
+    """Two joints along x, the second at 0.5."""
+    skeleton = Skeleton(["upper", "fore"], [-1, 0], [[0.0, WIDTH / 2, WIDTH / 2], [0.5, 0.0, 0.0]])
+    share = np.clip(0.5 + (surface.vertices[:, 0] - 0.5) / 0.3, 0, 1)
+    joints = np.tile([0, 1], (len(share), 1))
+    bind = np.linalg.inv(skeleton.rest_world())
+    weights = np.column_stack([1 - share, share])
+    return SkinnedRig(JointPose(skeleton), surface.vertices, joints, weights, bind)
+
+
+@cache
+def jointed_arm() -> Character:
+    """A bar with a skeleton; its motion bends the elbow by 70°."""
+    surface, _ = bar_mesh().surface()
+    rig: Rig = two_joints(surface)
+    swing = np.zeros((12, 6))
+    swing[:, 5] = np.radians(np.linspace(0, 70, 12))
+    return Character("arm", surface, rig, {"Swing": motion_of(swing, "Swing")})
