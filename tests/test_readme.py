@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import supple
 from supple.errors import SuppleWarning
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,4 +38,14 @@ def test_the_example_with_a_character_runs(assets):
         exec(example, names)
     character = names["character"]
     assert names["surface"].shape == character.surface.vertices.shape  # type: ignore[attr-defined]
-    assert len(EXAMPLES) == 2
+    assert len(EXAMPLES) == 3
+
+
+def test_the_example_with_a_model_runs(assets, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"supple": supple}
+    with pytest.warns(SuppleWarning, match="non-manifold"):
+        names["character"] = supple.load(assets / "gltf_characters/q_Rat.glb")
+    exec(EXAMPLES[2], names)
+    assert "PoseSpaceModel" in capsys.readouterr().out
+    assert (tmp_path / "rat.supple").stat().st_size > 1e5
