@@ -38,7 +38,7 @@ def motion_of(poses: Floats, name: str = "sweep") -> Motion:
 
 @cache
 def bending_bar(most_degrees: float = 135.0, cells: tuple[int, int, int] = (12, 2, 2)) -> Character:
-    """Bends about z, all along; its motion sweeps from one side to the other."""
+    """Bends towards z, all along; its motion sweeps from one side to the other."""
     surface, _ = bar_mesh(cells).surface()
     middle = (0, WIDTH / 2, WIDTH / 2)
     rig = Bend(surface.vertices, middle, (1, 0, 0), (0, 0, 1), low=0, high=1)

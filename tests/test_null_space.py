@@ -8,6 +8,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from supple.errors import SuppleError
+from supple.reduction.compliance import _projected
 from supple.reduction.null_space import null_space
 
 
@@ -173,3 +174,19 @@ def test_what_does_not_fit_is_refused():
         null_space(None, 5, [5])
     with pytest.raises(SuppleError, match="vertex numbers"):
         null_space(None, 5, [0.5])
+
+
+def test_a_projection_is_symmetric_where_terms_cancel_in_one_order_only():
+    rng = np.random.default_rng(878)
+    matrix = rng.integers(-9, 10, (6, 6)) / 10
+    matrix = matrix + matrix.T
+    allowed = np.round(rng.integers(-9, 10, (6, 3)) / 10 * (rng.random((6, 3)) < 0.7), 1)
+    transposed = sp.csr_array(sp.csr_array(allowed).T)
+    plain = transposed @ sp.csr_array(matrix) @ sp.csr_array(allowed)
+    there = plain.toarray() != 0
+    assert (there != there.T).any()  # or this test says nothing
+    projected = _projected(transposed, sp.csr_array(matrix))
+    np.testing.assert_allclose(projected.toarray(), allowed.T @ matrix @ allowed, atol=1e-15)
+    pattern = sp.csr_array((np.ones(projected.nnz), projected.indices, projected.indptr))
+    assert (pattern != pattern.T).nnz == 0
+    assert (projected != projected.T).nnz == 0

@@ -78,13 +78,18 @@ def _contact_row(name: str) -> dict[str, Any]:
     from supple.elastic import ElasticBody
     from supple.mesh import find_contacts
     from supple.reduction import contact_constraints, linear_modes, null_space
+    from supple.rig import flesh_out
     from supple.scenes import scene
 
     shown = scene(name)
     pose, paper_free, paper_bound = CONTACT_POSES[name]
     recipe = shown.recipe()
-    flesh = shown.character.flesh_out(
-        [shown.pose(pose)], tets=recipe["tets"], bones=recipe["bones"], most_added=0
+    flesh = flesh_out(
+        shown.character.surface,
+        shown.character.rig,
+        [shown.pose(pose)],
+        tets=recipe["tets"],
+        bones=recipe["bones"],
     )
     rest = flesh.tet_rig(shown.pose(pose))
     body = ElasticBody(flesh.mesh, shown.material)

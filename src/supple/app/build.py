@@ -29,6 +29,7 @@ def run_build(
     source: str,
     output: Path | None,
     *,
+    sheet: Path | None = None,
     processes: int | None = None,
     quiet: bool = False,
     **options: Any,
@@ -41,6 +42,8 @@ def run_build(
         A file, or the name of a scene; a file of that name goes first.
     output
         Where to; by default the character's name in the current folder.
+    sheet
+        PNG to draw the model into; None for no picture.
     processes
         How many to compute poses in; None for threads.
     quiet
@@ -49,6 +52,10 @@ def run_build(
         For `supple.build`; they go before a scene's own. `constants` go into its material.
     """
     target = _checked_target(source, output)
+    if sheet is not None:
+        from supple.app.drawing import checked_sheet  # only now: Matplotlib takes a while to load
+
+        checked_sheet(sheet)
     first_use_message(quiet)
     with working("reading", quiet):
         character, recipe = _character(source)
@@ -61,6 +68,11 @@ def run_build(
         model = build(character, **chosen, executor=executor, log=log)
     with working("writing", quiet):
         model.save(target)
+    if sheet is not None:
+        from supple.app.model_sheet import write_model_sheet
+
+        with working("drawing", quiet):
+            write_model_sheet(model, sheet)
     figures = {
         "seconds": round(log.seconds, 3),
         "stages": {name: round(seconds, 3) for name, seconds in log.stages.items()},
@@ -71,7 +83,7 @@ def run_build(
     }
     if not quiet:
         print_summary(figures)
-        console.print(f"wrote {target}")
+        console.print(f"wrote {target}" + ("" if sheet is None else f" and {sheet}"))
     return figures
 
 

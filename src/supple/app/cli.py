@@ -95,11 +95,11 @@ def scene(
     sheet
         PNG to draw all its poses and frames of its motion into.
     """
+    from supple.app.drawing import checked_sheet
     from supple.app.progress import working
     from supple.app.scene_sheet import summary, write_sheet
 
-    if sheet is not None and (sheet.suffix.lower() != ".png" or not sheet.parent.is_dir()):
-        raise SuppleError(f"{sheet}: a sheet is a .png file in a folder that exists")
+    sheet = None if sheet is None else checked_sheet(sheet)
     silent = quiet or json
     with working(f"making the {name}", silent):
         figures = summary(name)
@@ -136,6 +136,7 @@ def build(
     most_poses: int | None = None,
     fit: float | None = None,
     seed: int = 0,
+    sheet: Annotated[Path | None, Parameter(name="--sheet")] = None,
     processes: int | None = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -173,6 +174,8 @@ def build(
         What elasticity counts when tets are fitted to a pose; more keeps them from inverting.
     seed
         The same seed gives the same bytes.
+    sheet
+        PNG to draw the model into: regions, softest motions, cubature, and how poses were aligned.
     processes
         Compute poses in so many processes, rather than in threads.
     """
@@ -195,7 +198,8 @@ def build(
         gamma=fit,
         seed=seed,
     )
-    figures = run_build(source, output, processes=processes, quiet=quiet or json, **options)
+    silent = quiet or json
+    figures = run_build(source, output, sheet=sheet, processes=processes, quiet=silent, **options)
     if json:
         _print_json(figures)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,9 +14,10 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
+from supple.errors import SuppleError
 from supple.saving import write_whole
 
-__all__ = ["draw_surface", "filmstrip", "save_picture", "view_axes"]
+__all__ = ["checked_sheet", "draw_surface", "filmstrip", "label", "save_picture", "view_axes"]
 
 Floats = NDArray[np.float64]
 
@@ -39,6 +42,7 @@ def draw_surface(
     *,
     colour: ArrayLike = FLESH,
     view: Floats | None = None,
+    shadow: float = 0.5,
 ) -> None:
     """Add a shaded surface to 2D axes, nearest triangles last.
 
@@ -52,6 +56,8 @@ def draw_surface(
         One colour, or one per triangle.
     view
         As `view_axes` returns.
+    shadow
+        How much darker it is where no light falls.
     """
     view = view_axes() if view is None else view
     corners = np.asarray(vertices, float)[triangles]
@@ -60,14 +66,16 @@ def draw_surface(
     facing = normals @ view[2]
     seen = np.flatnonzero(facing > 0)
     seen = seen[np.argsort(corners[seen].mean(axis=1) @ view[2])]
-    lit = 0.5 + 0.5 * np.clip(normals[seen] @ _LIGHT, 0.0, 1.0)
+    lit = 1 - shadow + shadow * np.clip(normals[seen] @ _LIGHT, 0.0, 1.0)
     rim = 0.85 + 0.15 * facing[seen]
     shade = (lit * rim)[:, None]
     base = np.broadcast_to(np.asarray(colour, float), (len(triangles), 3))[seen]
     gloss = 0.22 * np.clip(normals[seen] @ _LIGHT, 0, 1)[:, None] ** 18
     colours = np.clip(base * shade + gloss, 0.0, 1.0)
-    shapes = list(corners[seen] @ view[:2].T)
-    axes.add_collection(PolyCollection(shapes, facecolors=colours, edgecolors=colours, lw=0.3))
+    shapes: Any = corners[seen] @ view[:2].T
+    drawn = PolyCollection(shapes, facecolors=colours, edgecolors=colours, lw=0.3)
+    drawn.set_in_layout(False)  # it stays within the axes, and measuring it takes long
+    axes.add_collection(drawn)
 
 
 def filmstrip(
@@ -107,6 +115,22 @@ def filmstrip(
         )
         axes.set_title(captions[index], color=INK, fontsize=9, pad=2)
     return figure
+
+
+def label(name: str, length: int = 24) -> str:
+    """A name as a picture can show it: on one line, and with the middle of a long one left out."""
+    shown = "".join(c if c.isprintable() else "?" for c in name)
+    half = (length - 1) // 2
+    return shown if len(shown) <= length else f"{shown[:half]}…{shown[-half:]}"
+
+
+def checked_sheet(path: Path) -> Path:
+    """The path, if a picture can be written there: better asked before hours of work than after."""
+    if path.suffix.lower() != ".png" or not path.parent.is_dir():
+        raise SuppleError(f"{path}: a sheet is a .png file in a folder that exists")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise SuppleError(f"{path}: cannot be written")
+    return path
 
 
 def save_picture(figure: Figure, path: Path, dpi: int = 110) -> None:

@@ -74,7 +74,7 @@ class Compliance:
         space = null_space(None, len(inertia)) if space is None else space
         self._spread = space.spread()
         self._transposed = sp.csr_array(self._spread.T)
-        reduced = sp.csr_array(self._transposed @ stiffness @ self._spread)
+        reduced = _projected(self._transposed, stiffness)
         diagonal = reduced.diagonal()
         self.unused = ~(diagonal > 0)
         if self.unused.all():
@@ -84,7 +84,7 @@ class Compliance:
             reduced = sp.csr_array(reduced + sp.diags_array(np.where(self.unused, typical, 0.0)))
         self.stiffness = reduced
         masses = np.repeat(inertia, 3)
-        self.inertia = sp.csr_array(self._transposed @ sp.diags_array(masses) @ self._spread)
+        self.inertia = _projected(self._transposed, sp.diags_array(masses))
         _check_masses(self.inertia.diagonal(), self.unused, space)
         self.typical_eigenvalue = float(diagonal.sum() / self.inertia.diagonal().sum())
         self._cholesky = SparseCholesky(reduced, block=3)
@@ -185,6 +185,16 @@ def _check_masses(masses: Floats, unused: NDArray[np.bool_], space: NullSpace) -
             f"vertex {space.vertices[bad[0] // 3]} may move, and has no mass or no weight; "
             "hold it, or give it some"
         )
+
+
+def _projected(transposed: sp.csr_array, matrix: sp.csr_array) -> sp.csr_array:
+    """ZᵀAZ, symmetric to the bit.
+
+    Terms of (i, j) and (j, i) are added in different orders, and SciPy leaves out what comes to
+    exactly zero: without this even the pattern may have one and not the other.
+    """
+    product = sp.csr_array(transposed @ matrix @ transposed.T)
+    return sp.csr_array((product + product.T) / 2)
 
 
 def _unheld_pieces(stiffness: sp.csr_array, vertices: Ints) -> tuple[list[Ints], list[Ints]]:

@@ -11,7 +11,8 @@ half and a tenth of the training error that columns let in once, and never dropp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from typing import Protocol
 
 import numpy as np
@@ -60,8 +61,9 @@ class CubatureProblem(Protocol):
 class Support:
     """The columns in use: their entries, Gram matrices and weights at every pose."""
 
-    def __init__(self, problem: CubatureProblem) -> None:
+    def __init__(self, problem: CubatureProblem, threads: Executor | None = None) -> None:
         self.problem = problem
+        self._each = map if threads is None else threads.map
         self.chosen = np.empty(0, np.int64)
         targets = [target.ravel() for target in problem.targets]
         self.columns = [np.empty((0, len(target))) for target in targets]
@@ -71,26 +73,31 @@ class Support:
 
     def add(self, new: Ints) -> None:
         """Let more columns in, and fit."""
-        for i, target in enumerate(self.problem.targets):
+
+        def at_pose(i: int) -> None:
             columns = self.problem.columns(i, new)
             cross = self.columns[i] @ columns.T
             self.grams[i] = np.block([[self.grams[i], cross], [cross.T, columns @ columns.T]])
-            self.rights[i] = np.append(self.rights[i], columns @ target.ravel())
+            target = self.problem.targets[i].ravel()
+            self.rights[i] = np.append(self.rights[i], columns @ target)
             self.columns[i] = np.vstack([self.columns[i], columns])
             # Newcomers are believed useful: their correlation with the residual is positive.
-            self.weights[i] = np.append(self.weights[i], np.ones(len(new)))
+            self._fit(i, np.append(self.weights[i] > 0, np.ones(len(new), bool)))
+
+        self._at_poses(at_pose)
         self.chosen = np.append(self.chosen, new)
-        self._fit()
 
     def keep(self, which: Ints) -> None:
         """Drop all columns but these, given by their place in `chosen`, and fit."""
-        for i in range(len(self.grams)):
+
+        def at_pose(i: int) -> None:
             self.grams[i] = self.grams[i][np.ix_(which, which)]
             self.rights[i] = self.rights[i][which]
             self.columns[i] = self.columns[i][which]
-            self.weights[i] = self.weights[i][which]
+            self._fit(i, self.weights[i][which] > 0)
+
+        self._at_poses(at_pose)
         self.chosen = self.chosen[which]
-        self._fit()
 
     def residual(self, pose: int) -> Floats:
         """What the columns leave of the target."""
@@ -103,13 +110,14 @@ class Support:
 
     def costs(self) -> Floats:
         """(c,) what each column's removal costs, summed over poses."""
-        return np.sum(
-            [removal_costs(g, v) for g, v in zip(self.grams, self.weights, strict=True)], axis=0
-        )
+        return np.sum(list(self._each(removal_costs, self.grams, self.weights)), axis=0)
 
-    def _fit(self) -> None:
-        for i, (gram, right) in enumerate(zip(self.grams, self.rights, strict=True)):
-            self.weights[i] = nonnegative_fit(gram, right, self.weights[i] > 0)
+    def _at_poses(self, work: Callable[[int], None]) -> None:
+        for _ in self._each(work, range(len(self.grams))):
+            pass
+
+    def _fit(self, i: int, positive: NDArray[np.bool_]) -> None:
+        self.weights[i] = nonnegative_fit(self.grams[i], self.rights[i], positive)
 
 
 def pursue(
@@ -119,16 +127,18 @@ def pursue(
     surplus: float = SURPLUS,
     exchange: float = EXCHANGE,
     rounds: int = ROUNDS,
+    threads: Executor | None = None,
 ) -> Ints:
     """At most `count` columns, ascending, that fit the targets of all poses well.
 
-    Columns that are zero at every pose are never chosen, so there may be fewer.
+    Columns that are zero at every pose are never chosen, so there may be fewer. Poses are worked
+    on beside each other if there are `threads`.
     """
     usable = int((problem.norms > 0).any(axis=0).sum())
     count = min(count, usable)
     if count == usable:
         return np.flatnonzero((problem.norms > 0).any(axis=0))
-    support = Support(problem)
+    support = Support(problem, threads)
     best, least = support.chosen, np.inf
     for round_number in range(1 + rounds):
         extra = surplus if round_number == 0 else exchange

@@ -63,7 +63,8 @@ def nonnegative_fit(gram: Floats, right: Floats, start: Flags | None = None) -> 
             wrong[: np.flatnonzero(wrong)[-1]] = False
         free ^= wrong
     lower = np.tril(_factor(G))
-    solved, _ = nnls(lower.T, scipy.linalg.solve_triangular(lower, h, lower=True))
+    halfway = scipy.linalg.solve_triangular(lower, h, lower=True)
+    solved, _ = nnls(lower.T, halfway, maxiter=100 * len(h))  # 3 c, the usual, were too few once
     return np.asarray(solved * scale)
 
 

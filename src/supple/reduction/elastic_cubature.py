@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Literal
 
@@ -129,6 +130,7 @@ def elastic_cubature(
     amplitude: float = AMPLITUDE,
     stiffnesses: Sequence[Floats] | None = None,
     seed: int = 0,
+    threads: Executor | None = None,
     progress: Progress | None = None,
 ) -> ElasticCubature:
     """Choose cubature tets and fit their weights at every pose (xu2016 eq. 17–19).
@@ -166,6 +168,8 @@ def elastic_cubature(
         Reduced stiffnesses (r, r) at rest, if known already.
     seed
         The same seed gives the same bits, whatever the number of threads.
+    threads
+        Threads to fit weights of several poses beside each other.
     progress
         Called with the part done, 0 to 1, and what is being done.
     """
@@ -192,7 +196,7 @@ def elastic_cubature(
                 "region; all are used"
             )
         tell(0.5, "choosing cubature tets")
-        tets = poses[0].tets[pursue(problem, count)]
+        tets = poses[0].tets[pursue(problem, count, threads=threads)]
         totals = problem.totals
         del problem
         tell(0.8, "fitting cubature weights")

@@ -165,7 +165,7 @@ def inertial_cubature(
         if count > len(problem.vertices):
             warn(f"{count} cubature vertices asked for; all {len(problem.vertices)} are used")
         tell(0.5, "choosing cubature vertices")
-        vertices = problem.vertices[pursue(problem, count)]
+        vertices = problem.vertices[pursue(problem, count, threads=threads)]
         fits = []
         for i, fit in enumerate(
             each(

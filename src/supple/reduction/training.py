@@ -47,6 +47,7 @@ def finish(
             between=[_between(family, middle.pose, middle.ends) for middle in sound],
             linear="exact",
             seed=seed,
+            threads=family.workers.threads,
             progress=log.tell,
         )
     with log.stage("inertial cubature"):
