@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,3 +84,15 @@ def jointed_arm() -> Character:
     swing = np.zeros((12, 6))
     swing[:, 5] = np.radians(np.linspace(0, 70, 12))
     return Character("arm", surface, rig, {"Swing": motion_of(swing, "Swing")})
+
+
+@contextmanager
+def kept_scenes(folder: Path) -> Iterator[None]:
+    """Keep scenes, which take a while to make, in this folder rather than the user's."""
+    before = os.environ.get("SUPPLE_CACHE")
+    os.environ["SUPPLE_CACHE"] = str(folder)
+    yield
+    if before is None:
+        del os.environ["SUPPLE_CACHE"]
+    else:
+        os.environ["SUPPLE_CACHE"] = before

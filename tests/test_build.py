@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numba
@@ -22,6 +23,7 @@ from build_samples import (
     held_end,
     jointed_arm,
 )
+from supple.mesh import TetMesh
 from supple.mesh.obstacles import Plane
 from supple.reduction.build import build
 from supple.reduction.handles import Handle
@@ -29,6 +31,8 @@ from supple.reduction.log import BuildLog
 from supple.reduction.model import PoseSpaceModel
 from supple.reduction.model_file import packed_model
 from supple.reduction.region import Region
+from supple.rig import Bend
+from supple.rig.character import Character
 
 CELLS = (16, 3, 3)
 GROUND = Plane((0, 0, -0.2), (0, 0, 1))
@@ -322,9 +326,7 @@ def test_what_touches_the_ground_does_not_move_into_it():
 def test_without_contacts_the_ground_is_not_there():
     ignored = build(bending_bar(), **bar_options(obstacles=[GROUND], contacts=None))
     assert set(ignored.report["contacts"].values()) == {0}
-    assert packed_model(ignored) == packed_model(
-        build(bending_bar(), **bar_options(contacts=None))
-    )
+    assert packed_model(ignored) == packed_model(build(bending_bar(), **bar_options(contacts=None)))
 
 
 def test_frames_interpolate_a_bent_beam_where_the_world_does_not():
@@ -340,7 +342,9 @@ def test_frames_interpolate_a_bent_beam_where_the_world_does_not():
     assert (frames.interpolation, world.interpolation) == ("frames", "world")
     assert world.rotations is None
     worst = [
-        max(max(max(ratio, 1 / ratio) for ratio in row["to_exact"]) for row in m.report["mid_poses"])
+        max(
+            max(max(ratio, 1 / ratio) for ratio in row["to_exact"]) for row in m.report["mid_poses"]
+        )
         for m in (frames, world, more)
     ]
     assert worst[0] < 1.1
@@ -350,8 +354,25 @@ def test_frames_interpolate_a_bent_beam_where_the_world_does_not():
 
 @pytest.mark.parametrize("kind", ["neo-hookean", "corotational", "stvk-volume"])
 def test_every_material_can_be_reduced(kind):
-    from dataclasses import replace
-
     model = build(bending_bar(), **bar_options(material=replace(MATERIAL, kind=kind), poses=2))
     assert model.material_kind == kind
     assert model.report["elastic_error"]["held_out"] < 0.03
+
+
+@pytest.mark.parametrize(("size", "young"), [(1e-3, 1e-2), (1e3, 1e11)])
+def test_size_and_stiffness_change_nothing_but_the_frequencies(size, young):
+    """Of a gnat or a tower: ω = √(E/ρ) / L times a number of the shape."""
+    plain = build(bending_bar(), **bar_options())
+    small = TetMesh(size * bar_mesh().vertices, bar_mesh().tets)
+    surface, _ = small.surface()
+    middle = (0, size * WIDTH / 2, size * WIDTH / 2)
+    rig = Bend(surface.vertices, middle, (1, 0, 0), (0, 0, 1), low=0, high=size)
+    scaled = build(
+        Character("scaled", surface, rig),
+        **bar_options(tets=small, material=replace(MATERIAL, young=young)),
+    )
+    expected = plain.root_eigenvalues * (young / 3e4) / size**2
+    np.testing.assert_allclose(scaled.root_eigenvalues, expected, rtol=1e-6)
+    np.testing.assert_array_equal(scaled.elastic_tets, plain.elastic_tets)
+    for key in ("elastic_error", "mid_pose_frequency_ratio", "contacts"):
+        assert scaled.report[key] == pytest.approx(plain.report[key], rel=1e-3)

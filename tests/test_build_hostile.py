@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from build_samples import (
     WIDTH,
     bar_mesh,
     bar_options,
     bending_bar,
     held_end,
+    motion_of,
 )
-
 from supple.errors import SuppleError, SuppleWarning
 from supple.mesh import TetMesh
 from supple.mesh.obstacles import Plane
@@ -40,7 +41,7 @@ def refused(words: str, character: Character | None = None, **changed: Any) -> l
 def two_bars() -> tuple[Character, TetMesh]:
     """Beside each other, without touching; vertices of the second come last."""
     one = bar_mesh()
-    apart = np.vstack([one.vertices, one.vertices + [0, 2 * WIDTH, 0]])
+    apart = np.vstack([one.vertices, one.vertices + np.array([0, 2 * WIDTH, 0])])
     mesh = TetMesh(apart, np.vstack([one.tets, one.tets + len(one.vertices)]))
     surface, _ = mesh.surface()
     rig = Bend(surface.vertices, (0, MIDDLE, MIDDLE), (1, 0, 0), (0, 0, 1), low=0, high=1)
@@ -50,7 +51,9 @@ def two_bars() -> tuple[Character, TetMesh]:
 def test_a_loose_piece_is_named_with_its_place_and_what_to_do():
     character, mesh = two_bars()
     first = len(bar_mesh().vertices)
-    words = rf"a piece of 288 tets, 117 vertices \(one is vertex {first}\) around \(0\.\d+, 0\.4.*fix"
+    words = (
+        rf"a piece of 288 tets, 117 vertices \(one is vertex {first}\) around \(0\.\d+, 0\.4.*fix"
+    )
     refused(words, character, tets=mesh, poses=[np.radians([-20.0])])
     # Two loose pieces are no free body either.
     refused("moves without resistance; fix", character, tets=mesh, bones=[], poses=1)
@@ -214,6 +217,15 @@ def test_a_character_without_a_mesh_says_so():
         build(Character("bare", None, None), poses=1)  # type: ignore[arg-type]
 
 
+def test_a_motion_of_another_rig_is_named_even_if_no_pose_is_taken_from_it():
+    bar = bending_bar()
+    walk = {"walk": motion_of(np.zeros((4, 3)), "walk")}
+    character = Character("bar", bar.surface, bar.rig, walk)
+    words = 'poses of motion "walk" have 3 entries, and the rig 1 parameter.*retarget'
+    refused(words, character, poses="auto")
+    refused(words, character)
+
+
 def test_a_body_far_too_small_for_its_regions_or_modes_is_an_error():
     mesh = bar_mesh((1, 1, 1))
     surface, _ = mesh.surface()
@@ -223,9 +235,7 @@ def test_a_body_far_too_small_for_its_regions_or_modes_is_an_error():
     with pytest.warns(SuppleWarning, match="cubature tets asked for"):
         model = build(
             cube,
-            **bar_options(
-                tets=mesh, bones=held_end(mesh), poses=1, modes=3, inertial_cubature=2
-            ),
+            **bar_options(tets=mesh, bones=held_end(mesh), poses=1, modes=3, inertial_cubature=2),
         )
     assert model.n_modes == 3
 

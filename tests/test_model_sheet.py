@@ -106,12 +106,13 @@ def test_each_regions_softest_columns_come_before_second_ones():
     assert softest_columns(model, 100) == list(range(7))
 
 
-def test_a_tree_has_its_poses_apart_and_children_to_the_right_of_parents():
+def test_a_tree_has_its_poses_apart_and_children_below_and_right_of_parents():
     parents = np.array([-1, 6, 7, 0, 8, 0, 0, 1, 1, 7])
     places = tree_places(parents)
-    assert len(np.unique(places, axis=0)) == len(parents)
+    assert sorted(places[:, 1]) == list(range(-9, 1))
     for pose, parent in enumerate(parents[1:], start=1):
         assert places[pose, 0] == places[parent, 0] + 1
+        assert places[pose, 1] < places[parent, 1]
     chain = tree_places(np.arange(3000) - 1)  # deeper than Python recurses
     np.testing.assert_array_equal(chain[:, 0], np.arange(3000))
 

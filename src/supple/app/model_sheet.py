@@ -54,7 +54,7 @@ def model_sheet(model: PoseSpaceModel) -> Figure:
     heights = [
         _row_height(_window(posed, view), len(posed)) + 0.35,  # for the names of regions
         _row_height(_window([neutral], view), len(softest)),
-        max(_row_height(_window([neutral], view), 4), tree_height(model) + 0.5),
+        max(_row_height(_window([neutral], view), 4), tree_height(model) + 0.9),
     ]
     layout = ConstrainedLayoutEngine(h_pad=0.1)
     figure = Figure((WIDTH, sum(heights) + 0.5), facecolor=PAPER, layout=layout)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from supple.compiled import at_most_threads
 from supple.elastic import ElasticBody
+from supple.linalg.fortran import single_threaded
 from supple.reduction.agreement import Agreement
 from supple.reduction.alignment import subspace_angles
 from supple.reduction.contact_constraints import contact_constraints
@@ -66,7 +67,7 @@ def assess_pose(
         (m,) of those poses there.
     """
     count = len(task.rest)
-    with at_most_threads(1):
+    with single_threaded(), at_most_threads(1):
         body = ElasticBody(task.mesh, task.material)
         stiffness = body.stiffness(task.rest, task.rest, out=body.pattern.zeros())
         mass = body.vertex_masses()

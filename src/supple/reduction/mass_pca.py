@@ -17,6 +17,8 @@ Floats = NDArray[np.float64]
 
 #: Directions whose singular value is below this part of the largest are made of rounding.
 _NOTHING_NEW = 1e-11
+#: A shape of which others leave less than this part is not worth a vector of its own.
+_MOSTLY_NEW = 0.3
 
 
 def scaled_candidates(
@@ -55,7 +57,9 @@ def scaled_candidates(
     return np.hstack([modes * q, derivatives * (halved * q[i] * q[j])])
 
 
-def mass_pca(vectors: Floats, mass: ArrayLike, count: int) -> tuple[Floats, Floats]:
+def mass_pca(
+    vectors: Floats, mass: ArrayLike, count: int, *, beside: Floats | None = None
+) -> tuple[Floats, Floats]:
     """The `count` mass-orthonormal vectors that come nearest to all given ones (barbic2005 §5).
 
     The singular value decomposition of √M V, by way of a QR factorisation.
@@ -68,6 +72,10 @@ def mass_pca(vectors: Floats, mass: ArrayLike, count: int) -> tuple[Floats, Floa
         (n,) vertex masses.
     count
         How many to keep.
+    beside
+        (3n, b) the rows here of vectors that are in use already and mass-orthonormal on a larger
+        body: what they hold need not be held twice. The basis is still made of V alone, so that
+        it lives where V lives.
 
     Returns
     -------
@@ -90,8 +98,16 @@ def mass_pca(vectors: Floats, mass: ArrayLike, count: int) -> tuple[Floats, Floa
     moving = np.flatnonzero(root[:, 0] > 0)  # vertices of no tet have no mass, and do not move
     with single_threaded():
         scaled = root[moving] * vectors[moving]
-        triangle = scipy.linalg.qr(scaled, mode="r")[0][: scaled.shape[1]]
-        _, sizes, turn = scipy.linalg.svd(triangle, full_matrices=False)
+        if beside is None:
+            triangle = scipy.linalg.qr(scaled, mode="r")[0][: scaled.shape[1]]
+            _, sizes, turn = scipy.linalg.svd(triangle, full_matrices=False)
+            lengths = sizes
+        else:
+            held = (
+                root[moving]
+                * checked_array("beside", beside, (len(vectors), beside.shape[1]))[moving]
+            )
+            sizes, turn, lengths = _novel_directions(scaled, held)
         there = int((sizes > _NOTHING_NEW * sizes.max(initial=0.0)).sum())
         if count > there:
             raise SuppleError(
@@ -99,7 +115,31 @@ def mass_pca(vectors: Floats, mass: ArrayLike, count: int) -> tuple[Floats, Floa
                 f"{there} independent directions; ask for fewer, or start from more modes"
             )
         # Q of V is not needed: V times the right vectors is nearly orthonormal, and then exactly.
-        kept = scipy.linalg.qr(scaled @ (turn[:count].T / sizes[:count]), mode="economic")[0]
+        kept = scipy.linalg.qr(scaled @ (turn[:count].T / lengths[:count]), mode="economic")[0]
     basis = np.zeros((vectors.shape[0], count))
     basis[moving] = kept / root[moving]
     return with_fixed_signs(basis), sizes[:count]
+
+
+def _novel_directions(shapes: Floats, held: Floats) -> tuple[Floats, Floats, Floats]:
+    """Combinations of shapes by what orthonormal vectors leave of them.
+
+    Returns
+    -------
+    sizes : (c,) array
+        Of what is left, descending among those that are mostly new, and then among the others.
+    combinations : (c, c) array
+        Their coefficients, a row each.
+    lengths : (c,) array
+        Of the combinations as they are.
+    """
+    frame, triangle = scipy.linalg.qr(shapes, mode="economic")
+    shared = frame.T @ held
+    # ‖(I − HHᵀ) Q x‖² = xᵀ(I − CCᵀ)x, and a square root of that makes the rest one more SVD.
+    parts, turned = np.linalg.eigh(np.eye(len(shared)) - shared @ shared.T)
+    left = np.sqrt(np.maximum(parts, 0.0))[:, None] * (turned.T @ triangle)
+    _, sizes, turn = scipy.linalg.svd(left, full_matrices=False)
+    lengths = np.linalg.norm(triangle @ turn.T, axis=0)
+    known = sizes < _MOSTLY_NEW * lengths
+    order = np.lexsort((-sizes, known))
+    return sizes[order], turn[order], lengths[order]

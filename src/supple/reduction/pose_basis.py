@@ -74,6 +74,7 @@ def pose_basis(
     constraints: sp.csr_array | None = None,
     linear: int | None = None,
     reach: float | None = REACH,
+    beside: Floats | None = None,
 ) -> RegionBasis:
     """`count` vectors from linear modes and modal derivatives (xu2016 §5–7, eq. 34–35).
 
@@ -101,6 +102,9 @@ def pose_basis(
         How far the softest mode is thought to swing, as a part of the body's size: the farther,
         the more derivatives are worth beside modes. None is the paper's recipe, without
         responses, where that depends on the units.
+    beside
+        (3n, b) mass-orthonormal vectors of other regions: where regions overlap, what they hold
+        is not held twice.
 
     Raises
     ------
@@ -136,7 +140,8 @@ def pose_basis(
     bent = modal_derivatives(body, rest, modes, vertices=region.vertices)
     places = np.asarray(rest, np.float64)[region.vertices]
     candidates = _candidates(modes, bent, places, inertia, reach, body.mesh.size)
-    basis, sizes = mass_pca(candidates, inertia, count)
+    held_already = None if beside is None else beside[region.unknowns]
+    basis, sizes = mass_pca(candidates, inertia, count, beside=held_already)
     return RegionBasis(
         basis.reshape(len(inertia), 3, count),
         modes.eigenvalues,

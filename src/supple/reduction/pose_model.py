@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from supple.compiled import at_most_threads
 from supple.elastic import ElasticBody, Material
+from supple.linalg.fortran import single_threaded
 from supple.mesh import TetMesh
 from supple.mesh.contact import Contacts, find_contacts
 from supple.mesh.obstacles import Obstacle
@@ -84,20 +85,48 @@ def reduce_pose(task: PoseTask) -> PoseModel:
 
     One thread is enough for one pose: poses run beside each other.
     """
-    with at_most_threads(1):
+    with single_threaded(), at_most_threads(1):  # also where this runs in a process of its own
         body = ElasticBody(task.mesh, task.material)
         stiffness = body.stiffness(task.rest, task.rest, out=body.pattern.zeros())
         contacts, rows = _contact_rows(task)
         masses = body.vertex_masses()
-        bases = tuple(
-            pose_basis(body, task.rest, stiffness, masses, region, count, constraints=rows).vectors
-            for region, count in zip(task.regions, task.modes, strict=True)
-        )
+        bases = _region_bases(task, body, stiffness, masses, rows)
         stiffnesses = tuple(
             reduced_stiffness(stiffness, region, basis)
             for region, basis in zip(task.regions, bases, strict=True)
         )
     return PoseModel(task.rest, bases, stiffnesses, contacts, 0 if rows is None else rows.shape[0])
+
+
+def _region_bases(
+    task: PoseTask,
+    body: ElasticBody,
+    stiffness: sp.csr_array,
+    masses: Floats,
+    rows: sp.csr_array | None,
+) -> tuple[Floats, ...]:
+    """Of each region in turn, each with what those before it do not hold."""
+    root = np.repeat(np.sqrt(masses), 3)[:, None]
+    bases: list[Floats] = []
+    together = np.empty((3 * len(masses), 0))
+    for region, count in zip(task.regions, task.modes, strict=True):
+        made = pose_basis(
+            body,
+            task.rest,
+            stiffness,
+            masses,
+            region,
+            count,
+            constraints=rows,
+            beside=together if bases else None,
+        )
+        bases.append(made.vectors)
+        if len(bases) < len(task.regions):
+            own = np.zeros((len(root), count))
+            own[region.unknowns] = root[region.unknowns] * made.vectors.reshape(-1, count)
+            frame, _ = np.linalg.qr(np.hstack([root * together, own]))
+            together = frame / np.where(root > 0, root, 1.0)
+    return tuple(bases)
 
 
 def reduced_stiffness(stiffness: sp.csr_array, region: Region, basis: Floats) -> Floats:
