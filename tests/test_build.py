@@ -329,29 +329,6 @@ def test_without_contacts_the_ground_is_not_there():
     assert packed_model(ignored) == packed_model(build(bending_bar(), **bar_options(contacts=None)))
 
 
-def test_frames_interpolate_a_bent_beam_where_the_world_does_not():
-    """Poses −135°, 0 and 135°, 20 modes: what xu2016 §5 does, and what turning frames add."""
-    cells = (24, 4, 4)
-    ends = {"left": np.radians([-135.0]), "right": np.radians([135.0])}
-    halves = {"half left": np.radians([-67.5]), "half right": np.radians([67.5])}
-    beam = bending_bar(cells=cells)
-    options = bar_options(cells, poses=ends, modes=20)
-    frames = build(beam, **options)
-    world = build(beam, **options, interpolation="world")
-    more = build(beam, **options | {"poses": ends | halves})
-    assert (frames.interpolation, world.interpolation) == ("frames", "world")
-    assert world.rotations is None
-    worst = [
-        max(
-            max(max(ratio, 1 / ratio) for ratio in row["to_exact"]) for row in m.report["mid_poses"]
-        )
-        for m in (frames, world, more)
-    ]
-    assert worst[0] < 1.1
-    assert worst[1] > 2
-    assert worst[2] < 1.02
-
-
 @pytest.mark.parametrize("kind", ["neo-hookean", "corotational", "stvk-volume"])
 def test_every_material_can_be_reduced(kind):
     model = build(bending_bar(), **bar_options(material=replace(MATERIAL, kind=kind), poses=2))
@@ -374,5 +351,8 @@ def test_size_and_stiffness_change_nothing_but_the_frequencies(size, young):
     expected = plain.root_eigenvalues * (young / 3e4) / size**2
     np.testing.assert_allclose(scaled.root_eigenvalues, expected, rtol=1e-6)
     np.testing.assert_array_equal(scaled.elastic_tets, plain.elastic_tets)
-    for key in ("elastic_error", "mid_pose_frequency_ratio", "contacts"):
-        assert scaled.report[key] == pytest.approx(plain.report[key], rel=1e-3)
+    for key in ("train", "held_out", "between_poses"):
+        mine, theirs = (model.report["elastic_error"][key] for model in (scaled, plain))
+        assert mine == pytest.approx(theirs, rel=1e-3)
+    ratio = plain.report["mid_pose_frequency_ratio"]
+    assert scaled.report["mid_pose_frequency_ratio"] == pytest.approx(ratio, rel=1e-5)

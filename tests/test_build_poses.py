@@ -171,3 +171,26 @@ def test_materials_of_added_poses_are_between_those_of_others():
     added = means[AUTO_POSES:]
     assert ((added > 1e4) & (added < 8e4)).all()
     assert np.abs(added[:, None] / moduli - 1).min() > 0.01
+
+
+def test_frames_interpolate_a_bent_beam_where_the_world_does_not():
+    """Poses −135°, 0 and 135°, 20 modes: what xu2016 §5 does, and what turning frames add."""
+    cells = (24, 4, 4)
+    ends = {"left": np.radians([-135.0]), "right": np.radians([135.0])}
+    halves = {"half left": np.radians([-67.5]), "half right": np.radians([67.5])}
+    beam = bending_bar(cells=cells)
+    options = bar_options(cells, poses=ends, modes=20)
+    frames = build(beam, **options)
+    world = build(beam, **options, interpolation="world")
+    more = build(beam, **options | {"poses": ends | halves})
+    assert (frames.interpolation, world.interpolation) == ("frames", "world")
+    assert world.rotations is None
+    worst = [
+        max(
+            max(max(ratio, 1 / ratio) for ratio in row["to_exact"]) for row in m.report["mid_poses"]
+        )
+        for m in (frames, world, more)
+    ]
+    assert worst[0] < 1.1
+    assert worst[1] > 2
+    assert worst[2] < 1.02

@@ -5,18 +5,19 @@ Commands import what they need when they run, so that `supple --help` is instant
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import warnings
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, Literal, TextIO
+from typing import Annotated, Literal, TextIO
 
 from cyclopts import App, CycloptsError, Parameter
 
 import supple
+from supple.app.cli_bench import bench
+from supple.app.cli_options import Json, Quiet, print_json
 from supple.errors import SuppleError, SuppleWarning
 
 __all__ = ["app", "main"]
@@ -27,11 +28,6 @@ app = App(
     version=supple.__version__,
     suppress_keyboard_interrupt=False,
 )
-
-Quiet = Annotated[
-    bool, Parameter(name=["--quiet", "-q"], negative="", help="Say nothing but errors.")
-]
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print the figures as JSON.")]
 
 
 @app.command
@@ -55,7 +51,7 @@ def demo(
 
     figures = run_demo(output, tets=tets, quiet=quiet or json)
     if json:
-        _print_json(figures)
+        print_json(figures)
 
 
 @app.command
@@ -72,7 +68,7 @@ def info(file: Path, /, *, json: Json = False, quiet: Quiet = False) -> None:
 
     found = describe(file)
     if json:
-        _print_json(found)
+        print_json(found)
     elif not quiet:
         print_info(found)
 
@@ -107,7 +103,7 @@ def scene(
         with working("drawing", silent):
             write_sheet(name, sheet)
     if json:
-        _print_json(figures)
+        print_json(figures)
     elif not quiet:
         for key, value in figures.items():
             print(f"{key.replace('_', ' ')}: {value}")
@@ -158,14 +154,20 @@ def build(
         "auto" follows the bones; "none" is one basis for the whole body.
     tets
         How many tetrahedra to fill the character with.
-    material, young, poisson
-        Of the flesh; Young's modulus in Pa.
+    material
+        What the flesh is made of; by default StVK, or what the scene has.
+    young
+        Young's modulus in Pa: how stiff it is; by default 20000.
+    poisson
+        Poisson's ratio: how little its volume changes, below 0.5; by default 0.45.
     contacts
         How parts that touch at a pose bind each other there.
     ground
         Height of a floor that poses may stand on, in metres.
-    elastic, inertial
-        How many cubature tets and vertices a step evaluates.
+    elastic
+        How many cubature tets a step evaluates; by default three a mode.
+    inertial
+        How many cubature vertices a step evaluates; by default three for two modes.
     interpolation
         What bases are blended in: "frames", or "world" as Xu and Barbič 2016 do.
     most_poses
@@ -201,79 +203,10 @@ def build(
     silent = quiet or json
     figures = run_build(source, output, sheet=sheet, processes=processes, quiet=silent, **options)
     if json:
-        _print_json(figures)
+        print_json(figures)
 
 
-bench = App(name="bench", help="Measure Supple on this machine, beside other software.")
 app.command(bench)
-
-
-@bench.command
-def elastic(
-    *,
-    tets: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Time forces, stiffness and full steps, beside scikit-fem's assembly.
-
-    Parameters
-    ----------
-    tets
-        Mesh sizes; by default 10,000, 12,000, 100,000 and 1,000,000.
-    """
-    from supple.app.bench_elastic import DEFAULT_SIZES, measure, table
-
-    if tets == []:
-        raise SuppleError("--tets needs one or more numbers, such as --tets 10000 100000")
-    rows = measure(tets or DEFAULT_SIZES, quiet=quiet)
-    if json:
-        _print_json(rows)
-    elif not quiet:
-        table(rows)
-
-
-@bench.command
-def rig(*, vertices: int = 15_000, json: Json = False, quiet: Quiet = False) -> None:
-    """Time rigs beside a 256³ matrix product on one core.
-
-    Parameters
-    ----------
-    vertices
-        Size of the surface.
-    """
-    from supple.app.bench_rig import measure, table
-
-    rows = measure(vertices, quiet=quiet or json)
-    if json:
-        _print_json(rows)
-    elif not quiet:
-        table(rows)
-
-
-@bench.command
-def reduction(
-    *,
-    tets: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Time builds of the gorilla as its mesh grows, and modes with contact beside modes without.
-
-    Parameters
-    ----------
-    tets
-        Mesh sizes; by default 16,000, 32,000, 64,000 and 128,000.
-    """
-    from supple.app.bench_reduction import DEFAULT_SIZES, measure, table
-
-    if tets == []:
-        raise SuppleError("--tets needs one or more numbers, such as --tets 16000 32000")
-    figures = measure(tets or DEFAULT_SIZES, quiet=quiet or json)
-    if json:
-        _print_json(figures)
-    elif not quiet:
-        table(figures)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -300,10 +233,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"supple: output cannot be written ({error.strerror})", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-
-
-def _print_json(figures: Any) -> None:
-    print(json.dumps(figures, indent=2))
 
 
 def _show_warning(
