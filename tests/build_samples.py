@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from supple.elastic import Material
 from supple.mesh import SurfaceMesh, TetMesh
+from supple.reduction.model import PoseSpaceModel
 from supple.rig import Bend, JointPose, Motion, Rig, Skeleton, SkinnedRig
 from supple.rig.character import Character
 from supple.scenes import beam
@@ -84,6 +85,11 @@ def jointed_arm() -> Character:
     swing = np.zeros((12, 6))
     swing[:, 5] = np.radians(np.linspace(0, 70, 12))
     return Character("arm", surface, rig, {"Swing": motion_of(swing, "Swing")})
+
+
+def mean_young(model: PoseSpaceModel, pose: int | Floats) -> float:
+    """Young's modulus at a pose, or between poses with these weights."""
+    return float(np.asarray(model.material(pose).young, np.float64).mean())
 
 
 @contextmanager

@@ -121,6 +121,26 @@ def test_joints_that_move_nothing_are_no_bones():
     np.testing.assert_allclose(own.ends[:, 0], [0, 0.3], atol=1e-12)
 
 
+def test_the_last_bone_of_a_chain_goes_on_into_its_flesh():
+    surface, _ = limb()
+    tip = surface.vertices[:, 0].max()
+    skeleton = Skeleton(["upper", "fore"], [-1, 0], [[-0.3, 0, 0], [0.3, 0, 0]])
+    fore = (surface.vertices[:, 0] > 0).astype(float)
+    rig = SkinnedRig(
+        JointPose(skeleton),
+        surface.vertices,
+        np.tile([0, 1], (len(fore), 1)),
+        np.column_stack([1 - fore, fore]),
+        np.linalg.inv(skeleton.rest_world()),
+    )
+    bones = Bones.of_rig(rig)
+    assert bones.names == ("upper", "fore")
+    np.testing.assert_allclose(bones.ends[0], [0, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(bones.starts[1], [0, 0, 0], atol=1e-12)
+    assert 0.7 * tip < bones.ends[1, 0] < 0.8 * tip
+    assert np.abs(bones.ends[1, 1:]).max() < 0.02
+
+
 def test_bones_that_hold_everything_are_warned_about():
     solid = tapered_limb((-0.3, 0, 0), (0.3, 0, 0), 0.01, 0.01)
     surface = polygonise(solid, ((-0.35, -0.05, -0.05), (0.35, 0.05, 0.05)), 0.005)

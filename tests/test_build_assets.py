@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from supple.reduction.build import build
 from supple.reduction.model import PoseSpaceModel
 from supple.rig.character import Character
 
-OPTIONS = {"tets": 3000, "modes": 40, "poses": 3, "elastic_cubature": 120}
+OPTIONS: dict[str, Any] = {"tets": 3000, "modes": 40, "poses": 3, "elastic_cubature": 120}
 
 
 def built(character: Character, folder: Path) -> PoseSpaceModel:

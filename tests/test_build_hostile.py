@@ -48,6 +48,14 @@ def two_bars() -> tuple[Character, TetMesh]:
     return Character("two bars", surface, rig), mesh
 
 
+def handle(name: str, points: list[list[float]]) -> Handle:
+    return Handle(name, np.array(points))
+
+
+def region(name: str, vertices: list[int]) -> Region:
+    return Region(name, np.array(vertices, np.int64), np.ones(len(vertices)))
+
+
 def test_a_loose_piece_is_named_with_its_place_and_what_to_do():
     character, mesh = two_bars()
     first = len(bar_mesh().vertices)
@@ -93,20 +101,20 @@ def test_modes_that_are_no_number_of_modes(modes, words):
 
 
 def test_each_region_needs_a_number_of_modes_and_at_least_one():
-    regions = [Handle("near", [[0.25, MIDDLE, MIDDLE]]), Handle("far", [[0.8, MIDDLE, MIDDLE]])]
+    regions = [handle("near", [[0.25, MIDDLE, MIDDLE]]), handle("far", [[0.8, MIDDLE, MIDDLE]])]
     refused("3 numbers of modes for 2 regions", regions=regions, modes=[4, 3, 2])
     refused("1 modes for 2 regions; each needs at least one", regions=regions, modes=1)
     refused("0 modes; a region needs at least one", regions=regions, modes=[4, 0])
 
 
 def test_a_region_without_vertices_is_named():
-    near = Handle("near", [[0.3, MIDDLE, MIDDLE]])
-    moon = Handle("moon", [[100.0, 0, 0]])
+    near = handle("near", [[0.3, MIDDLE, MIDDLE]])
+    moon = handle("moon", [[100.0, 0, 0]])
     refused('handle "moon" is 99 m outside of the body; move it in', regions=[near, moon])
     twin = Handle("twin", near.points)
     refused('handle "twin" is in the same tets as "near"; move', regions=[near, twin])
     with pytest.raises(SuppleError, match='region "nothing" has no vertices; move or drop'):
-        Region("nothing", [], [])
+        region("nothing", [])
 
 
 @pytest.mark.parametrize(
@@ -115,13 +123,21 @@ def test_a_region_without_vertices_is_named():
         ("all", 'regions="all"; use "auto"'),
         (5, "regions"),
         ([[1, 2, 3]], "handles must be a list of handles"),
-        ([Region("big", [2000], [1.0])], 'region "big" has vertex 2000, and there are 117'),
+        ([region("big", [2000])], 'region "big" has vertex 2000, and there are 117'),
         ([Region.whole(117)], 'region "body" has vertex 0, which is fixed'),
-        ([Region("a", [50], [1.0]), Handle("b", [[0.5, 0, 0]])], "handles"),
+        ([region("a", [50]), handle("b", [[0.5, 0, 0]])], "handles"),
     ],
 )
 def test_regions_that_are_none(regions, words):
     assert "modes" not in refused(words, regions=regions)
+
+
+def test_flesh_in_no_region_is_told_of():
+    along = bar_mesh().vertices[:, 0]
+    part = region("tip", np.flatnonzero(along > 0.5).tolist())
+    with pytest.warns(SuppleWarning, match=r"\d+ tet vertices .* are in no region"):
+        model = build(bending_bar(), **bar_options(regions=[part], poses=1))
+    assert model.report["regions"][0]["vertices"] == len(part.vertices)
 
 
 @pytest.mark.parametrize("name", ["elastic_cubature", "inertial_cubature"])
@@ -135,7 +151,7 @@ def test_cubature_counts_are_looked_at_before_anything_is_computed(name, count):
 )
 def test_more_cubature_than_there_is_costs_no_more_than_all_of_it(name, things):
     with pytest.warns(SuppleWarning, match=f"1000000 cubature {things} asked for"):
-        model = build(bending_bar(), **bar_options(poses=1, **{name: 1_000_000}))
+        model = build(bending_bar(), **bar_options(poses=1) | {name: 1_000_000})
     assert len(model.elastic_tets) <= 288
     assert len(model.inertial_vertices) <= 108
 
@@ -214,7 +230,7 @@ def test_without_a_skeleton_and_bones_it_is_said_that_nothing_holds_the_flesh():
 
 def test_a_character_without_a_mesh_says_so():
     with pytest.raises(SuppleError, match="bare: has no mesh"):
-        build(Character("bare", None, None), poses=1)  # type: ignore[arg-type]
+        build(Character("bare", None, None), poses=1)
 
 
 def test_a_motion_of_another_rig_is_named_even_if_no_pose_is_taken_from_it():

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from supple.elastic import ElasticBody, Material
 from supple.errors import SuppleError
 from supple.linalg.fortran import single_threaded
+from supple.reduction import derivatives
 from supple.reduction.derivatives import modal_derivatives, second_forces
 from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
@@ -193,5 +194,31 @@ def test_chosen_tets_add_up_and_threads_do_not_change_bits():
         second_forces(body, rest, everything, a, a, tets=[99999])
     with pytest.raises(SuppleError, match="inverts"):
         second_forces(body, -rest, everything, a, a)
-    with pytest.raises(SuppleError, match="more than 2 GB"):
+    with pytest.raises(SuppleError, match="more than 0.5 GB"):
         second_forces(body, rest, everything, np.zeros((rest.size, 1500)), a)
+
+
+def test_derivatives_solved_for_a_few_at_a_time_are_the_same(monkeypatch):
+    body, rest, K, free = bent_beam("stvk", (6, 2, 2))
+    modes = linear_modes(K, body.vertex_masses(), 5, null_space=null_space(None, len(rest), free))
+    whole = modal_derivatives(body, rest, modes)
+    monkeypatch.setattr(derivatives, "_BLOCK_ENTRIES", 4 * rest.size)
+    some = modal_derivatives(body, rest, modes)
+    np.testing.assert_allclose(some, whole, rtol=0, atol=1e-12 * np.abs(whole).max())
+
+
+def test_vertices_that_do_not_ascend_are_refused():
+    """Rows of modes would belong to other vertices than their forces."""
+    body, rest, K, free = bent_beam("stvk", (6, 2, 2))
+    modes = linear_modes(
+        K[free_rows(free)][:, free_rows(free)], body.vertex_masses()[free], 2
+    )
+    for vertices in (free[::-1], np.concatenate([free[:1], free[:-1]])):
+        with pytest.raises(SuppleError, match="ascending"):
+            modal_derivatives(body, rest, modes, vertices=vertices)
+    with pytest.raises(SuppleError, match="given by its number"):
+        modal_derivatives(body, rest, modes, vertices=free.astype(float))
+
+
+def free_rows(vertices):
+    return (3 * vertices[:, None] + np.arange(3)).ravel()

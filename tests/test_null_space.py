@@ -172,7 +172,7 @@ def test_what_does_not_fit_is_refused():
         null_space(bad, 5)
     with pytest.raises(SuppleError, match="free vertex 5 is not there"):
         null_space(None, 5, [5])
-    with pytest.raises(SuppleError, match="vertex numbers"):
+    with pytest.raises(SuppleError, match="given by its number"):
         null_space(None, 5, [0.5])
 
 

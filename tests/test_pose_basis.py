@@ -209,3 +209,95 @@ def test_a_loose_piece_is_located():
     match = r'"body": a piece of 12 tets, 12 vertices .*around \(0.5, 1.08, 0.0833\)'
     with pytest.raises(SuppleError, match=match):
         pose_basis(body, mesh.vertices, K, body.vertex_masses(), region, 5)
+
+
+# What other regions hold -------------------------------------------------------------------------
+
+
+def test_mass_pca_beside_nothing_is_mass_pca():
+    rng = np.random.default_rng(3)
+    mass = rng.uniform(0.1, 3.0, 50)
+    vectors = rng.standard_normal((150, 12)) * 10.0 ** -np.arange(12)
+    alone, sizes = mass_pca(vectors, mass, 6, beside=None)
+    np.testing.assert_array_equal(alone, mass_pca(vectors, mass, 6)[0])
+    nothing, same = mass_pca(vectors, mass, 6, beside=np.empty((150, 0)))
+    np.testing.assert_allclose(same, sizes, rtol=1e-6)
+    assert same_span(nothing, alone, mass)
+
+
+def test_mass_pca_is_that_of_what_the_others_leave():
+    """Where all that is left is new, against an oracle that takes it out of the vectors."""
+    rng = np.random.default_rng(4)
+    mass = rng.uniform(0.1, 3.0, 50)
+    root = np.sqrt(np.repeat(mass, 3))[:, None]
+    held = np.linalg.qr(rng.standard_normal((150, 5)))[0]
+    vectors = rng.standard_normal((150, 8))
+    U, sizes = mass_pca(vectors, mass, 4, beside=held / root)
+    left = root * vectors - held @ (held.T @ (root * vectors))
+    _, expected, turn = np.linalg.svd(left, full_matrices=False)
+    np.testing.assert_allclose(sizes, expected[:4], rtol=1e-10)
+    np.testing.assert_allclose(gram(U, mass), np.eye(4), atol=1e-12)
+    best = np.linalg.qr(root * (vectors @ turn[:4].T))[0]  # made of the vectors, not of what is left
+    assert same_span(U, best / root, mass)
+
+
+def two_alike(constraints: bool = False) -> tuple[Any, ...]:
+    """A pose, and the middle of a beam as a region, with the constraints of its neighbourhood."""
+    body, rest, K, free = bent_beam("stvk", (10, 3, 3))
+    weights = np.clip(1.0 - 3 * np.abs(rest[:, 0] - 0.5), 0, 1)
+    inside = np.flatnonzero(weights > 0)
+    region = Region("middle", inside, weights[inside])
+    rows = some_constraints(len(rest), free) if constraints else None
+    return body, rest, K, body.vertex_masses(), region, rows
+
+
+def spread(basis: Any, region: Region, n: int) -> Any:
+    whole = np.zeros((3 * n, basis.vectors.shape[2]))
+    whole[region.unknowns] = basis.vectors.reshape(-1, whole.shape[1])
+    return whole
+
+
+def smallest_of_both(first: Any, second: Any, mass: Any) -> float:
+    return float(np.linalg.eigvalsh(gram(np.hstack([first, second]), mass))[0])
+
+
+@pytest.mark.parametrize("constrained", [False, True])
+def test_a_region_does_not_hold_what_one_just_like_it_holds(constrained):
+    body, rest, K, mass, region, rows = two_alike(constrained)
+    n = len(rest)
+    first = pose_basis(body, rest, K, mass, region, 12, constraints=rows)
+    U = spread(first, region, n)
+    again = pose_basis(body, rest, K, mass, region, 12, constraints=rows)
+    assert smallest_of_both(U, spread(again, region, n), mass) < 1e-10  # no mass matrix at all
+    second = pose_basis(body, rest, K, mass, region, 12, constraints=rows, beside=U)
+    V = spread(second, region, n)
+    assert smallest_of_both(U, V, mass) > 0.05
+    np.testing.assert_allclose(gram(second.vectors, mass[region.vertices]), np.eye(12), atol=1e-10)
+    if rows is not None:
+        assert np.abs(rows @ V).max() < 1e-10 * np.abs(V).max()
+
+
+def test_where_regions_overlap_in_part_each_basis_stays_in_its_own():
+    body, rest, K, mass, region, _ = two_alike()
+    n = len(rest)
+    weights = np.clip(1.0 - 3 * np.abs(rest[:, 0] - 0.6), 0, 1)
+    inside = np.flatnonzero(weights > 0)
+    beside = Region("beside", inside, weights[inside])
+    assert 0 < len(np.intersect1d(inside, region.vertices)) < len(inside)
+    U = spread(pose_basis(body, rest, K, mass, region, 20), region, n)
+    apart = {}
+    for known in (None, U):
+        basis = pose_basis(body, rest, K, mass, beside, 20, beside=known)
+        assert basis.vectors.shape == (len(inside), 3, 20)
+        # Made of candidates that fade out towards the border, and so does it.
+        faint = np.abs(basis.vectors[weights[inside] < 0.05]).max()
+        assert faint < 0.2 * np.abs(basis.vectors).max()
+        apart[known is None] = smallest_of_both(U, spread(basis, beside, n), mass)
+    assert apart[False] > 5 * apart[True]
+
+
+def test_vectors_beside_must_fit():
+    body, rest, K, mass, region, _ = two_alike()
+    for beside in (np.zeros((5, 2)), np.full((rest.size, 2), np.nan), 3.0, "x"):
+        with pytest.raises(SuppleError, match="vectors beside"):
+            pose_basis(body, rest, K, mass, region, 12, beside=beside)

@@ -12,7 +12,6 @@ from supple.mesh import SurfaceMesh
 from supple.reduction.pose_selection import (
     AUTO_POSES,
     mid_poses,
-    next_pose,
     poses_from_frames,
     resolve_poses,
 )
@@ -217,19 +216,6 @@ def test_a_motion_of_another_rig_is_named() -> None:
     for poses in (3, ["Walk:2"]):
         with pytest.raises(SuppleError, match='motion "Walk" have 7 entries, and the rig 3'):
             resolve_poses(stranger, poses)
-
-
-def test_the_next_pose_is_where_the_error_is_largest() -> None:
-    candidates = np.arange(8.0).reshape(4, 2)
-    assert next_pose(candidates, [0.1, 0.4, 0.4, 0.2]) == 1
-    assert next_pose(candidates, [0.1, 0.4, np.inf, 0.2]) == 2
-    assert next_pose(candidates, [0.1, 0.4, 0.3, 0.2], taken=candidates[[1]]) == 2
-    assert next_pose(candidates, [0.1, 0.4, 0.3, 0.2], enough=0.4) is None
-    assert next_pose(candidates, [0.1, 0.4, 0.3, 0.2], taken=candidates) is None
-    with pytest.raises(SuppleError, match="errors must be 4 numbers"):
-        next_pose(candidates, [0.1, 0.2, np.nan, 0.3])
-    with pytest.raises(SuppleError, match="errors must be 4 numbers"):
-        next_pose(candidates, [0.1])
 
 
 def test_middles_lie_on_the_edges_of_the_tree() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array, checked_number
+from supple.checks import checked_array, checked_number, numbers
 from supple.errors import SuppleError
 from supple.mesh.contact_search import APART, facing_triangles, posed_boundary
 from supple.mesh.obstacles import Obstacle
@@ -24,6 +24,8 @@ Ints = NDArray[np.int64]
 TOUCHING = 0.5
 #: How far apart they are there at the neutral pose, in such edges.
 FAR = 2.0
+#: How far an obstacle's way out may be from a unit vector.
+UNIT = 1e-4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -180,14 +182,42 @@ def _obstacle_contacts(
         raise SuppleError(
             f"obstacle {number} is a {type(obstacle).__name__}; use a Plane, a Sphere or a Capsule"
         )
-    gaps, normals = obstacle.distances(posed[vertices])
-    touching = gaps <= near
-    count = int(touching.sum())
+    gaps, normals = _checked_distances(obstacle, posed[vertices], number)
+    touching = np.flatnonzero(gaps <= near)
+    gaps, normals = gaps[touching], normals[touching]
+    lengths = np.linalg.norm(normals, axis=1)
+    wrong = ~(np.isfinite(gaps) & (np.abs(lengths - 1) <= UNIT))
+    if wrong.any():
+        vertex = vertices[touching[int(np.argmax(wrong))]]
+        raise SuppleError(
+            f"obstacle {number} has no distance or no way out of length 1 at vertex {vertex}"
+        )
+    count = len(touching)
     return Contacts(
         vertices[touching],
         np.full((count, 3), -1),
         np.zeros((count, 3)),
-        normals[touching],
-        gaps[touching],
+        normals,
+        gaps,
         np.full(count, number),
     )
+
+
+def _checked_distances(obstacle: Obstacle, points: Floats, number: int) -> tuple[Floats, Floats]:
+    """What an obstacle says of the points: anybody may write one."""
+    try:
+        gaps, normals = obstacle.distances(points)
+    except (TypeError, ValueError):
+        raise SuppleError(
+            f"obstacle {number} does not give two arrays, distances and ways out"
+        ) from None
+    gaps = numbers(f"distances of obstacle {number}", gaps)
+    normals = numbers(f"ways out of obstacle {number}", normals)
+    if gaps.shape != (len(points),) or normals.shape != points.shape:
+        raise SuppleError(
+            f"obstacle {number} gives distances of shape {gaps.shape} and ways out of shape "
+            f"{normals.shape}; expected {(len(points),)} and {points.shape}"
+        )
+    if np.isnan(gaps).any():
+        raise SuppleError(f"distances of obstacle {number} are no numbers somewhere")
+    return gaps, normals

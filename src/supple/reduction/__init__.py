@@ -4,9 +4,9 @@ from supple.reduction.alignment import AlignedBases, align, subspace_angles
 from supple.reduction.assessment import Assessment, assess_pose
 from supple.reduction.build import build
 from supple.reduction.contact_constraints import contact_constraints
-from supple.reduction.cubature_accuracy import force_error
+from supple.reduction.cubature_accuracy import fit_weights, force_error
 from supple.reduction.derivatives import modal_derivatives
-from supple.reduction.elastic_cubature import ElasticCubature, elastic_cubature
+from supple.reduction.elastic_cubature import Between, ElasticCubature, elastic_cubature
 from supple.reduction.handles import Handle, handles_from_bones
 from supple.reduction.inertial_cubature import (
     InertialCubature,
@@ -14,12 +14,14 @@ from supple.reduction.inertial_cubature import (
     inertial_error,
 )
 from supple.reduction.interpolation import (
+    column_scales,
     frequency_ratios,
     interpolated_basis,
     mass_products,
     reduced_frequencies,
     reduced_mass,
 )
+from supple.reduction.linear_correction import blended_correction
 from supple.reduction.log import BuildLog
 from supple.reduction.mass_pca import mass_pca, scaled_candidates
 from supple.reduction.materials import interpolated_material, painted_material, pose_materials
@@ -29,13 +31,20 @@ from supple.reduction.null_space import NullSpace, null_space
 from supple.reduction.pose_basis import RegionBasis, pose_basis
 from supple.reduction.pose_selection import mid_poses, poses_from_frames, resolve_poses
 from supple.reduction.region import Region
-from supple.reduction.regions import border_jump, region_weights, regions_of, stored_fraction
+from supple.reduction.regions import (
+    border_jump,
+    handle_weights,
+    region_weights,
+    regions_of,
+    stored_fraction,
+)
 from supple.reduction.responses import inertial_responses
 from supple.reduction.samples import force_samples
 
 __all__ = [
     "AlignedBases",
     "Assessment",
+    "Between",
     "BuildLog",
     "ElasticCubature",
     "Handle",
@@ -47,13 +56,17 @@ __all__ = [
     "RegionBasis",
     "align",
     "assess_pose",
+    "blended_correction",
     "border_jump",
     "build",
+    "column_scales",
     "contact_constraints",
     "elastic_cubature",
+    "fit_weights",
     "force_error",
     "force_samples",
     "frequency_ratios",
+    "handle_weights",
     "handles_from_bones",
     "inertial_cubature",
     "inertial_error",

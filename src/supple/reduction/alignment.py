@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.checks import checked_array, numbers
 from supple.errors import SolverError, SuppleError
 from supple.linalg.fortran import single_threaded
+from supple.reduction.signs import column_signs
 from supple.rig.pose_tree import PoseTree
 from supple.rig.vertex_frames import unrotate
 
@@ -26,8 +27,6 @@ Variant = Literal["frames", "world"]
 VARIANTS = ("frames", "world")
 #: Stiffnesses below this part of the largest are rounding, or a rigid motion's.
 STIFFNESS_FLOOR = 1e-10
-#: Entries of a column as large as its largest, but for rounding.
-ALIKE = 1e-6
 #: How far UᵀMU may be from the identity.
 ORTHONORMAL = 1e-5
 
@@ -186,15 +185,8 @@ def _diagonalised(
         matrix = checked_array(f"reduced stiffness of pose {pose}", given, (r, r))
         eigenvalues[pose], vectors[pose] = np.linalg.eigh((matrix + matrix.T) / 2)
     # The other poses' signs follow from these by alignment.
-    vectors[0] *= _signs(root.reshape(-1, r) @ vectors[0])
+    vectors[0] *= column_signs(root.reshape(-1, r) @ vectors[0])
     return eigenvalues, vectors
-
-
-def _signs(columns: Floats) -> Floats:
-    """±1 for each column, so that the first of its largest entries is positive."""
-    size = np.abs(columns)
-    first = np.argmax(size >= (1 - ALIKE) * size.max(axis=0), axis=0)
-    return np.where(np.take_along_axis(columns, first[None], 0)[0] < 0, -1.0, 1.0)
 
 
 def _softness(eigenvalues: Floats) -> Floats:
@@ -239,6 +231,9 @@ def subspace_angles(first: ArrayLike, second: ArrayLike, mass: ArrayLike) -> Flo
         if not masses.min() >= 0:
             raise SuppleError(f"vertex mass {int(np.argmin(masses))} is negative")
         rows = checked_array(f"{name} basis", rows, rows.shape)
-        scaled.append((rows * np.sqrt(masses)[:, None, None]).reshape(-1, rows.shape[2]))
+        weighed = (rows * np.sqrt(masses)[:, None, None]).reshape(-1, rows.shape[2])
+        if not weighed.any():
+            raise SuppleError(f"{name} basis moves no mass, so there is no space to compare")
+        scaled.append(weighed)
     with single_threaded():
         return scipy.linalg.subspace_angles(*scaled)[::-1].copy()

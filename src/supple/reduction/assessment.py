@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations, pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,9 +12,11 @@ from numpy.typing import NDArray
 
 from supple.compiled import at_most_threads
 from supple.elastic import ElasticBody
+from supple.errors import SuppleError
 from supple.linalg.fortran import single_threaded
 from supple.reduction.agreement import Agreement
 from supple.reduction.alignment import subspace_angles
+from supple.reduction.compliance import Compliance
 from supple.reduction.contact_constraints import contact_constraints
 from supple.reduction.interpolation import frequency_ratios, reduced_frequencies
 from supple.reduction.modes import linear_modes
@@ -20,12 +24,22 @@ from supple.reduction.null_space import null_space
 from supple.reduction.pose_model import PoseModel, PoseTask
 from supple.reduction.region import Region
 
-__all__ = ["FREQUENCIES", "Assessment", "assess_pose", "split_basis", "whole_basis"]
+__all__ = [
+    "FREQUENCIES",
+    "Assessment",
+    "assess_pose",
+    "check_independent",
+    "split_basis",
+    "whole_basis",
+]
 
 Floats = NDArray[np.float64]
 
 #: How many of the lowest frequencies are compared.
 FREQUENCIES = 6
+#: Least eigenvalue of a mass matrix with 1 on its diagonal: below, columns say the same twice,
+#: and in the float32 of a model there would be nothing left of the difference.
+DISTINCT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +79,11 @@ def assess_pose(
         Of the other poses.
     weights
         (m,) of those poses there.
+
+    Raises
+    ------
+    SuppleError
+        If there is nothing to compare: a blended column vanishes, say.
     """
     count = len(task.rest)
     with single_threaded(), at_most_threads(1):
@@ -98,8 +117,44 @@ def _exact_frequencies(
     bound = None
     if len(free) < len(task.rest) or rows.shape[0]:
         bound = null_space(rows, len(task.rest), free=free)
-    modes = linear_modes(stiffness, mass, FREQUENCIES, null_space=bound)
+    held = Compliance(stiffness, mass, bound)
+    count = min(FREQUENCIES, held.n_unknowns)
+    modes = linear_modes(stiffness, mass, count, null_space=bound, factor=held)
     return np.sqrt(modes.eigenvalues) / (2 * np.pi)
+
+
+def check_independent(agreement: Agreement, names: Sequence[str]) -> None:
+    """Refuse regions whose columns at a pose are nearly those of other regions.
+
+    Parameters
+    ----------
+    agreement
+        Of all poses.
+    names
+        (m,) of the poses.
+    """
+    if len(agreement.regions) < 2:
+        return
+    ends = np.cumsum([0, *(basis.shape[2] for basis in agreement.bases[0])])
+    columns = [np.arange(start, end) for start, end in pairwise(ends)]
+    for pose, name in enumerate(names):
+        mass = agreement.mass(np.eye(len(names))[pose])
+        if _least(mass) >= DISTINCT:
+            continue
+        first, second = min(
+            combinations(range(len(columns)), 2),
+            key=lambda pair: _least(mass, np.concatenate([columns[at] for at in pair])),
+        )
+        one, other = agreement.regions[first].name, agreement.regions[second].name
+        raise SuppleError(
+            f'pose "{name}": regions "{one}" and "{other}" overlap so much that their columns '
+            "are nearly the same; merge them or give fewer modes"
+        )
+
+
+def _least(mass: Floats, among: NDArray[np.int64] | None = None) -> float:
+    part = mass if among is None else mass[np.ix_(among, among)]
+    return float(np.linalg.eigvalsh(part)[0])
 
 
 def whole_basis(regions: tuple[Region, ...], bases: tuple[Floats, ...], n_vertices: int) -> Floats:

@@ -40,12 +40,23 @@ def lowest_eigenpairs(
         Ascending.
     vectors : (n, count)
         Yᵀ M Y = I.
+
+    Raises
+    ------
+    SolverError
+        If there are not so many, or numbers are beyond all measure.
     """
     with single_threaded():
         size = mass.shape[0]
         start = np.random.default_rng(0).standard_normal((size, min(BLOCK, size)))
-        theta, ritz = _largest_of_inverse(solve, mass, start, count)
-        return _solved_once_more(solve, mass, theta, ritz)
+        try:
+            theta, ritz = _largest_of_inverse(solve, mass, start, count)
+            return _solved_once_more(solve, mass, theta, ritz)
+        except (np.linalg.LinAlgError, ValueError):  # a Gram matrix not finite, or not definite
+            raise SolverError(
+                "the modes could not be found; is the stiffness symmetric and positive, and are "
+                "masses of a like size?"
+            ) from None
 
 
 def _largest_of_inverse(

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.elastic import Material
-from supple.errors import SuppleError
 from supple.linalg.fortran import single_threaded
 from supple.mesh import TetMesh
 from supple.mesh.obstacles import Obstacle
 from supple.reduction.alignment import Variant
+from supple.reduction.build_options import check_options
 from supple.reduction.build_parts import Body, choose_regions, modes_per_region
 from supple.reduction.contact_constraints import ContactKind
 from supple.reduction.handles import Handle
@@ -96,7 +96,9 @@ def build(
         Of the cubature's samples. The same seed gives the same bytes.
     executor
         What poses are computed by, beside each other; by default as many threads as there are
-        cores.
+        cores. Of processes, ones that are started afresh,
+        ``ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))``: OpenMP's
+        threads do not survive a fork. The bytes are the same.
     log
         Told about stages and progress.
     **fitting
@@ -108,8 +110,26 @@ def build(
     SuppleError
         What is wrong, and what to do about it.
     """
+    check_options(
+        character,
+        regions=regions,
+        material=material,
+        tets=tets,
+        bone_radius=bone_radius,
+        contacts=contacts,
+        obstacles=obstacles,
+        elastic_cubature=elastic_cubature,
+        inertial_cubature=inertial_cubature,
+        interpolation=interpolation,
+        most_poses=most_poses,
+        seed=seed,
+        executor=executor,
+        fitting=fitting,
+    )
     log = BuildLog() if log is None else log
     rows, names = resolve_poses(character, poses)
+    if _is_auto(poses):  # the farthest come first
+        rows, names = rows[:most_poses], names[:most_poses]
     # One thread for BLAS: the same bits on every machine, and the cores are for the poses.
     with single_threaded(), Workers(executor) as workers:
         with log.stage("tets"):
@@ -135,19 +155,11 @@ def build(
         r = int(np.sum(counts))
         return finish(
             family,
-            _points(elastic_cubature, 3 * r, "elastic_cubature"),
-            _points(inertial_cubature, (3 * r + 1) // 2, "inertial_cubature"),
+            3 * r if elastic_cubature is None else int(elastic_cubature),
+            (3 * r + 1) // 2 if inertial_cubature is None else int(inertial_cubature),
             seed,
         )
 
 
 def _is_auto(poses: Poses) -> bool:
     return isinstance(poses, str) and poses == "auto"
-
-
-def _points(given: int | None, usual: int, name: str) -> int:
-    if given is None:
-        return usual
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
-        raise SuppleError(f"{name} is {given!r}; give a positive whole number")
-    return int(given)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -12,8 +11,9 @@ from numpy.typing import NDArray
 
 from supple.checks import checked_whole_numbers
 from supple.elastic import ElasticBody, Material
-from supple.errors import SuppleError
+from supple.errors import SuppleError, warn
 from supple.mesh.obstacles import Obstacle
+from supple.mesh.topology import counted, unreferenced
 from supple.reduction.contact_constraints import ContactKind
 from supple.reduction.handles import Handle, handles_from_bones
 from supple.reduction.pose_model import PoseTask
@@ -47,6 +47,7 @@ class Body:
     modes: tuple[int, ...]
     contacts: ContactKind | None
     obstacles: tuple[Obstacle, ...]
+    _bodies: dict[int, ElasticBody] = field(default_factory=dict, init=False, repr=False)
 
     def task(self, name: str, pose: Floats, material: Material) -> PoseTask:
         """What `reduce_pose` needs to know of a pose."""
@@ -62,20 +63,11 @@ class Body:
         )
 
     def elastic(self, materials: Sequence[Material]) -> list[ElasticBody]:
-        """A body for each material; one for those that are the same."""
-        made: dict[int, ElasticBody] = {}
+        """A body for each material; one for those that are the same, however often asked."""
         for material in materials:
-            if id(material) not in made:
-                made[id(material)] = ElasticBody(self.flesh.mesh, material)
-        return [made[id(material)] for material in materials]
-
-    @cached_property
-    def supports(self) -> NDArray[np.bool_]:
-        """(n,) whether a tet vertex carries part of the skin."""
-        carried = np.zeros(len(self.flesh.mesh.vertices), bool)
-        weights = self.flesh.embedding.tocoo()
-        carried[weights.col[weights.data != 0]] = True
-        return carried
+            if id(material) not in self._bodies:  # a body keeps its material, and so the number
+                self._bodies[id(material)] = ElasticBody(self.flesh.mesh, material)
+        return [self._bodies[id(material)] for material in materials]
 
 
 def choose_regions(
@@ -113,7 +105,23 @@ def _checked_regions(
             raise SuppleError(
                 f'region "{region.name}" has vertex {held[0]}, which is fixed; leave it out'
             )
+    names = [region.name for region in regions]
+    for name in names:
+        if names.count(name) > 1:
+            raise SuppleError(f'two regions are called "{name}"; rename one')
+    _warn_uncovered(regions, n_vertices, flesh)
     return tuple(regions)
+
+
+def _warn_uncovered(regions: Sequence[Region], n_vertices: int, flesh: Flesh) -> None:
+    still = np.union1d(flesh.fixed, unreferenced(flesh.mesh.tets, n_vertices))
+    moving = np.setdiff1d(np.arange(n_vertices), still)
+    left = np.setdiff1d(moving, np.concatenate([region.vertices for region in regions]))
+    if len(left):
+        warn(
+            f"{counted(len(left), 'tet vertex', 'tet vertices')} that nothing fixes "
+            f"(first: {left[0]}) are in no region; they will not move"
+        )
 
 
 def modes_per_region(modes: int | Sequence[int], regions: Sequence[Region]) -> tuple[int, ...]:

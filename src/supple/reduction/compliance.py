@@ -33,6 +33,10 @@ class LoosePieceError(SuppleError):
             "nothing; fix one of its vertices, join it to the rest, or remove it"
         )
 
+    def __reduce__(self) -> tuple[type[LoosePieceError], tuple[Ints, str]]:
+        """Both arguments: processes hand errors over pickled, and would pass the message alone."""
+        return type(self), (self.vertices, str(self))
+
 
 class Compliance:
     """Z (ZᵀKZ)⁻¹ Zᵀ: the displacement that constraints allow under forces (xu2016 eq. 27–28).

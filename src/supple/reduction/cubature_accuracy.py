@@ -12,7 +12,7 @@ from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError
 from supple.linalg.fortran import single_threaded
 from supple.reduction.cubature_fit import nonnegative_fit
-from supple.reduction.cubature_forces import PoseForces
+from supple.reduction.cubature_forces import PoseForces, force_norms
 from supple.reduction.cubature_problem import reduced_columns
 from supple.reduction.elastic_kernels import REMAINDER, WHOLE
 from supple.reduction.region import Region
@@ -34,14 +34,21 @@ def fit_weights(
 ) -> tuple[Floats, float]:
     """Weights v ≥ 0, (c,), of given tets at one pose, and their relative error (xu2016 eq. 19).
 
-    Parameters are those of `force_error`.
+    v minimises ‖A v − b‖ with the rows of A, U_eᵀ f_e(q), and b, f̃(q), divided by ‖f̃(q)‖ sample
+    by sample (eq. 17–18). Parameters are those of `force_error`.
+
+    Raises
+    ------
+    SuppleError
+        If a sample makes no force, or one beyond all numbers.
     """
     pose = PoseForces.of(body, rest, basis, regions)
     chosen = PoseForces.of(body, rest, basis, regions, tets=tets).tets
     q = _checked_samples(samples, pose)
-    with single_threaded():
-        weights = nonnegative_fit(*normal_equations(pose, chosen, q, None))
-        return weights, cubature_error(pose, chosen, q, weights, None)
+    with single_threaded(), np.errstate(over="ignore", invalid="ignore"):
+        total = pose.reduced(q)
+        weights = nonnegative_fit(*normal_equations(pose, chosen, q, None, total))
+        return weights, cubature_error(pose, chosen, q, weights, None, total)
 
 
 def force_error(
@@ -57,6 +64,9 @@ def force_error(
 ) -> float:
     """Relative error of cubature at any pose: the root mean square over samples of ‖Δf̃‖/‖f̃‖.
 
+    f̃(q) = Σ U_eᵀ f_e over all tets, and Δf̃ is what the few miss of it, Σ v_e U_eᵀ f_e + ΔK q − f̃:
+    with rows divided by ‖f̃‖ as in xu2016 eq. 18, that is ‖A v − b‖ / ‖b‖ of eq. 17 and 19.
+
     Parameters
     ----------
     body, rest, basis, regions
@@ -66,7 +76,13 @@ def force_error(
     samples
         (r, t) reduced displacements, such as `force_samples` draws.
     correction
-        ΔK (r, r) there, such as the blend of those at the poses; None for the paper's cubature.
+        ΔK (r, r) there, such as the blend of those at the poses (see `blended_correction`); None
+        for the paper's cubature (eq. 21).
+
+    Raises
+    ------
+    SuppleError
+        If a sample makes no force, or one beyond all numbers.
     """
     pose = PoseForces.of(body, rest, basis, regions)
     chosen = PoseForces.of(body, rest, basis, regions, tets=tets)
@@ -74,7 +90,7 @@ def force_error(
     if correction is not None:
         correction = checked_array("correction", correction, (pose.rank, pose.rank))
     q = _checked_samples(samples, pose)
-    with single_threaded():
+    with single_threaded(), np.errstate(over="ignore", invalid="ignore"):
         return _relative(pose.reduced(q), _cubature(chosen, q, v, correction))
 
 
@@ -99,7 +115,7 @@ def normal_equations(
     """
     chosen = pose.only(tets)
     total = pose.reduced(q) if total is None else total
-    scale = 1 / np.linalg.norm(total, axis=0)
+    scale = 1 / force_norms(total)
     target = (total if stiffness is None else total - stiffness @ q) * scale
     gram, right = np.zeros((len(tets), len(tets))), np.zeros(len(tets))
     for batch in chosen.of_part(WHOLE if stiffness is None else REMAINDER).batches(q):
@@ -130,7 +146,5 @@ def _cubature(chosen: PoseForces, q: Floats, weights: Floats, correction: Floats
 
 
 def _relative(exact: Floats, approximate: Floats) -> float:
-    norms = np.linalg.norm(exact, axis=0)
-    if not (norms > 0).all():
-        raise SuppleError("a sample makes no elastic force; draw others")
+    norms = force_norms(exact)
     return float(np.sqrt(((np.linalg.norm(approximate - exact, axis=0) / norms) ** 2).mean()))

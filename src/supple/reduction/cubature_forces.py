@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import checked_array
+from supple.compiled import taking_turns
 from supple.elastic.body import ElasticBody
 from supple.errors import MeshError, SuppleError
+from supple.reduction.checks import checked_indices
 from supple.reduction.elastic_kernels import (
     LINEAR,
     WHOLE,
@@ -20,7 +22,7 @@ from supple.reduction.elastic_kernels import (
 from supple.reduction.region import Region
 from supple.reduction.samples import checked_basis, displacements, projected
 
-__all__ = ["ForceBatch", "PoseForces"]
+__all__ = ["ForceBatch", "PoseForces", "force_norms"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -123,21 +125,23 @@ class PoseForces:
             chunk = slice(first, min(first + step, q.shape[1]))
             moved = displacements(self.basis, self.regions, self.body.n_vertices, q[:, chunk])
             elements = np.empty((len(corners), 9, moved.shape[2]))
-            volume = element_forces(
-                self.body.material.code,
-                self.rest,
-                moved,
-                corners,
-                np.ascontiguousarray(parameters),
-                self.part,
-                elements,
-            )
+            with taking_turns():
+                volume = element_forces(
+                    self.body.material.code,
+                    self.rest,
+                    moved,
+                    corners,
+                    np.ascontiguousarray(parameters),
+                    self.part,
+                    elements,
+                )
             if not volume > 0:
                 raise MeshError(f"the rest shape inverts or flattens a tet (volume {volume:.3g})")
             if weights is not None:
                 elements *= weights[:, None, None]
             at_vertices = np.empty_like(moved)
-            gather_at_vertices(elements, *around, at_vertices)
+            with taking_turns():
+                gather_at_vertices(elements, *around, at_vertices)
             yield ForceBatch(chunk, elements, projected(self.basis, self.regions, at_vertices))
 
     def reduced(self, q: Floats, weights: Floats | None = None) -> Floats:
@@ -150,13 +154,26 @@ class PoseForces:
         return (reduced + reduced.T) / 2
 
 
+def force_norms(total: Floats, first: int = 0, where: str = "") -> Floats:
+    """‖f̃‖ (t,) of samples' forces (r, t), which rows are divided by (xu2016 eq. 18).
+
+    `first` is the number of the first sample, and `where` stands before it in errors.
+    """
+    norms = np.linalg.norm(total, axis=0)
+    wrong = ~(np.isfinite(norms) & (norms > 0))
+    if wrong.any():
+        bad = int(np.argmax(wrong))
+        what = "makes no elastic force" if norms[bad] == 0 else "makes a force beyond all numbers"
+        advice = "larger" if norms[bad] == 0 else "smaller"
+        raise SuppleError(f"{where}sample {first + bad} {what}; draw {advice} ones")
+    return norms
+
+
 def _checked_tets(tets: ArrayLike, n_tets: int) -> Ints:
-    listed = np.asarray(tets)
-    if listed.ndim != 1 or len(listed) == 0 or listed.dtype.kind not in "iu":
-        raise SuppleError("cubature tets must be a list of tet numbers")
-    if listed.min() < 0 or listed.max() >= n_tets:
-        raise SuppleError(f"cubature tets must be below the body's {n_tets:,}")
-    return np.ascontiguousarray(listed, np.int64)
+    listed = checked_indices("cubature tet", tets, n_tets)
+    if len(listed) == 0:
+        raise SuppleError("there are no cubature tets; give some")
+    return listed
 
 
 def _around_vertices(corners: Ints, n_vertices: int) -> tuple[Ints, Ints]:

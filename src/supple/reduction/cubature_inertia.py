@@ -12,12 +12,21 @@ from supple.reduction.cubature_fit import nonnegative_fit
 from supple.reduction.region import Region
 from supple.reduction.samples import projected
 
-__all__ = ["InertialProblem", "correction", "fit_vertices", "normalised", "rows_of", "summed"]
+__all__ = [
+    "InertialProblem",
+    "candidates",
+    "correction",
+    "fit_vertices",
+    "normalised",
+    "rows_of",
+    "summed",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: What keeps corrections small, relative to the largest squared singular value of the samples.
+#: What keeps corrections small, relative to the trace of the samples' Gram matrix: the sum of
+#: their squared singular values.
 _RIDGE = 1e-7
 
 
@@ -34,10 +43,15 @@ def normalised(
     return forces * scale, total * scale
 
 
-class InertialProblem:
-    """A `CubatureProblem` of normalised forces (n, 3, t) with their sums (r, t) at each pose.
+def candidates(regions: Sequence[Region]) -> Ints:
+    """(k,) vertices in a region, ascending: the others' forces project to zero."""
+    return np.unique(np.concatenate([region.vertices for region in regions]))
 
-    `vertices` are the candidates: those in a region.
+
+class InertialProblem:
+    """A `CubatureProblem` of normalised forces (k, 3, t) with their sums (r, t) at each pose.
+
+    The forces are those of `vertices`, the candidates: all that are in a region, `candidates`.
     """
 
     def __init__(
@@ -47,13 +61,13 @@ class InertialProblem:
         forces: Sequence[Floats],
         targets: Sequence[Floats],
     ) -> None:
-        self.vertices = np.unique(np.concatenate([region.vertices for region in regions]))
+        self.vertices = candidates(regions)
         self.places = np.arange(len(self.vertices))[:, None]
         self.bases, self.forces, self.targets = [], [], []
         self.norms = np.empty((len(bases), len(self.vertices)))
         for i, basis in enumerate(bases):
             self.bases.append(rows_of(basis, regions, self.vertices))
-            self.forces.append(forces[i][self.vertices])
+            self.forces.append(forces[i])
             self.targets.append(targets[i])
             squares = np.matmul(self.forces[i], self.forces[i].transpose(0, 2, 1))
             mixed = np.matmul(self.bases[i], self.bases[i].transpose(0, 2, 1))

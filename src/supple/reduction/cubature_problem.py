@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.errors import SuppleError
-from supple.reduction.cubature_forces import PoseForces
+from supple.compiled import taking_turns
+from supple.reduction.cubature_forces import PoseForces, force_norms
 from supple.reduction.elastic_kernels import REMAINDER, WHOLE, element_dots, element_norms
 from supple.reduction.region import Region
 from supple.reduction.samples import dense_basis
@@ -80,19 +80,22 @@ class ElasticProblem:
         self.forces: list[Singles] = []
         #: Forces of all samples (r, t), linear part and all.
         self.totals: list[Floats] = []
-        self._bases: list[Singles] = []
         self.norms = np.empty((len(poses), len(self.places)))
         for i, (pose, q) in enumerate(zip(poses, samples, strict=True)):
             tell(0.5 * i / len(poses), f"elastic forces of pose {i}")
             linear = None if stiffnesses is None else stiffnesses[i] @ q
             random = np.random.default_rng([seed, i, 2])
             forces, target, total = self._mixed(pose, q, linear, random, i)
-            dense = dense_basis(pose.basis, pose.regions, pose.body.n_vertices, np.float32)
-            element_norms(forces, dense, self.places, self.norms[i])
+            with taking_turns():
+                element_norms(forces, self._basis(i), self.places, self.norms[i])
             self.forces.append(forces)
             self.targets.append(target)
             self.totals.append(total)
-            self._bases.append(dense)
+
+    def _basis(self, pose: int) -> Singles:
+        """(n, 3, r), of one pose at a time: of all they would take more room than the forces."""
+        here = self.poses[pose]
+        return dense_basis(here.basis, here.regions, here.body.n_vertices, np.float32)
 
     def _mixed(
         self,
@@ -113,9 +116,7 @@ class ElasticProblem:
             if linear is not None:
                 total = total + linear[:, batch.samples]
             whole[:, batch.samples] = total
-            norms = np.linalg.norm(total, axis=0)
-            if not (np.isfinite(norms).all() and (norms > 0).all()):
-                raise SuppleError(f"pose {i}: a sample makes no elastic force, or one beyond all")
+            norms = force_norms(total, batch.samples.start, f"pose {i}: ")
             mixing = signs[batch.samples] / norms[:, None]
             target += batch.total @ mixing
             forces += batch.elements.reshape(len(forces), -1) @ mixing
@@ -123,11 +124,12 @@ class ElasticProblem:
 
     def correlations(self, pose: int, residual: Floats) -> Floats:
         """A_iᵀ ρ: the field U ρ, dotted with every tet's forces at its corners."""
-        basis = self._bases[pose]
+        basis = self._basis(pose)
         n, _, r = basis.shape
         field = basis.reshape(3 * n, r) @ residual.astype(np.float32)
         dots = np.empty(len(self.places))
-        element_dots(self.forces[pose], field.reshape(n, 3, -1), self.places, dots)
+        with taking_turns():
+            element_dots(self.forces[pose], field.reshape(n, 3, -1), self.places, dots)
         return dots
 
     def columns(self, pose: int, chosen: Ints) -> Floats:
@@ -136,8 +138,3 @@ class ElasticProblem:
         return reduced_columns(
             here.basis, here.regions, self.places[chosen], self.forces[pose][chosen]
         )
-
-    def sums(self, pose: int, weights: Floats) -> Floats:
-        """A_i v (r, t′), column by column: for tests and small problems."""
-        everything = np.arange(len(self.places))
-        return (weights @ self.columns(pose, everything)).reshape(self.targets[pose].shape)

@@ -12,6 +12,7 @@ from supple.compiled import taking_turns
 from supple.elastic.body import ElasticBody
 from supple.elastic.partition import Partition
 from supple.errors import MeshError, SuppleError
+from supple.reduction.checks import checked_indices
 from supple.reduction.derivative_kernels import add_second_forces
 from supple.reduction.modes import Modes
 
@@ -21,8 +22,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _kernel: Callable[..., float] = add_second_forces
-#: Entries of the right-hand sides, 2 GB.
-_MOST_ENTRIES = 250_000_000
+#: Entries of the right-hand sides, 0.5 GB.
+_MOST_ENTRIES = 62_500_000
+#: And of those solved for at once, 64 MB: a solution takes several times its own room.
+_BLOCK_ENTRIES = 8_000_000
 
 
 def modal_derivatives(
@@ -57,17 +60,27 @@ def modal_derivatives(
     """
     listed = np.arange(body.n_vertices)
     if vertices is not None:
-        listed = _numbers_below("vertex", vertices, body.n_vertices)
+        listed = checked_indices("vertex", vertices, body.n_vertices)
+        if (np.diff(listed) <= 0).any():
+            raise SuppleError("vertices must be ascending, as the modes' rows are")
     if modes.vectors.shape[0] != 3 * len(listed):
         raise SuppleError(
             f"modes with {modes.vectors.shape[0]} rows for {len(listed)} vertices; "
             "say with `vertices` which they belong to"
         )
     forces = second_forces(body, rest, listed, modes.vectors, modes.unweighted, tets=tets)
-    bent = modes.compliance(np.negative(forces, out=forces))
-    if modes.weights is not None:
-        bent *= np.repeat(modes.weights, 3)[:, None]
-    return bent
+    return _bent(modes, np.negative(forces, out=forces))
+
+
+def _bent(modes: Modes, forces: Floats) -> Floats:
+    """W Z (ZᵀKZ)⁻¹ Zᵀ of forces, in their place, some columns at a time."""
+    stretch = None if modes.weights is None else np.repeat(modes.weights, 3)[:, None]
+    step = max(1, _BLOCK_ENTRIES // max(1, len(forces)))
+    for first in range(0, forces.shape[1], step):
+        some = slice(first, first + step)
+        moved = modes.compliance(np.ascontiguousarray(forces[:, some]))
+        forces[:, some] = moved if stretch is None else stretch * moved
+    return forces
 
 
 def second_forces(
@@ -96,7 +109,7 @@ def second_forces(
     r = first.shape[1]
     if 3 * len(vertices) * r * (r + 1) // 2 > _MOST_ENTRIES:
         raise SuppleError(
-            f"{r * (r + 1) // 2} derivatives of {len(vertices)} vertices need more than 2 GB; "
+            f"{r * (r + 1) // 2} derivatives of {len(vertices)} vertices need more than 0.5 GB; "
             "use fewer modes or regions"
         )
     corners, chosen, around = _tets_around(body, vertices, tets)
@@ -136,7 +149,7 @@ def _tets_around(
     touching = moves[body.mesh.tets].any(axis=1)
     if tets is not None:
         wanted = np.zeros(body.n_tets, bool)
-        wanted[_numbers_below("tet", tets, body.n_tets)] = True
+        wanted[checked_indices("tet", tets, body.n_tets)] = True
         touching &= wanted
     chosen = np.flatnonzero(touching)
     corners = np.asarray(body.mesh.tets[chosen], np.int64)
@@ -152,15 +165,3 @@ def _on_vertices(u: Floats, k: int, n_around: int) -> Floats:
     padded = np.zeros((n_around, 3, u.shape[1]))
     padded[:k] = u.reshape(k, 3, -1)
     return padded
-
-
-def _numbers_below(what: str, listed: ArrayLike, count: int) -> Ints:
-    """A list of tets or vertices, ascending."""
-    numbers = np.asarray(listed)
-    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
-        raise SuppleError(f"each {what} must be given by its number")
-    numbers = np.unique(numbers.astype(np.int64))
-    if numbers.size and not 0 <= numbers[0] <= numbers[-1] < count:
-        worst = numbers[0] if numbers[0] < 0 else numbers[-1]
-        raise SuppleError(f"{what} {worst} is not there; there are {count}")
-    return numbers

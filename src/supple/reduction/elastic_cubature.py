@@ -10,10 +10,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import checked_array, checked_whole_numbers
 from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError, warn
 from supple.linalg.fortran import single_threaded
+from supple.reduction.checks import checked_count
 from supple.reduction.cubature import pursue
 from supple.reduction.cubature_accuracy import (
     check_linear,
@@ -27,7 +28,7 @@ from supple.reduction.cubature_forces import PoseForces
 from supple.reduction.cubature_problem import ElasticProblem
 from supple.reduction.linear_correction import blended_correction, midway_corrections
 from supple.reduction.region import Region
-from supple.reduction.samples import AMPLITUDE, checked_count, force_samples, reduced_stiffness
+from supple.reduction.samples import AMPLITUDE, force_samples, reduced_stiffness
 
 __all__ = ["Between", "ElasticCubature", "elastic_cubature", "fit_weights", "force_error"]
 
@@ -182,39 +183,18 @@ def elastic_cubature(
     poses += _checked_between(between, poses, regions)
     shares = np.vstack([np.eye(m), *(checked_array("shares", b.shares, (m,)) for b in between)])
     scales = _checked_scales(between, m, poses[0].rank)
+    ends = tuple(given.ends for given in between)
     samples = _sample_count(samples, count, poses[0].rank)
-    mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // poses[0].rank))
     with single_threaded():
         stiff = _checked_stiffnesses(poses, m, stiffnesses)
-        exact = stiff if linear == "exact" else None
         tell(0.0, "sampling elastic forces")
         drawn = [_draw(pose, stiff[i], samples, amplitude, seed, i) for i, pose in enumerate(poses)]
-        problem = ElasticProblem(poses, drawn, min(samples, mixtures), seed, exact, tell)
-        if count > problem.norms.shape[1]:
-            warn(
-                f"{count} cubature tets asked for and only {problem.norms.shape[1]} touch a "
-                "region; all are used"
-            )
-        tell(0.5, "choosing cubature tets")
-        tets = poses[0].tets[pursue(problem, count, threads=threads)]
-        totals = problem.totals
-        del problem
+        training = _Training(poses, drawn, stiff if linear == "exact" else None)
+        tets, totals = _choose(training, count, samples, seed, threads, tell)
         tell(0.8, "fitting cubature weights")
-        parts = [
-            normal_equations(pose, tets, drawn[i], None if exact is None else exact[i], totals[i])
-            for i, pose in enumerate(poses)
-        ]
-        weights = joint_fit([part[0] for part in parts], [part[1] for part in parts], shares)
+        weights = _fit(training, tets, totals, shares)
         blended = np.maximum(shares @ weights, 0.0)
-        corrections, ends = None, tuple(given.ends for given in between)
-        if exact is not None:
-            missed = [
-                (exact[i] - pose.only(tets).stiffness(blended[i])) / np.outer(scales[i], scales[i])
-                for i, pose in enumerate(poses)
-            ]
-            own = np.array(missed[:m])
-            midway = midway_corrections(missed[m:], own, ends, list(shares[m:]))
-            corrections = np.concatenate([own, midway])
+        corrections = _corrections(training, tets, blended, ends, shares, scales)
         errors = np.empty((2, len(poses)))
         for i, pose in enumerate(poses):
             v, delta = blended[i], None
@@ -227,6 +207,72 @@ def elastic_cubature(
     return ElasticCubature(
         tets, weights, corrections, ends, errors[0, :m], errors[1, :m], errors[1, m:]
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """Poses, then those between, with samples (r, t) of each.
+
+    `exact` are their reduced stiffnesses if cubature leaves the linear part to corrections.
+    """
+
+    poses: list[PoseForces]
+    drawn: list[Floats]
+    exact: list[Floats] | None
+
+
+def _choose(
+    training: _Training,
+    count: int,
+    samples: int,
+    seed: int,
+    threads: Executor | None,
+    tell: Progress,
+) -> tuple[Ints, list[Floats]]:
+    """The tets, and the forces (r, t) of all samples at every pose (eq. 17–18)."""
+    poses = training.poses
+    mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // poses[0].rank))
+    problem = ElasticProblem(
+        poses, training.drawn, min(samples, mixtures), seed, training.exact, tell
+    )
+    if count > problem.norms.shape[1]:
+        warn(
+            f"{count} cubature tets asked for and only {problem.norms.shape[1]} touch a "
+            "region; all are used"
+        )
+    tell(0.5, "choosing cubature tets")
+    return poses[0].tets[pursue(problem, count, threads=threads)], problem.totals
+
+
+def _fit(training: _Training, tets: Ints, totals: list[Floats], shares: Floats) -> Floats:
+    """Weights (m, c) of the poses, which serve at those between too (eq. 19)."""
+    grams, rights = [], []
+    for i, pose in enumerate(training.poses):
+        exact = None if training.exact is None else training.exact[i]
+        gram, right = normal_equations(pose, tets, training.drawn[i], exact, totals[i])
+        grams.append(gram)
+        rights.append(right)
+    return joint_fit(grams, rights, shares)
+
+
+def _corrections(
+    training: _Training,
+    tets: Ints,
+    blended: Floats,
+    ends: tuple[tuple[int, int], ...],
+    shares: Floats,
+    scales: list[Floats],
+) -> Floats | None:
+    """(m + k, r, r) what weights miss of the exact stiffnesses; None where nothing is exact."""
+    if training.exact is None:
+        return None
+    missed = [
+        (training.exact[i] - pose.only(tets).stiffness(blended[i])) / np.outer(scales[i], scales[i])
+        for i, pose in enumerate(training.poses)
+    ]
+    m = shares.shape[1]
+    own = np.array(missed[:m])
+    return np.concatenate([own, midway_corrections(missed[m:], own, ends, list(shares[m:]))])
 
 
 def _checked_poses(
@@ -259,7 +305,12 @@ def _checked_between(
         middle = PoseForces.of(given.body, given.rest, given.basis, regions, name=name)
         if [a.shape for a in middle.basis] != [a.shape for a in poses[0].basis]:
             raise SuppleError(f"{name} has other numbers of columns than pose 0")
-        first, second = given.ends
+        if not np.array_equal(middle.body.mesh.tets, poses[0].body.mesh.tets):
+            raise SuppleError(f"the body of {name} has other tets than that of pose 0")
+        ends = checked_whole_numbers(f"ends of {name}", given.ends)
+        if len(ends) != 2:
+            raise SuppleError(f"{name} has {len(ends)} ends; give two of the poses")
+        first, second = ends
         if first == second or not 0 <= min(first, second) <= max(first, second) < len(poses):
             raise SuppleError(f"{name} is between {first} and {second}; give two of the poses")
         middles.append(middle)

@@ -156,6 +156,9 @@ def handles_from_bones(
 ) -> tuple[Handle, ...]:
     """A handle for the trunk and for each limb, found from the rig's skeleton.
 
+    Handles are where the weights W of regions are 1; elsewhere W minimise ∫ |ΔW|², bounded and
+    adding up to 1 (xu2016 §7, see `handle_weights`). In the paper an artist places them.
+
     Parameters
     ----------
     rig

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,10 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from supple.checks import checked_array
 from supple.errors import SuppleError, warn
 from supple.linalg.fortran import single_threaded
+from supple.reduction.checks import checked_count, checked_indices, checked_masses
 from supple.reduction.cubature import pursue
 from supple.reduction.cubature_accelerations import pose_accelerations, root_accelerations
 from supple.reduction.cubature_inertia import (
     InertialProblem,
+    candidates,
     correction,
     fit_vertices,
     normalised,
@@ -23,7 +26,7 @@ from supple.reduction.cubature_inertia import (
     summed,
 )
 from supple.reduction.region import Region
-from supple.reduction.samples import checked_basis, checked_count
+from supple.reduction.samples import checked_basis
 from supple.rig.protocol import Rig
 
 __all__ = ["InertialCubature", "inertial_cubature", "inertial_error"]
@@ -41,6 +44,8 @@ _LEAST_SAMPLES = 60
 _SAMPLES_PER_PARAMETER = 1.25
 #: Sampled positions of one pose held at once, in bytes.
 _MOST_BYTES = 150_000_000
+#: And of all poses; beyond, they are drawn once more, the same, when weights are fitted.
+_MOST_KEPT_BYTES = 200_000_000
 #: Mixtures of samples for each weight and column that vertices are chosen with.
 _MIXTURES_PER_WEIGHT = 12
 _LEAST_MIXTURES = 40
@@ -148,28 +153,39 @@ def inertial_cubature(
     count = checked_count("the number of cubature vertices", count)
     checked_count("the seed", seed, 0)
     n, m = rig.n_vertices, len(bases)
-    mass = _checked_mass(mass, n)
+    mass = checked_masses(mass, n)
     rows = checked_array("poses", poses, (m, len(rig.parameters)))
     checked = [checked_basis(f"basis of pose {i}", b, regions, n) for i, b in enumerate(bases)]
     if m == 0 or any([a.shape for a in b] != [a.shape for a in checked[0]] for b in checked):
         raise SuppleError("inertial cubature needs one basis a pose, with columns alike")
     samples = _sample_count(samples, rig)
 
+    rank = sum(array.shape[2] for array in checked[0])
+    mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // rank))
+    keep = 24 * n * samples * m <= _MOST_KEPT_BYTES
+
     with single_threaded():
         draws = [_Draw(rig, rows[i], mass, checked[i], regions, seed, i) for i in range(m)]
-        drawn = []
-        for i, forces in enumerate(each(lambda draw: draw.forces(samples), draws)):
+        mixed = []
+        for i, each_mixed in enumerate(
+            each(lambda draw: _mixed(draw, samples, mixtures, keep), draws)
+        ):
             tell(0.5 * (i + 1) / m, f"accelerations of {i + 1} poses")
-            drawn.append(forces)
-        problem = _problem(draws, drawn, count)
+            mixed.append(each_mixed)
+        problem = InertialProblem(
+            checked, regions, [one.forces for one in mixed], [one.target for one in mixed]
+        )
+        drawn = [one.drawn for one in mixed]
+        del mixed
         if count > len(problem.vertices):
             warn(f"{count} cubature vertices asked for; all {len(problem.vertices)} are used")
         tell(0.5, "choosing cubature vertices")
         vertices = problem.vertices[pursue(problem, count, threads=threads)]
+        del problem
         fits = []
         for i, fit in enumerate(
             each(
-                lambda own: _fit(own[0], own[1], vertices, corrected),
+                lambda own: _fit(own[0], own[1] or own[0].forces(samples), vertices, corrected),
                 zip(draws, drawn, strict=True),
             )
         ):
@@ -192,17 +208,34 @@ def inertial_error(
     *,
     corrections: ArrayLike | None = None,
 ) -> float:
-    """Relative error of inertial cubature at any pose, over accelerations (n, 3, t).
+    """Relative error of inertial cubature at any pose, over accelerations.
 
-    `weights` (c,) and `corrections` (c, 3, r) are those at the pose.
+    The root mean square over samples of ‖Σ_s (v_s U_s + C_s)ᵀ m_s a_s − f̃‖ / ‖f̃‖, with
+    f̃ = UᵀMa of all vertices (xu2016 eq. 23, rows divided by ‖f̃‖ as in eq. 25). Samples without
+    force ask nothing.
+
+    Parameters
+    ----------
+    basis, regions
+        The localised basis at the pose: for each region an array (k, 3, r).
+    mass
+        (n,) of all vertices.
+    vertices, weights
+        (c,) cubature vertices, each once, and their weights there.
+    accelerations
+        (n, 3, t).
+    corrections
+        (c, 3, r) C there; None for the paper's cubature.
     """
-    mass = _checked_mass(mass, np.size(mass))
+    mass = checked_masses(mass, np.size(mass))
     shape = np.shape(accelerations)
     if len(shape) != 3 or shape[2] == 0:
         raise SuppleError(f"accelerations of shape {shape}; expected (n, 3, t)")
     a = checked_array("accelerations", accelerations, (len(mass), 3, shape[2]))
     checked = checked_basis("basis", basis, regions, len(mass))
-    chosen = np.asarray(vertices, np.int64)
+    chosen = checked_indices("cubature vertex", vertices, len(mass))
+    if len(np.unique(chosen)) < len(chosen):
+        raise SuppleError("a cubature vertex is listed twice; add up its weights")
     v = checked_array("cubature weights", weights, chosen.shape)
     blocks = v[:, None, None] * rows_of(checked, regions, chosen)
     if corrections is not None:
@@ -244,24 +277,26 @@ def _sample_count(samples: int | None, rig: Rig) -> int:
     return min(wanted, max(20, _MOST_BYTES // (24 * rig.n_vertices)))
 
 
-def _problem(
-    draws: Sequence[_Draw], drawn: Sequence[tuple[_Forces, _Forces]], count: int
-) -> InertialProblem:
-    """Both kinds of forces at all poses, mixed."""
-    bases, regions, seed = [draw.basis for draw in draws], draws[0].regions, draws[0].seed
-    rank = sum(array.shape[2] for array in bases[0])
-    mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // rank))
-    mixed, targets = [], []
-    for i, kinds in enumerate(drawn):
-        random = np.random.default_rng([seed, i, 3])
-        total, target = np.zeros(()), np.zeros(())
-        for forces, sums in kinds:
-            signs = random.choice([-1.0, 1.0], (sums.shape[1], mixtures)) / np.sqrt(mixtures)
-            total = total + (forces.reshape(-1, len(signs)) @ signs.astype(np.float32))
-            target = target + sums @ signs
-        mixed.append(total.reshape(-1, 3, mixtures).astype(np.float64))
-        targets.append(target)
-    return InertialProblem(bases, regions, mixed, targets)
+class _Mixed(NamedTuple):
+    """Both kinds of forces of one pose, mixed: candidates' (k, 3, t′) and their sum (r, t′)."""
+
+    forces: Floats
+    target: Floats
+    #: The forces themselves, where there is room for those of all poses.
+    drawn: tuple[_Forces, _Forces] | None
+
+
+def _mixed(draw: _Draw, samples: int, mixtures: int, keep: bool) -> _Mixed:
+    kinds = draw.forces(samples)
+    random = np.random.default_rng([draw.seed, draw.index, 3])
+    inside = candidates(draw.regions)
+    forces = np.zeros((3 * len(inside), mixtures))
+    target = np.zeros((len(kinds[0][1]), mixtures))
+    for own, sums in kinds:
+        signs = random.choice([-1.0, 1.0], (sums.shape[1], mixtures)) / np.sqrt(mixtures)
+        forces += own[inside].reshape(-1, len(signs)) @ signs.astype(np.float32)
+        target += sums @ signs
+    return _Mixed(forces.reshape(-1, 3, mixtures), target, kinds if keep else None)
 
 
 def _fit(
@@ -289,13 +324,6 @@ def _relative(target: Floats, sums: Floats) -> float:
     """Root mean square over samples with force of the error; targets are normalised."""
     samples = max(1, int((target != 0).any(axis=0).sum()))
     return float(np.linalg.norm(sums - target) / np.sqrt(samples))
-
-
-def _checked_mass(mass: ArrayLike, n_vertices: int) -> Floats:
-    masses = checked_array("vertex masses", mass, (n_vertices,))
-    if masses.min(initial=0.0) < 0:
-        raise SuppleError(f"vertex {int(masses.argmin())} has a negative mass")
-    return masses
 
 
 def _mean(errors: Floats) -> float:

@@ -13,6 +13,7 @@ from supple.checks import checked_array, checked_whole_numbers, numbers
 from supple.errors import SolverError, SuppleError
 from supple.linalg.fortran import single_threaded
 from supple.reduction.alignment import VARIANTS, Variant
+from supple.reduction.checks import checked_masses
 from supple.reduction.region import Region
 from supple.rig.vertex_frames import blended_rotations, rotate
 
@@ -54,17 +55,17 @@ def mass_products(bases: PoseBases, regions: Sequence[Region], mass: ArrayLike) 
     masses = _checked_mass(mass, regions)
     _check_bases(bases, regions)
     starts, count = _column_starts(bases[0]), len(bases)
-    grams = np.zeros((count, count, starts[-1], starts[-1]))
+    i, j = np.triu_indices(count)
+    twice = np.where(i == j, 0.5, 1.0)[:, None, None]  # (0, 0) comes to itself and its mirror
+    products = np.zeros((len(i), starts[-1], starts[-1]))
     with single_threaded():
         for a, first in enumerate(regions):
             for b in range(a, len(regions)):
                 block = _region_products(bases, a, b, first, regions[b], masses)
                 rows, columns = (slice(starts[c], starts[c + 1]) for c in (a, b))
-                grams[:, :, rows, columns] = block
-                grams[:, :, columns, rows] = block.transpose(1, 0, 3, 2)
-    i, j = np.triu_indices(count)
-    products = grams[i, j] + grams[j, i]
-    products[i == j] *= 0.5
+                pairs = (block[i, j] + block[j, i]) * twice
+                products[:, rows, columns] = pairs
+                products[:, columns, rows] = pairs.transpose(0, 2, 1)
     return products
 
 
@@ -83,7 +84,7 @@ def _region_products(
 
 
 def _checked_mass(mass: ArrayLike, regions: Sequence[Region]) -> Floats:
-    masses = checked_array("vertex masses", mass, numbers("vertex masses", mass).shape[:1])
+    masses = checked_masses(mass, len(np.atleast_1d(numbers("vertex masses", mass))))
     _check_regions(regions, len(masses))
     return masses
 
@@ -216,6 +217,9 @@ def interpolated_basis(
 
 def reduced_frequencies(basis: ArrayLike, stiffness: sp.csr_array, mass: ArrayLike) -> Floats:
     """Frequencies in Hz, ascending, of a body that can only move within a basis.
+
+    ω / 2π of UᵀKU q = ω² M̃ q: the modes of xu2016 eq. 10, restricted to u = U q with the reduced
+    mass of eq. 16.
 
     Parameters
     ----------

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import checked_array, checked_number, numbers
 from supple.errors import SuppleError
 from supple.linalg.fortran import single_threaded
-from supple.reduction.modes import checked_count, with_fixed_signs
+from supple.reduction.checks import checked_count, checked_masses
+from supple.reduction.signs import with_fixed_signs
 
 __all__ = ["mass_pca", "scaled_candidates"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 #: Directions whose singular value is below this part of the largest are made of rounding.
 _NOTHING_NEW = 1e-11
@@ -22,7 +26,7 @@ _MOSTLY_NEW = 0.3
 
 
 def scaled_candidates(
-    eigenvalues: ArrayLike, modes: Floats, derivatives: Floats, swing: float | None = None
+    eigenvalues: ArrayLike, modes: ArrayLike, derivatives: ArrayLike, swing: float | None = None
 ) -> Floats:
     """Modes and derivatives as large as they occur, for `mass_pca` to choose from.
 
@@ -43,22 +47,32 @@ def scaled_candidates(
         there it is 1 in whatever the units of mass are, often far more than a body ever moves,
         and derivatives crowd out the modes.
     """
-    count = modes.shape[1]
+    shapes, bent = _columns("modes", modes), _columns("derivatives", derivatives)
+    rows, count = shapes.shape
     values = checked_array("eigenvalues", eigenvalues, (count,))
     if not (values > 0).all():
         raise SuppleError("eigenvalues must be positive; leave rigid motions out")
-    if derivatives.shape != (modes.shape[0], count * (count + 1) // 2):
-        raise SuppleError(
-            f"derivatives of shape {derivatives.shape} for {count} modes of {modes.shape[0]} rows"
-        )
-    q = values[0] / values * (1.0 if swing is None else swing)
+    if bent.shape != (rows, count * (count + 1) // 2):
+        raise SuppleError(f"derivatives of shape {bent.shape} for {count} modes of {rows} rows")
+    q = values[0] / values * (1.0 if swing is None else checked_number("swing", swing))
     i, j = np.triu_indices(count)
     halved = np.where((i == j) & (swing is not None), 0.5, 1.0)
-    return np.hstack([modes * q, derivatives * (halved * q[i] * q[j])])
+    scaled = np.empty((rows, count + bent.shape[1]))
+    np.multiply(shapes, q, out=scaled[:, :count])
+    np.multiply(bent, halved * q[i] * q[j], out=scaled[:, count:])
+    return scaled
+
+
+def _columns(what: str, vectors: ArrayLike) -> Floats:
+    """(3n, c), finite."""
+    given = numbers(what, vectors)
+    if given.ndim != 2 or given.shape[0] % 3:
+        raise SuppleError(f"{what} of shape {given.shape}; they need three rows a vertex")
+    return checked_array(what, given, given.shape)
 
 
 def mass_pca(
-    vectors: Floats, mass: ArrayLike, count: int, *, beside: Floats | None = None
+    vectors: ArrayLike, mass: ArrayLike, count: int, *, beside: ArrayLike | None = None
 ) -> tuple[Floats, Floats]:
     """The `count` mass-orthonormal vectors that come nearest to all given ones (barbic2005 §5).
 
@@ -89,40 +103,54 @@ def mass_pca(
     SuppleError
         If V does not have so many independent columns.
     """
-    vectors = checked_array("vectors", vectors, np.shape(vectors))
-    if vectors.ndim != 2 or vectors.shape[0] % 3:
-        raise SuppleError(f"vectors of shape {vectors.shape}; they need three rows a vertex")
-    masses = checked_array("masses", mass, (vectors.shape[0] // 3,))
-    count = checked_count("basis vectors", count)
+    shapes = _columns("vectors", vectors)
+    masses = checked_masses(mass, len(shapes) // 3)
+    count = checked_count("the number of basis vectors", count)
+    held = None if beside is None else _columns("vectors beside", beside)
+    if held is not None and len(held) != len(shapes):
+        raise SuppleError(f"vectors beside have {len(held)} rows, and the vectors {len(shapes)}")
     root = np.repeat(np.sqrt(masses), 3)[:, None]
     moving = np.flatnonzero(root[:, 0] > 0)  # vertices of no tet have no mass, and do not move
     with single_threaded():
-        scaled = root[moving] * vectors[moving]
-        if beside is None:
-            triangle = scipy.linalg.qr(scaled, mode="r")[0][: scaled.shape[1]]
-            _, sizes, turn = scipy.linalg.svd(triangle, full_matrices=False)
+        if held is None:
+            sizes, turn = _directions(_weighed(shapes, root, moving, "F"))
             lengths = sizes
         else:
-            held = (
-                root[moving]
-                * checked_array("beside", beside, (len(vectors), beside.shape[1]))[moving]
-            )
-            sizes, turn, lengths = _novel_directions(scaled, held)
+            near = _weighed(held, root, moving)
+            sizes, turn, lengths = _novel_directions(_weighed(shapes, root, moving, "F"), near)
         there = int((sizes > _NOTHING_NEW * sizes.max(initial=0.0)).sum())
         if count > there:
             raise SuppleError(
-                f"{count} basis vectors asked for, and {vectors.shape[1]} shapes have only "
+                f"{count} basis vectors asked for, and {shapes.shape[1]} shapes have only "
                 f"{there} independent directions; ask for fewer, or start from more modes"
             )
         # Q of V is not needed: V times the right vectors is nearly orthonormal, and then exactly.
-        kept = scipy.linalg.qr(scaled @ (turn[:count].T / lengths[:count]), mode="economic")[0]
-    basis = np.zeros((vectors.shape[0], count))
+        chosen = _weighed(shapes, root, moving) @ (turn[:count].T / lengths[:count])
+        kept = scipy.linalg.qr(chosen, mode="economic")[0]
+    basis = np.zeros((len(shapes), count))
     basis[moving] = kept / root[moving]
     return with_fixed_signs(basis), sizes[:count]
 
 
+def _weighed(
+    vectors: Floats, root: Floats, moving: Ints, order: Literal["C", "F"] = "C"
+) -> Floats:
+    """√M V on the rows that move: made twice rather than kept beside its factors."""
+    rows = vectors if len(moving) == len(vectors) else vectors[moving]
+    return np.multiply(root[moving], rows, order=order)
+
+
+def _directions(shapes: Floats) -> tuple[Floats, Floats]:
+    """Singular values and right vectors, a row each, of shapes that are used up."""
+    # In Fortran's order they are factored in place; "raw" leaves Q as reflectors, and copies no
+    # more of R than its triangle.
+    _, triangle = scipy.linalg.qr(shapes, mode="raw", overwrite_a=True)
+    _, sizes, turn = scipy.linalg.svd(triangle, full_matrices=False)
+    return sizes, turn
+
+
 def _novel_directions(shapes: Floats, held: Floats) -> tuple[Floats, Floats, Floats]:
-    """Combinations of shapes by what orthonormal vectors leave of them.
+    """Combinations of shapes, which are used up, by what orthonormal vectors leave of them.
 
     Returns
     -------
@@ -133,7 +161,7 @@ def _novel_directions(shapes: Floats, held: Floats) -> tuple[Floats, Floats, Flo
     lengths : (c,) array
         Of the combinations as they are.
     """
-    frame, triangle = scipy.linalg.qr(shapes, mode="economic")
+    frame, triangle = scipy.linalg.qr(shapes, mode="economic", overwrite_a=True)
     shared = frame.T @ held
     # ‖(I − HHᵀ) Q x‖² = xᵀ(I − CCᵀ)x, and a square root of that makes the rest one more SVD.
     parts, turned = np.linalg.eigh(np.eye(len(shared)) - shared @ shared.T)

@@ -122,6 +122,9 @@ def pose_materials(
 ) -> tuple[Material, ...]:
     """The material at each of the poses: `material` with what is painted in place of its own.
 
+    E(pᵢ) of each pose is fitted to its own painting (xu2016 eq. 37); between poses they blend,
+    E(p) = Σ wᵢ(p) E(pᵢ) (eq. 36), see `interpolated_material`.
+
     Parameters
     ----------
     material

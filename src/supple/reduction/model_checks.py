@@ -95,7 +95,11 @@ def kept_region(region: Region, n_vertices: int, fixed: Ints) -> Region:
 
 
 def embedding_table(embedding: Any) -> tuple[Ints, Singles]:
-    """A sparse matrix with up to four entries a row as their columns and values, (n̄, 4) each."""
+    """A sparse matrix with up to four entries a row as their columns and values, (n̄, 4) each.
+
+    The largest is first: a model keeps the first as what the others leave of 1, and of one that
+    is 0 that would leave rounding.
+    """
     matrix = sp.csr_array(embedding)
     matrix.sum_duplicates()
     counts = np.diff(matrix.indptr)
@@ -106,6 +110,9 @@ def embedding_table(embedding: Any) -> tuple[Ints, Singles]:
     there = np.arange(4) < counts[:, None]
     columns, values = np.zeros((len(counts), 4), np.int32), np.zeros((len(counts), 4))
     columns[there], values[there] = matrix.indices, matrix.data
+    rows, largest = np.arange(len(counts)), values.argmax(axis=1)
+    for table in (columns, values):
+        table[rows, largest], table[:, 0] = table[:, 0].copy(), table[rows, largest]
     # Empty places name a vertex that is needed anyway.
     columns = np.where(there, columns, columns[:, :1])
     return columns.astype(np.int32), rounded(values)

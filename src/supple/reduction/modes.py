@@ -13,10 +13,12 @@ from supple.checks import checked_array
 from supple.errors import SolverError, SuppleError
 from supple.linalg.fortran import single_threaded
 from supple.reduction.block_lanczos import lowest_eigenpairs
+from supple.reduction.checks import checked_count, checked_masses
 from supple.reduction.compliance import NO_RESISTANCE, Compliance
 from supple.reduction.null_space import NullSpace
+from supple.reduction.signs import with_fixed_signs
 
-__all__ = ["Modes", "checked_count", "checked_weights", "linear_modes", "with_fixed_signs"]
+__all__ = ["Modes", "checked_weights", "linear_modes"]
 
 Floats = NDArray[np.float64]
 
@@ -24,6 +26,8 @@ Floats = NDArray[np.float64]
 _DENSE = 300
 #: And where so large a part of all modes is wanted, quicker; if there is room for it.
 _DENSE_PART, _DENSE_MOST = 0.2, 3000
+#: How far rows and columns of the stiffness may differ, as a part of their size.
+_ASYMMETRY = 1e-7
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,7 +106,7 @@ def linear_modes(
             f"{stiffness.shape[0]}"
         )
     held = Compliance(stiffness, inertia, null_space) if factor is None else factor
-    count = checked_count("modes", count)
+    count = checked_count("the number of modes", count)
     if count > held.n_unknowns:
         raise SuppleError(
             f"{count} modes asked for, and there are {held.n_unknowns}; ask for fewer, "
@@ -117,21 +121,6 @@ def linear_modes(
     wrong = held.allowed_part(stiffness @ unweighted - pull)
     residuals = np.linalg.norm(wrong, axis=0) / np.linalg.norm(held.allowed_part(pull), axis=0)
     return Modes(eigenvalues, vectors, unweighted, residuals, stretch, held)
-
-
-def with_fixed_signs(vectors: Floats) -> Floats:
-    """The vectors with the first of their largest entries made positive."""
-    size = np.abs(vectors)
-    # Entries that symmetry makes equal differ by rounding: the first of them decides.
-    first = np.argmax(size >= (1 - 1e-6) * size.max(axis=0), axis=0)
-    return vectors * np.where(vectors[first, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
-
-
-def checked_count(what: str, count: int) -> int:
-    """`count` as a positive int."""
-    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
-        raise SuppleError(f"the number of {what} must be a positive whole number, not {count!r}")
-    return int(count)
 
 
 def checked_weights(weights: ArrayLike | None, n_vertices: int) -> Floats | None:
@@ -153,10 +142,19 @@ def _checked_masses(mass: ArrayLike, stiffness: sp.csr_array) -> Floats:
         raise SuppleError("the stiffness has values that are not finite; is the rest shape sound?")
     if (stiffness.diagonal() < 0).any():
         raise SuppleError("the stiffness has negative entries on its diagonal; is it K, not -K?")
-    masses = checked_array("masses", mass, (stiffness.shape[0] // 3,))
-    if (masses < 0).any():
-        raise SuppleError(f"mass of vertex {int(masses.argmin())} is negative")
-    return masses
+    _check_symmetric(sp.csr_array(stiffness))
+    return checked_masses(mass, stiffness.shape[0] // 3)
+
+
+def _check_symmetric(stiffness: sp.csr_array) -> None:
+    """Compare K x and Kᵀ x row by row for a random x: no difference of the two escapes that."""
+    x = np.random.default_rng(0).uniform(0.5, 1.5, stiffness.shape[0])
+    across = stiffness.T
+    sizes = abs(stiffness) @ x + abs(across) @ x
+    wrong = ~(np.abs(stiffness @ x - across @ x) <= _ASYMMETRY * sizes)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise SuppleError(f"the stiffness is not symmetric in row {row}; fill both triangles")
 
 
 def _lowest(held: Compliance, count: int) -> tuple[Floats, Floats]:
@@ -165,7 +163,13 @@ def _lowest(held: Compliance, count: int) -> tuple[Floats, Floats]:
     if len(used) > _DENSE and not part_wanted:
         return lowest_eigenpairs(held.solve, held.inertia, count)
     with single_threaded():
-        eigenvalues, vectors = _dense(held, used, count)
+        try:
+            eigenvalues, vectors = _dense(held, used, count)
+        except (np.linalg.LinAlgError, ValueError):
+            raise SolverError(
+                "the modes could not be found; is the stiffness symmetric and positive, and are "
+                "masses of a like size?"
+            ) from None
     reduced = np.zeros((len(held.unused), count))
     reduced[used] = vectors
     return eigenvalues, reduced

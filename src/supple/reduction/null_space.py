@@ -13,8 +13,9 @@ from scipy.sparse.csgraph import connected_components
 
 from supple.errors import SuppleError
 from supple.linalg.fortran import single_threaded
+from supple.reduction.checks import checked_count, checked_indices
 
-__all__ = ["NullSpace", "null_space"]
+__all__ = ["UNTOUCHED", "NullSpace", "largest_entries", "null_space"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,7 +23,7 @@ Ints = NDArray[np.int64]
 #: Singular values below this part of the largest say that rows repeat each other (xu2016 §6).
 REDUNDANT = 1e-6
 #: What rows touch less than this they do not touch; rows are unit vectors here.
-_UNTOUCHED = 1e-14
+UNTOUCHED = 1e-14
 #: Pieces of more unknowns than this are eliminated, not orthonormalised, as far as they can be.
 _SMALL = 12
 #: And rows are solved for coordinates that stand in them with at least this.
@@ -106,10 +107,13 @@ def null_space(
     >>> null_space(sliding, 1)
     NullSpace(2 of 3 unknowns, rank 1, 0 rows dropped)
     """
-    vertices = _free_vertices(free, n_vertices)
+    count = checked_count("the number of vertices", n_vertices, 0)
+    vertices = np.arange(count)
+    if free is not None:
+        vertices = np.unique(checked_indices("free vertex", free, count))
     unknowns = (3 * vertices[:, None] + np.arange(3)).ravel()
-    given = _checked(constraints, n_vertices)
-    rows, kept = _unit_rows(sp.csr_array(given[:, unknowns]))
+    given = _checked(constraints, count)
+    rows, kept = _unit_rows(given, unknowns)
     with single_threaded():
         turn, touched = _turned_coordinates(rows)
         basis, slots, repeated = _allowed(sp.csr_array(rows @ turn), touched)
@@ -121,23 +125,13 @@ def null_space(
     return NullSpace(allowed, 3 * len(vertices) - len(slots), dropped, vertices, slots)
 
 
-def _free_vertices(free: ArrayLike | None, n_vertices: int) -> Ints:
-    if free is None:
-        return np.arange(n_vertices)
-    listed = np.asarray(free)
-    if listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iu"):
-        raise SuppleError("free vertices must be a list of vertex numbers")
-    vertices = np.unique(listed.astype(np.int64))
-    if len(vertices) and not 0 <= vertices[0] <= vertices[-1] < n_vertices:
-        worst = vertices[0] if vertices[0] < 0 else vertices[-1]
-        raise SuppleError(f"free vertex {worst} is not there; there are {n_vertices}")
-    return vertices
-
-
 def _checked(constraints: sp.csr_array | None, n_vertices: int) -> sp.csr_array:
     if constraints is None:
         return sp.csr_array((0, 3 * n_vertices))
-    matrix = sp.csr_array(constraints, dtype=np.float64)
+    try:
+        matrix = sp.csr_array(constraints, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SuppleError("constraints must be a matrix of numbers, sparse or not") from None
     if matrix.ndim != 2 or matrix.shape[1] != 3 * n_vertices:
         raise SuppleError(
             f"constraints of shape {matrix.shape} for {n_vertices} vertices; "
@@ -150,15 +144,32 @@ def _checked(constraints: sp.csr_array | None, n_vertices: int) -> sp.csr_array:
     return matrix
 
 
-def _unit_rows(rows: sp.csr_array) -> tuple[sp.csr_array, Ints]:
-    """Rows of length 1, and which of those given they were; rows that vanish are left out."""
-    rows.sum_duplicates()
+def _unit_rows(given: sp.csr_array, unknowns: Ints) -> tuple[sp.csr_array, Ints]:
+    """Rows on these unknowns, of length 1, and which of those given they were.
+
+    Rows of which nothing is left there are left out. Each is judged by itself: what counts is
+    its direction, and one in millimetres may be far smaller than another.
+    """
+    given = sp.csr_array(given, copy=True)
+    given.sum_duplicates()
+    wholes = largest_entries(given)
+    rows = sp.csr_array(given[:, unknowns])
+    kept = np.flatnonzero(largest_entries(rows) > UNTOUCHED * wholes)
+    # A power of two first: the squares of 1e-200 are zero.
+    powers = np.ldexp(1.0, -np.frexp(wholes[kept])[1].clip(-1000, 1000))
+    rows = sp.csr_array(sp.diags_array(powers) @ rows[kept]) if len(kept) else rows[kept]
     sizes = np.sqrt(rows.multiply(rows).sum(axis=1)) if rows.nnz else np.zeros(rows.shape[0])
-    kept = np.flatnonzero(sizes > _UNTOUCHED * sizes.max(initial=0.0))
-    scaled = sp.csr_array(sp.diags_array(1 / sizes[kept]) @ rows[kept]) if len(kept) else rows[kept]
-    scaled.data[np.abs(scaled.data) < _UNTOUCHED] = 0.0
+    scaled = sp.csr_array(sp.diags_array(1 / sizes) @ rows) if len(kept) else rows
+    scaled.data[np.abs(scaled.data) < UNTOUCHED] = 0.0
     scaled.eliminate_zeros()
     return sp.csr_array(scaled), kept
+
+
+def largest_entries(rows: sp.csr_array) -> Floats:
+    """(c,) of each row, without their signs."""
+    if 0 in rows.shape:
+        return np.zeros(rows.shape[0])
+    return np.asarray(abs(rows).max(axis=1).toarray(), np.float64).ravel()
 
 
 def _turned_coordinates(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.bool_]]:
@@ -178,9 +189,12 @@ def _turned_coordinates(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.bo
     touched = np.zeros((rows.shape[1] // 3, 3), bool)
     for count in np.unique(counts):
         some = np.flatnonzero(counts == count)
-        _, sizes, directions = np.linalg.svd(blocks[first[some][:, None] + np.arange(count)])
+        # Of many rows at a vertex, U would take the square of their number.
+        _, sizes, directions = np.linalg.svd(
+            blocks[first[some][:, None] + np.arange(count)], full_matrices=bool(count < 3)
+        )
         frames[some] = directions.transpose(0, 2, 1)
-        touched[held[some], : sizes.shape[1]] = sizes > _UNTOUCHED
+        touched[held[some], : sizes.shape[1]] = sizes > UNTOUCHED
     turned = np.tile(np.eye(3), (len(touched), 1, 1))
     turned[held] = frames
     start = np.arange(len(touched) + 1)
@@ -253,7 +267,7 @@ def _bases(dense: Floats) -> Iterator[tuple[Ints, Floats, Ints, Ints]]:
             null, places, extra = _eliminated(matrix)
             yield np.array([piece]), null[None], places, extra[None]
         return
-    _, sizes, space = np.linalg.svd(dense)
+    _, sizes, space = np.linalg.svd(dense, full_matrices=dense.shape[1] < dense.shape[2])
     ranks = (sizes > REDUNDANT * sizes[:, :1]).sum(axis=1)
     for rank in np.unique(ranks):
         some = np.flatnonzero(ranks == rank)

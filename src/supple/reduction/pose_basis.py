@@ -13,11 +13,12 @@ from supple.checks import checked_array, checked_number
 from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError
 from supple.linalg.submatrix import PrincipalSubmatrix
+from supple.reduction.checks import checked_count, checked_masses
 from supple.reduction.compliance import Compliance, LoosePieceError
 from supple.reduction.derivatives import modal_derivatives
 from supple.reduction.mass_pca import mass_pca, scaled_candidates
-from supple.reduction.modes import Modes, checked_count, linear_modes
-from supple.reduction.null_space import null_space
+from supple.reduction.modes import Modes, linear_modes
+from supple.reduction.null_space import UNTOUCHED, largest_entries, null_space
 from supple.reduction.region import Region
 from supple.reduction.responses import inertial_responses, largest_displacements
 
@@ -111,7 +112,7 @@ def pose_basis(
     SuppleError
         If the region does not have so many vectors, or part of it is held by nothing.
     """
-    masses = checked_array("masses", mass, (body.n_vertices,))
+    masses = checked_masses(mass, body.n_vertices)
     if region.vertices[-1] >= body.n_vertices:
         raise SuppleError(
             f'region "{region.name}" has vertex {region.vertices[-1]}, '
@@ -119,8 +120,12 @@ def pose_basis(
         )
     if stiffness.shape != (3 * body.n_vertices,) * 2:
         raise SuppleError(f"stiffness of shape {stiffness.shape} for {body.n_vertices} vertices")
-    count = checked_count("basis vectors", count)
-    linear = _linear_modes_for(count) if linear is None else checked_count("modes", linear)
+    count = checked_count("the number of basis vectors", count)
+    linear = _linear_modes_for(count) if linear is None else checked_count("linear modes", linear)
+    together = None
+    if beside is not None:
+        shape = (3 * body.n_vertices, np.shape(beside)[-1] if np.ndim(beside) else 0)
+        together = checked_array("vectors beside", beside, shape)[region.unknowns]
     part = PrincipalSubmatrix(stiffness, region.unknowns)
     inner = sp.csr_array(
         (part.take(stiffness.data), part.pattern.indices, part.pattern.indptr),
@@ -137,11 +142,16 @@ def pose_basis(
         )
     except LoosePieceError as error:
         raise _located(error, body, rest, region) from None
-    bent = modal_derivatives(body, rest, modes, vertices=region.vertices)
     places = np.asarray(rest, np.float64)[region.vertices]
-    candidates = _candidates(modes, bent, places, inertia, reach, body.mesh.size)
-    held_already = None if beside is None else beside[region.unknowns]
-    basis, sizes = mass_pca(candidates, inertia, count, beside=held_already)
+    candidates = _candidates(
+        modes,
+        modal_derivatives(body, rest, modes, vertices=region.vertices),
+        places,
+        inertia,
+        reach,
+        body.mesh.size,
+    )
+    basis, sizes = mass_pca(candidates, inertia, count, beside=together)
     return RegionBasis(
         basis.reshape(len(inertia), 3, count),
         modes.eigenvalues,
@@ -162,6 +172,7 @@ def _candidates(
     far = reach * size
     (soft,) = largest_displacements(modes.vectors[:, :1])
     shapes = scaled_candidates(modes.eigenvalues, modes.vectors, bent, far / soft)
+    del bent  # as large as all the rest together
     given_way = inertial_responses(modes.compliance, places, mass, modes.weights)
     # Of all axes together, so that it does not matter how the body is turned.
     largest = float(np.sqrt((given_way.reshape(len(places), -1) ** 2).sum(axis=1).max()))
@@ -189,8 +200,12 @@ def _weighted_rows(
             f"constraints of shape {constraints.shape} for {n_vertices} vertices; "
             f"they need {3 * n_vertices} columns"
         )
-    inside = sp.csr_array(sp.csr_array(constraints)[:, region.unknowns])
-    return sp.csr_array(inside @ sp.diags_array(np.repeat(region.weights, 3)))
+    rows = sp.csr_array(constraints)
+    inside = sp.csr_array(rows[:, region.unknowns])
+    # What is but rounding of a row must not hold the region as a row of its own would.
+    there = largest_entries(inside) > UNTOUCHED * largest_entries(rows)
+    weights = sp.diags_array(np.repeat(region.weights, 3))
+    return sp.csr_array(sp.diags_array(there.astype(float)) @ inside @ weights)
 
 
 def _check_enough(region: Region, count: int, linear: int, unknowns: int) -> None:

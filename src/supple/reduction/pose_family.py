@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supple.elastic import Material
-from supple.errors import warn
+from supple.errors import SuppleError, warn
 from supple.mesh.topology import counted
 from supple.reduction.agreement import Agreement, agree
 from supple.reduction.alignment import Variant
-from supple.reduction.assessment import Assessment, assess_pose
+from supple.reduction.assessment import Assessment, assess_pose, check_independent
 from supple.reduction.build_parts import Body
 from supple.reduction.log import BuildLog
 from supple.reduction.materials import interpolated_material
@@ -25,6 +26,7 @@ from supple.rig.pose_weights import PoseWeights
 __all__ = ["ENOUGH", "Middle", "PoseFamily"]
 
 Floats = NDArray[np.float64]
+Result = TypeVar("Result")
 
 #: Frequencies between poses may change by this factor before ``"auto"`` adds a pose.
 ENOUGH = 1.1
@@ -44,6 +46,8 @@ class Middle:
         The pose, and what it reduces to.
     assessment
         The family's blended basis beside that.
+    trouble
+        Why one of the two is missing.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class Middle:
         self.ends, self.edge, self.pose, self.task = ends, edge, pose, task
         self.model: PoseModel | None = None
         self.assessment: Assessment | None = None
+        self.trouble: str | None = None
         #: The worst ratio of the edge that was halved to make this one; infinite for a first one.
         self.halved_from = np.inf
 
@@ -62,14 +67,16 @@ class Middle:
 
     @property
     def worst(self) -> float:
-        """Its worst frequency ratio; 0 where nothing could be compared."""
-        return 0.0 if self.assessment is None else self.assessment.worst
+        """Its worst frequency ratio; infinite where a basis is there, and none can be blended."""
+        if self.assessment is None:
+            return 0.0 if self.model is None else np.inf
+        return self.assessment.worst
 
     @property
     def needs_pose(self) -> bool:
         """Whether frequencies change too much there, and a pose would help."""
         helped = self.worst - 1 < WORTHWHILE * (self.halved_from - 1)
-        return self.worst > ENOUGH and helped
+        return self.worst > ENOUGH and (helped or self.halved_from == np.inf)
 
 
 class PoseFamily:
@@ -134,15 +141,17 @@ class PoseFamily:
             )
         ]
         with self.log.stage("modes"):
-            self.models = self._reduced(tasks)
+            self.models = self._computed(reduce_pose, tasks)
         self._agree()
 
-    def _reduced(self, tasks: Sequence[PoseTask]) -> list[PoseModel]:
+    def _computed(
+        self, function: Callable[[PoseTask], Result], tasks: Sequence[PoseTask]
+    ) -> list[Result]:
         def done(index: int, count: int) -> None:
             self.log.tell(count / len(tasks), f'pose "{tasks[index].name}"')
 
         self.log.tell(0.0, f"{len(tasks)} poses")
-        return self.workers.map(reduce_pose, tasks, done)
+        return self.workers.map(function, tasks, done)
 
     def _agree(self) -> None:
         with self.log.stage("alignment"):
@@ -154,6 +163,7 @@ class PoseFamily:
                 self.mass,
                 variant=self.variant,
             )
+            check_independent(self.agreement, self.weights.names)
 
     def assess(self, insert_up_to: int = 0) -> None:
         """Look between the poses; add those where interpolation is poor, up to a number in all."""
@@ -170,32 +180,56 @@ class PoseFamily:
             if not added:
                 break
             self._insert(added)
-        if insert_up_to and poor:
+        self._tell_what_is_left(poor if insert_up_to else [], bool(insert_up_to))
+
+    def _tell_what_is_left(self, poor: Sequence[Middle], inserted: bool) -> None:
+        """Warn of edges that could not be looked at, and of those where poses were not enough."""
+        known = [middle for middle in poor if middle.assessment is not None]
+        if known:
             warn(
                 f"between {counted(self.n_poses, 'pose')} frequencies still change by up to "
-                f"{poor[0].worst:.2f}; raise most_poses for more"
+                f"{known[0].worst:.2f}; raise most_poses for more"
             )
+        for middle in self.middles:
+            first, second = middle.edge
+            where = f'halfway between poses "{first}" and "{second}"'
+            if middle.trouble is not None:
+                warn(f"{where} nothing could be compared: {middle.trouble}")
+            elif inserted and middle.worst > ENOUGH and not middle.needs_pose:
+                warn(
+                    f"{where} frequencies change by {middle.worst:.2f}, and halving did not help, "
+                    "as where contact begins; give poses on both sides of that"
+                )
 
     def _middles(self, known: dict[bytes, Middle]) -> list[Middle]:
         edges, poses = mid_poses(self.weights.poses, self.agreement.parents.tolist())
         found = []
-        for (i, j), pose in zip(edges, poses, strict=True):
-            if pose.tobytes() not in known:
-                edge = (self.weights.names[i], self.weights.names[j])
-                material = interpolated_material(self.materials, self.weights(pose))
-                task = self.body.task(f"between {edge[0]} and {edge[1]}", pose, material)
-                known[pose.tobytes()] = Middle((int(i), int(j)), edge, pose, task)
-                known[pose.tobytes()].halved_from = min(
-                    self._halved.get(int(end), np.inf) for end in (i, j)
-                )
-            found.append(known[pose.tobytes()])
-        sound = [middle for middle in found if self._is_sound(middle)]
-        fresh = [middle for middle in sound if middle.model is None]
-        for middle, model in zip(
-            fresh, self._reduced([middle.task for middle in fresh]), strict=True
+        for (i, j), pose in zip(edges.tolist(), poses, strict=True):
+            middle, before = self._middle((i, j), pose), known.get(pose.tobytes())
+            # Poses that were added since share in the material that is interpolated there.
+            if before is not None and _same(before.task.material, middle.task.material):
+                middle.model = before.model
+                middle.trouble = before.trouble if before.model is None else None
+            known[pose.tobytes()] = middle
+            found.append(middle)
+        fresh = [
+            middle
+            for middle in found
+            if middle.model is None and middle.trouble is None and self._is_sound(middle)
+        ]
+        for middle, made in zip(
+            fresh, self._computed(_reduced_or_why_not, [each.task for each in fresh]), strict=True
         ):
-            middle.model = model
+            middle.model, middle.trouble = (None, made) if isinstance(made, str) else (made, None)
         return found
+
+    def _middle(self, ends: tuple[int, int], pose: Floats) -> Middle:
+        edge = (self.weights.names[ends[0]], self.weights.names[ends[1]])
+        material = interpolated_material(self.materials, self.weights(pose))
+        task = self.body.task(f"between {edge[0]} and {edge[1]}", pose, material)
+        middle = Middle(ends, edge, pose, task)
+        middle.halved_from = min(self._halved.get(end, np.inf) for end in ends)
+        return middle
 
     def _is_sound(self, middle: Middle) -> bool:
         return len(self.body.flesh.tet_rig.inversions(middle.pose[None])[0]) == 0
@@ -207,9 +241,11 @@ class PoseFamily:
             for middle in sound
             if middle.model is not None
         ]
-        found = self.workers.map(_assessed, cases)
-        for middle, assessment in zip(sound, found, strict=True):
-            middle.assessment = assessment
+        for middle, found in zip(sound, self.workers.map(_assessed, cases), strict=True):
+            if isinstance(found, str):
+                middle.trouble = found
+            else:
+                middle.assessment = found
 
     def _insert(self, middles: Sequence[Middle]) -> None:
         for middle in middles:
@@ -230,5 +266,25 @@ class PoseFamily:
         return next(name for k in count(1) if (name := f"halfway {k}") not in names)
 
 
-def _assessed(case: tuple[PoseTask, PoseModel, Agreement, Floats]) -> Assessment:
-    return assess_pose(*case)
+def _same(first: Material, second: Material) -> bool:
+    """Whether two interpolated materials, which are of one kind and density, are the same."""
+    return first is second or all(
+        np.array_equal(getattr(first, name), getattr(second, name)) for name in ("young", "poisson")
+    )
+
+
+# A pose between others is only looked at: what is wrong there is told, and ends no build.
+
+
+def _reduced_or_why_not(task: PoseTask) -> PoseModel | str:
+    try:
+        return reduce_pose(task)
+    except SuppleError as error:
+        return str(error)
+
+
+def _assessed(case: tuple[PoseTask, PoseModel, Agreement, Floats]) -> Assessment | str:
+    try:
+        return assess_pose(*case)
+    except SuppleError as error:
+        return str(error)

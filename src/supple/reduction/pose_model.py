@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from supple.compiled import at_most_threads
 from supple.elastic import ElasticBody, Material
+from supple.errors import SuppleError
 from supple.linalg.fortran import single_threaded
 from supple.mesh import TetMesh
 from supple.mesh.contact import Contacts, find_contacts
@@ -84,7 +85,19 @@ def reduce_pose(task: PoseTask) -> PoseModel:
     """Modes, derivatives and their mass-PCA in every region, at one pose.
 
     One thread is enough for one pose: poses run beside each other.
+
+    Raises
+    ------
+    SuppleError
+        That names the pose.
     """
+    try:
+        return _reduced(task)
+    except SuppleError as error:
+        raise SuppleError(f'pose "{task.name}": {error}') from error
+
+
+def _reduced(task: PoseTask) -> PoseModel:
     with single_threaded(), at_most_threads(1):  # also where this runs in a process of its own
         body = ElasticBody(task.mesh, task.material)
         stiffness = body.stiffness(task.rest, task.rest, out=body.pattern.zeros())

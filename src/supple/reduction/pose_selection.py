@@ -17,7 +17,7 @@ from supple.rig.character import Character
 from supple.rig.pose_choice import farthest_poses
 from supple.rig.protocol import Rig, checked_pose
 
-__all__ = ["AUTO_POSES", "mid_poses", "next_pose", "poses_from_frames", "resolve_poses"]
+__all__ = ["AUTO_POSES", "mid_poses", "poses_from_frames", "resolve_poses"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -95,40 +95,6 @@ def poses_from_frames(
     names = tuple(f"{motion}:{frame}" for motion, frame in found)
     rows = [_motion_poses(character, motion)[frame] for motion, frame in found]
     return np.array(rows).reshape(len(rows), len(character.rig.parameters)), names
-
-
-def next_pose(
-    candidates: ArrayLike, errors: ArrayLike, *, enough: float = 0.0, taken: ArrayLike | None = None
-) -> int | None:
-    """The candidate where a model is worst, to be added to its poses.
-
-    Parameters
-    ----------
-    candidates
-        (k, s) poses.
-    errors
-        (k,) what the model is off by at each: of interpolated frequencies, say.
-    enough
-        Errors up to this need no pose.
-    taken
-        (m, s) poses there are already, which are not chosen again.
-
-    Returns
-    -------
-    int or None
-        The row of `candidates`, the first of several as bad; None when nothing needs a pose.
-    """
-    given = np.atleast_2d(numbers("candidates", candidates))
-    rows = checked_array("candidates", given, given.shape)
-    wrong = numbers("errors", errors).copy()
-    if wrong.shape != (len(rows),) or np.isnan(wrong).any():
-        raise SuppleError(f"errors must be {len(rows)} numbers, one for each candidate")
-    if taken is not None:
-        held = numbers("poses taken", taken).reshape(-1, rows.shape[1])
-        wrong[(rows[:, None] == held[None]).all(axis=2).any(axis=1)] = -np.inf
-    if len(wrong) == 0 or not wrong.max() > checked_number("enough", enough):
-        return None
-    return int(np.argmax(wrong))
 
 
 def mid_poses(poses: ArrayLike, parents: Sequence[int]) -> tuple[Ints, Floats]:

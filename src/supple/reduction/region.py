@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import owned_array
 from supple.errors import SuppleError
+from supple.reduction.checks import checked_count, checked_indices
 
 __all__ = ["Region"]
 
@@ -35,9 +36,7 @@ class Region:
     weights: Floats
 
     def __post_init__(self) -> None:
-        vertices = np.array(self.vertices, np.int64)
-        if vertices.ndim != 1 or len(vertices) == 0:
-            raise SuppleError(f'region "{self.name}" has no vertices; move or drop its handle')
+        vertices = _numbers(self.name, self.vertices)
         if vertices[0] < 0 or (np.diff(vertices) <= 0).any():
             raise SuppleError(f'vertices of region "{self.name}" must be ascending')
         weights = owned_array(f'weights of region "{self.name}"', self.weights, vertices.shape)
@@ -53,11 +52,25 @@ class Region:
     @classmethod
     def whole(cls, n_vertices: int, fixed: Ints | None = None, name: str = "body") -> Region:
         """All vertices but the fixed ones, with weight 1."""
-        held = np.empty(0, np.int64) if fixed is None else fixed
-        vertices = np.setdiff1d(np.arange(n_vertices), held)
+        count = checked_count("the number of vertices", n_vertices)
+        held = checked_indices("fixed vertex", () if fixed is None else fixed, count)
+        vertices = np.setdiff1d(np.arange(count), held)
         return cls(name, vertices, np.ones(len(vertices)))
 
     @property
     def unknowns(self) -> Ints:
         """(3k,) rows of a 3n vector that belong to its vertices."""
         return (3 * self.vertices[:, None] + np.arange(3)).ravel()
+
+
+def _numbers(name: str, vertices: ArrayLike) -> Ints:
+    """A copy; 0.5 and True are no vertices, and would become 0 and 1 without a word."""
+    try:
+        given = np.asarray(vertices)
+    except ValueError:  # rows of different lengths
+        given = np.empty((0, 0))
+    if given.ndim == 1 and len(given) == 0:
+        raise SuppleError(f'region "{name}" has no vertices; move or drop its handle')
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise SuppleError(f'vertices of region "{name}" must be a list of whole numbers')
+    return given.astype(np.int64)

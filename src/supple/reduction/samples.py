@@ -8,15 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import checked_array, checked_number
+from supple.compiled import taking_turns
 from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError
+from supple.reduction.checks import checked_count
 from supple.reduction.elastic_kernels import DETERMINANT_CHUNK, smallest_determinants
 from supple.reduction.region import Region
 
 __all__ = [
     "AMPLITUDE",
     "checked_basis",
-    "checked_count",
     "dense_basis",
     "displacements",
     "force_samples",
@@ -34,13 +35,8 @@ SMALLEST_DETERMINANT = 0.05
 _MOST_HALVINGS = 10
 #: Directions softer than this part of the stiffest make no force and get no displacement.
 _RIGID = 1e-10
-
-
-def checked_count(what: str, value: object, least: int = 1) -> int:
-    """`value` as an int, at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise SuppleError(f"{what} must be a whole number of at least {least}, not {value!r}")
-    return int(value)
+#: Displacements (n, 3, t) held at once, 40 MB; samples beyond that follow in chunks.
+_CHUNK_ENTRIES = 5_000_000
 
 
 def checked_basis(
@@ -103,7 +99,7 @@ def reduced_stiffness(
     """K̃ = UᵀKU at rest, (r, r), exactly symmetric."""
     rest = checked_array("rest shape", rest, body.rest.shape)
     basis = checked_basis("basis", basis, regions, body.n_vertices)
-    K = body.stiffness(rest, rest=rest)
+    K = body.stiffness(rest, rest=rest, out=body.pattern.zeros())  # threads may share the body
     U = dense_basis(basis, regions, body.n_vertices)
     U = U.reshape(-1, U.shape[2])
     reduced = U.T @ (K @ U)
@@ -118,7 +114,7 @@ def force_samples(
     count: int,
     *,
     amplitude: float = AMPLITUDE,
-    stiffness: Floats | None = None,
+    stiffness: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Floats:
     """Random reduced displacements q, (r, count), a sample a column (xu2016 §5.3).
@@ -147,22 +143,39 @@ def force_samples(
     count = checked_count("the number of samples", count)
     if not checked_number("amplitude", amplitude) > 0:
         raise SuppleError(f"amplitude {amplitude}; it must be positive, a part of the body's size")
+    random = _generator(seed)
+    widths = [array.shape[2] for array in basis]
     if stiffness is None:
         stiffness = reduced_stiffness(body, rest, basis, regions)
-    q = _gaussian(stiffness, [array.shape[2] for array in basis], count, seed)
-    moved = displacements(basis, regions, body.n_vertices, q)
-    largest = float(np.median(np.linalg.norm(moved, axis=1).max(axis=0)))
+    stiffness = checked_array("reduced stiffness", stiffness, (sum(widths), sum(widths)))
+    q = _gaussian(stiffness, widths, count, random)
+    step = max(16, _CHUNK_ENTRIES // (3 * body.n_vertices))
+    chunks = [slice(first, first + step) for first in range(0, count, step)]
+
+    def moved(chunk: slice) -> Floats:
+        return displacements(basis, regions, body.n_vertices, q[:, chunk])
+
+    farthest = [np.linalg.norm(moved(chunk), axis=1).max(axis=0) for chunk in chunks]
+    largest = float(np.median(np.concatenate(farthest)))
     if not largest > 0:
         raise SuppleError("the basis moves nothing, or makes no force; leave out such columns")
     scale = amplitude * float(np.linalg.norm(np.ptp(body.rest, axis=0))) / largest
-    return q * scale * _harmless(body, rest, moved * scale)
+    if not np.isfinite(scale):
+        raise SuppleError(f"amplitude {amplitude:g} is out of all proportion to the basis")
+    factors = [_harmless(body, rest, moved(chunk) * scale) for chunk in chunks]
+    return q * scale * np.concatenate(factors)
+
+
+def _generator(seed: int | np.random.Generator) -> np.random.Generator:
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(checked_count("the seed", seed, 0))
 
 
 def _gaussian(
-    stiffness: Floats, widths: Sequence[int], count: int, seed: int | np.random.Generator
+    stiffness: Floats, widths: Sequence[int], count: int, random: np.random.Generator
 ) -> Floats:
     """Samples with deviations 1/λ region by region."""
-    random = np.random.default_rng(seed)
     q = np.zeros((len(stiffness), count))
     stiffest = np.abs(np.diag(stiffness)).max(initial=0.0)
     column = 0
@@ -184,7 +197,8 @@ def _harmless(body: ElasticBody, rest: Floats, moved: Floats) -> Floats:
     tets = np.require(body.mesh.tets, np.int64, ["C", "W"])
     worst = np.empty((-(-len(tets) // DETERMINANT_CHUNK), len(factors)))
     for _ in range(_MOST_HALVINGS):
-        smallest_determinants(rest, np.ascontiguousarray(moved * factors), tets, worst)
+        with taking_turns():
+            smallest_determinants(rest, np.ascontiguousarray(moved * factors), tets, worst)
         bad = worst.min(axis=0) < SMALLEST_DETERMINANT
         if not bad.any():
             break

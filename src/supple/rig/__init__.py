@@ -16,6 +16,7 @@ from supple.rig.motion import Motion
 from supple.rig.pose_choice import farthest_poses
 from supple.rig.pose_insertion import with_poses_between
 from supple.rig.pose_space import PoseSpaceDeformation
+from supple.rig.pose_tree import alignment_tree
 from supple.rig.pose_weights import PoseWeights, parameter_scales
 from supple.rig.protocol import Deformer, FunctionRig, Parameter, Rig
 from supple.rig.retargeting import retarget
@@ -24,6 +25,7 @@ from supple.rig.skeleton import Skeleton, unique_names
 from supple.rig.skinning import SkinnedRig
 from supple.rig.tet_rig import TetRig, fit_tet_rig
 from supple.rig.twist import Twist
+from supple.rig.vertex_frames import edge_rotations, pose_rotations
 from supple.rig.wire import Wire
 
 __all__ = [
@@ -50,7 +52,9 @@ __all__ = [
     "TetRig",
     "Twist",
     "Wire",
+    "alignment_tree",
     "detect_cuts",
+    "edge_rotations",
     "extract_root",
     "farthest_poses",
     "fit_tet_rig",
@@ -58,6 +62,7 @@ __all__ = [
     "held_tets",
     "match_joints",
     "parameter_scales",
+    "pose_rotations",
     "retarget",
     "split_root",
     "unique_names",

@@ -23,6 +23,8 @@ Ints = NDArray[np.int64]
 
 #: A bone's radius as a part of its distance to the skin.
 BONE_RADIUS = 0.25
+#: How far the last bone of a chain goes, as a part of the way to the end of its flesh.
+TIP = 0.75
 # Points tried at most, however fine the mesh; and directions around a point of a bone.
 _MOST_POINTS = 2_000_000
 _DIRECTIONS = 24
@@ -81,10 +83,24 @@ class Bones:
 
     @classmethod
     def of_rig(cls, rig: SkinnedRig) -> Bones:
-        """Those of the joints that the surface follows."""
+        """Those of the joints that the surface follows.
+
+        The last joint of a chain, a hand's or a head's, has bone too: from there most of the way
+        to the end of what follows it alone. Held at a point only, a hand of soft flesh flaps.
+        """
         moving = np.zeros(rig.skeleton.n_joints, bool)
         moving[np.unique(rig.joints[rig.weights > 0])] = True
-        return cls.of(rig.skeleton, moving)
+        bones = cls.of(rig.skeleton, moving)
+        ends = bones.ends.copy()
+        leads = rig.joints[np.arange(len(rig.joints)), np.argmax(rig.weights, axis=1)]
+        skin = rig(rig.rest_pose)
+        for bone in np.flatnonzero((bones.starts == bones.ends).all(axis=1)):
+            own = skin[leads == rig.skeleton.joint(bones.names[bone])] - bones.starts[bone]
+            if len(own):
+                along = own.mean(axis=0)
+                along /= max(float(np.linalg.norm(along)), np.finfo(float).tiny)
+                ends[bone] += TIP * max(float((own @ along).max()), 0.0) * along
+        return cls(bones.starts, ends, bones.names)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,14 @@ from supple.linalg import SparseCholesky
 from supple.mesh.tets import TetMesh
 from supple.rig.rotations import from_matrix, to_matrix
 
-__all__ = ["nearest_rotations", "smoothed_rotations"]
+__all__ = ["checked_rotations", "nearest_rotations", "smoothed_rotations"]
 
 Floats = NDArray[np.float64]
+
+#: How far quaternions may be from length 1.
+UNIT = 1e-3
+#: The longest smoothing length, in sizes of the body: beyond, nothing changes but rounding.
+LONGEST = 1e3
 
 
 def smoothed_rotations(mesh: TetMesh, quaternions: ArrayLike, length: float) -> Floats:
@@ -42,10 +47,15 @@ def smoothed_rotations(mesh: TetMesh, quaternions: ArrayLike, length: float) -> 
     """
     count = len(numbers("vertex rotations", quaternions))
     n = len(mesh.vertices)
-    fields = checked_array("vertex rotations", quaternions, (count, n, 4))
+    fields = checked_rotations(quaternions, (count, n, 4))
     reach = checked_number("smoothing length", length)
     if not reach >= 0:
         raise SuppleError(f"smoothing length {reach:.3g} m is negative")
+    if reach > LONGEST * mesh.size:
+        raise SuppleError(
+            f"smoothing length {reach:.3g} m; the body is {mesh.size:.3g} m large, and one of its "
+            "size makes rotations the same everywhere"
+        )
     if reach == 0 or count == 0:
         return fields.copy()
     stiffness, volumes = _laplacian(mesh)
@@ -58,6 +68,16 @@ def smoothed_rotations(mesh: TetMesh, quaternions: ArrayLike, length: float) -> 
     nearest_rotations(np.ascontiguousarray(smooth).reshape(-1, 3, 3), rotations)
     found = from_matrix(rotations).reshape(n, count, 4).transpose(1, 0, 2)
     return np.where(loose[:, None], fields, found)
+
+
+def checked_rotations(quaternions: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Unit quaternions of vertices; one of zeros is no rotation at all."""
+    turns = checked_array("vertex rotations", quaternions, shape)
+    wrong = ~(np.abs(np.linalg.norm(turns, axis=-1) - 1) <= UNIT)
+    if wrong.any():
+        vertex = np.argwhere(wrong)[0][-1]
+        raise SuppleError(f"rotation of vertex {vertex} is no quaternion of length 1")
+    return turns
 
 
 def _laplacian(mesh: TetMesh) -> tuple[sp.csr_array, Floats]:

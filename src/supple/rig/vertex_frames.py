@@ -15,7 +15,7 @@ from supple.compiled import compiled
 from supple.errors import MeshError, SuppleError
 from supple.mesh.tets import EDGES, TetMesh
 from supple.mesh.topology import row_keys
-from supple.rig.frame_smoothing import nearest_rotations, smoothed_rotations
+from supple.rig.frame_smoothing import checked_rotations, nearest_rotations, smoothed_rotations
 from supple.rig.pose_tree import PoseTree
 from supple.rig.rotations import from_matrix, to_matrix
 
@@ -263,7 +263,7 @@ def _turned(quaternions: ArrayLike, basis: ArrayLike, inverse: bool) -> Floats:
     rows = numbers("basis", basis)
     if rows.ndim != 3 or rows.shape[1] != 3:
         raise SuppleError(f"basis of shape {rows.shape}; expected (vertices, 3, columns)")
-    turns = to_matrix(checked_array("vertex rotations", quaternions, (len(rows), 4)))
+    turns = to_matrix(checked_rotations(quaternions, (len(rows), 4)))
     return (np.swapaxes(turns, 1, 2) if inverse else turns) @ rows
 
 
