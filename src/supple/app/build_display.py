@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 
 from supple.app.progress import console
+from supple.mesh.topology import counted
 from supple.reduction.log import BuildLog
 
 __all__ = ["build_log", "print_summary"]
@@ -86,11 +87,13 @@ def _poses_table(figures: dict[str, Any]) -> Table:
 def _totals_table(figures: dict[str, Any]) -> Table:
     elastic, inertial = figures["elastic_error"], figures["inertial_error"]
     between = elastic["between_poses"]
-    halfway = "" if between is None else f", halfway {100 * between:.2f} %"
+    halfway = "" if between is None else f", halfway between poses {100 * between:.2f} %"
+    if elastic["quarter_way"] is not None:
+        halfway += f", a quarter of the way {100 * elastic['quarter_way']:.2f} %"
     table = Table(show_header=False, box=None)
     rows = {
         "tets": f"{figures['tets']:,}",
-        "modes": f"{figures['modes']} in {len(figures['regions'])} regions, "
+        "modes": f"{figures['modes']} in {counted(len(figures['regions']), 'region')}, "
         f"{100 * figures['stored_fraction']:.0f} % stored",
         "elastic error": f"{100 * elastic['train']:.2f} % trained, "
         f"{100 * elastic['held_out']:.2f} % held out{halfway}",

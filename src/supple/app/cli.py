@@ -157,7 +157,8 @@ def build(
     material
         What the flesh is made of; by default StVK, or what the scene has.
     young
-        Young's modulus in Pa: how stiff it is; by default 20000.
+        Young's modulus in Pa: how stiff it is; by default 20000 for a body of 2 m, and more for
+        larger ones, so that all swing alike.
     poisson
         Poisson's ratio: how little its volume changes, below 0.5; by default 0.45.
     contacts

@@ -29,10 +29,24 @@ from supple.reduction.workers import Workers
 from supple.rig.bones import BONE_RADIUS, Bones
 from supple.rig.character import Character
 
-__all__ = ["build"]
+__all__ = ["build", "flesh_material"]
 
-#: Soft enough to swing at a few hertz on a body of human size.
-FLESH = Material("stvk", young=2e4, poisson=0.45)
+#: Young's modulus of flesh that swings at a few hertz on a body of human size: Pa, and metres.
+FLESH, HUMAN = 2e4, 2.0
+
+
+def flesh_material(size: float) -> Material:
+    """Flesh for a body of this size in metres: it swings as a human's does, however large.
+
+    Frequencies go with √(E/ρ) over the size. Files often mistake their units, and a rat of seven
+    metres made of real flesh would flow.
+
+    Examples
+    --------
+    >>> flesh_material(2.0).young
+    20000.0
+    """
+    return Material("stvk", young=float(f"{FLESH * (size / HUMAN) ** 2:.3g}"), poisson=0.45)
 
 
 def build(
@@ -41,7 +55,7 @@ def build(
     *,
     modes: int | Sequence[int] = 100,
     regions: Literal["auto"] | Sequence[Handle] | Sequence[Region] | None = "auto",
-    material: Material = FLESH,
+    material: Material | None = None,
     young: ArrayLike | None = None,
     poisson: ArrayLike | None = None,
     tets: int | TetMesh = 12_000,
@@ -74,8 +88,9 @@ def build(
         Where bases live (xu2016 §7): handles of bounded biharmonic weights, regions, None for
         one basis of the whole body, ``"auto"`` for handles made from bones.
     material, young, poisson
-        What the flesh is made of, and painted constants in place of its own, per surface vertex
-        or tet, in one row or one for each pose; see `pose_materials`.
+        What the flesh is made of, by default `flesh_material` of the body's size; and painted
+        constants in place of its own, per surface vertex or tet, in one row or one for each
+        pose; see `pose_materials`.
     tets
         How many to make, or tets that fill the surface.
     bones, bone_radius
@@ -127,6 +142,7 @@ def build(
         fitting=fitting,
     )
     log = BuildLog() if log is None else log
+    material = flesh_material(character.surface.size) if material is None else material
     rows, names = resolve_poses(character, poses)
     if _is_auto(poses):  # the farthest come first
         rows, names = rows[:most_poses], names[:most_poses]

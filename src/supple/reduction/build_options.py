@@ -25,7 +25,7 @@ def check_options(
     character: Character,
     *,
     regions: Any,
-    material: Material,
+    material: Material | None,
     tets: int | TetMesh,
     bone_radius: float,
     contacts: ContactKind | None,
@@ -40,7 +40,8 @@ def check_options(
 ) -> None:
     """Refuse options of `build` that are none, by name."""
     _check_character(character)
-    _check_material(material)
+    if material is not None:
+        _check_material(material)
     if not (isinstance(tets, TetMesh) or _is_whole(tets)):
         raise SuppleError(f"tets is {_shown(tets)}; give how many to make, or a TetMesh")
     checked_number("bone_radius", bone_radius)

@@ -24,8 +24,8 @@ Ints = NDArray[np.int64]
 _kernel: Callable[..., float] = add_second_forces
 #: Entries of the right-hand sides, 0.5 GB.
 _MOST_ENTRIES = 62_500_000
-#: And of those solved for at once, 64 MB: a solution takes several times its own room.
-_BLOCK_ENTRIES = 8_000_000
+#: And of those solved for at once, 16 MB: a solution takes several times its own room.
+_BLOCK_ENTRIES = 2_000_000
 
 
 def modal_derivatives(

@@ -12,23 +12,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import checked_array, checked_whole_numbers
 from supple.elastic.body import ElasticBody
-from supple.errors import SuppleError, warn
+from supple.errors import SuppleError
 from supple.linalg.fortran import single_threaded
 from supple.reduction.checks import checked_count
-from supple.reduction.cubature import pursue
 from supple.reduction.cubature_accuracy import (
     check_linear,
     cubature_error,
     fit_weights,
     force_error,
-    normal_equations,
 )
-from supple.reduction.cubature_fit import joint_fit
 from supple.reduction.cubature_forces import PoseForces
-from supple.reduction.cubature_problem import ElasticProblem
-from supple.reduction.linear_correction import blended_correction, midway_corrections
+from supple.reduction.elastic_training import (
+    Training,
+    choose_tets,
+    draw,
+    fit_poses,
+    missed_stiffness,
+)
+from supple.reduction.linear_correction import blended_correction
 from supple.reduction.region import Region
-from supple.reduction.samples import AMPLITUDE, force_samples, reduced_stiffness
+from supple.reduction.samples import AMPLITUDE, reduced_stiffness
 
 __all__ = ["Between", "ElasticCubature", "elastic_cubature", "fit_weights", "force_error"]
 
@@ -42,9 +45,6 @@ Progress = Callable[[float, str], None]
 _SAMPLES_PER_WEIGHT = 22
 _LEAST_SAMPLES = 60
 _MOST_SAMPLES = 400
-#: Mixtures of samples for each weight and column that tets are chosen with, and at least so many.
-_MIXTURES_PER_WEIGHT = 8
-_LEAST_MIXTURES = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,91 +188,25 @@ def elastic_cubature(
     with single_threaded():
         stiff = _checked_stiffnesses(poses, m, stiffnesses)
         tell(0.0, "sampling elastic forces")
-        drawn = [_draw(pose, stiff[i], samples, amplitude, seed, i) for i, pose in enumerate(poses)]
-        training = _Training(poses, drawn, stiff if linear == "exact" else None)
-        tets, totals = _choose(training, count, samples, seed, threads, tell)
+        drawn = [draw(pose, stiff[i], samples, amplitude, seed, i) for i, pose in enumerate(poses)]
+        training = Training(poses, drawn, stiff if linear == "exact" else None)
+        tets, totals = choose_tets(training, count, samples, seed, threads, tell)
         tell(0.8, "fitting cubature weights")
-        weights = _fit(training, tets, totals, shares)
+        weights = fit_poses(training, tets, totals, shares)
         blended = np.maximum(shares @ weights, 0.0)
-        corrections = _corrections(training, tets, blended, ends, shares, scales)
+        corrections = missed_stiffness(training, tets, blended, ends, shares, scales)
         errors = np.empty((2, len(poses)))
         for i, pose in enumerate(poses):
             v, delta = blended[i], None
             if corrections is not None:
                 delta = blended_correction(corrections, ends, shares[i], scales[i])
-            fresh = _draw(pose, stiff[i], max(20, samples // 3), amplitude, seed, i, 1)
+            fresh = draw(pose, stiff[i], max(20, samples // 3), amplitude, seed, i, 1)
             errors[0, i] = cubature_error(pose, tets, drawn[i], v, delta, totals[i])
             errors[1, i] = cubature_error(pose, tets, fresh, v, delta)
     tell(1.0, f"{len(tets)} cubature tets")
     return ElasticCubature(
         tets, weights, corrections, ends, errors[0, :m], errors[1, :m], errors[1, m:]
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Training:
-    """Poses, then those between, with samples (r, t) of each.
-
-    `exact` are their reduced stiffnesses if cubature leaves the linear part to corrections.
-    """
-
-    poses: list[PoseForces]
-    drawn: list[Floats]
-    exact: list[Floats] | None
-
-
-def _choose(
-    training: _Training,
-    count: int,
-    samples: int,
-    seed: int,
-    threads: Executor | None,
-    tell: Progress,
-) -> tuple[Ints, list[Floats]]:
-    """The tets, and the forces (r, t) of all samples at every pose (eq. 17–18)."""
-    poses = training.poses
-    mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // poses[0].rank))
-    problem = ElasticProblem(
-        poses, training.drawn, min(samples, mixtures), seed, training.exact, tell
-    )
-    if count > problem.norms.shape[1]:
-        warn(
-            f"{count} cubature tets asked for and only {problem.norms.shape[1]} touch a "
-            "region; all are used"
-        )
-    tell(0.5, "choosing cubature tets")
-    return poses[0].tets[pursue(problem, count, threads=threads)], problem.totals
-
-
-def _fit(training: _Training, tets: Ints, totals: list[Floats], shares: Floats) -> Floats:
-    """Weights (m, c) of the poses, which serve at those between too (eq. 19)."""
-    grams, rights = [], []
-    for i, pose in enumerate(training.poses):
-        exact = None if training.exact is None else training.exact[i]
-        gram, right = normal_equations(pose, tets, training.drawn[i], exact, totals[i])
-        grams.append(gram)
-        rights.append(right)
-    return joint_fit(grams, rights, shares)
-
-
-def _corrections(
-    training: _Training,
-    tets: Ints,
-    blended: Floats,
-    ends: tuple[tuple[int, int], ...],
-    shares: Floats,
-    scales: list[Floats],
-) -> Floats | None:
-    """(m + k, r, r) what weights miss of the exact stiffnesses; None where nothing is exact."""
-    if training.exact is None:
-        return None
-    missed = [
-        (training.exact[i] - pose.only(tets).stiffness(blended[i])) / np.outer(scales[i], scales[i])
-        for i, pose in enumerate(training.poses)
-    ]
-    m = shares.shape[1]
-    own = np.array(missed[:m])
-    return np.concatenate([own, midway_corrections(missed[m:], own, ends, list(shares[m:]))])
 
 
 def _checked_poses(
@@ -339,18 +273,3 @@ def _checked_stiffnesses(
     known = [checked_array(f"stiffness of pose {i}", K, shape) for i, K in enumerate(given or ())]
     others = poses[len(known) :]
     return known + [reduced_stiffness(p.body, p.rest, p.basis, p.regions) for p in others]
-
-
-def _draw(
-    pose: PoseForces, stiffness: Floats, count: int, amplitude: float, seed: int, *which: int
-) -> Floats:
-    return force_samples(
-        pose.body,
-        pose.rest,
-        pose.basis,
-        pose.regions,
-        count,
-        amplitude=amplitude,
-        stiffness=stiffness,
-        seed=np.random.default_rng([seed, *which]),
-    )

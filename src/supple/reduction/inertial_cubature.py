@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,16 +14,8 @@ from supple.errors import SuppleError, warn
 from supple.linalg.fortran import single_threaded
 from supple.reduction.checks import checked_count, checked_indices, checked_masses
 from supple.reduction.cubature import pursue
-from supple.reduction.cubature_accelerations import pose_accelerations, root_accelerations
-from supple.reduction.cubature_inertia import (
-    InertialProblem,
-    candidates,
-    correction,
-    fit_vertices,
-    normalised,
-    rows_of,
-    summed,
-)
+from supple.reduction.cubature_inertia import InertialProblem, normalised, rows_of, summed
+from supple.reduction.inertial_training import Draw, Mixed, fit_pose, mixed_forces, relative_error
 from supple.reduction.region import Region
 from supple.reduction.samples import checked_basis
 from supple.rig.protocol import Rig
@@ -35,8 +26,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 LocalBasis = Sequence[NDArray[np.float64]]
 Progress = Callable[[float, str], None]
-#: Normalised forces (n, 3, t) and their projected sums (r, t).
-_Forces = tuple[NDArray[np.float32], Floats]
 
 #: Samples of each kind, the rig's and the root's, for each pose: at least so many, and so many
 #: for each of the rig's parameters.
@@ -152,43 +141,30 @@ def inertial_cubature(
     each = map if threads is None else threads.map
     count = checked_count("the number of cubature vertices", count)
     checked_count("the seed", seed, 0)
-    n, m = rig.n_vertices, len(bases)
-    mass = checked_masses(mass, n)
-    rows = checked_array("poses", poses, (m, len(rig.parameters)))
-    checked = [checked_basis(f"basis of pose {i}", b, regions, n) for i, b in enumerate(bases)]
-    if m == 0 or any([a.shape for a in b] != [a.shape for a in checked[0]] for b in checked):
-        raise SuppleError("inertial cubature needs one basis a pose, with columns alike")
-    samples = _sample_count(samples, rig)
-
-    rank = sum(array.shape[2] for array in checked[0])
+    draws = _checked_draws(rig, poses, bases, regions, mass, seed)
+    m, samples = len(draws), _sample_count(samples, rig)
+    rank = sum(array.shape[2] for array in draws[0].basis)
     mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // rank))
-    keep = 24 * n * samples * m <= _MOST_KEPT_BYTES
+    keep = 24 * rig.n_vertices * samples * m <= _MOST_KEPT_BYTES
+
+    def mixed(draw: Draw) -> Mixed:
+        return mixed_forces(draw, samples, mixtures, keep)
 
     with single_threaded():
-        draws = [_Draw(rig, rows[i], mass, checked[i], regions, seed, i) for i in range(m)]
-        mixed = []
-        for i, each_mixed in enumerate(
-            each(lambda draw: _mixed(draw, samples, mixtures, keep), draws)
-        ):
+        found = []
+        for i, own in enumerate(each(mixed, draws)):
             tell(0.5 * (i + 1) / m, f"accelerations of {i + 1} poses")
-            mixed.append(each_mixed)
-        problem = InertialProblem(
-            checked, regions, [one.forces for one in mixed], [one.target for one in mixed]
-        )
-        drawn = [one.drawn for one in mixed]
-        del mixed
-        if count > len(problem.vertices):
-            warn(f"{count} cubature vertices asked for; all {len(problem.vertices)} are used")
+            found.append(own)
         tell(0.5, "choosing cubature vertices")
-        vertices = problem.vertices[pursue(problem, count, threads=threads)]
-        del problem
+        vertices = _choose(draws, found, count, threads)
+        drawn = [own.drawn for own in found]
+        del found
+
+        def fitted(i: int) -> tuple[Floats, Floats, list[float]]:
+            return fit_pose(draws[i], drawn[i] or draws[i].forces(samples), vertices, corrected)
+
         fits = []
-        for i, fit in enumerate(
-            each(
-                lambda own: _fit(own[0], own[1] or own[0].forces(samples), vertices, corrected),
-                zip(draws, drawn, strict=True),
-            )
-        ):
+        for i, fit in enumerate(each(fitted, range(m))):
             tell(0.7 + 0.3 * (i + 1) / m, f"inertial weights of {i + 1} poses")
             fits.append(fit)
     tell(1.0, f"{len(vertices)} cubature vertices")
@@ -196,6 +172,38 @@ def inertial_cubature(
     corrections = np.array([fit[1] for fit in fits]) if corrected else None
     weights = np.array([fit[0] for fit in fits])
     return InertialCubature(vertices, weights, corrections, *errors.T)
+
+
+def _checked_draws(
+    rig: Rig,
+    poses: ArrayLike,
+    bases: Sequence[LocalBasis],
+    regions: Sequence[Region],
+    mass: ArrayLike,
+    seed: int,
+) -> list[Draw]:
+    n, m = rig.n_vertices, len(bases)
+    masses = checked_masses(mass, n)
+    rows = checked_array("poses", poses, (m, len(rig.parameters)))
+    checked = [checked_basis(f"basis of pose {i}", b, regions, n) for i, b in enumerate(bases)]
+    if m == 0 or any([a.shape for a in b] != [a.shape for a in checked[0]] for b in checked):
+        raise SuppleError("inertial cubature needs one basis a pose, with columns alike")
+    return [Draw(rig, rows[i], masses, checked[i], regions, seed, i) for i in range(m)]
+
+
+def _choose(
+    draws: Sequence[Draw], mixed: Sequence[Mixed], count: int, threads: Executor | None
+) -> Ints:
+    """The cubature vertices, ascending."""
+    problem = InertialProblem(
+        [draw.basis for draw in draws],
+        draws[0].regions,
+        [own.forces for own in mixed],
+        [own.target for own in mixed],
+    )
+    if count > len(problem.vertices):
+        warn(f"{count} cubature vertices asked for; all {len(problem.vertices)} are used")
+    return problem.vertices[pursue(problem, count, threads=threads)]
 
 
 def inertial_error(
@@ -242,32 +250,7 @@ def inertial_error(
         blocks = blocks + checked_array("corrections", corrections, blocks.shape)
     with single_threaded():
         forces, target = normalised(checked, regions, mass[:, None, None] * a)
-        return _relative(target, summed(blocks, forces[chosen]))
-
-
-@dataclass(frozen=True)
-class _Draw:
-    """Where samples of one pose come from."""
-
-    rig: Rig
-    pose: Floats
-    mass: Floats
-    basis: tuple[Floats, ...]
-    regions: Sequence[Region]
-    seed: int
-    index: int
-
-    def forces(self, count: int, *fresh: int) -> tuple[_Forces, _Forces]:
-        """Normalised forces m_s a_s and their sums: of the rig's motion, and of the root's."""
-        random = np.random.default_rng([self.seed, self.index, *fresh])
-        own, velocities = pose_accelerations(self.rig, self.pose, count, random)
-        whole = root_accelerations(self.rig(self.pose), velocities, random)
-        return self._normalised(own), self._normalised(whole)
-
-    def _normalised(self, accelerations: Floats) -> _Forces:
-        accelerations *= self.mass[:, None, None]
-        forces, sums = normalised(self.basis, self.regions, accelerations)
-        return forces.astype(np.float32), sums
+        return relative_error(target, summed(blocks, forces[chosen]))
 
 
 def _sample_count(samples: int | None, rig: Rig) -> int:
@@ -275,55 +258,6 @@ def _sample_count(samples: int | None, rig: Rig) -> int:
         return checked_count("the number of samples", samples)
     wanted = max(_LEAST_SAMPLES, round(_SAMPLES_PER_PARAMETER * len(rig.parameters)))
     return min(wanted, max(20, _MOST_BYTES // (24 * rig.n_vertices)))
-
-
-class _Mixed(NamedTuple):
-    """Both kinds of forces of one pose, mixed: candidates' (k, 3, t′) and their sum (r, t′)."""
-
-    forces: Floats
-    target: Floats
-    #: The forces themselves, where there is room for those of all poses.
-    drawn: tuple[_Forces, _Forces] | None
-
-
-def _mixed(draw: _Draw, samples: int, mixtures: int, keep: bool) -> _Mixed:
-    kinds = draw.forces(samples)
-    random = np.random.default_rng([draw.seed, draw.index, 3])
-    inside = candidates(draw.regions)
-    forces = np.zeros((3 * len(inside), mixtures))
-    target = np.zeros((len(kinds[0][1]), mixtures))
-    for own, sums in kinds:
-        signs = random.choice([-1.0, 1.0], (sums.shape[1], mixtures)) / np.sqrt(mixtures)
-        forces += own[inside].reshape(-1, len(signs)) @ signs.astype(np.float32)
-        target += sums @ signs
-    return _Mixed(forces.reshape(-1, 3, mixtures), target, kinds if keep else None)
-
-
-def _fit(
-    draw: _Draw, drawn: tuple[_Forces, _Forces], vertices: Ints, corrected: bool
-) -> tuple[Floats, Floats, list[float]]:
-    """Weights, corrections and errors (train, fresh, root) at one pose."""
-    rows = rows_of(draw.basis, draw.regions, vertices)
-    forces = np.concatenate([kind[0][vertices] for kind in drawn], axis=2).astype(np.float64)
-    target = np.concatenate([kind[1] for kind in drawn], axis=1)
-    weights = fit_vertices(rows, forces, target)
-    blocks = weights[:, None, None] * rows
-    added = np.zeros_like(blocks)
-    if corrected:
-        widths = [array.shape[2] for array in draw.basis]
-        added = correction(rows, widths, forces, target - summed(blocks, forces))
-    samples = drawn[0][1].shape[1]
-    errors = [
-        _relative(total, summed(blocks + added, force[vertices].astype(np.float64)))
-        for force, total in (drawn[0], *draw.forces(max(10, samples // 6), 1))
-    ]
-    return weights, added, errors
-
-
-def _relative(target: Floats, sums: Floats) -> float:
-    """Root mean square over samples with force of the error; targets are normalised."""
-    samples = max(1, int((target != 0).any(axis=0).sum()))
-    return float(np.linalg.norm(sums - target) / np.sqrt(samples))
 
 
 def _mean(errors: Floats) -> float:

@@ -132,9 +132,7 @@ def mass_pca(
     return with_fixed_signs(basis), sizes[:count]
 
 
-def _weighed(
-    vectors: Floats, root: Floats, moving: Ints, order: Literal["C", "F"] = "C"
-) -> Floats:
+def _weighed(vectors: Floats, root: Floats, moving: Ints, order: Literal["C", "F"] = "C") -> Floats:
     """√M V on the rows that move: made twice rather than kept beside its factors."""
     rows = vectors if len(moving) == len(vectors) else vectors[moving]
     return np.multiply(root[moving], rows, order=order)

@@ -15,10 +15,11 @@ from supple.errors import SuppleError
 from supple.linalg.submatrix import PrincipalSubmatrix
 from supple.reduction.checks import checked_count, checked_masses
 from supple.reduction.compliance import Compliance, LoosePieceError
+from supple.reduction.constraint_rows import UNTOUCHED, checked_rows, largest_entries
 from supple.reduction.derivatives import modal_derivatives
 from supple.reduction.mass_pca import mass_pca, scaled_candidates
 from supple.reduction.modes import Modes, linear_modes
-from supple.reduction.null_space import UNTOUCHED, largest_entries, null_space
+from supple.reduction.null_space import NullSpace, null_space
 from supple.reduction.region import Region
 from supple.reduction.responses import inertial_responses, largest_displacements
 
@@ -113,40 +114,24 @@ def pose_basis(
         If the region does not have so many vectors, or part of it is held by nothing.
     """
     masses = checked_masses(mass, body.n_vertices)
-    if region.vertices[-1] >= body.n_vertices:
-        raise SuppleError(
-            f'region "{region.name}" has vertex {region.vertices[-1]}, '
-            f"and the body {body.n_vertices}"
-        )
-    if stiffness.shape != (3 * body.n_vertices,) * 2:
-        raise SuppleError(f"stiffness of shape {stiffness.shape} for {body.n_vertices} vertices")
+    shape = checked_array("rest shape", rest, body.rest.shape)
+    _check_fit(body, stiffness, region)
     count = checked_count("the number of basis vectors", count)
     linear = _linear_modes_for(count) if linear is None else checked_count("linear modes", linear)
     together = None
     if beside is not None:
-        shape = (3 * body.n_vertices, np.shape(beside)[-1] if np.ndim(beside) else 0)
-        together = checked_array("vectors beside", beside, shape)[region.unknowns]
-    part = PrincipalSubmatrix(stiffness, region.unknowns)
-    inner = sp.csr_array(
-        (part.take(stiffness.data), part.pattern.indices, part.pattern.indptr),
-        shape=part.pattern.shape,
-    )
+        size = (3 * body.n_vertices, np.shape(beside)[-1] if np.ndim(beside) else 0)
+        together = checked_array("vectors beside", beside, size)[region.unknowns]
     inertia = masses[region.vertices]
     allowed = null_space(_weighted_rows(constraints, region, body.n_vertices), len(inertia))
-    weights = region.weights
     try:
-        held = Compliance(inner, inertia * weights**2, allowed)
-        _check_enough(region, count, linear, held.n_unknowns)
-        modes = linear_modes(
-            inner, inertia, linear, null_space=allowed, weights=weights, factor=held
-        )
+        modes = _modes(stiffness, inertia, region, allowed, count, linear)
     except LoosePieceError as error:
-        raise _located(error, body, rest, region) from None
-    places = np.asarray(rest, np.float64)[region.vertices]
+        raise _located(error, body, shape, region) from None
     candidates = _candidates(
         modes,
-        modal_derivatives(body, rest, modes, vertices=region.vertices),
-        places,
+        modal_derivatives(body, shape, modes, vertices=region.vertices),
+        shape[region.vertices],
         inertia,
         reach,
         body.mesh.size,
@@ -159,6 +144,38 @@ def pose_basis(
         float(modes.residuals.max()),
         len(allowed.dropped_rows),
     )
+
+
+def _check_fit(body: ElasticBody, stiffness: sp.csr_array, region: Region) -> None:
+    if region.vertices[-1] >= body.n_vertices:
+        raise SuppleError(
+            f'region "{region.name}" has vertex {region.vertices[-1]}, '
+            f"and the body {body.n_vertices}"
+        )
+    if not sp.issparse(stiffness) or stiffness.format != "csr":
+        raise SuppleError("the stiffness must be a sparse matrix of rows, as a body makes it")
+    if stiffness.shape != (3 * body.n_vertices,) * 2:
+        raise SuppleError(f"stiffness of shape {stiffness.shape} for {body.n_vertices} vertices")
+
+
+def _modes(
+    stiffness: sp.csr_array,
+    inertia: Floats,
+    region: Region,
+    allowed: NullSpace,
+    count: int,
+    linear: int,
+) -> Modes:
+    """Of the region, with all that is outside held."""
+    part = PrincipalSubmatrix(stiffness, region.unknowns)
+    inner = sp.csr_array(
+        (part.take(stiffness.data), part.pattern.indices, part.pattern.indptr),
+        shape=part.pattern.shape,
+    )
+    weights = region.weights
+    held = Compliance(inner, inertia * weights**2, allowed)
+    _check_enough(region, count, linear, held.n_unknowns)
+    return linear_modes(inner, inertia, linear, null_space=allowed, weights=weights, factor=held)
 
 
 def _candidates(
@@ -195,12 +212,7 @@ def _weighted_rows(
     """CW on the region's unknowns: what is outside does not move (xu2016 §7)."""
     if constraints is None:
         return None
-    if constraints.shape[1] != 3 * n_vertices:
-        raise SuppleError(
-            f"constraints of shape {constraints.shape} for {n_vertices} vertices; "
-            f"they need {3 * n_vertices} columns"
-        )
-    rows = sp.csr_array(constraints)
+    rows = checked_rows(constraints, n_vertices)
     inside = sp.csr_array(rows[:, region.unknowns])
     # What is but rounding of a row must not hold the region as a row of its own would.
     there = largest_entries(inside) > UNTOUCHED * largest_entries(rows)
@@ -224,12 +236,12 @@ def _check_enough(region: Region, count: int, linear: int, unknowns: int) -> Non
 
 
 def _located(
-    error: LoosePieceError, body: ElasticBody, rest: ArrayLike, region: Region
+    error: LoosePieceError, body: ElasticBody, rest: Floats, region: Region
 ) -> SuppleError:
     """The error with the body's own vertex numbers, tets and place."""
     vertices = region.vertices[error.vertices]
     tets = int(np.isin(body.mesh.tets, vertices).all(axis=1).sum())
-    x, y, z = np.asarray(rest)[vertices].mean(axis=0)
+    x, y, z = rest[vertices].mean(axis=0)
     return SuppleError(
         f'region "{region.name}": a piece of {tets} tets, {len(vertices)} vertices (one is vertex '
         f"{vertices[0]}) around ({x:.3g}, {y:.3g}, {z:.3g}) moves without resistance; "

@@ -10,7 +10,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array, checked_number, checked_whole_numbers, numbers
+from supple.checks import checked_array, checked_whole_numbers, numbers
 from supple.errors import SuppleError, warn
 from supple.mesh.topology import counted
 from supple.rig.character import Character
