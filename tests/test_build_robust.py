@@ -17,6 +17,7 @@ import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from build_samples import (
     MATERIAL,
@@ -44,7 +45,7 @@ from supple.reduction.pose_selection import AUTO_POSES
 from supple.reduction.region import Region
 from supple.reduction.training import may_run_beside_itself
 from supple.reduction.workers import Workers
-from supple.rig import Bend, FunctionRig, fit_tet_rig
+from supple.rig import Bend, FunctionRig, Rig, fit_tet_rig
 from supple.rig.character import Character
 from supple.rig.tet_rig import TetRig
 
@@ -121,12 +122,13 @@ def test_the_largest_weight_is_first_and_rows_stay_the_same():
 class KeepsAThread:
     """Somebody's rig, which notes who calls it."""
 
-    def __init__(self, bend: Bend) -> None:
-        self._bend, self.callers = bend, set()
+    def __init__(self, bend: Rig) -> None:
+        self._bend = bend
+        self.callers: set[int] = set()
         self.parameters, self.n_vertices = bend.parameters, bend.n_vertices
         self.rest_pose = bend.rest_pose
 
-    def __call__(self, pose: Floats, vertices: Floats | None = None) -> Floats:
+    def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
         self.callers.add(threading.get_ident())
         return self._bend(pose, vertices)
 
@@ -143,10 +145,11 @@ def test_only_rigs_that_are_all_of_supples_own_kinds_are_called_beside_themselve
     poses = np.radians([[-30.0], [30.0]])
     own = fit_tet_rig(bar.rig, bar.surface, mesh, poses)
     assert may_run_beside_itself(own)
-    for rig in (
+    rigs: tuple[Rig, ...] = (
         KeepsAThread(bar.rig),
         FunctionRig(bar.rig, bar.rig.parameters, bar.rig.n_vertices),
-    ):
+    )
+    for rig in rigs:
         assert not may_run_beside_itself(rig)
         assert not may_run_beside_itself(fit_tet_rig(rig, bar.surface, mesh, poses))
 
@@ -324,7 +327,9 @@ def test_bases_between_poses_are_of_the_material_that_is_there_now(monkeypatch):
         same = family._middles(known)
         for before, after in zip(family.middles, same, strict=True):
             assert after.model is before.model
-        family.materials = [replace(each, young=2 * each.young) for each in family.materials]
+        family.materials = [
+            replace(each, young=2 * np.asarray(each.young)) for each in family.materials
+        ]
         for before, after in zip(same, family._middles(known), strict=True):
             assert after.model is not before.model
             there = interpolated_material(family.materials, family.weights(after.pose))
