@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.spatial.transform import Rotation
 
 from supple.errors import MeshError, SuppleError
 from supple.mesh import TetMesh
-from supple.rig import Bend
+from supple.rig import Bend, frame_smoothing
 from supple.rig.frame_smoothing import smoothed_rotations
 from supple.rig.vertex_frames import (
     blended_rotations,
@@ -220,3 +221,19 @@ def test_what_is_wrong_is_said(mesh: TetMesh) -> None:
         blended_rotations(np.zeros((0, 3, 4)), [])
     with pytest.raises(SuppleError, match="pose weights"):
         blended_rotations(unit, [1.0])
+
+
+def test_smoothing_takes_meshes_whose_laplacian_cancels_on_one_side(monkeypatch):
+    """On a cube's lattice right angles make entries that are zero in one triangle only."""
+    mesh = beam(cells=(3, 2, 2))
+    stiffness, volumes = frame_smoothing._laplacian(mesh)
+    entries = stiffness.tolil()
+    i, j = np.argwhere(np.triu(stiffness.toarray(), 1) != 0)[0]
+    entries[i, j] = 0.0  # as rounding left it
+    broken = sp.csr_array(entries)
+    broken.eliminate_zeros()
+    monkeypatch.setattr(frame_smoothing, "_laplacian", lambda _: (broken, volumes))
+    turns = np.tile([0.0, 0.0, 0.0, 1.0], (1, len(mesh.vertices), 1))
+    np.testing.assert_allclose(
+        np.abs(frame_smoothing.smoothed_rotations(mesh, turns, 0.1)[..., 3]), 1.0, atol=1e-9
+    )

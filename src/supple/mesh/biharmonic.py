@@ -17,6 +17,7 @@ from scipy.spatial import cKDTree
 
 from supple.errors import MeshError, SuppleError, warn
 from supple.linalg.cholesky import SparseCholesky
+from supple.linalg.symmetric import symmetrised
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 
@@ -202,8 +203,7 @@ class _Problem(NamedTuple):
 
 
 def _problem(matrix: sp.csr_array, loads: Floats, volumes: Floats) -> _Problem:
-    matrix = sp.csr_array(matrix)
-    matrix.sort_indices()
+    matrix = symmetrised(sp.csr_array(matrix))
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     diagonal = np.flatnonzero(rows == matrix.indices)
     return _Problem(matrix, loads, volumes, diagonal, SparseCholesky(matrix))

@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from supple.errors import SolverError, SuppleError
 from supple.linalg.cholesky import SparseCholesky
+from supple.linalg.symmetric import symmetrised
 from supple.reduction.block_lanczos import lowest_eigenpairs
 from supple.reduction.null_space import NullSpace, null_space
 
@@ -192,13 +193,8 @@ def _check_masses(masses: Floats, unused: NDArray[np.bool_], space: NullSpace) -
 
 
 def _projected(transposed: sp.csr_array, matrix: sp.csr_array) -> sp.csr_array:
-    """ZᵀAZ, symmetric to the bit.
-
-    Terms of (i, j) and (j, i) are added in different orders, and SciPy leaves out what comes to
-    exactly zero: without this even the pattern may have one and not the other.
-    """
-    product = sp.csr_array(transposed @ matrix @ transposed.T)
-    return sp.csr_array((product + product.T) / 2)
+    """ZᵀAZ, symmetric to the bit."""
+    return symmetrised(sp.csr_array(transposed @ matrix @ transposed.T))
 
 
 def _unheld_pieces(stiffness: sp.csr_array, vertices: Ints) -> tuple[list[Ints], list[Ints]]:

@@ -11,6 +11,7 @@ from supple.compiled import compiled
 from supple.elastic.svd import rotation_svd
 from supple.errors import MeshError, SuppleError
 from supple.linalg import SparseCholesky
+from supple.linalg.symmetric import symmetrised
 from supple.mesh.tets import TetMesh
 from supple.rig.rotations import from_matrix, to_matrix
 
@@ -61,7 +62,7 @@ def smoothed_rotations(mesh: TetMesh, quaternions: ArrayLike, length: float) -> 
     stiffness, volumes = _laplacian(mesh)
     loose = volumes == 0
     shares = np.where(loose, 1.0, volumes)
-    system = sp.csr_array(sp.diags_array(shares) + reach**2 * stiffness)
+    system = symmetrised(sp.csr_array(sp.diags_array(shares) + reach**2 * stiffness))
     matrices = to_matrix(fields).transpose(1, 0, 2, 3).reshape(n, -1)
     smooth = SparseCholesky(system).factorise(system).solve(shares[:, None] * matrices)
     rotations = np.empty((n * count, 3, 3))
