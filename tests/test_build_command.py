@@ -139,12 +139,16 @@ def test_another_process_with_other_threads_and_hashes_gives_the_same_bytes():
     """Whatever depends on how many cores there are, or on the order of a set, shows here."""
     main(["build", "x", "-o", "here.supple", "--quiet", *SMALL])
     one = {f"{name}_NUM_THREADS": "1" for name in ("NUMBA", "OMP", "OPENBLAS", "MKL")}
-    subprocess.run(
-        [sys.executable, "-m", "supple.app.cli", "build", "x", "-o", "there.supple", "-q", *SMALL],
+    command = [sys.executable, "-m", "supple.app.cli", "build", "x", "-o", "there.supple", "--json"]
+    run = subprocess.run(
+        [*command, *SMALL],
         env=os.environ | one | {"PYTHONHASHSEED": "4"},
         check=True,
         timeout=120,
+        capture_output=True,
     )
+    peak = json.loads(run.stdout)["peak_mb"]  # of a process that did nothing else
+    assert peak is None or 50 < peak < 3000
     assert Path("here.supple").read_bytes() == Path("there.supple").read_bytes()
 
 

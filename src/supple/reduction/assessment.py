@@ -23,6 +23,7 @@ from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
 from supple.reduction.pose_model import PoseModel, PoseTask
 from supple.reduction.region import Region
+from supple.reduction.samples import dense_basis
 
 __all__ = [
     "FREQUENCIES",
@@ -30,7 +31,6 @@ __all__ = [
     "assess_pose",
     "check_independent",
     "split_basis",
-    "whole_basis",
 ]
 
 Floats = NDArray[np.float64]
@@ -91,7 +91,7 @@ def assess_pose(
         stiffness = body.stiffness(task.rest, task.rest, out=body.pattern.zeros())
         mass = body.vertex_masses()
         blended = agreement.basis(weights, count)
-        recomputed = whole_basis(agreement.regions, model.bases, count)
+        recomputed = dense_basis(model.bases, agreement.regions, count).reshape(3 * count, -1)
         gram = recomputed.T @ (np.repeat(mass, 3)[:, None] * recomputed)
         ours = reduced_frequencies(blended, stiffness, agreement.mass(weights))
         theirs = reduced_frequencies(recomputed, stiffness, gram)
@@ -155,16 +155,6 @@ def check_independent(agreement: Agreement, names: Sequence[str]) -> None:
 def _least(mass: Floats, among: NDArray[np.int64] | None = None) -> float:
     part = mass if among is None else mass[np.ix_(among, among)]
     return float(np.linalg.eigvalsh(part)[0])
-
-
-def whole_basis(regions: tuple[Region, ...], bases: tuple[Floats, ...], n_vertices: int) -> Floats:
-    """The columns of all regions on the whole mesh, (3n, r)."""
-    whole = np.zeros((n_vertices, 3, sum(basis.shape[2] for basis in bases)))
-    start = 0
-    for region, basis in zip(regions, bases, strict=True):
-        whole[region.vertices, :, start : start + basis.shape[2]] = basis
-        start += basis.shape[2]
-    return whole.reshape(3 * n_vertices, -1)
 
 
 def split_basis(
