@@ -18,6 +18,7 @@ from cyclopts import App, CycloptsError, Parameter
 import supple
 from supple.app.cli_bench import bench
 from supple.app.cli_options import Json, Quiet, print_json
+from supple.app.cli_reproduce import reproduce
 from supple.errors import SuppleError, SuppleWarning
 
 __all__ = ["app", "main"]
@@ -208,6 +209,7 @@ def build(
 
 
 app.command(bench)
+app.command(reproduce)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

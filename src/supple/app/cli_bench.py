@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -12,6 +13,74 @@ from supple.errors import SuppleError
 __all__ = ["bench"]
 
 bench = App(name="bench", help="Measure Supple on this machine, beside other software.")
+
+
+@bench.default
+def step(
+    *scenes: str,
+    model: Annotated[Path | None, Parameter(name="--model")] = None,
+    steps: int = 5_000,
+    fidelity: Annotated[bool, Parameter(name="--fidelity", negative="")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time real-time steps of the built-in characters on one core, beside the paper's.
+
+    Parameters
+    ----------
+    scenes
+        Any of arm, x, bear and gorilla; by default all. Their models are built once and kept.
+    model
+        A .supple file of your own to time instead.
+    steps
+        How many steps of its motion to time.
+    fidelity
+        Also compare with the unreduced simulation; takes minutes a scene.
+    """
+    from supple.app.bench_step import measure
+    from supple.app.bench_step_table import step_table
+
+    rows = measure(scenes, model=model, steps=steps, fidelity=fidelity, quiet=quiet or json)
+    if json:
+        print_json(rows)
+    elif not quiet:
+        step_table(rows)
+
+
+@bench.command
+def growth(
+    *,
+    modes: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None,
+    tets: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None,
+    scene: str = "gorilla",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time steps of the gorilla on one core as its modes and its tets grow.
+
+    Parameters
+    ----------
+    modes
+        Numbers of modes; by default 100, 50, 25 and 10.
+    tets
+        Mesh sizes; by default 16,000, 32,000, 64,000 and 128,000.
+    scene
+        Another character: arm, x or bear.
+    """
+    from supple.app.bench_growth import MODES, SIZES, measure
+    from supple.app.bench_step_table import growth_table
+
+    for name, given in (("--modes", modes), ("--tets", tets)):
+        if given == []:
+            raise SuppleError(f"{name} needs one or more numbers")
+    # Asking for one of the two is not asking for the other.
+    counts = MODES if modes is None and tets is None else modes or ()
+    sizes = SIZES if modes is None and tets is None else tets or ()
+    figures = measure(counts, sizes, scene=scene, quiet=quiet or json)
+    if json:
+        print_json(figures)
+    elif not quiet:
+        growth_table(figures)
 
 
 @bench.command

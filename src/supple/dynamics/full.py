@@ -7,6 +7,7 @@ shape Φ (xu2016 §4.2) and D = αM + βK. Fixed vertices follow the rest shape.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,10 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import free_unknowns
 from supple.errors import SolverError, SuppleError
 
+if TYPE_CHECKING:
+    from supple.dynamics.full_character import CharacterSimulator
+    from supple.reduction.model import PoseSpaceModel
+
 __all__ = ["FullSimulator"]
 
 Floats = NDArray[np.float64]
@@ -26,6 +31,8 @@ Forces = ArrayLike | Mapping[int, ArrayLike]
 
 class FullSimulator:
     """Steps an elastic body through time.
+
+    Given a `PoseSpaceModel` it is a `CharacterSimulator`, which takes poses and gives the skin.
 
     Parameters
     ----------
@@ -36,8 +43,9 @@ class FullSimulator:
     fixed
         Vertices that follow the rest shape.
     integrator
-        ``"backward-euler"`` (loses energy, never gains it), ``"newmark"`` (keeps energy) or
-        ``"midpoint"`` (keeps linear and angular momentum to rounding).
+        ``"backward-euler"`` (loses energy, never gains it), ``"newmark"`` (keeps energy),
+        ``"midpoint"`` (keeps linear and angular momentum to rounding) or ``"bdf2"`` (second
+        order, and damps what the step cannot resolve).
     newton
         Most Newton iterations per step. One is the papers' choice for real time; for truth
         give 20, which end as soon as `tolerance` is reached.
@@ -63,8 +71,8 @@ class FullSimulator:
     Notes
     -----
     Φ̈ is taken from the last three rest shapes, as in the papers, so with a rest shape that
-    accelerates all three integrators are of first order; with one that rests, Newmark and
-    midpoint are of second. Simulators in several threads may share a body.
+    accelerates all integrators are of first order; with one that rests, Newmark, midpoint and
+    BDF2 are of second. Simulators in several threads may share a body.
 
     Examples
     --------
@@ -77,7 +85,30 @@ class FullSimulator:
     True
     """
 
-    def __init__(
+    #: Steps of time between two poses; see `CharacterSimulator`.
+    substeps = 1
+
+    def __new__(cls, *given: Any, **options: Any) -> FullSimulator:
+        """As `pathlib.Path` does, the class that fits what is given."""
+        first = given[0] if given else options.get("model")
+        if cls is FullSimulator and first is not None and not isinstance(first, ElasticBody):
+            # Not at the top: a body needs nothing of what models are made of.
+            from supple.dynamics.full_character import CharacterSimulator
+            from supple.reduction.model import PoseSpaceModel
+
+            if isinstance(first, PoseSpaceModel):
+                return object.__new__(CharacterSimulator)
+        return object.__new__(cls)
+
+    @overload
+    def __init__(self, body: ElasticBody, dt: float = ..., **options: Any) -> None: ...
+
+    @overload
+    def __init__(  # type: ignore[misc]
+        self: CharacterSimulator, model: PoseSpaceModel, dt: float = ..., **options: Any
+    ) -> None: ...
+
+    def __init__(  # type: ignore[misc]
         self,
         body: ElasticBody,
         dt: float = 1 / 90,
@@ -92,6 +123,10 @@ class FullSimulator:
         psd: bool = False,
         lumped: bool = True,
     ) -> None:
+        if not isinstance(body, ElasticBody):
+            raise SuppleError(
+                f"a FullSimulator needs an ElasticBody or a PoseSpaceModel, not {body!r:.60}"
+            )
         if integrator not in INTEGRATORS:
             raise SuppleError(f"no integrator {integrator!r}; there are {', '.join(INTEGRATORS)}")
         numbers = {"dt": dt, "alpha": alpha, "beta": beta, "tolerance": tolerance}
@@ -102,6 +137,7 @@ class FullSimulator:
         if newton != int(newton) or newton < 1:
             raise SuppleError(f"newton must be a whole number of at least 1, not {newton}")
         self.body, self.dt, self.integrator = body, numbers["dt"], integrator
+        self._h = self.dt / self.substeps
         self.mass = body.mass(lumped)
         self.gravity = checked_array("gravity", gravity, (3,))
         self._free = free_unknowns(body, fixed)
@@ -142,16 +178,17 @@ class FullSimulator:
             "earlier rest shape", now if rest_before is None else rest_before, shape
         )
         self.body.energy(now, now)  # refuses a rest shape with inverted tets
-        carried = (now - before) / self.dt
+        carried = (now - before) / self._h
         x = checked_array("positions", now if positions is None else positions, shape)
         v = checked_array("velocities", carried if velocities is None else velocities, shape)
         u, v = self._only_free(x - now), self._only_free(v - carried)
         a = np.zeros(shape)
         if self.integrator == "newmark":  # the only one that looks back at accelerations
-            a = self._solver.acceleration(self._problem(u, v, self.dt, now, self._external(None)))
+            a = self._solver.acceleration(self._problem(u, v, self._h, now, self._external(None)))
         # Only now, when nothing can fail any more, does the state change.
         self.rest, self._rest_before = now, before.copy()
         self._u, self._v, self._a = u, v, a
+        self._before: tuple[Floats, Floats] | None = None
         self.time, self.unconverged_steps = 0.0, 0
 
     @property
@@ -162,7 +199,7 @@ class FullSimulator:
     @property
     def velocities(self) -> Floats:
         """Current velocities, (n, 3), that of the rest shape included."""
-        return self._v + (self.rest - self._rest_before) / self.dt
+        return self._v + (self.rest - self._rest_before) / self._h
 
     @property
     def accelerations(self) -> Floats:
@@ -186,9 +223,12 @@ class FullSimulator:
         """
         shape = self.body.rest.shape
         new_rest = self.rest if rest is None else checked_array("rest shape", rest, shape).copy()
-        external = self._external(forces)
         moved = new_rest - 2 * self.rest + self._rest_before
-        external -= (self.mass @ moved.reshape(-1)).reshape(shape) / self.dt**2
+        return self._advance(new_rest, self._external(forces), moved)
+
+    def _advance(self, new_rest: Floats, external: Floats, moved: Floats) -> StepReport:
+        """One step of `_h`; `moved` is h²Φ̈, whichever way it was found."""
+        external = external - (self.mass @ moved.reshape(-1)).reshape(moved.shape) / self._h**2
         stage_rest = 0.5 * (new_rest + self.rest) if self.integrator == "midpoint" else new_rest
         report = StepReport()
 
@@ -196,19 +236,22 @@ class FullSimulator:
             problem = self._problem(u, v, tau, stage_rest, external)
             # Starting where nothing has moved makes a single iteration the papers' step:
             # (M + hD + h²K) v⁺ = M v + h (f_ext − f).
-            velocity = self._solver.solve(problem, (self._u - u) / tau, report)
+            # Several find the same solution from anywhere, and sooner from a good guess.
+            start = (self._u - u) / tau if self._solver.newton == 1 else self._v + tau * self._a
+            velocity = self._solver.solve(problem, start, report)
             return u + tau * velocity, velocity
 
-        u, v, a = advance(self.integrator, stage, self._u, self._v, self._a, self.dt)
+        begun = self._u, self._v
+        u, v, a = advance(self.integrator, stage, *begun, self._a, self._h, self._before)
         if not (np.isfinite(u).all() and np.isfinite(v).all()):
             raise SolverError(
                 f"the simulation diverges at {self.time:.3f} s; use a smaller dt, smaller forces "
                 "or more Newton iterations"
             )
-        self._u, self._v, self._a = u, v, a
+        self._u, self._v, self._a, self._before = u, v, a, begun
         self._rest_before, self.rest = self.rest, new_rest
         self.unconverged_steps += not report.converged
-        self.time += self.dt
+        self.time += self._h
         return report
 
     def energies(self) -> dict[str, float]:

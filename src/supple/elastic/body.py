@@ -101,6 +101,20 @@ class ElasticBody:
             self._pattern = BlockPattern.of(self.mesh.tets, self.n_vertices)
         return self._pattern
 
+    def set_material(self, material: Material) -> None:
+        """Make the body of another material of the same kind and density, as poses do.
+
+        Mass and patterns stay. All who share the body see the change.
+        """
+        kind = getattr(material, "kind", None)
+        if not (isinstance(material, Material) and kind == self.material.kind):
+            raise SuppleError(f"the body is {self.material.kind!r} and stays so, not {kind!r}")
+        if not np.array_equal(material.densities(self.n_tets), self._densities):
+            raise SuppleError("a material of another density is another body; make an ElasticBody")
+        parameters = material.element_parameters(self.n_tets)
+        self._parameters = np.ascontiguousarray(parameters[self._partition.order])
+        self.material = material
+
     def element_energies(self, x: ArrayLike, rest: ArrayLike | None = None) -> Floats:
         """Energy of each tet in J, in the mesh's order."""
         x, rest = self._positions(x, rest)

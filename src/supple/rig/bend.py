@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +13,10 @@ from supple.compiled import compiled
 from supple.rig.deformers import PointDeformer, checked_bounds, checked_frame
 from supple.rig.protocol import Ints, Parameter
 
-__all__ = ["Bend"]
+if TYPE_CHECKING:
+    from supple.rig.placement_deformers import BendPlacement
+
+__all__ = ["Bend", "bend_points"]
 
 Floats = NDArray[np.float64]
 
@@ -62,12 +66,18 @@ class Bend(PointDeformer):
     def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
         out = np.empty_like(points)
         curvature = pose[0] / (self.high - self.low)
-        _bend(points, self.origin, self.frame, curvature, self.low, self.high, out)
+        bend_points(points, self.origin, self.frame, curvature, self.low, self.high, out)
         return out
+
+    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> BendPlacement:
+        """Places the listed vertices, or all, again and again."""
+        from supple.rig.placement_deformers import BendPlacement
+
+        return BendPlacement(self, vertices)
 
 
 @compiled
-def _bend(
+def bend_points(
     points: Floats,
     origin: Floats,
     frame: Floats,

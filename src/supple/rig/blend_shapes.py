@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,9 @@ from supple.rig.protocol import (
     checked_subset,
     rest_values,
 )
+
+if TYPE_CHECKING:
+    from supple.rig.placement import Placement
 
 __all__ = ["BlendShapeRig"]
 
@@ -86,6 +90,12 @@ class BlendShapeRig:
         """Where the vertices go, were they at `points`; see `Deformer`."""
         subset = checked_subset(vertices, self.n_vertices)
         return self._run(checked_points(points, subset, self.n_vertices), pose, subset)
+
+    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
+        """Places these vertices again and again; see `supple.rig.placement`."""
+        from supple.rig.placement_corrected import blend_shape_placement
+
+        return blend_shape_placement(self, vertices, single=single)
 
     def _run(self, points: Floats, pose: ArrayLike, subset: Ints | None) -> Floats:
         values = checked_pose(self.parameters, pose)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,9 @@ from supple.rig.protocol import Parameter, Rig, checked_pose, checked_subset
 from supple.rig.shepard import NeededRows, shepard_matrix
 from supple.rig.skinning import SkinnedRig
 from supple.rig.surface_samples import SurfaceSamples, typical_edge
+
+if TYPE_CHECKING:
+    from supple.rig.placement import Placement
 
 __all__ = ["CarriedRig", "SkinnedCore", "harmonic_extension", "skinned_core"]
 
@@ -214,6 +217,12 @@ class CarriedRig:
         """The surface vertices that these tet vertices follow: none, unless the rig is a chain."""
         subset = checked_subset(vertices, self.n_vertices)
         return np.empty(0, np.int64) if self._rows is None else self._rows.of(subset)[0]
+
+    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
+        """Places these vertices again and again; see `supple.rig.placement`."""
+        from supple.rig.placement_carried import carried_placement
+
+        return carried_placement(self, vertices, single=single)
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
         """Positions of all tet vertices or of the listed ones."""

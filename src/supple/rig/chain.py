@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.errors import SuppleError
 from supple.rig.protocol import (
     Deformer,
+    Ints,
     Parameter,
     Rig,
     checked_deformer,
@@ -19,6 +21,9 @@ from supple.rig.protocol import (
     rest_values,
 )
 from supple.rig.skeleton import unique_names
+
+if TYPE_CHECKING:
+    from supple.rig.placement import Placement
 
 __all__ = ["RigChain"]
 
@@ -101,3 +106,9 @@ class RigChain:
         for rig, part in zip(self.rigs[1:], parts[1:], strict=True):
             points = rig.deform(points, part, subset)  # type: ignore[attr-defined]
         return points
+
+    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
+        """Places the listed vertices, or all, again and again."""
+        from supple.rig.placement_deformers import chain_placement
+
+        return chain_placement(self, vertices, single=single)

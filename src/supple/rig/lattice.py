@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +14,10 @@ from supple.errors import SuppleError
 from supple.rig.deformers import PointDeformer
 from supple.rig.protocol import Ints, Parameter
 
-__all__ = ["Lattice"]
+if TYPE_CHECKING:
+    from supple.rig.placement_deformers import LatticePlacement
+
+__all__ = ["Lattice", "bernstein", "pull_points"]
 
 Floats = NDArray[np.float64]
 
@@ -76,19 +80,24 @@ class Lattice(PointDeformer):
     def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
         out = np.empty_like(points)
         offsets = pose.reshape(*self.divisions, 3)
-        _pull(points, self.low, self.high, offsets, max(self.divisions), out)
+        pull_points(points, self.low, self.high, offsets, np.empty((3, max(self.divisions))), out)
         return out
+
+    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> LatticePlacement:
+        """Places the listed vertices, or all, again and again."""
+        from supple.rig.placement_deformers import LatticePlacement
+
+        return LatticePlacement(self, vertices)
 
 
 @compiled
-def _pull(
-    points: Floats, low: Floats, high: Floats, offsets: Floats, most: int, out: Floats
+def pull_points(
+    points: Floats, low: Floats, high: Floats, offsets: Floats, basis: Floats, out: Floats
 ) -> None:
-    basis = np.empty((3, most))
     for i in range(len(points)):
         for axis in range(3):
             part = (points[i, axis] - low[axis]) / (high[axis] - low[axis])
-            _bernstein(min(max(part, 0.0), 1.0), basis[axis, : offsets.shape[axis]])
+            bernstein(min(max(part, 0.0), 1.0), basis[axis, : offsets.shape[axis]])
         x = y = z = 0.0
         for a in range(offsets.shape[0]):
             for b in range(offsets.shape[1]):
@@ -102,7 +111,7 @@ def _pull(
 
 
 @compiled
-def _bernstein(part: float, out: Floats) -> None:
+def bernstein(part: float, out: Floats) -> None:
     """All Bernstein polynomials of degree len(out) - 1, raised degree by degree."""
     out[0] = 1.0
     for degree in range(1, len(out)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +13,9 @@ from supple.errors import SuppleError
 from supple.rig.blend_shapes import add_weighted
 from supple.rig.pose_weights import PoseWeights, parameter_scales
 from supple.rig.protocol import Deformer, Ints, Rig, checked_deformer, checked_pose, checked_subset
+
+if TYPE_CHECKING:
+    from supple.rig.placement import Placement
 
 __all__ = ["PoseSpaceDeformation"]
 
@@ -99,6 +103,12 @@ class PoseSpaceDeformation:
         subset = checked_subset(vertices, self.n_vertices)
         moved = self._deformer().deform(points, values, subset)
         return self._corrected(moved, values, subset)
+
+    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
+        """Places these vertices again and again; see `supple.rig.placement`."""
+        from supple.rig.placement_blocks import pose_space_placement
+
+        return pose_space_placement(self, vertices, single=single)
 
     def _deformer(self) -> Deformer:
         return checked_deformer("the corrected rig", self.base)

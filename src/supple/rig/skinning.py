@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,9 @@ from supple.rig.skinning_kernels import (
     skin_linear,
     turn_over,
 )
+
+if TYPE_CHECKING:
+    from supple.rig.placement import Placement
 
 __all__ = ["SkinnedRig", "checked_influences"]
 
@@ -147,6 +150,14 @@ class SkinnedRig:
     ) -> SkinnedRig:
         """The same skeleton and method on other points, with influences of their own."""
         return SkinnedRig(self.joint_pose, points, joints, weights, self.inverse_bind, self.method)
+
+    def placement(
+        self, vertices: NDArray[np.int64] | None = None, *, single: bool = False
+    ) -> Placement:
+        """Places these vertices again and again; see `supple.rig.placement`."""
+        from supple.rig.placement_blocks import skinned_placement
+
+        return skinned_placement(self, vertices, single=single)
 
     def skin_matrices(self, pose: ArrayLike) -> Floats:
         """From bound to posed, (J, 4, 4): what a vertex that follows one joint undergoes."""

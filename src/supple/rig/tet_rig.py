@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,9 @@ from supple.rig.shepard import ShepardRig
 from supple.rig.surface_samples import SurfaceSamples
 from supple.rig.turned_corrections import TurnedCorrections
 from supple.rig.volume_guard import volume_ratios
+
+if TYPE_CHECKING:
+    from supple.rig.placement import Placement
 
 __all__ = ["TetRig", "Variant", "fit_pose", "fit_tet_rig", "start_rig"]
 
@@ -159,6 +162,12 @@ class TetRig:
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
         """Positions of all tet vertices or of the listed ones."""
         return self._corrected(pose, vertices)
+
+    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
+        """Places these vertices again and again; see `supple.rig.placement`."""
+        from supple.rig.placement_carried import tet_rig_placement
+
+        return tet_rig_placement(self, vertices, single=single)
 
     def inversions(self, poses: ArrayLike, least: float = 0.0) -> list[Ints]:
         """The tets inverted at each of the poses (k, s), between the example poses say.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +13,10 @@ from supple.compiled import compiled
 from supple.rig.deformers import PointDeformer, checked_bounds, checked_frame
 from supple.rig.protocol import Ints, Parameter
 
-__all__ = ["Twist"]
+if TYPE_CHECKING:
+    from supple.rig.placement_deformers import TwistPlacement
+
+__all__ = ["Twist", "twist_points"]
 
 Floats = NDArray[np.float64]
 
@@ -57,12 +61,18 @@ class Twist(PointDeformer):
 
     def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
         out = np.empty_like(points)
-        _twist(points, self.origin, self.axis, pose[0], pose[1], self.low, self.high, out)
+        twist_points(points, self.origin, self.axis, pose[0], pose[1], self.low, self.high, out)
         return out
+
+    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> TwistPlacement:
+        """Places the listed vertices, or all, again and again."""
+        from supple.rig.placement_deformers import TwistPlacement
+
+        return TwistPlacement(self, vertices)
 
 
 @compiled
-def _twist(
+def twist_points(
     points: Floats,
     origin: Floats,
     axis: Floats,

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import BSpline
 
 from supple.checks import owned_array
-from supple.compiled import compiled
 from supple.errors import SuppleError
-from supple.rig.b_spline import basis_at, nearest_parameters
+from supple.rig.b_spline import knots, nearest_parameters
 from supple.rig.deformers import PointDeformer
 from supple.rig.protocol import Ints, Parameter, checked_cloud
 
-__all__ = ["Wire"]
+if TYPE_CHECKING:
+    from supple.rig.placement_wires import WiresPlacement
+
+__all__ = ["UNMOVED", "Wire"]
 
 Floats = NDArray[np.float64]
 
-NO_SUBSET = np.empty(0, dtype=np.int64)
+#: The piece of vertices without influence.
+UNMOVED = -1
+#: A search for the nearest place stops this near to an end of the curve where that is nearest.
+END = 1e-10
 
 
 class Wire(PointDeformer):
@@ -73,88 +80,53 @@ class Wire(PointDeformer):
         self.turning = float(turning)
         self.degree = min(3, count - 1)
         where = nearest_parameters(self.rest_points, self.control_points, self.degree)
-        self._first, self._values, self._slopes = basis_at(where, count, self.degree)
-        acting = self._first[:, None] + np.arange(self.degree + 1)
-        self._places = np.einsum("nk,nkc->nc", self._values, self.control_points[acting])
-        self._tangents = np.einsum("nk,nkc->nc", self._slopes, self.control_points[acting])
+        self._cut(where)
         if influence is None:
-            distance = np.linalg.norm(self.rest_points - self._places, axis=1)
+            curve = BSpline(knots(count, self.degree), self.control_points, self.degree)
+            distance = np.linalg.norm(self.rest_points - curve(np.clip(where, 0, 1)), axis=1)
             influence = np.maximum(1 - (distance / dropoff) ** 2, 0) ** 2
         self.influence = owned_array(f"{name}: influence", influence, (self.n_vertices,))
         if self.influence.min() < 0:
             raise SuppleError(f"{name}: influence {self.influence.min():.3g}; none may be negative")
+        self.pieces[self.influence == 0] = UNMOVED
+
+    def _cut(self, where: Floats) -> None:
+        """The curve's polynomials, and where on which of them each vertex has its place.
+
+        Piece 0 is the beginning of the curve and the last one its end, at which most vertices
+        of a limb's wire are that belong to other limbs: there all turn about one axis. Those
+        between are the spans.
+        """
+        count, degree = len(self.control_points), self.degree
+        spans = count - degree
+        along = np.clip(where, 0.0, 1.0) * spans
+        span = np.minimum(along.astype(np.int64), spans - 1)
+        self.places = along - span
+        self.pieces = (span + 1).astype(np.int32)
+        begins, ends = where < END, where > 1 - END
+        self.pieces[begins], self.pieces[ends] = 0, spans + 1
+        self.places[begins], self.places[ends] = 0.0, 1.0
+        # Rows: powers of the place within a span, by Taylor at its beginning; columns: its
+        # control points.
+        self.first_control = np.clip(np.arange(spans + 2) - 1, 0, spans - 1)
+        self.powers = np.zeros((spans + 2, 4, 4))
+        marks = knots(count, degree)
+        spline = BSpline(marks, np.eye(count), degree)
+        acting = self.first_control[:, None] + np.arange(degree + 1)
+        for power in range(degree + 1):
+            scale = 1.0 / (spans**power * math.factorial(power))
+            slopes = spline(marks[degree + self.first_control], nu=power)
+            self.powers[:, power, : degree + 1] = scale * np.take_along_axis(slopes, acting, 1)
 
     def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
+        from supple.rig.placement_wires import WiresPlacement
+
         out = np.empty_like(points)
-        _follow(
-            points,
-            NO_SUBSET if subset is None else subset,
-            self._first,
-            self._values,
-            self._slopes,
-            self._places,
-            self._tangents,
-            self.influence,
-            self.turning,
-            pose.reshape(-1, 3),
-            out,
-        )
+        WiresPlacement([self], subset).deform(points, pose, out)
         return out
 
+    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> WiresPlacement:
+        """Places the listed vertices, or all, again and again."""
+        from supple.rig.placement_wires import WiresPlacement
 
-@compiled
-def _follow(
-    points: Floats,
-    rows: Ints,
-    first: Ints,
-    values: Floats,
-    slopes: Floats,
-    places: Floats,
-    tangents: Floats,
-    influence: Floats,
-    turning: float,
-    offsets: Floats,
-    out: Floats,
-) -> None:
-    everything = len(rows) == 0
-    shift, tangent, arm = np.empty(3), np.empty(3), np.empty(3)
-    for i in range(len(points)):
-        vertex = i if everything else rows[i]
-        part = influence[vertex]
-        # What nothing moves keeps its bits.
-        if part == 0:
-            out[i] = points[i]
-            continue
-        shift[:] = 0
-        tangent[:] = tangents[vertex]
-        for k in range(values.shape[1]):
-            offset = offsets[first[vertex] + k]
-            for axis in range(3):
-                shift[axis] += values[vertex, k] * offset[axis]
-                tangent[axis] += slopes[vertex, k] * offset[axis]
-        for axis in range(3):
-            arm[axis] = points[i, axis] - places[vertex, axis]
-            out[i, axis] = places[vertex, axis] + part * shift[axis]
-        _add_turned(arm, tangents[vertex], tangent, part * turning, out[i])
-
-
-@compiled
-def _add_turned(arm: Floats, before: Floats, after: Floats, part: float, out: Floats) -> None:
-    """Add the arm, turned by a part of the shortest rotation between two directions."""
-    cx = before[1] * after[2] - before[2] * after[1]
-    cy = before[2] * after[0] - before[0] * after[2]
-    cz = before[0] * after[1] - before[1] * after[0]
-    length = math.sqrt(cx * cx + cy * cy + cz * cz)
-    # No tangent, or one that did not turn. Opposite ones have no shortest rotation: none then.
-    if length == 0:
-        for axis in range(3):
-            out[axis] += arm[axis]
-        return
-    inner = before[0] * after[0] + before[1] * after[1] + before[2] * after[2]
-    angle = part * math.atan2(length, inner)
-    x, y, z = cx / length, cy / length, cz / length
-    cosine, sine = math.cos(angle), math.sin(angle)
-    kept = (1 - cosine) * (x * arm[0] + y * arm[1] + z * arm[2])
-    out[0] += cosine * arm[0] + sine * (y * arm[2] - z * arm[1]) + kept * x
-    out[1] += cosine * arm[1] + sine * (z * arm[0] - x * arm[2]) + kept * y
-    out[2] += cosine * arm[2] + sine * (x * arm[1] - y * arm[0]) + kept * z
+        return WiresPlacement([self], vertices)

@@ -1,0 +1,38 @@
+"""The command `supple reproduce`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from supple.app.cli_options import Json, Quiet, print_json
+
+__all__ = ["reproduce"]
+
+
+def reproduce(
+    *what: str,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("supple-reproduce"),
+    quick: Annotated[bool, Parameter(name="--quick", negative="")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make the papers' tables and figures, ours beside theirs.
+
+    Parameters
+    ----------
+    what
+        Any of table1, table2, table3, fig4, fig5, fig6, fig7, fig10, fig11, fig14, fig15 and
+        beam, or xu2016 for all of them, which is the default.
+    output
+        Folder for NAME.png, NAME.json and the page reproduce.md.
+    quick
+        Smaller bodies and fewer steps, to see whether it runs.
+    """
+    from supple.app.reproduce import run_reproduce
+
+    figures = run_reproduce(what, output, quick=quick, quiet=quiet or json)
+    if json:
+        print_json(figures)

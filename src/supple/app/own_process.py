@@ -1,0 +1,63 @@
+"""Running something in a fresh process that has a stated number of cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any
+
+from supple.errors import SuppleError
+
+__all__ = ["with_cores"]
+
+#: Libraries read these when they load, so they must be set before a process starts.
+_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+
+
+def with_cores(cores: int | None, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What the function returns in a process of its own, with so many threads for BLAS and Numba.
+
+    Parameters
+    ----------
+    cores
+        How many; None leaves it to the libraries, which take all.
+    function
+        Of a module, so that the other process finds it.
+    *arguments
+        Whatever can be sent there.
+    """
+    with _threads(cores), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        try:
+            return pool.submit(function, *arguments).result()
+        except BrokenProcessPool:
+            raise SuppleError(
+                "the process that measures was ended from outside; is there enough memory?"
+            ) from None
+
+
+@contextmanager
+def _threads(cores: int | None) -> Iterator[None]:
+    if cores is None:
+        yield
+        return
+    before = {name: os.environ.get(name) for name in _VARIABLES}
+    os.environ.update(dict.fromkeys(_VARIABLES, str(cores)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,185 @@
+"""`supple reproduce`: tables and figures of the papers, ours beside theirs.
+
+Every item is a function ``run(folder, *, quick, tell) -> dict`` of a module of its own that
+draws NAME.png into the folder, if it is a figure, and returns numbers with the paper's beside
+them. What a run makes appears in the folder when it is whole: NAME.png, NAME.json, and the page
+reproduce.md with all items that are there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from supple.app.progress import console, first_use_message, progress_bar
+from supple.errors import SuppleError
+from supple.saving import write_whole
+
+__all__ = ["GROUPS", "ITEMS", "Item", "chosen_items", "run_reproduce"]
+
+Tell = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table or figure: where its function is, and what it shows.
+
+    Attributes
+    ----------
+    module, function
+        In `supple.app`; imported when asked for.
+    about
+        A line for people.
+    """
+
+    module: str
+    function: str
+    about: str
+
+    def run(self, folder: Path, *, quick: bool, tell: Tell) -> dict[str, Any]:
+        """Make it."""
+        found = getattr(import_module(f"supple.app.{self.module}"), self.function)
+        return found(folder, quick=quick, tell=tell)
+
+
+ITEMS = {
+    "table1": Item("reproduce_tables", "table1", "modes with contact and without"),
+    "table2": Item("reproduce_tables", "table2", "the parts of the gorilla's step"),
+    "table3": Item("reproduce_tables", "table3", "four characters in real time"),
+    "fig4": Item("reproduce_warped", "run", "modes of a bent beam are not the straight one's"),
+    "fig5": Item("reproduce_contact", "run", "bases that know about contact"),
+    "fig6": Item("reproduce_alignment", "fig6", "modes that change places"),
+    "fig7": Item("reproduce_alignment", "fig7", "poses that are turned"),
+    "fig10": Item("reproduce_cubature", "fig10", "basis and cubature between two poses"),
+    "fig11": Item("reproduce_local", "run", "localised bases"),
+    "fig14": Item("reproduce_pca", "run", "one basis for all poses"),
+    "fig15": Item("reproduce_coarse", "run", "a coarse full simulation at equal time"),
+    "beam": Item("reproduce_beam", "run", "the bent beam, reduced against full"),
+}
+#: Papers, and what there is of each.
+GROUPS = {"xu2016": tuple(ITEMS)}
+
+
+def chosen_items(what: Sequence[str]) -> list[str]:
+    """The items asked for, each once, in the paper's order; by default all of xu2016."""
+    known = [*GROUPS, *ITEMS]
+    wanted: set[str] = set()
+    for name in what or ("xu2016",):
+        simple = name.lower().replace(" ", "").replace(".", "").replace("figure", "fig")
+        if simple not in known:
+            near = difflib.get_close_matches(simple, known, 3, 0.5)
+            there = f"did you mean {' or '.join(near)}?" if near else f"there are {_list(known)}"
+            raise SuppleError(f'nothing called "{name}" to reproduce; {there}')
+        wanted.update(GROUPS.get(simple, (simple,)))
+    return [name for name in ITEMS if name in wanted]
+
+
+def _list(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def run_reproduce(
+    what: Sequence[str], output: Path, *, quick: bool = False, quiet: bool = False
+) -> dict[str, Any]:
+    """Make items in a folder, and return their figures by name.
+
+    An item that cannot be made does not keep others from it; the error comes at the end.
+
+    Parameters
+    ----------
+    what
+        Names of items or papers; none for all.
+    output
+        The folder; made if it is not there.
+    quick
+        Smaller bodies and fewer steps: does it run, rather than what does it show.
+    quiet
+        Show neither progress nor tables.
+    """
+    from supple.app.reproduce_page import print_item, write_page
+
+    names = chosen_items(what)
+    _check_folder(output)
+    first_use_message(quiet)
+    figures: dict[str, Any] = {}
+    troubles: list[str] = []
+    with progress_bar(quiet) as progress:
+        for name in names:
+            task = progress.add_task(f"{name}: {ITEMS[name].about}", total=1.0)
+
+            def tell(part: float, text: str, task: Any = task, name: str = name) -> None:
+                progress.update(task, completed=round(part, 2), description=f"{name}: {text}")
+
+            try:
+                figures[name] = _made(name, output, quick, tell)
+            except SuppleError as error:
+                troubles.append(f"{name}: {error}")
+                progress.update(task, description=f"{name}: cannot be made")
+                continue
+            done = f"{name}: {ITEMS[name].about}"
+            progress.update(task, completed=1.0, description=done)
+    if not quiet:
+        for name, found in figures.items():
+            print_item(name, found, output)
+    if figures:
+        page = write_page(output, list(ITEMS))
+        if not quiet:
+            console.print(f"wrote {page}, which shows all of it")
+    if troubles:
+        raise SuppleError("; ".join(troubles))
+    return figures
+
+
+def _check_folder(output: Path) -> None:
+    """Better now than after minutes."""
+    if output.exists() and not output.is_dir():
+        raise SuppleError(f"{output}: is a file; choose a folder with --output")
+    there = next((folder for folder in (output, *output.parents) if folder.exists()), Path("."))
+    if not os.access(there, os.W_OK):
+        raise SuppleError(f"{output}: cannot be made in {there}; choose another --output")
+
+
+def _made(name: str, output: Path, quick: bool, tell: Tell) -> dict[str, Any]:
+    """Run an item in a folder of its own, and keep what it made once all of it is there."""
+    began = perf_counter()
+    with TemporaryDirectory(prefix="supple-") as folder:
+        tell(0.0, "starting")
+        try:
+            found = ITEMS[name].run(Path(folder), quick=quick, tell=tell)
+        except ModuleNotFoundError as error:
+            if not str(error.name).startswith("supple"):
+                raise
+            raise SuppleError(f"is not part of this version ({error.name} is missing)") from None
+        found = plain({"quick": quick, "seconds": perf_counter() - began} | dict(found))
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SuppleError(f"{output}: cannot be made ({error.strerror})") from None
+        made = sorted(Path(folder).glob("*.png"))
+        found["pictures"] = [picture.name for picture in made]
+        for picture in made:
+            write_whole(output / picture.name, picture.read_bytes())
+        text = json.dumps(found, indent=2, allow_nan=False)
+        write_whole(output / f"{name}.json", text.encode())
+    return found
+
+
+def plain(value: Any) -> Any:
+    """As JSON holds it, six digits of every number; None for what is not a number."""
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if hasattr(value, "tolist"):  # of NumPy
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if abs(value) < float("inf") else None
+    return value

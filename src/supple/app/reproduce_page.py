@@ -1,0 +1,175 @@
+"""How figures of `supple reproduce` are shown: tables on the terminal, and one page for all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from supple.saving import write_whole
+
+__all__ = ["PAGE", "grids", "print_item", "write_page"]
+
+PAGE = "reproduce.md"
+#: What is said elsewhere than in tables.
+_WORDS = ("title", "message", "note", "pictures", "quick", "seconds")
+Grid = tuple[str, list[str], list[list[str]]]
+
+
+def grids(figures: dict[str, Any]) -> Iterator[Grid]:
+    """The figures as tables: a caption, headings and rows of text.
+
+    Lists of dicts are tables of their own, dicts of dicts too. All that is left makes one of
+    names and values, with what is called "paper…" beside what is called the same without.
+    """
+    loose: dict[str, Any] = {}
+    for key, value in figures.items():
+        if key in _WORDS:
+            continue
+        if _is_table(value):
+            yield _grid("" if key == "rows" else key, [_flat(row) for row in value])
+        elif isinstance(value, dict) and value and all(isinstance(v, dict) for v in value.values()):
+            yield _grid(key, [{"": _spaced(name)} | _flat(row) for name, row in value.items()])
+        elif isinstance(value, dict):
+            loose |= {f"{key}, {name}": each for name, each in _flat(value).items()}
+        else:
+            loose[key] = value
+    if loose:
+        yield _beside_paper(loose)
+
+
+def _grid(caption: str, rows: list[dict[str, Any]]) -> Grid:
+    headings = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [[_text(row.get(name)) for name in headings] for row in rows]
+    return _spaced(caption), [_spaced(heading) for heading in headings], cells
+
+
+def _beside_paper(values: dict[str, Any]) -> Grid:
+    """One row for a value, ours and the paper's."""
+    papers = {_without_paper(name): name for name in values if _without_paper(name) is not None}
+    rows = []
+    for name, value in values.items():
+        own = _without_paper(name)
+        if own is not None and own in values:
+            continue  # beside its own
+        theirs = values.get(papers[name]) if name in papers else None
+        ours = None if own is not None else value
+        shown = own if own is not None else name
+        rows.append([_spaced(shown), _text(ours), _text(value if own is not None else theirs)])
+    if not papers:
+        return "", ["", "value"], [row[:2] for row in rows]
+    return "", ["", "ours", "paper"], rows
+
+
+def _without_paper(name: str) -> str | None:
+    """The name that "paper_x", or "a, paper_x", stands beside; None where it is no paper's."""
+    before, comma, last = name.rpartition(", ")
+    if last == "paper":
+        return f"{before}{comma}ours"
+    if last.startswith("paper_") and last != "paper_variant":
+        return f"{before}{comma}{last.removeprefix('paper_')}"
+    return None
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
+def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
+    """Dicts within dicts as names of several words."""
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        name = f"{before} {key}".strip()
+        found |= _flat(value, name) if isinstance(value, dict) else {name: value}
+    return found
+
+
+def _spaced(name: str) -> str:
+    return str(name).replace("_", " ")
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+    if isinstance(value, list):
+        return ", ".join(_text(each) for each in value)
+    return str(value)
+
+
+def print_item(name: str, figures: dict[str, Any], folder: Path) -> None:
+    """Its tables on standard output, with what they say and where its pictures are."""
+    out = Console(highlight=False)
+    out.print(f"\n[bold]{escape(str(figures.get('title', name)))}[/bold]")
+    if "message" in figures:
+        out.print(escape(str(figures["message"])))
+    for caption, headings, rows in grids(figures):
+        table = Table(title=caption or None, title_justify="left")
+        for at, heading in enumerate(headings):
+            table.add_column(heading, justify="left" if at == 0 else "right")
+        for row in rows:
+            table.add_row(*(escape(cell) for cell in row))
+        out.print(table)
+    if "note" in figures:
+        out.print(escape(str(figures["note"])), style="dim")
+    for picture in figures.get("pictures", ()):
+        out.print(f"picture: {escape(str(folder / picture))}")
+
+
+def write_page(folder: Path, order: Sequence[str]) -> Path:
+    """A page of all items whose figures are in the folder, of this run and of earlier ones."""
+    lines = [
+        "# The papers' tables and figures, ours beside theirs",
+        "",
+        "Made by `supple reproduce`. The papers' numbers are what they print, on their machines.",
+    ]
+    for name in order:
+        figures = _read(folder / f"{name}.json")
+        if figures is not None:
+            lines += _section(name, figures)
+    page = folder / PAGE
+    write_whole(page, ("\n".join(lines) + "\n").encode())
+    return page
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """None where there is nothing, or nothing of ours."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _section(name: str, figures: dict[str, Any]) -> list[str]:
+    lines = ["", f"## {figures.get('title', name)}", ""]
+    if figures.get("quick"):
+        lines += ["Made with `--quick`: smaller bodies and fewer steps.", ""]
+    if "message" in figures:
+        lines += [str(figures["message"]), ""]
+    for picture in figures.get("pictures", ()):
+        lines += [f"![{name}]({picture})", ""]
+    for caption, headings, rows in grids(figures):
+        if caption:
+            lines += [f"**{caption}**", ""]
+        lines.append("| " + " | ".join(_cell(heading) for heading in headings) + " |")
+        lines.append("|" + "|".join(["---"] + ["---:"] * (len(headings) - 1)) + "|")
+        lines += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows]
+        lines.append("")
+    if "note" in figures:
+        lines += [str(figures["note"]), ""]
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

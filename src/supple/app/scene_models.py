@@ -1,0 +1,116 @@
+"""Models of the built-in characters, built once and kept in the user's cache folder.
+
+A file is named by what was asked for and by a hash of the code that made it, so that another
+version never reads it; files of other versions are removed. A file that cannot be read or
+written is no error: the model is built again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import scipy
+
+from supple.app.build_display import build_log
+from supple.errors import SuppleError
+from supple.reduction.build import build
+from supple.reduction.model import PoseSpaceModel
+from supple.scenes.character_scene import scene
+from supple.scenes.scene_cache import HASH_LENGTH, cache_folder
+
+__all__ = ["cached_model_file", "scene_model", "scene_model_file"]
+
+#: What a model's bytes depend on.
+_ROOMS = ("scenes", "rig", "mesh", "linalg", "elastic", "reduction")
+
+
+def scene_model(name: str, *, quiet: bool = True, **changes: Any) -> PoseSpaceModel:
+    """The model of a scene, built with its recipe; see `scene_model_file`."""
+    with scene_model_file(name, quiet=quiet, **changes) as path:
+        return PoseSpaceModel.load(path)
+
+
+@contextmanager
+def scene_model_file(name: str, *, quiet: bool = True, **changes: Any) -> Iterator[Path]:
+    """A file of the scene's model: of the cache, or where there is none one that goes again.
+
+    Parameters
+    ----------
+    name
+        One of `supple.scenes.SCENES`.
+    quiet
+        Do not show the stages of a build.
+    **changes
+        What differs from the scene's recipe: whole numbers, or tuples of them.
+    """
+    path = cached_model_file(name, **changes)
+    if path is not None and _is_whole(path):
+        yield path
+        return
+    shown = scene(name)
+    with build_log(quiet) as log:
+        model = build(shown.character, **(shown.recipe() | changes), log=log)
+    if path is not None and _kept(model, path, _label(name, changes)):
+        yield path
+        return
+    with TemporaryDirectory() as folder:
+        own = Path(folder) / f"{name}.supple"
+        model.save(own)
+        yield own
+
+
+def cached_model_file(name: str, **changes: Any) -> Path | None:
+    """Where the model is kept, whether or not it is there; None where nothing can be kept."""
+    try:
+        return cache_folder() / f"{_label(name, changes)}-{_code_hash()}.supple"
+    except RuntimeError:  # there is no home
+        return None
+
+
+def _label(name: str, changes: dict[str, Any]) -> str:
+    parts = [f"model-{name}"]
+    for key in sorted(changes):
+        parts.append(f"{key}_{'_'.join(str(int(v)) for v in np.atleast_1d(changes[key]))}")
+    return "-".join(parts)
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether there is a model that can be read; loading checks every byte."""
+    if not path.is_file():
+        return False
+    with contextlib.suppress(SuppleError):
+        PoseSpaceModel.load(path)
+        return True
+    return False
+
+
+def _kept(model: PoseSpaceModel, path: Path, label: str) -> bool:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        model.save(path)
+    except (OSError, SuppleError):
+        return False
+    for other in path.parent.glob(f"{label}-{'[0-9a-f]' * HASH_LENGTH}.supple"):
+        if other != path:
+            other.unlink(missing_ok=True)
+    return True
+
+
+def _code_hash() -> str:
+    """A hash of the rooms whose code a model depends on."""
+    digest = hashlib.sha256(f"numpy {np.__version__} scipy {scipy.__version__} ".encode())
+    for room in _ROOMS:
+        folder = files("supple").joinpath(room)
+        for file in sorted(folder.iterdir(), key=lambda item: item.name):
+            if file.name.endswith(".py"):
+                digest.update(f"{room}/{file.name} ".encode())
+                digest.update(file.read_bytes())
+    return digest.hexdigest()[:HASH_LENGTH]

@@ -1,0 +1,75 @@
+"""Where a character is at the sub-steps between the poses it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.rig.rotations import exponential, from_matrix, inverse, logarithm, multiply, to_matrix
+
+__all__ = ["PoseTrack"]
+
+Floats = NDArray[np.float64]
+
+
+class PoseTrack:
+    """The way from each given pose and root to the next, for sub-steps on it.
+
+    A cubic from one to the next, whose slope at both ends is the second-order one-sided
+    difference of the last three given: so slopes agree where cubics meet, nothing waits for the
+    next pose, and accelerations have no spikes at the given poses, as they would with straight
+    lines. A root's rotation goes that way as a rotation vector from the last one given, which is
+    smooth about a steady axis and nearly so about a slowly changing one.
+
+    Parameters
+    ----------
+    pose, root
+        (s,), (4, 4): where it begins, at rest.
+    """
+
+    def __init__(self, pose: Floats, root: Floats) -> None:
+        self._pose, self._root = pose.copy(), root.copy()
+        self._turn = from_matrix(root[:3, :3])
+        self._moved = np.zeros(len(pose) + 6)
+        self._slope = np.zeros(len(pose) + 6)
+
+    def towards(self, pose: Floats, root: Floats, count: int) -> Iterator[tuple[Floats, Floats]]:
+        """Pose and root at `count` sub-steps, the last one those given; the track moves on."""
+        turn = from_matrix(root[:3, :3])
+        rotated = logarithm(multiply(inverse(self._turn), turn))
+        moved = np.concatenate([pose - self._pose, root[:3, 3] - self._root[:3, 3], rotated])
+        slope = 1.5 * moved - 0.5 * self._moved
+        start = self._pose, self._root, self._turn, self._slope
+        self._pose, self._root, self._turn = pose.copy(), root.copy(), turn
+        self._moved, self._slope = moved, slope
+        for part in np.arange(1, count) / count:
+            yield _on_the_way(part, *start, moved, slope)
+        yield self._pose, self._root
+
+    def fork(self) -> PoseTrack:
+        """Another at the same place, that goes its own way."""
+        other = PoseTrack.__new__(PoseTrack)
+        other.__dict__.update(self.__dict__)  # arrays are replaced, never changed
+        return other
+
+
+def _on_the_way(
+    part: float,
+    pose: Floats,
+    root: Floats,
+    turn: Floats,
+    first_slope: Floats,
+    moved: Floats,
+    last_slope: Floats,
+) -> tuple[Floats, Floats]:
+    """Hermite's cubic from 0 to `moved`."""
+    square, cube = part**2, part**3
+    way = (3 * square - 2 * cube) * moved
+    way += (cube - 2 * square + part) * first_slope + (cube - square) * last_slope
+    count = len(pose)
+    there = np.eye(4)
+    there[:3, :3] = to_matrix(multiply(turn, exponential(way[count + 3 :])))
+    there[:3, 3] = root[:3, 3] + way[count : count + 3]
+    return pose + way[:count], there

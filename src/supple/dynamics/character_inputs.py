@@ -1,0 +1,118 @@
+"""What callers give a simulator of a character at every step, checked quickly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array
+from supple.compiled import compiled
+from supple.dynamics.root_frame import checked_root
+from supple.dynamics.skin_forces import skin_forces
+from supple.errors import SuppleError
+from supple.reduction.model import PoseSpaceModel
+from supple.rig.pose_weights import LARGEST_SCALED
+from supple.rig.protocol import LARGEST_VALUE, checked_pose
+
+__all__ = ["CharacterInputs"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+class CharacterInputs:
+    """Checks poses, roots and forces for a model; what passes is contiguous float64.
+
+    Parameters
+    ----------
+    model
+        Whose they are.
+    """
+
+    def __init__(self, model: PoseSpaceModel) -> None:
+        self._parameters = model.rig.parameters
+        self._scales = model.pose_weights.scales
+        self._skin = len(model.surface.vertices)
+        self._modes = model.n_modes
+
+    def pose(self, pose: ArrayLike | None, usual: Floats) -> Floats:
+        """A pose (s,); the usual one for None."""
+        if pose is None:
+            return usual
+        if (
+            isinstance(pose, np.ndarray)
+            and pose.dtype == np.float64
+            and pose.flags.c_contiguous
+            and pose.shape == self._scales.shape
+            and _usable(pose, self._scales)
+        ):
+            return pose
+        values = checked_pose(self._parameters, pose)
+        if not _usable(values, self._scales):
+            raise SuppleError("pose: one of its entries is too far from any pose")
+        return values
+
+    def root(self, root: ArrayLike | None, usual: Floats | None) -> Floats:
+        """A root (4, 4); the usual one for None, the identity without."""
+        if root is None and usual is not None:
+            return usual
+        if (
+            isinstance(root, np.ndarray)
+            and root.dtype == np.float64
+            and root.flags.c_contiguous
+            and root.shape == (4, 4)
+            and _rigid(root)
+        ):
+            return root
+        return checked_root(root)
+
+    def forces(self, forces: Mapping[int, ArrayLike]) -> tuple[Ints, Floats]:
+        """Skin vertices (k,) and forces (k, 3)."""
+        return skin_forces(forces, self._skin)
+
+    def coordinates(self, what: str, values: ArrayLike) -> Floats:
+        """Reduced coordinates or velocities, (r,)."""
+        return checked_array(what, values, (self._modes,))
+
+    def skin(self, out: Singles | None) -> Singles:
+        """Where to write the skin, (n̄, 3) float32."""
+        shape = (self._skin, 3)
+        if out is None:
+            return np.empty(shape, np.float32)
+        fits = isinstance(out, np.ndarray) and out.shape == shape and out.dtype == np.float32
+        if not (fits and out.flags.c_contiguous and out.flags.writeable):
+            raise SuppleError(f"out must be a contiguous, writable float32 array, {shape}")
+        return out
+
+
+@compiled
+def _usable(pose: Floats, scales: Floats) -> bool:
+    """Finite, and so near that squares of scaled entries are finite."""
+    for k in range(len(pose)):
+        if not (abs(pose[k]) <= LARGEST_VALUE and abs(pose[k]) * scales[k] <= LARGEST_SCALED):
+            return False
+    return True
+
+
+@compiled
+def _rigid(root: Floats) -> bool:
+    """Exactly rigid, but for rounding: what needs no further check."""
+    if not (root[3, 0] == 0 and root[3, 1] == 0 and root[3, 2] == 0 and root[3, 3] == 1):
+        return False
+    for i in range(3):
+        if not abs(root[i, 3]) <= LARGEST_VALUE:
+            return False
+        for j in range(3):
+            inner = root[i, 0] * root[j, 0] + root[i, 1] * root[j, 1] + root[i, 2] * root[j, 2]
+            if not abs(inner - (1.0 if i == j else 0.0)) < 1e-12:
+                return False
+    volume = (
+        root[0, 0] * (root[1, 1] * root[2, 2] - root[1, 2] * root[2, 1])
+        + root[0, 1] * (root[1, 2] * root[2, 0] - root[1, 0] * root[2, 2])
+        + root[0, 2] * (root[1, 0] * root[2, 1] - root[1, 1] * root[2, 0])
+    )
+    return math.isfinite(volume) and volume > 0

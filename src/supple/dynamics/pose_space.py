@@ -1,0 +1,275 @@
+"""The reduced simulator: pose in, living skin out, well within a millisecond (xu2016 §4 to §8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.dynamics.character_inputs import CharacterInputs
+from supple.dynamics.reduced_step import FLAGS
+from supple.dynamics.runtime_model import RuntimeModel
+from supple.dynamics.step_options import StepOptions
+from supple.dynamics.stepper import State, Stepper
+from supple.errors import SuppleError
+from supple.mesh.obstacles import Obstacle
+from supple.reduction.model import PoseSpaceModel
+from supple.rig.motion import Motion
+
+__all__ = ["Simulator", "StepState", "limit_names"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+#: All frames of a run take no more memory than this.
+LARGEST_RUN = 4 * 2**30
+
+
+def limit_names(flags: int) -> tuple[str, ...]:
+    """The limits that acted in a step, by name."""
+    if flags == 0:
+        return ()
+    return tuple(name for bit, name in enumerate(FLAGS) if flags >> bit & 1)
+
+
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """What one step did.
+
+    Attributes
+    ----------
+    time
+        Seconds since the reset.
+    limits
+        Names of the limits that acted, none in a healthy step. ``"acceleration"``: the rest
+        shape's was cut; ``"teleport"``: it was put elsewhere, so that no inertia acts;
+        ``"stiffness"``: the tangent was not positive definite and that of the rest shape was
+        taken; ``"rest"``: the pose flattens cubature tets, which were left out;
+        ``"displacement"``: cut to the longest allowed; ``"reset"``: the state was lost and
+        begins anew.
+    core, dynamics
+        Seconds that the step took: placing the cubature's vertices and blending the bases;
+        forces, stiffness and solving.
+    """
+
+    time: float
+    limits: tuple[str, ...]
+    core: float
+    dynamics: float
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The parts by name."""
+        return {"core": self.core, "dynamics": self.dynamics}
+
+
+class Simulator:
+    """Steps a character's soft tissue in its pose-space subspace.
+
+    M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext + f̃_inert (xu2016 eq. 10) in the basis U(p) that is blended at
+    every pose; q is kept as it is when the basis changes. Nothing is allocated in a step but the
+    small report it returns, and the same inputs give the same bits.
+
+    Parameters
+    ----------
+    model
+        What to step.
+    dt
+        Seconds from one pose to the next.
+    integrator
+        ``"backward-euler"`` (the paper's: robust, and damps on its own, the more the longer the
+        step), ``"bdf2"`` (second order, damps only what is faster than the step) or
+        ``"newmark"`` (second order, keeps energy).
+    iterations
+        Newton iterations of a step; one is the papers' choice for real time.
+    substeps
+        Steps of time between two poses, in which the pose's inertia stays the same.
+    alpha, beta
+        Rayleigh damping D = αM + βK, in 1/s and s.
+    gravity, gravity_mode
+        In m/s². ``"relative"``: what was sculpted sags already, so that only what the root's
+        turn changes acts; ``"absolute"``; ``"none"``.
+    obstacles
+        Solid things in the world that the skin is pushed out of: `supple.mesh.Plane`, `Sphere`,
+        `Capsule`.
+    acceleration_limit
+        In m/s²: no vertex of the moving rest shape is taken to accelerate more, and where all do
+        on average, it is taken for a cut in the animation.
+    displacement_limit
+        How far flesh may go from where the rig has it, as a part of the body's size. Cubature
+        vertices never go farther; no vertex goes twice as far.
+
+    Examples
+    --------
+    >>> from supple.scenes import scene
+    >>> import supple
+    >>> x = scene("x")
+    >>> model = supple.build(x.character, poses=[x.poses[2]], modes=8, tets=600)
+    >>> simulator = supple.Simulator(model)
+    >>> simulator.step(0.2 * x.poses[2]).limits
+    ()
+    >>> simulator.surface().shape == x.character.surface.vertices.shape
+    True
+    """
+
+    def __init__(
+        self,
+        model: PoseSpaceModel | RuntimeModel,
+        dt: float = 1 / 90,
+        *,
+        integrator: str = "backward-euler",
+        iterations: int = 1,
+        substeps: int = 1,
+        alpha: float = 0.5,
+        beta: float = 0.01,
+        gravity: ArrayLike = (0.0, -9.81, 0.0),
+        gravity_mode: str = "relative",
+        obstacles: Sequence[Obstacle] = (),
+        acceleration_limit: float = 1000.0,
+        displacement_limit: float = 0.25,
+    ) -> None:
+        if not isinstance(model, PoseSpaceModel | RuntimeModel):
+            raise SuppleError(
+                f"a simulator needs a PoseSpaceModel, not {type(model).__name__}; see supple.build"
+            )
+        self.runtime = model if isinstance(model, RuntimeModel) else RuntimeModel(model)
+        self.model = self.runtime.model
+        self.options = StepOptions.checked(
+            self.runtime.size,
+            dt,
+            integrator,
+            iterations,
+            substeps,
+            alpha,
+            beta,
+            gravity,
+            gravity_mode,
+            acceleration_limit,
+            displacement_limit,
+        )
+        self._inputs = CharacterInputs(self.model)
+        self._stepper = Stepper(self.runtime, self.options, obstacles)
+        self._state = State(self.runtime)
+        self.reset()
+
+    def __repr__(self) -> str:
+        return f"Simulator({self.model!r}, dt=1/{1 / self.dt:.4g})"
+
+    @property
+    def dt(self) -> float:
+        """Seconds from one pose to the next."""
+        return self.options.dt
+
+    @property
+    def time(self) -> float:
+        """Seconds since the reset."""
+        return self._state.steps * self.options.dt
+
+    @property
+    def q(self) -> Floats:
+        """Reduced coordinates, (r,); setting them starts a free motion from there."""
+        return self._state.q.copy()
+
+    @q.setter
+    def q(self, values: ArrayLike) -> None:
+        self._state.set_coordinates(self._inputs.coordinates("q", values), None)
+
+    @property
+    def velocity(self) -> Floats:
+        """Their velocities, (r,)."""
+        return self._state.v.copy()
+
+    @velocity.setter
+    def velocity(self, values: ArrayLike) -> None:
+        self._state.set_coordinates(None, self._inputs.coordinates("velocity", values))
+
+    @property
+    def weights(self) -> Floats:
+        """Weights of the model's poses at the current pose, (m,)."""
+        return self._state.weights.copy()
+
+    @property
+    def surface_seconds(self) -> float:
+        """What the last call of `surface` took."""
+        return self._stepper.timing.surface
+
+    def reset(
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        *,
+        before: tuple[ArrayLike, ArrayLike | None] | None = None,
+    ) -> None:
+        """Start anew, undeformed.
+
+        Parameters
+        ----------
+        pose, root
+            Where: (s,), by default the rest pose, and (4, 4), by default the identity.
+        before
+            Pose and root one step earlier, which say how fast the body moves; by default it
+            rests.
+        """
+        now = self._inputs.pose(pose, self.model.rig.rest_pose)
+        here = self._inputs.root(root, None)
+        moving = None
+        if before is not None:
+            moving = self._inputs.pose(before[0], now), self._inputs.root(before[1], None)
+        self._stepper.begin(self._state, now, here, moving)
+
+    def step(
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        forces: Mapping[int, ArrayLike] | None = None,
+    ) -> StepState:
+        """Advance by one time step.
+
+        Parameters
+        ----------
+        pose, root
+            At the end of the step; by default they stay.
+        forces
+            In N, in the world: a mapping of skin vertices to (3,).
+
+        Raises
+        ------
+        SuppleError
+            If one of them cannot be; the state is then as it was.
+        """
+        state = self._state
+        now = self._inputs.pose(pose, state.pose)
+        here = self._inputs.root(root, state.root)
+        acting = None if not forces else self._inputs.forces(forces)
+        flags = self._stepper.step(state, now, here, acting)
+        timing = self._stepper.timing
+        return StepState(self.time, limit_names(flags), timing.core, timing.dynamics)
+
+    def surface(self, out: Singles | None = None) -> Singles:
+        """The skin in the world, (n̄, 3) float32: a new array, or `out`."""
+        target = self._inputs.skin(out)
+        self._stepper.surface(self._state, target)
+        return target
+
+    def run(
+        self,
+        motion: Motion | str,
+        *,
+        frames: Iterable[int] | None = None,
+        out: Singles | None = None,
+    ) -> Singles:
+        """Step through a whole motion from its first pose on, moving as it does there.
+
+        Parameters
+        ----------
+        motion
+            Or the name of one of the model's; resampled to this simulator's rate.
+
+        Returns
+        -------
+        (t, n̄, 3) float32
+            The skin at every step.
+        """
+        raise NotImplementedError

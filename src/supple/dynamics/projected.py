@@ -1,0 +1,409 @@
+"""Subspace dynamics reassembled in full: every step forms UᵀKU, UᵀMU and Uᵀf on the whole mesh.
+
+As Hahn et al. 2014 do, whom xu2016 §9 compares with. It costs O(n r²) a step and serves twice:
+its time is what pose-space cubature saves, and its motion is what cubature approximates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array, checked_number, checked_whole_numbers
+from supple.dynamics.integrators import INTEGRATORS, advance
+from supple.dynamics.stage import StepReport
+from supple.dynamics.subspace import (
+    Subspace,
+    checked_subspace_basis,
+    solve_definite,
+    with_ridge,
+)
+from supple.elastic.body import ElasticBody
+from supple.elastic.equilibrium import line_search
+from supple.errors import SolverError, SuppleError
+from supple.linalg.fortran import single_threaded
+from supple.reduction.model import PoseSpaceModel
+
+__all__ = ["GravityMode", "ProjectedSimulator"]
+
+Floats = NDArray[np.float64]
+OfPose = Callable[[Floats], Floats]
+Forces = Mapping[int, ArrayLike]
+GravityMode = Literal["relative", "absolute", "none"]
+Carried = Literal["coordinates", "projection"]
+
+GRAVITY_MODES = ("relative", "absolute", "none")
+PARTS = ("rig", "basis", "assembly", "projection", "solve")
+
+
+class ProjectedSimulator:
+    """Steps a body within a basis that depends on the pose, without cubature.
+
+    M̃ q̈ + D̃ q̇ + Uᵀf(Φ(p) + U q) = Uᵀ(f_ext − M Φ̈), with U = U(p) (xu2016 eq. 9).
+
+    Parameters
+    ----------
+    body
+        The tets and what they are made of.
+    rest
+        Φ: from a pose (s,) to rest positions (n, 3), such as a rig.
+    basis
+        From a pose to U, (3n, r), zero where vertices are fixed; see `supple.reduction.pose_bases`.
+    dt
+        Time step in s.
+    rest_pose
+        (s,) where `reset` starts without a pose; by default the rig's own.
+    integrator, iterations, tolerance
+        As `FullSimulator` has them; one iteration is the papers' choice for real time.
+    alpha, beta
+        Rayleigh damping D = αM + βK.
+    gravity, gravity_mode
+        In m/s². ``"relative"``: only its change by the root's rotation acts, as the sculpted
+        shape already sags.
+    psd
+        Project element stiffness to positive semi-definite for damping and the first iteration.
+    carried
+        What stays when U changes: ``"coordinates"``, q itself (xu2016 §5.2), or
+        ``"projection"``, displacements and velocities projected to the new basis (Hahn et al.).
+    elastic
+        A rest shape and basis that elastic forces are evaluated in, whatever the pose; they are
+        the pose's own without. With the neutral ones, and a `basis` that is the neutral one
+        warped to the pose, this is neutral-pose dynamics (Galoppo et al. 2009; xu2016 fig. 4b).
+    surface, embedding
+        Φ̄ of the skin and (n̄, n) sparse, for `surface`; forces then act on the skin.
+
+    Attributes
+    ----------
+    q, velocity
+        (r,) reduced coordinates and their velocity.
+    unconverged_steps
+        Steps since `reset` whose last iteration still moved a vertex beyond the tolerance.
+
+    Examples
+    --------
+    >>> from supple.elastic import ElasticBody
+    >>> from supple.scenes import beam
+    >>> body = ElasticBody(beam(cells=(4, 1, 1)))
+    >>> lifted = np.zeros((60, 1))
+    >>> lifted[1::3, 0] = body.rest[:, 0] ** 2  # one shape, held at x = 0
+    >>> simulator = ProjectedSimulator(body, lambda pose: body.rest, lambda pose: lifted,
+    ...                                rest_pose=[], gravity_mode="absolute")
+    >>> simulator.step().iterations
+    1
+    >>> bool(simulator.q[0] < 0)  # it falls
+    True
+    """
+
+    def __init__(
+        self,
+        body: ElasticBody,
+        rest: OfPose,
+        basis: OfPose,
+        dt: float = 1 / 90,
+        *,
+        rest_pose: ArrayLike | None = None,
+        integrator: str = "backward-euler",
+        iterations: int = 1,
+        tolerance: float = 1e-9,
+        alpha: float = 0.5,
+        beta: float = 0.01,
+        gravity: ArrayLike = (0.0, -9.81, 0.0),
+        gravity_mode: GravityMode = "relative",
+        psd: bool = True,
+        carried: Carried = "coordinates",
+        elastic: tuple[ArrayLike, ArrayLike] | None = None,
+        surface: OfPose | None = None,
+        embedding: sp.csr_array | None = None,
+    ) -> None:
+        for what, value, known in (
+            ("integrator", integrator, INTEGRATORS),
+            ("gravity mode", gravity_mode, GRAVITY_MODES),
+            ("kind of what is carried", carried, ("coordinates", "projection")),
+        ):
+            if value not in known:
+                raise SuppleError(f"no {what} {value!r}; there are {', '.join(known)}")
+        self.body, self._rest, self._basis = body, rest, basis
+        self.dt = _positive("dt", dt, 1e-12)
+        self.alpha, self.beta = _positive("alpha", alpha), _positive("beta", beta)
+        self.tolerance = _positive("tolerance", tolerance) * body.mesh.size
+        (self.iterations,) = checked_whole_numbers("iterations", [iterations])
+        if self.iterations < 1:
+            raise SuppleError(f"iterations must be at least 1, not {iterations}")
+        self.integrator, self.psd, self.carried = integrator, bool(psd), carried
+        self.gravity, self.gravity_mode = checked_array("gravity", gravity, (3,)), gravity_mode
+        self._skin, self._embedding = surface, embedding
+        self._neutral = None if elastic is None else self._checked_elastic(*elastic)
+        first = getattr(rest, "rest_pose", None) if rest_pose is None else rest_pose
+        if first is None:
+            raise SuppleError("which pose does the body rest in? Give rest_pose")
+        self._rest_pose = np.array(first, np.float64)
+        self.reset()
+
+    @classmethod
+    def from_model(
+        cls, model: PoseSpaceModel, basis: OfPose, dt: float = 1 / 90, **options: Any
+    ) -> ProjectedSimulator:
+        """Of a model's flesh and skin, in a basis such as those of `ReducedPoses.of_model`.
+
+        A model stores its bases on the skin and at cubature points only, and its material may
+        depend on the pose; the first pose's is used here.
+        """
+        from supple.reduction.pose_bases import model_embedding, model_materials
+
+        body = ElasticBody(model.mesh, model_materials(model)[0])
+        skin = {"surface": model.rig, "embedding": model_embedding(model)}
+        return cls(body, model.tet_rig, basis, dt, **(skin | options))
+
+    def _checked_elastic(self, rest: ArrayLike, basis: ArrayLike) -> Subspace:
+        shape = checked_array("elastic rest shape", rest, self.body.rest.shape)
+        columns = checked_subspace_basis("elastic basis", basis, self.body.n_vertices)
+        return Subspace(self.body, shape, columns)
+
+    def reset(self, pose: ArrayLike | None = None, root: ArrayLike | None = None) -> None:
+        """Start anew, at rest at a pose (s,) and with the root at (4, 4), rigid."""
+        chosen = self._pose(self._rest_pose if pose is None else pose)
+        place = np.eye(4) if root is None else _rigid(root)
+        report = _report()
+        rest, basis = self._evaluated(chosen, report)
+        self.body.energy(rest, rest)  # refuses a rest shape with inverted tets
+        space = Subspace(self.body, rest, basis)
+        if self._neutral is not None and self._neutral.n_columns != space.n_columns:
+            raise SuppleError(
+                f"the basis has {space.n_columns} columns, and the elastic one "
+                f"{self._neutral.n_columns}"
+            )
+        self.pose, self.root, self._space = chosen, place, space
+        self._mass = space.mass()
+        self._world = self._world_before = _moved(place, rest)
+        self.q, self.velocity = np.zeros((2, space.n_columns))
+        self._acceleration = np.zeros(space.n_columns)
+        if self.integrator == "newmark":  # the only one that looks back at accelerations
+            pull = space.weigh(np.tile(self._pull(place), (self.body.n_vertices, 1)))
+            self._acceleration = np.linalg.lstsq(self._mass, pull, rcond=None)[0]
+        self.time, self.unconverged_steps = 0.0, 0
+
+    @property
+    def displacements(self) -> Floats:
+        """U q in the root's frame, (n, 3)."""
+        return self._space.displacement(self.q)
+
+    @property
+    def positions(self) -> Floats:
+        """Of the tet vertices in the world, (n, 3)."""
+        return _moved(self.root, self._space.rest + self.displacements)
+
+    def surface(self) -> Floats:
+        """The skin in the world, (n̄, 3): R(Φ̄(p) + A u) + t."""
+        if self._skin is None or self._embedding is None:
+            raise SuppleError("this body has no skin; give surface and embedding")
+        return _moved(self.root, self._skin(self.pose) + self._embedding @ self.displacements)
+
+    def step(
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        forces: Forces | None = None,
+    ) -> StepReport:
+        """Advance by one time step.
+
+        Parameters
+        ----------
+        pose, root
+            At the end of the step; they stay as they are without.
+        forces
+            Vertices, of the skin where there is one and else of the tets, to forces in N, in the
+            world.
+
+        Returns
+        -------
+        StepReport
+            Whose seconds are split into rig, basis, assembly, projection and solve.
+
+        Raises
+        ------
+        SuppleError
+            When something does not fit or the state would no longer be finite; it is then left
+            as it was.
+        """
+        target = self.pose if pose is None else self._pose(pose)
+        place = self.root if root is None else _rigid(root)
+        load = self._load(forces) @ place[:3, :3]  # Rᵀ f, row by row
+        report = _report()
+        before, q, v = self._space.basis, self.q, self.velocity
+        rest, basis = self._evaluated(target, report)
+        if basis.shape != before.shape:
+            raise SuppleError(f"the basis changes from {before.shape} to {basis.shape}")
+        world = _moved(place, rest)
+        jolt = (world - 2 * self._world + self._world_before) @ place[:3, :3] / self.dt**2
+        space, kept = self._space, (self._space.rest, before, self._mass)
+        with single_threaded():
+            try:
+                space.at(rest, basis)
+                with report.timed("projection"):
+                    self._mass = space.mass()
+                    external = space.project(load) + space.weigh(self._pull(place) - jolt)
+                    if self.carried == "projection":
+                        q, v = (self._reprojected(before @ each) for each in (q, v))
+                state = advance(
+                    self.integrator,
+                    lambda a, b, tau: self._stage(a, b, tau, q, external, report),
+                    q,
+                    v,
+                    self._acceleration,
+                    self.dt,
+                )
+                if not all(np.isfinite(each).all() for each in state):
+                    raise SolverError(
+                        f"the simulation diverges at {self.time:.3f} s; use a smaller dt, smaller "
+                        "forces or more iterations"
+                    )
+            except SuppleError:
+                space.at(*kept[:2])
+                self._mass = kept[2]
+                raise
+        self.q, self.velocity, self._acceleration = state
+        self.pose, self.root = target, place
+        self._world_before, self._world = self._world, world
+        self.unconverged_steps += not report.converged
+        self.time += self.dt
+        return report
+
+    def run(
+        self,
+        poses: ArrayLike,
+        roots: Iterable[ArrayLike] | None = None,
+        *,
+        what: Literal["displacements", "positions", "surface"] = "positions",
+    ) -> Floats:
+        """Reset at the first pose (and root), step through all others; (t, n, 3) of each."""
+        rows = checked_array("poses", poses, (len(np.atleast_2d(poses)), len(self._rest_pose)))
+        places = [None] * len(rows) if roots is None else list(roots)
+        if len(places) != len(rows):
+            raise SuppleError(f"{len(places)} roots for {len(rows)} poses")
+        self.reset(rows[0], places[0])
+
+        def shown() -> Floats:
+            return self.surface() if what == "surface" else getattr(self, what)
+
+        frames = [shown()]
+        for pose, root in zip(rows[1:], places[1:], strict=True):
+            self.step(pose, root)
+            frames.append(shown())
+        return np.array(frames)
+
+    def _pose(self, pose: ArrayLike) -> Floats:
+        return checked_array("pose", pose, self._rest_pose.shape).copy()
+
+    def _pull(self, place: Floats) -> Floats:
+        """Gravity in the root's frame, (3,)."""
+        if self.gravity_mode == "none":
+            return np.zeros(3)
+        turned = self.gravity @ place[:3, :3]
+        return turned - self.gravity if self.gravity_mode == "relative" else turned
+
+    def _evaluated(self, pose: Floats, report: StepReport) -> tuple[Floats, Floats]:
+        with report.timed("rig"):
+            rest = checked_array("rest shape", self._rest(pose), self.body.rest.shape)
+        with report.timed("basis"):
+            basis = checked_subspace_basis("basis", self._basis(pose), self.body.n_vertices)
+        return rest, basis
+
+    def _load(self, forces: Forces | None) -> Floats:
+        count = self.body.n_vertices if self._embedding is None else self._embedding.shape[0]
+        load = np.zeros((count, 3))
+        for vertex, force in (forces or {}).items():
+            if not (isinstance(vertex, int | np.integer) and 0 <= vertex < count):
+                raise SuppleError(
+                    f"force on vertex {vertex}, which is not there; there are 0 to {count - 1}"
+                )
+            load[vertex] += checked_array(f"force on vertex {vertex}", force, (3,))
+        return load if self._embedding is None else self._embedding.T @ load
+
+    def _reprojected(self, field: Floats) -> Floats:
+        """Coordinates of a displacement (3n,) in the present basis, nearest by mass."""
+        right = self._space.weigh(field.reshape(-1, 3))
+        found = solve_definite(self._mass, right)
+        return np.linalg.lstsq(self._mass, right, rcond=None)[0] if found is None else found
+
+    def _stage(
+        self, q: Floats, v: Floats, tau: float, now: Floats, external: Floats, report: StepReport
+    ) -> tuple[Floats, Floats]:
+        """Solve M̃ (w − v) + τ (D̃ w + f̃(q + τw) − f̃_ext) = 0 for w, from where nothing moved."""
+        space = self._space if self._neutral is None else self._neutral
+        w = (now - q) / tau
+        stiffness = self._stiffness(space, q + tau * w, self.psd, report)
+        damping = self.alpha * self._mass + self.beta * stiffness
+        for count in range(self.iterations):
+            if count:
+                stiffness = self._stiffness(space, q + tau * w, False, report)
+            with report.timed("assembly"):
+                force = space.force(q + tau * w)
+            gradient = self._mass @ (w - v) + tau * (damping @ w + force - external)
+            system = self._mass + tau * damping
+            with report.timed("solve"):
+                change = solve_definite(system + tau**2 * stiffness, -gradient)
+            if change is None:
+                stiffness = self._stiffness(space, q + tau * w, True, report)
+                change = solve_definite(with_ridge(system + tau**2 * stiffness), -gradient)
+            if change is None:
+                raise SolverError("the reduced system is not positive definite; is dt too large?")
+            if self.iterations > 1:
+
+                def potential(
+                    length: float, w: Floats = w, step: Floats = change
+                ) -> float:
+                    at = w + length * step
+                    return (
+                        0.5 * float((at - v) @ self._mass @ (at - v))
+                        + 0.5 * tau * float(at @ damping @ at)
+                        + space.energy(q + tau * at)
+                        - float(external @ (q + tau * at))
+                    )
+
+                with report.timed("assembly"), np.errstate(over="ignore", invalid="ignore"):
+                    length, _ = line_search(potential, potential(0.0), float(gradient @ change))
+                if length == 0.0:
+                    raise SolverError("no step lowers the energy any more; use a smaller dt")
+                change = length * change
+            w = w + change
+            report.iterations += 1
+            moved = float(np.abs(self._space.displacement(tau * change)).max())
+            report.converged = moved <= self.tolerance
+            if report.converged:
+                break
+        return q + tau * w, w
+
+    def _stiffness(self, space: Subspace, q: Floats, psd: bool, report: StepReport) -> Floats:
+        with report.timed("assembly"):
+            space.assemble(q, psd)
+        with report.timed("projection"):
+            return space.projected()
+
+
+def _report() -> StepReport:
+    return StepReport(seconds=dict.fromkeys(PARTS, 0.0))
+
+
+def _positive(name: str, value: float, least: float = 0.0) -> float:
+    number = checked_number(name, value)
+    if not least <= number <= 1e9:
+        raise SuppleError(f"{name} must be a positive number, not {value}")
+    return number
+
+
+def _rigid(root: ArrayLike) -> Floats:
+    place = checked_array("root", root, (4, 4))
+    turn = place[:3, :3]
+    if np.abs(turn @ turn.T - np.eye(3)).max() > 1e-4 or np.linalg.det(turn) < 0:
+        raise SuppleError("the root must be rigid: a rotation and a translation")
+    if np.abs(place[3] - [0, 0, 0, 1]).max() > 1e-6:
+        raise SuppleError("the last row of the root must be 0, 0, 0, 1")
+    return place.copy()
+
+
+def _moved(root: Floats, points: Floats) -> Floats:
+    return points @ root[:3, :3].T + root[:3, 3]

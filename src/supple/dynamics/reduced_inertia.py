@@ -1,0 +1,119 @@
+"""Accelerations of the moving rest shape, and the reduced force they make (xu2016 eq. 23)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.compiled import compiled
+from supple.dynamics.runtime_model import InertialTables
+
+__all__ = ["accelerations", "add_inertia"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+NEGLIGIBLE = 1e-7
+#: What `accelerations` tells.
+CALM, LIMITED, JUMPED = 0, 1, 2
+
+
+@compiled
+def accelerations(
+    points: Floats,
+    rows: Ints,
+    root: Floats,
+    before: Floats,
+    earlier: Floats,
+    dt: float,
+    limit: float,
+    now: Floats,
+    out: Floats,
+) -> int:
+    """Accelerations of inertial vertices in the world, seen from the root, (c′, 3).
+
+    Positions in the world go to `now`; `before` and `earlier` are those of the last two steps.
+    No vertex gets more than `limit`. Where all together get more, the body was moved elsewhere
+    rather than accelerated: then it is as if it had always been there.
+    """
+    squared = 0.0
+    verdict = CALM
+    rate = 1 / (dt * dt)
+    for s in range(len(rows)):
+        x, y, z = points[rows[s], 0], points[rows[s], 1], points[rows[s], 2]
+        for i in range(3):
+            now[s, i] = root[i, 0] * x + root[i, 1] * y + root[i, 2] * z + root[i, 3]
+        p = (now[s, 0] - 2 * before[s, 0] + earlier[s, 0]) * rate
+        q = (now[s, 1] - 2 * before[s, 1] + earlier[s, 1]) * rate
+        r = (now[s, 2] - 2 * before[s, 2] + earlier[s, 2]) * rate
+        own = p * p + q * q + r * r
+        squared += own
+        part = 1.0
+        if not own <= limit * limit:
+            part = limit / math.sqrt(own)
+            verdict = LIMITED
+        for i in range(3):
+            out[s, i] = part * (root[0, i] * p + root[1, i] * q + root[2, i] * r)
+    if not squared <= limit * limit * len(rows):
+        out[:] = 0
+        return JUMPED
+    return verdict
+
+
+@compiled
+def add_inertia(
+    tables: InertialTables,
+    weights: Floats,
+    frames: Singles,
+    felt: Floats,
+    shift: Floats,
+    local: Floats,
+    force: Floats,
+) -> None:
+    """Add −Σ (R Σ w_i B_i)ᵀ m (a + shift) to `force`.
+
+    Parameters
+    ----------
+    felt, shift
+        (c′, 3) accelerations seen from the root, and (3,) one that all share: less gravity.
+    local
+        As wide as the widest block, to work in.
+    """
+    for group in range(len(tables.width)):
+        width = tables.width[group]
+        columns, total = tables.columns[group], local[:width]
+        total[:] = 0
+        first, last = tables.first[group], tables.first[group + 1]
+        for s in range(first, last):
+            f, m = frames[tables.rows[s]], tables.masses[s]
+            x, y, z = felt[s, 0] + shift[0], felt[s, 1] + shift[1], felt[s, 2] + shift[2]
+            a = m * (f[0] * x + f[3] * y + f[6] * z)
+            b = m * (f[1] * x + f[4] * y + f[7] * z)
+            c = m * (f[2] * x + f[5] * y + f[8] * z)
+            start = tables.start[group] + 3 * width * (s - first)
+            for pose in range(len(weights)):
+                w = weights[pose]
+                if abs(w) < NEGLIGIBLE:
+                    continue
+                block = tables.basis[pose, start : start + 3 * width]
+                _add_three(
+                    block[:width],
+                    block[width : 2 * width],
+                    block[2 * width : 3 * width],
+                    w * a,
+                    w * b,
+                    w * c,
+                    total,
+                )
+        for j in range(width):
+            if columns[j] >= 0:
+                force[columns[j]] -= total[j]
+
+
+@compiled
+def _add_three(p, q, r, a, b, c, out):  # type: ignore[no-untyped-def]
+    for j in range(len(out)):
+        out[j] += a * p[j] + b * q[j] + c * r[j]

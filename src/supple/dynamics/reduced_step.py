@@ -1,0 +1,259 @@
+"""One step of the reduced equation of motion, from blended tables to new coordinates.
+
+In stretched coordinates z = ϒq bases need no scaling: (M̂ + τD̂ + τ²K̂) y = M̂ ϒv* + τ f̂, v⁺ = y/ϒ.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.compiled import compiled
+from supple.dynamics.reduced_blend import blend_rows, correction_shares, frames_of, pair_shares
+from supple.dynamics.reduced_elastic import add_elastic
+from supple.dynamics.reduced_solve import (
+    add_packed,
+    cholesky,
+    packed_times,
+    solve,
+    symmetric_times,
+)
+from supple.dynamics.runtime_model import ElasticTables, PoseTables
+from supple.dynamics.workspace import Blend, Room, System
+from supple.rig.pose_weights import evaluate_weights
+
+__all__ = ["FLAGS", "advance", "prepare"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: What limits may have acted in a step; a bit each, in this order.
+FLAGS = ("acceleration", "teleport", "stiffness", "rest", "displacement", "reset")
+ACCELERATION, TELEPORT, STIFFNESS, REST, DISPLACEMENT, RESET = 1, 2, 4, 8, 16, 32
+
+BACKWARD_EULER, NEWMARK, BDF2 = 0, 1, 2
+
+
+@compiled
+def prepare(
+    pose: Floats, tables: PoseTables, normalise: bool, elastic: ElasticTables, blend: Blend
+) -> None:
+    """All that depends on the pose but not on the state: weights, frames, bases, mass."""
+    weights = blend.weights
+    evaluate_weights(
+        pose,
+        tables.scales,
+        tables.scaled_poses,
+        tables.matrix,
+        tables.constant,
+        normalise,
+        blend.distances,
+        weights,
+    )
+    shares = blend.shares
+    for i in range(len(weights)):
+        shares[i] = weights[i]
+    if len(blend.turns):
+        blend_rows(tables.turns, shares, blend.active, blend.turns)
+        frames_of(blend.turns, tables.turns, weights, blend.frames)
+    blend_rows(elastic.basis, shares, blend.active, blend.basis)
+    pair_shares(weights, blend.pairs)
+    blend_rows(tables.products, blend.pairs, blend.active, blend.mass)
+    if len(tables.corrections):
+        correction_shares(weights, tables.ends, blend.corrections)
+        blend_rows(tables.corrections, blend.corrections, blend.active, blend.correction)
+    n, at = len(blend.stretch), 0
+    for i in range(n):
+        # Column norms of the blend (xu2016 eq. 15); a column that cancels is left as it is.
+        own = blend.mass[at]
+        blend.stretch[i] = 1 / math.sqrt(own) if own > 1e-12 else 1.0
+        at += n - i
+
+
+@compiled
+def advance(
+    elastic: ElasticTables,
+    kind: int,
+    points: Floats,
+    blend: Blend,
+    system: System,
+    room: Room,
+    blas: Ints,
+    method: tuple[int, int, int],
+    numbers: tuple[float, float, float, float],
+    q: Floats,
+    v: Floats,
+    a: Floats,
+    q_before: Floats,
+    v_before: Floats,
+) -> int:
+    """Advance the state, given as its arrays, in place; which limits acted.
+
+    Parameters
+    ----------
+    points
+        (k, 3) rest positions of the cubature's vertices at the end of the step.
+    system
+        `external` holds all forces but the elastic one.
+    method
+        Integrator, iterations, sub-steps.
+    numbers
+        Sub-step, α, β and the longest displacement.
+    """
+    integrator, iterations, substeps = method
+    h, alpha, beta, limit = numbers
+    flags = 0
+    for _ in range(substeps):
+        n = len(q)
+        start_q, start_v, lin = system.start_q, system.start_v, system.lin
+        tau = h
+        for i in range(n):
+            lin[i] = q[i]
+            if integrator == NEWMARK:
+                start_q[i], start_v[i] = q[i] + 0.5 * h * v[i], v[i] + 0.5 * h * a[i]
+            elif integrator == BDF2:
+                start_q[i] = (4 * q[i] - q_before[i]) / 3
+                start_v[i] = (4 * v[i] - v_before[i]) / 3
+            else:
+                start_q[i], start_v[i] = q[i], v[i]
+        if integrator == NEWMARK:
+            tau = 0.5 * h
+        elif integrator == BDF2:
+            tau = 2 * h / 3
+        for _ in range(iterations):
+            flags |= _newton(elastic, kind, points, blend, system, room, blas, tau, alpha, beta)
+        for i in range(n):
+            new_v = (lin[i] - start_q[i]) / tau
+            a[i] = (new_v - start_v[i]) / tau
+            q_before[i], v_before[i] = q[i], v[i]
+            q[i], v[i] = lin[i], new_v
+        flags |= _limit(elastic, blend, system, room, limit, q, v, a, q_before, v_before)
+    return flags
+
+
+@compiled
+def _newton(
+    elastic: ElasticTables,
+    kind: int,
+    points: Floats,
+    blend: Blend,
+    system: System,
+    room: Room,
+    blas: Ints,
+    tau: float,
+    alpha: float,
+    beta: float,
+) -> int:
+    """One iteration: linearised at `lin`, which becomes the better end of the stage."""
+    stretch, z, lin, n = blend.stretch, system.z, system.lin, len(system.lin)
+    flags = 0
+    for attempt in range(3):
+        for i in range(n):
+            z[i] = stretch[i] * lin[i]
+        stiffness, force = system.stiffness, system.force
+        stiffness[:] = 0
+        force[:] = 0
+        left_out = add_elastic(
+            elastic,
+            kind,
+            attempt > 0,
+            blend.weights,
+            points,
+            blend.frames,
+            blend.basis,
+            z,
+            room,
+            blas,
+            stiffness,
+            force,
+        )
+        if left_out > 0:
+            flags |= REST
+        packed_times(blend.correction, z, force)
+        if attempt < 2:  # the correction may be indefinite far from the poses
+            add_packed(blend.correction, 1.0, stiffness)
+        matrix, right, work = system.matrix, system.right, system.work
+        matrix[:] = stiffness
+        matrix *= tau * beta + tau * tau
+        add_packed(blend.mass, 1 + tau * alpha, matrix)
+        for i in range(n):
+            work[i] = stretch[i] * (lin[i] - system.start_q[i])
+            right[i] = system.external[i] - force[i]
+        symmetric_times(stiffness, work, right)
+        right *= tau
+        for i in range(n):
+            work[i] = stretch[i] * system.start_v[i]
+        packed_times(blend.mass, work, right)
+        if cholesky(matrix):
+            solve(matrix, right)
+            for i in range(n):
+                lin[i] = system.start_q[i] + tau * right[i] / stretch[i]
+            return flags
+        flags |= STIFFNESS
+    for i in range(n):  # nothing helps: stay where the step began
+        lin[i] = system.start_q[i]
+    return flags | RESET
+
+
+@compiled
+def _limit(
+    elastic: ElasticTables,
+    blend: Blend,
+    system: System,
+    room: Room,
+    limit: float,
+    q: Floats,
+    v: Floats,
+    a: Floats,
+    q_before: Floats,
+    v_before: Floats,
+) -> int:
+    """Keep displacements of the cubature's vertices within `limit`; start anew if not finite."""
+    total, bound, n = 0.0, 0.0, len(q)
+    for i in range(n):
+        total += q[i] + v[i]
+        bound += abs(blend.stretch[i] * q[i]) * system.peaks[i]
+    if not math.isfinite(total):
+        for i in range(n):
+            q[i], v[i], a[i], q_before[i], v_before[i] = 0.0, 0.0, 0.0, 0.0, 0.0
+        return RESET
+    if bound <= limit:
+        return 0
+    longest = math.sqrt(_longest(elastic, blend, system, room, q))
+    if not longest > limit:
+        return 0
+    part = limit / longest
+    for i in range(n):
+        q[i] *= part
+        v[i], a[i] = 0.0, 0.0
+        q_before[i], v_before[i] = q[i], 0.0
+    return DISPLACEMENT
+
+
+@compiled
+def _longest(
+    elastic: ElasticTables, blend: Blend, system: System, room: Room, q: Floats
+) -> float:
+    """The square of the longest displacement among the corners of cubature tets."""
+    longest = 0.0
+    for group in range(len(elastic.width)):
+        width, columns = elastic.width[group], elastic.columns[group]
+        z = room.z[:width]
+        for j in range(width):
+            column = columns[j]
+            z[j] = blend.stretch[column] * q[column] if column >= 0 else 0.0
+        count = 4 * (elastic.first[group + 1] - elastic.first[group])
+        offset = elastic.start[group]
+        for _ in range(count):
+            squared = 0.0
+            for _ in range(3):
+                row = blend.basis[offset : offset + width]
+                along = 0.0
+                for j in range(width):
+                    along += row[j] * z[j]
+                squared += along * along
+                offset += width
+            longest = max(longest, squared)
+    return longest

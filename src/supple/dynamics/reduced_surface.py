@@ -1,0 +1,158 @@
+"""The skin: displacements of the vertices that carry it, added to the rig (xu2016 §4.2).
+
+u = R(p) Σ w_i Ũ_i (ϒ q), column by column over all vertices of a region at once: U(p) is never
+formed. Columns are read as they are stored, in 16 bits, which halves the memory that streams by.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.compiled import compiled
+from supple.dynamics.runtime_model import SurfaceTables
+
+__all__ = ["carry_skin", "displace_carriers", "pull_back", "turn_carriers"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+NEGLIGIBLE = 1e-7
+#: Entries of a region that stay in the first-level cache while columns stream past them.
+CHUNK = 2048
+
+
+@compiled
+def displace_carriers(
+    tables: SurfaceTables, weights: Floats, z: Floats, factors: Singles, room: Singles, out: Singles
+) -> None:
+    """Displacements (b + 1, 3) in frames, into `out`; the last row is that of still vertices."""
+    out[:] = 0
+    m = len(weights)
+    for region in range(len(tables.start) - 1):
+        first, last = tables.column[region], tables.column[region + 1]
+        low, high = tables.row_start[region], tables.row_start[region + 1]
+        length = 3 * (high - low)
+        columns = last - first
+        for pose in range(m):
+            for c in range(columns):
+                factors[pose * columns + c] = (
+                    weights[pose] * tables.steps[pose, first + c] * z[first + c]
+                )
+        whole = tables.basis[tables.start[region] : tables.start[region + 1]]
+        for begin in range(0, length, CHUNK):
+            end = min(begin + CHUNK, length)
+            total = room[: end - begin]
+            total[:] = 0
+            for pose in range(m):
+                if abs(weights[pose]) < NEGLIGIBLE:
+                    continue
+                _add_columns(
+                    whole[pose * columns * length : (pose + 1) * columns * length],
+                    factors[pose * columns : (pose + 1) * columns],
+                    length,
+                    begin,
+                    total,
+                )
+            rows = tables.rows[low:high]
+            for j in range(begin, end):
+                out[rows[j // 3], j % 3] += total[j - begin]
+
+
+@compiled
+def _add_columns(block, factors, length, begin, total):  # type: ignore[no-untyped-def]
+    """Four columns at a time: the sum is read and written a quarter as often."""
+    count, size = len(factors), len(total)
+    c = 0
+    while c + 4 <= count:
+        at = c * length + begin
+        p, q = block[at : at + size], block[at + length : at + length + size]
+        at += 2 * length
+        r, s = block[at : at + size], block[at + length : at + length + size]
+        a, b, d, e = factors[c], factors[c + 1], factors[c + 2], factors[c + 3]
+        for j in range(size):
+            total[j] += (a * np.float32(p[j]) + b * np.float32(q[j])) + (
+                d * np.float32(r[j]) + e * np.float32(s[j])
+            )
+        c += 4
+    while c < count:
+        at = c * length + begin
+        p, a = block[at : at + size], factors[c]
+        for j in range(size):
+            total[j] += a * np.float32(p[j])
+        c += 1
+
+
+@compiled
+def turn_carriers(frames: Singles, limit: float, u: Singles) -> bool:
+    """Turn displacements out of their frames, none longer than `limit`; whether any was."""
+    limited = False
+    turned = len(frames) > 0
+    most = np.float32(limit * limit)
+    for k in range(len(u) - 1):
+        x, y, z = u[k, 0], u[k, 1], u[k, 2]
+        squared = x * x + y * y + z * z
+        if not squared <= most:
+            limited = True
+            part = np.float32(limit / math.sqrt(squared)) if squared > 0 else np.float32(0)
+            x, y, z = part * x, part * y, part * z
+        if turned:
+            f = frames[k]
+            u[k, 0] = f[0] * x + f[1] * y + f[2] * z
+            u[k, 1] = f[3] * x + f[4] * y + f[5] * z
+            u[k, 2] = f[6] * x + f[7] * y + f[8] * z
+        else:
+            u[k, 0], u[k, 1], u[k, 2] = x, y, z
+    return limited
+
+
+@compiled
+def carry_skin(tables: SurfaceTables, u: Singles, root: Floats, skin: Singles) -> None:
+    """Add the carriers' displacements to `skin` (n̄, 3) and move it by the root."""
+    a, b, c, p = root[0, 0], root[0, 1], root[0, 2], root[0, 3]
+    d, e, f, q = root[1, 0], root[1, 1], root[1, 2], root[1, 3]
+    g, h, i, r = root[2, 0], root[2, 1], root[2, 2], root[2, 3]
+    carriers, shares = tables.carriers, tables.shares
+    for v in range(len(skin)):
+        x, y, z = skin[v, 0], skin[v, 1], skin[v, 2]
+        for k in range(4):
+            at, share = carriers[v, k], shares[v, k]
+            x += share * u[at, 0]
+            y += share * u[at, 1]
+            z += share * u[at, 2]
+        skin[v, 0] = a * x + b * y + c * z + p
+        skin[v, 1] = d * x + e * y + f * z + q
+        skin[v, 2] = g * x + h * y + i * z + r
+
+
+@compiled
+def pull_back(
+    tables: SurfaceTables,
+    weights: Floats,
+    carrier: int,
+    x: float,
+    y: float,
+    z: float,
+    force: Floats,
+) -> None:
+    """Add to `force` what a force on one carrying vertex, seen from its frame, does: Ũᵀ f."""
+    for region in range(len(tables.start) - 1):
+        rows = tables.rows[tables.row_start[region] : tables.row_start[region + 1]]
+        at = np.searchsorted(rows, carrier)
+        if at == len(rows) or rows[at] != carrier:
+            continue
+        first, last = tables.column[region], tables.column[region + 1]
+        stride = 3 * len(rows)
+        for pose in range(len(weights)):
+            for column in range(first, last):
+                entry = (
+                    tables.start[region] + (pose * (last - first) + column - first) * stride + 3 * at
+                )
+                along = (
+                    tables.basis[entry] * x
+                    + tables.basis[entry + 1] * y
+                    + tables.basis[entry + 2] * z
+                )
+                force[column] += weights[pose] * tables.steps[pose, column] * along

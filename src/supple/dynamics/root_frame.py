@@ -1,0 +1,95 @@
+"""The root of a character: the rigid transform from the frame its rig lives in to the world."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array, numbers
+from supple.errors import SuppleError
+from supple.rig.motion import RIGID
+from supple.rig.protocol import LARGEST_VALUE
+from supple.rig.rotations import from_matrix, to_matrix
+
+__all__ = [
+    "GRAVITY_MODES",
+    "GravityMode",
+    "acting_gravity",
+    "checked_gravity_mode",
+    "checked_root",
+    "to_root",
+    "to_world",
+]
+
+Floats = NDArray[np.float64]
+GravityMode = Literal["relative", "absolute", "none"]
+
+GRAVITY_MODES = ("relative", "absolute", "none")
+
+
+def checked_root(root: ArrayLike | None) -> Floats:
+    """A root transform (4, 4) of one's own, rigid to rounding; the identity for None.
+
+    A rotation of a file's precision is made exact, as `supple.rig.Motion` does.
+
+    Raises
+    ------
+    SuppleError
+        If it is not finite, not a rotation and a translation, or farther away than anything is.
+
+    Examples
+    --------
+    >>> checked_root(None)[3]
+    array([0., 0., 0., 1.])
+    """
+    if root is None:
+        return np.eye(4)
+    shape = numbers("root", root).shape
+    if shape != (4, 4):
+        raise SuppleError(f"root of shape {shape}; give a rigid transform of shape (4, 4)")
+    checked = checked_array("root", root, (4, 4)).copy()
+    far = float(np.abs(checked[:3, 3]).max())
+    if far > LARGEST_VALUE:
+        raise SuppleError(f"root: it is {far:.3g} m away; use at most {LARGEST_VALUE:.0e}")
+    turn = checked[:3, :3]
+    # Huge entries would overflow in the products below, and are no rotation either way.
+    error = np.inf
+    if np.abs(checked[:, :3]).max() < 2:
+        error = np.abs(turn @ turn.T - np.eye(3)).max()
+        error = max(error, np.abs(checked[3] - [0, 0, 0, 1]).max())
+    if not error <= RIGID or np.linalg.det(turn) < 0:
+        raise SuppleError("root is not a rotation and a translation; keep scale in the pose")
+    if error > 1e-12:
+        checked[:3, :3] = to_matrix(from_matrix(turn))
+        checked[3] = [0, 0, 0, 1]
+    return checked
+
+
+def to_world(root: Floats, points: Floats) -> Floats:
+    """R x + t of points (n, 3) in the root's frame."""
+    return points @ root[:3, :3].T + root[:3, 3]
+
+
+def to_root(root: Floats, points: Floats) -> Floats:
+    """Rᵀ (x − t) of points (n, 3) in the world."""
+    return (points - root[:3, 3]) @ root[:3, :3]
+
+
+def checked_gravity_mode(mode: str) -> str:
+    """One of `GRAVITY_MODES`."""
+    if mode not in GRAVITY_MODES:
+        raise SuppleError(f"no gravity mode {mode!r}; there are {', '.join(GRAVITY_MODES)}")
+    return mode
+
+
+def acting_gravity(mode: str, gravity: Floats, root: Floats) -> Floats:
+    """The acceleration (3,), in the world, with which gravity acts on the displacement.
+
+    A sculpted shape already sags, so ``"relative"`` gravity is only what the root's turn
+    changes: g − R g. ``"absolute"`` is g, ``"none"`` nothing. Rᵀ of it acts in the root's frame.
+    """
+    if mode == "relative":
+        return gravity - root[:3, :3] @ gravity
+    return gravity.copy() if mode == "absolute" else np.zeros(3)

@@ -1,0 +1,280 @@
+"""A pose-space model laid out for stepping: what all simulators of a model share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.dynamics.region_groups import LANES, RegionGroups, basis_blocks, group_by_regions
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import MATERIALS
+from supple.errors import SuppleError
+from supple.reduction.basis_rounding import packed_basis
+from supple.reduction.model import PoseSpaceModel
+from supple.rig.character_placement import CharacterPlacement
+
+__all__ = ["ElasticTables", "InertialTables", "PoseTables", "RuntimeModel", "SurfaceTables"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+class PoseTables(NamedTuple):
+    """Weights of the poses, frames at the cubature's vertices, and reduced mass."""
+
+    scales: Floats
+    scaled_poses: Floats
+    matrix: Floats
+    constant: Floats
+    turns: Singles
+    """(m, 4k) quaternions at the k cubature vertices, or (m, 0) in the world."""
+    products: Singles
+    """(m(m+1)/2, r(r+1)/2) of `PoseSpaceModel.mass_products`."""
+    corrections: Singles
+    """(m + pairs, r(r+1)/2) ΔK of poses and pairs of poses."""
+    ends: Ints
+    """(pairs, 2) the poses of each pair."""
+
+
+class ElasticTables(NamedTuple):
+    """The elastic cubature, its tets ordered by the regions that reach them."""
+
+    basis: Singles
+    """(m, …) blocks of 12 rows a tet."""
+    first: Ints
+    width: Ints
+    start: Ints
+    columns: Ints
+    corners: Ints
+    """(c, 4) rows of the cubature's vertices."""
+    weights: Floats
+    """(m, c)"""
+    volumes: Floats
+    """(c,) at the neutral pose."""
+    parameters: Floats
+    """(c, …) of the material, where it is the same at all poses."""
+    young: Floats
+    poisson: Floats
+    """(m, c) where the material changes with the pose, else (0, c)."""
+
+
+class InertialTables(NamedTuple):
+    """The inertial cubature, its vertices ordered by the regions that reach them."""
+
+    basis: Singles
+    """(m, …) blocks of 3 weighted rows a vertex, corrections included (xu2016 eq. 23)."""
+    first: Ints
+    width: Ints
+    start: Ints
+    columns: Ints
+    rows: Ints
+    """(c′,) rows of the cubature's vertices."""
+    masses: Floats
+
+
+class SurfaceTables(NamedTuple):
+    """Bases at the vertices that carry the skin, and how they carry it."""
+
+    basis: NDArray
+    """Flat: for each region, pose and column the entries of its vertices; int16 steps or float32."""
+    steps: Singles
+    """(m, r) what a step of each column is worth."""
+    start: Ints
+    """(regions + 1,) where each region begins in `basis`."""
+    column: Ints
+    """(regions + 1,) first column of each region."""
+    row_start: Ints
+    """(regions + 1,) where each region's vertices begin in `rows`."""
+    rows: Ints
+    """Vertices of each region, as rows of the carrying ones."""
+    turns: Singles
+    """(m, 4b) quaternions at the b carrying vertices, or (m, 0) in the world."""
+    carriers: NDArray[np.int32]
+    """(n̄, 4)"""
+    shares: Singles
+    """(n̄, 4)"""
+
+
+class RuntimeModel:
+    """Tables of a model for compiled loops, read only.
+
+    Parameters
+    ----------
+    model
+        Whose numbers they are.
+
+    Attributes
+    ----------
+    vertices
+        (k,) tet vertices of the cubature, elastic and inertial: all that a step places.
+    size
+        The body's, in metres.
+    peaks
+        (r,) largest displacement of a vertex for a unit of each column, at any of the poses.
+    """
+
+    def __init__(self, model: PoseSpaceModel) -> None:
+        self.model = model
+        self.n_poses, self.n_modes = model.n_poses, model.n_modes
+        self.size = float(model.surface.size)
+        self.kind = MATERIALS[model.material_kind]
+        corners = model.mesh.tets[model.elastic_tets]
+        self.vertices = np.unique(np.concatenate([corners.ravel(), model.inertial_vertices]))
+        self._places = [
+            np.full(len(model.mesh.vertices), -1, np.int64) for _ in model.basis_vertices
+        ]
+        for place, listed in zip(self._places, model.basis_vertices, strict=True):
+            place[listed] = np.arange(len(listed))
+        self.poses = self._pose_tables()
+        self.elastic = self._elastic_tables(corners)
+        self.inertial = self._inertial_tables()
+        self.skin = self._surface_tables()
+        self.normalise = bool(model.pose_weights.normalise)
+        self.peaks = np.concatenate(
+            [np.sqrt((basis.astype(np.float64) ** 2).sum(axis=2)).max(axis=(0, 1)) for basis in model.bases]
+        )
+        self.placement = CharacterPlacement(model.rig, model.tet_rig, self.vertices)
+
+    @property
+    def in_frames(self) -> bool:
+        """Whether bases are blended in frames, rather than in the world."""
+        return self.model.interpolation == "frames"
+
+    def _reached(self, vertices: NDArray) -> NDArray[np.bool_]:
+        return np.stack([place[vertices] >= 0 for place in self._places], axis=-1)
+
+    def _rows(self, vertices: NDArray) -> NDArray:
+        """Basis rows (m, k, 3, r) of tet vertices (k,), dense."""
+        out = np.zeros((self.n_poses, len(vertices), 3, self.n_modes), np.float32)
+        for place, basis, columns in zip(
+            self._places, self.model.bases, self.model.columns, strict=True
+        ):
+            at = place[vertices]
+            inside = at >= 0
+            out[:, inside, :, columns] = basis[:, at[inside]]
+        return out
+
+    def _turns(self, vertices: NDArray) -> Singles:
+        """Quaternions (m, 4k) of tet vertices; the identity where no basis is."""
+        model = self.model
+        if model.rotations is None:
+            return np.zeros((self.n_poses, 0), np.float32)
+        out = np.zeros((self.n_poses, len(vertices), 4), np.float32)
+        out[..., 3] = 1
+        at = np.searchsorted(model.rotation_vertices, vertices)
+        at = np.minimum(at, len(model.rotation_vertices) - 1)
+        known = model.rotation_vertices[at] == vertices
+        out[:, known] = model.rotations[:, at[known]]
+        return out.reshape(self.n_poses, -1)
+
+    def _pose_tables(self) -> PoseTables:
+        model, weights = self.model, self.model.pose_weights
+        packed = self.n_modes * (self.n_modes + 1) // 2
+        corrections = model.stiffness_corrections
+        if corrections is None:
+            corrections = np.zeros((0, packed), np.float32)
+        return PoseTables(
+            weights.scales,
+            weights.scaled_poses,
+            weights.matrix,
+            weights.constant,
+            self._turns(self.vertices),
+            model.mass_products,
+            corrections,
+            model.correction_ends.astype(np.int64).reshape(-1, 2),
+        )
+
+    def _elastic_tables(self, corners: NDArray) -> ElasticTables:
+        model = self.model
+        met = self._reached(corners).any(axis=1)
+        order, groups = group_by_regions(met, model.columns, 12)
+        order = order[: groups.first[-1]]  # tets that no basis moves have no stress
+        corners = corners[order]
+        dense = self._rows(corners.ravel()).reshape(self.n_poses, len(order), 12, self.n_modes)
+        tets = model.elastic_tets[order]
+        young, poisson = (self._per_pose(value, tets) for value in (model.young, model.poisson))
+        changing = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
+        if changing and model.material_kind == "orthotropic":
+            raise SuppleError("an orthotropic material cannot change with the pose")
+        none = np.zeros((0, len(tets)))
+        parameters = model.material(0).element_parameters(len(model.mesh.tets))[tets]
+        return ElasticTables(
+            basis_blocks(groups, dense),
+            groups.first,
+            groups.width,
+            groups.start,
+            groups.columns,
+            np.searchsorted(self.vertices, corners),
+            model.elastic_weights[:, order].astype(np.float64),
+            model.mesh.volumes()[tets],
+            np.ascontiguousarray(parameters),
+            young if changing else none,
+            poisson if changing else none,
+        )
+
+    def _per_pose(self, value: object, tets: NDArray) -> Floats:
+        array = np.asarray(value, np.float64)
+        if array.ndim:
+            array = array[..., tets]
+        return np.ascontiguousarray(np.broadcast_to(array, (self.n_poses, len(tets))))
+
+    def _inertial_tables(self) -> InertialTables:
+        model = self.model
+        vertices = model.inertial_vertices
+        rows = self._rows(vertices) * model.inertial_weights[:, :, None, None]
+        if model.inertial_corrections is not None:
+            rows = rows + model.inertial_corrections
+        met = np.stack([(rows[..., c] != 0).any(axis=(0, 2, 3)) for c in model.columns], axis=-1)
+        order, groups = group_by_regions(met, model.columns, 3)
+        order = order[: groups.first[-1]]
+        masses = ElasticBody(model.mesh, model.material(0)).vertex_masses()
+        return InertialTables(
+            basis_blocks(groups, rows[:, order]),
+            groups.first,
+            groups.width,
+            groups.start,
+            groups.columns,
+            np.searchsorted(self.vertices, vertices[order]),
+            masses[vertices[order]],
+        )
+
+    def _surface_tables(self) -> SurfaceTables:
+        model = self.model
+        # A vertex that no region reaches stands still; the last row, which stays zero, is theirs.
+        carrying = model.rotation_vertices
+        lookup = np.full(len(model.mesh.vertices), len(carrying), np.int64)
+        lookup[carrying] = np.arange(len(carrying))
+        blocks, steps = [], []
+        for basis in model.bases:
+            if model.basis_bits == 16:
+                whole, exponents = packed_basis(basis)
+                steps.append(np.ldexp(np.float32(1), exponents.astype(np.int32)))
+            else:
+                whole = basis
+                steps.append(np.ones((self.n_poses, basis.shape[3]), np.float32))
+            columns_first = whole.transpose(0, 3, 1, 2)  # (m, r, k, 3)
+            blocks.append(np.ascontiguousarray(columns_first).reshape(-1))
+        starts = [0, *np.cumsum([len(block) for block in blocks])]
+        counts = [0, *np.cumsum([len(listed) for listed in model.basis_vertices])]
+        columns = [0, *(c.stop for c in model.columns)]
+        shares = model.embedding_weights.astype(np.float64)
+        shares[:, 0] = 1 - shares[:, 1:].sum(axis=1)
+        return SurfaceTables(
+            np.concatenate(blocks),
+            np.concatenate(steps, axis=1).astype(np.float32),
+            np.array(starts, np.int64),
+            np.array(columns, np.int64),
+            np.array(counts, np.int64),
+            np.concatenate([lookup[listed] for listed in model.basis_vertices]),
+            self._turns(carrying),
+            lookup[model.embedding_vertices].astype(np.int32),
+            shares.astype(np.float32),
+        )
+
+
+def padded(count: int) -> int:
+    """`count`, raised to whole vector registers."""
+    return -(-count // LANES) * LANES

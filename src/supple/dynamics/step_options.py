@@ -1,0 +1,103 @@
+"""How a reduced simulation steps: integrator, damping, gravity and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array, checked_number, checked_whole_numbers
+from supple.errors import SuppleError
+
+__all__ = ["GRAVITY_MODES", "STEP_INTEGRATORS", "StepOptions"]
+
+Floats = NDArray[np.float64]
+
+STEP_INTEGRATORS = {"backward-euler": 0, "newmark": 1, "bdf2": 2}
+GRAVITY_MODES = ("relative", "absolute", "none")
+#: Standard gravity, in m/s².
+G = 9.80665
+
+
+@dataclass(frozen=True, eq=False)
+class StepOptions:
+    """Checked options of `Simulator`."""
+
+    dt: float
+    code: int
+    first_code: int
+    iterations: int
+    substeps: int
+    alpha: float
+    beta: float
+    gravity: Floats
+    mode: str
+    fastest: float
+    """Largest acceleration of the rest shape, in m/s²."""
+    longest: float
+    """Longest displacement, in m."""
+
+    @classmethod
+    def checked(
+        cls,
+        size: float,
+        dt: float,
+        integrator: str,
+        iterations: int,
+        substeps: int,
+        alpha: float,
+        beta: float,
+        gravity: ArrayLike,
+        gravity_mode: str,
+        acceleration_limit: float,
+        displacement_limit: float,
+    ) -> StepOptions:
+        """The options, each of them possible; `size` is the body's."""
+        if integrator not in STEP_INTEGRATORS:
+            raise SuppleError(
+                f"no integrator {integrator!r}; there are {', '.join(STEP_INTEGRATORS)}"
+            )
+        if gravity_mode not in GRAVITY_MODES:
+            raise SuppleError(f"no gravity {gravity_mode!r}; there are {', '.join(GRAVITY_MODES)}")
+        step = checked_number("dt", dt)
+        if not 1e-6 <= step <= 1:
+            raise SuppleError(f"dt is {step:g} s; it must be between 1e-6 and 1")
+        numbers = {}
+        for name, value in {
+            "alpha": alpha,
+            "beta": beta,
+            "acceleration_limit": acceleration_limit,
+            "displacement_limit": displacement_limit,
+        }.items():
+            numbers[name] = checked_number(name, value)
+            if numbers[name] < 0 or (name.endswith("limit") and numbers[name] == 0):
+                raise SuppleError(f"{name} is {numbers[name]:g}; it must be positive")
+        counts = checked_whole_numbers("iterations and substeps", [iterations, substeps])
+        if not all(1 <= count <= 1000 for count in counts):
+            raise SuppleError("iterations and substeps must be between 1 and 1000")
+        code = STEP_INTEGRATORS[integrator]
+        return cls(
+            dt=step,
+            code=code,
+            # A method of two steps needs a first one.
+            first_code=0 if integrator == "bdf2" else code,
+            iterations=counts[0],
+            substeps=counts[1],
+            alpha=numbers["alpha"],
+            beta=numbers["beta"],
+            gravity=checked_array("gravity", gravity, (3,)),
+            mode=gravity_mode,
+            fastest=numbers["acceleration_limit"],
+            longest=numbers["displacement_limit"] * size,
+        )
+
+    def weightless(self, root: Floats, out: Floats) -> None:
+        """The acceleration that gravity hides, seen from a root: −Rᵀg, relative to rest or not."""
+        if self.mode == "none":
+            out[:] = 0
+            return
+        np.dot(root[:3, :3].T, self.gravity, out=out)
+        if self.mode == "relative":
+            out -= self.gravity
+        np.negative(out, out=out)

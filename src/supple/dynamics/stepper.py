@@ -1,0 +1,241 @@
+"""What steps a state: the compiled parts of a step in their order, and how long each took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.dynamics.reduced_blend import blend_rows, frames_of
+from supple.dynamics.reduced_inertia import JUMPED, LIMITED, accelerations, add_inertia
+from supple.dynamics.reduced_step import (
+    ACCELERATION,
+    DISPLACEMENT,
+    RESET,
+    TELEPORT,
+    advance,
+    prepare,
+)
+from supple.dynamics.reduced_surface import carry_skin, displace_carriers, turn_carriers
+from supple.dynamics.runtime_model import RuntimeModel
+from supple.dynamics.reduced_poke import add_skin_forces
+from supple.dynamics.step_options import StepOptions
+from supple.dynamics.workspace import Workspace
+from supple.errors import SuppleError
+from supple.linalg.fortran import addresses
+from supple.mesh.obstacles import Obstacle
+
+__all__ = ["State", "Stepper"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+class State:
+    """Where a body is and how it moves.
+
+    Attributes
+    ----------
+    q, v, a
+        (r,) reduced coordinates, velocities and accelerations.
+    pose, root
+        (s,) and (4, 4), as last given.
+    before, earlier
+        (c′, 3) inertial vertices in the world at the end of the last two steps.
+    steps
+        How many were taken since the reset.
+    """
+
+    def __init__(self, runtime: RuntimeModel) -> None:
+        r = runtime.n_modes
+        self.q, self.v, self.a = np.zeros(r), np.zeros(r), np.zeros(r)
+        self.q_before, self.v_before = np.zeros(r), np.zeros(r)
+        self.pose = np.array(runtime.model.rig.rest_pose, np.float64)
+        self.root = np.eye(4)
+        self.weights = np.zeros(runtime.n_poses)
+        count = len(runtime.inertial.rows)
+        self.before, self.earlier = np.zeros((count, 3)), np.zeros((count, 3))
+        self.steps = 0
+        #: Steps over which q and v are continuous: methods of two steps look back.
+        self.known = 0
+        #: Steps in which the rest shape's velocity is not known, so that no inertia acts.
+        self.unknown = 0
+        self.flags = 0
+
+    def set_coordinates(self, q: Floats | None, v: Floats | None) -> None:
+        """Put the flesh elsewhere, or give it another velocity."""
+        if q is not None:
+            self.q[:] = self.q_before[:] = q
+        if v is not None:
+            self.v[:] = self.v_before[:] = v
+        self.a[:] = 0
+        self.known = 0
+
+    def start(self, pose: Floats, root: Floats) -> None:
+        """Forget all motion."""
+        for array in (self.q, self.v, self.a, self.q_before, self.v_before):
+            array[:] = 0
+        self.pose[:], self.root[:] = pose, root
+        self.steps, self.known, self.unknown, self.flags = 0, 0, 0, 0
+
+
+@dataclass
+class Timing:
+    """Seconds that the parts of the last step took, and the last surface."""
+
+    core: float = 0.0
+    dynamics: float = 0.0
+    surface: float = 0.0
+
+
+class Stepper:
+    """One thread's means to step any state of a model.
+
+    Parameters
+    ----------
+    runtime
+        The model's tables, shared.
+    options
+        How to step.
+    """
+
+    def __init__(
+        self, runtime: RuntimeModel, options: StepOptions, obstacles: Sequence[Obstacle] = ()
+    ) -> None:
+        self.runtime, self.options = runtime, options
+        self.obstacles = tuple(obstacles)
+        self.room = Workspace(runtime)
+        self.timing = Timing()
+        self._placement = runtime.placement.fork()
+        self._blas = addresses()
+        self._shift = np.zeros(3)
+        #: The state and step whose pose the placement and the blend are at.
+        self._placed: tuple[State | None, int] = (None, -1)
+
+    def begin(self, state: State, pose: Floats, root: Floats, before: tuple | None) -> None:
+        """Put a state at a pose, at rest or moving as from an earlier one."""
+        room, rows = self.room, self.runtime.inertial.rows
+        self._place(pose)
+        world = room.points[rows] @ root[:3, :3].T + root[:3, 3]
+        earlier = world
+        if before is not None:
+            self._place(before[0])
+            earlier = room.points[rows] @ before[1][:3, :3].T + before[1][:3, 3]
+        self._place(pose)
+        self._blend(pose)
+        state.start(pose, root)
+        state.before[:], state.earlier[:] = world, earlier
+        state.weights[:] = room.blend.weights
+        self._placed = (state, 0)
+
+    def step(
+        self,
+        state: State,
+        pose: Floats,
+        root: Floats,
+        forces: tuple[Ints, Floats] | None = None,
+    ) -> int:
+        """Advance a state to a pose, all of it checked before; which limits acted."""
+        began = perf_counter()
+        runtime, room, options = self.runtime, self.room, self.options
+        self._placed = (None, -1)
+        self._place(pose)
+        self._blend(pose)
+        ready = perf_counter()
+        flags = self._inertia(state, root)
+        if forces is not None:
+            add_skin_forces(runtime.skin, room.blend.weights, forces[0], forces[1], root, room.system.external)
+        integrator = options.code if state.known else options.first_code
+        flags |= advance(
+            runtime.elastic,
+            runtime.kind,
+            room.points,
+            room.blend,
+            room.system,
+            room.room,
+            self._blas,
+            (integrator, options.iterations, options.substeps),
+            (options.dt / options.substeps, options.alpha, options.beta, options.longest),
+            state.q,
+            state.v,
+            state.a,
+            state.q_before,
+            state.v_before,
+        )
+        state.earlier, state.before = state.before, state.earlier
+        state.before[:] = room.now
+        if flags & TELEPORT:
+            state.earlier[:] = room.now
+        state.pose[:], state.root[:] = pose, root
+        state.weights[:] = room.blend.weights
+        state.steps += 1
+        state.known = 0 if flags & (DISPLACEMENT | RESET) else state.known + 1
+        state.flags = flags
+        self._placed = (state, state.steps)
+        self.timing.core, self.timing.dynamics = ready - began, perf_counter() - ready
+        return flags
+
+    def surface(self, state: State, out: Singles) -> None:
+        """The skin of a state in the world, (n̄, 3)."""
+        began = perf_counter()
+        runtime, room, skin = self.runtime, self.room, self.runtime.skin
+        if self._placed != (state, state.steps):
+            self._place(state.pose)
+            self._blend(state.pose)
+            self._placed = (state, state.steps)
+        blend, z = room.blend, room.system.z
+        np.multiply(blend.stretch, state.q, out=z)
+        displace_carriers(skin, blend.weights, z, room.factors, room.chunk, room.carriers)
+        if runtime.in_frames:
+            blend_rows(skin.turns, blend.shares, blend.active, room.carrier_turns)
+            frames_of(room.carrier_turns, skin.turns, blend.weights, room.carrier_frames)
+        turn_carriers(room.carrier_frames, 2 * self.options.longest, room.carriers)
+        self._placement.place_surface(out)
+        carry_skin(skin, room.carriers, state.root, out)
+        self.timing.surface = perf_counter() - began
+
+    def _place(self, pose: Floats) -> None:
+        self._placement.place_tets(pose, self.room.points)
+        if not np.isfinite(self.room.points).all():
+            raise SuppleError("the rig gave positions that are not finite at this pose")
+
+    def _blend(self, pose: Floats) -> None:
+        runtime = self.runtime
+        prepare(pose, runtime.poses, runtime.normalise, runtime.elastic, self.room.blend)
+
+    def _inertia(self, state: State, root: Floats) -> int:
+        runtime, room, options = self.runtime, self.room, self.options
+        verdict = accelerations(
+            room.points,
+            runtime.inertial.rows,
+            root,
+            state.before,
+            state.earlier,
+            options.dt,
+            options.fastest,
+            room.now,
+            room.felt,
+        )
+        if state.unknown:
+            room.felt[:] = 0
+            state.unknown -= 1
+            verdict = 0
+        options.weightless(root, self._shift)
+        room.system.external[:] = 0
+        add_inertia(
+            runtime.inertial,
+            room.blend.weights,
+            room.blend.frames,
+            room.felt,
+            self._shift,
+            room.local,
+            room.system.external,
+        )
+        if verdict == JUMPED:
+            state.unknown = 1
+            return TELEPORT
+        return ACCELERATION if verdict == LIMITED else 0

@@ -1,0 +1,245 @@
+"""A body that can only move within a basis, evaluated on all of its tets.
+
+Energy, Uᵀf and UᵀKU at displacements u = U q away from a rest shape (xu2016 eq. 9), without
+cubature: what Hahn et al. 2014 assemble in every step, and what cubature approximates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numba import prange
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array, numbers
+from supple.compiled import compiled_parallel, taking_turns
+from supple.elastic.body import ElasticBody
+from supple.elastic.equilibrium import line_search
+from supple.errors import SolverError, SuppleError
+
+__all__ = [
+    "ReducedEquilibrium",
+    "Subspace",
+    "checked_subspace_basis",
+    "reduced_equilibrium",
+    "solve_definite",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Added to the diagonal, as a part of its mean, where columns of a basis repeat each other.
+RIDGE = 1e-10
+#: Columns of a block row of K that are summed at once: nine rows of them fit the fastest cache.
+_STRIP = 64
+
+
+class Subspace:
+    """Reduced energy, force and stiffness of a body at a rest shape, in a basis.
+
+    Parameters
+    ----------
+    body
+        The body. Several subspaces may share it.
+    rest, basis
+        (n, 3) the rest shape, and (3n, r) U; `at` exchanges both.
+    """
+
+    def __init__(self, body: ElasticBody, rest: Floats, basis: Floats) -> None:
+        self.body, self._matrix = body, body.pattern.zeros()
+        self._masses = body.vertex_masses()
+        self._force = np.empty((body.n_vertices, 3))
+        self.at(rest, basis)
+
+    def at(self, rest: Floats, basis: Floats) -> None:
+        """Go on with another rest shape and basis; neither is copied."""
+        self.rest, self.basis = rest, basis
+        if getattr(self, "_product", np.empty(0)).shape != basis.shape:
+            self._product = np.empty(basis.shape)
+
+    @property
+    def n_columns(self) -> int:
+        """r."""
+        return self.basis.shape[1]
+
+    def displacement(self, q: Floats) -> Floats:
+        """U q, (n, 3)."""
+        return (self.basis @ q).reshape(-1, 3)
+
+    def project(self, field: Floats) -> Floats:
+        """Uᵀ of a field (n, 3)."""
+        return self.basis.T @ field.reshape(-1)
+
+    def energy(self, q: Floats) -> float:
+        """Elastic energy in J at Φ + U q."""
+        return self.body.energy(self.rest + self.displacement(q), self.rest)
+
+    def force(self, q: Floats) -> Floats:
+        """Uᵀ f(Φ + U q), (r,)."""
+        moved = self.rest + self.displacement(q)
+        return self.project(self.body.force(moved, self.rest, out=self._force))
+
+    def assemble(self, q: Floats, psd: bool = False) -> None:
+        """Fill K(Φ + U q) on the whole mesh, for `projected` to reduce."""
+        moved = self.rest + self.displacement(q)
+        self.body.stiffness(moved, self.rest, psd=psd, out=self._matrix)
+
+    def projected(self) -> Floats:
+        """UᵀKU of what was assembled last, (r, r), symmetric."""
+        pattern = self.body.pattern
+        with taking_turns():
+            block_product(
+                pattern.start, pattern.neighbours, self._matrix.data, self.basis, self._product
+            )
+        reduced = self.basis.T @ self._product
+        return (reduced + reduced.T) / 2
+
+    def stiffness(self, q: Floats, psd: bool = False) -> Floats:
+        """UᵀKU at Φ + U q, (r, r)."""
+        self.assemble(q, psd)
+        return self.projected()
+
+    def mass(self) -> Floats:
+        """UᵀMU with lumped mass, (r, r)."""
+        np.multiply(self.basis, np.repeat(self._masses, 3)[:, None], out=self._product)
+        reduced = self.basis.T @ self._product
+        return (reduced + reduced.T) / 2
+
+    def weigh(self, field: Floats) -> Floats:
+        """UᵀM of a field (n, 3), (r,)."""
+        return self.project(field * self._masses[:, None])
+
+
+@compiled_parallel
+def block_product(
+    start: Ints, neighbours: NDArray[np.int32], values: Floats, basis: Floats, out: Floats
+) -> None:
+    """K U, rows of three at once: K's values as `BlockPattern.zeros` orders them."""
+    r = basis.shape[1]
+    for v in prange(len(start) - 1):
+        degree = start[v + 1] - start[v]
+        mine = neighbours[start[v] : start[v + 1]]
+        rows = values[9 * start[v] : 9 * start[v + 1]]
+        width = 3 * degree
+        above, middle, below = rows[:width], rows[width : 2 * width], rows[2 * width :]
+        for begin in range(0, r, _STRIP):
+            end = min(begin + _STRIP, r)
+            x, y, z = (
+                out[3 * v, begin:end],
+                out[3 * v + 1, begin:end],
+                out[3 * v + 2, begin:end],
+            )
+            x[:] = 0.0
+            y[:] = 0.0
+            z[:] = 0.0
+            for s in range(degree):
+                other = 3 * np.int64(mine[s])
+                for axis in range(3):
+                    row = basis[other + axis, begin:end]
+                    at = 3 * s + axis
+                    a, b, c = above[at], middle[at], below[at]
+                    for k in range(len(row)):
+                        x[k] += a * row[k]
+                        y[k] += b * row[k]
+                        z[k] += c * row[k]
+
+
+def checked_subspace_basis(what: str, basis: ArrayLike, n_vertices: int) -> Floats:
+    """(3n, r) with at least one column, finite."""
+    shape = numbers(what, basis).shape
+    if len(shape) != 2 or shape[0] != 3 * n_vertices or not 0 < shape[1] <= shape[0]:
+        raise SuppleError(f"{what} of shape {shape}; expected ({3 * n_vertices}, columns)")
+    return checked_array(what, basis, shape)
+
+
+def solve_definite(matrix: Floats, right: Floats) -> Floats | None:
+    """Solution with a positive definite matrix, None where it is not."""
+    try:
+        factor = scipy.linalg.cho_factor(matrix, lower=True)
+    except np.linalg.LinAlgError:
+        return None
+    except ValueError:
+        raise SolverError("forces have grown beyond all numbers; use a smaller dt") from None
+    return scipy.linalg.cho_solve(factor, right)
+
+
+def with_ridge(matrix: Floats) -> Floats:
+    """The matrix, made definite where columns of the basis say the same twice."""
+    return matrix + RIDGE * float(np.trace(matrix)) / len(matrix) * np.eye(len(matrix))
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedEquilibrium:
+    """Where a reduced body comes to rest.
+
+    Attributes
+    ----------
+    q
+        (r,) reduced coordinates.
+    positions
+        (n, 3) Φ + U q.
+    iterations, converged
+        Newton iterations, and whether the last one moved next to nothing.
+    """
+
+    q: Floats
+    positions: Floats
+    iterations: int
+    converged: bool
+
+
+def reduced_equilibrium(
+    body: ElasticBody,
+    basis: ArrayLike,
+    forces: ArrayLike,
+    *,
+    rest: ArrayLike | None = None,
+    tolerance: float = 1e-10,
+    most_iterations: int = 200,
+) -> ReducedEquilibrium:
+    """Minimise W(Φ + U q) − fᵀU q over q by Newton's method with line search.
+
+    Parameters
+    ----------
+    body, basis
+        What is loaded, and (3n, r) the displacements it is capable of.
+    forces
+        (n, 3) in N.
+    rest
+        Rest shape, when it is not the mesh.
+    tolerance
+        Newton ends when an iteration moves no vertex farther than this part of the body's size.
+    most_iterations
+        When to give up; the result then says ``converged=False``.
+    """
+    shape = body.rest.shape
+    start = checked_array("rest shape", body.rest if rest is None else rest, shape)
+    space = Subspace(body, start, checked_subspace_basis("basis", basis, body.n_vertices))
+    load = space.project(checked_array("forces", forces, shape))
+    q, converged, count = np.zeros(space.n_columns), False, 0
+    while not converged and count < most_iterations:
+        gradient = space.force(q) - load
+        change = solve_definite(space.stiffness(q), -gradient)
+        if change is None:
+            change = solve_definite(with_ridge(space.stiffness(q, psd=True)), -gradient)
+        if change is None:
+            raise SolverError("the basis lets the body move without resistance; hold part of it")
+        length = _search(space, load, q, change, float(gradient @ change))
+        moved = float(np.abs(space.displacement(length * change)).max())
+        q, count = q + length * change, count + 1
+        converged = moved <= tolerance * body.mesh.size
+    return ReducedEquilibrium(q, start + space.displacement(q), count, converged)
+
+
+def _search(space: Subspace, load: Floats, q: Floats, change: Floats, slope: float) -> float:
+    def potential(length: float) -> float:
+        at = q + length * change
+        with np.errstate(over="ignore", invalid="ignore"):
+            return space.energy(at) - float(load @ at)
+
+    length, _ = line_search(potential, potential(0.0), slope)
+    if length == 0.0:
+        raise SolverError("no step lowers the energy any more; apply smaller forces")
+    return length

@@ -1,0 +1,137 @@
+"""Room to work in: what a thread that steps needs, made once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.dynamics.reduced_blend import unit_frames
+from supple.dynamics.reduced_elastic import scratch_rows
+from supple.dynamics.runtime_model import RuntimeModel
+
+__all__ = ["Blend", "Room", "System", "Workspace"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+class Blend(NamedTuple):
+    """The tables at the current pose."""
+
+    weights: Floats
+    distances: Floats
+    shares: Singles
+    pairs: Singles
+    corrections: Singles
+    active: Ints
+    turns: Singles
+    frames: Singles
+    basis: Singles
+    mass: Singles
+    correction: Singles
+    stretch: Floats
+
+
+class System(NamedTuple):
+    """The small dense system."""
+
+    stiffness: Floats
+    matrix: Floats
+    force: Floats
+    external: Floats
+    right: Floats
+    work: Floats
+    z: Floats
+    lin: Floats
+    start_q: Floats
+    start_v: Floats
+    peaks: Floats
+
+
+class Room(NamedTuple):
+    """Of the loop over cubature tets: one group's columns, and one product's rows."""
+
+    z: Singles
+    force: Floats
+    product: Singles
+    rows: Singles
+    images: Singles
+    turned: Singles
+    deformation: Floats
+    stress: Floats
+    gradients: Floats
+    derivative: Floats
+    scratch: Floats
+    parameters: Floats
+
+
+class Workspace:
+    """Arrays that a step overwrites. One for each thread; states may be many more."""
+
+    def __init__(self, runtime: RuntimeModel) -> None:
+        r, m = runtime.n_modes, runtime.n_poses
+        elastic, poses, skin = runtime.elastic, runtime.poses, runtime.skin
+        k, packed = len(runtime.vertices), r * (r + 1) // 2
+        rows = max(len(poses.products), len(poses.corrections), m)
+        self.points = np.zeros((k, 3))
+        self.blend = Blend(
+            weights=np.zeros(m),
+            distances=np.zeros(m),
+            shares=np.zeros(m, np.float32),
+            pairs=np.zeros(len(poses.products), np.float32),
+            corrections=np.zeros(len(poses.corrections), np.float32),
+            active=np.zeros(rows, np.int64),
+            turns=np.zeros(poses.turns.shape[1], np.float32),
+            frames=unit_frames(k),
+            basis=np.zeros(elastic.basis.shape[1], np.float32),
+            mass=np.zeros(packed, np.float32),
+            correction=np.zeros(packed, np.float32),
+            stretch=np.ones(r),
+        )
+        vectors = {
+            name: np.zeros(r)
+            for name in ("force", "external", "right", "work", "z", "lin", "start_q", "start_v")
+        }
+        self.system = System(
+            stiffness=np.zeros((r, r)), matrix=np.zeros((r, r)), peaks=runtime.peaks, **vectors
+        )
+        self.room = _room(runtime)
+        self.felt = np.zeros((len(runtime.inertial.rows), 3))
+        self.now = np.zeros_like(self.felt)
+        self.local = np.zeros(int(runtime.inertial.width.max(initial=1)))
+        b = len(runtime.model.rotation_vertices)
+        longest = int(np.diff(skin.column).max(initial=1))
+        self.carriers = np.zeros((b + 1, 3), np.float32)
+        self.carrier_turns = np.zeros(skin.turns.shape[1], np.float32)
+        self.carrier_frames = np.zeros((b if runtime.in_frames else 0, 9), np.float32)
+        self.factors = np.zeros(m * longest, np.float32)
+        self.chunk = np.zeros(2048, np.float32)
+
+
+def _room(runtime: RuntimeModel) -> Room:
+    elastic = runtime.elastic
+    widths = [int(width) for width in elastic.width] or [8]
+    widest = max(widths)
+    # One product's rows: as many tets as it may have, at most all of the group.
+    counts = np.diff(elastic.first) if len(elastic.width) else [1]
+    most = max(
+        min(scratch_rows(width), 9 * int(count)) * width
+        for width, count in zip(widths, counts, strict=True)
+    )
+    return Room(
+        z=np.zeros(widest, np.float32),
+        force=np.zeros(widest),
+        product=np.zeros(widest * widest, np.float32),
+        rows=np.zeros(most, np.float32),
+        images=np.zeros(most, np.float32),
+        turned=np.zeros(12 * widest, np.float32),
+        deformation=np.zeros((3, 3)),
+        stress=np.zeros((3, 3)),
+        gradients=np.zeros((4, 3)),
+        derivative=np.zeros((9, 9)),
+        scratch=np.zeros((6, 3, 3)),
+        parameters=np.zeros(elastic.parameters.shape[1]),
+    )

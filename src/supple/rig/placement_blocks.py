@@ -1,0 +1,203 @@
+"""Placements of skinned rigs and their corrections in one pass, sorted by joints."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.rig.placement import (
+    CalledPlacement,
+    DeformingPlacement,
+    Placement,
+    Positions,
+    placement,
+    writable,
+)
+from supple.rig.placement_block_kernels import BLOCK, ROOMS, place_blocks
+from supple.rig.placement_corrected import PoseCorrections, Sums, corrected
+from supple.rig.placement_skinned import SkinnedPlacement, SkinTransforms
+from supple.rig.pose_space import PoseSpaceDeformation
+from supple.rig.protocol import Ints, Rig
+from supple.rig.skinning import SkinnedRig
+
+__all__ = ["BlockPlacement", "pose_space_placement", "skinned_placement", "uncorrected"]
+
+Floats = NDArray[np.float64]
+
+#: With fewer vertices to a set of joints, on average, blocks are not worth their beginnings.
+LEAST_MEAN = 32
+#: What is smaller, as a part of the body, does not show in single precision.
+INVISIBLE = 1e-9
+NO_MATRICES, NO_DUALS = np.empty((0, 4, 4)), np.empty((0, 8))
+
+
+class Blocks(NamedTuple):
+    """What `place_blocks` reads."""
+
+    table: NDArray
+    blocks: Ints
+    joints: Ints
+    active: NDArray[np.bool_]
+    order: NDArray[np.uint32]
+
+
+class Following(NamedTuple):
+    """Vertices by the joints they follow."""
+
+    joints: Ints
+    """(k, most), J where there is none, those last; ascending but for a leading heaviest."""
+    weights: Floats
+    """(k, most)."""
+    order: Ints
+    """The vertices, those that follow the same joints next to each other."""
+    starts: Ints
+    """(g + 1,) where others begin in `order`."""
+
+
+def _following(rig: SkinnedRig, vertices: Ints | None) -> Following:
+    rows = slice(None) if vertices is None else vertices
+    weights = rig.weights[rows]
+    joints = np.where(weights > 0, rig.joints[rows], rig.skeleton.n_joints).astype(np.int64)
+    # Dual quaternions take their signs from the heaviest joint, which stands first.
+    ranks = joints.copy()
+    if rig.method != "linear":
+        ranks[:, 0] = -1
+    sorting = np.argsort(ranks, axis=1, kind="stable")
+    joints = np.take_along_axis(joints, sorting, axis=1)
+    weights = np.take_along_axis(weights, sorting, axis=1)
+    order = np.lexsort(joints.T[::-1])
+    changes = (joints[order][1:] != joints[order][:-1]).any(axis=1)
+    starts = np.concatenate([[0], 1 + np.flatnonzero(changes), [len(order)]])
+    return Following(joints, weights, order, starts)
+
+
+def _blocks(points: Floats, follow: Following, sums: Sums, none: int, single: bool) -> Blocks:
+    """Tables of `place_blocks`; a joint numbered `none` is none."""
+    least = INVISIBLE * np.abs(points).max(initial=0.0) if single else 0.0
+    pieces, blocks, joints, active, at = [], [], [], [], 0
+    for begin, end in pairwise(follow.starts):
+        own = follow.joints[follow.order[begin]]
+        slots = int(np.count_nonzero(own < none))
+        for first in range(begin, end, BLOCK):
+            which = follow.order[first : min(first + BLOCK, end)]
+            deltas = sums.deltas[:, which].transpose(0, 2, 1)
+            weights = follow.weights[which, :slots].T
+            rows = np.concatenate([points[which].T, weights, deltas.reshape(-1, len(which))])
+            pieces.append(rows.ravel().astype(np.float32 if single else np.float64))
+            blocks.append((at, first, len(which), slots))
+            joints.append(np.where(own < none, own, 0))
+            active.append((np.abs(deltas) > least).any(axis=(1, 2)))
+            at += rows.size
+    return Blocks(
+        np.concatenate(pieces),
+        np.array(blocks),
+        np.array(joints),
+        np.array(active),
+        follow.order.astype(np.uint32),
+    )
+
+
+class BlockPlacement:
+    """A skinned rig and Σ c(p) δ in one pass over vertices that are sorted by joints.
+
+    Parameters
+    ----------
+    rig
+        A `SkinnedRig`.
+    vertices
+        Which of its vertices; None for all.
+    sums
+        What is added.
+    follow
+        The vertices by their joints.
+    single
+        Single precision throughout: some 1e-7 of the larger of the bound and the posed body,
+        measured from the origin. Otherwise double, as the rig itself.
+    """
+
+    def __init__(
+        self, rig: SkinnedRig, vertices: Ints | None, sums: Sums, follow: Following, single: bool
+    ) -> None:
+        self._remade = (rig, vertices, sums, single)
+        self._linear = rig.method == "linear"
+        points = rig.vertices if vertices is None else rig.vertices[vertices]
+        self._blocks = _blocks(points, follow, sums, rig.skeleton.n_joints, single)
+        self._transforms, self._coefficients = SkinTransforms(rig), sums.coefficients.fork()
+        self._room = np.empty((ROOMS, BLOCK), self._blocks.table.dtype)
+        self._plain: DeformingPlacement | None = None
+
+    @property
+    def n_points(self) -> int:
+        """How many vertices are placed."""
+        return len(self._blocks.order)
+
+    def place(self, pose: Floats, out: Positions) -> None:
+        """Where the vertices are at a pose, (k, 3)."""
+        own, transforms = writable(pose), self._transforms
+        if self._linear:
+            transforms.update(own)
+            matrices, duals = transforms.matrices, NO_DUALS
+        else:
+            transforms.update_duals(own)
+            matrices = transforms.stretches if transforms.stretched else NO_MATRICES
+            duals = transforms.duals
+        values = self._coefficients.at(own)
+        place_blocks(*self._blocks, matrices, duals, values, self._room, out)
+
+    def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
+        """Where the vertices go, had they been bound at `points`; not in blocks."""
+        if self._plain is None:
+            rig, vertices, sums, single = self._remade
+            self._plain = corrected(SkinnedPlacement(rig, vertices), sums, single)  # type: ignore[assignment]
+        self._plain.deform(points, pose, out)  # type: ignore[union-attr]
+
+    def fork(self) -> BlockPlacement:
+        """The same tables with other room to work in."""
+        twin = object.__new__(BlockPlacement)
+        twin.__dict__.update(self.__dict__)
+        twin._transforms = self._transforms.fork()
+        twin._coefficients = self._coefficients.fork()
+        twin._room, twin._plain = np.empty_like(self._room), None
+        return twin
+
+
+def skinned_placement(
+    rig: SkinnedRig,
+    vertices: Ints | None = None,
+    sums: Sums | None = None,
+    *,
+    single: bool = False,
+) -> Placement:
+    """The placement of a skinned rig and of what is added to it: in blocks if that is worth it."""
+    count = rig.n_vertices if vertices is None else len(vertices)
+    added = Sums(count) if sums is None else sums
+    if count:
+        follow = _following(rig, vertices)
+        if count >= LEAST_MEAN * (len(follow.starts) - 1):
+            return BlockPlacement(rig, vertices, added, follow, single)
+    return corrected(SkinnedPlacement(rig, vertices), added, single)
+
+
+def uncorrected(rig: Rig, vertices: Ints | None) -> tuple[Rig, list[PoseCorrections]]:
+    """The rig below a pile of pose-space deformations, and their corrections of the vertices."""
+    rows, found = slice(None) if vertices is None else vertices, []
+    while type(rig) is PoseSpaceDeformation:  # a subclass may do something else
+        found.append(PoseCorrections(rig.pose_weights, rig.corrections[:, rows]))
+        rig = rig.base
+    return rig, found
+
+
+def pose_space_placement(
+    rig: PoseSpaceDeformation, vertices: Ints | None = None, *, single: bool = False
+) -> Placement:
+    """The placement of corrections over any rig, Φ̄(p) + Σ w_i(p) δ̄_i (xu2016 §3)."""
+    base, sets = uncorrected(rig, vertices)
+    if base is rig:
+        return CalledPlacement(rig, vertices)
+    sums = Sums(rig.n_vertices if vertices is None else len(vertices), sets)
+    if type(base) is SkinnedRig:
+        return skinned_placement(base, vertices, sums, single=single)
+    return corrected(placement(base, vertices, single=single), sums, single)

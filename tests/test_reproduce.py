@@ -1,0 +1,193 @@
+"""`supple reproduce` makes tables and figures, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from supple.app import reproduce
+from supple.app.cli import main
+from supple.app.mirrored_beam import mirrored_beam, modes_at
+from supple.app.reproduce import GROUPS, ITEMS, Item, chosen_items, plain
+from supple.app.reproduce_page import grids
+from supple.errors import SuppleError
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Items of a module made for the test: one that works, one that fails half way."""
+    module = ModuleType("supple.app.made_up")
+
+    def good(folder: Path, *, quick: bool, tell: Any) -> dict[str, Any]:
+        tell(0.5, "half")
+        (folder / "good.png").write_bytes(b"\x89PNG made up")
+        return {"title": "Good", "speed": np.float32(2.0), "paper_speed": 1.0, "none": np.nan}
+
+    def bad(folder: Path, *, quick: bool, tell: Any) -> dict[str, Any]:
+        (folder / "bad.png").write_bytes(b"\x89PNG half")
+        raise SuppleError("the beam broke")
+
+    module.good, module.bad = good, bad  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "supple.app.made_up", module)
+    items = {"good": Item("made_up", "good", "works"), "bad": Item("made_up", "bad", "fails")}
+    monkeypatch.setattr(reproduce, "ITEMS", items)
+    monkeypatch.setattr(reproduce, "GROUPS", {"xu2016": ("good", "bad")})
+    return module
+
+
+def test_nothing_said_is_everything_and_names_are_taken_as_people_write_them() -> None:
+    assert chosen_items([]) == list(ITEMS) == chosen_items(["xu2016"])
+    assert chosen_items(["Fig. 7", "figure6", "TABLE 1", "fig7"]) == ["table1", "fig6", "fig7"]
+    assert set(GROUPS["xu2016"]) == set(ITEMS)
+
+
+@pytest.mark.parametrize(("name", "hint"), [("fig66", "fig6"), ("tabel1", "table1"), ("?", "beam")])
+def test_an_unknown_name_gives_one_line_with_near_ones_and_writes_nothing(
+    name: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["reproduce", name, "--output", str(tmp_path / "out")])
+    assert stopped.value.code == 1
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert hint in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_alignment_figures_are_drawn_and_numbers_are_the_papers_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Naive blends lose a mode and aligned ones do not (fig. 6); turned poses match (fig. 7)."""
+    folder = tmp_path / "deep" / "out"
+    main(["reproduce", "fig6", "fig7", "--quick", "--json", "-o", str(folder)])
+    printed = json.loads(capsys.readouterr().out)
+    for name in ("fig6", "fig7"):
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert json.loads((folder / f"{name}.json").read_text()) == printed[name]
+    naive = [row["naive_least_eigenvalue"] for row in printed["fig6"]["rows"]]
+    assert naive == sorted(naive, reverse=True)
+    assert naive[-1] < 1e-6
+    assert min(row["aligned_least_eigenvalue"] for row in printed["fig6"]["rows"]) > 0.99
+    matched = printed["fig7"]["matched_with_itself"]
+    assert matched["procrustes_only"] < 0.01
+    assert matched["turned_first"] > 0.99
+    for row in printed["fig7"]["rows"]:
+        assert row["turned_first_hz"] == pytest.approx(row["pose1_hz"], rel=1e-6)
+    page = (folder / "reproduce.md").read_text()
+    assert "![fig6](fig6.png)" in page
+    assert "![fig7](fig7.png)" in page
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "fig6.json",
+        "fig6.png",
+        "fig7.json",
+        "fig7.png",
+        "reproduce.md",
+    ]
+
+
+def test_interpolated_cubature_is_as_good_as_recomputed_and_better_than_the_papers_variant(
+    tmp_path: Path,
+) -> None:
+    """Fig. 10, on a coarse X."""
+    from supple.app.reproduce_cubature import fig10
+
+    figures = fig10(tmp_path, quick=True, tell=lambda part, what: None)
+    errors = {row["at"]: row for row in figures["cubature_error"]}
+    assert errors["interpolated"]["ours"] < 0.01
+    assert errors["interpolated"]["ours"] < 0.5 * errors["interpolated"]["paper_variant"]
+    assert errors["interpolated"]["paper"] == 0.015
+    assert figures["basis_halfway"]["ours"]["worst_frequency_ratio"] < 1.05
+    assert (tmp_path / "fig10.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_mirrored_beam_of_equal_sides_cannot_tell_its_bending_modes_apart() -> None:
+    mesh = mirrored_beam((1.0, 0.2, 0.2), (8, 2, 2))
+    assert mesh.volumes().min() > 0
+    assert mesh.volumes().sum() == pytest.approx(0.04)
+    (stiffness,) = modes_at(mesh, [mesh.vertices], 2).stiffnesses
+    assert stiffness[0, 0] == pytest.approx(stiffness[1, 1], rel=1e-9)
+
+
+def test_an_item_that_fails_leaves_nothing_and_keeps_no_other_from_being_made(
+    made_up: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "out"
+    with pytest.raises(SystemExit) as stopped:
+        main(["reproduce", "--quiet", "--output", str(folder)])
+    assert stopped.value.code == 1
+    assert capsys.readouterr().err.strip() == "supple: bad: the beam broke"
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["good.json", "good.png", "reproduce.md"]
+    found = json.loads((folder / "good.json").read_text())
+    assert (found["speed"], found["none"]) == (2.0, None)
+    assert "bad" not in (folder / "reproduce.md").read_text()
+    with pytest.raises(SystemExit):
+        main(["reproduce", "bad", "--quiet", "--output", str(tmp_path / "other")])
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_later_run_adds_to_the_page_and_strangers_in_the_folder_do_no_harm(
+    made_up: ModuleType, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.json").write_text("{ no json")
+    main(["reproduce", "good", "--quiet", "--output", str(tmp_path)])
+    (tmp_path / "bad.json").write_text('{"title": "From another run", "x": 1}')
+    main(["reproduce", "good", "--quiet", "--output", str(tmp_path)])
+    page = (tmp_path / "reproduce.md").read_text()
+    assert "## Good" in page
+    assert "## From another run" in page
+
+
+def test_a_file_where_a_folder_is_wanted_is_refused_before_any_work(
+    made_up: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    occupied = tmp_path / "file"
+    occupied.write_text("mine")
+    for output in (occupied, occupied / "below"):
+        with pytest.raises(SystemExit) as stopped:
+            main(["reproduce", "good", "--output", str(output)])
+        assert stopped.value.code == 1
+        assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    assert occupied.read_text() == "mine"
+
+
+def test_a_part_that_is_not_there_says_so(
+    made_up: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(reproduce.ITEMS, "gone", Item("no_such_module", "run", "is not there"))
+    with pytest.raises(SuppleError, match="gone: is not part of this version"):
+        reproduce.run_reproduce(["gone"], tmp_path, quiet=True)
+
+
+def test_the_papers_numbers_stand_beside_ours() -> None:
+    found = list(
+        grids(
+            {
+                "title": "not a number",
+                "ms": 1.5,
+                "paper_ms": 3.0,
+                "error": {"ours": 0.1, "paper": 0.2},
+                "alone": 7,
+                "rows": [{"a": 1, "b": {"c": None}}, {"a": 2.5}],
+                "by name": {"x": {"v": 1}, "y": {"v": 2}},
+            }
+        )
+    )
+    assert found[0] == ("", ["a", "b c"], [["1", "–"], ["2.5", "–"]])
+    assert found[1] == ("by name", ["", "v"], [["x", "1"], ["y", "2"]])
+    assert found[2] == (
+        "",
+        ["", "ours", "paper"],
+        [["ms", "1.5", "3"], ["error, ours", "0.1", "0.2"], ["alone", "7", "–"]],
+    )
+
+
+def test_numbers_of_all_kinds_become_json() -> None:
+    given = {"a": np.float32(1 / 3), "b": np.arange(2), 3: (np.inf, float("nan"), True, None, "x")}
+    assert plain(given) == {"a": 0.333333, "b": [0, 1], "3": [None, None, True, None, "x"]}
+    json.dumps(plain(given), allow_nan=False)
