@@ -173,17 +173,17 @@ def test_the_papers_numbers_stand_beside_ours() -> None:
                 "paper_ms": 3.0,
                 "error": {"ours": 0.1, "paper": 0.2},
                 "alone": 7,
-                "rows": [{"a": 1, "b": {"c": None}}, {"a": 2.5}],
+                "rows": [{"a": 1, "b": {"c": None}}, {"a": {"ours": 2.5, "paper": 4}}],
                 "by name": {"x": {"v": 1}, "y": {"v": 2}},
             }
         )
     )
-    assert found[0] == ("", ["a", "b c"], [["1", "–"], ["2.5", "–"]])
+    assert found[0] == ("", ["a", "b c"], [["1", "–"], ["2.5 / 4", "–"]])
     assert found[1] == ("by name", ["", "v"], [["x", "1"], ["y", "2"]])
     assert found[2] == (
         "",
         ["", "ours", "paper"],
-        [["ms", "1.5", "3"], ["error, ours", "0.1", "0.2"], ["alone", "7", "–"]],
+        [["ms", "1.5", "3"], ["error", "0.1", "0.2"], ["alone", "7", "–"]],
     )
 
 

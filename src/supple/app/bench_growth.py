@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from supple.app.bench_motion import RATE, back_and_forth, motion_of
-from supple.app.bench_step import checked_scenes, time_steps
+from supple.app.bench_step import checked_scenes
 from supple.app.own_process import with_cores
 from supple.app.progress import first_use_message, progress_bar
+from supple.app.step_timing import time_steps
 from supple.errors import SuppleError
 
 __all__ = ["MODES", "SIZES", "measure", "scaled_modes"]
@@ -83,7 +84,7 @@ def scaled_modes(own: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def _rows(paths: Sequence[Path], steps: int) -> list[dict[str, Any]]:
-    from supple.dynamics import Simulator
+    from supple.dynamics.pose_space import Simulator
     from supple.reduction.model import PoseSpaceModel
 
     models = [PoseSpaceModel.load(path) for path in paths]
@@ -93,7 +94,7 @@ def _rows(paths: Sequence[Path], steps: int) -> list[dict[str, Any]]:
         for model, simulator, times in zip(models, simulators, timed, strict=True):
             poses, roots = back_and_forth(motion_of(model), (turn + 1) * steps)
             part = slice(turn * steps, None)
-            times.append(time_steps(simulator, poses[part], roots[part], products=False))
+            times.append(time_steps(simulator, poses[part], roots[part]))
     return [_row(model, times) for model, times in zip(models, timed, strict=True)]
 
 

@@ -143,7 +143,7 @@ def _check_folder(output: Path) -> None:
     if output.exists() and not output.is_dir():
         raise SuppleError(f"{output}: is a file; choose a folder with --output")
     there = next((folder for folder in (output, *output.parents) if folder.exists()), Path("."))
-    if not os.access(there, os.W_OK):
+    if not (there.is_dir() and os.access(there, os.W_OK)):
         raise SuppleError(f"{output}: cannot be made in {there}; choose another --output")
 
 

@@ -93,7 +93,8 @@ def _blend_figures(case: BeamModes) -> dict[str, float]:
 
 def _fig6_picture(case: BeamModes, rows: list[dict[str, float]]) -> Figure:
     figure = Figure(figsize=(12.5, 4.9), facecolor=PAPER, layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(2.5, 1))
+    parts: Any = figure.subfigures(1, 2, width_ratios=(2.5, 1))
+    left, right = parts
     figure.suptitle("Modes that change places blend only when aligned", color=INK, fontsize=13)
     naive = [case.bases[0], _naive(case)[0][1]]
     aligned = _aligned(case)
@@ -226,7 +227,8 @@ def _fig7_picture(
         color=INK,
         fontsize=13,
     )
-    left, right = figure.subfigures(1, 2, width_ratios=(2.2, 1))
+    parts: Any = figure.subfigures(1, 2, width_ratios=(2.2, 1))
+    left, right = parts
     mixed = [case.bases[1] @ Q for Q in (plain, turned)]
     columns = [
         ("pose 1", case.shapes[0], case.bases[0], "pose1_hz", 0),

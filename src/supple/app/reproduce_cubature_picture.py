@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from supple.app.drawing import INK, PAPER, draw_surface, view_axes
-from supple.app.reproduce_cubature import PAPER_ERRORS, POSES, PosesBetween
+from supple.app.poses_between import PAPER_ERRORS, POSES, PosesBetween
 from supple.reduction.agreement import Agreement
 from supple.reduction.pose_model import PoseModel
 
@@ -35,7 +37,8 @@ def picture(
         color=INK,
         fontsize=13,
     )
-    top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.15))
+    parts: Any = figure.subfigures(2, 1, height_ratios=(1, 1.15))
+    top, bottom = parts
     for axes, (caption, part, column) in zip(
         top.subplots(1, 4), _columns(case, agreement, halfway), strict=True
     ):

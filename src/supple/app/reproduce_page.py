@@ -17,15 +17,18 @@ __all__ = ["PAGE", "grids", "print_item", "write_page"]
 
 PAGE = "reproduce.md"
 #: What is said elsewhere than in tables.
-_WORDS = ("title", "message", "note", "pictures", "quick", "seconds")
+_WORDS = ("title", "message", "note", "pictures", "quick", "seconds", "benchmark")
+#: Tables wider than this are turned, so that their columns become rows.
+_WIDEST = 8
 Grid = tuple[str, list[str], list[list[str]]]
 
 
 def grids(figures: dict[str, Any]) -> Iterator[Grid]:
     """The figures as tables: a caption, headings and rows of text.
 
-    Lists of dicts are tables of their own, dicts of dicts too. All that is left makes one of
-    names and values, with what is called "paper…" beside what is called the same without.
+    Lists of dicts are tables of their own, dicts of dicts too; ``{"ours": …, "paper": …}`` in
+    them is shown as "ours / paper". All that is left makes one of names and values, with what is
+    called "paper…" beside what is called the same without.
     """
     loose: dict[str, Any] = {}
     for key, value in figures.items():
@@ -35,6 +38,8 @@ def grids(figures: dict[str, Any]) -> Iterator[Grid]:
             yield _grid("" if key == "rows" else key, [_flat(row) for row in value])
         elif isinstance(value, dict) and value and all(isinstance(v, dict) for v in value.values()):
             yield _grid(key, [{"": _spaced(name)} | _flat(row) for name, row in value.items()])
+        elif isinstance(value, dict) and set(value) == {"ours", "paper"}:
+            loose |= {key: value["ours"], f"paper_{key}": value["paper"]}
         elif isinstance(value, dict):
             loose |= {f"{key}, {name}": each for name, each in _flat(value).items()}
         else:
@@ -44,9 +49,12 @@ def grids(figures: dict[str, Any]) -> Iterator[Grid]:
 
 
 def _grid(caption: str, rows: list[dict[str, Any]]) -> Grid:
-    headings = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[_text(row.get(name)) for name in headings] for row in rows]
-    return _spaced(caption), [_spaced(heading) for heading in headings], cells
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [[_spaced(name) for name in names]]
+    cells += [[_text(row.get(name)) for name in names] for row in rows]
+    if len(names) > max(_WIDEST, len(rows)):
+        cells = [list(column) for column in zip(*cells, strict=True)]
+    return _spaced(caption), cells[0], cells[1:]
 
 
 def _beside_paper(values: dict[str, Any]) -> Grid:
@@ -81,11 +89,14 @@ def _is_table(value: Any) -> bool:
 
 
 def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Dicts within dicts as names of several words."""
+    """Dicts within dicts as names of several words; ours and the paper's in one place."""
     found: dict[str, Any] = {}
     for key, value in row.items():
         name = f"{before} {key}".strip()
-        found |= _flat(value, name) if isinstance(value, dict) else {name: value}
+        if isinstance(value, dict) and value and set(value) <= {"ours", "paper"}:
+            found[name] = f"{_text(value.get('ours'))} / {_text(value.get('paper'))}"
+        else:
+            found |= _flat(value, name) if isinstance(value, dict) else {name: value}
     return found
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.rig.motion import Motion
 from supple.rig.rotations import exponential, from_matrix, inverse, logarithm, multiply, to_matrix
 
-__all__ = ["PoseTrack"]
+__all__ = ["PoseTrack", "pose_before"]
 
 Floats = NDArray[np.float64]
 
@@ -34,6 +35,15 @@ class PoseTrack:
         self._turn = from_matrix(root[:3, :3])
         self._moved = np.zeros(len(pose) + 6)
         self._slope = np.zeros(len(pose) + 6)
+
+    @classmethod
+    def moving(cls, pose: Floats, root: Floats, next_pose: Floats, next_root: Floats) -> PoseTrack:
+        """A track that came steadily from the first pose and root to the second, where it is."""
+        track = cls(pose, root)
+        for _ in track.towards(next_pose, next_root, 1):
+            pass
+        track._slope = track._moved
+        return track
 
     def towards(self, pose: Floats, root: Floats, count: int) -> Iterator[tuple[Floats, Floats]]:
         """Pose and root at `count` sub-steps, the last one those given; the track moves on."""
@@ -73,3 +83,16 @@ def _on_the_way(
     there[:3, :3] = to_matrix(multiply(turn, exponential(way[count + 3 :])))
     there[:3, 3] = root[:3, 3] + way[count : count + 3]
     return pose + way[:count], there
+
+
+def pose_before(motion: Motion, index: int) -> tuple[Floats, Floats] | None:
+    """Pose and root one gap before a key, were the motion as fast as from it to the next.
+
+    None where the motion or its shot ends with that key.
+    """
+    if index + 1 >= motion.n_frames or index + 1 in motion.cuts:
+        return None
+    (here, ahead), root = motion.roots[index : index + 2], np.eye(4)
+    root[:3, :3] = here[:3, :3] @ ahead[:3, :3].T @ here[:3, :3]
+    root[:3, 3] = 2 * here[:3, 3] - ahead[:3, 3]
+    return 2 * motion.poses[index] - motion.poses[index + 1], root

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping
 
@@ -14,6 +15,7 @@ from supple.dynamics.root_frame import checked_root
 from supple.dynamics.skin_forces import skin_forces
 from supple.errors import SuppleError
 from supple.reduction.model import PoseSpaceModel
+from supple.rig.motion import Motion
 from supple.rig.pose_weights import LARGEST_SCALED
 from supple.rig.protocol import LARGEST_VALUE, checked_pose
 
@@ -22,6 +24,9 @@ __all__ = ["CharacterInputs"]
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
+
+#: All frames of a run take no more memory than this.
+LARGEST_RUN = 4 * 2**30
 
 
 class CharacterInputs:
@@ -82,6 +87,36 @@ class CharacterInputs:
         """Where to write the skin, (n̄, 3) float32."""
         shape = (self._skin, 3)
         if out is None:
+            return np.empty(shape, np.float32)
+        fits = isinstance(out, np.ndarray) and out.shape == shape and out.dtype == np.float32
+        if not (fits and out.flags.c_contiguous and out.flags.writeable):
+            raise SuppleError(f"out must be a contiguous, writable float32 array, {shape}")
+        return out
+
+    def motion(self, motion: Motion | str, known: Mapping[str, Motion]) -> Motion:
+        """A motion of this rig, or the known one of that name."""
+        if isinstance(motion, str):
+            if motion not in known:
+                near = difflib.get_close_matches(motion, known, 1)
+                hint = f'; did you mean "{near[0]}"?' if near else f"; it has {', '.join(known)}"
+                raise SuppleError(f'the model has no motion "{motion}"{hint if known else ""}')
+            motion = known[motion]
+        if not isinstance(motion, Motion):
+            raise SuppleError(f"a run needs a Motion, not {type(motion).__name__}")
+        if motion.poses.shape[1] != len(self._scales):
+            wrong = f"{motion.poses.shape[1]} numbers a pose"
+            raise SuppleError(f"{motion!r} has {wrong}; the rig has {len(self._scales)}")
+        return motion
+
+    def frames(self, out: Singles | None, count: int) -> Singles:
+        """Where to write the skin of all frames, (t, n̄, 3) float32."""
+        shape = (count, self._skin, 3)
+        if out is None:
+            if 4 * math.prod(shape) > LARGEST_RUN:
+                raise SuppleError(
+                    f"{count:,} frames of {self._skin:,} vertices are too many at once; "
+                    "step through parts of the motion"
+                )
             return np.empty(shape, np.float32)
         fits = isinstance(out, np.ndarray) and out.shape == shape and out.dtype == np.float32
         if not (fits and out.flags.c_contiguous and out.flags.writeable):

@@ -10,30 +10,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import checked_whole_numbers
 from supple.dynamics.between_poses import PoseTrack
+from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.full import FullSimulator
-from supple.dynamics.root_frame import (
-    acting_gravity,
-    checked_gravity_mode,
-    checked_root,
-    to_world,
-)
-from supple.dynamics.skin_forces import skin_forces
+from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode, to_world
 from supple.dynamics.stage import StepReport
 from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError
 from supple.reduction.model import PoseSpaceModel
 from supple.rig.motion import Motion
-from supple.rig.protocol import checked_pose
 
 __all__ = ["CharacterSimulator"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
-Progress = Callable[[float, str], None]
+Progress = Callable[[float], None]
 
 MOST_SUBSTEPS = 10_000
-#: All frames of a run take no more memory than this.
-LARGEST_RUN = 4 * 2**30
 
 
 class CharacterSimulator(FullSimulator):
@@ -93,6 +85,7 @@ class CharacterSimulator(FullSimulator):
         self.model, self.gravity_mode = model, checked_gravity_mode(gravity_mode)
         self._coming: Floats | None = None  # the next rest shape, where a run looks ahead
         self._painted = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
+        self._inputs = CharacterInputs(model)
         self._spread = model.embedding.T.tocsr()
         # `reset`, which the base calls, finds the character here.
         self.pose, self.root = model.rig.rest_pose.copy(), np.eye(4)
@@ -111,23 +104,33 @@ class CharacterSimulator(FullSimulator):
         )
 
     def reset(  # type: ignore[override]
-        self, pose: ArrayLike | None = None, root: ArrayLike | None = None
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        *,
+        before: tuple[ArrayLike, ArrayLike | None] | None = None,
     ) -> None:
-        """Start anew at rest, undeformed.
+        """Start anew, undeformed.
 
         Parameters
         ----------
-        pose
-            (s,); by default the rest pose.
-        root
-            (4, 4) rigid, to the world; by default the identity.
+        pose, root
+            Where: (s,), by default the rest pose, and (4, 4), by default the identity.
+        before
+            Pose and root one `dt` earlier, which say how fast the body moves; by default it
+            rests.
         """
         with self._undone_on_failure():
-            self.pose = self._checked_pose(self.model.rig.rest_pose if pose is None else pose)
-            self.root = checked_root(root)
+            self.pose = self._inputs.pose(pose, self.model.rig.rest_pose).copy()
+            self.root = self._inputs.root(root, None).copy()
             self._follow_material(self.pose)
-            super().reset(rest=self._shape(self.pose, self.root))
+            rest, earlier = self._shape(self.pose, self.root), None
             self._track = PoseTrack(self.pose, self.root)
+            if before is not None:
+                past = self._inputs.pose(before[0], self.pose), self._inputs.root(before[1], None)
+                self._track = PoseTrack.moving(*past, self.pose, self.root)
+                earlier = rest - (rest - self._shape(*past)) / self.substeps
+            super().reset(rest=rest, rest_before=earlier)
 
     def step(  # type: ignore[override]
         self,
@@ -151,8 +154,8 @@ class CharacterSimulator(FullSimulator):
             For anything that cannot be; the state is then left as it was.
         """
         with self._undone_on_failure():
-            there = self._checked_pose(self.pose if pose is None else pose)
-            turned = self.root if root is None else checked_root(root)
+            there = self._inputs.pose(pose, self.pose)
+            turned = self._inputs.root(root, self.root)
             load = self._skin_load(forces)
             self._track = self._track.fork()
             report = StepReport(converged=True)
@@ -162,29 +165,33 @@ class CharacterSimulator(FullSimulator):
 
     def surface(self, out: Singles | None = None) -> Singles:
         """The skin in the world, R Φ̄(p) + t + A u: (n̄, 3) float32. `out` is overwritten."""
+        target = self._inputs.skin(out)
         moved = to_world(self.root, self.model.rig(self.pose)) + self.model.embedding @ self._u
-        if out is None:
-            return moved.astype(np.float32)
-        if not (isinstance(out, np.ndarray) and out.shape == moved.shape and out.dtype.kind == "f"):
-            raise SuppleError(f"out must be an array of floats of shape {moved.shape}")
-        out[...] = moved
-        return out
+        target[...] = moved
+        return target
 
     def run(
-        self, motion: Motion, *, centred: bool = False, progress: Progress | None = None
+        self,
+        motion: Motion | str,
+        *,
+        out: Singles | None = None,
+        centred: bool = False,
+        progress: Progress | None = None,
     ) -> Singles:
-        """Play a motion from its start, at rest, and return the skin at every `dt`.
+        """Play a motion from its start, moving as it does, and return the skin at every `dt`.
 
         Parameters
         ----------
         motion
-            Its curves are evaluated at the sub-steps. Cuts begin anew.
+            Or the name of one of the model's. It is evaluated at the sub-steps; cuts begin anew.
+        out
+            (t, n̄, 3) float32 to write to, for t frames.
         centred
             Take Φ̈ from the rest shapes around each sub-step, the next one included, rather than
             from the last three. A live simulation cannot, but it makes `"bdf2"` and `"newmark"`
             of second order for a rig that moves.
         progress
-            Called with the part done, 0 to 1, and what is being done.
+            Called with the part done, 0 to 1.
 
         Returns
         -------
@@ -196,53 +203,38 @@ class CharacterSimulator(FullSimulator):
         SuppleError
             If a step cannot be; the simulator is then as it was before.
         """
-        if not isinstance(motion, Motion):
-            raise SuppleError(f"a run needs a Motion, not {motion!r:.60}")
-        fine = motion.resample(1 / self._h)
-        count = (fine.n_frames - 1) // self.substeps + 1
-        if count * 12 * len(self.model.surface.vertices) > LARGEST_RUN:
-            raise SuppleError(f"{count:,} frames are too many; play the motion slice by slice")
-        frames = np.empty((count, len(self.model.surface.vertices), 3), np.float32)
-        tell = progress or (lambda part, what: None)
+        fine = self._inputs.motion(motion, self.model.motions).resample(1 / self._h)
+        frames = self._inputs.frames(out, (fine.n_frames - 1) // self.substeps + 1)
+        last = (len(frames) - 1) * self.substeps
         with self._undone_on_failure():
-            for index in range((count - 1) * self.substeps + 1):
+            for index in range(last + 1):
                 self._play(fine, index, centred)
                 if index % self.substeps == 0:
                     self.surface(frames[index // self.substeps])
-                    tell((index + 1) / fine.n_frames, "full simulation")
+                    if progress is not None:
+                        progress((index + 1) / (last + 1))
             self._track, self._coming = PoseTrack(self.pose, self.root), None
         return frames
 
     def _play(self, fine: Motion, index: int, centred: bool) -> None:
-        """Go to a key of a motion whose keys are the sub-steps."""
+        """Go to a key of a motion whose keys are the sub-steps; the first begins anew."""
         pose, root = fine.poses[index], fine.roots[index]
         last = index + 1 == fine.n_frames or index + 1 in fine.cuts
         if index == 0 or index in fine.cuts:
             time, unconverged = (0.0, 0) if index == 0 else (self.time, self.unconverged_steps)
+            self._coming = None
             self.reset(pose, root)
-            self.time, self.unconverged_steps, self._coming = time, unconverged, None
-            if centred and not last:
-                self._start_at_rest(fine, index)
+            if not last:
+                # As fast as from here on.
+                self._coming = self._shape(fine.poses[index + 1], fine.roots[index + 1])
+                self._rest_before = 2 * self.rest - self._coming
+            self.time, self.unconverged_steps = time, unconverged
             return
         shape = self._shape(pose, root) if self._coming is None else self._coming
         self._coming = None
         if centred and not last:
             self._coming = self._shape(fine.poses[index + 1], fine.roots[index + 1])
         self._substep(pose, root, shape, np.zeros_like(shape), self._coming, StepReport())
-
-    def _start_at_rest(self, fine: Motion, index: int) -> None:
-        """Flesh that rests in the world under a rig that moves: u̇ = −Φ̇.
-
-        Differences of the last three rest shapes feel the rig set off; centred ones do not.
-        """
-        ahead = fine.poses[index + 1 : index + 3], fine.roots[index + 1 : index + 3]
-        shapes = [self._shape(pose, root) for pose, root in zip(*ahead, strict=True)]
-        moving = shapes[0] - self.rest
-        if len(shapes) == 2 and index + 2 not in fine.cuts:
-            moving = (4 * shapes[0] - 3 * self.rest - shapes[1]) / 2
-        self._v = self._only_free(-moving / self._h)
-        self._rest_before = 2 * self.rest - shapes[0]
-        self._coming = shapes[0]
 
     def _substep(
         self,
@@ -277,15 +269,12 @@ class CharacterSimulator(FullSimulator):
         acting = acting_gravity(self.gravity_mode, self.gravity, self.root)
         return (self.mass @ np.tile(acting, self.body.n_vertices)).reshape(-1, 3)
 
-    def _checked_pose(self, pose: ArrayLike) -> Floats:
-        return checked_pose(self.model.rig.parameters, pose).copy()
-
     def _skin_load(self, forces: Mapping[int, ArrayLike] | None) -> Floats:
         """Forces on the skin as forces on the tets, by the transpose of what carries it."""
         if forces is None:
             return np.zeros_like(self.body.rest)
         acting = np.zeros(self.model.surface.vertices.shape)
-        vertices, given = skin_forces(forces, len(acting))
+        vertices, given = self._inputs.forces(forces)
         acting[vertices] = given
         return self._spread @ acting
 

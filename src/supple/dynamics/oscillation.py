@@ -33,8 +33,14 @@ class CharacterEngine(Protocol):
     def dt(self) -> float:
         """Seconds from one pose to the next."""
 
-    def reset(self, pose: ArrayLike | None = None, root: ArrayLike | None = None) -> None:
-        """Start anew, at rest."""
+    def reset(
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        *,
+        before: Any = None,
+    ) -> None:
+        """Start anew, at rest or as fast as from a pose and root one step before."""
 
     def step(
         self,
@@ -52,7 +58,8 @@ def dominant_frequency(signal: ArrayLike, rate: float) -> float:
     """The frequency in Hz of the strongest oscillation.
 
     The peak of the spectrum under a Hann window, between its samples by the parabola through the
-    logarithms of the three highest. Slower than 1.5 cycles in the whole record counts as drift.
+    logarithms of the three highest. A line through the record is taken away, and what is slower
+    than 1.5 cycles in all of it counts as drift.
 
     Parameters
     ----------
@@ -165,8 +172,8 @@ def _first_component(samples: Floats) -> Floats:
 def _peak(signal: Floats, rate: float) -> float:
     count = len(signal)
     window = np.hanning(count + 2)[1:-1]
-    centred = signal - (window @ signal) / window.sum()
-    power = np.abs(np.fft.rfft(window * centred, PADDING * count)) ** 2
+    line = np.polynomial.Polynomial.fit(np.arange(count), signal, 1, w=np.sqrt(window))
+    power = np.abs(np.fft.rfft(window * (signal - line(np.arange(count))), PADDING * count)) ** 2
     lowest = int(np.ceil(FEWEST_CYCLES * PADDING))
     peak = lowest + int(np.argmax(power[lowest:-1]))
     if not power[peak] > 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,9 +22,6 @@ __all__ = ["Simulator", "StepState", "limit_names"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
-
-#: All frames of a run take no more memory than this.
-LARGEST_RUN = 4 * 2**30
 
 
 def limit_names(flags: int) -> tuple[str, ...]:
@@ -52,12 +49,15 @@ class StepState:
     core, dynamics
         Seconds that the step took: placing the cubature's vertices and blending the bases;
         forces, stiffness and solving.
+    contacts
+        Skin vertices that obstacles pushed, counted for each obstacle.
     """
 
     time: float
     limits: tuple[str, ...]
     core: float
     dynamics: float
+    contacts: int = 0
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -93,7 +93,12 @@ class Simulator:
         turn changes acts; ``"absolute"``; ``"none"``.
     obstacles
         Solid things in the world that the skin is pushed out of: `supple.mesh.Plane`, `Sphere`,
-        `Capsule`.
+        `Capsule`, or anything that knows distances. `Simulator.obstacles` may be set between
+        steps.
+    obstacle_stiffness
+        Pressure with which an obstacle answers a depth, in Pa/m. By default the body sinks in
+        a thousandth of its size where a hundredth of its skin carries its weight and as much
+        again as Young's modulus; stiffer is as stable.
     acceleration_limit
         In m/s²: no vertex of the moving rest shape is taken to accelerate more, and where all do
         on average, it is taken for a cut in the animation.
@@ -129,6 +134,7 @@ class Simulator:
         obstacles: Sequence[Obstacle] = (),
         acceleration_limit: float = 1000.0,
         displacement_limit: float = 0.25,
+        obstacle_stiffness: float | None = None,
     ) -> None:
         if not isinstance(model, PoseSpaceModel | RuntimeModel):
             raise SuppleError(
@@ -148,6 +154,7 @@ class Simulator:
             gravity_mode,
             acceleration_limit,
             displacement_limit,
+            obstacle_stiffness,
         )
         self._inputs = CharacterInputs(self.model)
         self._stepper = Stepper(self.runtime, self.options, obstacles)
@@ -189,6 +196,19 @@ class Simulator:
     def weights(self) -> Floats:
         """Weights of the model's poses at the current pose, (m,)."""
         return self._state.weights.copy()
+
+    @property
+    def obstacles(self) -> tuple[Obstacle, ...]:
+        """Solid things in the world.
+
+        Set as many of the same kinds, in the same order, to move them: they then push as things
+        that move. Others are new, and what is inside them comes out slowly.
+        """
+        return self._stepper.obstacles
+
+    @obstacles.setter
+    def obstacles(self, obstacles: Sequence[Obstacle]) -> None:
+        self._stepper.obstacles = obstacles
 
     @property
     def surface_seconds(self) -> float:
@@ -245,7 +265,9 @@ class Simulator:
         acting = None if not forces else self._inputs.forces(forces)
         flags = self._stepper.step(state, now, here, acting)
         timing = self._stepper.timing
-        return StepState(self.time, limit_names(flags), timing.core, timing.dynamics)
+        return StepState(
+            self.time, limit_names(flags), timing.core, timing.dynamics, state.contact.count
+        )
 
     def surface(self, out: Singles | None = None) -> Singles:
         """The skin in the world, (n̄, 3) float32: a new array, or `out`."""
@@ -257,19 +279,48 @@ class Simulator:
         self,
         motion: Motion | str,
         *,
-        frames: Iterable[int] | None = None,
         out: Singles | None = None,
+        progress: Callable[[float], None] | None = None,
     ) -> Singles:
         """Step through a whole motion from its first pose on, moving as it does there.
 
         Parameters
         ----------
         motion
-            Or the name of one of the model's; resampled to this simulator's rate.
+            Or the name of one of the model's. It is resampled to this simulator's rate; at a cut
+            the flesh starts anew.
+        out
+            (t, n̄, 3) float32 to write to, for t frames.
+        progress
+            Called with the part done, 0 to 1.
 
         Returns
         -------
         (t, n̄, 3) float32
-            The skin at every step.
+            The skin at every frame, the first one undeformed.
         """
-        raise NotImplementedError
+        even = self._inputs.motion(motion, self.model.motions).resample(1 / self.dt)
+        frames = self._inputs.frames(out, even.n_frames)
+        starts = {0, *even.cuts}
+        for k in range(even.n_frames):
+            pose, root = even.poses[k], even.roots[k]
+            if k in starts:
+                self.reset(pose, root, before=moving_in(even, k))
+            else:
+                self.step(pose, root)
+            self.surface(frames[k])
+            if progress is not None:
+                progress((k + 1) / even.n_frames)
+        return frames
+
+
+def moving_in(motion: Motion, k: int) -> tuple[Floats, Floats] | None:
+    """Pose and root one step before frame k, were the motion as fast as from there on."""
+    if k + 1 >= motion.n_frames or k + 1 in motion.cuts:
+        return None
+    pose = 2 * motion.poses[k] - motion.poses[k + 1]
+    here, ahead = motion.roots[k], motion.roots[k + 1]
+    back = np.eye(4)
+    back[:3, :3] = here[:3, :3] @ ahead[:3, :3].T @ here[:3, :3]
+    back[:3, 3] = 2 * here[:3, 3] - ahead[:3, 3]
+    return pose, back

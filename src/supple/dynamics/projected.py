@@ -15,28 +15,28 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import checked_array, checked_number, checked_whole_numbers
 from supple.dynamics.integrators import INTEGRATORS, advance
-from supple.dynamics.stage import StepReport
-from supple.dynamics.subspace import (
-    Subspace,
-    checked_subspace_basis,
-    solve_definite,
-    with_ridge,
+from supple.dynamics.root_frame import (
+    GravityMode,
+    acting_gravity,
+    checked_gravity_mode,
+    checked_root,
+    to_world,
 )
+from supple.dynamics.stage import StepReport
+from supple.dynamics.subspace import Subspace, checked_subspace_basis, solve_definite
+from supple.dynamics.subspace_stage import SubspaceStage
 from supple.elastic.body import ElasticBody
-from supple.elastic.equilibrium import line_search
 from supple.errors import SolverError, SuppleError
 from supple.linalg.fortran import single_threaded
 from supple.reduction.model import PoseSpaceModel
 
-__all__ = ["GravityMode", "ProjectedSimulator"]
+__all__ = ["ProjectedSimulator"]
 
 Floats = NDArray[np.float64]
 OfPose = Callable[[Floats], Floats]
 Forces = Mapping[int, ArrayLike]
-GravityMode = Literal["relative", "absolute", "none"]
 Carried = Literal["coordinates", "projection"]
 
-GRAVITY_MODES = ("relative", "absolute", "none")
 PARTS = ("rig", "basis", "assembly", "projection", "solve")
 
 
@@ -58,7 +58,8 @@ class ProjectedSimulator:
     rest_pose
         (s,) where `reset` starts without a pose; by default the rig's own.
     integrator, iterations, tolerance
-        As `FullSimulator` has them; one iteration is the papers' choice for real time.
+        As `FullSimulator` has them, but for ``"midpoint"``; one iteration is the papers' choice
+        for real time.
     alpha, beta
         Rayleigh damping D = αM + βK.
     gravity, gravity_mode
@@ -113,15 +114,14 @@ class ProjectedSimulator:
         beta: float = 0.01,
         gravity: ArrayLike = (0.0, -9.81, 0.0),
         gravity_mode: GravityMode = "relative",
-        psd: bool = True,
+        psd: bool = False,
         carried: Carried = "coordinates",
         elastic: tuple[ArrayLike, ArrayLike] | None = None,
         surface: OfPose | None = None,
         embedding: sp.csr_array | None = None,
     ) -> None:
         for what, value, known in (
-            ("integrator", integrator, INTEGRATORS),
-            ("gravity mode", gravity_mode, GRAVITY_MODES),
+            ("integrator", integrator, [each for each in INTEGRATORS if each != "midpoint"]),
             ("kind of what is carried", carried, ("coordinates", "projection")),
         ):
             if value not in known:
@@ -134,7 +134,10 @@ class ProjectedSimulator:
         if self.iterations < 1:
             raise SuppleError(f"iterations must be at least 1, not {iterations}")
         self.integrator, self.psd, self.carried = integrator, bool(psd), carried
-        self.gravity, self.gravity_mode = checked_array("gravity", gravity, (3,)), gravity_mode
+        self.gravity, self.gravity_mode = (
+            checked_array("gravity", gravity, (3,)),
+            checked_gravity_mode(gravity_mode),
+        )
         self._skin, self._embedding = surface, embedding
         self._neutral = None if elastic is None else self._checked_elastic(*elastic)
         first = getattr(rest, "rest_pose", None) if rest_pose is None else rest_pose
@@ -166,7 +169,7 @@ class ProjectedSimulator:
     def reset(self, pose: ArrayLike | None = None, root: ArrayLike | None = None) -> None:
         """Start anew, at rest at a pose (s,) and with the root at (4, 4), rigid."""
         chosen = self._pose(self._rest_pose if pose is None else pose)
-        place = np.eye(4) if root is None else _rigid(root)
+        place = checked_root(root)
         report = _report()
         rest, basis = self._evaluated(chosen, report)
         self.body.energy(rest, rest)  # refuses a rest shape with inverted tets
@@ -178,11 +181,12 @@ class ProjectedSimulator:
             )
         self.pose, self.root, self._space = chosen, place, space
         self._mass = space.mass()
-        self._world = self._world_before = _moved(place, rest)
+        self._world = self._world_before = to_world(place, rest)
         self.q, self.velocity = np.zeros((2, space.n_columns))
-        self._acceleration = np.zeros(space.n_columns)
+        self._acceleration: Floats = np.zeros(space.n_columns)
+        self._before: tuple[Floats, Floats] | None = None
         if self.integrator == "newmark":  # the only one that looks back at accelerations
-            pull = space.weigh(np.tile(self._pull(place), (self.body.n_vertices, 1)))
+            pull = space.weigh(np.broadcast_to(self._gravity(place) @ place[:3, :3], rest.shape))
             self._acceleration = np.linalg.lstsq(self._mass, pull, rcond=None)[0]
         self.time, self.unconverged_steps = 0.0, 0
 
@@ -194,13 +198,13 @@ class ProjectedSimulator:
     @property
     def positions(self) -> Floats:
         """Of the tet vertices in the world, (n, 3)."""
-        return _moved(self.root, self._space.rest + self.displacements)
+        return to_world(self.root, self._space.rest + self.displacements)
 
     def surface(self) -> Floats:
         """The skin in the world, (n̄, 3): R(Φ̄(p) + A u) + t."""
         if self._skin is None or self._embedding is None:
             raise SuppleError("this body has no skin; give surface and embedding")
-        return _moved(self.root, self._skin(self.pose) + self._embedding @ self.displacements)
+        return to_world(self.root, self._skin(self.pose) + self._embedding @ self.displacements)
 
     def step(
         self,
@@ -230,47 +234,71 @@ class ProjectedSimulator:
             as it was.
         """
         target = self.pose if pose is None else self._pose(pose)
-        place = self.root if root is None else _rigid(root)
+        place = self.root if root is None else checked_root(root)
         load = self._load(forces) @ place[:3, :3]  # Rᵀ f, row by row
         report = _report()
-        before, q, v = self._space.basis, self.q, self.velocity
         rest, basis = self._evaluated(target, report)
-        if basis.shape != before.shape:
-            raise SuppleError(f"the basis changes from {before.shape} to {basis.shape}")
-        world = _moved(place, rest)
-        jolt = (world - 2 * self._world + self._world_before) @ place[:3, :3] / self.dt**2
-        space, kept = self._space, (self._space.rest, before, self._mass)
-        with single_threaded():
-            try:
-                space.at(rest, basis)
-                with report.timed("projection"):
-                    self._mass = space.mass()
-                    external = space.project(load) + space.weigh(self._pull(place) - jolt)
-                    if self.carried == "projection":
-                        q, v = (self._reprojected(before @ each) for each in (q, v))
-                state = advance(
-                    self.integrator,
-                    lambda a, b, tau: self._stage(a, b, tau, q, external, report),
-                    q,
-                    v,
-                    self._acceleration,
-                    self.dt,
+        old = self._space.rest, self._space.basis
+        if basis.shape != old[1].shape:
+            raise SuppleError(f"the basis changes from {old[1].shape} to {basis.shape}")
+        world = to_world(place, rest)
+        jolt = (world - 2 * self._world + self._world_before) / self.dt**2
+        self._space.at(rest, basis)
+        try:
+            with single_threaded():
+                begun, state, mass = self._advanced(
+                    load, (self._gravity(place) - jolt) @ place[:3, :3], old[1], report
                 )
-                if not all(np.isfinite(each).all() for each in state):
-                    raise SolverError(
-                        f"the simulation diverges at {self.time:.3f} s; use a smaller dt, smaller "
-                        "forces or more iterations"
-                    )
-            except SuppleError:
-                space.at(*kept[:2])
-                self._mass = kept[2]
-                raise
+        except SuppleError:
+            self._space.at(*old)
+            raise
         self.q, self.velocity, self._acceleration = state
+        self._before, self._mass = begun, mass
         self.pose, self.root = target, place
         self._world_before, self._world = self._world, world
         self.unconverged_steps += not report.converged
         self.time += self.dt
         return report
+
+    def _advanced(
+        self, load: Floats, pull: Floats, basis_before: Floats, report: StepReport
+    ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats, Floats], Floats]:
+        """(q, q̇) the step starts from, (q, q̇, q̈) at its end, and M̃; changes nothing."""
+        space = self._space
+        with report.timed("projection"):
+            mass = space.mass()
+            external = space.project(load) + space.weigh(pull)
+        begun, earlier = (self.q, self.velocity), self._before
+        if self.carried == "projection":
+            begun = self._reprojected(mass, basis_before, begun)
+            if earlier is not None:
+                earlier = self._reprojected(mass, basis_before, earlier)
+        stage = SubspaceStage(
+            elastic=space if self._neutral is None else self._neutral,
+            moving=space,
+            mass=mass,
+            external=external,
+            alpha=self.alpha,
+            beta=self.beta,
+            iterations=self.iterations,
+            tolerance=self.tolerance,
+            psd=self.psd,
+            report=report,
+        )
+        state = advance(
+            self.integrator,
+            lambda q, v, tau: stage.solve(q, v, tau, begun[0]),
+            *begun,
+            self._acceleration,
+            self.dt,
+            earlier,
+        )
+        if not all(np.isfinite(each).all() for each in state):
+            raise SolverError(
+                f"the simulation diverges at {self.time:.3f} s; use a smaller dt, smaller forces "
+                "or more iterations"
+            )
+        return begun, state, mass
 
     def run(
         self,
@@ -298,13 +326,6 @@ class ProjectedSimulator:
     def _pose(self, pose: ArrayLike) -> Floats:
         return checked_array("pose", pose, self._rest_pose.shape).copy()
 
-    def _pull(self, place: Floats) -> Floats:
-        """Gravity in the root's frame, (3,)."""
-        if self.gravity_mode == "none":
-            return np.zeros(3)
-        turned = self.gravity @ place[:3, :3]
-        return turned - self.gravity if self.gravity_mode == "relative" else turned
-
     def _evaluated(self, pose: Floats, report: StepReport) -> tuple[Floats, Floats]:
         with report.timed("rig"):
             rest = checked_array("rest shape", self._rest(pose), self.body.rest.shape)
@@ -323,65 +344,18 @@ class ProjectedSimulator:
             load[vertex] += checked_array(f"force on vertex {vertex}", force, (3,))
         return load if self._embedding is None else self._embedding.T @ load
 
-    def _reprojected(self, field: Floats) -> Floats:
-        """Coordinates of a displacement (3n,) in the present basis, nearest by mass."""
-        right = self._space.weigh(field.reshape(-1, 3))
-        found = solve_definite(self._mass, right)
-        return np.linalg.lstsq(self._mass, right, rcond=None)[0] if found is None else found
-
-    def _stage(
-        self, q: Floats, v: Floats, tau: float, now: Floats, external: Floats, report: StepReport
+    def _reprojected(
+        self, mass: Floats, basis_before: Floats, pair: tuple[Floats, Floats]
     ) -> tuple[Floats, Floats]:
-        """Solve M̃ (w − v) + τ (D̃ w + f̃(q + τw) − f̃_ext) = 0 for w, from where nothing moved."""
-        space = self._space if self._neutral is None else self._neutral
-        w = (now - q) / tau
-        stiffness = self._stiffness(space, q + tau * w, self.psd, report)
-        damping = self.alpha * self._mass + self.beta * stiffness
-        for count in range(self.iterations):
-            if count:
-                stiffness = self._stiffness(space, q + tau * w, False, report)
-            with report.timed("assembly"):
-                force = space.force(q + tau * w)
-            gradient = self._mass @ (w - v) + tau * (damping @ w + force - external)
-            system = self._mass + tau * damping
-            with report.timed("solve"):
-                change = solve_definite(system + tau**2 * stiffness, -gradient)
-            if change is None:
-                stiffness = self._stiffness(space, q + tau * w, True, report)
-                change = solve_definite(with_ridge(system + tau**2 * stiffness), -gradient)
-            if change is None:
-                raise SolverError("the reduced system is not positive definite; is dt too large?")
-            if self.iterations > 1:
+        """Coordinates in the present basis of what another had, nearest by mass."""
+        fields = (basis_before @ np.stack(pair, axis=1)).reshape(-1, 3, 2)
+        right = np.stack([self._space.weigh(fields[:, :, at]) for at in (0, 1)], axis=1)
+        found = solve_definite(mass, right)
+        both = np.linalg.lstsq(mass, right, rcond=None)[0] if found is None else found
+        return both[:, 0].copy(), both[:, 1].copy()
 
-                def potential(
-                    length: float, w: Floats = w, step: Floats = change
-                ) -> float:
-                    at = w + length * step
-                    return (
-                        0.5 * float((at - v) @ self._mass @ (at - v))
-                        + 0.5 * tau * float(at @ damping @ at)
-                        + space.energy(q + tau * at)
-                        - float(external @ (q + tau * at))
-                    )
-
-                with report.timed("assembly"), np.errstate(over="ignore", invalid="ignore"):
-                    length, _ = line_search(potential, potential(0.0), float(gradient @ change))
-                if length == 0.0:
-                    raise SolverError("no step lowers the energy any more; use a smaller dt")
-                change = length * change
-            w = w + change
-            report.iterations += 1
-            moved = float(np.abs(self._space.displacement(tau * change)).max())
-            report.converged = moved <= self.tolerance
-            if report.converged:
-                break
-        return q + tau * w, w
-
-    def _stiffness(self, space: Subspace, q: Floats, psd: bool, report: StepReport) -> Floats:
-        with report.timed("assembly"):
-            space.assemble(q, psd)
-        with report.timed("projection"):
-            return space.projected()
+    def _gravity(self, place: Floats) -> Floats:
+        return acting_gravity(self.gravity_mode, self.gravity, place)
 
 
 def _report() -> StepReport:
@@ -393,17 +367,3 @@ def _positive(name: str, value: float, least: float = 0.0) -> float:
     if not least <= number <= 1e9:
         raise SuppleError(f"{name} must be a positive number, not {value}")
     return number
-
-
-def _rigid(root: ArrayLike) -> Floats:
-    place = checked_array("root", root, (4, 4))
-    turn = place[:3, :3]
-    if np.abs(turn @ turn.T - np.eye(3)).max() > 1e-4 or np.linalg.det(turn) < 0:
-        raise SuppleError("the root must be rigid: a rotation and a translation")
-    if np.abs(place[3] - [0, 0, 0, 1]).max() > 1e-6:
-        raise SuppleError("the last row of the root must be 0, 0, 0, 1")
-    return place.copy()
-
-
-def _moved(root: Floats, points: Floats) -> Floats:
-    return points @ root[:3, :3].T + root[:3, 3]

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled
+from supple.compiled import compiled, compiled_sums
 from supple.dynamics.runtime_model import ElasticTables
 from supple.elastic.density import stress, stress_derivative
 from supple.elastic.material_kernels import pose_parameters
@@ -32,30 +31,26 @@ MOST_PRODUCTS = 200_000
 #: from any that was trained, and forces of a flat tet have no bound.
 FLATTEST = 0.01
 
-fast = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-
-
 def scratch_rows(widest: int) -> int:
     """Rows that one matrix product of this width may have: whole tets."""
     return max(9, MOST_PRODUCTS // max(widest, 1) ** 2 // 9 * 9)
 
 
-@fast
-def _dot(a, b):  # type: ignore[no-untyped-def]
-    total = np.float32(0)
-    for j in range(len(a)):
-        total += a[j] * b[j]
-    return total
-
-
 @compiled
-def _turned_rows(frame, rows, width, out):  # type: ignore[no-untyped-def]
+def _turned_rows(frames, corner, basis, start, width, slot, out):  # type: ignore[no-untyped-def]
     """Three basis rows of a vertex, turned from the neutral pose's frame."""
-    a, b, c = rows[:width], rows[width : 2 * width], rows[2 * width : 3 * width]
-    x, y, z = out[:width], out[width : 2 * width], out[2 * width : 3 * width]
-    f0, f1, f2, f3, f4, f5, f6, f7, f8 = (
-        frame[0], frame[1], frame[2], frame[3], frame[4], frame[5], frame[6], frame[7], frame[8],
+    a = basis[start : start + width]
+    b = basis[start + width : start + 2 * width]
+    c = basis[start + 2 * width : start + 3 * width]
+    at = 3 * slot * width
+    x, y, z = (
+        out[at : at + width],
+        out[at + width : at + 2 * width],
+        out[at + 2 * width : at + 3 * width],
     )
+    f0, f1, f2 = frames[corner, 0], frames[corner, 1], frames[corner, 2]
+    f3, f4, f5 = frames[corner, 3], frames[corner, 4], frames[corner, 5]
+    f6, f7, f8 = frames[corner, 6], frames[corner, 7], frames[corner, 8]
     for j in range(width):
         p, q, r = a[j], b[j], c[j]
         x[j] = f0 * p + f1 * q + f2 * r
@@ -64,7 +59,7 @@ def _turned_rows(frame, rows, width, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _gradient_rows(g, turned, width, out):  # type: ignore[no-untyped-def]
+def _gradient_rows(g, turned, width, start, out):  # type: ignore[no-untyped-def]
     """Rows of G (9) from turned rows (12): differences to the first vertex times ∇N."""
     for i in range(3):
         o = turned[i * width : (i + 1) * width]
@@ -74,26 +69,36 @@ def _gradient_rows(g, turned, width, out):  # type: ignore[no-untyped-def]
         for k in range(3):
             a, b, c = np.float32(g[1, k]), np.float32(g[2, k]), np.float32(g[3, k])
             d = -(a + b + c)
-            row = out[(3 * i + k) * width : (3 * i + k + 1) * width]
+            at = start + (3 * i + k) * width
+            row = out[at : at + width]
             for j in range(width):
                 row[j] = (a * p[j] + b * q[j]) + (c * r[j] + d * o[j])
 
 
 @compiled
-def _times_rows(H, scale, rows, width, out):  # type: ignore[no-untyped-def]
+def _times_rows(H, scale, rows, start, width, out):  # type: ignore[no-untyped-def]
     """scale · H (9 × 9) times nine rows."""
-    r0, r1, r2 = rows[:width], rows[width : 2 * width], rows[2 * width : 3 * width]
+    own = rows[start : start + 9 * width]
+    r0, r1, r2 = own[:width], own[width : 2 * width], own[2 * width : 3 * width]
     r3, r4, r5 = (
-        rows[3 * width : 4 * width], rows[4 * width : 5 * width], rows[5 * width : 6 * width],
+        own[3 * width : 4 * width],
+        own[4 * width : 5 * width],
+        own[5 * width : 6 * width],
     )
     r6, r7, r8 = (
-        rows[6 * width : 7 * width], rows[7 * width : 8 * width], rows[8 * width : 9 * width],
+        own[6 * width : 7 * width],
+        own[7 * width : 8 * width],
+        own[8 * width : 9 * width],
     )
     for i in range(9):
-        a, b, c = np.float32(scale * H[i, 0]), np.float32(scale * H[i, 1]), np.float32(scale * H[i, 2])
-        d, e, f = np.float32(scale * H[i, 3]), np.float32(scale * H[i, 4]), np.float32(scale * H[i, 5])
-        k, l, m = np.float32(scale * H[i, 6]), np.float32(scale * H[i, 7]), np.float32(scale * H[i, 8])
-        row = out[i * width : (i + 1) * width]
+        a, b, c = scale * H[i, 0], scale * H[i, 1], scale * H[i, 2]
+        d, e, f = scale * H[i, 3], scale * H[i, 4], scale * H[i, 5]
+        k, l, m = scale * H[i, 6], scale * H[i, 7], scale * H[i, 8]
+        a, b, c = np.float32(a), np.float32(b), np.float32(c)
+        d, e, f = np.float32(d), np.float32(e), np.float32(f)
+        k, l, m = np.float32(k), np.float32(l), np.float32(m)
+        at = start + i * width
+        row = out[at : at + width]
         for j in range(width):
             row[j] = (
                 (a * r0[j] + b * r1[j] + c * r2[j])
@@ -102,10 +107,60 @@ def _times_rows(H, scale, rows, width, out):  # type: ignore[no-untyped-def]
             )
 
 
+@compiled_sums
+def _deform(rows, start, width, z, F):  # type: ignore[no-untyped-def]
+    """F = I + G z."""
+    for i in range(3):
+        for k in range(3):
+            at = start + (3 * i + k) * width
+            row = rows[at : at + width]
+            total = np.float32(0)
+            for j in range(width):
+                total += row[j] * z[j]
+            F[i, k] = total
+        F[i, i] += 1.0
+
+
 @compiled
-def _rest_gradients(points: Floats, corners: Ints, flattest: float, g: Floats) -> float:
+def _add_stress(rows, start, width, scale, P, out):  # type: ignore[no-untyped-def]
+    """Add Gᵀ vec(scale P)."""
+    for i in range(3):
+        at = start + 3 * i * width
+        a, b, c = scale * P[i, 0], scale * P[i, 1], scale * P[i, 2]
+        p = rows[at : at + width]
+        q = rows[at + width : at + 2 * width]
+        r = rows[at + 2 * width : at + 3 * width]
+        for j in range(width):
+            out[j] += a * p[j] + b * q[j] + c * r[j]
+
+
+@compiled
+def _scatter(columns, width, product, local, stiffness, force):  # type: ignore[no-untyped-def]
+    """Add a group's block to the whole, run by run of consecutive columns."""
+    for i in range(width):
+        row = columns[i]
+        if row < 0:
+            break  # padding comes last
+        force[row] += local[i]
+        source = product[i * width : (i + 1) * width]
+        j = i
+        while j < width and columns[j] >= 0:
+            end = j + 1
+            while end < width and columns[end] == columns[end - 1] + 1:
+                end += 1
+            target = stiffness[row, columns[j] : columns[j] + end - j]
+            part = source[j:end]
+            for k in range(len(target)):
+                target[k] += part[k]
+            j = end
+
+
+@compiled
+def _rest_gradients(
+    points: Floats, corners: Ints, tet: int, flattest: float, g: Floats
+) -> float:
     """Gradients of the shape functions, rows 1 to 3 of `g`; the volume, 0 where it is flat."""
-    a, b, c, d = corners[0], corners[1], corners[2], corners[3]
+    a, b, c, d = corners[tet, 0], corners[tet, 1], corners[tet, 2], corners[tet, 3]
     ox, oy, oz = points[a, 0], points[a, 1], points[a, 2]
     e00, e01, e02 = points[b, 0] - ox, points[b, 1] - oy, points[b, 2] - oz
     e10, e11, e12 = points[c, 0] - ox, points[c, 1] - oy, points[c, 2] - oz
@@ -178,56 +233,39 @@ def add_elastic(
         filled = 0
         offset = tables.start[group]
         for tet in range(tables.first[group], tables.first[group + 1]):
-            block = basis[offset : offset + 12 * width]
+            begin = offset
             offset += 12 * width
             share = 0.0
             for pose in range(len(weights)):
                 share += weights[pose] * tables.weights[pose, tet]
-            corners = tables.corners[tet]
-            volume = _rest_gradients(points, corners, FLATTEST * tables.volumes[tet], g)
+            volume = _rest_gradients(
+                points, tables.corners, tet, FLATTEST * tables.volumes[tet], g
+            )
             left_out += volume == 0
             if not (share > 0 and volume > 0):
                 continue
             scale = share * volume
-            G = rows[filled : filled + 9 * width]
             for a in range(4):
                 _turned_rows(
-                    frames[corners[a]],
-                    block[3 * a * width : 3 * (a + 1) * width],
-                    width,
-                    turned[3 * a * width : 3 * (a + 1) * width],
+                    frames, tables.corners[tet, a], basis, begin + 3 * a * width, width, a, turned
                 )
-            _gradient_rows(g, turned, width, G)
-            for i in range(3):
-                for k in range(3):
-                    at = 3 * i + k
-                    F[i, k] = _dot(G[at * width : (at + 1) * width], zl)
-                F[i, i] += 1.0
-            pose_parameters(kind, tables.young, tables.poisson, weights, tet, tables.parameters, parameters)
+            _gradient_rows(g, turned, width, filled, rows)
+            _deform(rows, filled, width, zl, F)
+            pose_parameters(
+                kind, tables.young, tables.poisson, weights, tet, tables.parameters, parameters
+            )
             stress(kind, F, parameters, P, scratch)
-            for i in range(3):
-                for k in range(3):
-                    value = scale * P[i, k]
-                    row = G[(3 * i + k) * width : (3 * i + k + 1) * width]
-                    for j in range(width):
-                        fl[j] += value * row[j]
+            _add_stress(rows, filled, width, scale, P, fl)
             if at_rest:
                 F[:] = 0.0
                 F[0, 0], F[1, 1], F[2, 2] = 1.0, 1.0, 1.0
             stress_derivative(kind, F, parameters, H, scratch)
-            _times_rows(H, scale, G, width, images[filled : filled + 9 * width])
+            _times_rows(H, scale, rows, filled, width, images)
             filled += 9 * width
             if filled >= most:
                 sgemm_outer(blas, width, filled // width, rows, images, product)
                 filled = 0
         if filled > 0:
             sgemm_outer(blas, width, filled // width, rows, images, product)
-        for i in range(width):
-            row = columns[i]
-            if row < 0:
-                continue
-            force[row] += fl[i]
-            for j in range(i, width):
-                if columns[j] >= 0:
-                    stiffness[row, columns[j]] += product[i * width + j]
+        _scatter(columns, width, product, fl, stiffness, force)
     return left_out

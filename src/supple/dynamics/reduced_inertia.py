@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from supple.compiled import compiled
 from supple.dynamics.runtime_model import InertialTables
 
-__all__ = ["accelerations", "add_inertia"]
+__all__ = ["all_finite", "inertial_force"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -19,6 +19,56 @@ Ints = NDArray[np.int64]
 NEGLIGIBLE = 1e-7
 #: What `accelerations` tells.
 CALM, LIMITED, JUMPED = 0, 1, 2
+
+
+@compiled
+def all_finite(points: Floats) -> bool:
+    """Whether a rig gave positions at all."""
+    for k in range(len(points)):
+        if not math.isfinite(points[k, 0] + points[k, 1] + points[k, 2]):
+            return False
+    return True
+
+
+@compiled
+def inertial_force(
+    tables: InertialTables,
+    weights: Floats,
+    frames: Singles,
+    points: Floats,
+    root: Floats,
+    before: Floats,
+    earlier: Floats,
+    still: bool,
+    options: tuple[float, float, float],
+    gravity: Floats,
+    now: Floats,
+    felt: Floats,
+    local: Floats,
+    force: Floats,
+) -> int:
+    """Set `force` to the reduced force of the moving rest shape and of gravity; see below.
+
+    Parameters
+    ----------
+    still
+        Take no acceleration: how the body moves is not known yet.
+    options
+        Time step, largest acceleration, and how much of the gravity (3,) of a root that is not
+        turned is in the sculpted shape already, 1 or 0.
+    """
+    dt, limit, sculpted = options
+    verdict = accelerations(points, tables.rows, root, before, earlier, dt, limit, now, felt)
+    if still:
+        felt[:] = 0
+        verdict = CALM
+    for s in range(len(felt)):
+        for i in range(3):
+            acting = root[0, i] * gravity[0] + root[1, i] * gravity[1] + root[2, i] * gravity[2]
+            felt[s, i] -= acting - sculpted * gravity[i]
+    force[:] = 0
+    add_inertia(tables, weights, frames, felt, local, force)
+    return verdict
 
 
 @compiled
@@ -69,18 +119,12 @@ def add_inertia(
     weights: Floats,
     frames: Singles,
     felt: Floats,
-    shift: Floats,
     local: Floats,
     force: Floats,
 ) -> None:
-    """Add −Σ (R Σ w_i B_i)ᵀ m (a + shift) to `force`.
+    """Add −Σ (R Σ w_i B_i)ᵀ m a to `force`, accelerations (c′, 3) being seen from the root.
 
-    Parameters
-    ----------
-    felt, shift
-        (c′, 3) accelerations seen from the root, and (3,) one that all share: less gravity.
-    local
-        As wide as the widest block, to work in.
+    `local`, as wide as the widest block, is room to work in.
     """
     for group in range(len(tables.width)):
         width = tables.width[group]
@@ -89,7 +133,7 @@ def add_inertia(
         first, last = tables.first[group], tables.first[group + 1]
         for s in range(first, last):
             f, m = frames[tables.rows[s]], tables.masses[s]
-            x, y, z = felt[s, 0] + shift[0], felt[s, 1] + shift[1], felt[s, 2] + shift[2]
+            x, y, z = felt[s, 0], felt[s, 1], felt[s, 2]
             a = m * (f[0] * x + f[3] * y + f[6] * z)
             b = m * (f[1] * x + f[4] * y + f[7] * z)
             c = m * (f[2] * x + f[5] * y + f[8] * z)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled
+from supple.compiled import compiled, compiled_sums
 
 __all__ = ["add_packed", "cholesky", "packed_times", "solve", "symmetric_times"]
 
@@ -26,7 +26,7 @@ def add_packed(packed: Singles, factor: float, out: Floats) -> None:
         at += n - i
 
 
-@compiled
+@compiled_sums
 def packed_times(packed: Singles, x: Floats, out: Floats) -> None:
     """Add a packed symmetric matrix times x to `out`."""
     n, at = len(x), 0
@@ -40,7 +40,7 @@ def packed_times(packed: Singles, x: Floats, out: Floats) -> None:
         at += n - i
 
 
-@compiled
+@compiled_sums
 def symmetric_times(upper: Floats, x: Floats, out: Floats) -> None:
     """Add a symmetric matrix, of which the upper triangle is given, times x to `out`."""
     n = len(x)
@@ -92,7 +92,7 @@ def _subtract_four(p, q, r, s, a, b, c, d, out):  # type: ignore[no-untyped-def]
         out[j] -= (a * p[j] + b * q[j]) + (c * r[j] + d * s[j])
 
 
-@compiled
+@compiled_sums
 def solve(u: Floats, x: Floats) -> None:
     """X ← (UᵀU)⁻¹ x."""
     n = len(x)

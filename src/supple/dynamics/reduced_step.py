@@ -182,6 +182,8 @@ def _newton(
             work[i] = stretch[i] * (lin[i] - system.start_q[i])
             right[i] = system.external[i] - force[i]
         symmetric_times(stiffness, work, right)
+        if system.pressing[0] > 0:
+            _add_contact(system, stretch, tau)
         right *= tau
         for i in range(n):
             work[i] = stretch[i] * system.start_v[i]
@@ -195,6 +197,22 @@ def _newton(
     for i in range(n):  # nothing helps: stay where the step began
         lin[i] = system.start_q[i]
     return flags | RESET
+
+
+@compiled
+def _add_contact(system: System, stretch: Floats, tau: float) -> None:
+    """Contacts, linear in z; `external` has their force at z = 0.
+
+    They take no part in the damping βK, which knows of velocities in the rig's frame only: it
+    would hold flesh back from giving way to a rig that presses it. Theirs is in their force.
+    """
+    matrix, right, work, n = system.matrix, system.right, system.work, len(system.right)
+    for i in range(n):
+        row, own = matrix[i, i:n], system.contact[i, i:n]
+        for j in range(len(row)):
+            row[j] += tau * tau * own[j]
+        work[i] = -stretch[i] * system.start_q[i]
+    symmetric_times(system.contact, work, right)
 
 
 @compiled

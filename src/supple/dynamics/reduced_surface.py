@@ -111,9 +111,9 @@ def turn_carriers(frames: Singles, limit: float, u: Singles) -> bool:
 @compiled
 def carry_skin(tables: SurfaceTables, u: Singles, root: Floats, skin: Singles) -> None:
     """Add the carriers' displacements to `skin` (n̄, 3) and move it by the root."""
-    a, b, c, p = root[0, 0], root[0, 1], root[0, 2], root[0, 3]
-    d, e, f, q = root[1, 0], root[1, 1], root[1, 2], root[1, 3]
-    g, h, i, r = root[2, 0], root[2, 1], root[2, 2], root[2, 3]
+    a, b, c, p = _singles(root[0])
+    d, e, f, q = _singles(root[1])
+    g, h, i, r = _singles(root[2])
     carriers, shares = tables.carriers, tables.shares
     for v in range(len(skin)):
         x, y, z = skin[v, 0], skin[v, 1], skin[v, 2]
@@ -122,9 +122,15 @@ def carry_skin(tables: SurfaceTables, u: Singles, root: Floats, skin: Singles) -
             x += share * u[at, 0]
             y += share * u[at, 1]
             z += share * u[at, 2]
-        skin[v, 0] = a * x + b * y + c * z + p
-        skin[v, 1] = d * x + e * y + f * z + q
-        skin[v, 2] = g * x + h * y + i * z + r
+        skin[v, 0] = (a * x + b * y) + (c * z + p)
+        skin[v, 1] = (d * x + e * y) + (f * z + q)
+        skin[v, 2] = (g * x + h * y) + (i * z + r)
+
+
+@compiled
+def _singles(row: Floats) -> tuple[float, float, float, float]:
+    """Float32 constants, lest all products become float64."""
+    return np.float32(row[0]), np.float32(row[1]), np.float32(row[2]), np.float32(row[3])  # type: ignore[return-value]
 
 
 @compiled

@@ -150,18 +150,22 @@ class ImplicitSolver:
         w = start
         for _ in range(self.newton):
             change, length = self._iterate(problem, w, self.psd, report)
-            if length == 0.0 and not self.psd:
+            if length == 0.0 and not self._is_small(problem, change) and not self.psd:
                 change, length = self._iterate(problem, w, True, report)
-            if length == 0.0:
+            report.converged = self._is_small(problem, change)
+            # Changes that small may drown in the rounding of the energy: then we are there.
+            if length == 0.0 and not report.converged:
                 raise SolverError(
                     "no step lowers the energy any more; use a smaller dt, or smaller forces"
                 )
             w = w + length * change
             report.iterations += 1
-            report.converged = bool(np.abs(change).max() * problem.tau <= self.tolerance)
             if report.converged:
                 break
         return w
+
+    def _is_small(self, problem: StageProblem, change: Floats) -> bool:
+        return bool(np.abs(change).max() * problem.tau <= self.tolerance)
 
     def _iterate(
         self, problem: StageProblem, w: Floats, psd: bool, report: StepReport

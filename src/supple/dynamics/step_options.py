@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,8 +17,8 @@ Floats = NDArray[np.float64]
 
 STEP_INTEGRATORS = {"backward-euler": 0, "newmark": 1, "bdf2": 2}
 GRAVITY_MODES = ("relative", "absolute", "none")
-#: Standard gravity, in m/s².
-G = 9.80665
+#: Pa/m; a millimetre of it stops a train.
+STIFFEST = 1e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,8 @@ class StepOptions:
     """Largest acceleration of the rest shape, in m/s²."""
     longest: float
     """Longest displacement, in m."""
+    obstacle_stiffness: float | None = None
+    """Pressure for a depth in an obstacle, in Pa/m; None for the body's own."""
 
     @classmethod
     def checked(
@@ -52,6 +55,7 @@ class StepOptions:
         gravity_mode: str,
         acceleration_limit: float,
         displacement_limit: float,
+        obstacle_stiffness: float | None = None,
     ) -> StepOptions:
         """The options, each of them possible; `size` is the body's."""
         if integrator not in STEP_INTEGRATORS:
@@ -73,6 +77,13 @@ class StepOptions:
             numbers[name] = checked_number(name, value)
             if numbers[name] < 0 or (name.endswith("limit") and numbers[name] == 0):
                 raise SuppleError(f"{name} is {numbers[name]:g}; it must be positive")
+        if obstacle_stiffness is not None:
+            obstacle_stiffness = checked_number("obstacle_stiffness", obstacle_stiffness)
+            if not 0 < obstacle_stiffness <= STIFFEST:
+                raise SuppleError(
+                    f"obstacle_stiffness is {obstacle_stiffness:g} Pa/m; "
+                    f"it must be positive, at most {STIFFEST:.0e}"
+                )
         counts = checked_whole_numbers("iterations and substeps", [iterations, substeps])
         if not all(1 <= count <= 1000 for count in counts):
             raise SuppleError("iterations and substeps must be between 1 and 1000")
@@ -90,14 +101,15 @@ class StepOptions:
             mode=gravity_mode,
             fastest=numbers["acceleration_limit"],
             longest=numbers["displacement_limit"] * size,
+            obstacle_stiffness=obstacle_stiffness,
         )
 
-    def weightless(self, root: Floats, out: Floats) -> None:
-        """The acceleration that gravity hides, seen from a root: −Rᵀg, relative to rest or not."""
-        if self.mode == "none":
-            out[:] = 0
-            return
-        np.dot(root[:3, :3].T, self.gravity, out=out)
-        if self.mode == "relative":
-            out -= self.gravity
-        np.negative(out, out=out)
+    @cached_property
+    def acting_gravity(self) -> Floats:
+        """In m/s², in the world; none where there is to be none."""
+        return np.zeros(3) if self.mode == "none" else self.gravity
+
+    @cached_property
+    def sculpted(self) -> float:
+        """How much of the gravity of an unturned root is in the sculpted shape already."""
+        return float(self.mode == "relative")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.dynamics.reduced_blend import blend_rows, frames_of
-from supple.dynamics.reduced_inertia import JUMPED, LIMITED, accelerations, add_inertia
+from supple.dynamics.reduced_inertia import JUMPED, LIMITED, all_finite, inertial_force
 from supple.dynamics.reduced_step import (
     ACCELERATION,
     DISPLACEMENT,
@@ -22,6 +22,7 @@ from supple.dynamics.reduced_step import (
 from supple.dynamics.reduced_surface import carry_skin, displace_carriers, turn_carriers
 from supple.dynamics.runtime_model import RuntimeModel
 from supple.dynamics.reduced_poke import add_skin_forces
+from supple.dynamics.skin_contact import ContactMemory, SkinContact, checked_obstacles
 from supple.dynamics.step_options import StepOptions
 from supple.dynamics.workspace import Workspace
 from supple.errors import SuppleError
@@ -65,6 +66,7 @@ class State:
         #: Steps in which the rest shape's velocity is not known, so that no inertia acts.
         self.unknown = 0
         self.flags = 0
+        self.contact = ContactMemory()
 
     def set_coordinates(self, q: Floats | None, v: Floats | None) -> None:
         """Put the flesh elsewhere, or give it another velocity."""
@@ -74,6 +76,7 @@ class State:
             self.v[:] = self.v_before[:] = v
         self.a[:] = 0
         self.known = 0
+        self.contact.forget()
 
     def start(self, pose: Floats, root: Floats) -> None:
         """Forget all motion."""
@@ -81,6 +84,7 @@ class State:
             array[:] = 0
         self.pose[:], self.root[:] = pose, root
         self.steps, self.known, self.unknown, self.flags = 0, 0, 0, 0
+        self.contact.forget()
 
 
 @dataclass
@@ -104,17 +108,32 @@ class Stepper:
     """
 
     def __init__(
-        self, runtime: RuntimeModel, options: StepOptions, obstacles: Sequence[Obstacle] = ()
+        self, runtime: RuntimeModel, options: StepOptions, obstacles: Iterable[Obstacle] = ()
     ) -> None:
         self.runtime, self.options = runtime, options
-        self.obstacles = tuple(obstacles)
         self.room = Workspace(runtime)
         self.timing = Timing()
         self._placement = runtime.placement.fork()
         self._blas = addresses()
-        self._shift = np.zeros(3)
         #: The state and step whose pose the placement and the blend are at.
         self._placed: tuple[State | None, int] = (None, -1)
+        self._contact: SkinContact | None = None
+        self.obstacles = obstacles
+
+    @property
+    def obstacles(self) -> tuple[Obstacle, ...]:
+        """What the skin is pushed out of."""
+        return () if self._contact is None else self._contact.obstacles
+
+    @obstacles.setter
+    def obstacles(self, obstacles: Iterable[Obstacle]) -> None:
+        listed = checked_obstacles(obstacles)
+        if not listed:
+            self._contact, self.room.system.pressing[0] = None, 0
+        elif self._contact is None:
+            self._contact = SkinContact(self.runtime, self.options, listed)
+        else:
+            self._contact.put(listed)
 
     def begin(self, state: State, pose: Floats, root: Floats, before: tuple | None) -> None:
         """Put a state at a pose, at rest or moving as from an earlier one."""
@@ -146,7 +165,14 @@ class Stepper:
         self._place(pose)
         self._blend(pose)
         ready = perf_counter()
+        contact = self._contact
+        if contact is not None:
+            contact.find(state.q, state.v, root, self._placement, room)
         flags = self._inertia(state, root)
+        if contact is None or flags & TELEPORT:
+            state.contact.forget()
+        if contact is not None:
+            contact.press(state.contact, room, self._blas)
         if forces is not None:
             add_skin_forces(runtime.skin, room.blend.weights, forces[0], forces[1], root, room.system.external)
         integrator = options.code if state.known else options.first_code
@@ -166,6 +192,8 @@ class Stepper:
             state.q_before,
             state.v_before,
         )
+        if contact is not None:
+            contact.settle(state.contact, state.q, room, bool(flags & (DISPLACEMENT | RESET)))
         state.earlier, state.before = state.before, state.earlier
         state.before[:] = room.now
         if flags & TELEPORT:
@@ -194,13 +222,18 @@ class Stepper:
             blend_rows(skin.turns, blend.shares, blend.active, room.carrier_turns)
             frames_of(room.carrier_turns, skin.turns, blend.weights, room.carrier_frames)
         turn_carriers(room.carrier_frames, 2 * self.options.longest, room.carriers)
-        self._placement.place_surface(out)
+        if self._contact is not None and self._contact.placed:
+            out[:] = self._contact.rest
+        else:
+            self._placement.place_surface(out)
         carry_skin(skin, room.carriers, state.root, out)
         self.timing.surface = perf_counter() - began
 
     def _place(self, pose: Floats) -> None:
+        if self._contact is not None:
+            self._contact.placed = False
         self._placement.place_tets(pose, self.room.points)
-        if not np.isfinite(self.room.points).all():
+        if not all_finite(self.room.points):
             raise SuppleError("the rig gave positions that are not finite at this pose")
 
     def _blend(self, pose: Floats) -> None:
@@ -209,32 +242,23 @@ class Stepper:
 
     def _inertia(self, state: State, root: Floats) -> int:
         runtime, room, options = self.runtime, self.room, self.options
-        verdict = accelerations(
-            room.points,
-            runtime.inertial.rows,
-            root,
-            state.before,
-            state.earlier,
-            options.dt,
-            options.fastest,
-            room.now,
-            room.felt,
-        )
-        if state.unknown:
-            room.felt[:] = 0
-            state.unknown -= 1
-            verdict = 0
-        options.weightless(root, self._shift)
-        room.system.external[:] = 0
-        add_inertia(
+        verdict = inertial_force(
             runtime.inertial,
             room.blend.weights,
             room.blend.frames,
+            room.points,
+            root,
+            state.before,
+            state.earlier,
+            state.unknown > 0,
+            (options.dt, options.fastest, options.sculpted),
+            options.acting_gravity,
+            room.now,
             room.felt,
-            self._shift,
             room.local,
             room.system.external,
         )
+        state.unknown = max(state.unknown - 1, 0)
         if verdict == JUMPED:
             state.unknown = 1
             return TELEPORT

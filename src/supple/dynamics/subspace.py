@@ -32,6 +32,8 @@ Ints = NDArray[np.int64]
 
 #: Added to the diagonal, as a part of its mean, where columns of a basis repeat each other.
 RIDGE = 1e-10
+#: Movements of a body smaller than this part of its size may drown in its energy's rounding.
+MINUTE = 1e-6
 #: Columns of a block row of K that are summed at once: nine rows of them fit the fastest cache.
 _STRIP = 64
 
@@ -61,7 +63,7 @@ class Subspace:
 
     @property
     def n_columns(self) -> int:
-        """r."""
+        """Number of basis vectors, r."""
         return self.basis.shape[1]
 
     def displacement(self, q: Floats) -> Floats:
@@ -71,6 +73,11 @@ class Subspace:
     def project(self, field: Floats) -> Floats:
         """Uᵀ of a field (n, 3)."""
         return self.basis.T @ field.reshape(-1)
+
+    def is_minute(self, change: Floats) -> bool:
+        """Whether a change of q moves nothing farther than a millionth of the body's size."""
+        moved = float(np.abs(self.displacement(change)).max())
+        return moved <= MINUTE * self.body.mesh.size
 
     def energy(self, q: Floats) -> float:
         """Elastic energy in J at Φ + U q."""
@@ -196,6 +203,7 @@ def reduced_equilibrium(
     forces: ArrayLike,
     *,
     rest: ArrayLike | None = None,
+    elastic: tuple[ArrayLike, ArrayLike] | None = None,
     tolerance: float = 1e-10,
     most_iterations: int = 200,
 ) -> ReducedEquilibrium:
@@ -209,6 +217,9 @@ def reduced_equilibrium(
         (n, 3) in N.
     rest
         Rest shape, when it is not the mesh.
+    elastic
+        A rest shape and basis that the energy is evaluated in, in place of these; as
+        `ProjectedSimulator` has it.
     tolerance
         Newton ends when an iteration moves no vertex farther than this part of the body's size.
     most_iterations
@@ -218,19 +229,27 @@ def reduced_equilibrium(
     start = checked_array("rest shape", body.rest if rest is None else rest, shape)
     space = Subspace(body, start, checked_subspace_basis("basis", basis, body.n_vertices))
     load = space.project(checked_array("forces", forces, shape))
+    inner = space
+    if elastic is not None:
+        neutral = checked_array("elastic rest shape", elastic[0], shape)
+        columns = checked_array("elastic basis", elastic[1], space.basis.shape)
+        inner = Subspace(body, neutral, columns)
     q, converged, count = np.zeros(space.n_columns), False, 0
     while not converged and count < most_iterations:
-        gradient = space.force(q) - load
-        change = solve_definite(space.stiffness(q), -gradient)
-        if change is None:
-            change = solve_definite(with_ridge(space.stiffness(q, psd=True)), -gradient)
-        if change is None:
-            raise SolverError("the basis lets the body move without resistance; hold part of it")
-        length = _search(space, load, q, change, float(gradient @ change))
-        moved = float(np.abs(space.displacement(length * change)).max())
-        q, count = q + length * change, count + 1
-        converged = moved <= tolerance * body.mesh.size
+        change = _newton_change(inner, load, q)
+        q, count = q + change, count + 1
+        converged = bool(np.abs(space.displacement(change)).max() <= tolerance * body.mesh.size)
     return ReducedEquilibrium(q, start + space.displacement(q), count, converged)
+
+
+def _newton_change(space: Subspace, load: Floats, q: Floats) -> Floats:
+    gradient = space.force(q) - load
+    change = solve_definite(space.stiffness(q), -gradient)
+    if change is None:
+        change = solve_definite(with_ridge(space.stiffness(q, psd=True)), -gradient)
+    if change is None:
+        raise SolverError("the basis lets the body move without resistance; hold part of it")
+    return change * _search(space, load, q, change, float(gradient @ change))
 
 
 def _search(space: Subspace, load: Floats, q: Floats, change: Floats, slope: float) -> float:
@@ -240,6 +259,8 @@ def _search(space: Subspace, load: Floats, q: Floats, change: Floats, slope: flo
             return space.energy(at) - float(load @ at)
 
     length, _ = line_search(potential, potential(0.0), slope)
+    if length == 0.0 and space.is_minute(change):
+        return 1.0
     if length == 0.0:
         raise SolverError("no step lowers the energy any more; apply smaller forces")
     return length

@@ -29,7 +29,7 @@ Singles = NDArray[np.float32]
 Progress = Callable[[float, str], None]
 
 #: What makes the full simulation converge, unless the caller says otherwise.
-CONVERGING = {"integrator": "bdf2", "newton": 20, "tolerance": 1e-6}
+CONVERGING: dict[str, Any] = {"integrator": "bdf2", "newton": 20, "tolerance": 1e-6}
 MOST_SUBSTEPS = 64
 
 
@@ -120,7 +120,7 @@ def truth(
     Parameters
     ----------
     model, motion
-        The character, from the start of the motion, at rest.
+        The character, from the start of the motion, moving as it does there.
     rate
         Frames per second.
     accuracy
@@ -139,7 +139,7 @@ def truth(
     if not (limit > 0 and most >= 2):
         raise SuppleError("truth needs a positive accuracy and two sub-steps at least")
     began, options = perf_counter(), CONVERGING | options
-    rig, changes = rig_surface(model, motion, rate), []
+    rig, changes = rig_surface(model, motion, rate), list[float]()
     levels = _Levels(model, motion, rate, cache, progress, options)
     substeps, before = 1, levels(1)
     while 2 * substeps <= most and not (changes and changes[-1] <= limit):
@@ -171,14 +171,12 @@ class _Levels:
         path = self._path(substeps)
         if path is not None and (kept := self._kept(path)) is not None:
             return kept
-        simulator = CharacterSimulator(
-            self.model, 1 / self.rate, substeps=substeps, **self.options
-        )
+        simulator = CharacterSimulator(self.model, 1 / self.rate, substeps=substeps, **self.options)
         tell = self.progress or (lambda part, what: None)
         what = f"full simulation, {substeps} steps a frame"
         try:
             frames = simulator.run(
-                self.motion, centred=True, progress=lambda part, _: tell(part, what)
+                self.motion, centred=True, progress=lambda part: tell(part, what)
             )
         except SolverError:
             return None

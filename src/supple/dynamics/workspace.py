@@ -49,6 +49,9 @@ class System(NamedTuple):
     start_q: Floats
     start_v: Floats
     peaks: Floats
+    contact: Floats
+    """(r, r) stiffness of contacts, and (1,) how many there are."""
+    pressing: Ints
 
 
 class Room(NamedTuple):
@@ -96,7 +99,12 @@ class Workspace:
             for name in ("force", "external", "right", "work", "z", "lin", "start_q", "start_v")
         }
         self.system = System(
-            stiffness=np.zeros((r, r)), matrix=np.zeros((r, r)), peaks=runtime.peaks, **vectors
+            stiffness=np.zeros((r, r)),
+            matrix=np.zeros((r, r)),
+            peaks=runtime.peaks,
+            contact=np.zeros((r, r)),
+            pressing=np.zeros(1, np.int64),
+            **vectors,
         )
         self.room = _room(runtime)
         self.felt = np.zeros((len(runtime.inertial.rows), 3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -11,9 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from supple.checks import checked_number, owned_array, without_overflow
 from supple.errors import SuppleError
 
-__all__ = ["Capsule", "Obstacle", "Plane", "Sphere"]
+__all__ = ["Capsule", "Obstacle", "Plane", "Sphere", "plain_numbers"]
 
 Floats = NDArray[np.float64]
+
+#: Kinds of obstacles, as `plain_numbers` has them.
+OTHER, PLANE, SPHERE, CAPSULE = range(4)
 
 
 @runtime_checkable
@@ -111,6 +115,25 @@ class Capsule:
         squared = float(axis @ axis)
         along = np.clip(away @ axis / squared, 0.0, 1.0) if squared > 0 else np.zeros(len(points))
         return _around(away - along[:, None] * axis, self.radius)
+
+
+def plain_numbers(obstacles: Iterable[Obstacle]) -> Floats:
+    """Obstacles as numbers (o, 8), for compiled loops.
+
+    Kind, a point, then a plane's normal or a capsule's other end, and a radius. ``OTHER`` is
+    anything that only knows distances, kinds derived from ours included.
+    """
+    rows = []
+    for each in obstacles:
+        if type(each) is Plane:
+            rows.append([PLANE, *np.asarray(each.point), *np.asarray(each.normal), 0.0])
+        elif type(each) is Sphere:
+            rows.append([SPHERE, *np.asarray(each.centre), 0.0, 0.0, 0.0, each.radius])
+        elif type(each) is Capsule:
+            rows.append([CAPSULE, *np.asarray(each.start), *np.asarray(each.end), each.radius])
+        else:
+            rows.append([OTHER, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    return np.array(rows, np.float64).reshape(-1, 8)
 
 
 def _around(away: Floats, radius: float) -> tuple[Floats, Floats]:

@@ -118,9 +118,7 @@ class ReducedPoses:
         if len(made_of) != count:
             raise SuppleError(f"{len(made_of)} materials for {count} poses")
         tasks = [
-            PoseTask(
-                name, mesh, each, rest(pose), where, counts, contacts, tuple(obstacles)
-            )
+            PoseTask(name, mesh, each, rest(pose), where, counts, contacts, tuple(obstacles))
             for name, pose, each in zip(weights.names, weights.poses, made_of, strict=True)
         ]
         models = tuple(
@@ -163,7 +161,7 @@ class ReducedPoses:
 
     @property
     def n_columns(self) -> int:
-        """r."""
+        """Number of basis vectors, r."""
         return sum(basis.shape[2] for basis in self.models[0].bases)
 
     def basis(self, pose: int) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,7 +84,7 @@ def bend_points(
     curvature: float,
     low: float,
     high: float,
-    out: Floats,
+    out: NDArray[np.floating[Any]],
 ) -> None:
     held = min(max(0.0, low), high)
     for i in range(len(points)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -92,7 +92,12 @@ class Lattice(PointDeformer):
 
 @compiled
 def pull_points(
-    points: Floats, low: Floats, high: Floats, offsets: Floats, basis: Floats, out: Floats
+    points: Floats,
+    low: Floats,
+    high: Floats,
+    offsets: Floats,
+    basis: Floats,
+    out: NDArray[np.floating[Any]],
 ) -> None:
     for i in range(len(points)):
         for axis in range(3):

@@ -17,7 +17,7 @@ from supple.rig.placement import (
     writable,
 )
 from supple.rig.placement_block_kernels import BLOCK, ROOMS, place_blocks
-from supple.rig.placement_corrected import PoseCorrections, Sums, corrected
+from supple.rig.placement_corrected import PoseCorrections, Sums, corrected, summed
 from supple.rig.placement_skinned import SkinnedPlacement, SkinTransforms
 from supple.rig.pose_space import PoseSpaceDeformation
 from supple.rig.protocol import Ints, Rig
@@ -37,11 +37,21 @@ NO_MATRICES, NO_DUALS = np.empty((0, 4, 4)), np.empty((0, 8))
 class Blocks(NamedTuple):
     """What `place_blocks` reads."""
 
-    table: NDArray
+    table: Positions
     blocks: Ints
     joints: Ints
     active: NDArray[np.bool_]
     order: NDArray[np.uint32]
+
+    def deltas(self) -> Positions:
+        """The corrections that stand in the table, (m, k, 3)."""
+        count = self.active.shape[1]
+        out = np.empty((count, len(self.order), 3), self.table.dtype)
+        for start, first, n, slots in self.blocks:
+            begin = start + (3 + slots) * n
+            rows = self.table[begin : begin + 3 * count * n].reshape(count, 3, n)
+            out[:, self.order[first : first + n]] = rows.transpose(0, 2, 1)
+        return out
 
 
 class Following(NamedTuple):
@@ -121,7 +131,7 @@ class BlockPlacement:
     def __init__(
         self, rig: SkinnedRig, vertices: Ints | None, sums: Sums, follow: Following, single: bool
     ) -> None:
-        self._remade = (rig, vertices, sums, single)
+        self._rig, self._vertices, self._single = rig, vertices, single
         self._linear = rig.method == "linear"
         points = rig.vertices if vertices is None else rig.vertices[vertices]
         self._blocks = _blocks(points, follow, sums, rig.skeleton.n_joints, single)
@@ -150,8 +160,9 @@ class BlockPlacement:
     def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
         """Where the vertices go, had they been bound at `points`; not in blocks."""
         if self._plain is None:
-            rig, vertices, sums, single = self._remade
-            self._plain = corrected(SkinnedPlacement(rig, vertices), sums, single)  # type: ignore[assignment]
+            base = SkinnedPlacement(self._rig, self._vertices)
+            sums = Sums(self._blocks.deltas(), self._coefficients)
+            self._plain = corrected(base, sums, self._single)  # type: ignore[assignment]
         self._plain.deform(points, pose, out)  # type: ignore[union-attr]
 
     def fork(self) -> BlockPlacement:
@@ -173,7 +184,7 @@ def skinned_placement(
 ) -> Placement:
     """The placement of a skinned rig and of what is added to it: in blocks if that is worth it."""
     count = rig.n_vertices if vertices is None else len(vertices)
-    added = Sums(count) if sums is None else sums
+    added = summed(count) if sums is None else sums
     if count:
         follow = _following(rig, vertices)
         if count >= LEAST_MEAN * (len(follow.starts) - 1):
@@ -197,7 +208,7 @@ def pose_space_placement(
     base, sets = uncorrected(rig, vertices)
     if base is rig:
         return CalledPlacement(rig, vertices)
-    sums = Sums(rig.n_vertices if vertices is None else len(vertices), sets)
+    sums = summed(rig.n_vertices if vertices is None else len(vertices), sets)
     if type(base) is SkinnedRig:
         return skinned_placement(base, vertices, sums, single=single)
     return corrected(placement(base, vertices, single=single), sums, single)

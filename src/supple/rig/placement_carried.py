@@ -17,7 +17,7 @@ from supple.rig.placement import (
     writable,
 )
 from supple.rig.placement_blocks import skinned_placement, uncorrected
-from supple.rig.placement_corrected import PoseCorrections, Sums, corrected
+from supple.rig.placement_corrected import PoseCorrections, corrected, summed
 from supple.rig.placement_kernels import add_carried
 from supple.rig.protocol import Ints, Rig
 from supple.rig.skinning import SkinnedRig
@@ -47,7 +47,7 @@ class CarriedPlacement:
         self._own = rig._own
         count = rig.n_vertices if vertices is None else len(vertices)
         offset = rig._offset if vertices is None else rig._offset[vertices]
-        self._skinned = skinned_placement(rig.skinned, vertices, Sums(count, constant=offset))
+        self._skinned = skinned_placement(rig.skinned, vertices, summed(count, constant=offset))
         self._surface: Placement = placement(rig.rig, needed)
         self._core: Placement = placement(rig._core, needed)
         self._matrix = (rows.indptr.astype(np.int32), rows.indices.astype(np.int32), rows.data)
@@ -98,17 +98,17 @@ def carried_placement(
     count = rig.n_vertices if vertices is None else len(vertices)
     offset = rig._offset if vertices is None else rig._offset[vertices]
     if rig._rows is None:
-        return skinned_placement(rig.skinned, vertices, Sums(count, more, offset), single=single)
+        return skinned_placement(rig.skinned, vertices, summed(count, more, offset), single=single)
     needed, rows = rig._rows.of(vertices)
     below, sets = uncorrected(rig.rig, needed)
     if below is not rig._core or type(below) is not SkinnedRig:
-        return corrected(CarriedPlacement(rig, vertices), Sums(count, more), single)
+        return corrected(CarriedPlacement(rig, vertices), summed(count, more), single)
     carried = [
         PoseCorrections(weights, np.stack([rows @ delta for delta in deltas]))
         for weights, deltas in sets
     ]
     constant = offset - rows @ rig._surface_offset[needed]
-    sums = Sums(count, [*carried, *more], constant)
+    sums = summed(count, [*carried, *more], constant)
     return skinned_placement(rig.skinned, vertices, sums, single=single)
 
 
@@ -125,4 +125,4 @@ def tet_rig_placement(
     if isinstance(start, CarriedRig) and places_itself(start):
         return carried_placement(start, vertices, more=[more], single=single)
     base = placement(start, vertices, single=single)
-    return corrected(base, Sums(base.n_points, [more]), single)
+    return corrected(base, summed(base.n_points, [more]), single)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ __all__ = [
     "Sums",
     "blend_shape_placement",
     "corrected",
+    "summed",
 ]
 
 Floats = NDArray[np.float64]
@@ -55,18 +57,21 @@ class Coefficients:
     """
 
     def __init__(self, weights: Sequence[PoseWeights], constant: bool) -> None:
-        self._weights, self._constant = tuple(weights), constant
-        sizes = [[each.n_poses, each.normalise] for each in self._weights]
+        self._constant = constant
+        sizes = [[each.n_poses, each.normalise] for each in weights]
         self._sizes = np.array(sizes, np.int64).reshape(-1, 2)
         # One array: every one that is handed to a compiled loop costs a part of a microsecond.
         parts = [
             table.ravel()
-            for each in self._weights
+            for each in weights
             for table in (each.scales, each.scaled_poses, each.matrix, each.constant)
         ]
         self._packed = np.concatenate([np.empty(0), *parts])
+        self._make_room()
+
+    def _make_room(self) -> None:
         count = int(self._sizes[:, 0].sum())
-        self._values, self._room = np.ones(count + constant), np.empty(count)
+        self._values, self._room = np.ones(count + self._constant), np.empty(count)
 
     def at(self, pose: Floats) -> Floats:
         """c(p); the same array every time."""
@@ -75,11 +80,29 @@ class Coefficients:
 
     def fork(self) -> Coefficients:
         """The same weights with room of their own."""
-        return Coefficients(self._weights, self._constant)
+        twin = object.__new__(Coefficients)
+        twin.__dict__.update(self.__dict__)
+        twin._make_room()
+        return twin
 
 
+@dataclass(frozen=True)
 class Sums:
-    """What is added to positions, Σ c(p) δ: corrections of sets of example poses, and constants.
+    """What is added to the positions of a placement, Σ c(p) δ; `summed` makes them."""
+
+    deltas: Positions
+    """(m, k, 3) δ."""
+    coefficients: Coefficients
+    """Their m coefficients."""
+
+    def __len__(self) -> int:
+        return len(self.deltas)
+
+
+def summed(
+    n_points: int, sets: Sequence[PoseCorrections] = (), constant: Floats | None = None
+) -> Sums:
+    """Corrections of sets of example poses, and constants, in one sum.
 
     Parameters
     ----------
@@ -90,31 +113,19 @@ class Sums:
     constant
         (k, 3) added at all poses.
     """
-
-    def __init__(
-        self,
-        n_points: int,
-        sets: Sequence[PoseCorrections] = (),
-        constant: Floats | None = None,
-    ) -> None:
-        merged: list[PoseCorrections] = []
-        for weights, deltas in sets:
-            for place, other in enumerate(merged):
-                if _equal(weights, other.weights):
-                    merged[place] = PoseCorrections(weights, other.deltas + deltas)
-                    break
-            else:
-                merged.append(PoseCorrections(weights, deltas))
-        parts = [np.empty((0, n_points, 3)), *(each.deltas for each in merged)]
-        if constant is not None and np.any(constant):
-            parts.append(constant[None])
-        #: (m, k, 3) δ, in the order of the coefficients.
-        self.deltas = np.concatenate(parts)
-        every = [each.weights for each in merged]
-        self.coefficients = Coefficients(every, len(parts) > 1 + len(merged))
-
-    def __len__(self) -> int:
-        return len(self.deltas)
+    merged: list[PoseCorrections] = []
+    for weights, deltas in sets:
+        for place, other in enumerate(merged):
+            if _equal(weights, other.weights):
+                merged[place] = PoseCorrections(weights, other.deltas + deltas)
+                break
+        else:
+            merged.append(PoseCorrections(weights, deltas))
+    parts = [np.empty((0, n_points, 3)), *(each.deltas for each in merged)]
+    if constant is not None and np.any(constant):
+        parts.append(constant[None])
+    every = [each.weights for each in merged]
+    return Sums(np.concatenate(parts), Coefficients(every, len(parts) > 1 + len(merged)))
 
 
 def _equal(a: PoseWeights, b: PoseWeights) -> bool:

@@ -244,11 +244,6 @@ class ChainPlacement:
         self._stages[0].place(own[: self._ends[1]], self._room)
         self._move_on(own, 1, out)
 
-    def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
-        """Where the vertices go, were they at `points`; the first stage must allow it."""
-        np.copyto(self._room, points)
-        self._move_on(writable(pose), 0, out)
-
     def _move_on(self, pose: Floats, begin: int, out: Positions) -> None:
         last = len(self._stages) - 1
         for k in range(begin, last + 1):
@@ -260,10 +255,13 @@ class ChainPlacement:
         return type(self)([stage.fork() for stage in self._stages], self._ends)
 
 
-class UndeformableChainPlacement(ChainPlacement):
-    """A chain whose first rig places vertices and moves no points."""
+class DeformingChainPlacement(ChainPlacement):
+    """A chain of which the first can move given points, too."""
 
-    deform = None  # type: ignore[assignment]
+    def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
+        """Where the vertices go, were they at `points`; `out` may be `points`."""
+        np.copyto(self._room, points)
+        self._move_on(writable(pose), 0, out)
 
 
 def chain_placement(
@@ -272,7 +270,7 @@ def chain_placement(
     """The placement of a chain; wires in a row are one stage."""
     stages: list[Placement] = []
     ends = [0]
-    for wires, group in itertools.groupby(chain.rigs, lambda rig: isinstance(rig, Wire)):
+    for wires, group in itertools.groupby(chain.rigs, lambda rig: type(rig) is Wire):
         rigs: list[Rig] = list(group)
         for each in [rigs] if wires else [[rig] for rig in rigs]:
             many = WiresPlacement(each, vertices) if wires else placement(each[0], vertices)  # type: ignore[arg-type]
@@ -282,9 +280,10 @@ def chain_placement(
         return CalledPlacement(chain, vertices)
     if len(stages) == 1:
         return stages[0]
-    kind = ChainPlacement if isinstance(stages[0], DeformingPlacement) else _RigidStart
-    return kind(stages, ends)
+    deforming = isinstance(stages[0], DeformingPlacement)
+    return (DeformingChainPlacement if deforming else ChainPlacement)(stages, ends)
 
 
 def _listed(points: Floats, vertices: Ints | None) -> Floats:
-    return np.ascontiguousarray(points if vertices is None else points[vertices])
+    # A copy: for read-only arrays compiled loops would be compiled anew.
+    return np.array(points if vertices is None else points[vertices], order="C")

@@ -51,7 +51,10 @@ class SkinTransforms:
     def __init__(self, rig: SkinnedRig) -> None:
         self.rig = rig
         self._tables = _joint_tables(rig.joint_pose)
-        count = rig.skeleton.n_joints
+        self._make_room()
+
+    def _make_room(self) -> None:
+        count = self.rig.skeleton.n_joints
         self.matrices = np.empty((count, 4, 4))
         self.duals = np.empty((count, 8))
         self.stretches = np.zeros((count, 4, 4))
@@ -60,7 +63,10 @@ class SkinTransforms:
 
     def fork(self) -> SkinTransforms:
         """The same joints with room of their own."""
-        return SkinTransforms(self.rig)
+        twin = object.__new__(SkinTransforms)
+        twin.__dict__.update(self.__dict__)
+        twin._make_room()
+        return twin
 
     def update(self, pose: Floats) -> None:
         """Set `matrices`."""

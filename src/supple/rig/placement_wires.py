@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.compiled import compiled
-from supple.rig.placement import Positions
+from supple.rig.placement import Positions, writable
 from supple.rig.protocol import Ints
 from supple.rig.wire import UNMOVED, Wire
 from supple.rig.wire_kernels import AT_ONE_PLACE, FULLY, LANES, PARTLY, follow_wires
@@ -17,6 +17,7 @@ from supple.rig.wire_kernels import AT_ONE_PLACE, FULLY, LANES, PARTLY, follow_w
 __all__ = ["WiresPlacement"]
 
 Floats = NDArray[np.float64]
+Ranks = NDArray[np.uint32]
 
 
 class WiresPlacement:
@@ -39,6 +40,8 @@ class WiresPlacement:
         every = np.arange(wires[0].n_vertices) if vertices is None else vertices
         pieces = np.stack([wire.pieces[every] for wire in wires])
         self._order = np.lexsort(pieces)
+        # Unsigned, as compiled loops look at the sign of other indices.
+        self._ranks = np.argsort(self._order).astype(np.uint32)
         listed = every[self._order]
         self._rest = wires[0].rest_points[listed]
         self._tables = _tables(wires, pieces[:, self._order], listed)
@@ -55,16 +58,18 @@ class WiresPlacement:
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Where the vertices are at a pose."""
-        _place(pose, self._rest, self._order, self._tables, self._moved, self._points, out)
+        np.copyto(self._points[: self.n_points], self._rest)
+        _follow(writable(pose), self._ranks, self._tables, self._moved, self._points, out)
 
     def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
         """Where the vertices go, were they at `points`; `out` may be `points`."""
-        _deform(pose, points, self._order, self._tables, self._moved, self._points, out)
+        np.take(points, self._order, axis=0, out=self._points[: self.n_points], mode="clip")
+        _follow(writable(pose), self._ranks, self._tables, self._moved, self._points, out)
 
     def fork(self) -> WiresPlacement:
         """The same tables, and other room to work in."""
         other = object.__new__(WiresPlacement)
-        other._order, other._rest, other._tables = self._order, self._rest, self._tables
+        other.__dict__.update(self.__dict__)
         other._make_room()
         return other
 
@@ -121,40 +126,13 @@ def _runs(wire: Wire, pieces: Ints, listed: Ints) -> Iterator[tuple[int, int, in
 
 
 @compiled
-def _place(
-    pose: Floats,
-    rest: Floats,
-    order: Ints,
-    tables: tuple,
-    moved: Floats,
-    room: Floats,
-    out: Positions,
+def _follow(
+    pose: Floats, ranks: Ranks, tables: tuple, moved: Floats, points: Floats, out: Positions
 ) -> None:
-    room[: len(rest)] = rest
-    powers, still, first, turning, runs, places, influence = tables
-    flat = room.reshape(-1)
-    follow_wires(pose, powers, still, first, turning, runs, places, influence, moved, flat)
-    for i in range(len(order)):
-        to = order[i]
-        out[to, 0], out[to, 1], out[to, 2] = room[i, 0], room[i, 1], room[i, 2]
-
-
-@compiled
-def _deform(
-    pose: Floats,
-    points: Floats,
-    order: Ints,
-    tables: tuple,
-    moved: Floats,
-    room: Floats,
-    out: Positions,
-) -> None:
-    for i in range(len(order)):
-        at = order[i]
-        room[i, 0], room[i, 1], room[i, 2] = points[at, 0], points[at, 1], points[at, 2]
-    powers, still, first, turning, runs, places, influence = tables
-    flat = room.reshape(-1)
-    follow_wires(pose, powers, still, first, turning, runs, places, influence, moved, flat)
-    for i in range(len(order)):
-        to = order[i]
-        out[to, 0], out[to, 1], out[to, 2] = room[i, 0], room[i, 1], room[i, 2]
+    """Move the points along with the wires, and write them where they belong."""
+    powers, rest, first, turning, runs, places, influence = tables
+    flat = points.reshape(-1)
+    follow_wires(pose, powers, rest, first, turning, runs, places, influence, moved, flat)
+    for i in range(len(ranks)):
+        at = ranks[i]
+        out[i, 0], out[i, 1], out[i, 2] = points[at, 0], points[at, 1], points[at, 2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +12,9 @@ from scipy.spatial import cKDTree
 from supple.checks import checked_array
 from supple.errors import SuppleError
 from supple.rig.protocol import Parameter, Rig, checked_subset
+
+if TYPE_CHECKING:
+    from supple.rig.placement_shepard import ShepardPlacement
 
 __all__ = ["ShepardRig", "shepard_matrix"]
 
@@ -161,3 +166,9 @@ class ShepardRig:
         needed, rows = self._rows.of(subset)
         moved = self.rig(pose, needed) - self.surface_vertices[needed]
         return (self.tet_vertices if subset is None else self.tet_vertices[subset]) + rows @ moved
+
+    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> ShepardPlacement:
+        """Places the listed tet vertices, or all, again and again."""
+        from supple.rig.placement_shepard import ShepardPlacement
+
+        return ShepardPlacement(self, vertices)

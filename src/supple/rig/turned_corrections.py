@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,9 @@ from supple.rig.protocol import checked_pose, checked_subset
 from supple.rig.rotations import inverse, rotate
 from supple.rig.shepard import ShepardRig
 from supple.rig.vertex_frames import CANCELLED, IDENTITY, pose_rotations
+
+if TYPE_CHECKING:
+    from supple.rig.placement_shepard import TurnedPlacement
 
 __all__ = ["TurnedCorrections", "add_turned"]
 
@@ -105,6 +109,12 @@ class TurnedCorrections:
         weights = self.pose_weights.weights(values)
         add_turned(self._offsets, self.corrections, self.rotations, weights, rows, out)
         return out
+
+    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> TurnedPlacement:
+        """Places the listed tet vertices, or all, again and again."""
+        from supple.rig.placement_shepard import TurnedPlacement
+
+        return TurnedPlacement(self, vertices)
 
 
 @compiled

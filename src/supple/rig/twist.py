@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -80,7 +80,7 @@ def twist_points(
     end: float,
     low: float,
     high: float,
-    out: Floats,
+    out: NDArray[np.floating[Any]],
 ) -> None:
     ax, ay, az = axis[0], axis[1], axis[2]
     for i in range(len(points)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ __all__ = ["UNMOVED", "Wire"]
 
 Floats = NDArray[np.float64]
 
+NO_VERTICES = np.empty(0, dtype=np.int64)
 #: The piece of vertices without influence.
 UNMOVED = -1
 #: A search for the nearest place stops this near to an end of the curve where that is nearest.
@@ -89,6 +90,7 @@ class Wire(PointDeformer):
         if self.influence.min() < 0:
             raise SuppleError(f"{name}: influence {self.influence.min():.3g}; none may be negative")
         self.pieces[self.influence == 0] = UNMOVED
+        self._last: dict[bool, tuple[Ints, WiresPlacement]] = {}
 
     def _cut(self, where: Floats) -> None:
         """The curve's polynomials, and where on which of them each vertex has its place.
@@ -119,11 +121,20 @@ class Wire(PointDeformer):
             self.powers[:, power, : degree + 1] = scale * np.take_along_axis(slopes, acting, 1)
 
     def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
-        from supple.rig.placement_wires import WiresPlacement
-
         out = np.empty_like(points)
-        WiresPlacement([self], subset).deform(points, pose, out)
+        self._placing(subset).deform(points, pose, out)
         return out
+
+    def _placing(self, subset: Ints | None) -> WiresPlacement:
+        """What moves these vertices; that of all and the last one of some are remembered."""
+        last = self._last.get(subset is None)  # once: another thread may put its own there
+        if last is None or (subset is not None and not np.array_equal(last[0], subset)):
+            kept = NO_VERTICES if subset is None else subset.copy()
+            last = self._last[subset is None] = (kept, self.placement(subset))
+        return last[1].fork()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_last": {}}
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> WiresPlacement:
         """Places the listed vertices, or all, again and again."""

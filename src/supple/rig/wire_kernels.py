@@ -39,7 +39,9 @@ QUARTER = math.pi / 4
 PER_TURN = 2 / math.pi
 
 # As `compiled`, and products are added without being rounded first where the machine can do so.
-compiled_contracting = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+compiled_contracting = numba.njit(
+    cache=True, nogil=True, error_model="numpy", fastmath={"contract"}
+)
 
 
 @compiled_contracting

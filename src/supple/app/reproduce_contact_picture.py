@@ -1,0 +1,135 @@
+"""The picture of xu2016 fig. 5: cuts through skins that press on each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from supple.app.drawing import INK, PAPER, draw_surface, view_axes
+from supple.app.self_contact import Touching, outline
+from supple.reduction.model import PoseSpaceModel
+
+__all__ = ["Slice", "contact_picture"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_FREE, _BOUND, _GREY = "#b5483a", "#2f6f8f", "#a9a9ac"
+_SKIN, _TOUCHED = np.array([0.86, 0.80, 0.76]), np.array([0.80, 0.30, 0.26])
+_HALF = 0.075  # of a cut's picture, as a part of the size
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """A plane through the middle of what touches, and the skin that it cuts.
+
+    Attributes
+    ----------
+    origin, axes
+        Of the plane: a point, and rows right, up and normal.
+    skin
+        (n, 3) what is cut.
+    """
+
+    origin: Floats
+    axes: Floats
+    skin: Floats
+
+    @classmethod
+    def through(cls, touching: Touching, posed: Floats, skin: NDArray) -> Slice:
+        """The plane in which the normals of the touching skin lie best."""
+        points = posed[touching.vertices]
+        centre = np.average(points, axis=0, weights=touching.areas)
+        weighted = touching.normals * np.sqrt(touching.areas)[:, None]
+        across = np.linalg.eigh(weighted.T @ weighted)[1]
+        normal, up = across[:, 0], across[:, 2]
+        signs = np.sign([normal[np.argmax(np.abs(normal))], up[np.argmax(np.abs(up))]])
+        normal, up = signs[0] * normal, signs[1] * up
+        return cls(centre, np.stack([np.cross(up, normal), up, normal]), np.asarray(skin, float))
+
+    def cut(self, points: Floats, triangles: Ints) -> Floats:
+        """(k, 2, 2) segments in the plane."""
+        segments = outline(points, triangles, self.origin, self.axes[2])
+        return (segments - self.origin) @ self.axes[:2].T
+
+
+def contact_picture(
+    model: PoseSpaceModel,
+    posed: Floats,
+    touching: Ints,
+    slices: dict[str, Slice],
+    rows: list[dict[str, Any]],
+) -> Figure:
+    """Where it touches; cuts without and with the contact in the basis; depths by pressure."""
+    figure = Figure(figsize=(14.0, 4.4), facecolor=PAPER, layout="constrained")
+    figure.suptitle(
+        "With the contact in the basis, skins that are pressed together stay out of each other",
+        color=INK,
+        fontsize=13,
+    )
+    where, free, bound, chart = figure.subplots(1, 4, width_ratios=(1.0, 1.0, 1.0, 1.25))
+    _draw_where(where, model, posed, touching)
+    last = rows[-1]
+    for axes, name, colour in ((free, "without", _FREE), (bound, "with", _BOUND)):
+        _draw_cut(axes, model, posed, slices[name], colour)
+        axes.set_title(
+            f"{name} contact in the basis, {last['pressure_kpa']:g} kPa:\n"
+            f"{last[f'{name}_percent']:.2g} % of the size deep",
+            color=INK,
+            fontsize=10,
+        )
+    _draw_chart(chart, rows)
+    return figure
+
+
+def _draw_where(axes: Axes, model: PoseSpaceModel, posed: Floats, touching: Ints) -> None:
+    marked = np.zeros(len(posed))
+    marked[touching] = 1.0
+    share = marked[model.surface.triangles].mean(axis=1)[:, None]
+    view = view_axes(-12.0, 48.0)
+    colours = (1 - share) * _SKIN + share * _TOUCHED
+    draw_surface(axes, posed, model.surface.triangles, colour=colours, view=view, shadow=0.35)
+    flat = posed @ view[:2].T
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    margin = 0.03 * (high - low).max()
+    axes.set(
+        xlim=(low[0] - margin, high[0] + margin),
+        ylim=(low[1] - margin, high[1] + margin),
+        aspect="equal",
+    )
+    axes.set_axis_off()
+    axes.set_title(
+        "the flexed arm; red: skin that touches,\nand is pressed", color=INK, fontsize=10
+    )
+
+
+def _draw_cut(axes: Axes, model: PoseSpaceModel, posed: Floats, cut: Slice, colour: str) -> None:
+    triangles, unit = model.surface.triangles, 100.0  # cm
+    rest, moved = (unit * cut.cut(points, triangles) for points in (posed, cut.skin))
+    axes.add_collection(LineCollection(list(rest), colors=_GREY, lw=1.0, label="at rest"))
+    axes.add_collection(LineCollection(list(moved), colors=colour, lw=1.6, label="pressed"))
+    half = unit * _HALF * model.surface.size
+    axes.set(xlim=(-half, half), ylim=(-half, half), aspect="equal")
+    axes.set_xlabel("cut through both skins, cm", color=INK)
+    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    axes.set_facecolor(PAPER)
+
+
+def _draw_chart(axes: Axes, rows: list[dict[str, Any]]) -> None:
+    pressures = [row["pressure_kpa"] for row in rows]
+    for name, colour, mark in (("without", _FREE, "s"), ("with", _BOUND, "o")):
+        depths = [max(row[f"{name}_percent"], 1e-5) for row in rows]
+        axes.semilogy(pressures, depths, marker=mark, color=colour, label=f"{name} contact")
+    axes.axhline(0.2, color=INK, lw=0.8, ls="--")
+    axes.text(pressures[0], 0.22, "0.2 %", color=INK, fontsize=9, va="bottom")
+    axes.set_xlabel("pressure on the touching skin, kPa", color=INK)
+    axes.set_ylabel("deepest penetration, % of the size", color=INK)
+    axes.legend(frameon=False)
+    axes.grid(alpha=0.25)
+    axes.set_facecolor(PAPER)
