@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -102,3 +103,49 @@ def kept_scenes(folder: Path) -> Iterator[None]:
         del os.environ["SUPPLE_CACHE"]
     else:
         os.environ["SUPPLE_CACHE"] = before
+
+
+STEPPED = (6, 2, 2)
+
+
+@cache
+def stepped_model(name: str) -> PoseSpaceModel:
+    """A small model to step: "bar", "arm" (two regions), "one pose", "world", or a bar changed.
+
+    Changed are the material ("corotational", "neo-hookean", "stvk-volume", "painted": stiffer to
+    the right, and more so towards the tip), the cubature ("uncorrected": as in the paper), how
+    bases are kept ("float32") and how stiff all is ("firm": a hundred times).
+    """
+    from supple.reduction import build
+
+    if name in ("bar", "one pose", "world", "firm"):
+        special: dict[str, Any] = {
+            "one pose": {"poses": 1},
+            "world": {"interpolation": "world"},
+            "firm": {"material": replace(MATERIAL, young=3e6)},
+        }.get(name, {})
+        return build(bending_bar(cells=STEPPED), **bar_options(STEPPED, **special))
+    if name == "arm":
+        return build(jointed_arm(), **bar_options(poses=2, regions=_halves(), modes=[7, 6]))
+    bar = stepped_model("bar")
+    if name == "painted":
+        stiffer = 1 + bar.mesh.vertices[bar.mesh.tets, 0].mean(axis=1)
+        rows = np.outer([1.0, 1.0, 3.0], stiffer)
+        return replace(bar, young=(3e4 * rows).astype(np.float32))
+    if name == "uncorrected":
+        none: dict[str, Any] = {"stiffness_corrections": None, "inertial_corrections": None}
+        return replace(bar, correction_ends=bar.correction_ends[:0], **none)
+    if name == "float32":
+        rng = np.random.default_rng(0)
+        noisy = [b * (1 + 1e-3 * rng.standard_normal(b.shape)) for b in bar.bases]
+        return replace(bar, bases=tuple(b.astype(np.float32) for b in noisy), basis_bits=32)
+    return replace(bar, material_kind=name)
+
+
+def _halves() -> list[Any]:
+    from supple.reduction.handles import Handle
+
+    return [
+        Handle("near", np.array([[0.25, WIDTH / 2, WIDTH / 2]])),
+        Handle("far", np.array([[0.6, WIDTH / 2, WIDTH / 2], [0.9, WIDTH / 2, WIDTH / 2]])),
+    ]

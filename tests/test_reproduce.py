@@ -27,7 +27,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     def good(folder: Path, *, quick: bool, tell: Any) -> dict[str, Any]:
         tell(0.5, "half")
         (folder / "good.png").write_bytes(b"\x89PNG made up")
-        return {"title": "Good", "speed": np.float32(2.0), "paper_speed": 1.0, "none": np.nan}
+        return {"paper": "in words", "speed": np.float32(2.0), "paper_speed": 1.0, "none": np.nan}
 
     def bad(folder: Path, *, quick: bool, tell: Any) -> dict[str, Any]:
         (folder / "bad.png").write_bytes(b"\x89PNG half")
@@ -125,7 +125,9 @@ def test_an_item_that_fails_leaves_nothing_and_keeps_no_other_from_being_made(
     assert names == ["good.json", "good.png", "reproduce.md"]
     found = json.loads((folder / "good.json").read_text())
     assert (found["speed"], found["none"]) == (2.0, None)
-    assert "bad" not in (folder / "reproduce.md").read_text()
+    page = (folder / "reproduce.md").read_text()
+    assert "bad" not in page
+    assert "In the paper: in words" in page
     with pytest.raises(SystemExit):
         main(["reproduce", "bad", "--quiet", "--output", str(tmp_path / "other")])
     assert not (tmp_path / "other").exists()
@@ -139,7 +141,7 @@ def test_a_later_run_adds_to_the_page_and_strangers_in_the_folder_do_no_harm(
     (tmp_path / "bad.json").write_text('{"title": "From another run", "x": 1}')
     main(["reproduce", "good", "--quiet", "--output", str(tmp_path)])
     page = (tmp_path / "reproduce.md").read_text()
-    assert "## Good" in page
+    assert "## Good: works" in page
     assert "## From another run" in page
 
 
@@ -178,13 +180,52 @@ def test_the_papers_numbers_stand_beside_ours() -> None:
             }
         )
     )
-    assert found[0] == ("", ["a", "b c"], [["1", "–"], ["2.5 / 4", "–"]])
+    assert found[0] == ("ours / paper", ["a", "b c"], [["1", "–"], ["2.5 / 4", "–"]])
     assert found[1] == ("by name", ["", "v"], [["x", "1"], ["y", "2"]])
     assert found[2] == (
         "",
         ["", "ours", "paper"],
         [["ms", "1.5", "3"], ["error", "0.1", "0.2"], ["alone", "7", "–"]],
     )
+
+
+def test_tables_1_and_3_put_the_papers_rows_beside_ours(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from supple.app import bench_step, reproduce_tables
+    from supple.app.bench_step import KEYS
+
+    def modes(cores: Any, function: Any, name: str, counts: tuple[int, ...], n: int) -> Any:
+        times = [{"modes": count, "free_s": 0.5, "bound_s": 0.6} for count in counts]
+        return {"pose": "p", "unknowns": 9, "rows": 3, "times": times}
+
+    row: dict[str, Any] = dict.fromkeys(KEYS, 1) | {
+        "step_ms": {"median": 0.5},
+        "split_ms": {"core": 0.1, "dynamics": 0.3, "surface": 0.1},
+    }
+
+    def steps(names: list[str], **options: Any) -> list[dict[str, Any]]:
+        return [row | {"scene": names[0], "paper_ms": 1.0}]
+
+    monkeypatch.setattr(reproduce_tables, "with_cores", modes)
+    monkeypatch.setattr(bench_step, "measure", steps)
+    first = reproduce_tables.table1(tmp_path, quick=False, tell=lambda part, what: None)
+    assert [each["scene"] for each in first["rows"]] == ["arm", "bear", "gorilla"]
+    assert first["rows"][2]["bound_s"] == {"ours": 0.6, "paper": 6.2}
+    assert first["modes_of_the_gorilla"][3]["bound_s"]["paper"] == 18.7
+    assert "1.2 to 1.2 times" in first["message"]
+    third = reproduce_tables.table3(tmp_path, quick=True, tell=lambda part, what: None)
+    assert third["sizes"][0]["tets"] == {"ours": 1, "paper": 9303}
+    assert third["times"][0]["dynamics %"] == {"ours": 60, "paper": 65}
+    assert "x 0.50" in third["message"]
+
+
+def test_a_table_too_wide_for_a_terminal_is_turned() -> None:
+    row = {name: at for at, name in enumerate("abcdefg")}
+    ((_, headings, rows),) = grids({"rows": [row, row]})
+    assert headings == ["a", "0", "0"]
+    assert rows[0] == ["b", "1", "1"]
+    assert len(rows) == 6
 
 
 def test_numbers_of_all_kinds_become_json() -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from supple.app import reproduce_beam, reproduce_pca, reproduce_warped
+from build_samples import bar_options, bending_bar
+from supple.app import reproduce_beam, reproduce_pca, reproduce_projection, reproduce_warped
+from supple.reduction import build
 
 
 def told(part: float, text: str) -> None:
@@ -53,6 +55,7 @@ def test_a_pose_independent_basis_needs_twice_the_vectors(hanging: dict[str, Any
     rms = hanging["rms_in_the_air"]
     assert rms["ours"] < 0.1
     assert rms["PCA 20"] > 2 * rms["ours"]
+    assert hanging["pca_size_as_good_as_ours"]["alike"] == 40
 
 
 def test_only_a_basis_that_knows_the_ground_stays_above_it(hanging: dict[str, Any]) -> None:
@@ -62,3 +65,11 @@ def test_only_a_basis_that_knows_the_ground_stays_above_it(hanging: dict[str, An
     assert depth["PCA 20"] > 0.1
     assert depth["PCA 40"] > 0.1
     assert depth["no contact"] > 0.1
+
+
+def test_reassembling_in_full_costs_more_than_the_whole_real_time_step() -> None:
+    model = build(bending_bar(60.0), **bar_options())
+    found = reproduce_projection.measure(model, steps=20)
+    assert found["r"] == 8
+    assert found["reassembly_over_step"] > 1
+    assert found["projected_step_ms"] > found["reassembly_ms"]

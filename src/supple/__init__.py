@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 from supple.errors import SuppleError, SuppleWarning
 
 if TYPE_CHECKING:
-    from supple.dynamics import FullSimulator
+    from supple.dynamics import Crowd, FullSimulator, Simulator
     from supple.elastic import Material
     from supple.formats import load
     from supple.reduction import PoseSpaceModel, build
 
 __all__ = [
+    "Crowd",
     "FullSimulator",
     "Material",
     "PoseSpaceModel",
+    "Simulator",
     "SuppleError",
     "SuppleWarning",
     "__version__",
@@ -30,9 +32,11 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Crowd": "supple.dynamics",
     "FullSimulator": "supple.dynamics",
     "Material": "supple.elastic",
     "PoseSpaceModel": "supple.reduction",
+    "Simulator": "supple.dynamics",
     "build": "supple.reduction",
     "load": "supple.formats",
 }

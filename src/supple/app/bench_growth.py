@@ -84,7 +84,7 @@ def scaled_modes(own: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def _rows(paths: Sequence[Path], steps: int) -> list[dict[str, Any]]:
-    from supple.dynamics.pose_space import Simulator
+    from supple.dynamics import Simulator
     from supple.reduction.model import PoseSpaceModel
 
     models = [PoseSpaceModel.load(path) for path in paths]

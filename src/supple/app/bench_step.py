@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -28,6 +27,8 @@ __all__ = ["KEYS", "STEPS", "checked_scenes", "measure"]
 Floats = NDArray[np.float64]
 
 STEPS = 5_000
+#: How many characters are stepped together where two cores are measured.
+CROWD = 16
 #: What a row has, whatever else it has.
 KEYS = (
     "scene",
@@ -140,7 +141,7 @@ def _loaded(path: Path, steps: int) -> tuple[Any, Floats, Floats]:
 
 def _one_core(path: Path, steps: int) -> dict[str, Any]:
     """A row of figures, but for what needs more cores."""
-    from supple.dynamics.pose_space import Simulator
+    from supple.dynamics import Simulator
 
     model, poses, roots = _loaded(path, steps + BREAKS)
     full = _FullSteps(model)
@@ -215,27 +216,25 @@ def _all_cores(path: Path) -> dict[str, Any]:
 
 
 def _two_cores(path: Path, steps: int) -> dict[str, Any]:
-    """Two characters of one model in two threads: the time that a step of one takes."""
-    from supple.dynamics.pose_space import Simulator
+    """A small crowd on two cores, by turns with the same on one: the time of one's step."""
+    from supple.dynamics import Crowd
+    from supple.dynamics.runtime_model import RuntimeModel
 
-    model, poses, roots = _loaded(path, steps + WARM_UP)
-    first = Simulator(model, 1 / RATE)
-    both = [first, Simulator(first.runtime, 1 / RATE)]
-
-    def go(simulator: Any, which: slice) -> None:
-        out = simulator.surface()
-        for pose, root in zip(poses[which], roots[which], strict=True):
-            simulator.step(pose, root)
-            simulator.surface(out)
-
-    with ThreadPoolExecutor(2) as pool:
-        for simulator in both:
-            simulator.reset(poses[0], roots[0])
-        list(pool.map(go, both, [slice(0, WARM_UP)] * 2))
-        began = perf_counter()
-        list(pool.map(go, both, [slice(WARM_UP, None)] * 2))
-        seconds = perf_counter() - began
-    return {"step_ms_two_cores": 1e3 * seconds / (2 * steps)}
+    rounds = max(steps // CROWD, 10)
+    model, poses, roots = _loaded(path, rounds + WARM_UP // CROWD + 10 * CROWD)
+    runtime, apart = RuntimeModel(model), 10 * np.arange(CROWD)
+    crowds = {cores: Crowd(runtime, CROWD, 1 / RATE, threads=cores) for cores in (1, 2)}
+    skins = np.empty((CROWD, *model.surface.vertices.shape), np.float32)
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    for crowd in crowds.values():
+        crowd.reset(poses[apart], roots[apart])
+    for k in range(rounds + WARM_UP // CROWD):
+        for cores, crowd in crowds.items():
+            began = perf_counter()
+            crowd.step(poses[k + apart], roots[k + apart], surfaces=skins)
+            seconds[cores].append(perf_counter() - began)
+    one, two = (np.median(seconds[cores][WARM_UP // CROWD :]) / CROWD for cores in (1, 2))
+    return {"step_ms_two_cores": 1e3 * two, "two_cores_gain": one / two}
 
 
 def _fidelity(path: Path) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def _times(rows: list[dict[str, Any]]) -> Section:
         "  paper's": [shown(row["paper_ms"], ".2f") for row in rows],
         "dgemm": [f"{row['dgemm256_ms']:.3f}" for row in rows],
         "step in dgemm": [f"{row['step_in_dgemm']:.2f}" for row in rows],
-        "step, two of them on two cores": [shown(row["step_ms_two_cores"], ".3f") for row in rows],
+        "step, in a crowd on two cores": [shown(row["step_ms_two_cores"], ".3f") for row in rows],
     }
 
 

@@ -158,7 +158,8 @@ def _made(name: str, output: Path, quick: bool, tell: Tell) -> dict[str, Any]:
             if not str(error.name).startswith("supple"):
                 raise
             raise SuppleError(f"is not part of this version ({error.name} is missing)") from None
-        found = plain({"quick": quick, "seconds": perf_counter() - began} | dict(found))
+        known = {"title": _title(name), "quick": quick, "seconds": perf_counter() - began}
+        found = plain(known | dict(found))
         try:
             output.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -170,6 +171,13 @@ def _made(name: str, output: Path, quick: bool, tell: Tell) -> dict[str, Any]:
         text = json.dumps(found, indent=2, allow_nan=False)
         write_whole(output / f"{name}.json", text.encode())
     return found
+
+
+def _title(name: str) -> str:
+    """As the papers write it, for an item that has none of its own."""
+    word, number = name.rstrip("0123456789"), name.lstrip("abcdefghijklmnopqrstuvwxyz")
+    called = {"fig": "Fig.", "table": "Table"}.get(word, word.capitalize())
+    return f"{called} {number}".strip() + f": {ITEMS[name].about}"
 
 
 def plain(value: Any) -> Any:

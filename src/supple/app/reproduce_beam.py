@@ -22,7 +22,7 @@ from supple.dynamics import FullSimulator
 from supple.dynamics.projected import ProjectedSimulator
 from supple.elastic import ElasticBody, Material
 from supple.reduction import pose_bases
-from supple.reduction.pose_bases import OfPose, ReducedPoses
+from supple.reduction.reduced_poses import OfPose, ReducedPoses
 from supple.rig import Bend
 from supple.scenes import beam
 
@@ -32,9 +32,9 @@ Floats = NDArray[np.float64]
 Tell = Callable[[float, str], None]
 
 RATE = 90
-DAMPING = {"alpha": 0.5, "beta": 0.01}
+DAMPING: dict[str, Any] = {"alpha": 0.5, "beta": 0.01}
 #: How every step is solved, full or reduced: until Newton hardly moves a vertex.
-SOLVED = {"tolerance": 1e-7}
+SOLVED: dict[str, Any] = {"tolerance": 1e-7}
 THREE, FIVE = (0.0, -135.0, 135.0), (0.0, -135.0, 135.0, -67.5, 67.5)
 #: Seconds and degrees that the beam is bent through.
 KEYS = (
@@ -121,7 +121,7 @@ def figures(quick: bool = False, tell: Tell | None = None) -> dict[str, Any]:
     """How far each basis ends from the full simulation; small and short when `quick`."""
     say = tell if tell is not None else (lambda part, text: None)
     body = BentBeam.make((8, 2, 2) if quick else (24, 4, 4))
-    angles = bending(1.0 if quick else 6.0)
+    angles = bending(0.6 if quick else 6.0)
     say(0.0, "full simulation")
     truth = body.full(angles)
     three, five = body.reduced(THREE), body.reduced(FIVE)
@@ -202,8 +202,8 @@ def draw(found: dict[str, Any], folder: Path) -> Path:
     names = [f"{row['basis']}, r = {row['r']}" for row in rows]
     bars = right.barh(names, [row["rms"] for row in rows], color=colours)
     right.bar_label(bars, fmt="%.3f", fontsize=8, padding=2)
-    right.set(xlabel="RMS difference from full, relative", xlim=(0, None))
-    right.margins(x=0.15)
+    right.set(xlabel="RMS difference from full, relative")
+    right.set_xlim(0, 1.18 * max(row["rms"] for row in rows))
     right.tick_params(axis="y", labelsize=8)
     right.set_title("Difference from the full simulation", color=INK, fontsize=11)
     for axes in (left, right):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ _STEPS = 90
 #: Seconds of the arm's motion in which it is flexed twice, and frames between two looks.
 _FLEXING, _EVERY = (0.6, 1.9), 6
 _QUICK: dict[str, Any] = {
-    "tets": 800,
+    "tets": 1500,
     "modes": (5, 5, 5),
     "elastic_cubature": 40,
     "inertial_cubature": 15,
@@ -69,12 +69,12 @@ def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Press touching skins into each other, with contact constraints in the basis and without."""
     tell(0.02, "the arm")
     arm = _arm_case(quick, tell)
-    pressures = (2000.0, 8000.0) if quick else _PRESSURES
+    pressures = (2000.0, 10_000.0) if quick else _PRESSURES
     rows: list[dict[str, Any]] = []
     skins: dict[str, NDArray] = {}
     for at, pressure in enumerate(pressures):
         tell(0.4 + 0.2 * at / len(pressures), f"{pressure / 1000:g} kPa")
-        row, skins = _pressed(arm, pressure, None, 20 if quick else _STEPS)
+        row, skins = _pressed(arm, pressure, None, 40 if quick else _STEPS)
         rows.append({"pressure_kpa": pressure / 1000, **row})
     others = [] if quick else [*_one_sided(arm), _in_motion(arm, tell), *_hug(tell)]
     tell(0.95, "drawing")
@@ -92,10 +92,15 @@ def _figures(
     )
     found = find_contacts(arm.bound.mesh, None, arm.bound.tet_rig(arm.scene.pose(arm.pose)))
     worst = max(row["with_percent"] for row in rows)
+    held = strong["with_percent"] < 100 * _ALLOWED and strong["without_percent"] >= max(
+        100 * _DEEPER * _ALLOWED, _DEEPER * strong["with_percent"]
+    )
     return {
         "title": "Fig. 5: a flexed arm whose skins press on each other",
         "message": "With the contact in the basis the skins stay out of each other, under forces "
-        "that drive them in without.",
+        "that drive them in without."
+        if held
+        else "These forces do not tell the two bases apart.",
         "contact_points": {"ours": len(found), "paper": 197},
         "constraint_rows": {
             "ours": contact_constraints(found, len(arm.bound.mesh.vertices)).shape[0],
@@ -111,8 +116,7 @@ def _figures(
             "allowed_with": 100 * _ALLOWED,
             "at_any_pressure_with": worst,
         },
-        "held": strong["with_percent"] < 100 * _ALLOWED
-        and strong["without_percent"] > _DEEPER * max(100 * _ALLOWED, strong["with_percent"]),
+        "held": held,
         "rows": rows,
         **({"other_loads": others} if others else {}),
         "note": "Penetration of the skin beyond what the pose itself has, in percent of the "
@@ -137,9 +141,10 @@ def _two_poses(chosen: Scene, pose: str, changes: dict[str, Any]) -> _Case:
     recipe = chosen.recipe() | {"poses": {n: chosen.pose(n) for n in (chosen.pose_names[0], pose)}}
     if chosen.young is not None:
         recipe["young"] = chosen.young[[0, chosen.pose_names.index(pose)]]
-    bound = build(chosen.character, **(recipe | changes))
+    still = replace(chosen.character, motions={})  # tets need not follow what nobody plays
+    bound = build(still, **(recipe | changes))
     apart = {"tets": bound.mesh, "contacts": None}
-    free = build(chosen.character, **(recipe | changes | apart))
+    free = build(still, **(recipe | changes | apart))
     return _case(chosen, pose, bound, free)
 
 

@@ -69,7 +69,7 @@ def contact_picture(
     """Where it touches; cuts without and with the contact in the basis; depths by pressure."""
     figure = Figure(figsize=(14.0, 4.4), facecolor=PAPER, layout="constrained")
     figure.suptitle(
-        "With the contact in the basis, skins that are pressed together stay out of each other",
+        "Skins that are pressed together, with the contact in the basis and without",
         color=INK,
         fontsize=13,
     )

@@ -19,7 +19,7 @@ PAGE = "reproduce.md"
 #: What is said elsewhere than in tables.
 _WORDS = ("title", "message", "note", "pictures", "quick", "seconds", "benchmark")
 #: Tables wider than this are turned, so that their columns become rows.
-_WIDEST = 8
+_WIDEST = 6
 Grid = tuple[str, list[str], list[list[str]]]
 
 
@@ -32,14 +32,14 @@ def grids(figures: dict[str, Any]) -> Iterator[Grid]:
     """
     loose: dict[str, Any] = {}
     for key, value in figures.items():
-        if key in _WORDS:
+        if key in _WORDS or _is_remark(key, value):
             continue
         if _is_table(value):
-            yield _grid("" if key == "rows" else key, [_flat(row) for row in value])
+            yield _grid("" if key == "rows" else key, value)
         elif isinstance(value, dict) and value and all(isinstance(v, dict) for v in value.values()):
-            yield _grid(key, [{"": _spaced(name)} | _flat(row) for name, row in value.items()])
-        elif isinstance(value, dict) and set(value) == {"ours", "paper"}:
-            loose |= {key: value["ours"], f"paper_{key}": value["paper"]}
+            yield _grid(key, [{"": _spaced(name)} | row for name, row in value.items()])
+        elif _is_pair(value):
+            loose |= {key: value.get("ours"), f"paper_{key}": value.get("paper")}
         elif isinstance(value, dict):
             loose |= {f"{key}, {name}": each for name, each in _flat(value).items()}
         else:
@@ -48,7 +48,10 @@ def grids(figures: dict[str, Any]) -> Iterator[Grid]:
         yield _beside_paper(loose)
 
 
-def _grid(caption: str, rows: list[dict[str, Any]]) -> Grid:
+def _grid(caption: str, given: list[dict[str, Any]]) -> Grid:
+    rows = [_flat(row) for row in given]
+    if any(_is_pair(value) for row in given for value in row.values()):
+        caption = f"{caption}, ours / paper" if caption else "ours / paper"
     names = list(dict.fromkeys(name for row in rows for name in row))
     cells = [[_spaced(name) for name in names]]
     cells += [[_text(row.get(name)) for name in names] for row in rows]
@@ -59,7 +62,7 @@ def _grid(caption: str, rows: list[dict[str, Any]]) -> Grid:
 
 def _beside_paper(values: dict[str, Any]) -> Grid:
     """One row for a value, ours and the paper's."""
-    papers = {_without_paper(name): name for name in values if _without_paper(name) is not None}
+    papers = {own: name for name in values if (own := _without_paper(name)) is not None}
     rows = []
     for name, value in values.items():
         own = _without_paper(name)
@@ -88,12 +91,21 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
 
 
+def _is_remark(key: str, value: Any) -> bool:
+    """What the paper says in words."""
+    return key == "paper" and isinstance(value, str)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, dict) and bool(value) and set(value) <= {"ours", "paper"}
+
+
 def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
     """Dicts within dicts as names of several words; ours and the paper's in one place."""
     found: dict[str, Any] = {}
     for key, value in row.items():
         name = f"{before} {key}".strip()
-        if isinstance(value, dict) and value and set(value) <= {"ours", "paper"}:
+        if _is_pair(value):
             found[name] = f"{_text(value.get('ours'))} / {_text(value.get('paper'))}"
         else:
             found |= _flat(value, name) if isinstance(value, dict) else {name: value}
@@ -131,10 +143,15 @@ def print_item(name: str, figures: dict[str, Any], folder: Path) -> None:
         for row in rows:
             table.add_row(*(escape(cell) for cell in row))
         out.print(table)
-    if "note" in figures:
-        out.print(escape(str(figures["note"])), style="dim")
+    for remark in _remarks(figures):
+        out.print(escape(remark), style="dim")
     for picture in figures.get("pictures", ()):
         out.print(f"picture: {escape(str(folder / picture))}")
+
+
+def _remarks(figures: dict[str, Any]) -> list[str]:
+    found = [f"In the paper: {figures['paper']}"] if isinstance(figures.get("paper"), str) else []
+    return found + ([str(figures["note"])] if "note" in figures else [])
 
 
 def write_page(folder: Path, order: Sequence[str]) -> Path:
@@ -177,8 +194,8 @@ def _section(name: str, figures: dict[str, Any]) -> list[str]:
         lines.append("|" + "|".join(["---"] + ["---:"] * (len(headings) - 1)) + "|")
         lines += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows]
         lines.append("")
-    if "note" in figures:
-        lines += [str(figures["note"]), ""]
+    for remark in _remarks(figures):
+        lines += [remark, ""]
     return lines[:-1] if lines[-1] == "" else lines
 
 

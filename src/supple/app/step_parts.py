@@ -48,8 +48,7 @@ def part_times(path: Path, steps: int) -> dict[str, float]:
     compiled function with the solution: they are evaluated once more beside it, and what is left
     is the solution's.
     """
-    from supple.dynamics import stepper
-    from supple.dynamics.pose_space import Simulator
+    from supple.dynamics import Simulator, stepper
     from supple.reduction.model import PoseSpaceModel
 
     model = PoseSpaceModel.load(path)

@@ -16,11 +16,34 @@ __all__ = [
     "into_root",
     "longest_displacement",
     "mark_near",
+    "predict",
     "settle_contacts",
 ]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
+
+
+@compiled
+def predict(
+    q: Floats,
+    v: Floats,
+    dt: float,
+    stretch: Floats,
+    weights: Floats,
+    peaks: Floats,
+    z: Floats,
+    going: Floats,
+) -> float:
+    """Where the flesh goes on its own, ϒ(q + v dt), and ϒ v dt; how far anything goes at most."""
+    bound, total = 0.0, 0.0
+    for i in range(len(q)):
+        going[i] = stretch[i] * v[i] * dt
+        z[i] = stretch[i] * q[i] + going[i]
+        bound += (abs(z[i]) + abs(going[i])) * peaks[i]
+    for pose in range(len(weights)):
+        total += abs(weights[pose])
+    return bound * total
 
 
 @compiled
@@ -65,6 +88,7 @@ def longest_displacement(u: Singles) -> float:
 def find_contacts(
     tables: ContactTables,
     u: Singles,
+    reach: float,
     shapes: Floats,
     root: Floats,
     gaps: Floats,
@@ -73,31 +97,21 @@ def find_contacts(
 ) -> int:
     """List the skin vertices inside obstacles, group by group; how many.
 
-    Parameters
-    ----------
-    u
-        (b + 1, 3) displacements of the carriers.
-    shapes
-        (o, 8) of `supple.mesh.obstacles.plain_numbers`, as the root sees them.
-    gaps, normals
-        (o′, n̄) and (o′, n̄, 3) in the world, of obstacles that only know distances.
+    `u` (b + 1, 3) are displacements of the carriers, of which `reach` may be this step's; `shapes`
+    (o, 8) those of `supple.mesh.obstacles.plain_numbers`, as the root sees them; `gaps` (o′, n̄)
+    and `normals` (o′, n̄, 3) in the world those of obstacles that only know distances.
     """
     count, going = 0, room.going
+    # Names of their own: taking an array out of a tuple is not free in a loop.
+    vertices, carriers, shares = tables.vertices, tables.carriers, tables.shares
+    near, rest = room.near, room.rest
     for g in range(len(tables.width)):
         for at in range(tables.first[g], tables.first[g + 1]):
-            v = tables.vertices[at]
-            if not room.near[v]:
+            v = vertices[at]
+            if not near[v]:
                 continue
-            x, y, z = room.rest[v, 0], room.rest[v, 1], room.rest[v, 2]
-            dx, dy, dz = 0.0, 0.0, 0.0
-            for corner in range(4):
-                carrier, share = tables.carriers[v, corner], tables.shares[v, corner]
-                x += share * u[carrier, 0]
-                y += share * u[carrier, 1]
-                z += share * u[carrier, 2]
-                dx += share * going[carrier, 0]
-                dy += share * going[carrier, 1]
-                dz += share * going[carrier, 2]
+            x, y, z = _carried(carriers, shares, v, u)
+            x, y, z = rest[v, 0] + x, rest[v, 1] + y, rest[v, 2] + z
             other = 0
             for o in range(len(shapes)):
                 if shapes[o, 0] == OTHER:
@@ -105,11 +119,15 @@ def find_contacts(
                     p, q, r = _turned_back(
                         root, normals[other, v, 0], normals[other, v, 1], normals[other, v, 2]
                     )
-                    still = gap - (p * dx + q * dy + r * dz)
                     other += 1
                 else:
-                    gap, p, q, r = _gap(shapes[o], x, y, z)
-                    still = _gap(shapes[o], x - dx, y - dy, z - dz)[0]
+                    gap, p, q, r = _gap(shapes, o, x, y, z)
+                if gap >= reach:
+                    continue
+                dx, dy, dz = _carried(carriers, shares, v, going)
+                still = gap - (p * dx + q * dy + r * dz)
+                if shapes[o, 0] != OTHER:
+                    still = _gap(shapes, o, x - dx, y - dy, z - dz)[0]
                 if gap < 0 or still < 0:
                     room.group[count], room.vertex[count], room.obstacle[count] = g, v, o
                     room.depth[count], room.still[count] = -gap, -still
@@ -117,6 +135,18 @@ def find_contacts(
                     room.normal[count, 0], room.normal[count, 1], room.normal[count, 2] = p, q, r
                     count += 1
     return count
+
+
+@compiled
+def _carried(carriers, shares, v, u):  # type: ignore[no-untyped-def]
+    """What the carriers of a skin vertex make of their displacements."""
+    x, y, z = np.float32(0), np.float32(0), np.float32(0)
+    for corner in range(4):
+        carrier, share = carriers[v, corner], shares[v, corner]
+        x += share * u[carrier, 0]
+        y += share * u[carrier, 1]
+        z += share * u[carrier, 2]
+    return x, y, z
 
 
 @compiled
@@ -144,22 +174,23 @@ def into_root(shapes: Floats, root: Floats, out: Floats) -> None:
 
 
 @compiled
-def _gap(shape, x, y, z):  # type: ignore[no-untyped-def]
-    """Signed distance of a point, and the way out."""
-    x, y, z = x - shape[1], y - shape[2], z - shape[3]
-    if shape[0] == PLANE:
-        p, q, r = shape[4], shape[5], shape[6]
+def _gap(shapes, o, x, y, z):  # type: ignore[no-untyped-def]
+    """Signed distance of a point to an obstacle, and the way out."""
+    kind, radius = shapes[o, 0], shapes[o, 7]
+    x, y, z = x - shapes[o, 1], y - shapes[o, 2], z - shapes[o, 3]
+    p, q, r = shapes[o, 4], shapes[o, 5], shapes[o, 6]
+    if kind == PLANE:
         return x * p + y * q + z * r, p, q, r
-    if shape[0] == CAPSULE:
-        p, q, r = shape[4] - shape[1], shape[5] - shape[2], shape[6] - shape[3]
+    if kind == CAPSULE:
+        p, q, r = p - shapes[o, 1], q - shapes[o, 2], r - shapes[o, 3]
         squared = p * p + q * q + r * r
         along = (x * p + y * q + z * r) / squared if squared > 0 else 0.0
         along = min(max(along, 0.0), 1.0)
         x, y, z = x - along * p, y - along * q, z - along * r
     length = math.sqrt(x * x + y * y + z * z)
     if length == 0:  # every way out is as good
-        return -shape[7], 0.0, 1.0, 0.0
-    return length - shape[7], x / length, y / length, z / length
+        return -radius, 0.0, 1.0, 0.0
+    return length - radius, x / length, y / length, z / length
 
 
 @compiled
@@ -194,7 +225,7 @@ def settle_contacts(
             depth = room.depth[k] - (dx * x + dy * y + dz * z)
         else:
             x, y, z = room.place[k, 0] + dx, room.place[k, 1] + dy, room.place[k, 2] + dz
-            depth = -_gap(shapes[o], x, y, z)[0]
+            depth = -_gap(shapes, o, x, y, z)[0]
         depths[o, v] = max(depth, 0.0)
 
 

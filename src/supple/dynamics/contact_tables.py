@@ -95,7 +95,6 @@ class ContactRoom(NamedTuple):
     """(r,) coordinates at which contacts were looked for, stretched by ϒ."""
 
 
-
 _known: WeakKeyDictionary[RuntimeModel, ContactTables] = WeakKeyDictionary()
 
 

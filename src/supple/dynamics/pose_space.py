@@ -42,8 +42,8 @@ class StepState:
     limits
         Names of the limits that acted, none in a healthy step. ``"acceleration"``: the rest
         shape's was cut; ``"teleport"``: it was put elsewhere, so that no inertia acts;
-        ``"stiffness"``: the tangent was not positive definite and that of the rest shape was
-        taken; ``"rest"``: the pose flattens cubature tets, which were left out;
+        ``"stiffness"``: the tangent was not positive definite, and the tets' were made so;
+        ``"rest"``: the pose flattens cubature tets, which were left out;
         ``"displacement"``: cut to the longest allowed; ``"reset"``: the state was lost and
         begins anew.
     core, dynamics
@@ -105,6 +105,9 @@ class Simulator:
     displacement_limit
         How far flesh may go from where the rig has it, as a part of the body's size. Cubature
         vertices never go farther; no vertex goes twice as far.
+    look_ahead
+        Three poses tell how the rest shape accelerated a step ago. By default that is carried on
+        to now, which makes the simulation lag less; 0 takes it as it is, for poses that jitter.
 
     Examples
     --------
@@ -134,27 +137,25 @@ class Simulator:
         obstacles: Sequence[Obstacle] = (),
         acceleration_limit: float = 1000.0,
         displacement_limit: float = 0.25,
+        look_ahead: float = 1.0,
         obstacle_stiffness: float | None = None,
     ) -> None:
-        if not isinstance(model, PoseSpaceModel | RuntimeModel):
-            raise SuppleError(
-                f"a simulator needs a PoseSpaceModel, not {type(model).__name__}; see supple.build"
-            )
-        self.runtime = model if isinstance(model, RuntimeModel) else RuntimeModel(model)
+        self.runtime = RuntimeModel.of(model)
         self.model = self.runtime.model
         self.options = StepOptions.checked(
             self.runtime.size,
             dt,
-            integrator,
-            iterations,
-            substeps,
-            alpha,
-            beta,
-            gravity,
-            gravity_mode,
-            acceleration_limit,
-            displacement_limit,
-            obstacle_stiffness,
+            integrator=integrator,
+            iterations=iterations,
+            substeps=substeps,
+            alpha=alpha,
+            beta=beta,
+            gravity=gravity,
+            gravity_mode=gravity_mode,
+            acceleration_limit=acceleration_limit,
+            displacement_limit=displacement_limit,
+            look_ahead=look_ahead,
+            obstacle_stiffness=obstacle_stiffness,
         )
         self._inputs = CharacterInputs(self.model)
         self._stepper = Stepper(self.runtime, self.options, obstacles)

@@ -6,7 +6,7 @@ its time is what pose-space cubature saves, and its motion is what cubature appr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import checked_array, checked_number, checked_whole_numbers
 from supple.dynamics.integrators import INTEGRATORS, advance
+from supple.dynamics.posed_subspace import Forces, OfPose, PosedSubspace
 from supple.dynamics.root_frame import (
     GravityMode,
     acting_gravity,
@@ -23,9 +24,9 @@ from supple.dynamics.root_frame import (
     to_world,
 )
 from supple.dynamics.stage import StepReport
-from supple.dynamics.subspace import Subspace, checked_subspace_basis, solve_definite
+from supple.dynamics.subspace import Subspace, solve_definite
 from supple.dynamics.subspace_stage import SubspaceStage
-from supple.elastic.body import ElasticBody
+from supple.elastic import ElasticBody, Material
 from supple.errors import SolverError, SuppleError
 from supple.linalg.fortran import single_threaded
 from supple.reduction.model import PoseSpaceModel
@@ -33,8 +34,6 @@ from supple.reduction.model import PoseSpaceModel
 __all__ = ["ProjectedSimulator"]
 
 Floats = NDArray[np.float64]
-OfPose = Callable[[Floats], Floats]
-Forces = Mapping[int, ArrayLike]
 Carried = Literal["coordinates", "projection"]
 
 PARTS = ("rig", "basis", "assembly", "projection", "solve")
@@ -52,7 +51,7 @@ class ProjectedSimulator:
     rest
         Φ: from a pose (s,) to rest positions (n, 3), such as a rig.
     basis
-        From a pose to U, (3n, r), zero where vertices are fixed; see `supple.reduction.pose_bases`.
+        From a pose to U, (3n, r), zero where vertices are fixed; see `pose_bases`.
     dt
         Time step in s.
     rest_pose
@@ -74,6 +73,8 @@ class ProjectedSimulator:
         A rest shape and basis that elastic forces are evaluated in, whatever the pose; they are
         the pose's own without. With the neutral ones, and a `basis` that is the neutral one
         warped to the pose, this is neutral-pose dynamics (Galoppo et al. 2009; xu2016 fig. 4b).
+    material
+        From a pose to what the body is made of there, if that changes (xu2016 §8).
     surface, embedding
         Φ̄ of the skin and (n̄, n) sparse, for `surface`; forces then act on the skin.
 
@@ -117,6 +118,7 @@ class ProjectedSimulator:
         psd: bool = False,
         carried: Carried = "coordinates",
         elastic: tuple[ArrayLike, ArrayLike] | None = None,
+        material: Callable[[Floats], Material] | None = None,
         surface: OfPose | None = None,
         embedding: sp.csr_array | None = None,
     ) -> None:
@@ -126,7 +128,16 @@ class ProjectedSimulator:
         ):
             if value not in known:
                 raise SuppleError(f"no {what} {value!r}; there are {', '.join(known)}")
-        self.body, self._rest, self._basis = body, rest, basis
+        self.body = body
+        self._posed = PosedSubspace(
+            body,
+            rest,
+            basis,
+            elastic=elastic,
+            material=material,
+            surface=surface,
+            embedding=embedding,
+        )
         self.dt = _positive("dt", dt, 1e-12)
         self.alpha, self.beta = _positive("alpha", alpha), _positive("beta", beta)
         self.tolerance = _positive("tolerance", tolerance) * body.mesh.size
@@ -138,8 +149,6 @@ class ProjectedSimulator:
             checked_array("gravity", gravity, (3,)),
             checked_gravity_mode(gravity_mode),
         )
-        self._skin, self._embedding = surface, embedding
-        self._neutral = None if elastic is None else self._checked_elastic(*elastic)
         first = getattr(rest, "rest_pose", None) if rest_pose is None else rest_pose
         if first is None:
             raise SuppleError("which pose does the body rest in? Give rest_pose")
@@ -152,33 +161,28 @@ class ProjectedSimulator:
     ) -> ProjectedSimulator:
         """Of a model's flesh and skin, in a basis such as those of `ReducedPoses.of_model`.
 
-        A model stores its bases on the skin and at cubature points only, and its material may
-        depend on the pose; the first pose's is used here.
+        A model stores its bases on the skin and at cubature points only, so they are made anew.
         """
-        from supple.reduction.pose_bases import model_embedding, model_materials
+        from supple.reduction.reduced_poses import model_embedding
 
-        body = ElasticBody(model.mesh, model_materials(model)[0])
-        skin = {"surface": model.rig, "embedding": model_embedding(model)}
+        def material(pose: Floats) -> Material:
+            return model.material(model.pose_weights(pose))
+
+        skin: dict[str, Any] = {"surface": model.rig, "embedding": model_embedding(model)}
+        if np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2:
+            skin["material"] = material
+        body = ElasticBody(model.mesh, model.material())
         return cls(body, model.tet_rig, basis, dt, **(skin | options))
-
-    def _checked_elastic(self, rest: ArrayLike, basis: ArrayLike) -> Subspace:
-        shape = checked_array("elastic rest shape", rest, self.body.rest.shape)
-        columns = checked_subspace_basis("elastic basis", basis, self.body.n_vertices)
-        return Subspace(self.body, shape, columns)
 
     def reset(self, pose: ArrayLike | None = None, root: ArrayLike | None = None) -> None:
         """Start anew, at rest at a pose (s,) and with the root at (4, 4), rigid."""
         chosen = self._pose(self._rest_pose if pose is None else pose)
         place = checked_root(root)
         report = _report()
-        rest, basis = self._evaluated(chosen, report)
+        rest, basis = self._posed.evaluate(chosen, report)
+        self._posed.make_of_material(chosen)
         self.body.energy(rest, rest)  # refuses a rest shape with inverted tets
         space = Subspace(self.body, rest, basis)
-        if self._neutral is not None and self._neutral.n_columns != space.n_columns:
-            raise SuppleError(
-                f"the basis has {space.n_columns} columns, and the elastic one "
-                f"{self._neutral.n_columns}"
-            )
         self.pose, self.root, self._space = chosen, place, space
         self._mass = space.mass()
         self._world = self._world_before = to_world(place, rest)
@@ -187,7 +191,7 @@ class ProjectedSimulator:
         self._before: tuple[Floats, Floats] | None = None
         if self.integrator == "newmark":  # the only one that looks back at accelerations
             pull = space.weigh(np.broadcast_to(self._gravity(place) @ place[:3, :3], rest.shape))
-            self._acceleration = np.linalg.lstsq(self._mass, pull, rcond=None)[0]
+            self._acceleration = _solved(self._mass, pull)
         self.time, self.unconverged_steps = 0.0, 0
 
     @property
@@ -202,9 +206,7 @@ class ProjectedSimulator:
 
     def surface(self) -> Floats:
         """The skin in the world, (n̄, 3): R(Φ̄(p) + A u) + t."""
-        if self._skin is None or self._embedding is None:
-            raise SuppleError("this body has no skin; give surface and embedding")
-        return to_world(self.root, self._skin(self.pose) + self._embedding @ self.displacements)
+        return to_world(self.root, self._posed.skin(self.pose, self.displacements))
 
     def step(
         self,
@@ -235,12 +237,13 @@ class ProjectedSimulator:
         """
         target = self.pose if pose is None else self._pose(pose)
         place = self.root if root is None else checked_root(root)
-        load = self._load(forces) @ place[:3, :3]  # Rᵀ f, row by row
+        load = self._posed.load(forces) @ place[:3, :3]  # Rᵀ f, row by row
         report = _report()
-        rest, basis = self._evaluated(target, report)
+        rest, basis = self._posed.evaluate(target, report)
         old = self._space.rest, self._space.basis
         if basis.shape != old[1].shape:
             raise SuppleError(f"the basis changes from {old[1].shape} to {basis.shape}")
+        self._posed.make_of_material(target)
         world = to_world(place, rest)
         jolt = (world - 2 * self._world + self._world_before) / self.dt**2
         self._space.at(rest, basis)
@@ -251,6 +254,7 @@ class ProjectedSimulator:
                 )
         except SuppleError:
             self._space.at(*old)
+            self._posed.make_of_material(self.pose)
             raise
         self.q, self.velocity, self._acceleration = state
         self._before, self._mass = begun, mass
@@ -274,7 +278,7 @@ class ProjectedSimulator:
             if earlier is not None:
                 earlier = self._reprojected(mass, basis_before, earlier)
         stage = SubspaceStage(
-            elastic=space if self._neutral is None else self._neutral,
+            elastic=space if self._posed.neutral is None else self._posed.neutral,
             moving=space,
             mass=mass,
             external=external,
@@ -285,9 +289,16 @@ class ProjectedSimulator:
             psd=self.psd,
             report=report,
         )
+
+        def solve(q: Floats, v: Floats, tau: float) -> tuple[Floats, Floats]:
+            # As `FullSimulator` does: one iteration from where nothing has moved is the papers'
+            # step, several find the solution sooner from a guess.
+            guess = begun[1] + tau * self._acceleration
+            return stage.solve(q, v, tau, (begun[0] - q) / tau if self.iterations == 1 else guess)
+
         state = advance(
             self.integrator,
-            lambda q, v, tau: stage.solve(q, v, tau, begun[0]),
+            solve,
             *begun,
             self._acceleration,
             self.dt,
@@ -326,36 +337,25 @@ class ProjectedSimulator:
     def _pose(self, pose: ArrayLike) -> Floats:
         return checked_array("pose", pose, self._rest_pose.shape).copy()
 
-    def _evaluated(self, pose: Floats, report: StepReport) -> tuple[Floats, Floats]:
-        with report.timed("rig"):
-            rest = checked_array("rest shape", self._rest(pose), self.body.rest.shape)
-        with report.timed("basis"):
-            basis = checked_subspace_basis("basis", self._basis(pose), self.body.n_vertices)
-        return rest, basis
-
-    def _load(self, forces: Forces | None) -> Floats:
-        count = self.body.n_vertices if self._embedding is None else self._embedding.shape[0]
-        load = np.zeros((count, 3))
-        for vertex, force in (forces or {}).items():
-            if not (isinstance(vertex, int | np.integer) and 0 <= vertex < count):
-                raise SuppleError(
-                    f"force on vertex {vertex}, which is not there; there are 0 to {count - 1}"
-                )
-            load[vertex] += checked_array(f"force on vertex {vertex}", force, (3,))
-        return load if self._embedding is None else self._embedding.T @ load
-
     def _reprojected(
         self, mass: Floats, basis_before: Floats, pair: tuple[Floats, Floats]
     ) -> tuple[Floats, Floats]:
         """Coordinates in the present basis of what another had, nearest by mass."""
         fields = (basis_before @ np.stack(pair, axis=1)).reshape(-1, 3, 2)
         right = np.stack([self._space.weigh(fields[:, :, at]) for at in (0, 1)], axis=1)
-        found = solve_definite(mass, right)
-        both = np.linalg.lstsq(mass, right, rcond=None)[0] if found is None else found
+        both = _solved(mass, right)
         return both[:, 0].copy(), both[:, 1].copy()
 
     def _gravity(self, place: Floats) -> Floats:
         return acting_gravity(self.gravity_mode, self.gravity, place)
+
+
+def _solved(mass: Floats, right: Floats) -> Floats:
+    """Also where columns of the basis repeat each other: the smallest solution."""
+    found = solve_definite(mass, right)
+    if found is not None:
+        return found
+    return np.asarray(np.linalg.lstsq(mass, right, rcond=None)[0], np.float64)
 
 
 def _report() -> StepReport:

@@ -45,15 +45,10 @@ def add_contacts(
 
     `force` gets what the linearised force is at z = 0. How many contacts push is returned.
 
-    Parameters
-    ----------
-    count
-        How many were found.
-    before, known
-        (o, n̄) depths at the end of the last step, and whether they mean anything.
-    numbers
-        Stiffness in Pa/m; what part of a depth is to be left, how much it may lessen at once,
-        and how much it may grow in a step before it is taken for having been there.
+    `count` contacts were found. `before` (o, n̄) are depths at the end of the last step, if they
+    are `known`. `numbers` are the stiffness in Pa/m; what part of a depth is to be left; how
+    much it may lessen at once; and how much it may grow in a step, before the rest is taken for
+    having been there.
     """
     stiffness[:] = 0
     if count == 0:
@@ -171,7 +166,20 @@ def _add_group(tables, group, begin, end, hardness, frames, blas, room, stiffnes
 
 @compiled
 def _subtract_products(blas, width, count, lines, product):  # type: ignore[no-untyped-def]
-    gemm(blas, NO, YES, width, width, count, (lines, 0), width, (lines, 0), width, (product, 0), width)
+    gemm(
+        blas,
+        NO,
+        YES,
+        width,
+        width,
+        count,
+        (lines, 0),
+        width,
+        (lines, 0),
+        width,
+        (product, 0),
+        width,
+    )
 
 
 @compiled

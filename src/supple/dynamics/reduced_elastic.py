@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from supple.compiled import compiled, compiled_sums
 from supple.dynamics.runtime_model import ElasticTables
-from supple.elastic.density import stress, stress_derivative
+from supple.elastic.density import ORTHOTROPIC, stress, stress_derivative
 from supple.elastic.material_kernels import pose_parameters
+from supple.elastic.svd import project_psd
 from supple.linalg.fortran import sgemm_outer
 
 __all__ = ["MOST_PRODUCTS", "add_elastic", "scratch_rows"]
@@ -135,24 +136,28 @@ def _add_stress(rows, start, width, scale, P, out):  # type: ignore[no-untyped-d
 
 
 @compiled
-def _scatter(columns, width, product, local, stiffness, force):  # type: ignore[no-untyped-def]
+def _scatter(columns, width, product, local, ends, stiffness, force):  # type: ignore[no-untyped-def]
     """Add a group's block to the whole, run by run of consecutive columns."""
-    for i in range(width):
-        row = columns[i]
-        if row < 0:
-            break  # padding comes last
-        force[row] += local[i]
-        source = product[i * width : (i + 1) * width]
-        j = i
-        while j < width and columns[j] >= 0:
-            end = j + 1
-            while end < width and columns[end] == columns[end - 1] + 1:
-                end += 1
-            target = stiffness[row, columns[j] : columns[j] + end - j]
-            part = source[j:end]
-            for k in range(len(target)):
-                target[k] += part[k]
-            j = end
+    count, used = 0, 0
+    while used < width and columns[used] >= 0:  # padding comes last
+        begin = used
+        used += 1
+        while used < width and columns[used] == columns[used - 1] + 1:
+            used += 1
+        ends[count, 0], ends[count, 1] = begin, used
+        count += 1
+    for i in range(used):
+        force[columns[i]] += local[i]
+    for a in range(count):
+        for b in range(a, count):
+            at, size = columns[ends[b, 0]], ends[b, 1] - ends[b, 0]
+            for i in range(ends[a, 0], ends[a, 1]):
+                # Of a run with itself the lower triangle comes along; nobody reads it.
+                target = stiffness[columns[i], at : at + size]
+                start = i * width + ends[b, 0]
+                part = product[start : start + size]
+                for k in range(size):
+                    target[k] += part[k]
 
 
 @compiled
@@ -184,7 +189,7 @@ def _rest_gradients(
 def add_elastic(
     tables: ElasticTables,
     kind: int,
-    at_rest: bool,
+    projected: bool,
     weights: Floats,
     points: Floats,
     frames: Singles,
@@ -201,8 +206,8 @@ def add_elastic(
     ----------
     tables, kind
         The cubature, and its material.
-    at_rest
-        Take the stiffness of the undeformed tets, which is never indefinite.
+    projected
+        Make the stiffness of every tet positive semi-definite.
     weights
         (m,) of the poses.
     points, frames
@@ -256,10 +261,9 @@ def add_elastic(
             )
             stress(kind, F, parameters, P, scratch)
             _add_stress(rows, filled, width, scale, P, fl)
-            if at_rest:
-                F[:] = 0.0
-                F[0, 0], F[1, 1], F[2, 2] = 1.0, 1.0, 1.0
             stress_derivative(kind, F, parameters, H, scratch)
+            if projected:
+                project_psd(F, kind != ORTHOTROPIC, H, room.projection)
             _times_rows(H, scale, rows, filled, width, images)
             filled += 9 * width
             if filled >= most:
@@ -267,5 +271,5 @@ def add_elastic(
                 filled = 0
         if filled > 0:
             sgemm_outer(blas, width, filled // width, rows, images, product)
-        _scatter(columns, width, product, fl, stiffness, force)
+        _scatter(columns, width, product, fl, room.ends, stiffness, force)
     return left_out

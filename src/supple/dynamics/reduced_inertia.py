@@ -39,8 +39,9 @@ def inertial_force(
     root: Floats,
     before: Floats,
     earlier: Floats,
-    still: bool,
-    options: tuple[float, float, float],
+    held: Floats,
+    knows: int,
+    options: tuple[float, float, float, float],
     gravity: Floats,
     now: Floats,
     felt: Floats,
@@ -51,21 +52,30 @@ def inertial_force(
 
     Parameters
     ----------
-    still
-        Take no acceleration: how the body moves is not known yet.
+    held
+        (c′, 3) accelerations in the world at the last step, which become those of this one.
+    knows
+        0 where nothing is known of how the body moves: no acceleration then. 1 where `held` is
+        not known.
     options
-        Time step, largest acceleration, and how much of the gravity (3,) of a root that is not
-        turned is in the sculpted shape already, 1 or 0.
+        Time step, largest acceleration, how much of the gravity (3,) of a root that is not turned
+        is in the sculpted shape already (1 or 0), and how many steps to look ahead.
     """
-    dt, limit, sculpted = options
+    dt, limit, sculpted, ahead = options
     verdict = accelerations(points, tables.rows, root, before, earlier, dt, limit, now, felt)
-    if still:
+    if knows == 0:
         felt[:] = 0
         verdict = CALM
+    if verdict == JUMPED or knows < 2:
+        ahead = 0.0
     for s in range(len(felt)):
+        x = felt[s, 0] + ahead * (felt[s, 0] - held[s, 0]) - gravity[0]
+        y = felt[s, 1] + ahead * (felt[s, 1] - held[s, 1]) - gravity[1]
+        z = felt[s, 2] + ahead * (felt[s, 2] - held[s, 2]) - gravity[2]
         for i in range(3):
-            acting = root[0, i] * gravity[0] + root[1, i] * gravity[1] + root[2, i] * gravity[2]
-            felt[s, i] -= acting - sculpted * gravity[i]
+            held[s, i] = felt[s, i]
+            turned = root[0, i] * x + root[1, i] * y + root[2, i] * z
+            felt[s, i] = turned + sculpted * gravity[i]
     force[:] = 0
     add_inertia(tables, weights, frames, felt, local, force)
     return verdict
@@ -83,30 +93,28 @@ def accelerations(
     now: Floats,
     out: Floats,
 ) -> int:
-    """Accelerations of inertial vertices in the world, seen from the root, (c′, 3).
+    """Accelerations of inertial vertices in the world, (c′, 3), and what to think of them.
 
     Positions in the world go to `now`; `before` and `earlier` are those of the last two steps.
     No vertex gets more than `limit`. Where all together get more, the body was moved elsewhere
-    rather than accelerated: then it is as if it had always been there.
+    rather than accelerated: then none does.
     """
     squared = 0.0
     verdict = CALM
     rate = 1 / (dt * dt)
     for s in range(len(rows)):
         x, y, z = points[rows[s], 0], points[rows[s], 1], points[rows[s], 2]
+        own = 0.0
         for i in range(3):
             now[s, i] = root[i, 0] * x + root[i, 1] * y + root[i, 2] * z + root[i, 3]
-        p = (now[s, 0] - 2 * before[s, 0] + earlier[s, 0]) * rate
-        q = (now[s, 1] - 2 * before[s, 1] + earlier[s, 1]) * rate
-        r = (now[s, 2] - 2 * before[s, 2] + earlier[s, 2]) * rate
-        own = p * p + q * q + r * r
+            out[s, i] = (now[s, i] - 2 * before[s, i] + earlier[s, i]) * rate
+            own += out[s, i] * out[s, i]
         squared += own
-        part = 1.0
         if not own <= limit * limit:
             part = limit / math.sqrt(own)
             verdict = LIMITED
-        for i in range(3):
-            out[s, i] = part * (root[0, i] * p + root[1, i] * q + root[2, i] * r)
+            for i in range(3):
+                out[s, i] *= part
     if not squared <= limit * limit * len(rows):
         out[:] = 0
         return JUMPED

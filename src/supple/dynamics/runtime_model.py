@@ -138,6 +138,17 @@ class RuntimeModel:
         )
         self.placement = CharacterPlacement(model.rig, model.tet_rig, self.vertices)
 
+    @classmethod
+    def of(cls, model: PoseSpaceModel | RuntimeModel) -> RuntimeModel:
+        """The tables of a model; those given, if they are tables already."""
+        if isinstance(model, RuntimeModel):
+            return model
+        if not isinstance(model, PoseSpaceModel):
+            raise SuppleError(
+                f"a simulator needs a PoseSpaceModel, not {type(model).__name__}; see supple.build"
+            )
+        return cls(model)
+
     @property
     def in_frames(self) -> bool:
         """Whether bases are blended in frames, rather than in the world."""

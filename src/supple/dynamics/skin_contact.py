@@ -14,6 +14,7 @@ from supple.dynamics.contact_kernels import (
     into_root,
     longest_displacement,
     mark_near,
+    predict,
     settle_contacts,
 )
 from supple.dynamics.contact_tables import contact_room, contact_tables
@@ -41,6 +42,11 @@ SETTLING, OUTWARDS, INWARDS = 0.05, 1.0, 5.0
 CARRYING, SINKING = 0.01, 0.001
 #: Standard gravity, in m/s².
 G = 9.80665
+#: Springs times the step squared, over the mass that skin carries on average, at most. There are
+#: fewer modes than contacts, so that harder springs make contacts fight over modes that they
+#: hardly know (a bar of 24 modes thrown about at 1/10 to 1/300 s: calm at 3·10³, at 10⁴ it now
+#: and then goes on shaking).
+HARDEST = 3e3
 #: Every obstacle is tried against every skin vertex, so there is a bound.
 MOST_OBSTACLES = 64
 #: How far the length of a way out may be from 1.
@@ -91,9 +97,10 @@ class SkinContact:
         self._tables = contact_tables(runtime)
         h, size = options.dt, runtime.size
         stiffness = options.obstacle_stiffness or usual_stiffness(runtime)
+        mass, area = _mass_and_area(runtime)
         # A spring, and a damper that resists changes of depth: s (depth − kept · depth before).
         self._numbers = (
-            stiffness * (1 + SETTLING / h),
+            min(stiffness * (1 + SETTLING / h), HARDEST * mass / (area * h * h)),
             SETTLING / (h + SETTLING),
             OUTWARDS * size * h,
             INWARDS * size * h,
@@ -119,7 +126,7 @@ class SkinContact:
         self._room = contact_room(self._tables, len(kinds), self._runtime.n_modes)
         others = kinds.count(OTHER)
         self._gaps, self._normals = np.zeros((others, n)), np.zeros((others, n, 3))
-        self._world = np.zeros((n if others else 0, 3))
+        self._world = np.zeros((n if others else 0, 3), np.float32)
 
     @property
     def rest(self) -> Singles:
@@ -135,23 +142,35 @@ class SkinContact:
         """
         blend, room, z = work.blend, self._room, self._room.z
         self._found = 0
-        np.multiply(v, self._options.dt, out=self._going)
-        np.add(q, self._going, out=z)
-        z *= blend.stretch
-        self._going *= blend.stretch
+        farthest = predict(
+            q,
+            v,
+            self._options.dt,
+            blend.stretch,
+            blend.weights,
+            self._runtime.peaks,
+            z,
+            self._going,
+        )
         placement.place_surface(room.rest)
         self.placed = True
         into_root(self._shapes, root, self._seen)
-        farthest = (np.abs(z) + np.abs(self._going)) @ self._runtime.peaks
-        farthest *= np.abs(blend.weights).sum()
         if not mark_near(self._seen, self._spread * farthest, room):
             return
         self._displace(work)
         self._ask(root, work)
-        farthest = longest_displacement(work.carriers) + longest_displacement(room.going)
-        if mark_near(self._seen, self._spread * farthest, room):
+        reach = self._spread * longest_displacement(room.going)
+        farthest = self._spread * longest_displacement(work.carriers)
+        if mark_near(self._seen, farthest + reach, room):
             self._found = find_contacts(
-                self._tables, work.carriers, self._seen, root, self._gaps, self._normals, room
+                self._tables,
+                work.carriers,
+                reach,
+                self._seen,
+                root,
+                self._gaps,
+                self._normals,
+                room,
             )
 
     def _displace(self, work: Workspace) -> None:
@@ -206,7 +225,9 @@ class SkinContact:
             return
         self._world[:] = self._room.rest
         carry_skin(self._runtime.skin, work.carriers, root, self._world)
-        others = (each for each, kind in zip(self.obstacles, self.kinds, strict=True) if kind == OTHER)
+        others = (
+            each for each, kind in zip(self.obstacles, self.kinds, strict=True) if kind == OTHER
+        )
         for row, obstacle in enumerate(others):
             self._gaps[row], self._normals[row] = _distances(obstacle, self._world)
 
@@ -217,11 +238,15 @@ def usual_stiffness(runtime: RuntimeModel) -> float:
     A thousandth of the size for a pressure as large as Young's modulus and the body's weight on
     a hundredth of its skin together.
     """
-    model = runtime.model
-    mass = float((model.mesh.volumes() * np.asarray(model.density, np.float64)).sum())
-    area = float(model.surface.areas().sum())
-    pressure = float(np.mean(model.young)) + mass * G / (CARRYING * area)
+    mass, area = _mass_and_area(runtime)
+    pressure = float(np.mean(runtime.model.young)) + mass * G / (CARRYING * area)
     return pressure / (SINKING * runtime.size)
+
+
+def _mass_and_area(runtime: RuntimeModel) -> tuple[float, float]:
+    model = runtime.model
+    mass = (model.mesh.volumes() * np.asarray(model.density, np.float64)).sum()
+    return float(mass), float(model.surface.areas().sum())
 
 
 def checked_obstacles(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
@@ -236,7 +261,9 @@ def checked_obstacles(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
         raise SuppleError("obstacles must be a list, even if there is only one")
     listed = tuple(islice(obstacles, MOST_OBSTACLES + 1))
     if len(listed) > MOST_OBSTACLES:
-        raise SuppleError(f"there are more than {MOST_OBSTACLES} obstacles; give those that are near")
+        raise SuppleError(
+            f"there are more than {MOST_OBSTACLES} obstacles; give those that are near"
+        )
     for number, each in enumerate(listed):
         if not isinstance(each, Obstacle) or isinstance(each, type):
             raise SuppleError(
@@ -251,11 +278,11 @@ def checked_obstacles(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
     return listed
 
 
-def _distances(obstacle: Obstacle, points: Floats) -> tuple[Floats, Floats]:
+def _distances(obstacle: Obstacle, points: Singles) -> tuple[Floats, Floats]:
     """What an obstacle of the caller's says, checked: normals only where they are needed."""
     what = f"obstacle {type(obstacle).__name__}"
     try:
-        gaps, normals = obstacle.distances(points.copy())
+        gaps, normals = obstacle.distances(points.astype(np.float64))
     except Exception as error:
         raise SuppleError(f"{what}: its distances failed: {error}") from error
     gaps, normals = numbers(f"distances of {what}", gaps), numbers(f"normals of {what}", normals)

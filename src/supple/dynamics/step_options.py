@@ -38,6 +38,8 @@ class StepOptions:
     """Largest acceleration of the rest shape, in m/s²."""
     longest: float
     """Longest displacement, in m."""
+    ahead: float = 1.0
+    """Steps by which accelerations of the rest shape are carried on."""
     obstacle_stiffness: float | None = None
     """Pressure for a depth in an obstacle, in Pa/m; None for the body's own."""
 
@@ -46,15 +48,17 @@ class StepOptions:
         cls,
         size: float,
         dt: float,
-        integrator: str,
-        iterations: int,
-        substeps: int,
-        alpha: float,
-        beta: float,
-        gravity: ArrayLike,
-        gravity_mode: str,
-        acceleration_limit: float,
-        displacement_limit: float,
+        *,
+        integrator: str = "backward-euler",
+        iterations: int = 1,
+        substeps: int = 1,
+        alpha: float = 0.5,
+        beta: float = 0.01,
+        gravity: ArrayLike = (0.0, -9.81, 0.0),
+        gravity_mode: str = "relative",
+        acceleration_limit: float = 1000.0,
+        displacement_limit: float = 0.25,
+        look_ahead: float = 1.0,
         obstacle_stiffness: float | None = None,
     ) -> StepOptions:
         """The options, each of them possible; `size` is the body's."""
@@ -73,6 +77,7 @@ class StepOptions:
             "beta": beta,
             "acceleration_limit": acceleration_limit,
             "displacement_limit": displacement_limit,
+            "look_ahead": look_ahead,
         }.items():
             numbers[name] = checked_number(name, value)
             if numbers[name] < 0 or (name.endswith("limit") and numbers[name] == 0):
@@ -91,8 +96,9 @@ class StepOptions:
         return cls(
             dt=step,
             code=code,
-            # A method of two steps needs a first one.
-            first_code=0 if integrator == "bdf2" else code,
+            # Where there is no step before, neither are the state and acceleration that other
+            # methods start from.
+            first_code=STEP_INTEGRATORS["backward-euler"],
             iterations=counts[0],
             substeps=counts[1],
             alpha=numbers["alpha"],
@@ -102,6 +108,7 @@ class StepOptions:
             fastest=numbers["acceleration_limit"],
             longest=numbers["displacement_limit"] * size,
             obstacle_stiffness=obstacle_stiffness,
+            ahead=numbers["look_ahead"],
         )
 
     @cached_property

@@ -13,7 +13,9 @@ from supple.dynamics.reduced_blend import blend_rows, frames_of
 from supple.dynamics.reduced_inertia import JUMPED, LIMITED, all_finite, inertial_force
 from supple.dynamics.reduced_step import (
     ACCELERATION,
+    BDF2,
     DISPLACEMENT,
+    NEWMARK,
     RESET,
     TELEPORT,
     advance,
@@ -47,6 +49,8 @@ class State:
         (s,) and (4, 4), as last given.
     before, earlier
         (c′, 3) inertial vertices in the world at the end of the last two steps.
+    held
+        (c′, 3) their accelerations at the last.
     steps
         How many were taken since the reset.
     """
@@ -63,8 +67,9 @@ class State:
         self.steps = 0
         #: Steps over which q and v are continuous: methods of two steps look back.
         self.known = 0
-        #: Steps in which the rest shape's velocity is not known, so that no inertia acts.
-        self.unknown = 0
+        self.held = np.zeros((count, 3))
+        #: How much is known of the rest shape's motion: nothing, its velocity, its acceleration.
+        self.knows = 1
         self.flags = 0
         self.contact = ContactMemory()
 
@@ -83,7 +88,7 @@ class State:
         for array in (self.q, self.v, self.a, self.q_before, self.v_before):
             array[:] = 0
         self.pose[:], self.root[:] = pose, root
-        self.steps, self.known, self.unknown, self.flags = 0, 0, 0, 0
+        self.steps, self.known, self.knows, self.flags = 0, 0, 1, 0
         self.contact.forget()
 
 
@@ -138,6 +143,7 @@ class Stepper:
     def begin(self, state: State, pose: Floats, root: Floats, before: tuple | None) -> None:
         """Put a state at a pose, at rest or moving as from an earlier one."""
         room, rows = self.room, self.runtime.inertial.rows
+        self._placed = (None, -1)
         self._place(pose)
         world = room.points[rows] @ root[:3, :3].T + root[:3, 3]
         earlier = world
@@ -176,6 +182,8 @@ class Stepper:
         if forces is not None:
             add_skin_forces(runtime.skin, room.blend.weights, forces[0], forces[1], root, room.system.external)
         integrator = options.code if state.known else options.first_code
+        if integrator == NEWMARK and room.system.pressing[0] > 0:
+            integrator = BDF2  # one that keeps energy would ring in stiff contacts
         flags |= advance(
             runtime.elastic,
             runtime.kind,
@@ -250,16 +258,16 @@ class Stepper:
             root,
             state.before,
             state.earlier,
-            state.unknown > 0,
-            (options.dt, options.fastest, options.sculpted),
+            state.held,
+            state.knows,
+            (options.dt, options.fastest, options.sculpted, options.ahead),
             options.acting_gravity,
             room.now,
             room.felt,
             room.local,
             room.system.external,
         )
-        state.unknown = max(state.unknown - 1, 0)
+        state.knows = 0 if verdict == JUMPED else min(state.knows + 1, 2)
         if verdict == JUMPED:
-            state.unknown = 1
             return TELEPORT
         return ACCELERATION if verdict == LIMITED else 0

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 class SubspaceStage:
     """M̃ (w − v) + τ (D̃ w + f̃(q + τw) − f̃_ext) = 0, to be solved for the velocity w.
 
-    As `StageProblem`, with D̃ = αM̃ + βK̃ at the state the step starts from.
+    As `StageProblem`, with D̃ = αM̃ + βK̃ where Newton starts from.
 
     Attributes
     ----------
@@ -50,10 +50,10 @@ class SubspaceStage:
     psd: bool
     report: StepReport
 
-    def solve(self, q: Floats, v: Floats, tau: float, now: Floats) -> tuple[Floats, Floats]:
-        """Displacement and velocity at the end; Newton begins where nothing has moved from now."""
-        w = (now - q) / tau
-        stiffness = self._stiffness(now, self.psd)
+    def solve(self, q: Floats, v: Floats, tau: float, start: Floats) -> tuple[Floats, Floats]:
+        """Displacement and velocity at the end of the stage; Newton begins at velocity `start`."""
+        w = start
+        stiffness = self._stiffness(q + tau * w, self.psd)
         damping = self.alpha * self.mass + self.beta * stiffness
         for count in range(self.iterations):
             if count:

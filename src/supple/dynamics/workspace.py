@@ -67,8 +67,10 @@ class Room(NamedTuple):
     stress: Floats
     gradients: Floats
     derivative: Floats
+    projection: Floats
     scratch: Floats
     parameters: Floats
+    ends: Ints
 
 
 class Workspace:
@@ -140,6 +142,8 @@ def _room(runtime: RuntimeModel) -> Room:
         stress=np.zeros((3, 3)),
         gradients=np.zeros((4, 3)),
         derivative=np.zeros((9, 9)),
+        projection=np.zeros((2, 9, 9)),
         scratch=np.zeros((6, 3, 3)),
         parameters=np.zeros(elastic.parameters.shape[1]),
+        ends=np.zeros((widest, 2), np.int64),
     )

@@ -6,39 +6,23 @@ on the whole mesh (`supple.dynamics.ProjectedSimulator`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from supple.checks import numbers
 from supple.compiled import compiled
-from supple.elastic import ElasticBody, Material
-from supple.errors import SuppleError
-from supple.mesh import TetMesh
-from supple.mesh.obstacles import Obstacle
-from supple.reduction.agreement import Agreement, agree
+from supple.reduction.agreement import Agreement
 from supple.reduction.alignment import Variant
-from supple.reduction.build_parts import modes_per_region
-from supple.reduction.contact_constraints import ContactKind
 from supple.reduction.mass_pca import mass_pca
-from supple.reduction.model import PoseSpaceModel
-from supple.reduction.pose_basis import pose_basis
-from supple.reduction.pose_model import PoseModel, PoseTask, reduce_pose, reduced_stiffness
-from supple.reduction.region import Region
+from supple.reduction.reduced_poses import OfPose, ReducedPoses
 from supple.reduction.samples import dense_basis
-from supple.rig.pose_weights import PoseWeights
 from supple.rig.vertex_frames import blended_rotations, pose_rotations, rotate
 
 __all__ = [
     "BASES",
-    "ReducedPoses",
     "interpolated",
-    "model_embedding",
-    "model_materials",
     "naive",
     "neutral",
     "pose_independent",
@@ -46,175 +30,6 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-OfPose = Callable[[Floats], Floats]
-
-
-@dataclass(frozen=True, eq=False)
-class ReducedPoses:
-    """Models of several poses, before anybody said what holds between them.
-
-    Attributes
-    ----------
-    mesh, rest
-        The tets, and Φ: from a pose to their rest positions (n, 3).
-    models, weights
-        Of each pose, the neutral one first; and how much each counts.
-    regions
-        Where the bases live.
-    mass
-        (n,) of the vertices.
-    """
-
-    mesh: TetMesh
-    rest: OfPose
-    models: tuple[PoseModel, ...]
-    weights: PoseWeights
-    regions: tuple[Region, ...]
-    mass: Floats
-    _agreements: dict[str, Agreement] = field(default_factory=dict, init=False, repr=False)
-
-    @classmethod
-    def at(
-        cls,
-        mesh: TetMesh,
-        material: Material | Sequence[Material],
-        rest: OfPose,
-        poses: ArrayLike | PoseWeights,
-        *,
-        modes: int | Sequence[int],
-        fixed: ArrayLike = (),
-        regions: Sequence[Region] | None = None,
-        contacts: ContactKind | None = None,
-        obstacles: Sequence[Obstacle] = (),
-        recipe: dict[str, Any] | None = None,
-    ) -> ReducedPoses:
-        """Reduce a body at each of some poses.
-
-        Parameters
-        ----------
-        mesh, material
-            The tets, and what they are made of, once or at each pose.
-        rest
-            Φ, such as a rig.
-        poses
-            (m, s), the neutral one first, or their weights.
-        modes
-            Columns in all, or of each region.
-        fixed, regions
-            Vertices that do not move, and where bases live: without regions, in the whole body
-            (global modes).
-        contacts, obstacles
-            How touching binds, None for a basis that knows of no contact, and what else there
-            is to touch.
-        recipe
-            Options of `pose_basis`, for one region without contacts; a build's own without.
-        """
-        weights = poses if isinstance(poses, PoseWeights) else PoseWeights(poses)
-        held = np.asarray(fixed, np.int64)
-        where = (Region.whole(len(mesh.vertices), held),) if regions is None else tuple(regions)
-        counts = modes_per_region(modes, where)
-        count = weights.n_poses
-        made_of = [material] * count if isinstance(material, Material) else list(material)
-        if len(made_of) != count:
-            raise SuppleError(f"{len(made_of)} materials for {count} poses")
-        tasks = [
-            PoseTask(name, mesh, each, rest(pose), where, counts, contacts, tuple(obstacles))
-            for name, pose, each in zip(weights.names, weights.poses, made_of, strict=True)
-        ]
-        models = tuple(
-            reduce_pose(task) if recipe is None else _by_recipe(task, recipe) for task in tasks
-        )
-        mass = ElasticBody(mesh, made_of[0]).vertex_masses()
-        return cls(mesh, rest, models, weights, where, mass)
-
-    @classmethod
-    def of_model(
-        cls,
-        model: PoseSpaceModel,
-        *,
-        regions: Sequence[Region] | None = None,
-        modes: int | Sequence[int] | None = None,
-        contacts: ContactKind | None = "two-sided",
-        obstacles: Sequence[Obstacle] = (),
-    ) -> ReducedPoses:
-        """Reduce a model's poses again, on all vertices, with its own regions or others.
-
-        A model keeps its bases where the skin and cubature need them; with the options it was
-        built with, those of `interpolated` are the same there, but for rounding.
-        """
-        where = model.regions if regions is None else tuple(regions)
-        counts: Any = [basis.shape[3] for basis in model.bases]
-        if modes is not None:
-            counts = modes
-        elif regions is not None:
-            counts = model.n_modes
-        return cls.at(
-            model.mesh,
-            model_materials(model),
-            model.tet_rig,
-            model.pose_weights,
-            modes=counts,
-            regions=where,
-            contacts=contacts,
-            obstacles=obstacles,
-        )
-
-    @property
-    def n_columns(self) -> int:
-        """Number of basis vectors, r."""
-        return sum(basis.shape[2] for basis in self.models[0].bases)
-
-    def basis(self, pose: int) -> Floats:
-        """U of one of the poses, in the world, (3n, r)."""
-        count = len(self.mesh.vertices)
-        return dense_basis(self.models[pose].bases, self.regions, count).reshape(3 * count, -1)
-
-    def agreement(self, variant: Variant = "frames") -> Agreement:
-        """The poses' bases, aligned; computed once."""
-        if variant not in self._agreements:
-            self._agreements[variant] = agree(
-                self.mesh, self.models, self.weights, self.regions, self.mass, variant=variant
-            )
-        return self._agreements[variant]
-
-
-def _by_recipe(task: PoseTask, recipe: dict[str, Any]) -> PoseModel:
-    if len(task.regions) != 1 or task.contacts is not None:
-        raise SuppleError("a recipe is for one region without contacts")
-    body, (region,) = ElasticBody(task.mesh, task.material), task.regions
-    stiffness = body.stiffness(task.rest, task.rest, out=body.pattern.zeros())
-    made = pose_basis(
-        body, task.rest, stiffness, body.vertex_masses(), region, task.modes[0], **recipe
-    )
-    reduced = reduced_stiffness(stiffness, region, made.vectors)
-    return PoseModel(task.rest, (made.vectors,), (reduced,), None, 0)
-
-
-def model_materials(model: PoseSpaceModel) -> list[Material]:
-    """What a model is made of at each of its poses."""
-
-    def at(values: ArrayLike, pose: int) -> Any:
-        return np.asarray(values)[pose] if np.ndim(values) == 2 else values
-
-    return [
-        Material(
-            model.material_kind,
-            young=at(model.young, pose),
-            poisson=at(model.poisson, pose),
-            density=model.density,
-        )
-        for pose in range(model.n_poses)
-    ]
-
-
-def model_embedding(model: PoseSpaceModel) -> sp.csr_array:
-    """A (n̄, n): the model's skin from its tet vertices."""
-    count, corners = model.embedding_vertices.shape
-    rows = np.repeat(np.arange(count), corners)
-    entries = model.embedding_weights.astype(np.float64).ravel()
-    return sp.csr_array(
-        (entries, (rows, model.embedding_vertices.ravel())), (count, len(model.mesh.vertices))
-    )
 
 
 def interpolated(poses: ReducedPoses, variant: Variant = "frames") -> OfPose:

@@ -1,0 +1,215 @@
+"""Many characters of one model, stepped in one call on all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array, checked_whole_numbers, numbers
+from supple.dynamics.character_inputs import CharacterInputs
+from supple.dynamics.pose_space import limit_names
+from supple.dynamics.runtime_model import RuntimeModel
+from supple.dynamics.step_options import StepOptions
+from supple.dynamics.stepper import State, Stepper
+from supple.errors import SuppleError
+from supple.reduction.model import PoseSpaceModel
+
+__all__ = ["Crowd"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+#: More would not fit into the memory of any machine this runs on.
+LARGEST_CROWD = 1_000_000
+
+
+class Crowd:
+    """Steps n characters that share a model's arrays; each has a pose and a state of its own.
+
+    A character moves as it would alone in a `Simulator`, to the bit, whatever the threads.
+
+    Parameters
+    ----------
+    model
+        Of all of them.
+    n
+        How many.
+    dt
+        Seconds from one pose to the next.
+    threads
+        On how many; by default all cores.
+    **options
+        As for `Simulator`, obstacles included.
+
+    Examples
+    --------
+    >>> import supple
+    >>> from supple.scenes import scene
+    >>> x = scene("x")
+    >>> model = supple.build(x.character, poses=[x.poses[2]], modes=8, tets=600)
+    >>> crowd = supple.Crowd(model, 3)
+    >>> crowd.step(np.linspace(0, 0.1, 3)[:, None])
+    ((), (), ())
+    >>> crowd.surfaces().shape == (3, *x.character.surface.vertices.shape)
+    True
+    """
+
+    def __init__(
+        self,
+        model: PoseSpaceModel | RuntimeModel,
+        n: int,
+        dt: float = 1 / 90,
+        *,
+        threads: int | None = None,
+        obstacles: tuple = (),
+        **options: Any,
+    ) -> None:
+        (self.n,) = checked_whole_numbers("size of a crowd", [n])
+        if not 1 <= self.n <= LARGEST_CROWD:
+            raise SuppleError(f"a crowd of {self.n}; give 1 to {LARGEST_CROWD:,}")
+        self.runtime = RuntimeModel.of(model)
+        self.model = self.runtime.model
+        self.options = StepOptions.checked(self.runtime.size, dt, **options)
+        (wanted,) = checked_whole_numbers("threads", [threads or os.cpu_count() or 1])
+        if not 1 <= wanted <= 1024:
+            raise SuppleError(f"{wanted} threads; give 1 to 1024")
+        count = min(wanted, self.n)
+        self._steppers = [Stepper(self.runtime, self.options, obstacles) for _ in range(count)]
+        ends = np.linspace(0, self.n, count + 1).round().astype(int)
+        self._shares = [range(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        self._states = [State(self.runtime) for _ in range(self.n)]
+        self._inputs = CharacterInputs(self.model)
+        self._pool = ThreadPoolExecutor(count) if count > 1 else None
+        self.reset()
+
+    def __repr__(self) -> str:
+        return f"Crowd({self.model!r}, {self.n})"
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def dt(self) -> float:
+        """Seconds from one pose to the next."""
+        return self.options.dt
+
+    @property
+    def q(self) -> Floats:
+        """Reduced coordinates of all, (n, r)."""
+        return np.array([state.q for state in self._states])
+
+    def reset(self, poses: ArrayLike | None = None, roots: ArrayLike | None = None) -> None:
+        """Start anew, undeformed and at rest.
+
+        Parameters
+        ----------
+        poses, roots
+            (n, s) or (s,) for all, by default the rest pose; (n, 4, 4) or (4, 4).
+        """
+        now = self._poses(poses, self.model.rig.rest_pose)
+        here = self._roots(roots, np.eye(4))
+
+        def begin(stepper: Stepper, i: int) -> None:
+            stepper.begin(self._states[i], now[i], here[i], None)
+
+        self._all(begin)
+
+    def step(
+        self,
+        poses: ArrayLike | None = None,
+        roots: ArrayLike | None = None,
+        forces: Mapping[int, Mapping[int, ArrayLike]] | None = None,
+        *,
+        surfaces: Singles | None = None,
+    ) -> tuple[tuple[str, ...], ...]:
+        """Advance all by one time step.
+
+        Parameters
+        ----------
+        poses, roots
+            (n, s) and (n, 4, 4) at the end of the step, or one for all; by default they stay.
+        forces
+            For some of the characters forces as `Simulator.step` takes them.
+        surfaces
+            (n, n̄, 3) float32 to write the skins to.
+
+        Returns
+        -------
+        tuple
+            For each character the limits that acted; see `StepState`.
+        """
+        now = self._poses(poses, None)
+        here = self._roots(roots, None)
+        acting = {self._member(i): self._inputs.forces(f) for i, f in (forces or {}).items()}
+        skins = None if surfaces is None else self._skins(surfaces)
+
+        def step(stepper: Stepper, i: int) -> None:
+            state = self._states[i]
+            pose = state.pose if now is None else now[i]
+            root = state.root if here is None else here[i]
+            stepper.step(state, pose, root, acting.get(i))
+            if skins is not None:
+                stepper.surface(state, skins[i])
+
+        self._all(step)
+        return tuple(limit_names(state.flags) for state in self._states)
+
+    def surfaces(self, out: Singles | None = None) -> Singles:
+        """The skins of all in the world, (n, n̄, 3) float32: a new array, or `out`."""
+        skins = self._skins(out)
+        self._all(lambda stepper, i: stepper.surface(self._states[i], skins[i]))
+        return skins
+
+    def surface(self, i: int, out: Singles | None = None) -> Singles:
+        """The skin of one of them, (n̄, 3) float32."""
+        member, target = self._member(i), self._inputs.skin(out)
+        self._steppers[0].surface(self._states[member], target)
+        return target
+
+    def _all(self, act: Callable[[Stepper, int], None]) -> None:
+        """Each thread its share; what fails there is raised here."""
+
+        def work(k: int) -> None:
+            stepper = self._steppers[k]
+            for i in self._shares[k]:
+                act(stepper, i)
+
+        if self._pool is None:
+            work(0)
+        else:
+            list(self._pool.map(work, range(len(self._steppers))))
+
+    def _member(self, i: int) -> int:
+        (member,) = checked_whole_numbers("character of a crowd", [i])
+        if not 0 <= member < self.n:
+            raise SuppleError(f"character {member} is not there; the crowd has 0 to {self.n - 1}")
+        return member
+
+    def _poses(self, poses: ArrayLike | None, usual: Floats | None) -> Any:
+        if poses is None:
+            return None if usual is None else np.broadcast_to(usual, (self.n, len(usual)))
+        width = len(self.model.rig.parameters)
+        single = numbers("poses", poses).ndim == 1
+        rows = checked_array("poses", poses, (width,) if single else (self.n, width))
+        if single:
+            return [self._inputs.pose(rows, rows)] * self.n
+        for row in rows:
+            self._inputs.pose(row, row)
+        return rows
+
+    def _roots(self, roots: ArrayLike | None, usual: Floats | None) -> Any:
+        if roots is None:
+            return None if usual is None else [usual] * self.n
+        single = numbers("roots", roots).ndim == 2
+        if single:
+            return [self._inputs.root(roots, None)] * self.n
+        rows = checked_array("roots", roots, (self.n, 4, 4))
+        return [self._inputs.root(row, None) for row in rows]
+
+    def _skins(self, out: Singles | None) -> Singles:
+        return self._inputs.frames(out, self.n)
