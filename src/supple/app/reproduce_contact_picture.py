@@ -124,8 +124,8 @@ def _draw_cut(axes: Axes, model: PoseSpaceModel, posed: Floats, cut: Slice, colo
 def _draw_chart(axes: Axes, rows: list[dict[str, Any]]) -> None:
     pressures = [row["pressure_kpa"] for row in rows]
     for name, colour, mark in (("without", _FREE, "s"), ("with", _BOUND, "o")):
-        depths = [max(row[f"{name}_percent"], 1e-5) for row in rows]
-        axes.semilogy(pressures, depths, marker=mark, color=colour, label=f"{name} contact")
+        depths = [row[f"{name}_percent"] for row in rows]
+        axes.plot(pressures, depths, marker=mark, color=colour, label=f"{name} contact")
     axes.axhline(0.2, color=INK, lw=0.8, ls="--")
     axes.text(pressures[0], 0.22, "0.2 %", color=INK, fontsize=9, va="bottom")
     axes.set_xlabel("pressure on the touching skin, kPa", color=INK)

@@ -43,7 +43,8 @@ class StepState:
         Names of the limits that acted, none in a healthy step. ``"acceleration"``: the rest
         shape's was cut; ``"teleport"``: it was put elsewhere, so that no inertia acts;
         ``"stiffness"``: the tangent was not positive definite, and the tets' were made so;
-        ``"rest"``: the pose flattens cubature tets, which were left out;
+        ``"rest"``: the pose flattens cubature tets, which were left out; ``"inversion"``:
+        cubature tets are squeezed flat or inside out, and are led back;
         ``"displacement"``: cut to the longest allowed; ``"reset"``: the state was lost and
         begins anew.
     core, dynamics
@@ -108,6 +109,9 @@ class Simulator:
     look_ahead
         Three poses tell how the rest shape accelerated a step ago. By default that is carried on
         to now, which makes the simulation lag less; 0 takes it as it is, for poses that jitter.
+    transport
+        Let flesh keep its momentum while the basis turns under it (Coriolis and centrifugal
+        forces); without, as in the paper, it is carried around.
 
     Examples
     --------
@@ -138,6 +142,7 @@ class Simulator:
         acceleration_limit: float = 1000.0,
         displacement_limit: float = 0.25,
         look_ahead: float = 1.0,
+        transport: bool = True,
         obstacle_stiffness: float | None = None,
     ) -> None:
         self.runtime = RuntimeModel.of(model)
@@ -155,6 +160,7 @@ class Simulator:
             acceleration_limit=acceleration_limit,
             displacement_limit=displacement_limit,
             look_ahead=look_ahead,
+            transport=transport,
             obstacle_stiffness=obstacle_stiffness,
         )
         self._inputs = CharacterInputs(self.model)

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 
 from supple.compiled import compiled, compiled_sums
 from supple.dynamics.runtime_model import ElasticTables
-from supple.elastic.density import ORTHOTROPIC, stress, stress_derivative
+from supple.elastic.density import (
+    COROTATIONAL,
+    NEO_HOOKEAN,
+    ORTHOTROPIC,
+    stress,
+    stress_derivative,
+)
 from supple.elastic.material_kernels import pose_parameters
 from supple.elastic.svd import project_psd
 from supple.linalg.fortran import sgemm_outer
@@ -31,6 +37,9 @@ MOST_PRODUCTS = 200_000
 #: A rest tet that keeps less than this part of its neutral volume is left out: the pose is far
 #: from any that was trained, and forces of a flat tet have no bound.
 FLATTEST = 0.01
+#: Of its volume at rest, what a tet keeps where it begins to be taken for linear, and where it is
+#: so entirely: strain that knows of no reflection hardly resists there.
+SQUEEZED, FLAT = 0.4, 0.2
 
 def scratch_rows(widest: int) -> int:
     """Rows that one matrix product of this width may have: whole tets."""
@@ -123,6 +132,34 @@ def _deform(rows, start, width, z, F):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _volume_kept(F):  # type: ignore[no-untyped-def]
+    """Det F."""
+    return (
+        F[0, 0] * (F[1, 1] * F[2, 2] - F[1, 2] * F[2, 1])
+        + F[0, 1] * (F[1, 2] * F[2, 0] - F[1, 0] * F[2, 2])
+        + F[0, 2] * (F[1, 0] * F[2, 1] - F[1, 1] * F[2, 0])
+    )
+
+
+@compiled
+def _lead_back(kind, F, part, parameters, room):  # type: ignore[no-untyped-def]
+    """Replace a part of the stress and its derivative by the linear ones, ∂P/∂F(I) : (F − I)."""
+    P, H, linear, kept = room.stress, room.derivative, room.projection[0], room.projection[1]
+    for i in range(9):
+        kept[0, i] = P[i // 3, i % 3]
+        kept[1, i] = F[i // 3, i % 3] - (1.0 if i % 4 == 0 else 0.0)
+    P[:] = 0.0
+    P[0, 0], P[1, 1], P[2, 2] = 1.0, 1.0, 1.0
+    stress_derivative(kind, P, parameters, linear, room.scratch)
+    for i in range(9):
+        total = 0.0
+        for j in range(9):
+            total += linear[i, j] * kept[1, j]
+            H[i, j] += part * (linear[i, j] - H[i, j])
+        P[i // 3, i % 3] = kept[0, i] + part * (total - kept[0, i])
+
+
+@compiled
 def _add_stress(rows, start, width, scale, P, out):  # type: ignore[no-untyped-def]
     """Add Gᵀ vec(scale P)."""
     for i in range(3):
@@ -199,8 +236,10 @@ def add_elastic(
     blas: Ints,
     stiffness: Floats,
     force: Floats,
-) -> int:
-    """Add K̂ to the upper triangle of `stiffness` and f̂ to `force`; how many tets were left out.
+) -> tuple[int, int]:
+    """Add K̂ to the upper triangle of `stiffness` and f̂ to `force`.
+
+    How many tets were left out, and how many are squeezed flat or inside out, is returned.
 
     Parameters
     ----------
@@ -225,7 +264,9 @@ def add_elastic(
     rows, images, turned = room.rows, room.images, room.turned
     F, P, g, H = room.deformation, room.stress, room.gradients, room.derivative
     scratch, parameters = room.scratch, room.parameters
-    left_out = 0
+    left_out, squeezed = 0, 0
+    # Others do not resist being turned inside out, and may rest so for ever.
+    recovers = kind == NEO_HOOKEAN or kind == COROTATIONAL
     for group in range(len(tables.width)):
         width = tables.width[group]
         columns = tables.columns[group]
@@ -260,10 +301,16 @@ def add_elastic(
                 kind, tables.young, tables.poisson, weights, tet, tables.parameters, parameters
             )
             stress(kind, F, parameters, P, scratch)
-            _add_stress(rows, filled, width, scale, P, fl)
             stress_derivative(kind, F, parameters, H, scratch)
             if projected:
                 project_psd(F, kind != ORTHOTROPIC, H, room.projection)
+            if not recovers:
+                kept = _volume_kept(F)
+                if kept < SQUEEZED:
+                    squeezed += 1
+                    part = min((SQUEEZED - kept) / (SQUEEZED - FLAT), 1.0)
+                    _lead_back(kind, F, part, parameters, room)
+            _add_stress(rows, filled, width, scale, P, fl)
             _times_rows(H, scale, rows, filled, width, images)
             filled += 9 * width
             if filled >= most:
@@ -272,4 +319,4 @@ def add_elastic(
         if filled > 0:
             sgemm_outer(blas, width, filled // width, rows, images, product)
         _scatter(columns, width, product, fl, room.ends, stiffness, force)
-    return left_out
+    return left_out, squeezed

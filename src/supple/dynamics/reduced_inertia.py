@@ -7,10 +7,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled
+from supple.compiled import compiled, compiled_sums
 from supple.dynamics.runtime_model import InertialTables
 
-__all__ = ["all_finite", "inertial_force"]
+__all__ = ["all_finite", "carry_momentum", "inertial_force", "swings"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -44,6 +44,7 @@ def inertial_force(
     options: tuple[float, float, float, float],
     gravity: Floats,
     now: Floats,
+    carried: Floats,
     felt: Floats,
     local: Floats,
     force: Floats,
@@ -54,6 +55,9 @@ def inertial_force(
     ----------
     held
         (c′, 3) accelerations in the world at the last step, which become those of this one.
+    carried
+        (c′, 3) acceleration in the world of the flesh that the turning and changing basis alone
+        gives it; see `carry_momentum`.
     knows
         0 where nothing is known of how the body moves: no acceleration then. 1 where `held` is
         not known.
@@ -68,10 +72,12 @@ def inertial_force(
         verdict = CALM
     if verdict == JUMPED or knows < 2:
         ahead = 0.0
+    if verdict == JUMPED:
+        carried[:] = 0
     for s in range(len(felt)):
-        x = felt[s, 0] + ahead * (felt[s, 0] - held[s, 0]) - gravity[0]
-        y = felt[s, 1] + ahead * (felt[s, 1] - held[s, 1]) - gravity[1]
-        z = felt[s, 2] + ahead * (felt[s, 2] - held[s, 2]) - gravity[2]
+        x = felt[s, 0] + ahead * (felt[s, 0] - held[s, 0]) + carried[s, 0] - gravity[0]
+        y = felt[s, 1] + ahead * (felt[s, 1] - held[s, 1]) + carried[s, 1] - gravity[1]
+        z = felt[s, 2] + ahead * (felt[s, 2] - held[s, 2]) + carried[s, 2] - gravity[2]
         for i in range(3):
             held[s, i] = felt[s, i]
             turned = root[0, i] * x + root[1, i] * y + root[2, i] * z
@@ -169,3 +175,65 @@ def add_inertia(
 def _add_three(p, q, r, a, b, c, out):  # type: ignore[no-untyped-def]
     for j in range(len(out)):
         out[j] += a * p[j] + b * q[j] + c * r[j]
+
+
+@compiled
+def swings(
+    tables: InertialTables,
+    basis: Singles,
+    frames: Singles,
+    stretch: Floats,
+    root: Floats,
+    q: Floats,
+    local: Floats,
+    out: Floats,
+) -> None:
+    """Displacements U q of the inertial vertices in the world, (c′, 3), of blended `basis` rows."""
+    for group in range(len(tables.width)):
+        width, columns, z = tables.width[group], tables.columns[group], local
+        for j in range(width):
+            z[j] = stretch[columns[j]] * q[columns[j]] if columns[j] >= 0 else 0.0
+        start = tables.start[group]
+        for s in range(tables.first[group], tables.first[group + 1]):
+            x = _along(basis, start, width, z)
+            y = _along(basis, start + width, width, z)
+            w = _along(basis, start + 2 * width, width, z)
+            start += 3 * width
+            row = tables.rows[s]
+            a = frames[row, 0] * x + frames[row, 1] * y + frames[row, 2] * w
+            b = frames[row, 3] * x + frames[row, 4] * y + frames[row, 5] * w
+            c = frames[row, 6] * x + frames[row, 7] * y + frames[row, 8] * w
+            for i in range(3):
+                out[s, i] = root[i, 0] * a + root[i, 1] * b + root[i, 2] * c
+
+
+@compiled_sums
+def _along(basis, start, width, z):  # type: ignore[no-untyped-def]
+    row = basis[start : start + width]
+    total = 0.0
+    for j in range(width):
+        total += row[j] * z[j]
+    return total
+
+
+@compiled
+def carry_momentum(
+    ahead: Floats, here: Floats, before: Floats, dt: float, limit: float, out: Floats
+) -> None:
+    """Acceleration of flesh whose coordinates go on evenly while the basis turns, (c′, 3).
+
+    u = U(p) q moves with U too: ü = U q̈ + 2 U̇ q̇ + Ü q. The papers leave the last two out, which
+    are Coriolis' and centrifugal forces and what changing columns add. By differences they are
+    (ahead − 2 here + before)/h², with `ahead` U⁺(2q − q⁻), and `here` and `before` U q and U⁻q⁻,
+    as they were. None is longer than `limit`.
+    """
+    rate = 1 / (dt * dt)
+    for s in range(len(out)):
+        own = 0.0
+        for i in range(3):
+            out[s, i] = (ahead[s, i] - 2 * here[s, i] + before[s, i]) * rate
+            own += out[s, i] * out[s, i]
+        if not own <= limit * limit:
+            part = limit / math.sqrt(own) if own < math.inf else 0.0
+            for i in range(3):
+                out[s, i] *= part

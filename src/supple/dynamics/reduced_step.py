@@ -20,7 +20,7 @@ from supple.dynamics.reduced_solve import (
     solve,
     symmetric_times,
 )
-from supple.dynamics.runtime_model import ElasticTables, PoseTables
+from supple.dynamics.runtime_model import ElasticTables, InertialTables, PoseTables
 from supple.dynamics.workspace import Blend, Room, System
 from supple.rig.pose_weights import evaluate_weights
 
@@ -30,15 +30,23 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 #: What limits may have acted in a step; a bit each, in this order.
-FLAGS = ("acceleration", "teleport", "stiffness", "rest", "displacement", "reset")
-ACCELERATION, TELEPORT, STIFFNESS, REST, DISPLACEMENT, RESET = 1, 2, 4, 8, 16, 32
+FLAGS = ("acceleration", "teleport", "stiffness", "rest", "displacement", "reset", "inversion")
+ACCELERATION, TELEPORT, STIFFNESS, REST, DISPLACEMENT, RESET, INVERSION = 1, 2, 4, 8, 16, 32, 64
 
 BACKWARD_EULER, NEWMARK, BDF2 = 0, 1, 2
+
+#: Times the longest displacement: q of more is brought nearer before its displacements are taken.
+FARTHEST = 1e6
 
 
 @compiled
 def prepare(
-    pose: Floats, tables: PoseTables, normalise: bool, elastic: ElasticTables, blend: Blend
+    pose: Floats,
+    tables: PoseTables,
+    normalise: bool,
+    elastic: ElasticTables,
+    inertial: InertialTables,
+    blend: Blend,
 ) -> None:
     """All that depends on the pose but not on the state: weights, frames, bases, mass."""
     weights = blend.weights
@@ -59,6 +67,7 @@ def prepare(
         blend_rows(tables.turns, shares, blend.active, blend.turns)
         frames_of(blend.turns, tables.turns, weights, blend.frames)
     blend_rows(elastic.basis, shares, blend.active, blend.basis)
+    blend_rows(inertial.plain, shares, blend.active, blend.inertial)
     pair_shares(weights, blend.pairs)
     blend_rows(tables.products, blend.pairs, blend.active, blend.mass)
     if len(tables.corrections):
@@ -122,14 +131,17 @@ def advance(
             tau = 0.5 * h
         elif integrator == BDF2:
             tau = 2 * h / 3
+        acted = 0
         for _ in range(iterations):
-            flags |= _newton(elastic, kind, points, blend, system, room, blas, tau, alpha, beta)
+            acted |= _newton(elastic, kind, points, blend, system, room, blas, tau, alpha, beta)
         for i in range(n):
             new_v = (lin[i] - start_q[i]) / tau
             a[i] = (new_v - start_v[i]) / tau
             q_before[i], v_before[i] = q[i], v[i]
             q[i], v[i] = lin[i], new_v
-        flags |= _limit(elastic, blend, system, room, limit, q, v, a, q_before, v_before)
+        lost = acted & RESET != 0
+        acted |= _limit(elastic, blend, system, room, limit, lost, q, v, a, q_before, v_before)
+        flags |= acted
     return flags
 
 
@@ -155,7 +167,7 @@ def _newton(
         stiffness, force = system.stiffness, system.force
         stiffness[:] = 0
         force[:] = 0
-        left_out = add_elastic(
+        left_out, squeezed = add_elastic(
             elastic,
             kind,
             attempt > 0,
@@ -171,6 +183,8 @@ def _newton(
         )
         if left_out > 0:
             flags |= REST
+        if squeezed > 0:
+            flags |= INVERSION
         packed_times(blend.correction, z, force)
         if attempt < 2:  # the correction may be indefinite far from the poses
             add_packed(blend.correction, 1.0, stiffness)
@@ -194,9 +208,7 @@ def _newton(
                 lin[i] = system.start_q[i] + tau * right[i] / stretch[i]
             return flags
         flags |= STIFFNESS
-    for i in range(n):  # nothing helps: stay where the step began
-        lin[i] = system.start_q[i]
-    return flags | RESET
+    return flags | RESET  # nothing helps: numbers that are not finite
 
 
 @compiled
@@ -222,27 +234,31 @@ def _limit(
     system: System,
     room: Room,
     limit: float,
+    lost: bool,
     q: Floats,
     v: Floats,
     a: Floats,
     q_before: Floats,
     v_before: Floats,
 ) -> int:
-    """Keep displacements of the cubature's vertices within `limit`; start anew if not finite."""
+    """Keep displacements of the cubature's vertices within `limit`; start anew if lost."""
     total, bound, n = 0.0, 0.0, len(q)
     for i in range(n):
-        total += q[i] + v[i]
+        total += abs(q[i]) + abs(v[i])
         bound += abs(blend.stretch[i] * q[i]) * system.peaks[i]
-    if not math.isfinite(total):
+    if lost or not (math.isfinite(total) and math.isfinite(bound)):
         for i in range(n):
             q[i], v[i], a[i], q_before[i], v_before[i] = 0.0, 0.0, 0.0, 0.0, 0.0
         return RESET
     if bound <= limit:
         return 0
+    if bound > FARTHEST * limit:  # beyond what float32 could tell: first come nearer
+        for i in range(n):
+            q[i] *= FARTHEST * limit / bound
     longest = math.sqrt(_longest(elastic, blend, system, room, q))
-    if not longest > limit:
+    if not longest > limit and bound <= FARTHEST * limit:
         return 0
-    part = limit / longest
+    part = min(limit / longest, 1.0) if longest > 0 else 1.0
     for i in range(n):
         q[i] *= part
         v[i], a[i] = 0.0, 0.0

@@ -96,8 +96,11 @@ def turn_carriers(frames: Singles, limit: float, u: Singles) -> bool:
         squared = x * x + y * y + z * z
         if not squared <= most:
             limited = True
-            part = np.float32(limit / math.sqrt(squared)) if squared > 0 else np.float32(0)
-            x, y, z = part * x, part * y, part * z
+            if math.isfinite(squared):
+                part = np.float32(limit / math.sqrt(squared))
+                x, y, z = part * x, part * y, part * z
+            else:
+                x, y, z = np.float32(0), np.float32(0), np.float32(0)
         if turned:
             f = frames[k]
             u[k, 0] = f[0] * x + f[1] * y + f[2] * z

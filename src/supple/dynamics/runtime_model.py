@@ -66,6 +66,8 @@ class InertialTables(NamedTuple):
 
     basis: Singles
     """(m, …) blocks of 3 weighted rows a vertex, corrections included (xu2016 eq. 23)."""
+    plain: Singles
+    """(m, …) blocks of 3 rows as they are: how these vertices move."""
     first: Ints
     width: Ints
     start: Ints
@@ -235,15 +237,18 @@ class RuntimeModel:
     def _inertial_tables(self) -> InertialTables:
         model = self.model
         vertices = model.inertial_vertices
-        rows = self._rows(vertices) * model.inertial_weights[:, :, None, None]
+        plain = self._rows(vertices)
+        rows = plain * model.inertial_weights[:, :, None, None]
         if model.inertial_corrections is not None:
             rows = rows + model.inertial_corrections
         met = np.stack([(rows[..., c] != 0).any(axis=(0, 2, 3)) for c in model.columns], axis=-1)
+        met |= self._reached(vertices)
         order, groups = group_by_regions(met, model.columns, 3)
         order = order[: groups.first[-1]]
         masses = ElasticBody(model.mesh, model.material(0)).vertex_masses()
         return InertialTables(
             basis_blocks(groups, rows[:, order]),
+            basis_blocks(groups, plain[:, order]),
             groups.first,
             groups.width,
             groups.start,

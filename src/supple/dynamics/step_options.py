@@ -40,6 +40,8 @@ class StepOptions:
     """Longest displacement, in m."""
     ahead: float = 1.0
     """Steps by which accelerations of the rest shape are carried on."""
+    transport: bool = True
+    """Whether the changing basis carries momentum."""
     obstacle_stiffness: float | None = None
     """Pressure for a depth in an obstacle, in Pa/m; None for the body's own."""
 
@@ -59,6 +61,7 @@ class StepOptions:
         acceleration_limit: float = 1000.0,
         displacement_limit: float = 0.25,
         look_ahead: float = 1.0,
+        transport: bool = True,
         obstacle_stiffness: float | None = None,
     ) -> StepOptions:
         """The options, each of them possible; `size` is the body's."""
@@ -109,6 +112,7 @@ class StepOptions:
             longest=numbers["displacement_limit"] * size,
             obstacle_stiffness=obstacle_stiffness,
             ahead=numbers["look_ahead"],
+            transport=bool(transport),
         )
 
     @cached_property

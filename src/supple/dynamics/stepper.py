@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.dynamics.reduced_blend import blend_rows, frames_of
-from supple.dynamics.reduced_inertia import JUMPED, LIMITED, all_finite, inertial_force
+from supple.dynamics.reduced_inertia import (
+    JUMPED,
+    LIMITED,
+    all_finite,
+    carry_momentum,
+    inertial_force,
+    swings,
+)
 from supple.dynamics.reduced_step import (
     ACCELERATION,
     BDF2,
@@ -51,6 +58,9 @@ class State:
         (c′, 3) inertial vertices in the world at the end of the last two steps.
     held
         (c′, 3) their accelerations at the last.
+    swing, swing_before, q_frame
+        (c′, 3) displacements of the same vertices in the world at the end of the last two steps,
+        and (r,) coordinates at the end of the one before the last.
     steps
         How many were taken since the reset.
     """
@@ -68,6 +78,10 @@ class State:
         #: Steps over which q and v are continuous: methods of two steps look back.
         self.known = 0
         self.held = np.zeros((count, 3))
+        self.swing, self.swing_before = np.zeros((count, 3)), np.zeros((count, 3))
+        self.q_frame = np.zeros(r)
+        #: Of how many steps, up to two, `swing` and `swing_before` tell.
+        self.seen = 2
         #: How much is known of the rest shape's motion: nothing, its velocity, its acceleration.
         self.knows = 1
         self.flags = 0
@@ -80,13 +94,16 @@ class State:
         if v is not None:
             self.v[:] = self.v_before[:] = v
         self.a[:] = 0
-        self.known = 0
+        self.known = self.seen = 0
         self.contact.forget()
 
     def start(self, pose: Floats, root: Floats) -> None:
         """Forget all motion."""
-        for array in (self.q, self.v, self.a, self.q_before, self.v_before):
+        for array in (self.q, self.v, self.a, self.q_before, self.v_before, self.q_frame):
             array[:] = 0
+        for field in (self.held, self.swing, self.swing_before):
+            field[:] = 0
+        self.seen = 2
         self.pose[:], self.root[:] = pose, root
         self.steps, self.known, self.knows, self.flags = 0, 0, 1, 0
         self.contact.forget()
@@ -184,6 +201,7 @@ class Stepper:
         integrator = options.code if state.known else options.first_code
         if integrator == NEWMARK and room.system.pressing[0] > 0:
             integrator = BDF2  # one that keeps energy would ring in stiff contacts
+        state.q_frame[:] = state.q
         flags |= advance(
             runtime.elastic,
             runtime.kind,
@@ -208,6 +226,10 @@ class Stepper:
             state.earlier[:] = room.now
         state.pose[:], state.root[:] = pose, root
         state.weights[:] = room.blend.weights
+        state.swing, state.swing_before = state.swing_before, state.swing
+        self._swing(state.q, root, state.swing)
+        broken = flags & (TELEPORT | DISPLACEMENT | RESET)
+        state.seen = 0 if broken else min(state.seen + 1, 2)
         state.steps += 1
         state.known = 0 if flags & (DISPLACEMENT | RESET) else state.known + 1
         state.flags = flags
@@ -246,10 +268,38 @@ class Stepper:
 
     def _blend(self, pose: Floats) -> None:
         runtime = self.runtime
-        prepare(pose, runtime.poses, runtime.normalise, runtime.elastic, self.room.blend)
+        prepare(
+            pose,
+            runtime.poses,
+            runtime.normalise,
+            runtime.elastic,
+            runtime.inertial,
+            self.room.blend,
+        )
+
+    def _swing(self, q: Floats, root: Floats, out: Floats) -> None:
+        runtime, room, blend = self.runtime, self.room, self.room.blend
+        swings(
+            runtime.inertial, blend.inertial, blend.frames, blend.stretch, root, q, room.local, out
+        )
+
+    def _transport(self, state: State, root: Floats) -> None:
+        """What the changing basis does to flesh that moves on evenly, into `room.swing`."""
+        room, options = self.room, self.options
+        if not options.transport or state.seen < 2:
+            room.swing[:] = 0
+            return
+        ahead = room.system.work
+        np.multiply(state.q, 2.0, out=ahead)
+        np.subtract(ahead, state.q_frame, out=ahead)
+        self._swing(ahead, root, room.swing)
+        carry_momentum(
+            room.swing, state.swing, state.swing_before, options.dt, options.fastest, room.swing
+        )
 
     def _inertia(self, state: State, root: Floats) -> int:
         runtime, room, options = self.runtime, self.room, self.options
+        self._transport(state, root)
         verdict = inertial_force(
             runtime.inertial,
             room.blend.weights,
@@ -263,6 +313,7 @@ class Stepper:
             (options.dt, options.fastest, options.sculpted, options.ahead),
             options.acting_gravity,
             room.now,
+            room.swing,
             room.felt,
             room.local,
             room.system.external,

@@ -30,6 +30,7 @@ class Blend(NamedTuple):
     turns: Singles
     frames: Singles
     basis: Singles
+    inertial: Singles
     mass: Singles
     correction: Singles
     stretch: Floats
@@ -92,6 +93,7 @@ class Workspace:
             turns=np.zeros(poses.turns.shape[1], np.float32),
             frames=unit_frames(k),
             basis=np.zeros(elastic.basis.shape[1], np.float32),
+            inertial=np.zeros(runtime.inertial.plain.shape[1], np.float32),
             mass=np.zeros(packed, np.float32),
             correction=np.zeros(packed, np.float32),
             stretch=np.ones(r),
@@ -111,6 +113,7 @@ class Workspace:
         self.room = _room(runtime)
         self.felt = np.zeros((len(runtime.inertial.rows), 3))
         self.now = np.zeros_like(self.felt)
+        self.swing = np.zeros_like(self.felt)
         self.local = np.zeros(int(runtime.inertial.width.max(initial=1)))
         b = len(runtime.model.rotation_vertices)
         longest = int(np.diff(skin.column).max(initial=1))
