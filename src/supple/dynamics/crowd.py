@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.checks import checked_array, checked_whole_numbers, numbers
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.pose_space import limit_names
-from supple.dynamics.runtime_model import RuntimeModel
+from supple.dynamics.runtime_model import Frames, RuntimeModel
 from supple.dynamics.step_options import StepOptions
 from supple.dynamics.stepper import State, Stepper
 from supple.errors import SuppleError
@@ -67,12 +67,13 @@ class Crowd:
         *,
         threads: int | None = None,
         obstacles: tuple = (),
+        frames: Frames = "followed",
         **options: Any,
     ) -> None:
         (self.n,) = checked_whole_numbers("size of a crowd", [n])
         if not 1 <= self.n <= LARGEST_CROWD:
             raise SuppleError(f"a crowd of {self.n}; give 1 to {LARGEST_CROWD:,}")
-        self.runtime = RuntimeModel.of(model)
+        self.runtime = RuntimeModel.of(model, frames=frames)
         self.model = self.runtime.model
         self.options = StepOptions.checked(self.runtime.size, dt, **options)
         (wanted,) = checked_whole_numbers("threads", [threads or os.cpu_count() or 1])

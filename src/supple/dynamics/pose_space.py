@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.reduced_step import FLAGS
-from supple.dynamics.runtime_model import RuntimeModel
+from supple.dynamics.runtime_model import Frames, RuntimeModel
 from supple.dynamics.step_options import StepOptions
 from supple.dynamics.stepper import State, Stepper
-from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.reduction.model import PoseSpaceModel
 from supple.rig.motion import Motion
@@ -112,6 +111,9 @@ class Simulator:
     transport
         Let flesh keep its momentum while the basis turns under it (Coriolis and centrifugal
         forces); without, as in the paper, it is carried around.
+    frames
+        How bases turn between poses: ``"followed"`` as the rest shape itself turns there,
+        ``"blended"`` by the poses' weights alone.
 
     Examples
     --------
@@ -143,9 +145,10 @@ class Simulator:
         displacement_limit: float = 0.25,
         look_ahead: float = 1.0,
         transport: bool = True,
+        frames: Frames = "followed",
         obstacle_stiffness: float | None = None,
     ) -> None:
-        self.runtime = RuntimeModel.of(model)
+        self.runtime = RuntimeModel.of(model, frames=frames)
         self.model = self.runtime.model
         self.options = StepOptions.checked(
             self.runtime.size,

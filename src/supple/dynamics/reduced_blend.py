@@ -6,8 +6,6 @@ bases, rotations, mass and corrections alike.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 

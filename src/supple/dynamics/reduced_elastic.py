@@ -87,7 +87,7 @@ def _gradient_rows(g, turned, width, start, out):  # type: ignore[no-untyped-def
 
 @compiled
 def _times_rows(H, scale, rows, start, width, out):  # type: ignore[no-untyped-def]
-    """scale · H (9 × 9) times nine rows."""
+    """Scale · H (9 × 9) times nine rows."""
     own = rows[start : start + 9 * width]
     r0, r1, r2 = own[:width], own[width : 2 * width], own[2 * width : 3 * width]
     r3, r4, r5 = (

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.compiled import compiled
+from supple.dynamics.followed_frames import FrameTables, turn_further, turn_rest
 from supple.dynamics.reduced_blend import blend_rows, correction_shares, frames_of, pair_shares
 from supple.dynamics.reduced_elastic import add_elastic
 from supple.dynamics.reduced_solve import (
@@ -20,13 +21,19 @@ from supple.dynamics.reduced_solve import (
     solve,
     symmetric_times,
 )
-from supple.dynamics.runtime_model import ElasticTables, InertialTables, PoseTables
+from supple.dynamics.runtime_model import (
+    ElasticTables,
+    InertialTables,
+    PoseTables,
+    SurfaceTables,
+)
 from supple.dynamics.workspace import Blend, Room, System
 from supple.rig.pose_weights import evaluate_weights
 
-__all__ = ["FLAGS", "advance", "prepare"]
+__all__ = ["FLAGS", "advance", "carrier_frames", "prepare"]
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 #: What limits may have acted in a step; a bit each, in this order.
@@ -46,6 +53,8 @@ def prepare(
     normalise: bool,
     elastic: ElasticTables,
     inertial: InertialTables,
+    follow: FrameTables,
+    points: Floats,
     blend: Blend,
 ) -> None:
     """All that depends on the pose but not on the state: weights, frames, bases, mass."""
@@ -65,6 +74,12 @@ def prepare(
         shares[i] = weights[i]
     if len(blend.turns):
         blend_rows(tables.turns, shares, blend.active, blend.turns)
+        if len(follow.corners):
+            blend_rows(follow.turns, shares, blend.active, blend.tet_turns)
+            turn_rest(
+                follow, points, blend.tet_turns, blend.matrix, blend.quaternion, blend.further
+            )
+            turn_further(blend.further, follow.near, follow.near_shares, blend.turns)
         frames_of(blend.turns, tables.turns, weights, blend.frames)
     blend_rows(elastic.basis, shares, blend.active, blend.basis)
     blend_rows(inertial.plain, shares, blend.active, blend.inertial)
@@ -291,3 +306,14 @@ def _longest(
                 offset += width
             longest = max(longest, squared)
     return longest
+
+
+@compiled
+def carrier_frames(
+    skin: SurfaceTables, follow: FrameTables, blend: Blend, turns: Singles, frames: Singles
+) -> None:
+    """Frames (b, 9) of the vertices that carry the skin, at the pose that was prepared."""
+    blend_rows(skin.turns, blend.shares, blend.active, turns)
+    if len(follow.corners):
+        turn_further(blend.further, follow.carrier_near, follow.carrier_shares, turns)
+    frames_of(turns, skin.turns, blend.weights, frames)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.dynamics.region_groups import LANES, RegionGroups, basis_blocks, group_by_regions
+from supple.dynamics.followed_frames import frame_tables, no_frame_tables
+from supple.dynamics.region_groups import LANES, basis_blocks, group_by_regions
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import MATERIALS
 from supple.errors import SuppleError
@@ -20,6 +21,7 @@ __all__ = ["ElasticTables", "InertialTables", "PoseTables", "RuntimeModel", "Sur
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
+Frames = Literal["followed", "blended"]
 
 
 class PoseTables(NamedTuple):
@@ -107,6 +109,9 @@ class RuntimeModel:
     ----------
     model
         Whose numbers they are.
+    frames
+        How vertices turn between poses: ``"followed"`` as the rest shape does, ``"blended"`` by
+        the weights alone; see `supple.dynamics.followed_frames`.
 
     Attributes
     ----------
@@ -118,7 +123,9 @@ class RuntimeModel:
         (r,) largest displacement of a vertex for a unit of each column, at any of the poses.
     """
 
-    def __init__(self, model: PoseSpaceModel) -> None:
+    def __init__(self, model: PoseSpaceModel, *, frames: Frames = "followed") -> None:
+        if frames not in ("followed", "blended"):
+            raise SuppleError(f"no frames {frames!r}; there are followed, blended")
         self.model = model
         self.n_poses, self.n_modes = model.n_poses, model.n_modes
         self.size = float(model.surface.size)
@@ -139,9 +146,16 @@ class RuntimeModel:
             [np.sqrt((basis.astype(np.float64) ** 2).sum(axis=2)).max(axis=(0, 1)) for basis in model.bases]
         )
         self.placement = CharacterPlacement(model.rig, model.tet_rig, self.vertices)
+        follows = frames == "followed" and self.in_frames and self.n_poses > 1
+        if follows and len(self.elastic.corners):
+            self.frames = frame_tables(model, self.elastic.corners, self.vertices)
+        else:
+            self.frames = no_frame_tables(self.n_poses)
 
     @classmethod
-    def of(cls, model: PoseSpaceModel | RuntimeModel) -> RuntimeModel:
+    def of(
+        cls, model: PoseSpaceModel | RuntimeModel, *, frames: Frames = "followed"
+    ) -> RuntimeModel:
         """The tables of a model; those given, if they are tables already."""
         if isinstance(model, RuntimeModel):
             return model
@@ -149,7 +163,7 @@ class RuntimeModel:
             raise SuppleError(
                 f"a simulator needs a PoseSpaceModel, not {type(model).__name__}; see supple.build"
             )
-        return cls(model)
+        return cls(model, frames=frames)
 
     @property
     def in_frames(self) -> bool:

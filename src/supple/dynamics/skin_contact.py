@@ -18,7 +18,6 @@ from supple.dynamics.contact_kernels import (
     settle_contacts,
 )
 from supple.dynamics.contact_tables import contact_room, contact_tables
-from supple.dynamics.reduced_blend import blend_rows, frames_of
 from supple.dynamics.reduced_contact import add_contacts
 from supple.dynamics.reduced_surface import carry_skin, displace_carriers, turn_carriers
 from supple.dynamics.runtime_model import RuntimeModel
@@ -174,11 +173,8 @@ class SkinContact:
             )
 
     def _displace(self, work: Workspace) -> None:
-        """Displacements of the carriers, what of them is this step's, and their frames."""
+        """Displacements of the carriers, and what of them is this step's."""
         skin, blend, room = self._runtime.skin, work.blend, self._room
-        if self._runtime.in_frames:
-            blend_rows(skin.turns, blend.shares, blend.active, work.carrier_turns)
-            frames_of(work.carrier_turns, skin.turns, blend.weights, work.carrier_frames)
         for z, out in ((room.z, work.carriers), (self._going, room.going)):
             displace_carriers(skin, blend.weights, z, work.factors, work.chunk, out)
             turn_carriers(work.carrier_frames, 2 * self._options.longest, out)

@@ -9,7 +9,6 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.dynamics.reduced_blend import blend_rows, frames_of
 from supple.dynamics.reduced_inertia import (
     JUMPED,
     LIMITED,
@@ -18,6 +17,7 @@ from supple.dynamics.reduced_inertia import (
     inertial_force,
     swings,
 )
+from supple.dynamics.reduced_poke import add_skin_forces
 from supple.dynamics.reduced_step import (
     ACCELERATION,
     BDF2,
@@ -26,11 +26,11 @@ from supple.dynamics.reduced_step import (
     RESET,
     TELEPORT,
     advance,
+    carrier_frames,
     prepare,
 )
 from supple.dynamics.reduced_surface import carry_skin, displace_carriers, turn_carriers
 from supple.dynamics.runtime_model import RuntimeModel
-from supple.dynamics.reduced_poke import add_skin_forces
 from supple.dynamics.skin_contact import ContactMemory, SkinContact, checked_obstacles
 from supple.dynamics.step_options import StepOptions
 from supple.dynamics.workspace import Workspace
@@ -137,6 +137,7 @@ class Stepper:
         self.timing = Timing()
         self._placement = runtime.placement.fork()
         self._blas = addresses()
+        self._framed = False
         #: The state and step whose pose the placement and the blend are at.
         self._placed: tuple[State | None, int] = (None, -1)
         self._contact: SkinContact | None = None
@@ -190,6 +191,7 @@ class Stepper:
         ready = perf_counter()
         contact = self._contact
         if contact is not None:
+            self._frame_carriers()
             contact.find(state.q, state.v, root, self._placement, room)
         flags = self._inertia(state, root)
         if contact is None or flags & TELEPORT:
@@ -197,7 +199,15 @@ class Stepper:
         if contact is not None:
             contact.press(state.contact, room, self._blas)
         if forces is not None:
-            add_skin_forces(runtime.skin, room.blend.weights, forces[0], forces[1], root, room.system.external)
+            add_skin_forces(
+                runtime.skin,
+                room.blend.weights,
+                self._frame_carriers(),
+                forces[0],
+                forces[1],
+                root,
+                room.system.external,
+            )
         integrator = options.code if state.known else options.first_code
         if integrator == NEWMARK and room.system.pressing[0] > 0:
             integrator = BDF2  # one that keeps energy would ring in stiff contacts
@@ -248,10 +258,7 @@ class Stepper:
         blend, z = room.blend, room.system.z
         np.multiply(blend.stretch, state.q, out=z)
         displace_carriers(skin, blend.weights, z, room.factors, room.chunk, room.carriers)
-        if runtime.in_frames:
-            blend_rows(skin.turns, blend.shares, blend.active, room.carrier_turns)
-            frames_of(room.carrier_turns, skin.turns, blend.weights, room.carrier_frames)
-        turn_carriers(room.carrier_frames, 2 * self.options.longest, room.carriers)
+        turn_carriers(self._frame_carriers(), 2 * self.options.longest, room.carriers)
         if self._contact is not None and self._contact.placed:
             out[:] = self._contact.rest
         else:
@@ -274,8 +281,21 @@ class Stepper:
             runtime.normalise,
             runtime.elastic,
             runtime.inertial,
+            runtime.frames,
+            self.room.points,
             self.room.blend,
         )
+        self._framed = False
+
+    def _frame_carriers(self) -> Singles:
+        """Frames of the vertices that carry the skin at the blended pose, found once."""
+        runtime, room = self.runtime, self.room
+        if runtime.in_frames and not self._framed:
+            carrier_frames(
+                runtime.skin, runtime.frames, room.blend, room.carrier_turns, room.carrier_frames
+            )
+        self._framed = True
+        return room.carrier_frames
 
     def _swing(self, q: Floats, root: Floats, out: Floats) -> None:
         runtime, room, blend = self.runtime, self.room, self.room.blend

@@ -29,6 +29,10 @@ class Blend(NamedTuple):
     active: Ints
     turns: Singles
     frames: Singles
+    tet_turns: Singles
+    further: Singles
+    matrix: Floats
+    quaternion: Floats
     basis: Singles
     inertial: Singles
     mass: Singles
@@ -92,6 +96,10 @@ class Workspace:
             active=np.zeros(rows, np.int64),
             turns=np.zeros(poses.turns.shape[1], np.float32),
             frames=unit_frames(k),
+            tet_turns=np.zeros(runtime.frames.turns.shape[1], np.float32),
+            further=np.zeros((len(runtime.frames.corners), 4), np.float32),
+            matrix=np.zeros((3, 3)),
+            quaternion=np.zeros(4),
             basis=np.zeros(elastic.basis.shape[1], np.float32),
             inertial=np.zeros(runtime.inertial.plain.shape[1], np.float32),
             mass=np.zeros(packed, np.float32),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from supple.compiled import compiled
 from supple.rig.blending import blended_point
 
-__all__ = ["dual_quaternions", "multiply_all", "skin_dual", "skin_linear", "turn_over"]
+__all__ = ["dual_quaternions", "multiply_all", "skin_dual", "skin_linear", "to_quaternion", "turn_over"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -185,7 +185,7 @@ def _find_stretched(linear: Floats, stretches: Floats) -> NDArray[np.bool_]:
 def _to_duals(rotations: Floats, translations: Floats, out: Floats) -> None:
     for joint in range(len(rotations)):
         dual, t = out[joint], translations[joint]
-        _to_quaternion(rotations[joint], dual)
+        to_quaternion(rotations[joint], dual)
         x, y, z, w = dual[0], dual[1], dual[2], dual[3]
         # Half of (t, 0) times q.
         dual[4] = 0.5 * (t[0] * w + t[1] * z - t[2] * y)
@@ -195,7 +195,7 @@ def _to_duals(rotations: Floats, translations: Floats, out: Floats) -> None:
 
 
 @compiled
-def _to_quaternion(m: Floats, out: Floats) -> None:
+def to_quaternion(m: Floats, out: Floats) -> None:
     """Unit quaternion (x, y, z, w) of a rotation, from its largest entry (Shepperd 1978)."""
     trace = m[0, 0] + m[1, 1] + m[2, 2]
     largest = 3
