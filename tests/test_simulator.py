@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from dataclasses import replace
 from functools import cache
@@ -89,9 +90,11 @@ class DenseSimulator:
         iterations: int = 1,
         substeps: int = 1,
         look_ahead: float = 1.0,
+        transport: bool = True,
     ) -> None:
         self.model, self.integrator, self.mode = model, integrator, gravity_mode
         self.iterations, self.substeps, self.look_ahead = iterations, substeps, look_ahead
+        self.transport, self.flesh = transport, list[tuple[Floats, Floats]]()
         self.alpha, self.beta, self.gravity = 0.5, 0.01, np.array([0.0, -9.81, 0.0])
         self.q, self.v, self.a = np.zeros((3, model.n_modes))
         self.q_before, self.v_before = self.q, self.v
@@ -105,7 +108,11 @@ class DenseSimulator:
         external = self._external(dense, root, forces)
         for _ in range(self.substeps):
             self._substep(dense, external, H / self.substeps)
+        self.flesh.append((self.q, self._displacement(dense, root, self.q)))
         self.first = False
+
+    def _displacement(self, dense: DenseStep, root: Floats, q: Floats) -> Floats:
+        return np.asarray((dense.U @ q).reshape(-1, 3) @ root[:3, :3].T)
 
     def _external(self, dense: DenseStep, root: Floats, forces: dict[int, Floats]) -> Floats:
         model, turn = self.model, root[:3, :3]
@@ -113,6 +120,10 @@ class DenseSimulator:
         felt = np.diff(self.world[-3:], 2, axis=0)[0] / H**2
         if not self.first:
             felt += self.look_ahead * np.diff(self.world[-4:], 3, axis=0)[0] / H**2
+        if self.transport and len(self.flesh) >= 2:
+            (q_before, u_before), (q, u) = self.flesh[-2:]
+            ahead = self._displacement(dense, root, 2 * q - q_before)
+            felt += (ahead - 2 * u + u_before) / H**2
         felt -= acting_gravity(self.mode, self.gravity, root)
         skin = np.zeros(model.surface.vertices.shape)
         for vertex, force in forces.items():
@@ -139,11 +150,12 @@ class DenseSimulator:
 
 
 def both(model: PoseSpaceModel, size: float = 0.01, **options: Any) -> tuple[float, float]:
-    """Relative differences in q and velocity after three steps that have everything in them."""
-    simulator, dense = supple.Simulator(model, H, **options), DenseSimulator(model, **options)
+    """Relative differences in q and velocity after steps that have everything in them."""
+    simulator = supple.Simulator(model, H, frames="blended", **options)
+    dense = DenseSimulator(model, **options)
     way = [
         (pose_of(model, 0.3 + 0.02 * k), turned(0.4 + 0.01 * k * k, (0.003 * k * k, 0.02 * k, 1)))
-        for k in range(5)
+        for k in range(7)
     ]
     simulator.reset(*way[1], before=way[0])
     dense.reset(*way[1], way[0])
@@ -191,6 +203,10 @@ def test_accelerations_are_carried_on_as_far_as_asked(look_ahead):
     assert max(both(stepped_model("bar"), look_ahead=look_ahead)) < 3e-6
 
 
+def test_without_transport_flesh_is_carried_around_as_in_the_paper():
+    assert max(both(stepped_model("arm"), transport=False)) < 3e-6
+
+
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_sub_steps_and_iterations_are_those_of_whole_matrices(integrator):
     changed = {"integrator": integrator, "iterations": 3, "substeps": 2}
@@ -204,7 +220,7 @@ def test_iterations_solve_the_nonlinear_equation_of_a_step():
     pull = dense.U.T @ (model.embedding.T[:, [5]].toarray() @ [push[5]]).reshape(-1)
     left = []
     for iterations in (1, 2, 12):
-        simulator = supple.Simulator(model, H, iterations=iterations)
+        simulator = supple.Simulator(model, H, iterations=iterations, frames="blended")
         simulator.reset(pose)
         simulator.q = q
         assert simulator.step(forces=push).limits == ()
@@ -278,7 +294,7 @@ def test_large_vibrations_do_not_gain_energy(name):
 def test_skin_is_the_rig_displaced_by_the_basis_and_moved_by_the_root(name):
     model = stepped_model(name)
     pose, root, q = pose_of(model, 0.7), turned(1.1, (2.0, -1.0, 0.5)), coordinates(model, 0.05)
-    simulator = supple.Simulator(model)
+    simulator = supple.Simulator(model, frames="blended")
     simulator.reset(pose, root)
     simulator.q = q
     u = model.embedding @ (model.interpolated_basis(pose) @ q).reshape(-1, 3)
@@ -377,9 +393,7 @@ def test_a_root_that_travels_evenly_changes_nothing():
         moving.step(pose, at(k))
     assert np.abs(still.q).max() > 1e-3
     np.testing.assert_allclose(moving.q, still.q, atol=1e-7 * np.abs(still.q).max())
-    np.testing.assert_allclose(
-        moving.surface() - 59 * H * velocity, still.surface(), atol=2e-6
-    )
+    np.testing.assert_allclose(moving.surface() - 59 * H * velocity, still.surface(), atol=2e-6)
 
 
 def swinging(model: PoseSpaceModel, k: int) -> tuple[Floats, Floats]:
@@ -420,6 +434,9 @@ def test_steps_and_surfaces_take_no_memory():
             simulator.surface(out)
 
     steps(60)
+    blocks = sys.getallocatedblocks()
+    steps(1000)
+    assert sys.getallocatedblocks() - blocks < 100
     tracemalloc.start()
     try:
         steps(50)
@@ -429,8 +446,10 @@ def test_steps_and_surfaces_take_no_memory():
         end, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert end - begin < 1000
-    assert peak - begin < 4000  # the report of a step; a skin alone would be 1,500 numbers
+    # Now and then tracing misses that Numba gave back its 48 bytes about an argument; one vector
+    # of coordinates kept at every step would be 200,000.
+    assert end - begin < 50_000
+    assert peak - max(begin, end) < 4000  # the report of a step; a skin would be 6,000
 
 
 def test_coordinates_and_velocities_can_be_set_and_are_copies():
@@ -538,7 +557,10 @@ def distance_from_full(model: PoseSpaceModel) -> float:
     """RMS over the motion, as a part of the RMS of what is dynamic in it."""
     motion, full = bar_swing().resample(1 / H), full_swing()
     rig = np.stack(
-        [to_world(root, model.rig(pose)) for pose, root in zip(motion.poses, motion.roots, strict=True)]
+        [
+            to_world(root, model.rig(pose))
+            for pose, root in zip(motion.poses, motion.roots, strict=True)
+        ]
     )
     reduced = supple.Simulator(model, H).run(bar_swing())
     return float(np.sqrt(((reduced - full) ** 2).mean() / ((full - rig) ** 2).mean()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -146,6 +146,8 @@ class Crowd:
         """
         now = self._poses(poses, None)
         here = self._roots(roots, None)
+        if forces is not None and not isinstance(forces, Mapping):
+            raise SuppleError("forces must be a mapping of characters to forces on their skins")
         acting = {self._member(i): self._inputs.forces(f) for i, f in (forces or {}).items()}
         skins = None if surfaces is None else self._skins(surfaces)
 
@@ -183,7 +185,10 @@ class Crowd:
         if self._pool is None:
             work(0)
         else:
-            list(self._pool.map(work, range(len(self._steppers))))
+            working = [self._pool.submit(work, k) for k in range(len(self._steppers))]
+            wait(working)  # all of them, lest one still works when the caller hears of a failure
+            for each in working:
+                each.result()
 
     def _member(self, i: int) -> int:
         (member,) = checked_whole_numbers("character of a crowd", [i])

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from supple.compiled import compiled
+from supple.compiled import compiled_fused
 from supple.reduction.model import PoseSpaceModel
 from supple.rig.skinning_kernels import to_quaternion
 
@@ -118,7 +118,7 @@ def _edges(corners: Floats) -> Floats:
     return np.swapaxes(corners[:, 1:] - corners[:, :1], 1, 2)
 
 
-@compiled
+@compiled_fused
 def rotation_of(
     points: Floats, corners: Ints, inverses: Floats, t: int, m: Floats, out: Floats
 ) -> bool:
@@ -138,7 +138,7 @@ def rotation_of(
     return True
 
 
-@compiled
+@compiled_fused
 def _polar(m: Floats) -> bool:
     """The rotation nearest to a matrix, in place, by Newton's iteration (Higham 1986)."""
     for iteration in range(12):
@@ -170,14 +170,14 @@ def _polar(m: Floats) -> bool:
     return True
 
 
-@compiled
+@compiled_fused
 def _halve(m: Floats, i: int, j: int, other: float) -> float:
     before = m[i, j]
     m[i, j] = 0.5 * before + other
     return abs(m[i, j] - before)
 
 
-@compiled
+@compiled_fused
 def turn_rest(
     tables: FrameTables,
     points: Floats,
@@ -210,7 +210,7 @@ def turn_rest(
         out[t, 3] = d * w - a * x - b * y - c * z
 
 
-@compiled
+@compiled_fused
 def turn_further(
     further: Singles, neighbours: NDArray[np.int32], shares: Singles, turns: Singles
 ) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled
+from supple.compiled import compiled_fused
 from supple.rig.vertex_frames import CANCELLED
 
 __all__ = ["blend_rows", "correction_shares", "frames_of", "pair_shares"]
@@ -24,7 +24,7 @@ CHUNK = 2048
 NEGLIGIBLE = 1e-7
 
 
-@compiled
+@compiled_fused
 def blend_rows(table: Singles, shares: Singles, active: Ints, out: Singles) -> None:
     """Σ shares_i table_i into `out`; `active` (rows,) is room to work in."""
     count = 0
@@ -61,25 +61,25 @@ def blend_rows(table: Singles, shares: Singles, active: Ints, out: Singles) -> N
             k += 4
 
 
-@compiled
+@compiled_fused
 def _set_one(row, share, out):  # type: ignore[no-untyped-def]
     for j in range(len(out)):
         out[j] = share * row[j]
 
 
-@compiled
+@compiled_fused
 def _add_one(row, share, out):  # type: ignore[no-untyped-def]
     for j in range(len(out)):
         out[j] += share * row[j]
 
 
-@compiled
+@compiled_fused
 def _add_four(p, q, r, s, a, b, c, d, out):  # type: ignore[no-untyped-def]
     for j in range(len(out)):
         out[j] += (a * p[j] + b * q[j]) + (c * r[j] + d * s[j])
 
 
-@compiled
+@compiled_fused
 def pair_shares(weights: Floats, out: Singles) -> None:
     """w_i w_j of the pairs i ≤ j: what each product of bases counts in the mass (eq. 16)."""
     at = 0
@@ -89,7 +89,7 @@ def pair_shares(weights: Floats, out: Singles) -> None:
             at += 1
 
 
-@compiled
+@compiled_fused
 def correction_shares(weights: Floats, ends: Ints, out: Singles) -> None:
     """What each stored correction of the stiffness counts; see `reduction.linear_correction`."""
     m = len(weights)
@@ -99,7 +99,7 @@ def correction_shares(weights: Floats, ends: Ints, out: Singles) -> None:
         out[m + k] = 4 * max(weights[ends[k, 0]], 0.0) * max(weights[ends[k, 1]], 0.0)
 
 
-@compiled
+@compiled_fused
 def frames_of(blend: Singles, turns: Singles, weights: Floats, out: Singles) -> None:
     """Rotation matrices (k, 9), row by row, of blended quaternions (4k,).
 

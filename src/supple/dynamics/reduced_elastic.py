@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled, compiled_sums
+from supple.compiled import compiled_fused, compiled_sums
 from supple.dynamics.runtime_model import ElasticTables
 from supple.elastic.density import (
     COROTATIONAL,
@@ -46,7 +46,7 @@ def scratch_rows(widest: int) -> int:
     return max(9, MOST_PRODUCTS // max(widest, 1) ** 2 // 9 * 9)
 
 
-@compiled
+@compiled_fused
 def _turned_rows(frames, corner, basis, start, width, slot, out):  # type: ignore[no-untyped-def]
     """Three basis rows of a vertex, turned from the neutral pose's frame."""
     a = basis[start : start + width]
@@ -68,7 +68,7 @@ def _turned_rows(frames, corner, basis, start, width, slot, out):  # type: ignor
         z[j] = f6 * p + f7 * q + f8 * r
 
 
-@compiled
+@compiled_fused
 def _gradient_rows(g, turned, width, start, out):  # type: ignore[no-untyped-def]
     """Rows of G (9) from turned rows (12): differences to the first vertex times ∇N."""
     for i in range(3):
@@ -85,7 +85,7 @@ def _gradient_rows(g, turned, width, start, out):  # type: ignore[no-untyped-def
                 row[j] = (a * p[j] + b * q[j]) + (c * r[j] + d * o[j])
 
 
-@compiled
+@compiled_fused
 def _times_rows(H, scale, rows, start, width, out):  # type: ignore[no-untyped-def]
     """Scale · H (9 × 9) times nine rows."""
     own = rows[start : start + 9 * width]
@@ -131,7 +131,7 @@ def _deform(rows, start, width, z, F):  # type: ignore[no-untyped-def]
         F[i, i] += 1.0
 
 
-@compiled
+@compiled_fused
 def _volume_kept(F):  # type: ignore[no-untyped-def]
     """Det F."""
     return (
@@ -141,7 +141,7 @@ def _volume_kept(F):  # type: ignore[no-untyped-def]
     )
 
 
-@compiled
+@compiled_fused
 def _lead_back(kind, F, part, parameters, room):  # type: ignore[no-untyped-def]
     """Replace a part of the stress and its derivative by the linear ones, ∂P/∂F(I) : (F − I)."""
     P, H, linear, kept = room.stress, room.derivative, room.projection[0], room.projection[1]
@@ -159,7 +159,7 @@ def _lead_back(kind, F, part, parameters, room):  # type: ignore[no-untyped-def]
         P[i // 3, i % 3] = kept[0, i] + part * (total - kept[0, i])
 
 
-@compiled
+@compiled_fused
 def _add_stress(rows, start, width, scale, P, out):  # type: ignore[no-untyped-def]
     """Add Gᵀ vec(scale P)."""
     for i in range(3):
@@ -172,7 +172,7 @@ def _add_stress(rows, start, width, scale, P, out):  # type: ignore[no-untyped-d
             out[j] += a * p[j] + b * q[j] + c * r[j]
 
 
-@compiled
+@compiled_fused
 def _scatter(columns, width, product, local, ends, stiffness, force):  # type: ignore[no-untyped-def]
     """Add a group's block to the whole, run by run of consecutive columns."""
     count, used = 0, 0
@@ -197,7 +197,7 @@ def _scatter(columns, width, product, local, ends, stiffness, force):  # type: i
                     target[k] += part[k]
 
 
-@compiled
+@compiled_fused
 def _rest_gradients(
     points: Floats, corners: Ints, tet: int, flattest: float, g: Floats
 ) -> float:
@@ -222,7 +222,7 @@ def _rest_gradients(
     return six / 6
 
 
-@compiled
+@compiled_fused
 def add_elastic(
     tables: ElasticTables,
     kind: int,

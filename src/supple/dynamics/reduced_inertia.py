@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled, compiled_sums
+from supple.compiled import compiled_fused, compiled_sums
 from supple.dynamics.runtime_model import InertialTables
 
 __all__ = ["all_finite", "carry_momentum", "inertial_force", "swings"]
@@ -21,7 +21,7 @@ NEGLIGIBLE = 1e-7
 CALM, LIMITED, JUMPED = 0, 1, 2
 
 
-@compiled
+@compiled_fused
 def all_finite(points: Floats) -> bool:
     """Whether a rig gave positions at all."""
     for k in range(len(points)):
@@ -30,7 +30,7 @@ def all_finite(points: Floats) -> bool:
     return True
 
 
-@compiled
+@compiled_fused
 def inertial_force(
     tables: InertialTables,
     weights: Floats,
@@ -87,7 +87,7 @@ def inertial_force(
     return verdict
 
 
-@compiled
+@compiled_fused
 def accelerations(
     points: Floats,
     rows: Ints,
@@ -127,7 +127,7 @@ def accelerations(
     return verdict
 
 
-@compiled
+@compiled_fused
 def add_inertia(
     tables: InertialTables,
     weights: Floats,
@@ -171,13 +171,13 @@ def add_inertia(
                 force[columns[j]] -= total[j]
 
 
-@compiled
+@compiled_fused
 def _add_three(p, q, r, a, b, c, out):  # type: ignore[no-untyped-def]
     for j in range(len(out)):
         out[j] += a * p[j] + b * q[j] + c * r[j]
 
 
-@compiled
+@compiled_fused
 def swings(
     tables: InertialTables,
     basis: Singles,
@@ -216,7 +216,7 @@ def _along(basis, start, width, z):  # type: ignore[no-untyped-def]
     return total
 
 
-@compiled
+@compiled_fused
 def carry_momentum(
     ahead: Floats, here: Floats, before: Floats, dt: float, limit: float, out: Floats
 ) -> None:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled, compiled_sums
+from supple.compiled import compiled_fused, compiled_sums
 
 __all__ = ["add_packed", "cholesky", "packed_times", "solve", "symmetric_times"]
 
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 
-@compiled
+@compiled_fused
 def add_packed(packed: Singles, factor: float, out: Floats) -> None:
     """Add a factor times a packed upper triangle to that of `out`."""
     n, at = len(out), 0
@@ -53,7 +53,7 @@ def symmetric_times(upper: Floats, x: Floats, out: Floats) -> None:
         out[i] += total + row[0] * own
 
 
-@compiled
+@compiled_fused
 def cholesky(a: Floats) -> bool:
     """A = UᵀU in place, upper triangle; False where A is not positive definite.
 
@@ -80,13 +80,13 @@ def cholesky(a: Floats) -> bool:
     return True
 
 
-@compiled
+@compiled_fused
 def _subtract(row, factor, out):  # type: ignore[no-untyped-def]
     for j in range(len(out)):
         out[j] -= factor * row[j]
 
 
-@compiled
+@compiled_fused
 def _subtract_four(p, q, r, s, a, b, c, d, out):  # type: ignore[no-untyped-def]
     for j in range(len(out)):
         out[j] -= (a * p[j] + b * q[j]) + (c * r[j] + d * s[j])

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled
+from supple.compiled import compiled_fused
 from supple.dynamics.runtime_model import SurfaceTables
 
 __all__ = ["carry_skin", "displace_carriers", "pull_back", "turn_carriers"]
@@ -21,10 +21,10 @@ Singles = NDArray[np.float32]
 
 NEGLIGIBLE = 1e-7
 #: Entries of a region that stay in the first-level cache while columns stream past them.
-CHUNK = 2048
+CHUNK = 8192
 
 
-@compiled
+@compiled_fused
 def displace_carriers(
     tables: SurfaceTables, weights: Floats, z: Floats, factors: Singles, room: Singles, out: Singles
 ) -> None:
@@ -61,7 +61,7 @@ def displace_carriers(
                 out[rows[j // 3], j % 3] += total[j - begin]
 
 
-@compiled
+@compiled_fused
 def _add_columns(block, factors, length, begin, total):  # type: ignore[no-untyped-def]
     """Four columns at a time: the sum is read and written a quarter as often."""
     count, size = len(factors), len(total)
@@ -85,7 +85,7 @@ def _add_columns(block, factors, length, begin, total):  # type: ignore[no-untyp
         c += 1
 
 
-@compiled
+@compiled_fused
 def turn_carriers(frames: Singles, limit: float, u: Singles) -> bool:
     """Turn displacements out of their frames, none longer than `limit`; whether any was."""
     limited = False
@@ -111,7 +111,7 @@ def turn_carriers(frames: Singles, limit: float, u: Singles) -> bool:
     return limited
 
 
-@compiled
+@compiled_fused
 def carry_skin(tables: SurfaceTables, u: Singles, root: Floats, skin: Singles) -> None:
     """Add the carriers' displacements to `skin` (n̄, 3) and move it by the root."""
     a, b, c, p = _singles(root[0])
@@ -130,13 +130,13 @@ def carry_skin(tables: SurfaceTables, u: Singles, root: Floats, skin: Singles) -
         skin[v, 2] = (g * x + h * y) + (i * z + r)
 
 
-@compiled
+@compiled_fused
 def _singles(row: Floats) -> tuple[float, float, float, float]:
     """Float32 constants, lest all products become float64."""
     return np.float32(row[0]), np.float32(row[1]), np.float32(row[2]), np.float32(row[3])  # type: ignore[return-value]
 
 
-@compiled
+@compiled_fused
 def pull_back(
     tables: SurfaceTables,
     weights: Floats,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from supple.dynamics.reduced_blend import unit_frames
 from supple.dynamics.reduced_elastic import scratch_rows
+from supple.dynamics.reduced_surface import CHUNK
 from supple.dynamics.runtime_model import RuntimeModel
 
 __all__ = ["Blend", "Room", "System", "Workspace"]
@@ -129,7 +130,7 @@ class Workspace:
         self.carrier_turns = np.zeros(skin.turns.shape[1], np.float32)
         self.carrier_frames = np.zeros((b if runtime.in_frames else 0, 9), np.float32)
         self.factors = np.zeros(m * longest, np.float32)
-        self.chunk = np.zeros(2048, np.float32)
+        self.chunk = np.zeros(CHUNK, np.float32)
 
 
 def _room(runtime: RuntimeModel) -> Room:
