@@ -107,7 +107,7 @@ def contact_tables(runtime: RuntimeModel) -> ContactTables:
 
 def _made(runtime: RuntimeModel) -> ContactTables:
     skin, model = runtime.skin, runtime.model
-    b, m = len(model.rotation_vertices), runtime.n_poses
+    b, m = len(runtime.carriers), runtime.n_poses
     sizes = np.diff(skin.row_start)
     places = np.full((len(sizes), b + 1), -1, np.int32)
     blocks = []

@@ -58,7 +58,9 @@ def no_frame_tables(n_poses: int) -> FrameTables:
     return FrameTables(np.zeros((0, 4), np.int64), np.zeros((0, 3, 3)), turns, *none, *none)
 
 
-def frame_tables(model: PoseSpaceModel, corners: Ints, vertices: NDArray) -> FrameTables:
+def frame_tables(
+    model: PoseSpaceModel, corners: Ints, vertices: NDArray, carriers: NDArray
+) -> FrameTables:
     """Tables of a model; `corners` (c, 4) are rows of the cubature's `vertices`."""
     chosen = spread_out(model.mesh.vertices[vertices][corners].mean(axis=1), MOST_TETS)
     corners = corners[chosen]
@@ -77,7 +79,7 @@ def frame_tables(model: PoseSpaceModel, corners: Ints, vertices: NDArray) -> Fra
         turns[i] = np.where((own * alike).sum(axis=1, keepdims=True) < 0, -own, own)
     flat = np.ascontiguousarray(turns.reshape(model.n_poses, -1), np.float32)
     near = _neighbours(model, vertices[corners], vertices)
-    carried = _neighbours(model, vertices[corners], model.rotation_vertices)
+    carried = _neighbours(model, vertices[corners], carriers)
     return FrameTables(corners, inverses, flat, *near, *carried)
 
 

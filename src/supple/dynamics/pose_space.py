@@ -114,6 +114,9 @@ class Simulator:
     frames
         How bases turn between poses: ``"followed"`` as the rest shape itself turns there,
         ``"blended"`` by the poses' weights alone.
+    negligible_weight
+        Poses whose weight is below this fade out of the blend, smoothly, which saves their cost;
+        0 keeps all.
 
     Examples
     --------
@@ -146,6 +149,7 @@ class Simulator:
         look_ahead: float = 1.0,
         transport: bool = True,
         frames: Frames = "followed",
+        negligible_weight: float = 0.02,
         obstacle_stiffness: float | None = None,
     ) -> None:
         self.runtime = RuntimeModel.of(model, frames=frames)
@@ -164,6 +168,7 @@ class Simulator:
             displacement_limit=displacement_limit,
             look_ahead=look_ahead,
             transport=transport,
+            negligible_weight=negligible_weight,
             obstacle_stiffness=obstacle_stiffness,
         )
         self._inputs = CharacterInputs(self.model)

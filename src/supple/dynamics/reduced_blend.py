@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from supple.compiled import compiled_fused
 from supple.rig.vertex_frames import CANCELLED
 
-__all__ = ["blend_rows", "correction_shares", "frames_of", "pair_shares"]
+__all__ = ["blend_rows", "correction_shares", "fade_out", "frames_of", "pair_shares"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -77,6 +77,23 @@ def _add_one(row, share, out):  # type: ignore[no-untyped-def]
 def _add_four(p, q, r, s, a, b, c, d, out):  # type: ignore[no-untyped-def]
     for j in range(len(out)):
         out[j] += (a * p[j] + b * q[j]) + (c * r[j] + d * s[j])
+
+
+@compiled_fused
+def fade_out(weights: Floats, negligible: float) -> None:
+    """Let weights below `negligible` fade to nothing at half of it, smoothly; the sum stays 1.
+
+    Far poses count a little nearly everywhere, and cost as much as near ones.
+    """
+    if not negligible > 0:
+        return
+    total = 0.0
+    for i in range(len(weights)):
+        part = min(max(2 * abs(weights[i]) / negligible - 1, 0.0), 1.0)
+        weights[i] *= part * part * (3 - 2 * part)
+        total += weights[i]
+    for i in range(len(weights)):
+        weights[i] /= total
 
 
 @compiled_fused

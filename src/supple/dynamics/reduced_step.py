@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from supple.compiled import compiled
 from supple.dynamics.followed_frames import FrameTables, turn_further, turn_rest
-from supple.dynamics.reduced_blend import blend_rows, correction_shares, frames_of, pair_shares
+from supple.dynamics.reduced_blend import (
+    blend_rows,
+    correction_shares,
+    fade_out,
+    frames_of,
+    pair_shares,
+)
 from supple.dynamics.reduced_elastic import add_elastic
 from supple.dynamics.reduced_solve import (
     add_packed,
@@ -51,6 +57,7 @@ def prepare(
     pose: Floats,
     tables: PoseTables,
     normalise: bool,
+    negligible: float,
     elastic: ElasticTables,
     inertial: InertialTables,
     follow: FrameTables,
@@ -69,6 +76,7 @@ def prepare(
         blend.distances,
         weights,
     )
+    fade_out(weights, negligible)
     shares = blend.shares
     for i in range(len(weights)):
         shares[i] = weights[i]

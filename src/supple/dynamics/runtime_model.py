@@ -117,6 +117,8 @@ class RuntimeModel:
     ----------
     vertices
         (k,) tet vertices of the cubature, elastic and inertial: all that a step places.
+    carriers
+        (b,) tet vertices that carry the skin and that a basis moves.
     size
         The body's, in metres.
     peaks
@@ -137,6 +139,9 @@ class RuntimeModel:
         ]
         for place, listed in zip(self._places, model.basis_vertices, strict=True):
             place[listed] = np.arange(len(listed))
+        # Vertices that a basis moves and that carry the skin; others are cubature's alone.
+        bearing = model.embedding_vertices[model.embedding_weights != 0]
+        self.carriers = np.intersect1d(model.rotation_vertices, bearing)
         self.poses = self._pose_tables()
         self.elastic = self._elastic_tables(corners)
         self.inertial = self._inertial_tables()
@@ -148,7 +153,9 @@ class RuntimeModel:
         self.placement = CharacterPlacement(model.rig, model.tet_rig, self.vertices)
         follows = frames == "followed" and self.in_frames and self.n_poses > 1
         if follows and len(self.elastic.corners):
-            self.frames = frame_tables(model, self.elastic.corners, self.vertices)
+            self.frames = frame_tables(
+                model, self.elastic.corners, self.vertices, self.carriers
+            )
         else:
             self.frames = no_frame_tables(self.n_poses)
 
@@ -274,13 +281,17 @@ class RuntimeModel:
     def _surface_tables(self) -> SurfaceTables:
         model = self.model
         # A vertex that no region reaches stands still; the last row, which stays zero, is theirs.
-        carrying = model.rotation_vertices
+        carrying = self.carriers
         lookup = np.full(len(model.mesh.vertices), len(carrying), np.int64)
         lookup[carrying] = np.arange(len(carrying))
-        blocks, steps = [], []
-        for basis in model.bases:
+        blocks, steps, listed = [], [], []
+        for own, whole_basis in zip(model.basis_vertices, model.bases, strict=True):
+            used = np.isin(own, carrying)
+            basis = whole_basis[:, used]
+            listed.append(own[used])
             if model.basis_bits == 16:
-                whole, exponents = packed_basis(basis)
+                whole, exponents = packed_basis(whole_basis)
+                whole = whole[:, used]
                 steps.append(np.ldexp(np.float32(1), exponents.astype(np.int32)))
             else:
                 whole = basis
@@ -288,7 +299,7 @@ class RuntimeModel:
             columns_first = whole.transpose(0, 3, 1, 2)  # (m, r, k, 3)
             blocks.append(np.ascontiguousarray(columns_first).reshape(-1))
         starts = [0, *np.cumsum([len(block) for block in blocks])]
-        counts = [0, *np.cumsum([len(listed) for listed in model.basis_vertices])]
+        counts = [0, *np.cumsum([len(each) for each in listed])]
         columns = [0, *(c.stop for c in model.columns)]
         shares = model.embedding_weights.astype(np.float64)
         shares[:, 0] = 1 - shares[:, 1:].sum(axis=1)
@@ -298,7 +309,7 @@ class RuntimeModel:
             np.array(starts, np.int64),
             np.array(columns, np.int64),
             np.array(counts, np.int64),
-            np.concatenate([lookup[listed] for listed in model.basis_vertices]),
+            np.concatenate([lookup[each] for each in listed]),
             self._turns(carrying),
             lookup[model.embedding_vertices].astype(np.int32),
             shares.astype(np.float32),

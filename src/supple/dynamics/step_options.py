@@ -42,6 +42,8 @@ class StepOptions:
     """Steps by which accelerations of the rest shape are carried on."""
     transport: bool = True
     """Whether the changing basis carries momentum."""
+    negligible: float = 0.02
+    """Poses that count less fade out."""
     obstacle_stiffness: float | None = None
     """Pressure for a depth in an obstacle, in Pa/m; None for the body's own."""
 
@@ -62,6 +64,7 @@ class StepOptions:
         displacement_limit: float = 0.25,
         look_ahead: float = 1.0,
         transport: bool = True,
+        negligible_weight: float = 0.02,
         obstacle_stiffness: float | None = None,
     ) -> StepOptions:
         """The options, each of them possible; `size` is the body's."""
@@ -81,6 +84,7 @@ class StepOptions:
             "acceleration_limit": acceleration_limit,
             "displacement_limit": displacement_limit,
             "look_ahead": look_ahead,
+            "negligible_weight": negligible_weight,
         }.items():
             numbers[name] = checked_number(name, value)
             if numbers[name] < 0 or (name.endswith("limit") and numbers[name] == 0):
@@ -92,6 +96,8 @@ class StepOptions:
                     f"obstacle_stiffness is {obstacle_stiffness:g} Pa/m; "
                     f"it must be positive, at most {STIFFEST:.0e}"
                 )
+        if numbers["negligible_weight"] > 0.2:
+            raise SuppleError(f"negligible_weight is {negligible_weight:g}; use at most 0.2")
         counts = checked_whole_numbers("iterations and substeps", [iterations, substeps])
         if not all(1 <= count <= 1000 for count in counts):
             raise SuppleError("iterations and substeps must be between 1 and 1000")
@@ -113,6 +119,7 @@ class StepOptions:
             obstacle_stiffness=obstacle_stiffness,
             ahead=numbers["look_ahead"],
             transport=bool(transport),
+            negligible=numbers["negligible_weight"],
         )
 
     @cached_property

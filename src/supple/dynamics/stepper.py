@@ -279,6 +279,7 @@ class Stepper:
             pose,
             runtime.poses,
             runtime.normalise,
+            self.options.negligible,
             runtime.elastic,
             runtime.inertial,
             runtime.frames,

@@ -124,7 +124,7 @@ class Workspace:
         self.now = np.zeros_like(self.felt)
         self.swing = np.zeros_like(self.felt)
         self.local = np.zeros(int(runtime.inertial.width.max(initial=1)))
-        b = len(runtime.model.rotation_vertices)
+        b = len(runtime.carriers)
         longest = int(np.diff(skin.column).max(initial=1))
         self.carriers = np.zeros((b + 1, 3), np.float32)
         self.carrier_turns = np.zeros(skin.turns.shape[1], np.float32)
