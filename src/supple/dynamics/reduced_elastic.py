@@ -41,6 +41,7 @@ FLATTEST = 0.01
 #: so entirely: strain that knows of no reflection hardly resists there.
 SQUEEZED, FLAT = 0.4, 0.2
 
+
 def scratch_rows(widest: int) -> int:
     """Rows that one matrix product of this width may have: whole tets."""
     return max(9, MOST_PRODUCTS // max(widest, 1) ** 2 // 9 * 9)
@@ -198,9 +199,7 @@ def _scatter(columns, width, product, local, ends, stiffness, force):  # type: i
 
 
 @compiled_fused
-def _rest_gradients(
-    points: Floats, corners: Ints, tet: int, flattest: float, g: Floats
-) -> float:
+def _rest_gradients(points: Floats, corners: Ints, tet: int, flattest: float, g: Floats) -> float:
     """Gradients of the shape functions, rows 1 to 3 of `g`; the volume, 0 where it is flat."""
     a, b, c, d = corners[tet, 0], corners[tet, 1], corners[tet, 2], corners[tet, 3]
     ox, oy, oz = points[a, 0], points[a, 1], points[a, 2]
@@ -266,7 +265,7 @@ def add_elastic(
     scratch, parameters = room.scratch, room.parameters
     left_out, squeezed = 0, 0
     # Others do not resist being turned inside out, and may rest so for ever.
-    recovers = kind == NEO_HOOKEAN or kind == COROTATIONAL
+    recovers = kind in (NEO_HOOKEAN, COROTATIONAL)
     for group in range(len(tables.width)):
         width = tables.width[group]
         columns = tables.columns[group]
@@ -284,9 +283,7 @@ def add_elastic(
             share = 0.0
             for pose in range(len(weights)):
                 share += weights[pose] * tables.weights[pose, tet]
-            volume = _rest_gradients(
-                points, tables.corners, tet, FLATTEST * tables.volumes[tet], g
-            )
+            volume = _rest_gradients(points, tables.corners, tet, FLATTEST * tables.volumes[tet], g)
             left_out += volume == 0
             if not (share > 0 and volume > 0):
                 continue

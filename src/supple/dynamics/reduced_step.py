@@ -290,9 +290,7 @@ def _limit(
 
 
 @compiled
-def _longest(
-    elastic: ElasticTables, blend: Blend, system: System, room: Room, q: Floats
-) -> float:
+def _longest(elastic: ElasticTables, blend: Blend, system: System, room: Room, q: Floats) -> float:
     """The square of the longest displacement among the corners of cubature tets."""
     longest = 0.0
     for group in range(len(elastic.width)):

@@ -18,6 +18,7 @@ __all__ = ["carry_skin", "displace_carriers", "pull_back", "turn_carriers"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
 
 NEGLIGIBLE = 1e-7
 #: Entries of a region that stay in the first-level cache while columns stream past them.
@@ -26,9 +27,19 @@ CHUNK = 8192
 
 @compiled_fused
 def displace_carriers(
-    tables: SurfaceTables, weights: Floats, z: Floats, factors: Singles, room: Singles, out: Singles
+    tables: SurfaceTables,
+    weights: Floats,
+    z: Floats,
+    listed: Ints,
+    factors: Singles,
+    room: Singles,
+    out: Singles,
 ) -> None:
-    """Displacements (b + 1, 3) in frames, into `out`; the last row is that of still vertices."""
+    """Displacements (b + 1, 3) in frames, into `out`; the last row is that of still vertices.
+
+    Columns that move no vertex by a visible amount, `tables.least`, are left out: of a hundred
+    many rest most of the time.
+    """
     out[:] = 0
     m = len(weights)
     for region in range(len(tables.start) - 1):
@@ -36,53 +47,48 @@ def displace_carriers(
         low, high = tables.row_start[region], tables.row_start[region + 1]
         length = 3 * (high - low)
         columns = last - first
+        count = 0
         for pose in range(m):
-            for c in range(columns):
-                factors[pose * columns + c] = (
-                    weights[pose] * tables.steps[pose, first + c] * z[first + c]
-                )
+            if abs(weights[pose]) < NEGLIGIBLE:
+                continue
+            for c in range(first, last):
+                factor = weights[pose] * z[c]
+                if abs(factor) * tables.tops[pose, c] > tables.least[0]:
+                    factors[count] = factor * tables.steps[pose, c]
+                    listed[count] = pose * columns + c - first
+                    count += 1
         whole = tables.basis[tables.start[region] : tables.start[region + 1]]
+        rows = tables.rows[low:high]
         for begin in range(0, length, CHUNK):
             end = min(begin + CHUNK, length)
             total = room[: end - begin]
             total[:] = 0
-            for pose in range(m):
-                if abs(weights[pose]) < NEGLIGIBLE:
-                    continue
-                _add_columns(
-                    whole[pose * columns * length : (pose + 1) * columns * length],
-                    factors[pose * columns : (pose + 1) * columns],
-                    length,
-                    begin,
-                    total,
-                )
-            rows = tables.rows[low:high]
+            _add_columns(whole, listed, factors, count, length, begin, total)
             for j in range(begin, end):
                 out[rows[j // 3], j % 3] += total[j - begin]
 
 
 @compiled_fused
-def _add_columns(block, factors, length, begin, total):  # type: ignore[no-untyped-def]
+def _add_columns(whole, listed, factors, count, length, begin, total):  # type: ignore[no-untyped-def]
     """Four columns at a time: the sum is read and written a quarter as often."""
-    count, size = len(factors), len(total)
-    c = 0
-    while c + 4 <= count:
-        at = c * length + begin
-        p, q = block[at : at + size], block[at + length : at + length + size]
-        at += 2 * length
-        r, s = block[at : at + size], block[at + length : at + length + size]
-        a, b, d, e = factors[c], factors[c + 1], factors[c + 2], factors[c + 3]
+    size, k = len(total), 0
+    while k + 4 <= count:
+        at, bt = listed[k] * length + begin, listed[k + 1] * length + begin
+        ct, dt = listed[k + 2] * length + begin, listed[k + 3] * length + begin
+        p, q = whole[at : at + size], whole[bt : bt + size]
+        r, s = whole[ct : ct + size], whole[dt : dt + size]
+        a, b, c, d = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
         for j in range(size):
             total[j] += (a * np.float32(p[j]) + b * np.float32(q[j])) + (
-                d * np.float32(r[j]) + e * np.float32(s[j])
+                c * np.float32(r[j]) + d * np.float32(s[j])
             )
-        c += 4
-    while c < count:
-        at = c * length + begin
-        p, a = block[at : at + size], factors[c]
+        k += 4
+    while k < count:
+        at = listed[k] * length + begin
+        p, a = whole[at : at + size], factors[k]
         for j in range(size):
             total[j] += a * np.float32(p[j])
-        c += 1
+        k += 1
 
 
 @compiled_fused
@@ -157,7 +163,9 @@ def pull_back(
         for pose in range(len(weights)):
             for column in range(first, last):
                 entry = (
-                    tables.start[region] + (pose * (last - first) + column - first) * stride + 3 * at
+                    tables.start[region]
+                    + (pose * (last - first) + column - first) * stride
+                    + 3 * at
                 )
                 along = (
                     tables.basis[entry] * x

@@ -62,7 +62,9 @@ def group_by_regions(
     kept = [p for p in range(len(patterns)) if patterns[p].any()]
     members = [np.flatnonzero(of_point.reshape(-1) == p) for p in kept]
     listed = [
-        np.concatenate([np.arange(c.start, c.stop) for c, on in zip(columns, patterns[p], strict=True) if on])
+        np.concatenate(
+            [np.arange(c.start, c.stop) for c, on in zip(columns, patterns[p], strict=True) if on]
+        )
         for p in kept
     ]
     width = np.array([-(-len(each) // LANES) * LANES for each in listed], np.int64)

@@ -21,6 +21,8 @@ __all__ = ["ElasticTables", "InertialTables", "PoseTables", "RuntimeModel", "Sur
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
+#: Displacements smaller than this part of the size are not drawn: a few thousandths of a millimetre.
+UNSEEN = 2e-6
 Frames = Literal["followed", "blended"]
 
 
@@ -86,6 +88,10 @@ class SurfaceTables(NamedTuple):
     """Flat: for each region, pose and column the entries of its vertices; int16 steps or float32."""
     steps: Singles
     """(m, r) what a step of each column is worth."""
+    tops: Floats
+    """(m, r) the longest displacement of a vertex for a unit of each column."""
+    least: Floats
+    """(1,) a displacement that nobody sees, in m."""
     start: Ints
     """(regions + 1,) where each region begins in `basis`."""
     column: Ints
@@ -142,20 +148,18 @@ class RuntimeModel:
         # Vertices that a basis moves and that carry the skin; others are cubature's alone.
         bearing = model.embedding_vertices[model.embedding_weights != 0]
         self.carriers = np.intersect1d(model.rotation_vertices, bearing)
+        squares = [(basis.astype(np.float64) ** 2).sum(axis=2) for basis in model.bases]
+        self.tops = np.concatenate([np.sqrt(each.max(axis=1)) for each in squares], axis=1)
+        self.peaks = self.tops.max(axis=0)
         self.poses = self._pose_tables()
         self.elastic = self._elastic_tables(corners)
         self.inertial = self._inertial_tables()
         self.skin = self._surface_tables()
         self.normalise = bool(model.pose_weights.normalise)
-        self.peaks = np.concatenate(
-            [np.sqrt((basis.astype(np.float64) ** 2).sum(axis=2)).max(axis=(0, 1)) for basis in model.bases]
-        )
         self.placement = CharacterPlacement(model.rig, model.tet_rig, self.vertices)
         follows = frames == "followed" and self.in_frames and self.n_poses > 1
         if follows and len(self.elastic.corners):
-            self.frames = frame_tables(
-                model, self.elastic.corners, self.vertices, self.carriers
-            )
+            self.frames = frame_tables(model, self.elastic.corners, self.vertices, self.carriers)
         else:
             self.frames = no_frame_tables(self.n_poses)
 
@@ -306,6 +310,8 @@ class RuntimeModel:
         return SurfaceTables(
             np.concatenate(blocks),
             np.concatenate(steps, axis=1).astype(np.float32),
+            self.tops,
+            np.array([UNSEEN * self.size]),
             np.array(starts, np.int64),
             np.array(columns, np.int64),
             np.array(counts, np.int64),

@@ -176,7 +176,7 @@ class SkinContact:
         """Displacements of the carriers, and what of them is this step's."""
         skin, blend, room = self._runtime.skin, work.blend, self._room
         for z, out in ((room.z, work.carriers), (self._going, room.going)):
-            displace_carriers(skin, blend.weights, z, work.factors, work.chunk, out)
+            displace_carriers(skin, blend.weights, z, work.listed, work.factors, work.chunk, out)
             turn_carriers(work.carrier_frames, 2 * self._options.longest, out)
 
     def press(self, memory: ContactMemory, work: Workspace, blas: Ints) -> None:

@@ -257,7 +257,9 @@ class Stepper:
             self._placed = (state, state.steps)
         blend, z = room.blend, room.system.z
         np.multiply(blend.stretch, state.q, out=z)
-        displace_carriers(skin, blend.weights, z, room.factors, room.chunk, room.carriers)
+        displace_carriers(
+            skin, blend.weights, z, room.listed, room.factors, room.chunk, room.carriers
+        )
         turn_carriers(self._frame_carriers(), 2 * self.options.longest, room.carriers)
         if self._contact is not None and self._contact.placed:
             out[:] = self._contact.rest

@@ -130,6 +130,7 @@ class Workspace:
         self.carrier_turns = np.zeros(skin.turns.shape[1], np.float32)
         self.carrier_frames = np.zeros((b if runtime.in_frames else 0, 9), np.float32)
         self.factors = np.zeros(m * longest, np.float32)
+        self.listed = np.zeros(m * longest, np.int64)
         self.chunk = np.zeros(CHUNK, np.float32)
 
 

@@ -187,6 +187,4 @@ def trsv(blas, trans, n, a, lda, x):  # type: ignore[no-untyped-def]
 def sgemm_outer(blas, n, k, a, b, c):  # type: ignore[no-untyped-def]
     """Add Σ a_i b_iᵀ to c (n, n), in float32: a and b are k rows of n, one after another."""
     one = np.float32(1)
-    fortran_call(
-        blas[SGEMM], (NO, YES, n, n, k, one, (b, 0), n, (a, 0), n, one, (c, 0), n)
-    )
+    fortran_call(blas[SGEMM], (NO, YES, n, n, k, one, (b, 0), n, (a, 0), n, one, (c, 0), n))

@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from supple.compiled import compiled
 from supple.rig.blending import blended_point
 
-__all__ = ["dual_quaternions", "multiply_all", "skin_dual", "skin_linear", "to_quaternion", "turn_over"]
+__all__ = [
+    "dual_quaternions",
+    "multiply_all",
+    "skin_dual",
+    "skin_linear",
+    "to_quaternion",
+    "turn_over",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -166,6 +166,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         paper=PAPER,
         material=Material("stvk", young=GIRDLE_YOUNG, poisson=0.45),
         modes=(15, 15, 15),
+        elastic_cubature=112,
         young=_painted_young(surface.vertices, poses),
     )
 

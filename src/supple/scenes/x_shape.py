@@ -83,6 +83,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         paper=PAPER,
         material=Material("neo-hookean", young=8e5, poisson=0.45),
         modes=(30,),
+        elastic_cubature=72,
     )
 
 
