@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ class Crowd:
         count = min(wanted, self.n)
         self._steppers = [Stepper(self.runtime, self.options, obstacles) for _ in range(count)]
         ends = np.linspace(0, self.n, count + 1).round().astype(int)
-        self._shares = [range(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        self._shares = [range(a, b) for a, b in pairwise(ends)]
         self._states = [State(self.runtime) for _ in range(self.n)]
         self._inputs = CharacterInputs(self.model)
         self._pool = ThreadPoolExecutor(count) if count > 1 else None

@@ -65,9 +65,9 @@ def frame_tables(
     chosen = spread_out(model.mesh.vertices[vertices][corners].mean(axis=1), MOST_TETS)
     corners = corners[chosen]
     neutral = model.tet_rig(model.poses[0], vertices)
-    inverses = np.linalg.inv(_edges(neutral[corners]))
-    near = np.searchsorted(model.rotation_vertices, vertices[corners])
-    near = np.minimum(near, len(model.rotation_vertices) - 1)
+    inverses: Floats = np.linalg.inv(_edges(neutral[corners])).astype(np.float64)
+    rows = np.searchsorted(model.rotation_vertices, vertices[corners])
+    rows = np.minimum(rows, len(model.rotation_vertices) - 1)
     turns, matrix = np.zeros((model.n_poses, len(corners), 4)), np.empty((3, 3))
     for i, pose in enumerate(model.poses):
         points = model.tet_rig(pose, vertices)
@@ -75,7 +75,7 @@ def frame_tables(
         for t in range(len(corners)):
             if not rotation_of(points, corners, inverses, t, matrix, own[t]):
                 own[t] = (0, 0, 0, 1)
-        alike = model.rotations[i, near].sum(axis=1)  # type: ignore[index]
+        alike = model.rotations[i, rows].sum(axis=1)  # type: ignore[index]
         turns[i] = np.where((own * alike).sum(axis=1, keepdims=True) < 0, -own, own)
     flat = np.ascontiguousarray(turns.reshape(model.n_poses, -1), np.float32)
     near = _neighbours(model, vertices[corners], vertices)

@@ -258,6 +258,8 @@ def add_elastic(
         To work in; see `Workspace`.
     blas
         Addresses.
+    stiffness, force
+        (r, r) and (r,), added to.
     """
     local_z, local_force, product = room.z, room.force, room.product
     rows, images, turned = room.rows, room.images, room.turned

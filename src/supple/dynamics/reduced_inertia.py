@@ -49,21 +49,14 @@ def inertial_force(
     local: Floats,
     force: Floats,
 ) -> int:
-    """Set `force` to the reduced force of the moving rest shape and of gravity; see below.
+    """Set `force` to the reduced force of the moving rest shape and of gravity.
 
-    Parameters
-    ----------
-    held
-        (c′, 3) accelerations in the world at the last step, which become those of this one.
-    carried
-        (c′, 3) acceleration in the world of the flesh that the turning and changing basis alone
-        gives it; see `carry_momentum`.
-    knows
-        0 where nothing is known of how the body moves: no acceleration then. 1 where `held` is
-        not known.
-    options
-        Time step, largest acceleration, how much of the gravity (3,) of a root that is not turned
-        is in the sculpted shape already (1 or 0), and how many steps to look ahead.
+    `held` (c′, 3) are accelerations in the world at the last step, and become those of this one;
+    `carried` (c′, 3) is what the turning and changing basis alone gives the flesh, see
+    `carry_momentum`. `knows` is 0 where nothing is known of how the body moves (no acceleration
+    then) and 1 where `held` is not known. `options` are the time step, the largest acceleration,
+    how much of the gravity (3,) of an unturned root is in the sculpted shape already (1 or 0), and
+    how many steps to look ahead.
     """
     dt, limit, sculpted, ahead = options
     verdict = accelerations(points, tables.rows, root, before, earlier, dt, limit, now, felt)

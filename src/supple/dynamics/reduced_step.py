@@ -123,16 +123,9 @@ def advance(
 ) -> int:
     """Advance the state, given as its arrays, in place; which limits acted.
 
-    Parameters
-    ----------
-    points
-        (k, 3) rest positions of the cubature's vertices at the end of the step.
-    system
-        `external` holds all forces but the elastic one.
-    method
-        Integrator, iterations, sub-steps.
-    numbers
-        Sub-step, α, β and the longest displacement.
+    `points` (k, 3) are rest positions of the cubature's vertices at the end of the step;
+    `system.external` holds all forces but the elastic one. `method` is integrator, iterations and
+    sub-steps, `numbers` the sub-step, α, β and the longest displacement.
     """
     integrator, iterations, substeps = method
     h, alpha, beta, limit = numbers

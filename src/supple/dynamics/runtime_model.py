@@ -21,7 +21,7 @@ __all__ = ["ElasticTables", "InertialTables", "PoseTables", "RuntimeModel", "Sur
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
-#: Displacements smaller than this part of the size are not drawn: a few thousandths of a millimetre.
+#: Displacements smaller than this part of the size are not drawn: some thousandths of a mm.
 UNSEEN = 2e-6
 Frames = Literal["followed", "blended"]
 
@@ -85,7 +85,7 @@ class SurfaceTables(NamedTuple):
     """Bases at the vertices that carry the skin, and how they carry it."""
 
     basis: NDArray
-    """Flat: for each region, pose and column the entries of its vertices; int16 steps or float32."""
+    """Flat: for each region, pose and column entries of its vertices; int16 steps or float32."""
     steps: Singles
     """(m, r) what a step of each column is worth."""
     tops: Floats
@@ -227,7 +227,7 @@ class RuntimeModel:
 
     def _elastic_tables(self, corners: NDArray) -> ElasticTables:
         model = self.model
-        met = self._reached(corners).any(axis=1)
+        met = np.any(self._reached(corners), axis=1, keepdims=True)[:, 0]
         order, groups = group_by_regions(met, model.columns, 12)
         order = order[: groups.first[-1]]  # tets that no basis moves have no stress
         corners = corners[order]
@@ -293,9 +293,10 @@ class RuntimeModel:
             used = np.isin(own, carrying)
             basis = whole_basis[:, used]
             listed.append(own[used])
+            whole: NDArray
             if model.basis_bits == 16:
-                whole, exponents = packed_basis(whole_basis)
-                whole = whole[:, used]
+                packed, exponents = packed_basis(whole_basis)
+                whole = packed[:, used]
                 steps.append(np.ldexp(np.float32(1), exponents.astype(np.int32)))
             else:
                 whole = basis

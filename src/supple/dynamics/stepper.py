@@ -250,7 +250,7 @@ class Stepper:
     def surface(self, state: State, out: Singles) -> None:
         """The skin of a state in the world, (n̄, 3)."""
         began = perf_counter()
-        runtime, room, skin = self.runtime, self.room, self.runtime.skin
+        room, skin = self.room, self.runtime.skin
         if self._placed != (state, state.steps):
             self._place(state.pose)
             self._blend(state.pose)
