@@ -119,12 +119,12 @@ def stepped_model(name: str) -> PoseSpaceModel:
     from supple.reduction import build
 
     if name in ("bar", "one pose", "world", "firm"):
-        special: dict[str, Any] = {
+        special: dict[str, dict[str, Any]] = {
             "one pose": {"poses": 1},
             "world": {"interpolation": "world"},
             "firm": {"material": replace(MATERIAL, young=3e6)},
-        }.get(name, {})
-        return build(bending_bar(cells=STEPPED), **bar_options(STEPPED, **special))
+        }
+        return build(bending_bar(cells=STEPPED), **bar_options(STEPPED, **special.get(name, {})))
     if name == "arm":
         return build(jointed_arm(), **bar_options(poses=2, regions=_halves(), modes=[7, 6]))
     bar = stepped_model("bar")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,7 +30,7 @@ class DenseStep:
         own = np.arange(tets.size).reshape(tets.shape)
         self.corners = tets.reshape(-1)
         material = model.material(self.w)
-        parts = {
+        parts: dict[str, Any] = {
             name: np.broadcast_to(getattr(material, name), len(model.mesh.tets))[model.elastic_tets]
             for name in ("young", "poisson", "density")
         }

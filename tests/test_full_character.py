@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,7 +72,8 @@ def test_a_model_gives_a_simulator_of_the_character_and_a_body_one_of_the_body()
     assert type(FullSimulator(model=bar())) is CharacterSimulator
     assert type(FullSimulator(ElasticBody(bar_mesh(CELLS)))) is FullSimulator
     assert supple.FullSimulator is FullSimulator
-    for other in (None, "bar", 3):
+    strangers: tuple[Any, ...] = (None, "bar", 3)
+    for other in strangers:
         with pytest.raises(SuppleError, match="ElasticBody or a PoseSpaceModel"):
             FullSimulator(other)
 
@@ -129,7 +131,7 @@ def test_forces_in_the_world_push_a_turned_character_as_turned_forces_push_an_up
         simulator.reset(pose, there)
         for _ in range(10):
             simulator.step(forces={TIP: acting})
-        ends.append(to_root(there, np.float64(simulator.surface())))
+        ends.append(to_root(there, simulator.surface().astype(np.float64)))
     assert np.abs(ends[0] - model.rig(pose)).max() > 1e-3
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-6)
 
@@ -191,7 +193,8 @@ def test_a_body_takes_another_material_of_its_kind_and_density_only():
     softer = body.energy(x)
     body.set_material(Material("stvk", young=2e4))
     assert body.energy(x) == pytest.approx(2 * softer)
-    for other in (Material("neo-hookean"), Material("stvk", density=900.0), "stvk"):
+    others: tuple[Any, ...] = (Material("neo-hookean"), Material("stvk", density=900.0), "stvk")
+    for other in others:
         with pytest.raises(SuppleError, match=r"stays so|another body"):
             body.set_material(other)
     assert body.energy(x) == pytest.approx(2 * softer)
@@ -214,7 +217,8 @@ def test_a_run_is_the_steps_of_its_motion():
 
 
 def test_a_run_takes_the_name_of_a_motion_and_an_array_to_write_to():
-    simulator, told = FullSimulator(bar(), 1 / 5), []
+    simulator = FullSimulator(bar(), 1 / 5)
+    told: list[float] = []
     out = np.empty((11, len(bar().surface.vertices), 3), np.float32)
     assert simulator.run("sweep", out=out, progress=told.append) is out
     assert told == sorted(told)

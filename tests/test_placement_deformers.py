@@ -69,7 +69,7 @@ def random_pose(rig, seed: int, size: float = 0.6) -> np.ndarray:
 
 
 def placed(which, rows: int, pose: np.ndarray, kind: type = np.float64) -> np.ndarray:
-    out = np.full((rows, 3), np.nan, kind)
+    out: np.ndarray = np.full((rows, 3), np.nan, kind)
     which.place(pose, out)
     return out
 
@@ -277,8 +277,10 @@ def test_shepard_tets_share_the_surface_and_need_only_a_part_of_it():
     rig, tet_rig, some = characters()["a few of the bar"]
     character = CharacterPlacement(rig, tet_rig, some)
     assert isinstance(character._tets, TurnedPlacement)
+    assert character._start is not None
     assert 0 < len(character._start.needed) < 0.8 * rig.n_vertices
     whole = CharacterPlacement(rig, tet_rig, None)
+    assert whole._start is not None
     assert len(whole._start.needed) == rig.n_vertices
     assert whole._rest is None
 

@@ -135,6 +135,7 @@ def system_of_contacts(simulator: Simulator, q: np.ndarray):
     stepper, state = simulator._stepper, simulator._state
     contact, room = stepper._contact, stepper.room
     assert contact is not None
+    stepper._frame_carriers()
     contact.find(state.q, state.v, state.root, stepper._placement, room)
     room.system.external[:] = 0
     contact.press(state.contact, room, stepper._blas)
@@ -156,7 +157,7 @@ def system_of_contacts(simulator: Simulator, q: np.ndarray):
 )
 def test_force_and_stiffness_are_those_of_the_penalty_energy(solid):
     model, pose = bar(), np.radians([25.0])
-    simulator = Simulator(model, H, obstacles=[solid])
+    simulator = Simulator(model, H, obstacles=[solid], frames="blended")
     simulator.reset(pose)
     q = 0.01 * np.random.default_rng(0).standard_normal(model.n_modes)
     skin = model.rig(pose)
@@ -194,7 +195,9 @@ def test_force_and_stiffness_are_those_of_the_penalty_energy(solid):
 
 def test_a_step_in_contact_is_the_dense_step_with_the_stiffness_of_contacts():
     model, pose = bar(), np.radians([20.0])
-    simulator = Simulator(model, H, obstacles=[ground(0.003)], gravity_mode="none")
+    simulator = Simulator(
+        model, H, obstacles=[ground(0.003)], gravity_mode="none", frames="blended"
+    )
     simulator.reset(pose)
     q = 0.01 * np.random.default_rng(1).standard_normal(model.n_modes)
     push, extra = system_of_contacts(simulator, q)
@@ -279,7 +282,7 @@ def test_violent_motion_onto_stiff_things_stays_finite_and_calms_down(stiffness,
         still = model.rig(simulator._state.pose) + root[:3, 3]
         assert np.abs(skin - still).max() < 0.5 * simulator.runtime.size
     simulator.obstacles = [ground(-0.02), Sphere((0.8, -0.1, MIDDLE), 0.12)]
-    for _ in range(4 * rate):
+    for _ in range(6 * rate):
         state = simulator.step([0.0], np.eye(4))
     assert state.limits == ()
     assert max(skin_speed(simulator) for _ in range(10)) < 0.05
@@ -340,7 +343,7 @@ def test_a_black_box_acts_as_what_it_wraps():
         states = plain.step(), boxed.step()
     assert states[0].contacts == states[1].contacts > 0
     # Its depth at the end of a step is that of the plane it seems to be there.
-    np.testing.assert_allclose(plain.surface(), boxed.surface(), atol=1e-4)
+    np.testing.assert_allclose(plain.surface(), boxed.surface(), atol=5e-4)
 
 
 def test_plain_numbers_know_the_distances_of_the_solids():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple.dynamics.between_poses import pose_before
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.reduced_step import FLAGS
 from supple.dynamics.runtime_model import Frames, RuntimeModel
@@ -68,7 +69,7 @@ class StepState:
 class Simulator:
     """Steps a character's soft tissue in its pose-space subspace.
 
-    M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext + f̃_inert (xu2016 eq. 10) in the basis U(p) that is blended at
+    M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext + f̃_inert (xu2016 eq. 5 to 9) in the basis U(p) that is blended at
     every pose; q is kept as it is when the basis changes. Nothing is allocated in a step but the
     small report it returns, and the same inputs give the same bits.
 
@@ -104,7 +105,7 @@ class Simulator:
         on average, it is taken for a cut in the animation.
     displacement_limit
         How far flesh may go from where the rig has it, as a part of the body's size. Cubature
-        vertices never go farther; no vertex goes twice as far.
+        vertices never go farther; no vertex of the skin goes twice as far.
     look_ahead
         Three poses tell how the rest shape accelerated a step ago. By default that is carried on
         to now, which makes the simulation lag less; 0 takes it as it is, for poses that jitter.
@@ -320,22 +321,10 @@ class Simulator:
         for k in range(even.n_frames):
             pose, root = even.poses[k], even.roots[k]
             if k in starts:
-                self.reset(pose, root, before=moving_in(even, k))
+                self.reset(pose, root, before=pose_before(even, k))
             else:
                 self.step(pose, root)
             self.surface(frames[k])
             if progress is not None:
                 progress((k + 1) / even.n_frames)
         return frames
-
-
-def moving_in(motion: Motion, k: int) -> tuple[Floats, Floats] | None:
-    """Pose and root one step before frame k, were the motion as fast as from there on."""
-    if k + 1 >= motion.n_frames or k + 1 in motion.cuts:
-        return None
-    pose = 2 * motion.poses[k] - motion.poses[k + 1]
-    here, ahead = motion.roots[k], motion.roots[k + 1]
-    back = np.eye(4)
-    back[:3, :3] = here[:3, :3] @ ahead[:3, :3].T @ here[:3, :3]
-    back[:3, 3] = 2 * here[:3, 3] - ahead[:3, 3]
-    return pose, back

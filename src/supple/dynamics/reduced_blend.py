@@ -81,7 +81,7 @@ def _add_four(p, q, r, s, a, b, c, d, out):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def fade_out(weights: Floats, negligible: float) -> None:
-    """Let weights below `negligible` fade to nothing at half of it, smoothly; the sum stays 1.
+    """Let weights below `negligible` fade to nothing at a quarter of it; the sum stays 1.
 
     Far poses count a little nearly everywhere, and cost as much as near ones.
     """
@@ -89,7 +89,7 @@ def fade_out(weights: Floats, negligible: float) -> None:
         return
     total = 0.0
     for i in range(len(weights)):
-        part = min(max(2 * abs(weights[i]) / negligible - 1, 0.0), 1.0)
+        part = min(max((4 * abs(weights[i]) / negligible - 1) / 3, 0.0), 1.0)
         weights[i] *= part * part * (3 - 2 * part)
         total += weights[i]
     for i in range(len(weights)):

@@ -68,9 +68,14 @@ def inertial_force(
     if verdict == JUMPED:
         carried[:] = 0
     for s in range(len(felt)):
-        x = felt[s, 0] + ahead * (felt[s, 0] - held[s, 0]) + carried[s, 0] - gravity[0]
-        y = felt[s, 1] + ahead * (felt[s, 1] - held[s, 1]) + carried[s, 1] - gravity[1]
-        z = felt[s, 2] + ahead * (felt[s, 2] - held[s, 2]) + carried[s, 2] - gravity[2]
+        x = felt[s, 0] + ahead * (felt[s, 0] - held[s, 0])
+        y = felt[s, 1] + ahead * (felt[s, 1] - held[s, 1])
+        z = felt[s, 2] + ahead * (felt[s, 2] - held[s, 2])
+        squared = x * x + y * y + z * z
+        part = 1.0 if squared <= limit * limit else limit / math.sqrt(squared)
+        x = part * x + carried[s, 0] - gravity[0]
+        y = part * y + carried[s, 1] - gravity[1]
+        z = part * z + carried[s, 2] - gravity[2]
         for i in range(3):
             held[s, i] = felt[s, i]
             turned = root[0, i] * x + root[1, i] * y + root[2, i] * z

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.dynamics.followed_frames import frame_tables, no_frame_tables
-from supple.dynamics.region_groups import LANES, basis_blocks, group_by_regions
+from supple.dynamics.region_groups import basis_blocks, group_by_regions
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import MATERIALS
 from supple.errors import SuppleError
@@ -134,7 +134,7 @@ class RuntimeModel:
     def __init__(self, model: PoseSpaceModel, *, frames: Frames = "followed") -> None:
         if frames not in ("followed", "blended"):
             raise SuppleError(f"no frames {frames!r}; there are followed, blended")
-        self.model = model
+        self.model, self.turning = model, frames
         self.n_poses, self.n_modes = model.n_poses, model.n_modes
         self.size = float(model.surface.size)
         self.kind = MATERIALS[model.material_kind]
@@ -155,6 +155,9 @@ class RuntimeModel:
         self.elastic = self._elastic_tables(corners)
         self.inertial = self._inertial_tables()
         self.skin = self._surface_tables()
+        #: How much farther than its carriers a skin vertex may go: those outside of the tets have
+        #: negative shares.
+        self.spread = float(np.abs(self.skin.shares).sum(axis=1).max(initial=1.0))
         self.normalise = bool(model.pose_weights.normalise)
         self.placement = CharacterPlacement(model.rig, model.tet_rig, self.vertices)
         follows = frames == "followed" and self.in_frames and self.n_poses > 1
@@ -167,8 +170,10 @@ class RuntimeModel:
     def of(
         cls, model: PoseSpaceModel | RuntimeModel, *, frames: Frames = "followed"
     ) -> RuntimeModel:
-        """The tables of a model; those given, if they are tables already."""
+        """The tables of a model; those given, if they are tables already, made alike."""
         if isinstance(model, RuntimeModel):
+            if frames != model.turning:
+                raise SuppleError(f'these tables have frames "{model.turning}", not "{frames}"')
             return model
         if not isinstance(model, PoseSpaceModel):
             raise SuppleError(
@@ -322,7 +327,3 @@ class RuntimeModel:
             shares.astype(np.float32),
         )
 
-
-def padded(count: int) -> int:
-    """`count`, raised to whole vector registers."""
-    return -(-count // LANES) * LANES

@@ -177,7 +177,9 @@ class SkinContact:
         skin, blend, room = self._runtime.skin, work.blend, self._room
         for z, out in ((room.z, work.carriers), (self._going, room.going)):
             displace_carriers(skin, blend.weights, z, work.listed, work.factors, work.chunk, out)
-            turn_carriers(work.carrier_frames, 2 * self._options.longest, out)
+            turn_carriers(
+                work.carrier_frames, 2 * self._options.longest / self._runtime.spread, out
+            )
 
     def press(self, memory: ContactMemory, work: Workspace, blas: Ints) -> None:
         """Add what pushes the skin out to the system."""

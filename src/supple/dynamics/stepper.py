@@ -260,7 +260,9 @@ class Stepper:
         displace_carriers(
             skin, blend.weights, z, room.listed, room.factors, room.chunk, room.carriers
         )
-        turn_carriers(self._frame_carriers(), 2 * self.options.longest, room.carriers)
+        turn_carriers(
+            self._frame_carriers(), 2 * self.options.longest / self.runtime.spread, room.carriers
+        )
         if self._contact is not None and self._contact.placed:
             out[:] = self._contact.rest
         else:
