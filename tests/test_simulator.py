@@ -18,7 +18,7 @@ from build_samples import kept_scenes, stepped_model
 from dense_step import DenseStep
 from model_samples import sample_model
 from supple import PoseSpaceModel
-from supple.dynamics.pose_space import moving_in
+from supple.dynamics.between_poses import pose_before
 from supple.dynamics.root_frame import acting_gravity, to_world
 from supple.dynamics.runtime_model import RuntimeModel
 from supple.rig import Motion
@@ -511,7 +511,7 @@ def test_a_run_is_resets_at_cuts_and_steps_between_to_the_bit():
     for k in range(even.n_frames):
         pose, root = even.poses[k], even.roots[k]
         if k in (0, *even.cuts):
-            other.reset(pose, root, before=moving_in(even, k))
+            other.reset(pose, root, before=pose_before(even, k))
             rest = to_world(root, model.rig(pose))
             np.testing.assert_allclose(frames[k], rest, atol=1e-6)
         else:

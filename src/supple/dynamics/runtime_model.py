@@ -326,4 +326,3 @@ class RuntimeModel:
             lookup[model.embedding_vertices].astype(np.int32),
             shares.astype(np.float32),
         )
-
