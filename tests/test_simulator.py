@@ -495,7 +495,7 @@ def test_a_step_tells_what_it_took_and_defaults_to_where_it_is():
 def cut_motion() -> Motion:
     """Two pieces that do not belong together."""
     times = np.array([0, 0.1, 0.2, 0.3, 0.31, 0.4, 0.5, 0.6])
-    poses = np.radians([[0.0], [8], [20], [35], [-60], [-50], [-44], [-40]])
+    poses = np.radians(np.array([0.0, 8, 20, 35, -60, -50, -44, -40]))[:, None]
     roots = np.stack([turned(0.1 * k, (0, 0.02 * k, 0)) for k in range(8)])
     return Motion(times, poses, roots, cuts=[4])
 
@@ -576,7 +576,10 @@ def test_the_reduced_motion_is_near_the_full_one():
         model, stiffness_corrections=None, correction_ends=model.correction_ends[:0]
     )
     assert distance_from_full(uncorrected) > 1.5 * near
-    light = {"inertial_weights": 0.8 * model.inertial_weights, "inertial_corrections": None}
+    light: dict[str, Any] = {
+        "inertial_weights": 0.8 * model.inertial_weights,
+        "inertial_corrections": None,
+    }
     assert distance_from_full(replace(model, **light)) > 1.5 * near
 
 

@@ -92,7 +92,7 @@ def wrong_calls(simulator: Simulator) -> dict[str, Callable[[], object]]:
     good = motion_of(np.zeros((4, 1)))
     return {
         "out too small": lambda: simulator.surface(np.empty((n - 1, 3), np.float32)),
-        "out of doubles": lambda: simulator.surface(np.empty((n, 3))),
+        "out of doubles": lambda: simulator.surface(np.empty((n, 3))),  # type: ignore[arg-type]
         "out with holes": lambda: simulator.surface(np.empty((n, 6), np.float32)[:, ::2]),
         "out that is sealed": lambda: simulator.surface(sealed),
         "out that is a list": lambda: simulator.surface([[0.0] * 3] * n),  # type: ignore[arg-type]
@@ -384,20 +384,20 @@ def test_a_rig_that_fails_is_told_and_leaves_the_state_to_the_bit(trouble):
             each.step(np.array([0.05 * k]))
     skin, before = simulator.surface(), simulator.q
     np.testing.assert_allclose(skin, twin.surface(), atol=1e-6)
-    for each in failing:
-        each.trouble = trouble
+    for box in failing:
+        box.trouble = trouble
         for call in (
             lambda: simulator.step(np.array([0.4])),
             lambda: simulator.reset(np.array([0.4])),
             lambda: simulator.run(Motion([0.0, 1.0], [[0.0], [0.5]])),
         ):
-            if each is failing[1]:
+            if box is failing[1]:
                 with pytest.raises(SuppleError):
                     call()
-        if each is failing[0]:
+        if box is failing[0]:
             with pytest.raises(SuppleError):
                 simulator.surface()
-        each.trouble = ""
+        box.trouble = ""
         np.testing.assert_array_equal(simulator.q, before)
         np.testing.assert_array_equal(simulator.surface(), skin)
     for k in range(6, 12):
