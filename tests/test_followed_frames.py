@@ -11,6 +11,7 @@ import pytest
 from build_samples import bar_options, bending_bar, jointed_arm
 from supple import FullSimulator, PoseSpaceModel, Simulator, build
 from supple.dynamics.followed_frames import spread_out
+from supple.dynamics.reduced_blend import fade_out
 from supple.elastic import Material
 from supple.rig import Motion
 from supple.rig.rotations import exponential as from_vector
@@ -116,3 +117,37 @@ def test_points_that_are_spread_out_cover_all_of_them():
     gaps = np.linalg.norm(points[:, None] - chosen[None], axis=2).min(axis=1)
     assert gaps.max() < 0.35
     assert np.array_equal(spread_out(points[:5], 40), np.arange(5))
+
+
+@pytest.mark.parametrize(
+    ("integrator", "substeps"), [("backward-euler", 1), ("backward-euler", 4), ("bdf2", 1)]
+)
+def test_a_steady_spin_does_not_feed_the_swing(integrator, substeps):
+    model = bar()
+    options: dict[str, Any] = {"integrator": integrator, "substeps": substeps}
+    simulator = Simulator(model, H, alpha=0, beta=0, gravity_mode="none", **options)
+    lengths = []
+    for k in range(500):
+        root = np.eye(4)
+        root[:3, :3] = to_matrix(from_vector(np.array([5.0 * k * H, 0, 0])))
+        simulator.step([0.0], root, forces={5: (0.0, 2.0, 1.0)} if k == 1 else None)
+        lengths.append(np.linalg.norm(simulator.q))
+    assert max(lengths[400:]) < 1.2 * max(lengths[:100])
+
+
+def test_corrections_fade_where_tets_are_left_out():
+    model = arm()
+    far = np.radians([170.0, 160, 0, 0, 0, 170])
+    simulator = Simulator(model, gravity_mode="none")
+    simulator.reset(far)
+    simulator.q = np.full(model.n_modes, 1e-3)
+    for _ in range(450):
+        simulator.step(far)
+    assert np.abs(simulator.surface() - model.rig(far)).max() < 1e-3 * simulator.runtime.size
+
+
+def test_a_weight_is_left_however_many_poses_share():
+    for count in (1, 3, 20, 200):
+        weights = np.full(count, 1 / count)
+        fade_out(weights, 0.2)
+        np.testing.assert_allclose(weights, 1 / count)

@@ -95,7 +95,9 @@ class DenseSimulator:
     ) -> None:
         self.model, self.integrator, self.mode = model, integrator, gravity_mode
         self.iterations, self.substeps, self.look_ahead = iterations, substeps, look_ahead
-        self.transport, self.flesh = transport, list[tuple[Floats, Floats]]()
+        # Its differences are backward Euler's own.
+        self.transport = transport and integrator == "backward-euler" and substeps == 1
+        self.flesh = list[tuple[Floats, Floats]]()
         self.alpha, self.beta, self.gravity = 0.5, 0.01, np.array([0.0, -9.81, 0.0])
         self.q, self.v, self.a = np.zeros((3, model.n_modes))
         self.q_before, self.v_before = self.q, self.v

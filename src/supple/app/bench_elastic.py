@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from time import perf_counter
 from typing import Any
 
@@ -17,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.app.memory import peak_megabytes
+from supple.app.own_process import with_cores
 from supple.app.progress import first_use_message, progress_bar
 from supple.errors import SuppleError
 
@@ -87,8 +86,7 @@ def table(rows: list[dict[str, Any]]) -> None:
 
 def in_own_process(function: Callable[[Any], Any], case: Any) -> Any:
     """Its result, computed by a fresh process: peak memory is then its own."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(function, case).result()
+    return with_cores(None, function, case)
 
 
 def _deformed_beam(size: int) -> tuple[Any, Floats]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -102,6 +103,9 @@ def _row(model: Any, times: list[Any]) -> dict[str, Any]:
     whole, surface = (
         np.concatenate([getattr(each, part) for each in times]) for part in ("whole", "surface")
     )
+    limited: Counter[str] = Counter()
+    for each in times:
+        limited.update(each.limited)
     return {
         "modes": model.n_modes,
         "tets": len(model.mesh.tets),
@@ -110,4 +114,5 @@ def _row(model: Any, times: list[Any]) -> dict[str, Any]:
         "reduced_ms": round(1e3 * float(np.median(whole - surface)), 4),
         "surface_ms": round(1e3 * float(np.median(surface)), 4),
         "step_ms": round(1e3 * float(np.median(whole)), 4),
+        "limited_steps": dict(limited),
     }

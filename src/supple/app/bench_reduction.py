@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from supple.app.bench_elastic import in_own_process
+from supple.app.contact_modes import CONTACT_POSES, contact_mode_times
 from supple.app.memory import peak_megabytes
 from supple.app.progress import first_use_message, progress_bar
 from supple.errors import SuppleError
@@ -16,13 +16,6 @@ from supple.errors import SuppleError
 __all__ = ["CONTACT_POSES", "DEFAULT_SIZES", "measure", "table"]
 
 DEFAULT_SIZES = (16_000, 32_000, 64_000, 128_000)
-#: A pose of each scene in which it touches itself, and the paper's Table 1: seconds for 20 modes
-#: without constraints and with them.
-CONTACT_POSES = {
-    "arm": ("flexed", 0.9, 2.6),
-    "bear": ("hug", 1.9, 7.3),
-    "gorilla": ("chest beat", 1.7, 6.2),
-}
 MODES = 20
 
 
@@ -39,7 +32,7 @@ def measure(
         task = progress.add_task("measuring", total=len(sizes) + len(CONTACT_POSES))
         for name in CONTACT_POSES:
             progress.update(task, description=f"{name}, modes in contact")
-            contact.append(in_own_process(_contact_row, name))
+            contact.append(_contact_row(name, in_own_process(_contact_times, name)))
             progress.advance(task)
         for size in sizes:
             progress.update(task, description=f"{scene}, {size:,} tets")
@@ -73,47 +66,24 @@ def _growth_row(case: tuple[str, int]) -> dict[str, Any]:
     }
 
 
-def _contact_row(name: str) -> dict[str, Any]:
-    """20 modes of the whole body with and without contact, best of alternating runs."""
-    from supple.elastic import ElasticBody
-    from supple.mesh import find_contacts
-    from supple.reduction import contact_constraints, linear_modes, null_space
-    from supple.rig import flesh_out
-    from supple.scenes import scene
+def _contact_times(name: str) -> dict[str, Any]:
+    return contact_mode_times(name, (MODES,), 5)
 
-    shown = scene(name)
-    pose, paper_free, paper_bound = CONTACT_POSES[name]
-    recipe = shown.recipe()
-    flesh = flesh_out(
-        shown.character.surface,
-        shown.character.rig,
-        [shown.pose(pose)],
-        tets=recipe["tets"],
-        bones=recipe["bones"],
-    )
-    rest = flesh.tet_rig(shown.pose(pose))
-    body = ElasticBody(flesh.mesh, shown.material)
-    stiffness, mass, n = body.stiffness(rest, rest), body.vertex_masses(), len(rest)
-    free = np.setdiff1d(np.arange(n), flesh.fixed)
-    rows = contact_constraints(find_contacts(flesh.mesh, None, rest), n)
-    times: dict[bool, list[float]] = {False: [], True: []}
-    for _ in range(5):
-        for bound in (False, True):
-            began = perf_counter()
-            space = null_space(rows if bound else None, n, free=free)
-            linear_modes(stiffness, mass, MODES, null_space=space)
-            times[bound].append(perf_counter() - began)
-    unconstrained, constrained = min(times[False]), min(times[True])
+
+def _contact_row(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    """20 modes of the whole body with and without contact, best of alternating runs."""
+    (times,) = found["times"]
+    free, bound = times["free_s"], times["bound_s"]
     return {
         "scene": name,
-        "pose": pose,
-        "unknowns": 3 * len(free),
-        "rows": rows.shape[0],
-        "unconstrained_s": round(unconstrained, 4),
-        "constrained_s": round(constrained, 4),
-        "ratio": round(constrained / unconstrained, 3),
-        "paper_unconstrained_s": paper_free,
-        "paper_constrained_s": paper_bound,
+        "pose": found["pose"],
+        "unknowns": found["unknowns"],
+        "rows": found["rows"],
+        "unconstrained_s": round(free, 4),
+        "constrained_s": round(bound, 4),
+        "ratio": round(bound / free, 3),
+        "paper_unconstrained_s": CONTACT_POSES[name][1],
+        "paper_constrained_s": CONTACT_POSES[name][2],
     }
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.app.bench_motion import RATE, back_and_forth, motion_of
+from supple.app.bench_step_rig import RigTimes
 from supple.app.own_process import with_cores
 from supple.app.progress import first_use_message, progress_bar
 from supple.app.step_timing import BREAKS, WARM_UP, time_steps, timed
@@ -43,6 +44,8 @@ KEYS = (
     "step_ms",
     "step_ms_two_cores",
     "split_ms",
+    "rig_ms",
+    "limited_steps",
     "full_step_ms",
     "speedup",
     "dgemm256_ms",
@@ -145,7 +148,9 @@ def _one_core(path: Path, steps: int) -> dict[str, Any]:
 
     model, poses, roots = _loaded(path, steps + BREAKS)
     full = _FullSteps(model)
-    found = time_steps(Simulator(model, 1 / RATE), poses, roots, full)
+    simulator = Simulator(model, 1 / RATE)
+    rig = RigTimes(simulator)
+    found = time_steps(simulator, poses, roots, full)
     sizes = {
         "scene": model.name,
         "tets": len(model.mesh.tets),
@@ -171,6 +176,7 @@ def _one_core(path: Path, steps: int) -> dict[str, Any]:
             "dynamics": 1e3 * np.median(found.dynamics),
             "surface": 1e3 * np.median(found.surface),
         },
+        "rig_ms": 1e3 * rig.median(len(poses)),
         "dgemm256_ms": dense,
         "step_in_dgemm": step / dense,
         "steps": steps,

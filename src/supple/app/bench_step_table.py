@@ -49,9 +49,18 @@ def _parts(rows: list[dict[str, Any]]) -> Section:
         "dynamics": "forces and their solution",
         "surface": "surface",
     }
-    return {
+    found = {
         name: [shown(row["split_ms"][key], ".3f") for row in rows] for key, name in names.items()
     }
+    return found | {
+        "of all this, the rig": [shown(row["rig_ms"], ".3f") for row in rows],
+        "steps in which a limit acted": [_limits(row["limited_steps"]) for row in rows],
+    }
+
+
+def _limits(counts: dict[str, int]) -> str:
+    """How often which; none is as it should be."""
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "none"
 
 
 def _beside_full(rows: list[dict[str, Any]]) -> Section:
@@ -110,6 +119,10 @@ def growth_table(figures: dict[str, Any]) -> None:
     for table in (modes, tets):
         if table.row_count:
             console.print(table)
+    for row in (*figures["modes"], *figures["tets"]):
+        if row.get("limited_steps"):
+            which = f"{row['modes']} modes and {row['tets']:,} tets"
+            console.print(f"limits acted, with {which}: {_limits(row['limited_steps'])} steps")
 
 
 def shown(value: float | None, digits: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -39,7 +40,12 @@ def step(
     """
     from supple.app.bench_step import measure
     from supple.app.bench_step_table import step_table
+    from supple.scenes import SCENES
 
+    for name in scenes:  # a misspelt command is taken for a scene
+        near = get_close_matches(name, ("growth", "elastic", "rig", "reduction"), 1)
+        if near and not get_close_matches(name, SCENES, 1, 0.5):
+            raise SuppleError(f'no scene "{name}"; did you mean supple bench {near[0]}?')
     rows = measure(scenes, model=model, steps=steps, fidelity=fidelity, quiet=quiet or json)
     if json:
         print_json(rows)

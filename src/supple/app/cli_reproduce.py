@@ -24,8 +24,8 @@ def reproduce(
     Parameters
     ----------
     what
-        Any of table1, table2, table3, fig4, fig5, fig6, fig7, fig10, fig11, fig14, fig15 and
-        beam, or xu2016 for all of them, which is the default.
+        Any of table1, table2, table3, fig4, fig5, fig6, fig7, fig10, fig11, fig14, fig15,
+        projection and beam, or xu2016 for all of them, which is the default.
     output
         Folder for NAME.png, NAME.json and the page reproduce.md.
     quick

@@ -8,14 +8,14 @@ reproduce.md with all items that are there.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from time import perf_counter
 from typing import Any
 
@@ -62,6 +62,7 @@ ITEMS = {
     "fig11": Item("reproduce_local", "run", "localised bases"),
     "fig14": Item("reproduce_pca", "run", "one basis for all poses"),
     "fig15": Item("reproduce_coarse", "run", "a coarse full simulation at equal time"),
+    "projection": Item("reproduce_projection", "run", "a reduced system reassembled in full"),
     "beam": Item("reproduce_beam", "run", "the bent beam, reduced against full"),
 }
 #: Papers, and what there is of each.
@@ -104,7 +105,7 @@ def run_reproduce(
     quiet
         Show neither progress nor tables.
     """
-    from supple.app.reproduce_page import print_item, write_page
+    from supple.app.reproduce_page import PAGE, print_item, write_page
 
     names = chosen_items(what)
     _check_folder(output)
@@ -124,15 +125,13 @@ def run_reproduce(
                 troubles.append(f"{name}: {error}")
                 progress.update(task, description=f"{name}: cannot be made")
                 continue
-            done = f"{name}: {ITEMS[name].about}"
-            progress.update(task, completed=1.0, description=done)
+            write_page(output, list(ITEMS))  # now: whoever stops the next one has this one
+            progress.update(task, completed=1.0, description=name)
     if not quiet:
         for name, found in figures.items():
             print_item(name, found, output)
-    if figures:
-        page = write_page(output, list(ITEMS))
-        if not quiet:
-            console.print(f"wrote {page}, which shows all of it")
+    if figures and not quiet:
+        console.print(f"wrote {output / PAGE}, which shows all of it")
     if troubles:
         raise SuppleError("; ".join(troubles))
     return figures
@@ -142,9 +141,19 @@ def _check_folder(output: Path) -> None:
     """Better now than after minutes."""
     if output.exists() and not output.is_dir():
         raise SuppleError(f"{output}: is a file; choose a folder with --output")
-    there = next((folder for folder in (output, *output.parents) if folder.exists()), Path("."))
-    if not (there.is_dir() and os.access(there, os.W_OK)):
-        raise SuppleError(f"{output}: cannot be made in {there}; choose another --output")
+    missing = [folder for folder in (output, *output.parents) if not folder.exists()]
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=output):
+            pass
+    except OSError as error:
+        raise SuppleError(
+            f"{output}: cannot be written to ({error.strerror}); choose another --output"
+        ) from None
+    finally:  # it comes back with the first thing to put there
+        with contextlib.suppress(OSError):
+            for folder in missing:
+                folder.rmdir()
 
 
 def _made(name: str, output: Path, quick: bool, tell: Tell) -> dict[str, Any]:

@@ -218,4 +218,12 @@ def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Make beam.png and return its figures."""
     found = figures(quick, tell)
     draw(found, folder)
-    return {key: value for key, value in found.items() if key != "curves"}
+    shown = {key: value for key, value in found.items() if key != "curves"}
+    off = {row["basis"]: f"{100 * row['rms']:.2g} %" for row in found["rows"]}
+    world = [off[f"the paper's, in the world, {poses} poses"] for poses in (3, 5)]
+    message = (
+        f"Off the full simulation, with {COLUMNS} vectors: ours by {off['ours, 3 poses']} with "
+        f"three poses and {off['ours, 5 poses']} with five; blended in the world by {world[0]} and "
+        f"{world[1]}; one basis for all poses (PCA) by {off['PCA']}."
+    )
+    return {"message": message} | shown

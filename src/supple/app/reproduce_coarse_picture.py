@@ -46,7 +46,7 @@ def coarse_picture(
     for axes, (name, place) in zip((belly, ear), _PLACES.items(), strict=True):
         vertex = int(np.linalg.norm(vertices - np.array(place), axis=1).argmin())
         _draw_curves(axes, name, vertex, played, rig, rate)
-    belly.legend(frameon=False, fontsize=8, loc="upper left")
+    belly.legend(framealpha=0.9, facecolor=PAPER, edgecolor="none", fontsize=8)
     _draw_bars(bars, rows)
     return figure
 
@@ -125,6 +125,7 @@ def _draw_bars(axes: Axes, rows: list[dict[str, Any]]) -> None:
     heights = [100 * row["rms_to_full"] for row, _ in shown]
     bars = axes.bar(names, heights, color=[colour for _, colour in shown])
     axes.bar_label(bars, fmt="%.0f %%", color=INK)
+    axes.margins(y=0.1)
     axes.tick_params(axis="x", labelsize=8)
     axes.set_ylabel("RMS away from the fine simulation,\n% of its own motion", color=INK)
     axes.set_facecolor(PAPER)

@@ -117,7 +117,7 @@ def _draw_cut(axes: Axes, model: PoseSpaceModel, posed: Floats, cut: Slice, colo
     half = unit * _HALF * model.surface.size
     axes.set(xlim=(-half, half), ylim=(-half, half), aspect="equal")
     axes.set_xlabel("cut through both skins, cm", color=INK)
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    axes.legend(framealpha=0.9, facecolor=PAPER, edgecolor="none", fontsize=8, loc="lower right")
     axes.set_facecolor(PAPER)
 
 

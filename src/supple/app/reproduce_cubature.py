@@ -64,8 +64,7 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     save_picture(figure, folder / "fig10.png")
     return {
         "title": "Fig. 10: basis and cubature halfway between two poses of the X",
-        "message": "Interpolated bases and cubature weights serve nearly as well as ones that are "
-        "computed for the pose.",
+        "message": _message(curves, again),
         "cubature_error": _error_rows(curves, again),
         "basis_halfway": {name: _summary(space) for name, space in spaces.items()},
         "modes": sum(case.body.modes),
@@ -78,6 +77,20 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         "in the world, weights fitted at the two poses alone (eq. 14, 17–20). Ours: bases blended "
         "in frames, the pose halfway among the samples, linear part exact.",
     }
+
+
+def _message(curves: dict[str, list[float]], again: dict[str, float]) -> str:
+    middle = len(curves["ours"]) // 2
+    ours, theirs = (
+        f"{100 * curves[kind][middle]:.2g} % off interpolated and {100 * again[kind]:.2g} % "
+        "recomputed"
+        for kind in ("ours", "paper_variant")
+    )
+    printed = [f"{100 * PAPER_ERRORS[at]:.2g}" for at in ("interpolated", "recomputed")]
+    return (
+        f"Halfway, forces of our cubature are {ours}; the paper's variant is {theirs} "
+        f"(printed: {printed[0]} % and {printed[1]} %, of another body)."
+    )
 
 
 def _space_figures(

@@ -33,7 +33,7 @@ def picture(
     """The softest column at four shapes, angles between spaces, and errors along the way."""
     figure = Figure(figsize=(12.5, 6.6), facecolor=PAPER, layout="constrained")
     figure.suptitle(
-        "Between two poses, an interpolated basis and cubature do nearly what recomputed ones do",
+        "Basis and cubature between two poses, interpolated beside recomputed",
         color=INK,
         fontsize=13,
     )
@@ -78,7 +78,8 @@ def _draw_column(axes: Axes, case: PosesBetween, part: float, column: Floats) ->
     colours = (1 - share) * np.array([0.62, 0.74, 0.82]) + share * np.array([0.85, 0.40, 0.32])
     draw_surface(axes, points, character.surface.triangles, colour=colours, view=view)
     flat = points @ view[:2].T
-    middle, reach = flat.mean(axis=0), 0.55 * np.ptp(flat, axis=0).max()
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    middle, reach = (low + high) / 2, 0.55 * (high - low).max()
     axes.set(
         xlim=(middle[0] - 1.25 * reach, middle[0] + 1.25 * reach),
         ylim=(middle[1] - reach, middle[1] + reach),

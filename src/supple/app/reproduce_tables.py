@@ -51,8 +51,7 @@ PAPER_SPLIT = {
 
 def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """20 modes of three characters in a pose where they touch themselves, bound and free."""
-    from supple.app.bench_reduction import CONTACT_POSES
-    from supple.app.contact_modes import contact_mode_times
+    from supple.app.contact_modes import CONTACT_POSES, contact_mode_times
 
     rows = []
     names = ["arm"] if quick else list(CONTACT_POSES)

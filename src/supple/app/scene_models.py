@@ -49,7 +49,7 @@ def scene_model_file(name: str, *, quiet: bool = True, **changes: Any) -> Iterat
     quiet
         Do not show the stages of a build.
     **changes
-        What differs from the scene's recipe: whole numbers, or tuples of them.
+        What differs from the scene's recipe: whole numbers or tuples of them, a word, or None.
     """
     path = cached_model_file(name, **changes)
     if path is not None and _is_whole(path):
@@ -78,8 +78,14 @@ def cached_model_file(name: str, **changes: Any) -> Path | None:
 def _label(name: str, changes: dict[str, Any]) -> str:
     parts = [f"model-{name}"]
     for key in sorted(changes):
-        parts.append(f"{key}_{'_'.join(str(int(v)) for v in np.atleast_1d(changes[key]))}")
+        value = changes[key]
+        words = [str(value).lower()] if value is None or isinstance(value, str) else _whole(value)
+        parts.append("_".join([key, *words]))
     return "-".join(parts)
+
+
+def _whole(value: Any) -> list[str]:
+    return [str(int(each)) for each in np.atleast_1d(value)]
 
 
 def _is_whole(path: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,6 +53,7 @@ class CharacterInputs:
             isinstance(pose, np.ndarray)
             and pose.dtype == np.float64
             and pose.flags.c_contiguous
+            and pose.flags.writeable  # loops are compiled for arrays that are
             and pose.shape == self._scales.shape
             and _usable(pose, self._scales)
         ):
@@ -59,7 +61,7 @@ class CharacterInputs:
         values = checked_pose(self._parameters, pose)
         if not _usable(values, self._scales):
             raise SuppleError("pose: one of its entries is too far from any pose")
-        return values
+        return values if values.flags.writeable else values.copy()
 
     def root(self, root: ArrayLike | None, usual: Floats | None) -> Floats:
         """A root (4, 4); the usual one for None, the identity without."""
@@ -69,11 +71,18 @@ class CharacterInputs:
             isinstance(root, np.ndarray)
             and root.dtype == np.float64
             and root.flags.c_contiguous
+            and root.flags.writeable
             and root.shape == (4, 4)
             and _rigid(root)
         ):
             return root
         return checked_root(root)
+
+    def earlier(self, before: Any, pose: Floats, root: Floats) -> tuple[Floats, Floats]:
+        """Pose and root of an earlier step; those given for None."""
+        if not isinstance(before, tuple | list) or len(before) != 2:
+            raise SuppleError("before must be a pose and a root, such as (pose, None)")
+        return self.pose(before[0], pose), self.root(before[1], root)
 
     def forces(self, forces: Mapping[int, ArrayLike]) -> tuple[Ints, Floats]:
         """Skin vertices (k,) and forces (k, 3)."""

@@ -25,8 +25,8 @@ __all__ = ["Crowd"]
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
-#: More would not fit into the memory of any machine this runs on.
-LARGEST_CROWD = 1_000_000
+#: All states together take no more memory than this.
+LARGEST_CROWD = 4 * 2**30
 
 
 class Crowd:
@@ -72,15 +72,18 @@ class Crowd:
         **options: Any,
     ) -> None:
         (self.n,) = checked_whole_numbers("size of a crowd", [n])
-        if not 1 <= self.n <= LARGEST_CROWD:
-            raise SuppleError(f"a crowd of {self.n}; give 1 to {LARGEST_CROWD:,}")
         self.runtime = RuntimeModel.of(model, frames=frames)
         self.model = self.runtime.model
+        each = 8 * (6 * self.runtime.n_modes + 15 * len(self.runtime.inertial.rows)) + 2000
+        if not 1 <= self.n <= LARGEST_CROWD // each:
+            raise SuppleError(f"a crowd of {self.n}; give 1 to {LARGEST_CROWD // each:,}")
         self.options = StepOptions.checked(self.runtime.size, dt, **options)
-        (wanted,) = checked_whole_numbers("threads", [threads or os.cpu_count() or 1])
+        usual = (os.cpu_count() or 1) if threads is None else threads
+        (wanted,) = checked_whole_numbers("threads", [usual])
         if not 1 <= wanted <= 1024:
             raise SuppleError(f"{wanted} threads; give 1 to 1024")
         count = min(wanted, self.n)
+        obstacles = tuple(obstacles)
         self._steppers = [Stepper(self.runtime, self.options, obstacles) for _ in range(count)]
         ends = np.linspace(0, self.n, count + 1).round().astype(int)
         self._shares = [range(a, b) for a, b in pairwise(ends)]
@@ -181,7 +184,11 @@ class Crowd:
         def work(k: int) -> None:
             stepper = self._steppers[k]
             for i in self._shares[k]:
-                act(stepper, i)
+                try:
+                    act(stepper, i)
+                except SuppleError as error:
+                    message = f"character {i} of the crowd: {error}; others may have moved on"
+                    raise SuppleError(message) from error
 
         if self._pool is None:
             work(0)

@@ -68,19 +68,22 @@ def frame_tables(
     inverses: Floats = np.linalg.inv(_edges(neutral[corners])).astype(np.float64)
     rows = np.searchsorted(model.rotation_vertices, vertices[corners])
     rows = np.minimum(rows, len(model.rotation_vertices) - 1)
+    known = model.rotation_vertices[rows] == vertices[corners]
     turns, matrix = np.zeros((model.n_poses, len(corners), 4)), np.empty((3, 3))
+    sound = np.ones(len(corners), bool)
     for i, pose in enumerate(model.poses):
         points = model.tet_rig(pose, vertices)
-        own = np.zeros((len(corners), 4))
         for t in range(len(corners)):
-            if not rotation_of(points, corners, inverses, t, matrix, own[t]):
-                own[t] = (0, 0, 0, 1)
-        alike = model.rotations[i, rows].sum(axis=1)  # type: ignore[index]
-        turns[i] = np.where((own * alike).sum(axis=1, keepdims=True) < 0, -own, own)
-    flat = np.ascontiguousarray(turns.reshape(model.n_poses, -1), np.float32)
+            sound[t] &= rotation_of(points, corners, inverses, t, matrix, turns[i, t])
+        alike = (model.rotations[i, rows] * known[..., None]).sum(axis=1)  # type: ignore[index]
+        turns[i][(turns[i] * alike).sum(axis=1) < 0] *= -1
+    if not sound.any():
+        return no_frame_tables(model.n_poses)
+    corners, inverses = corners[sound], np.ascontiguousarray(inverses[sound])
+    flat = np.ascontiguousarray(turns[:, sound].reshape(model.n_poses, -1), np.float32)
     near = _neighbours(model, vertices[corners], vertices)
     carried = _neighbours(model, vertices[corners], carriers)
-    return FrameTables(corners, inverses, flat, *near, *carried)
+    return FrameTables(np.ascontiguousarray(corners), inverses, flat, *near, *carried)
 
 
 def spread_out(points: Floats, most: int) -> Ints:

@@ -111,7 +111,8 @@ class Simulator:
         to now, which makes the simulation lag less; 0 takes it as it is, for poses that jitter.
     transport
         Let flesh keep its momentum while the basis turns under it (Coriolis and centrifugal
-        forces); without, as in the paper, it is carried around.
+        forces); without, as in the paper, it is carried around. Only backward Euler without
+        sub-steps does: with others those forces would come late and feed the swing.
     frames
         How bases turn between poses: ``"followed"`` as the rest shape itself turns there,
         ``"blended"`` by the poses' weights alone.
@@ -245,14 +246,14 @@ class Simulator:
         pose, root
             Where: (s,), by default the rest pose, and (4, 4), by default the identity.
         before
-            Pose and root one step earlier, which say how fast the body moves; by default it
-            rests.
+            Pose and root one step earlier, which say how fast the body moves, None for the same;
+            by default it rests.
         """
         now = self._inputs.pose(pose, self.model.rig.rest_pose)
         here = self._inputs.root(root, None)
         moving = None
         if before is not None:
-            moving = self._inputs.pose(before[0], now), self._inputs.root(before[1], None)
+            moving = self._inputs.earlier(before, now, here)
         self._stepper.begin(self._state, now, here, moving)
 
     def step(
@@ -278,7 +279,7 @@ class Simulator:
         state = self._state
         now = self._inputs.pose(pose, state.pose)
         here = self._inputs.root(root, state.root)
-        acting = None if not forces else self._inputs.forces(forces)
+        acting = None if forces is None else self._inputs.forces(forces)
         flags = self._stepper.step(state, now, here, acting)
         timing = self._stepper.timing
         return StepState(

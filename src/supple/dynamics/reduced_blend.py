@@ -87,6 +87,8 @@ def fade_out(weights: Floats, negligible: float) -> None:
     """
     if not negligible > 0:
         return
+    # The largest is at least 1/m: it must stay whole, or nothing might be left.
+    negligible = min(negligible, 0.5 / len(weights))
     total = 0.0
     for i in range(len(weights)):
         part = min(max((4 * abs(weights[i]) / negligible - 1) / 3, 0.0), 1.0)

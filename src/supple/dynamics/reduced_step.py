@@ -201,10 +201,15 @@ def _newton(
             flags |= REST
         if squeezed > 0:
             flags |= INVERSION
-        packed_times(blend.correction, z, force)
-        if attempt < 2:  # the correction may be indefinite far from the poses
-            add_packed(blend.correction, 1.0, stiffness)
         matrix, right, work = system.matrix, system.right, system.work
+        # ΔK makes up for what these tets miss: without some of them it is another body's, and far
+        # from the poses it may be indefinite.
+        trust = max(1 - 10 * left_out / len(elastic.corners), 0.0) if attempt < 2 else 0.0
+        if trust > 0:
+            for i in range(n):
+                work[i] = trust * z[i]
+            packed_times(blend.correction, work, force)
+            add_packed(blend.correction, trust, stiffness)
         matrix[:] = stiffness
         matrix *= tau * beta + tau * tau
         add_packed(blend.mass, 1 + tau * alpha, matrix)
@@ -262,6 +267,10 @@ def _limit(
     for i in range(n):
         total += abs(q[i]) + abs(v[i])
         bound += abs(blend.stretch[i] * q[i]) * system.peaks[i]
+    all_weights = 0.0
+    for weight in blend.weights:
+        all_weights += abs(weight)
+    bound *= all_weights
     if lost or not (math.isfinite(total) and math.isfinite(bound)):
         for i in range(n):
             q[i], v[i], a[i], q_before[i], v_before[i] = 0.0, 0.0, 0.0, 0.0, 0.0

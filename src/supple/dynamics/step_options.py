@@ -68,7 +68,7 @@ class StepOptions:
         obstacle_stiffness: float | None = None,
     ) -> StepOptions:
         """The options, each of them possible; `size` is the body's."""
-        if integrator not in STEP_INTEGRATORS:
+        if not isinstance(integrator, str) or integrator not in STEP_INTEGRATORS:
             raise SuppleError(
                 f"no integrator {integrator!r}; there are {', '.join(STEP_INTEGRATORS)}"
             )
@@ -96,6 +96,8 @@ class StepOptions:
                     f"obstacle_stiffness is {obstacle_stiffness:g} Pa/m; "
                     f"it must be positive, at most {STIFFEST:.0e}"
                 )
+        if numbers["look_ahead"] > 2:
+            raise SuppleError(f"look_ahead is {look_ahead:g} steps; use at most 2")
         if numbers["negligible_weight"] > 0.2:
             raise SuppleError(f"negligible_weight is {negligible_weight:g}; use at most 0.2")
         counts = checked_whole_numbers("iterations and substeps", [iterations, substeps])
@@ -118,7 +120,8 @@ class StepOptions:
             longest=numbers["displacement_limit"] * size,
             obstacle_stiffness=obstacle_stiffness,
             ahead=numbers["look_ahead"],
-            transport=bool(transport),
+            # Its differences are backward Euler's own; in other methods they would come late.
+            transport=bool(transport) and code == 0 and counts[1] == 1,
             negligible=numbers["negligible_weight"],
         )
 
