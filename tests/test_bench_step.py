@@ -56,6 +56,7 @@ def test_a_row_has_all_keys_and_its_figures_agree_with_each_other(bar_row: dict[
     speedup = row["full_step_ms"] / row["step_cpu_ms"]["median"]
     assert row["speedup"] == pytest.approx(speedup, rel=1e-3)
     assert row["step_ms_two_cores"] > 0
+    assert 0 < row["rig_ms"] < row["split_ms"]["core"] + row["split_ms"]["surface"]
     assert all(0 < count <= 60 for count in row["limited_steps"].values())
     for absent in ("paper_ms", "paper_speedup", "rms_vs_full", "frequency_error"):
         assert row[absent] is None, absent
@@ -67,8 +68,10 @@ def test_tables_for_people_show_every_scene_and_a_dash_for_what_is_not_known(
 ) -> None:
     step_table([bar_row, bar_row | {"scene": "other", "paper_ms": 12.34}])
     shown = capsys.readouterr().out
-    for word in ("bar", "other", "12.34", "–", "step in dgemm"):
+    for word in ("bar", "other", "12.34", "–", "step in dgemm", "the rig", "a limit acted"):
         assert word in shown
+    step_table([bar_row | {"limited_steps": {"acceleration": 12}}])
+    assert "12 acceleration" in capsys.readouterr().out
     growth_table(
         {
             "scene": "bar",
@@ -83,6 +86,7 @@ def test_tables_for_people_show_every_scene_and_a_dash_for_what_is_not_known(
     ("arguments", "said"),
     [
         (["gorila"], 'did you mean "gorilla"?'),
+        (["grwoth"], "did you mean supple bench growth?"),
         (["--model", "nowhere.supple"], "nowhere.supple: there is no such file"),
         (["--steps", "3"], "3 steps; choose between"),
         (["growth", "--scene", "bare"], 'did you mean "bear"?'),
@@ -270,6 +274,11 @@ def test_a_model_is_built_once_and_again_when_its_file_is_damaged(
     assert builds[2]["tets"] == 9
     assert builds[2]["modes"] == (2, 1)
     assert len(list(folder.iterdir())) == 2
+    for _ in range(2):
+        scene_models.scene_model("x", contacts=None, regions=None)
+    scene_models.scene_model("x", contacts="one-sided", regions=None)
+    assert [each["contacts"] for each in builds[3:]] == [None, "one-sided"]
+    assert len(list(folder.iterdir())) == 4
 
 
 def test_where_nothing_can_be_kept_a_model_is_built_all_the_same(

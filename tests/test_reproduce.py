@@ -232,3 +232,33 @@ def test_numbers_of_all_kinds_become_json() -> None:
     given = {"a": np.float32(1 / 3), "b": np.arange(2), 3: (np.inf, float("nan"), True, None, "x")}
     assert plain(given) == {"a": 0.333333, "b": [0, 1], "3": [None, None, True, None, "x"]}
     json.dumps(plain(given), allow_nan=False)
+
+
+def test_messages_say_what_was_measured_and_not_what_was_hoped_for() -> None:
+    from supple.app import reproduce_coarse, reproduce_contact
+
+    def simulation(tets: int, time: float, rms: float | None) -> dict[str, Any]:
+        return {"tets": tets, "time_to_ours": time, "rms_to_full": rms}
+
+    first = [simulation(9000, 1, 0.2), simulation(9000, 60, None)]
+    far = reproduce_coarse._figures([*first, simulation(420, 1.2, 0.6)])
+    assert far["equal_time_is_worse"] is True
+    assert "None of the coarse ones comes as near" in far["message"]
+    near = reproduce_coarse._figures([*first, simulation(420, 0.9, 0.1)])
+    assert near["equal_time_is_worse"] is False
+    assert "420 tets come nearer than ours (10 %)" in near["message"]
+    slow = reproduce_coarse._figures([*first, simulation(420, 10.0, 0.6)])
+    assert slow["equal_time_is_worse"] is None
+    assert "nothing is compared at equal time" in slow["message"]
+
+    def pressed(bound: float, free: float, **what: Any) -> dict[str, Any]:
+        return {"with_percent": bound, "without_percent": free} | what
+
+    held = pressed(0.01, 2.0, pressure_kpa=3.0)
+    motion = pressed(0.9, 1.0, load="a motion")
+    said = reproduce_contact._message(held, [held], [])
+    assert said.endswith("and 2 % without.")
+    said = reproduce_contact._message(held, [held], [motion])
+    assert said.endswith("they do go in by 0.2 % or more under: a motion.")
+    alike = pressed(0.5, 0.6, pressure_kpa=3.0)
+    assert "do not tell the two bases apart" in reproduce_contact._message(alike, [alike], [])

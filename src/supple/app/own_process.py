@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -37,13 +38,23 @@ def with_cores(cores: int | None, function: Callable[..., Any], *arguments: Any)
     *arguments
         Whatever can be sent there.
     """
-    with _threads(cores), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    context = get_context("spawn")
+    # Ctrl-C reaches both processes; this one decides, or each would wait for the other.
+    deaf = (signal.SIGINT, signal.SIG_IGN)
+    with (
+        _threads(cores),
+        ProcessPoolExecutor(1, context, initializer=signal.signal, initargs=deaf) as pool,
+    ):
         try:
             return pool.submit(function, *arguments).result()
         except BrokenProcessPool:
             raise SuppleError(
                 "the process that measures was ended from outside; is there enough memory?"
             ) from None
+        except KeyboardInterrupt:
+            for process in list(pool._processes.values()):
+                process.kill()
+            raise
 
 
 @contextmanager
