@@ -49,33 +49,23 @@ class CharacterInputs:
         """A pose (s,); the usual one for None."""
         if pose is None:
             return usual
-        if (
-            isinstance(pose, np.ndarray)
-            and pose.dtype == np.float64
-            and pose.flags.c_contiguous
-            and pose.flags.writeable  # loops are compiled for arrays that are
-            and pose.shape == self._scales.shape
-            and _usable(pose, self._scales)
-        ):
-            return pose
+        if isinstance(pose, np.ndarray) and pose.dtype == np.float64:
+            own = _own(pose)
+            if own.shape == self._scales.shape and _usable(own, self._scales):
+                return own
         values = checked_pose(self._parameters, pose)
         if not _usable(values, self._scales):
             raise SuppleError("pose: one of its entries is too far from any pose")
-        return values if values.flags.writeable else values.copy()
+        return _own(values)
 
     def root(self, root: ArrayLike | None, usual: Floats | None) -> Floats:
         """A root (4, 4); the usual one for None, the identity without."""
         if root is None and usual is not None:
             return usual
-        if (
-            isinstance(root, np.ndarray)
-            and root.dtype == np.float64
-            and root.flags.c_contiguous
-            and root.flags.writeable
-            and root.shape == (4, 4)
-            and _rigid(root)
-        ):
-            return root
+        if isinstance(root, np.ndarray) and root.dtype == np.float64 and root.shape == (4, 4):
+            own = _own(root)
+            if _rigid(own):
+                return own
         return checked_root(root)
 
     def earlier(self, before: Any, pose: Floats, root: Floats) -> tuple[Floats, Floats]:
@@ -131,6 +121,13 @@ class CharacterInputs:
         if not (fits and out.flags.c_contiguous and out.flags.writeable):
             raise SuppleError(f"out must be a contiguous, writable float32 array, {shape}")
         return out
+
+
+def _own(array: Floats) -> Floats:
+    """An array as loops are compiled for: writable, and contiguous; a copy if it is not."""
+    if array.flags.writeable and array.flags.c_contiguous:
+        return array
+    return array.copy()
 
 
 @compiled
