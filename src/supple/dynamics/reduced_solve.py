@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from supple.compiled import compiled_fused, compiled_sums
 
-__all__ = ["add_packed", "cholesky", "packed_times", "solve", "symmetric_times"]
+__all__ = ["add_packed", "cholesky", "combine", "packed_times", "solve", "symmetric_times"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -23,6 +23,17 @@ def add_packed(packed: Singles, factor: float, out: Floats) -> None:
         row, source = out[i, i:n], packed[at : at + n - i]
         for j in range(len(row)):
             row[j] += factor * source[j]
+        at += n - i
+
+
+@compiled_fused
+def combine(upper: Floats, a: float, packed: Singles, b: float, out: Floats) -> None:
+    """A times an upper triangle plus b times a packed one, into the upper triangle of `out`."""
+    n, at = len(out), 0
+    for i in range(n):
+        row, first, second = out[i, i:n], upper[i, i:n], packed[at : at + n - i]
+        for j in range(len(row)):
+            row[j] = a * first[j] + b * second[j]
         at += n - i
 
 

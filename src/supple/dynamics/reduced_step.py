@@ -23,6 +23,7 @@ from supple.dynamics.reduced_elastic import add_elastic
 from supple.dynamics.reduced_solve import (
     add_packed,
     cholesky,
+    combine,
     packed_times,
     solve,
     symmetric_times,
@@ -181,8 +182,9 @@ def _newton(
         for i in range(n):
             z[i] = stretch[i] * lin[i]
         stiffness, force = system.stiffness, system.force
-        stiffness[:] = 0
-        force[:] = 0
+        for i in range(n):
+            stiffness[i, i:n] = 0  # nobody reads below the diagonal
+            force[i] = 0
         left_out, squeezed = add_elastic(
             elastic,
             kind,
@@ -210,9 +212,7 @@ def _newton(
                 work[i] = trust * z[i]
             packed_times(blend.correction, work, force)
             add_packed(blend.correction, trust, stiffness)
-        matrix[:] = stiffness
-        matrix *= tau * beta + tau * tau
-        add_packed(blend.mass, 1 + tau * alpha, matrix)
+        combine(stiffness, tau * beta + tau * tau, blend.mass, 1 + tau * alpha, matrix)
         for i in range(n):
             work[i] = stretch[i] * (lin[i] - system.start_q[i])
             right[i] = system.external[i] - force[i]
