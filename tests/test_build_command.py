@@ -79,7 +79,7 @@ def x_figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_the_x_is_as_good_as_was_promised(x_figures):
     elastic, inertial = x_figures["elastic_error"], x_figures["inertial_error"]
-    assert (x_figures["elastic_tets"], x_figures["inertial_vertices"]) == (144, 50)
+    assert (x_figures["elastic_tets"], x_figures["inertial_vertices"]) == (72, 50)
     assert (x_figures["poses"], x_figures["modes"]) == (3, 30)
     assert elastic["train"] <= 0.01
     assert elastic["held_out"] <= 1.5 * elastic["train"]

@@ -52,7 +52,7 @@ class Crowd:
     >>> import supple
     >>> from supple.scenes import scene
     >>> x = scene("x")
-    >>> model = supple.build(x.character, poses=[x.poses[2]], modes=8, tets=600)
+    >>> model = supple.build(x.character, **(x.recipe() | {"tets": 1000, "modes": 8}))
     >>> crowd = supple.Crowd(model, 3)
     >>> crowd.step(np.linspace(0, 0.1, 3)[:, None])
     ((), (), ())

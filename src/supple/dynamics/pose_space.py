@@ -125,7 +125,7 @@ class Simulator:
     >>> from supple.scenes import scene
     >>> import supple
     >>> x = scene("x")
-    >>> model = supple.build(x.character, poses=[x.poses[2]], modes=8, tets=600)
+    >>> model = supple.build(x.character, **(x.recipe() | {"tets": 1000, "modes": 8}))
     >>> simulator = supple.Simulator(model)
     >>> simulator.step(0.2 * x.poses[2]).limits
     ()
