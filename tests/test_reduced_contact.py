@@ -282,7 +282,7 @@ def test_violent_motion_onto_stiff_things_stays_finite_and_calms_down(stiffness,
         still = model.rig(simulator._state.pose) + root[:3, 3]
         assert np.abs(skin - still).max() < 0.5 * simulator.runtime.size
     simulator.obstacles = [ground(-0.02), Sphere((0.8, -0.1, MIDDLE), 0.12)]
-    for _ in range(6 * rate):
+    for _ in range(4 * rate):
         state = simulator.step([0.0], np.eye(4))
     assert state.limits == ()
     assert max(skin_speed(simulator) for _ in range(10)) < 0.05
@@ -298,7 +298,7 @@ def test_what_is_deep_inside_at_the_start_comes_out_smoothly():
     for _ in range(90):
         assert skin_speed(simulator) < 0.5 * at_once
         depths.append(deepest(simulator))
-    assert (np.diff(depths) < 3e-4).all()
+    assert (np.diff(depths) < 1e-4).all()
     assert depths[3] > 0.5 * depths[0]
     assert depths[-1] < 0.001
 
@@ -343,7 +343,7 @@ def test_a_black_box_acts_as_what_it_wraps():
         states = plain.step(), boxed.step()
     assert states[0].contacts == states[1].contacts > 0
     # Its depth at the end of a step is that of the plane it seems to be there.
-    np.testing.assert_allclose(plain.surface(), boxed.surface(), atol=5e-4)
+    np.testing.assert_allclose(plain.surface(), boxed.surface(), atol=1e-4)
 
 
 def test_plain_numbers_know_the_distances_of_the_solids():

@@ -127,7 +127,7 @@ class CharacterSimulator(FullSimulator):
             rest, earlier = self._shape(self.pose, self.root), None
             self._track = PoseTrack(self.pose, self.root)
             if before is not None:
-                past = self._inputs.pose(before[0], self.pose), self._inputs.root(before[1], None)
+                past = self._inputs.earlier(before, self.pose, self.root)
                 self._track = PoseTrack.moving(*past, self.pose, self.root)
                 earlier = rest - (rest - self._shape(*past)) / self.substeps
             super().reset(rest=rest, rest_before=earlier)

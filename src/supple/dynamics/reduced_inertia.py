@@ -17,6 +17,8 @@ Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 NEGLIGIBLE = 1e-7
+#: Accelerations below this, in m/s², are what differences of equal numbers leave.
+ROUNDING = 1e-8
 #: What `accelerations` tells.
 CALM, LIMITED, JUMPED = 0, 1, 2
 
@@ -223,7 +225,8 @@ def carry_momentum(
     u = U(p) q moves with U too: ü = U q̈ + 2 U̇ q̇ + Ü q. The papers leave the last two out, which
     are Coriolis' and centrifugal forces and what changing columns add. By differences they are
     (ahead − 2 here + before)/h², with `ahead` U⁺(2q − q⁻), and `here` and `before` U q and U⁻q⁻,
-    as they were. None is longer than `limit`.
+    as they were. None is longer than `limit`, and what is but rounding is nothing: a body that
+    rests is to feel none.
     """
     rate = 1 / (dt * dt)
     for s in range(len(out)):
@@ -231,6 +234,8 @@ def carry_momentum(
         for i in range(3):
             out[s, i] = (ahead[s, i] - 2 * here[s, i] + before[s, i]) * rate
             own += out[s, i] * out[s, i]
+        if own < ROUNDING * ROUNDING:
+            out[s, 0], out[s, 1], out[s, 2] = 0.0, 0.0, 0.0
         if not own <= limit * limit:
             part = limit / math.sqrt(own) if own < math.inf else 0.0
             for i in range(3):

@@ -30,6 +30,7 @@ def displace_carriers(
     tables: SurfaceTables,
     weights: Floats,
     z: Floats,
+    least: float,
     listed: Ints,
     factors: Singles,
     room: Singles,
@@ -37,7 +38,7 @@ def displace_carriers(
 ) -> None:
     """Displacements (b + 1, 3) in frames, into `out`; the last row is that of still vertices.
 
-    Columns that move no vertex by a visible amount, `tables.least`, are left out: of a hundred
+    Columns that move no vertex by a visible amount, `least` in m, are left out: of a hundred
     many rest most of the time.
     """
     out[:] = 0
@@ -53,7 +54,7 @@ def displace_carriers(
                 continue
             for c in range(first, last):
                 factor = weights[pose] * z[c]
-                if abs(factor) * tables.tops[pose, c] > tables.least[0]:
+                if abs(factor) * tables.tops[pose, c] > least:
                     factors[count] = factor * tables.steps[pose, c]
                     listed[count] = pose * columns + c - first
                     count += 1

@@ -90,8 +90,6 @@ class SurfaceTables(NamedTuple):
     """(m, r) what a step of each column is worth."""
     tops: Floats
     """(m, r) the longest displacement of a vertex for a unit of each column."""
-    least: Floats
-    """(1,) a displacement that nobody sees, in m."""
     start: Ints
     """(regions + 1,) where each region begins in `basis`."""
     column: Ints
@@ -125,8 +123,8 @@ class RuntimeModel:
         (k,) tet vertices of the cubature, elastic and inertial: all that a step places.
     carriers
         (b,) tet vertices that carry the skin and that a basis moves.
-    size
-        The body's, in metres.
+    size, unseen
+        The body's, in metres, and a displacement that nobody sees.
     peaks
         (r,) largest displacement of a vertex for a unit of each column, at any of the poses.
     """
@@ -137,6 +135,7 @@ class RuntimeModel:
         self.model, self.turning = model, frames
         self.n_poses, self.n_modes = model.n_poses, model.n_modes
         self.size = float(model.surface.size)
+        self.unseen = UNSEEN * self.size
         self.kind = MATERIALS[model.material_kind]
         corners = model.mesh.tets[model.elastic_tets]
         self.vertices = np.unique(np.concatenate([corners.ravel(), model.inertial_vertices]))
@@ -317,7 +316,6 @@ class RuntimeModel:
             np.concatenate(blocks),
             np.concatenate(steps, axis=1).astype(np.float32),
             self.tops,
-            np.array([UNSEEN * self.size]),
             np.array(starts, np.int64),
             np.array(columns, np.int64),
             np.array(counts, np.int64),

@@ -176,7 +176,10 @@ class SkinContact:
         """Displacements of the carriers, and what of them is this step's."""
         skin, blend, room = self._runtime.skin, work.blend, self._room
         for z, out in ((room.z, work.carriers), (self._going, room.going)):
-            displace_carriers(skin, blend.weights, z, work.listed, work.factors, work.chunk, out)
+            # What is too small to see still decides what touches.
+            displace_carriers(
+                skin, blend.weights, z, 0.0, work.listed, work.factors, work.chunk, out
+            )
             turn_carriers(
                 work.carrier_frames, 2 * self._options.longest / self._runtime.spread, out
             )

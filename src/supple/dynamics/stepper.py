@@ -258,7 +258,14 @@ class Stepper:
         blend, z = room.blend, room.system.z
         np.multiply(blend.stretch, state.q, out=z)
         displace_carriers(
-            skin, blend.weights, z, room.listed, room.factors, room.chunk, room.carriers
+            skin,
+            blend.weights,
+            z,
+            self.runtime.unseen,
+            room.listed,
+            room.factors,
+            room.chunk,
+            room.carriers,
         )
         turn_carriers(
             self._frame_carriers(), 2 * self.options.longest / self.runtime.spread, room.carriers
