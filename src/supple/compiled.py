@@ -1,6 +1,7 @@
 """How Supple compiles its hot loops: cached on disk, without the GIL, IEEE division.
 
-Import `compiled` for functions on one element and `compiled_parallel` for loops over all.
+Import `compiled` for functions on one element and `compiled_parallel` for loops over all;
+`compiled_fused` and `compiled_sums` for the innermost ones, which may not make arrays.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numba
+from numba.core.options import DefaultOptions
 
 __all__ = [
     "at_most_threads",
@@ -33,12 +35,17 @@ if "NUMBA_THREADING_LAYER_PRIORITY" not in os.environ:
 # The numpy error model returns inf where Python would raise, which a loop running in
 # several threads cannot do; callers check that results are finite.
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+# Functions that make no arrays need not count who refers to one, which Numba does at every slice
+# and every call (measured: half the time of a step's small loops).
+_counting = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
 # A product and a sum may be one instruction, rounded once: quicker, and never less exact.
-compiled_fused = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+compiled_fused = numba.njit(
+    cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, **_counting
+)
 # Sums may be taken in another order, so that loops over them vectorise: the same bits on the same
 # machine, not on all.
 compiled_sums = numba.njit(
-    cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"}
+    cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"}, **_counting
 )
 compiled_parallel = numba.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
 

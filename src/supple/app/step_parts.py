@@ -78,8 +78,8 @@ def _with_forces(watch: _Watch, advance: Callable[..., Any]) -> Callable[..., An
     from supple.dynamics.reduced_elastic import add_elastic
 
     def call(*arguments: Any) -> Any:
-        elastic, kind, points, blend, system, room, blas = arguments[:7]
-        q = arguments[9]
+        elastic, kind, points, blend, system, room = arguments[:6]
+        q = arguments[8]
         began = perf_counter()
         system.stiffness[:] = 0
         system.force[:] = 0
@@ -94,7 +94,6 @@ def _with_forces(watch: _Watch, advance: Callable[..., Any]) -> Callable[..., An
             blend.basis,
             system.z,
             room,
-            blas,
             system.stiffness,
             system.force,
         )

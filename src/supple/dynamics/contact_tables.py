@@ -88,7 +88,7 @@ class ContactRoom(NamedTuple):
     moved: Singles
     """(b, 3) how far touched carriers went since contacts were looked for."""
     going: Singles
-    """(b + 1, 3) how far carriers would go in the step on their own."""
+    """(b + 1, 4) how far carriers would go in the step on their own."""
     lines: Floats
     product: Floats
     z: Floats
@@ -167,7 +167,7 @@ def contact_room(tables: ContactTables, obstacles: int, modes: int) -> ContactRo
         rows=np.zeros(3 * carriers * modes, np.float32),
         factors=np.zeros((len(tables.steps), modes), np.float32),
         moved=np.zeros((carriers, 3), np.float32),
-        going=np.zeros((carriers, 3), np.float32),
+        going=np.zeros((carriers, 4), np.float32),
         lines=np.zeros(lines),
         product=np.zeros(widest * widest),
         z=np.zeros(modes),

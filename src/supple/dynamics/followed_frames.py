@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from supple.compiled import compiled_fused
+from supple.linalg.lanes import weighted_four
 from supple.reduction.model import PoseSpaceModel
 from supple.rig.skinning_kernels import to_quaternion
 
@@ -113,9 +114,10 @@ def _neighbours(
     distance, nearest = cKDTree(middles).query(places, k=range(1, count + 1))
     shares = 1 / np.maximum(distance, 1e-3 * float(model.surface.size)) ** 2
     shares /= shares.sum(axis=1, keepdims=True)
+    missing = ((0, 0), (0, NEIGHBOURS - count))
     return (
-        np.ascontiguousarray(nearest, np.int32),
-        np.ascontiguousarray(shares, np.float32),
+        np.pad(nearest, missing).astype(np.int32),
+        np.pad(shares, missing).astype(np.float32),
     )
 
 
@@ -223,14 +225,19 @@ def turn_further(
 
     They need not be of unit length, before or after.
     """
+    table = further.reshape(4 * len(further))
     for k in range(len(neighbours)):
-        a, b, c, d = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-        for slot in range(neighbours.shape[1]):
-            at, share = neighbours[k, slot], shares[k, slot]
-            a += share * further[at, 0]
-            b += share * further[at, 1]
-            c += share * further[at, 2]
-            d += share * further[at, 3]
+        a, b, c, d = weighted_four(
+            table,
+            neighbours[k, 0],
+            neighbours[k, 1],
+            neighbours[k, 2],
+            neighbours[k, 3],
+            shares[k, 0],
+            shares[k, 1],
+            shares[k, 2],
+            shares[k, 3],
+        )
         x, y, z, w = turns[4 * k], turns[4 * k + 1], turns[4 * k + 2], turns[4 * k + 3]
         turns[4 * k] = d * x + a * w + b * z - c * y
         turns[4 * k + 1] = d * y + b * w + c * x - a * z

@@ -13,27 +13,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled_fused, compiled_sums
+from supple.compiled import compiled_fused
 from supple.dynamics.runtime_model import ElasticTables
 from supple.elastic.density import (
     COROTATIONAL,
     NEO_HOOKEAN,
     ORTHOTROPIC,
-    stress,
+    stress_and_derivative,
     stress_derivative,
 )
 from supple.elastic.material_kernels import pose_parameters
 from supple.elastic.svd import project_psd
-from supple.linalg.fortran import sgemm_outer
+from supple.linalg.lanes import (
+    add_outer,
+    add_weighted,
+    gradient_rows,
+    row_sums,
+    times_rows,
+)
 
-__all__ = ["MOST_PRODUCTS", "add_elastic", "scratch_rows"]
+__all__ = ["MOST_ROWS", "add_elastic"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
-#: Multiplications of one matrix product, at most: larger ones OpenBLAS would give to threads.
-MOST_PRODUCTS = 200_000
+#: Rows of G whose products are summed at once: a dozen tets', which stay in the cache.
+MOST_ROWS = 9 * 12
 #: A rest tet that keeps less than this part of its neutral volume is left out: the pose is far
 #: from any that was trained, and forces of a flat tet have no bound.
 FLATTEST = 0.01
@@ -42,94 +48,17 @@ FLATTEST = 0.01
 SQUEEZED, FLAT = 0.4, 0.2
 
 
-def scratch_rows(widest: int) -> int:
-    """Rows that one matrix product of this width may have: whole tets."""
-    return max(9, MOST_PRODUCTS // max(widest, 1) ** 2 // 9 * 9)
-
-
 @compiled_fused
-def _turned_rows(frames, corner, basis, start, width, slot, out):  # type: ignore[no-untyped-def]
-    """Three basis rows of a vertex, turned from the neutral pose's frame."""
-    a = basis[start : start + width]
-    b = basis[start + width : start + 2 * width]
-    c = basis[start + 2 * width : start + 3 * width]
-    at = 3 * slot * width
-    x, y, z = (
-        out[at : at + width],
-        out[at + width : at + 2 * width],
-        out[at + 2 * width : at + 3 * width],
-    )
-    f0, f1, f2 = frames[corner, 0], frames[corner, 1], frames[corner, 2]
-    f3, f4, f5 = frames[corner, 3], frames[corner, 4], frames[corner, 5]
-    f6, f7, f8 = frames[corner, 6], frames[corner, 7], frames[corner, 8]
-    for j in range(width):
-        p, q, r = a[j], b[j], c[j]
-        x[j] = f0 * p + f1 * q + f2 * r
-        y[j] = f3 * p + f4 * q + f5 * r
-        z[j] = f6 * p + f7 * q + f8 * r
-
-
-@compiled_fused
-def _gradient_rows(g, turned, width, start, out):  # type: ignore[no-untyped-def]
-    """Rows of G (9) from turned rows (12): differences to the first vertex times ∇N."""
-    for i in range(3):
-        o = turned[i * width : (i + 1) * width]
-        p = turned[(3 + i) * width : (4 + i) * width]
-        q = turned[(6 + i) * width : (7 + i) * width]
-        r = turned[(9 + i) * width : (10 + i) * width]
+def _tet_turns(frames, corners, tet, g, out):  # type: ignore[no-untyped-def]
+    """What `gradient_rows` wants of each corner: its rotation, and ∇N of its shape function."""
+    for k in range(3):
+        g[0, k] = -(g[1, k] + g[2, k] + g[3, k])
+    for a in range(4):
+        corner = corners[tet, a]
+        for i in range(9):
+            out[12 * a + i] = frames[corner, i]
         for k in range(3):
-            a, b, c = np.float32(g[1, k]), np.float32(g[2, k]), np.float32(g[3, k])
-            d = -(a + b + c)
-            at = start + (3 * i + k) * width
-            row = out[at : at + width]
-            for j in range(width):
-                row[j] = (a * p[j] + b * q[j]) + (c * r[j] + d * o[j])
-
-
-@compiled_fused
-def _times_rows(H, scale, rows, start, width, out):  # type: ignore[no-untyped-def]
-    """Scale · H (9 × 9) times nine rows."""
-    own = rows[start : start + 9 * width]
-    r0, r1, r2 = own[:width], own[width : 2 * width], own[2 * width : 3 * width]
-    r3, r4, r5 = (
-        own[3 * width : 4 * width],
-        own[4 * width : 5 * width],
-        own[5 * width : 6 * width],
-    )
-    r6, r7, r8 = (
-        own[6 * width : 7 * width],
-        own[7 * width : 8 * width],
-        own[8 * width : 9 * width],
-    )
-    for i in range(9):
-        a, b, c = scale * H[i, 0], scale * H[i, 1], scale * H[i, 2]
-        d, e, f = scale * H[i, 3], scale * H[i, 4], scale * H[i, 5]
-        k, l, m = scale * H[i, 6], scale * H[i, 7], scale * H[i, 8]
-        a, b, c = np.float32(a), np.float32(b), np.float32(c)
-        d, e, f = np.float32(d), np.float32(e), np.float32(f)
-        k, l, m = np.float32(k), np.float32(l), np.float32(m)
-        at = start + i * width
-        row = out[at : at + width]
-        for j in range(width):
-            row[j] = (
-                (a * r0[j] + b * r1[j] + c * r2[j])
-                + (d * r3[j] + e * r4[j] + f * r5[j])
-                + (k * r6[j] + l * r7[j] + m * r8[j])
-            )
-
-
-@compiled_sums
-def _deform(rows, start, width, z, F):  # type: ignore[no-untyped-def]
-    """F = I + G z."""
-    for i in range(3):
-        for k in range(3):
-            at = start + (3 * i + k) * width
-            row = rows[at : at + width]
-            total = np.float32(0)
-            for j in range(width):
-                total += row[j] * z[j]
-            F[i, k] = total
-        F[i, i] += 1.0
+            out[12 * a + 9 + k] = g[a, k]
 
 
 @compiled_fused
@@ -158,19 +87,6 @@ def _lead_back(kind, F, part, parameters, room):  # type: ignore[no-untyped-def]
             total += linear[i, j] * kept[1, j]
             H[i, j] += part * (linear[i, j] - H[i, j])
         P[i // 3, i % 3] = kept[0, i] + part * (total - kept[0, i])
-
-
-@compiled_fused
-def _add_stress(rows, start, width, scale, P, out):  # type: ignore[no-untyped-def]
-    """Add Gᵀ vec(scale P)."""
-    for i in range(3):
-        at = start + 3 * i * width
-        a, b, c = scale * P[i, 0], scale * P[i, 1], scale * P[i, 2]
-        p = rows[at : at + width]
-        q = rows[at + width : at + 2 * width]
-        r = rows[at + 2 * width : at + 3 * width]
-        for j in range(width):
-            out[j] += a * p[j] + b * q[j] + c * r[j]
 
 
 @compiled_fused
@@ -232,7 +148,6 @@ def add_elastic(
     basis: Singles,
     z: Floats,
     room: Any,
-    blas: Ints,
     stiffness: Floats,
     force: Floats,
 ) -> tuple[int, int]:
@@ -256,66 +171,79 @@ def add_elastic(
         (r,) reduced coordinates, stretched by ϒ.
     room
         To work in; see `Workspace`.
-    blas
-        Addresses.
     stiffness, force
         (r, r) and (r,), added to.
     """
-    local_z, local_force, product = room.z, room.force, room.product
-    rows, images, turned = room.rows, room.images, room.turned
-    F, P, g, H = room.deformation, room.stress, room.gradients, room.derivative
-    scratch, parameters = room.scratch, room.parameters
     left_out, squeezed = 0, 0
-    # Others do not resist being turned inside out, and may rest so for ever.
-    recovers = kind in (NEO_HOOKEAN, COROTATIONAL)
     for group in range(len(tables.width)):
-        width = tables.width[group]
-        columns = tables.columns[group]
-        zl, fl = local_z[:width], local_force[:width]
+        width, columns = tables.width[group], tables.columns[group]
         for j in range(width):
-            zl[j] = z[columns[j]] if columns[j] >= 0 else 0.0
-        fl[:] = 0
-        product[: width * width] = 0
-        most = max(9, MOST_PRODUCTS // (width * width) // 9 * 9) * width
-        filled = 0
-        offset = tables.start[group]
+            room.z[j] = z[columns[j]] if columns[j] >= 0 else 0.0
+        room.force[:width] = 0
+        room.product[: width * width] = 0
+        filled, offset = 0, tables.start[group]
         for tet in range(tables.first[group], tables.first[group + 1]):
-            begin = offset
-            offset += 12 * width
-            share = 0.0
-            for pose in range(len(weights)):
-                share += weights[pose] * tables.weights[pose, tet]
-            volume = _rest_gradients(points, tables.corners, tet, FLATTEST * tables.volumes[tet], g)
-            left_out += volume == 0
-            if not (share > 0 and volume > 0):
-                continue
-            scale = share * volume
-            for a in range(4):
-                _turned_rows(
-                    frames, tables.corners[tet, a], basis, begin + 3 * a * width, width, a, turned
-                )
-            _gradient_rows(g, turned, width, filled, rows)
-            _deform(rows, filled, width, zl, F)
-            pose_parameters(
-                kind, tables.young, tables.poisson, weights, tet, tables.parameters, parameters
+            scale = _tet_rows(
+                tables, weights, points, frames, basis, tet, offset, width, filled, room
             )
-            stress(kind, F, parameters, P, scratch)
-            stress_derivative(kind, F, parameters, H, scratch)
-            if projected:
-                project_psd(F, kind != ORTHOTROPIC, H, room.projection)
-            if not recovers:
-                kept = _volume_kept(F)
-                if kept < SQUEEZED:
-                    squeezed += 1
-                    part = min((SQUEEZED - kept) / (SQUEEZED - FLAT), 1.0)
-                    _lead_back(kind, F, part, parameters, room)
-            _add_stress(rows, filled, width, scale, P, fl)
-            _times_rows(H, scale, rows, filled, width, images)
+            offset += 12 * width
+            left_out += scale < 0
+            if not scale > 0:
+                continue
+            pose_parameters(
+                kind, tables.young, tables.poisson, weights, tet, tables.parameters, room.parameters
+            )
+            squeezed += _tet_response(kind, projected, scale, width, filled, room)
             filled += 9 * width
-            if filled >= most:
-                sgemm_outer(blas, width, filled // width, rows, images, product)
+            if filled >= MOST_ROWS * width:
+                add_outer(room.rows, room.images, filled // width, width, room.product)
                 filled = 0
-        if filled > 0:
-            sgemm_outer(blas, width, filled // width, rows, images, product)
-        _scatter(columns, width, product, fl, room.ends, stiffness, force)
+        add_outer(room.rows, room.images, filled // width, width, room.product)
+        _scatter(columns, width, room.product, room.force, room.ends, stiffness, force)
     return left_out, squeezed
+
+
+@compiled_fused
+def _tet_rows(  # type: ignore[no-untyped-def]
+    tables, weights, points, frames, basis, tet, start, width, at, room
+):
+    """Rows of G at `room.rows[at]` and F; weight times volume, 0 for none, −1 where it is flat."""
+    share = 0.0
+    for pose in range(len(weights)):
+        share += weights[pose] * tables.weights[pose, tet]
+    g, flattest = room.gradients, FLATTEST * tables.volumes[tet]
+    volume = _rest_gradients(points, tables.corners, tet, flattest, g)
+    if volume == 0:
+        return -1.0
+    if not share > 0:
+        return 0.0
+    _tet_turns(frames, tables.corners, tet, g, room.turns)
+    gradient_rows(basis, start, width, room.turns, room.rows, at)
+    row_sums(room.rows, at, width, room.z, room.deformation.reshape(9))
+    for i in range(3):
+        room.deformation[i, i] += 1.0
+    return share * volume
+
+
+@compiled_fused
+def _tet_response(kind, projected, scale, width, at, room):  # type: ignore[no-untyped-def]
+    """Add a tet's force to the group's; images of its rows under ∂P/∂F. Whether it is squeezed."""
+    F, P, H, parameters = room.deformation, room.stress, room.derivative, room.parameters
+    stress_and_derivative(kind, F, parameters, P, H, room.scratch)
+    if projected:
+        project_psd(F, kind != ORTHOTROPIC, H, room.projection)
+    squeezed = False
+    # Others do not resist being turned inside out, and may rest so for ever.
+    if kind != NEO_HOOKEAN and kind != COROTATIONAL:
+        kept = _volume_kept(F)
+        if kept < SQUEEZED:
+            squeezed = True
+            part = min((SQUEEZED - kept) / (SQUEEZED - FLAT), 1.0)
+            _lead_back(kind, F, part, parameters, room)
+    for i in range(9):
+        room.pull[i] = scale * P[i // 3, i % 3]
+        for j in range(9):
+            room.factors[9 * i + j] = scale * H[i, j]
+    add_weighted(room.pull, room.rows, at, width, room.force)
+    times_rows(room.factors, room.rows, at, width, room.images)
+    return squeezed

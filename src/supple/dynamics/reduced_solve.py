@@ -8,8 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.compiled import compiled_fused, compiled_sums
+from supple.linalg.lanes import LANES, subtract_products
 
-__all__ = ["add_packed", "cholesky", "combine", "packed_times", "solve", "symmetric_times"]
+__all__ = [
+    "add_packed",
+    "cholesky",
+    "combine",
+    "packed_times",
+    "padded_identity",
+    "solve",
+    "symmetric_times",
+]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -29,7 +38,7 @@ def add_packed(packed: Singles, factor: float, out: Floats) -> None:
 @compiled_fused
 def combine(upper: Floats, a: float, packed: Singles, b: float, out: Floats) -> None:
     """A times an upper triangle plus b times a packed one, into the upper triangle of `out`."""
-    n, at = len(out), 0
+    n, at = len(upper), 0
     for i in range(n):
         row, first, second = out[i, i:n], upper[i, i:n], packed[at : at + n - i]
         for j in range(len(row)):
@@ -64,16 +73,28 @@ def symmetric_times(upper: Floats, x: Floats, out: Floats) -> None:
         out[i] += total + row[0] * own
 
 
+def padded_identity(n: int) -> Floats:
+    """Room for a matrix of n rows and columns as `cholesky` wants it.
+
+    Rows and columns are filled up to a multiple of eight with the identity's, which stay what
+    they are, and a row's end may be worked on for eight columns more.
+    """
+    size = -(-n // LANES) * LANES
+    return np.eye(size, size + LANES)
+
+
 @compiled_fused
 def cholesky(a: Floats) -> bool:
     """A = UᵀU in place, upper triangle; False where A is not positive definite.
 
-    Four pivots at a time, so that rows below are read and written a quarter as often.
+    `a` is made by `padded_identity`. Four rows at a time: all that those above take from them,
+    then themselves.
     """
-    n = len(a)
+    n, stride = a.shape
+    flat = a.reshape(n * stride)
     for begin in range(0, n, 4):
-        end = min(begin + 4, n)
-        for k in range(begin, end):
+        subtract_products(flat, stride, begin, n)
+        for k in range(begin, begin + 4):
             pivot = a[k, k:n]
             for before in range(begin, k):
                 _subtract(a[before, k:n], a[before, k], pivot)
@@ -82,12 +103,6 @@ def cholesky(a: Floats) -> bool:
             scale = 1 / math.sqrt(pivot[0])
             for j in range(len(pivot)):
                 pivot[j] *= scale
-        if end - begin < 4:
-            return True
-        for i in range(end, n):
-            p, q = a[begin, i:n], a[begin + 1, i:n]
-            r, s = a[begin + 2, i:n], a[begin + 3, i:n]
-            _subtract_four(p, q, r, s, p[0], q[0], r[0], s[0], a[i, i:n])
     return True
 
 
@@ -95,12 +110,6 @@ def cholesky(a: Floats) -> bool:
 def _subtract(row, factor, out):  # type: ignore[no-untyped-def]
     for j in range(len(out)):
         out[j] -= factor * row[j]
-
-
-@compiled_fused
-def _subtract_four(p, q, r, s, a, b, c, d, out):  # type: ignore[no-untyped-def]
-    for j in range(len(out)):
-        out[j] -= (a * p[j] + b * q[j]) + (c * r[j] + d * s[j])
 
 
 @compiled_sums

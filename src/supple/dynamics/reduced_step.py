@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled
+from supple.compiled import compiled_fused
 from supple.dynamics.followed_frames import FrameTables, turn_further, turn_rest
 from supple.dynamics.reduced_blend import (
     blend_rows,
@@ -53,7 +53,7 @@ BACKWARD_EULER, NEWMARK, BDF2 = 0, 1, 2
 FARTHEST = 1e6
 
 
-@compiled
+@compiled_fused
 def prepare(
     pose: Floats,
     tables: PoseTables,
@@ -105,7 +105,7 @@ def prepare(
         at += n - i
 
 
-@compiled
+@compiled_fused
 def advance(
     elastic: ElasticTables,
     kind: int,
@@ -113,7 +113,6 @@ def advance(
     blend: Blend,
     system: System,
     room: Room,
-    blas: Ints,
     method: tuple[int, int, int],
     numbers: tuple[float, float, float, float],
     q: Floats,
@@ -150,7 +149,7 @@ def advance(
             tau = 2 * h / 3
         acted = 0
         for _ in range(iterations):
-            acted |= _newton(elastic, kind, points, blend, system, room, blas, tau, alpha, beta)
+            acted |= _newton(elastic, kind, points, blend, system, room, tau, alpha, beta)
         for i in range(n):
             new_v = (lin[i] - start_q[i]) / tau
             a[i] = (new_v - start_v[i]) / tau
@@ -162,7 +161,7 @@ def advance(
     return flags
 
 
-@compiled
+@compiled_fused
 def _newton(
     elastic: ElasticTables,
     kind: int,
@@ -170,7 +169,6 @@ def _newton(
     blend: Blend,
     system: System,
     room: Room,
-    blas: Ints,
     tau: float,
     alpha: float,
     beta: float,
@@ -195,7 +193,6 @@ def _newton(
             blend.basis,
             z,
             room,
-            blas,
             stiffness,
             force,
         )
@@ -213,10 +210,13 @@ def _newton(
             packed_times(blend.correction, work, force)
             add_packed(blend.correction, trust, stiffness)
         combine(stiffness, tau * beta + tau * tau, blend.mass, 1 + tau * alpha, matrix)
+        away = 0.0
         for i in range(n):
             work[i] = stretch[i] * (lin[i] - system.start_q[i])
+            away += abs(work[i])
             right[i] = system.external[i] - force[i]
-        symmetric_times(stiffness, work, right)
+        if away > 0:  # backward Euler begins where it is
+            symmetric_times(stiffness, work, right)
         if system.pressing[0] > 0:
             _add_contact(system, stretch, tau)
         right *= tau
@@ -232,7 +232,7 @@ def _newton(
     return flags | RESET  # nothing helps: numbers that are not finite
 
 
-@compiled
+@compiled_fused
 def _add_contact(system: System, stretch: Floats, tau: float) -> None:
     """Contacts, linear in z; `external` has their force at z = 0.
 
@@ -248,7 +248,7 @@ def _add_contact(system: System, stretch: Floats, tau: float) -> None:
     symmetric_times(system.contact, work, right)
 
 
-@compiled
+@compiled_fused
 def _limit(
     elastic: ElasticTables,
     blend: Blend,
@@ -291,7 +291,7 @@ def _limit(
     return DISPLACEMENT
 
 
-@compiled
+@compiled_fused
 def _longest(elastic: ElasticTables, blend: Blend, system: System, room: Room, q: Floats) -> float:
     """The square of the longest displacement among the corners of cubature tets."""
     longest = 0.0
@@ -316,7 +316,7 @@ def _longest(elastic: ElasticTables, blend: Blend, system: System, room: Room, q
     return longest
 
 
-@compiled
+@compiled_fused
 def carrier_frames(
     skin: SurfaceTables, follow: FrameTables, blend: Blend, turns: Singles, frames: Singles
 ) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from supple.compiled import compiled_fused
 from supple.dynamics.runtime_model import SurfaceTables
+from supple.linalg.lanes import weighted_four
 
 __all__ = ["carry_skin", "displace_carriers", "pull_back", "turn_carriers"]
 
@@ -21,8 +22,8 @@ Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 NEGLIGIBLE = 1e-7
-#: Entries of a region that stay in the first-level cache while columns stream past them.
-CHUNK = 8192
+#: Entries of a region, whole vertices, that stay in the first-level cache while columns stream by.
+CHUNK = 3 * 2048
 
 
 @compiled_fused
@@ -36,7 +37,9 @@ def displace_carriers(
     room: Singles,
     out: Singles,
 ) -> None:
-    """Displacements (b + 1, 3) in frames, into `out`; the last row is that of still vertices.
+    """Displacements in frames into `out` (b + 1, 4); the last row is that of still vertices.
+
+    The fourth column is zero, so that a row is one load.
 
     Columns that move no vertex by a visible amount, `least` in m, are left out: of a hundred
     many rest most of the time.
@@ -65,8 +68,12 @@ def displace_carriers(
             total = room[: end - begin]
             total[:] = 0
             _add_columns(whole, listed, factors, count, length, begin, total)
-            for j in range(begin, end):
-                out[rows[j // 3], j % 3] += total[j - begin]
+            first_row = begin // 3
+            for k in range((end - begin) // 3):
+                at = rows[first_row + k]
+                out[at, 0] += total[3 * k]
+                out[at, 1] += total[3 * k + 1]
+                out[at, 2] += total[3 * k + 2]
 
 
 @compiled_fused
@@ -125,13 +132,20 @@ def carry_skin(tables: SurfaceTables, u: Singles, root: Floats, skin: Singles) -
     d, e, f, q = _singles(root[1])
     g, h, i, r = _singles(root[2])
     carriers, shares = tables.carriers, tables.shares
+    table = u.reshape(4 * len(u))
     for v in range(len(skin)):
-        x, y, z = skin[v, 0], skin[v, 1], skin[v, 2]
-        for k in range(4):
-            at, share = carriers[v, k], shares[v, k]
-            x += share * u[at, 0]
-            y += share * u[at, 1]
-            z += share * u[at, 2]
+        x, y, z, _ = weighted_four(
+            table,
+            carriers[v, 0],
+            carriers[v, 1],
+            carriers[v, 2],
+            carriers[v, 3],
+            shares[v, 0],
+            shares[v, 1],
+            shares[v, 2],
+            shares[v, 3],
+        )
+        x, y, z = x + skin[v, 0], y + skin[v, 1], z + skin[v, 2]
         skin[v, 0] = (a * x + b * y) + (c * z + p)
         skin[v, 1] = (d * x + e * y) + (f * z + q)
         skin[v, 2] = (g * x + h * y) + (i * z + r)

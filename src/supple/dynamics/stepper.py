@@ -219,7 +219,6 @@ class Stepper:
             room.blend,
             room.system,
             room.room,
-            self._blas,
             (integrator, options.iterations, options.substeps),
             (options.dt / options.substeps, options.alpha, options.beta, options.longest),
             state.q,

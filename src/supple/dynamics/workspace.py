@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.dynamics.reduced_blend import unit_frames
-from supple.dynamics.reduced_elastic import scratch_rows
+from supple.dynamics.reduced_elastic import MOST_ROWS
+from supple.dynamics.reduced_solve import padded_identity
 from supple.dynamics.reduced_surface import CHUNK
 from supple.dynamics.runtime_model import RuntimeModel
 
@@ -68,7 +69,9 @@ class Room(NamedTuple):
     product: Singles
     rows: Singles
     images: Singles
-    turned: Singles
+    turns: Singles
+    pull: Singles
+    factors: Singles
     deformation: Floats
     stress: Floats
     gradients: Floats
@@ -113,7 +116,7 @@ class Workspace:
         }
         self.system = System(
             stiffness=np.zeros((r, r)),
-            matrix=np.zeros((r, r)),
+            matrix=padded_identity(r),
             peaks=runtime.peaks,
             contact=np.zeros((r, r)),
             pressing=np.zeros(1, np.int64),
@@ -126,7 +129,7 @@ class Workspace:
         self.local = np.zeros(int(runtime.inertial.width.max(initial=1)))
         b = len(runtime.carriers)
         longest = int(np.diff(skin.column).max(initial=1))
-        self.carriers = np.zeros((b + 1, 3), np.float32)
+        self.carriers = np.zeros((b + 1, 4), np.float32)
         self.carrier_turns = np.zeros(skin.turns.shape[1], np.float32)
         self.carrier_frames = np.zeros((b if runtime.in_frames else 0, 9), np.float32)
         self.factors = np.zeros(m * longest, np.float32)
@@ -136,21 +139,17 @@ class Workspace:
 
 def _room(runtime: RuntimeModel) -> Room:
     elastic = runtime.elastic
-    widths = [int(width) for width in elastic.width] or [8]
-    widest = max(widths)
-    # One product's rows: as many tets as it may have, at most all of the group.
-    counts = np.diff(elastic.first) if len(elastic.width) else [1]
-    most = max(
-        min(scratch_rows(width), 9 * int(count)) * width
-        for width, count in zip(widths, counts, strict=True)
-    )
+    widest = int(elastic.width.max(initial=8))
+    most = MOST_ROWS * widest
     return Room(
         z=np.zeros(widest, np.float32),
         force=np.zeros(widest),
         product=np.zeros(widest * widest, np.float32),
         rows=np.zeros(most, np.float32),
         images=np.zeros(most, np.float32),
-        turned=np.zeros(12 * widest, np.float32),
+        turns=np.zeros(48, np.float32),
+        pull=np.zeros(9, np.float32),
+        factors=np.zeros(81, np.float32),
         deformation=np.zeros((3, 3)),
         stress=np.zeros((3, 3)),
         gradients=np.zeros((4, 3)),

@@ -12,10 +12,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled
+from supple.compiled import compiled_fused
+from supple.elastic.stvk_density import stvk_derivative, stvk_stress
 from supple.elastic.svd import rotation_svd
 
-__all__ = ["energy_density", "stress", "stress_derivative"]
+__all__ = ["energy_density", "stress", "stress_and_derivative", "stress_derivative"]
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +28,7 @@ _EXPONENT_LIMIT = 8.0
 _SMALLEST_SUM = 1e-6
 
 
-@compiled
+@compiled_fused
 def energy_density(kind: int, F: Floats, p: Floats, scratch: Floats) -> float:
     """Ψ(F), zero at rest."""
     if kind == NEO_HOOKEAN:
@@ -51,7 +52,7 @@ def energy_density(kind: int, F: Floats, p: Floats, scratch: Floats) -> float:
     return 0.5 * p[0] * squared + 0.5 * p[1] * (1.0 - _determinant(F)) ** 2
 
 
-@compiled
+@compiled_fused
 def stress(kind: int, F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
     """First Piola–Kirchhoff stress P = ∂Ψ/∂F."""
     if kind == NEO_HOOKEAN:
@@ -83,7 +84,20 @@ def stress(kind: int, F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
                     P[i, j] += push * cofactor[i, j]
 
 
-@compiled
+@compiled_fused
+def stress_and_derivative(
+    kind: int, F: Floats, p: Floats, P: Floats, H: Floats, scratch: Floats
+) -> None:
+    """P and ∂P/∂F at once, which is quicker where they have parts in common."""
+    if kind == STVK:
+        stvk_stress(F, p[0], p[1], scratch[0], P)
+        stvk_derivative(F, p[0], p[1], scratch[0], scratch[2], H)
+    else:
+        stress(kind, F, p, P, scratch)
+        stress_derivative(kind, F, p, H, scratch)
+
+
+@compiled_fused
 def stress_derivative(kind: int, F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
     """∂P/∂F into the 9×9 `H`; symmetric."""
     if kind == NEO_HOOKEAN:
@@ -95,7 +109,8 @@ def stress_derivative(kind: int, F: Floats, p: Floats, H: Floats, scratch: Float
     else:
         mu = p[0] if kind == STVK else 0.5 * p[0]
         lam = p[1] if kind == STVK else 0.0
-        _stvk_derivative(F, mu, lam, H, scratch)
+        stvk_stress(F, mu, lam, scratch[0], scratch[1])
+        stvk_derivative(F, mu, lam, scratch[0], scratch[2], H)
         if kind == STVK_VOLUME:
             _add_volume_derivative(F, p[1], p[1] * (_determinant(F) - 1.0), H, scratch[0])
 
@@ -103,7 +118,7 @@ def stress_derivative(kind: int, F: Floats, p: Floats, H: Floats, scratch: Float
 # --- Saint Venant–Kirchhoff and its volume-penalised cousin ---------------------------------
 
 
-@compiled
+@compiled_fused
 def _second_piola(kind: int, F: Floats, p: Floats, S: Floats, scratch: Floats) -> None:
     """S with P = F S; without the volume penalty of hahn2013."""
     E = scratch[0]
@@ -124,28 +139,7 @@ def _second_piola(kind: int, F: Floats, p: Floats, S: Floats, scratch: Floats) -
         S[i, i] += pressure
 
 
-@compiled
-def _stvk_derivative(F: Floats, mu: float, lam: float, H: Floats, scratch: Floats) -> None:
-    E, B = scratch[0], scratch[1]
-    _green_strain(F, E)
-    _times_transposed(F, F, B)
-    pressure = lam * (E[0, 0] + E[1, 1] + E[2, 2])
-    for i in range(3):
-        for j in range(3):
-            row = H[3 * i + j]
-            for k in range(3):
-                for l in range(3):
-                    value = mu * F[i, l] * F[k, j] + lam * F[i, j] * F[k, l]
-                    if j == l:
-                        value += mu * B[i, k]
-                    if i == k:
-                        value += 2.0 * mu * E[j, l]
-                        if j == l:
-                            value += pressure
-                    row[3 * k + l] = value
-
-
-@compiled
+@compiled_fused
 def _add_volume_derivative(
     F: Floats, stiffness: float, push: float, H: Floats, cofactor: Floats
 ) -> None:
@@ -171,7 +165,7 @@ def _add_volume_derivative(
 # --- Stable neo-Hookean (Smith et al. 2018, eq. 14), with α = 1 + ¾ μ/λ -----------------------
 
 
-@compiled
+@compiled_fused
 def _neo_hookean_energy(F: Floats, mu: float, lam: float) -> float:
     """Its value at rest is taken off, so that rest has zero energy."""
     growth = _squared_norm(F) - 3.0
@@ -182,7 +176,7 @@ def _neo_hookean_energy(F: Floats, mu: float, lam: float) -> float:
     )
 
 
-@compiled
+@compiled_fused
 def _neo_hookean_derivative(F: Floats, mu: float, lam: float, H: Floats, scratch: Floats) -> None:
     inverse = 1.0 / (_squared_norm(F) + 1.0)
     pull, twice = mu * (1.0 - inverse), 2.0 * mu * inverse * inverse
@@ -199,7 +193,7 @@ def _neo_hookean_derivative(F: Floats, mu: float, lam: float, H: Floats, scratch
 # --- Corotational linear -----------------------------------------------------------------------
 
 
-@compiled
+@compiled_fused
 def _corotational_derivative(F: Floats, mu: float, lam: float, H: Floats, scratch: Floats) -> None:
     U, V, R, sigma = scratch[0], scratch[1], scratch[2], scratch[3, 0]
     rotation_svd(F, U, sigma, V)
@@ -226,7 +220,7 @@ def _corotational_derivative(F: Floats, mu: float, lam: float, H: Floats, scratc
 # --- Orthotropic Fung: Ψ = c/2 (exp Q − 1), Q = E : C : E / c (tapia2021 §4.1) -----------------
 
 
-@compiled
+@compiled_fused
 def _exponential_less_one(x: float, order: int = 0) -> float:
     """exp(x) − 1, or its first or second derivative; quadratic beyond the limit."""
     if x <= _EXPONENT_LIMIT:
@@ -237,7 +231,7 @@ def _exponential_less_one(x: float, order: int = 0) -> float:
     return top * (1.0 + beyond) if order == 1 else top
 
 
-@compiled
+@compiled_fused
 def _orthotropic_exponent(E: Floats, p: Floats, local: Floats, T: Floats) -> float:
     """Q, with T = C : E in the material's axes; `local` is scratch."""
     A = p[10:19].reshape(3, 3)
@@ -258,7 +252,7 @@ def _orthotropic_exponent(E: Floats, p: Floats, local: Floats, T: Floats) -> flo
     return exponent / p[9]
 
 
-@compiled
+@compiled_fused
 def _apply_orthotropic(p: Floats, E: Floats, T: Floats) -> None:
     """T = C : E for symmetric E, both in the material's axes."""
     T[0, 0] = p[0] * E[0, 0] + p[5] * E[1, 1] + p[4] * E[2, 2]
@@ -269,7 +263,7 @@ def _apply_orthotropic(p: Floats, E: Floats, T: Floats) -> None:
     T[0, 1] = T[1, 0] = 2.0 * p[8] * E[0, 1]
 
 
-@compiled
+@compiled_fused
 def _rotate_out(p: Floats, T: Floats, work: Floats, S: Floats) -> None:
     """S = A T Aᵀ: from the material's axes to the body's."""
     A = p[10:19].reshape(3, 3)
@@ -277,7 +271,7 @@ def _rotate_out(p: Floats, T: Floats, work: Floats, S: Floats) -> None:
     _times_transposed(work, A, S)
 
 
-@compiled
+@compiled_fused
 def _orthotropic_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
     """DP = dF S + F dS, dS = g′ C:dE + (2/c) g″ (C:E)(C:E : dE), column by column."""
     FA, work, T, S, dE, dS = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]
@@ -311,7 +305,7 @@ def _orthotropic_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) ->
 # --- 3×3 matrices ------------------------------------------------------------------------------
 
 
-@compiled
+@compiled_fused
 def _green_strain(F: Floats, E: Floats) -> None:
     """E = ½(FᵀF − I)."""
     for i in range(3):
@@ -320,7 +314,7 @@ def _green_strain(F: Floats, E: Floats) -> None:
         E[i, i] -= 0.5
 
 
-@compiled
+@compiled_fused
 def _cofactor(F: Floats, C: Floats) -> None:
     """∂ det F / ∂F."""
     for i in range(3):
@@ -329,7 +323,7 @@ def _cofactor(F: Floats, C: Floats) -> None:
             C[i, j] = F[i1, j1] * F[i2, j2] - F[i1, j2] * F[i2, j1]
 
 
-@compiled
+@compiled_fused
 def _determinant(F: Floats) -> float:
     return (
         F[0, 0] * (F[1, 1] * F[2, 2] - F[1, 2] * F[2, 1])
@@ -338,7 +332,7 @@ def _determinant(F: Floats) -> float:
     )
 
 
-@compiled
+@compiled_fused
 def _squared_norm(F: Floats) -> float:
     total = 0.0
     for i in range(3):
@@ -347,14 +341,14 @@ def _squared_norm(F: Floats) -> float:
     return total
 
 
-@compiled
+@compiled_fused
 def _times(A: Floats, B: Floats, C: Floats) -> None:
     for i in range(3):
         for j in range(3):
             C[i, j] = A[i, 0] * B[0, j] + A[i, 1] * B[1, j] + A[i, 2] * B[2, j]
 
 
-@compiled
+@compiled_fused
 def _times_transposed(A: Floats, B: Floats, C: Floats) -> None:
     for i in range(3):
         for j in range(3):

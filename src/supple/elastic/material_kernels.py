@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled
+from supple.compiled import compiled_fused
 from supple.elastic.density import NEO_HOOKEAN, STVK_VOLUME
 
 __all__ = ["pose_parameters"]
@@ -13,7 +13,7 @@ __all__ = ["pose_parameters"]
 Floats = NDArray[np.float64]
 
 
-@compiled
+@compiled_fused
 def pose_parameters(
     kind: int,
     young: Floats,

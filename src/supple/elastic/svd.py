@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled
+from supple.compiled import compiled_fused
 
 __all__ = ["project_psd", "rotation_svd"]
 
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 _TINY = 1e-300
 
 
-@compiled
+@compiled_fused
 def rotation_svd(F: Floats, U: Floats, sigma: Floats, V: Floats) -> None:
     """F = U diag(σ) Vᵀ with *rotations* U and V; only the last σ may be negative.
 
@@ -33,7 +33,7 @@ def rotation_svd(F: Floats, U: Floats, sigma: Floats, V: Floats) -> None:
     _normalise_columns(U, sigma)
 
 
-@compiled
+@compiled_fused
 def _orthogonalise_columns(B: Floats, V: Floats) -> float:
     worst = 0.0
     for p in range(2):
@@ -59,7 +59,7 @@ def _orthogonalise_columns(B: Floats, V: Floats) -> float:
     return worst
 
 
-@compiled
+@compiled_fused
 def _sort_columns(B: Floats, V: Floats) -> None:
     for p, q in ((0, 1), (1, 2), (0, 1)):
         a = B[0, p] ** 2 + B[1, p] ** 2 + B[2, p] ** 2
@@ -72,7 +72,7 @@ def _sort_columns(B: Floats, V: Floats) -> None:
                     M[i, q] = -m
 
 
-@compiled
+@compiled_fused
 def _normalise_columns(B: Floats, sigma: Floats) -> None:
     first = math.sqrt(B[0, 0] ** 2 + B[1, 0] ** 2 + B[2, 0] ** 2)
     second = math.sqrt(B[0, 1] ** 2 + B[1, 1] ** 2 + B[2, 1] ** 2)
@@ -113,7 +113,7 @@ def _normalise_columns(B: Floats, sigma: Floats) -> None:
     sigma[2] = b0 * B[0, 2] + b1 * B[1, 2] + b2 * B[2, 2]
 
 
-@compiled
+@compiled_fused
 def project_psd(F: Floats, isotropic: bool, H: Floats, scratch: Floats) -> None:
     """Replace ∂P/∂F by the nearest positive semi-definite matrix, in place.
 
@@ -135,7 +135,7 @@ def project_psd(F: Floats, isotropic: bool, H: Floats, scratch: Floats) -> None:
             _subtract_rank_one(A[k, k], Q[:, k], H)
 
 
-@compiled
+@compiled_fused
 def _project_isotropic(F: Floats, H: Floats, scratch: Floats) -> None:
     """As `project_psd`, for a material without axes.
 
@@ -182,7 +182,7 @@ def _project_isotropic(F: Floats, H: Floats, scratch: Floats) -> None:
                 _subtract_rank_one(value, mode, H)
 
 
-@compiled
+@compiled_fused
 def _project_on(U: Floats, V: Floats, a: int, b: int, rotated: Floats, column: int) -> float:
     total = 0.0
     for i in range(9):
@@ -190,7 +190,7 @@ def _project_on(U: Floats, V: Floats, a: int, b: int, rotated: Floats, column: i
     return total
 
 
-@compiled
+@compiled_fused
 def _subtract_rank_one(value: float, mode: Floats, H: Floats) -> None:
     for i in range(len(mode)):
         scaled = value * mode[i]
@@ -198,7 +198,7 @@ def _subtract_rank_one(value: float, mode: Floats, H: Floats) -> None:
             H[i, j] -= scaled * mode[j]
 
 
-@compiled
+@compiled_fused
 def _is_positive_definite(H: Floats, L: Floats) -> bool:
     n = H.shape[0]
     for j in range(n):
@@ -217,7 +217,7 @@ def _is_positive_definite(H: Floats, L: Floats) -> bool:
     return True
 
 
-@compiled
+@compiled_fused
 def _jacobi_eigen(A: Floats, Q: Floats) -> None:
     """Cyclic Jacobi: A becomes diagonal, the columns of Q its eigenvectors."""
     n = A.shape[0]

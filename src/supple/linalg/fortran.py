@@ -29,7 +29,6 @@ __all__ = [
     "gemm",
     "gemv",
     "potrf",
-    "sgemm_outer",
     "single_threaded",
     "syrk",
     "take_ticket",
@@ -39,14 +38,14 @@ __all__ = [
 
 NO, YES = np.uint8(ord("N")), np.uint8(ord("T"))
 LOWER, LEFT, RIGHT = np.uint8(ord("L")), np.uint8(ord("L")), np.uint8(ord("R"))
-POTRF, TRSM, SYRK, GEMM, GEMV, TRSV, SGEMM = range(7)
+POTRF, TRSM, SYRK, GEMM, GEMV, TRSV = range(6)
 
 
 @functools.cache
 def addresses() -> np.ndarray:
     """Return where this process finds the routines, in the order of the constants above."""
     names = [("lapack", "dpotrf")]
-    names += [("blas", name) for name in ("dtrsm", "dsyrk", "dgemm", "dgemv", "dtrsv", "sgemm")]
+    names += [("blas", name) for name in ("dtrsm", "dsyrk", "dgemm", "dgemv", "dtrsv")]
     return np.array(
         [get_cython_function_address(f"scipy.linalg.cython_{lib}", name) for lib, name in names],
         dtype=np.int64,
@@ -181,10 +180,3 @@ def gemv(blas, trans, m, n, a, lda, x, y):  # type: ignore[no-untyped-def]
 def trsv(blas, trans, n, a, lda, x):  # type: ignore[no-untyped-def]
     """X ← op(a)⁻¹ x with the lower triangle a."""
     fortran_call(blas[TRSV], (LOWER, trans, NO, n, a, lda, x, 1))
-
-
-@compiled
-def sgemm_outer(blas, n, k, a, b, c):  # type: ignore[no-untyped-def]
-    """Add Σ a_i b_iᵀ to c (n, n), in float32: a and b are k rows of n, one after another."""
-    one = np.float32(1)
-    fortran_call(blas[SGEMM], (NO, YES, n, n, k, one, (b, 0), n, (a, 0), n, one, (c, 0), n))
