@@ -660,3 +660,23 @@ def test_steps_through_all_poses_do_not_pop_either():
     # Where the way turns it is felt, as it should be, for three steps and a look ahead.
     for piece in (u[4:90], u[96:180], u[186:]):
         assert_no_pop(np.array(piece), 2e-6)
+
+
+def test_stiffness_may_change_as_it_moves_and_equals_a_stiffer_material(
+    x_scene: PoseSpaceModel,
+) -> None:
+    stiffer = replace(x_scene, young=4 * np.asarray(x_scene.young))
+    if x_scene.stiffness_corrections is not None:
+        stiffer = replace(stiffer, stiffness_corrections=4 * x_scene.stiffness_corrections)
+    skins = []
+    for model, factor in ((stiffer, 1.0), (x_scene, 4.0), (x_scene, 1.0)):
+        simulator = supple.Simulator(model)
+        simulator.stiffness = factor
+        simulator.velocity = np.ones(model.n_modes)
+        for _ in range(20):
+            simulator.step()
+        skins.append(simulator.surface())
+    apart = np.abs(skins[0] - skins[2]).max()
+    assert np.abs(skins[0] - skins[1]).max() < 1e-4 * apart
+    with pytest.raises(supple.SuppleError, match="stiffness is 0"):
+        simulator.stiffness = 0.0

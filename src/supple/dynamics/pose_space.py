@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,7 @@ from supple.dynamics.between_poses import pose_before
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.reduced_step import FLAGS
 from supple.dynamics.runtime_model import Frames, RuntimeModel
-from supple.dynamics.step_options import StepOptions
+from supple.dynamics.step_options import StepOptions, checked_stiffness
 from supple.dynamics.stepper import State, Stepper
 from supple.mesh.obstacles import Obstacle
 from supple.reduction.model import PoseSpaceModel
@@ -119,6 +119,9 @@ class Simulator:
     negligible_weight
         Poses whose weight is below this fade out of the blend, smoothly, which saves their cost;
         0 keeps all.
+    stiffness
+        How many times as stiff as the model the flesh is, 0.001 to 1000. Poses and cubature
+        are the model's, so that far from 1 another build is more exact.
 
     Examples
     --------
@@ -153,6 +156,7 @@ class Simulator:
         frames: Frames = "followed",
         negligible_weight: float = 0.02,
         obstacle_stiffness: float | None = None,
+        stiffness: float = 1.0,
     ) -> None:
         self.runtime = RuntimeModel.of(model, frames=frames)
         self.model = self.runtime.model
@@ -172,6 +176,7 @@ class Simulator:
             transport=transport,
             negligible_weight=negligible_weight,
             obstacle_stiffness=obstacle_stiffness,
+            stiffness=stiffness,
         )
         self._inputs = CharacterInputs(self.model)
         self._stepper = Stepper(self.runtime, self.options, obstacles)
@@ -185,6 +190,16 @@ class Simulator:
     def dt(self) -> float:
         """Seconds from one pose to the next."""
         return self.options.dt
+
+    @property
+    def stiffness(self) -> float:
+        """How many times as stiff as its model the flesh is; it may change as it moves."""
+        return self.options.stiffness
+
+    @stiffness.setter
+    def stiffness(self, factor: float) -> None:
+        self.options = replace(self.options, stiffness=checked_stiffness(factor))
+        self._stepper.options = self.options
 
     @property
     def time(self) -> float:

@@ -114,7 +114,7 @@ def advance(
     system: System,
     room: Room,
     method: tuple[int, int, int],
-    numbers: tuple[float, float, float, float],
+    numbers: tuple[float, float, float, float, float],
     q: Floats,
     v: Floats,
     a: Floats,
@@ -125,10 +125,10 @@ def advance(
 
     `points` (k, 3) are rest positions of the cubature's vertices at the end of the step;
     `system.external` holds all forces but the elastic one. `method` is integrator, iterations and
-    sub-steps, `numbers` the sub-step, α, β and the longest displacement.
+    sub-steps, `numbers` the sub-step, α, β, the longest displacement and a factor of stiffness.
     """
     integrator, iterations, substeps = method
-    h, alpha, beta, limit = numbers
+    h, alpha, beta, limit, stiff = numbers
     flags = 0
     for _ in range(substeps):
         n = len(q)
@@ -149,7 +149,9 @@ def advance(
             tau = 2 * h / 3
         acted = 0
         for _ in range(iterations):
-            acted |= _newton(elastic, kind, points, blend, system, room, tau, alpha, beta)
+            acted |= _newton(
+                elastic, kind, points, blend, system, room, tau, alpha, beta, stiff
+            )
         for i in range(n):
             new_v = (lin[i] - start_q[i]) / tau
             a[i] = (new_v - start_v[i]) / tau
@@ -172,8 +174,12 @@ def _newton(
     tau: float,
     alpha: float,
     beta: float,
+    stiff: float,
 ) -> int:
-    """One iteration: linearised at `lin`, which becomes the better end of the stage."""
+    """One iteration: linearised at `lin`, which becomes the better end of the stage.
+
+    Elastic forces are those of the model times `stiff`.
+    """
     stretch, z, lin, n = blend.stretch, system.z, system.lin, len(system.lin)
     flags = 0
     for attempt in range(3):
@@ -209,12 +215,12 @@ def _newton(
                 work[i] = trust * z[i]
             packed_times(blend.correction, work, force)
             add_packed(blend.correction, trust, stiffness)
-        combine(stiffness, tau * beta + tau * tau, blend.mass, 1 + tau * alpha, matrix)
+        combine(stiffness, stiff * (tau * beta + tau * tau), blend.mass, 1 + tau * alpha, matrix)
         away = 0.0
         for i in range(n):
-            work[i] = stretch[i] * (lin[i] - system.start_q[i])
+            work[i] = stiff * stretch[i] * (lin[i] - system.start_q[i])
             away += abs(work[i])
-            right[i] = system.external[i] - force[i]
+            right[i] = system.external[i] - stiff * force[i]
         if away > 0:  # backward Euler begins where it is
             symmetric_times(stiffness, work, right)
         if system.pressing[0] > 0:

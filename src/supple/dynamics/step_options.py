@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.checks import checked_array, checked_number, checked_whole_numbers
 from supple.errors import SuppleError
 
-__all__ = ["GRAVITY_MODES", "STEP_INTEGRATORS", "StepOptions"]
+__all__ = ["GRAVITY_MODES", "STEP_INTEGRATORS", "StepOptions", "checked_stiffness"]
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +27,6 @@ class StepOptions:
 
     dt: float
     code: int
-    first_code: int
     iterations: int
     substeps: int
     alpha: float
@@ -46,6 +45,8 @@ class StepOptions:
     """Poses that count less fade out."""
     obstacle_stiffness: float | None = None
     """Pressure for a depth in an obstacle, in Pa/m; None for the body's own."""
+    stiffness: float = 1.0
+    """What elastic forces are multiplied by."""
 
     @classmethod
     def checked(
@@ -66,6 +67,7 @@ class StepOptions:
         transport: bool = True,
         negligible_weight: float = 0.02,
         obstacle_stiffness: float | None = None,
+        stiffness: float = 1.0,
     ) -> StepOptions:
         """The options, each of them possible; `size` is the body's."""
         if not isinstance(integrator, str) or integrator not in STEP_INTEGRATORS:
@@ -77,29 +79,16 @@ class StepOptions:
         step = checked_number("dt", dt)
         if not 1e-6 <= step <= 1:
             raise SuppleError(f"dt is {step:g} s; it must be between 1e-6 and 1")
-        numbers = {}
-        for name, value in {
-            "alpha": alpha,
-            "beta": beta,
-            "acceleration_limit": acceleration_limit,
-            "displacement_limit": displacement_limit,
-            "look_ahead": look_ahead,
-            "negligible_weight": negligible_weight,
-        }.items():
-            numbers[name] = checked_number(name, value)
-            if numbers[name] < 0 or (name.endswith("limit") and numbers[name] == 0):
-                raise SuppleError(f"{name} is {numbers[name]:g}; it must be positive")
+        numbers = _checked_numbers(
+            alpha=alpha,
+            beta=beta,
+            acceleration_limit=acceleration_limit,
+            displacement_limit=displacement_limit,
+            look_ahead=look_ahead,
+            negligible_weight=negligible_weight,
+        )
         if obstacle_stiffness is not None:
-            obstacle_stiffness = checked_number("obstacle_stiffness", obstacle_stiffness)
-            if not 0 < obstacle_stiffness <= STIFFEST:
-                raise SuppleError(
-                    f"obstacle_stiffness is {obstacle_stiffness:g} Pa/m; "
-                    f"it must be positive, at most {STIFFEST:.0e}"
-                )
-        if numbers["look_ahead"] > 2:
-            raise SuppleError(f"look_ahead is {look_ahead:g} steps; use at most 2")
-        if numbers["negligible_weight"] > 0.2:
-            raise SuppleError(f"negligible_weight is {negligible_weight:g}; use at most 0.2")
+            obstacle_stiffness = _checked_obstacles(obstacle_stiffness)
         counts = checked_whole_numbers("iterations and substeps", [iterations, substeps])
         if not all(1 <= count <= 1000 for count in counts):
             raise SuppleError("iterations and substeps must be between 1 and 1000")
@@ -107,9 +96,6 @@ class StepOptions:
         return cls(
             dt=step,
             code=code,
-            # Where there is no step before, neither are the state and acceleration that other
-            # methods start from.
-            first_code=STEP_INTEGRATORS["backward-euler"],
             iterations=counts[0],
             substeps=counts[1],
             alpha=numbers["alpha"],
@@ -123,6 +109,7 @@ class StepOptions:
             # Its differences are backward Euler's own; in other methods they would come late.
             transport=bool(transport) and code == 0 and counts[1] == 1,
             negligible=numbers["negligible_weight"],
+            stiffness=checked_stiffness(stiffness),
         )
 
     @cached_property
@@ -134,3 +121,37 @@ class StepOptions:
     def sculpted(self) -> float:
         """How much of the gravity of an unturned root is in the sculpted shape already."""
         return float(self.mode == "relative")
+
+
+def checked_stiffness(value: float) -> float:
+    """What elastic forces may be multiplied by."""
+    factor = checked_number("stiffness", value)
+    if not 1e-3 <= factor <= 1e3:
+        raise SuppleError(
+            f"stiffness is {factor:g} times the model's; it must be between 0.001 and 1000"
+        )
+    return factor
+
+
+def _checked_numbers(**values: float) -> dict[str, float]:
+    numbers = {}
+    for name, value in values.items():
+        numbers[name] = checked_number(name, value)
+        if numbers[name] < 0 or (name.endswith("limit") and numbers[name] == 0):
+            raise SuppleError(f"{name} is {numbers[name]:g}; it must be positive")
+    if numbers["look_ahead"] > 2:
+        raise SuppleError(f"look_ahead is {numbers['look_ahead']:g} steps; use at most 2")
+    if numbers["negligible_weight"] > 0.2:
+        given = numbers["negligible_weight"]
+        raise SuppleError(f"negligible_weight is {given:g}; use at most 0.2")
+    return numbers
+
+
+def _checked_obstacles(value: float) -> float:
+    stiffness = checked_number("obstacle_stiffness", value)
+    if not 0 < stiffness <= STIFFEST:
+        raise SuppleError(
+            f"obstacle_stiffness is {stiffness:g} Pa/m; "
+            f"it must be positive, at most {STIFFEST:.0e}"
+        )
+    return stiffness

@@ -20,6 +20,7 @@ from supple.dynamics.reduced_inertia import (
 from supple.dynamics.reduced_poke import add_skin_forces
 from supple.dynamics.reduced_step import (
     ACCELERATION,
+    BACKWARD_EULER,
     BDF2,
     DISPLACEMENT,
     NEWMARK,
@@ -208,7 +209,8 @@ class Stepper:
                 root,
                 room.system.external,
             )
-        integrator = options.code if state.known else options.first_code
+        # Other methods start from the state and acceleration of a step before.
+        integrator = options.code if state.known else BACKWARD_EULER
         if integrator == NEWMARK and room.system.pressing[0] > 0:
             integrator = BDF2  # one that keeps energy would ring in stiff contacts
         state.q_frame[:] = state.q
@@ -220,7 +222,13 @@ class Stepper:
             room.system,
             room.room,
             (integrator, options.iterations, options.substeps),
-            (options.dt / options.substeps, options.alpha, options.beta, options.longest),
+            (
+                options.dt / options.substeps,
+                options.alpha,
+                options.beta,
+                options.longest,
+                options.stiffness,
+            ),
             state.q,
             state.v,
             state.a,
