@@ -200,6 +200,36 @@ def test_control_points_that_fall_together_leave_points_finite():
     assert np.isfinite(placed(placement(collapsed), 203, to_a_point)).all()
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1e-4, 1.0, 1e4, 1e7])
+def test_single_precision_suffices_for_wires_of_any_unit(unit):
+    wires = [
+        Wire(unit * CLOUD, unit * (CURVE + 0.2 * k), 0.9 * unit, name=f"w{k}") for k in range(2)
+    ]
+    chain = RigChain(*wires, Wire(unit * CLOUD, unit * CURVE, influence=np.ones(203), name="b"))
+    which = placement(chain, single=True)
+    assert which._room.dtype == np.float32
+    for size in (1e-3, 0.6, 5.0):
+        pose = unit * random_pose(chain, 4, size)
+        moved = chain(pose)
+        single = placed(which, 203, pose, np.float32)
+        np.testing.assert_allclose(single, moved, rtol=0, atol=1e-6 * np.abs(moved).max())
+
+
+def test_single_precision_finds_the_axis_of_tangents_turned_nearly_around():
+    line = np.array([[0.0, 0, 0], [1.0, 0, 0]])
+    points = np.abs(CLOUD)  # between the ends and beyond
+    chain = RigChain(
+        Wire(points, line, influence=np.full(203, 0.7), name="a"),
+        Wire(points, line, influence=np.ones(203), name="b"),
+    )
+    which = placement(chain, single=True)
+    for angle in (2.0, 3.0, 3.14, 3.1415):
+        offset = [np.cos(angle) - 1, np.sin(angle), 0]
+        pose = np.array([0, 0, 0, *offset, 0, 0, 0, *offset])
+        single = placed(which, 203, pose, np.float32)
+        np.testing.assert_allclose(single, chain(pose), rtol=0, atol=1e-6)
+
+
 @cache
 def shepard_bar():
     """A bending bar built with the rig on its tets by Shepard's interpolation, corrected."""

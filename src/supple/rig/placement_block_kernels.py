@@ -4,14 +4,19 @@ Vertices that follow the same joints stand in blocks, coordinate by coordinate, 
 over them reads its transforms once and runs in vector instructions. A block is a stretch of one
 flat table, n numbers to a row: x, y, z, the weights of its joints one after another, then x, y,
 z of each correction. It is `BLOCK` vertices at most, whose sums stay in the nearest cache.
+
+What is written stands in rows `BLOCK` apart: a compiler that knows this distance can write
+several rows in one loop. Indices are unsigned, as loops look at the sign of others.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled
+from supple.compiled import compiled, compiled_fused
 from supple.rig.placement_kernels import (
     BLOCK,
     NEGLIGIBLE_WEIGHT,
@@ -19,13 +24,16 @@ from supple.rig.placement_kernels import (
     Ints,
     Number,
     Table,
-    add_times,
 )
 
 __all__ = ["BLOCK", "ROOMS", "place_blocks"]
 
-#: Rows of `BLOCK` numbers that `place_blocks` works in.
-ROOMS = 15
+#: Rows of `BLOCK` numbers that `place_blocks` works in: stretched points, dual quaternions.
+ROOMS = 11
+
+# Distances between rows.
+ONE, TWO, THREE = np.uint64(BLOCK), np.uint64(2 * BLOCK), np.uint64(3 * BLOCK)
+FOUR, FIVE, SIX, SEVEN = (np.uint64(rows * BLOCK) for rows in (4, 5, 6, 7))
 
 
 @compiled
@@ -34,11 +42,12 @@ def place_blocks(
     blocks: Ints,
     joints: Ints,
     active: NDArray[np.bool_],
-    order: NDArray[np.uint32],
+    ranks: NDArray[np.uint32],
     matrices: Floats,
     duals: Floats,
     coefficients: Floats,
     room: Table,
+    placed: Table,
     out: Table,
 ) -> None:
     """Skinned positions plus Σ c δ of all vertices, block by block.
@@ -48,14 +57,14 @@ def place_blocks(
     table
         Flat, the blocks one after another; all arithmetic is in its precision.
     blocks
-        (b, 4): where a block starts in the table, its vertices' in `order`, how many these
-        are, and how many joints they follow.
+        (b, 3): where a block starts in the table, how many vertices it has, and how many joints
+        they follow.
     joints
         (b, most): the joints of each block; for dual quaternions the heaviest first.
     active
         (b, m): which corrections are not zero throughout a block.
-    order
-        Row of `out` of each vertex.
+    ranks
+        Where in `placed` the x of each row of `out` stands.
     matrices
         (J, 4, 4) transforms, or the stretches before dual quaternions move; the latter are
         left out where there are none.
@@ -64,157 +73,181 @@ def place_blocks(
     coefficients
         (m,) c.
     room
-        (`ROOMS`, `BLOCK`) to work in.
+        (`ROOMS` * `BLOCK`,) to work in.
+    placed
+        (b * 3 * `BLOCK`,) room for the blocks' positions, x, y, z in rows.
     out
         (k, 3) written.
     """
     for block in range(len(blocks)):
-        start, first, n, slots = blocks[block]
+        start, n, slots = blocks[block]
         rows = table[start : start + n * (3 + slots + 3 * len(coefficients))]
         x, y, z = rows[:n], rows[n : 2 * n], rows[2 * n : 3 * n]
         weights = rows[3 * n : (3 + slots) * n]
         follow = joints[block, :slots]
+        own = placed[3 * BLOCK * block : 3 * BLOCK * (block + 1)]
         if len(duals) == 0:
-            _blend_linear(x, y, z, weights, follow, matrices, room[:3])
+            _blend_linear(x, y, z, weights, follow, matrices, own)
         else:
             if len(matrices):
-                _blend_linear(x, y, z, weights, follow, matrices, room[12:])
-                x, y, z = room[12, :n], room[13, :n], room[14, :n]
-            _blend_dual(x, y, z, weights, follow, duals, room)
-        deltas = rows[(3 + slots) * n :]
-        a, b, c = room[0, :n], room[1, :n], room[2, :n]
-        for m in range(len(coefficients)):
-            if active[block, m] and abs(coefficients[m]) >= NEGLIGIBLE_WEIGHT:
-                own = deltas[3 * m * n : 3 * (m + 1) * n]
-                much = table.dtype.type(coefficients[m])
-                add_times(much, own[:n], a)
-                add_times(much, own[n : 2 * n], b)
-                add_times(much, own[2 * n :], c)
-        _write(order[first : first + n], a, b, c, out)
+                _blend_linear(x, y, z, weights, follow, matrices, room)
+                x, y, z = room[:n], room[BLOCK : BLOCK + n], room[2 * BLOCK : 2 * BLOCK + n]
+            _blend_duals(n, weights, follow, duals, room[3 * BLOCK :])
+            _move_dual(x, y, z, room[3 * BLOCK :], own)
+        _correct(rows[(3 + slots) * n :], active[block], coefficients, n, own)
+    _write(ranks, placed, out)
 
 
 @compiled
 def _blend_linear(
     x: Table, y: Table, z: Table, weights: Table, follow: Ints, matrices: Floats, out: Table
 ) -> None:
-    """Σ w T x of a block, coordinates as the first rows of `out`."""
-    n = len(x)
+    """Σ w T x of a block, coordinates in rows of `out`; two joints to a loop."""
+    n, slots = len(x), len(follow)
+    for row in range(3):
+        out[row * BLOCK : row * BLOCK + n] = 0
+    for slot in range(0, slots, 2):
+        other = min(slot + 1, slots - 1)
+        counts = 1.0 if other > slot else 0.0
+        w, v = weights[slot * n : (slot + 1) * n], weights[other * n : (other + 1) * n]
+        _add_affine(x, y, z, w, v, matrices[follow[slot]], matrices[follow[other]], counts, out)
+
+
+@compiled_fused
+def _add_affine(
+    x: Table,
+    y: Table,
+    z: Table,
+    w: Table,
+    v: Table,
+    first: Floats,
+    second: Floats,
+    counts: float,
+    out: Table,
+) -> None:
+    """Add w (first x) + v (second x), the latter times `counts`."""
     kind = x.dtype.type
-    a, b, c = out[0, :n], out[1, :n], out[2, :n]
-    for slot in range(len(follow)):
-        m, w = matrices[follow[slot]], weights[slot * n : (slot + 1) * n]
-        _affine(kind(m[0, 0]), kind(m[0, 1]), kind(m[0, 2]), kind(m[0, 3]), x, y, z, w, slot, a)
-        _affine(kind(m[1, 0]), kind(m[1, 1]), kind(m[1, 2]), kind(m[1, 3]), x, y, z, w, slot, b)
-        _affine(kind(m[2, 0]), kind(m[2, 1]), kind(m[2, 2]), kind(m[2, 3]), x, y, z, w, slot, c)
+    axx, axy, axz, ax = _row(first[0], 1.0, kind)
+    ayx, ayy, ayz, ay = _row(first[1], 1.0, kind)
+    azx, azy, azz, az = _row(first[2], 1.0, kind)
+    bxx, bxy, bxz, bx = _row(second[0], counts, kind)
+    byx, byy, byz, by = _row(second[1], counts, kind)
+    bzx, bzy, bzz, bz = _row(second[2], counts, kind)
+    for i in range(np.uint64(len(x))):
+        px, py, pz, a, b = x[i], y[i], z[i], w[i], v[i]
+        out[i] += a * (axx * px + axy * py + axz * pz + ax) + b * (
+            bxx * px + bxy * py + bxz * pz + bx
+        )
+        out[i + ONE] += a * (ayx * px + ayy * py + ayz * pz + ay) + b * (
+            byx * px + byy * py + byz * pz + by
+        )
+        out[i + TWO] += a * (azx * px + azy * py + azz * pz + az) + b * (
+            bzx * px + bzy * py + bzz * pz + bz
+        )
+
+
+@compiled_fused
+def _row(values: Floats, much: float, kind: Any) -> tuple[Number, Number, Number, Number]:
+    return (
+        kind(much * values[0]),
+        kind(much * values[1]),
+        kind(much * values[2]),
+        kind(much * values[3]),
+    )
 
 
 @compiled
-def _affine(
-    p: Number,
-    q: Number,
-    r: Number,
-    s: Number,
-    x: Table,
-    y: Table,
-    z: Table,
-    w: Table,
-    slot: int,
-    out: Table,
+def _blend_duals(n: int, weights: Table, follow: Ints, duals: Floats, out: Table) -> None:
+    """Σ w d of a block, the eight entries in rows of `out`; two joints to a loop."""
+    slots, pivot = len(follow), duals[follow[0]]
+    for row in range(8):
+        out[row * BLOCK : row * BLOCK + n] = 0
+    for slot in range(0, slots, 2):
+        other = min(slot + 1, slots - 1)
+        first, second = duals[follow[slot]], duals[follow[other]]
+        counts = _side(second, pivot) if other > slot else 0.0
+        w, v = weights[slot * n : (slot + 1) * n], weights[other * n : (other + 1) * n]
+        _add_duals(w, v, first, second, _side(first, pivot), counts, out)
+
+
+@compiled
+def _side(dual: Floats, pivot: Floats) -> float:
+    """The sign with which a dual quaternion is on the side of another."""
+    along = dual[0] * pivot[0] + dual[1] * pivot[1] + dual[2] * pivot[2] + dual[3] * pivot[3]
+    return -1.0 if along < 0 else 1.0
+
+
+@compiled_fused
+def _add_duals(
+    w: Table, v: Table, first: Floats, second: Floats, sign: float, counts: float, out: Table
 ) -> None:
-    """One coordinate; a loop with one array written is short enough in checks to vectorise."""
-    if slot == 0:
-        for i in range(len(out)):
-            out[i] = w[i] * (p * x[i] + q * y[i] + r * z[i] + s)
-    else:
-        for i in range(len(out)):
-            out[i] += w[i] * (p * x[i] + q * y[i] + r * z[i] + s)
+    kind = w.dtype.type
+    ax, ay, az, aw = _row(first[:4], sign, kind)
+    ae, af, ag, ah = _row(first[4:], sign, kind)
+    bx, by, bz, bw = _row(second[:4], counts, kind)
+    be, bf, bg, bh = _row(second[4:], counts, kind)
+    for i in range(np.uint64(len(w))):
+        a, b = w[i], v[i]
+        out[i] += a * ax + b * bx
+        out[i + ONE] += a * ay + b * by
+        out[i + TWO] += a * az + b * bz
+        out[i + THREE] += a * aw + b * bw
+        out[i + FOUR] += a * ae + b * be
+        out[i + FIVE] += a * af + b * bf
+        out[i + SIX] += a * ag + b * bg
+        out[i + SEVEN] += a * ah + b * bh
+
+
+@compiled_fused
+def _move_dual(px: Table, py: Table, pz: Table, duals: Table, out: Table) -> None:
+    """Kavan et al. 2008, the formulas of `skin_dual`; coordinates in rows of `out`."""
+    two = px.dtype.type(2.0)
+    for i in range(np.uint64(len(px))):
+        x, y, z, w = duals[i], duals[i + ONE], duals[i + TWO], duals[i + THREE]
+        e, f, g, h = duals[i + FOUR], duals[i + FIVE], duals[i + SIX], duals[i + SEVEN]
+        twice = two / (x * x + y * y + z * z + w * w)
+        a, b, c = px[i], py[i], pz[i]
+        cx = y * c - z * b + w * a + e
+        cy = z * a - x * c + w * b + f
+        cz = x * b - y * a + w * c + g
+        out[i] = a + twice * (y * cz - z * cy + w * e - h * x)
+        out[i + ONE] = b + twice * (z * cx - x * cz + w * f - h * y)
+        out[i + TWO] = c + twice * (x * cy - y * cx + w * g - h * z)
 
 
 @compiled
-def _write(order: NDArray[np.uint32], a: Table, b: Table, c: Table, out: Table) -> None:
-    for i in range(len(order)):
-        row = order[i]
-        out[row, 0] = a[i]
-        out[row, 1] = b[i]
-        out[row, 2] = c[i]
-
-
-@compiled
-def _blend_dual(
-    px: Table, py: Table, pz: Table, weights: Table, follow: Ints, duals: Floats, room: Table
+def _correct(
+    deltas: Table, active: NDArray[np.bool_], coefficients: Floats, n: int, out: Table
 ) -> None:
-    """Kavan et al. 2008, the formulas of `skin_dual`; coordinates as the first rows of `room`."""
-    n = len(px)
-    kind = px.dtype.type
-    pivot = duals[follow[0]]
-    for slot in range(len(follow)):
-        dual, w = duals[follow[slot]], weights[slot * n : (slot + 1) * n]
-        along = dual[0] * pivot[0] + dual[1] * pivot[1] + dual[2] * pivot[2] + dual[3] * pivot[3]
-        sign = -1.0 if along < 0 else 1.0
-        for entry in range(8):
-            _scaled(kind(sign * dual[entry]), w, slot, room[3 + entry, :n])
-    x, y, z, w = room[3, :n], room[4, :n], room[5, :n], room[6, :n]
-    e, f, g, h = room[7, :n], room[8, :n], room[9, :n], room[10, :n]
-    twice = room[11, :n]
-    a, b, c = room[0, :n], room[1, :n], room[2, :n]
-    _twice_over_square(x, y, z, w, twice)
-    _moved(x, y, z, w, e, f, g, h, twice, a)
-    _moved(y, z, x, w, f, g, e, h, twice, b)
-    _moved(z, x, y, w, g, e, f, h, twice, c)
-    _turned(x, y, z, w, px, py, pz, twice, a)
-    _turned(y, z, x, w, py, pz, px, twice, b)
-    _turned(z, x, y, w, pz, px, py, twice, c)
+    """Add Σ c δ of a block, two corrections to a loop."""
+    kind, waiting = out.dtype.type, -1
+    for m in range(len(coefficients)):
+        if not active[m] or abs(coefficients[m]) < NEGLIGIBLE_WEIGHT:
+            continue
+        if waiting < 0:
+            waiting = m
+            continue
+        _add_two(kind(coefficients[waiting]), kind(coefficients[m]), deltas, waiting, m, n, out)
+        waiting = -1
+    if waiting >= 0:
+        _add_two(kind(coefficients[waiting]), kind(0.0), deltas, waiting, waiting, n, out)
 
 
-@compiled
-def _scaled(much: Number, w: Table, slot: int, out: Table) -> None:
-    if slot == 0:
-        for i in range(len(out)):
-            out[i] = much * w[i]
-    else:
-        for i in range(len(out)):
-            out[i] += much * w[i]
-
-
-@compiled
-def _twice_over_square(x: Table, y: Table, z: Table, w: Table, out: Table) -> None:
-    two = out.dtype.type(2)
-    for i in range(len(out)):
-        out[i] = two / (x[i] * x[i] + y[i] * y[i] + z[i] * z[i] + w[i] * w[i])
-
-
-@compiled
-def _moved(
-    x: Table,
-    y: Table,
-    z: Table,
-    w: Table,
-    e: Table,
-    f: Table,
-    g: Table,
-    h: Table,
-    twice: Table,
-    out: Table,
+@compiled_fused
+def _add_two(
+    much: Number, more: Number, deltas: Table, first: int, second: int, n: int, out: Table
 ) -> None:
-    """One coordinate of the translation, that along x: the others by cyclic exchange."""
-    for i in range(len(out)):
-        out[i] = twice[i] * (w[i] * e[i] - h[i] * x[i] + y[i] * g[i] - z[i] * f[i])
+    for axis in range(3):
+        row = out[axis * BLOCK : axis * BLOCK + n]
+        a = deltas[(3 * first + axis) * n : (3 * first + axis + 1) * n]
+        b = deltas[(3 * second + axis) * n : (3 * second + axis + 1) * n]
+        for i in range(n):
+            row[i] += much * a[i] + more * b[i]
 
 
-@compiled
-def _turned(
-    x: Table,
-    y: Table,
-    z: Table,
-    w: Table,
-    px: Table,
-    py: Table,
-    pz: Table,
-    twice: Table,
-    out: Table,
-) -> None:
-    """Add one coordinate of the turned point."""
-    for i in range(len(out)):
-        cy = z[i] * px[i] - x[i] * pz[i] + w[i] * py[i]
-        cz = x[i] * py[i] - y[i] * px[i] + w[i] * pz[i]
-        out[i] += px[i] + twice[i] * (y[i] * cz - z[i] * cy)
+@compiled_fused
+def _write(ranks: NDArray[np.uint32], placed: Table, out: Table) -> None:
+    """Gathered: what is written in order waits less than what is written here and there."""
+    for i in range(len(ranks)):
+        at = np.uint64(ranks[i])
+        out[i, 0], out[i, 1], out[i, 2] = placed[at], placed[at + ONE], placed[at + TWO]

@@ -29,6 +29,8 @@ Floats = NDArray[np.float64]
 
 #: With fewer vertices to a set of joints, on average, blocks are not worth their beginnings.
 LEAST_MEAN = 32
+#: Blocks are multiples of this.
+LANES = 8
 #: What is smaller, as a part of the body, does not show in single precision.
 INVISIBLE = 1e-9
 NO_MATRICES, NO_DUALS = np.empty((0, 4, 4)), np.empty((0, 8))
@@ -41,16 +43,17 @@ class Blocks(NamedTuple):
     blocks: Ints
     joints: Ints
     active: NDArray[np.bool_]
-    order: NDArray[np.uint32]
+    ranks: NDArray[np.uint32]
 
     def deltas(self) -> Positions:
         """The corrections that stand in the table, (m, k, 3)."""
         count = self.active.shape[1]
-        out = np.empty((count, len(self.order), 3), self.table.dtype)
-        for start, first, n, slots in self.blocks:
-            begin = start + (3 + slots) * n
+        out = np.empty((count, len(self.ranks), 3), self.table.dtype)
+        block, place = np.divmod(self.ranks, 3 * BLOCK)
+        for own, (start, n, slots) in enumerate(self.blocks):
+            begin, inside = start + (3 + slots) * n, block == own
             rows = self.table[begin : begin + 3 * count * n].reshape(count, 3, n)
-            out[:, self.order[first : first + n]] = rows.transpose(0, 2, 1)
+            out[:, inside] = rows[:, :, place[inside]].transpose(0, 2, 1)
         return out
 
 
@@ -87,17 +90,22 @@ def _following(rig: SkinnedRig, vertices: Ints | None) -> Following:
 def _blocks(points: Floats, follow: Following, sums: Sums, none: int, single: bool) -> Blocks:
     """Tables of `place_blocks`; a joint numbered `none` is none."""
     least = INVISIBLE * np.abs(points).max(initial=0.0) if single else 0.0
-    pieces, blocks, joints, active, at = [], [], [], [], 0
+    pieces, joints, active, at = [], [], [], 0
+    blocks: list[tuple[int, int, int]] = []
+    ranks = np.empty(len(points), np.uint32)
     for begin, end in pairwise(follow.starts):
         own = follow.joints[follow.order[begin]]
         slots = int(np.count_nonzero(own < none))
         for first in range(begin, end, BLOCK):
             which = follow.order[first : min(first + BLOCK, end)]
+            # The last again, to fill vectors: what remained would be moved one by one.
+            which = np.pad(which, (0, -len(which) % LANES), mode="edge")
             deltas = sums.deltas[:, which].transpose(0, 2, 1)
             weights = follow.weights[which, :slots].T
             rows = np.concatenate([points[which].T, weights, deltas.reshape(-1, len(which))])
             pieces.append(rows.ravel().astype(np.float32 if single else np.float64))
-            blocks.append((at, first, len(which), slots))
+            ranks[which] = 3 * BLOCK * len(blocks) + np.arange(len(which))
+            blocks.append((at, len(which), slots))
             joints.append(np.where(own < none, own, 0))
             active.append((np.abs(deltas) > least).any(axis=(1, 2)))
             at += rows.size
@@ -106,7 +114,7 @@ def _blocks(points: Floats, follow: Following, sums: Sums, none: int, single: bo
         np.array(blocks),
         np.array(joints),
         np.array(active),
-        follow.order.astype(np.uint32),
+        ranks,
     )
 
 
@@ -136,13 +144,18 @@ class BlockPlacement:
         points = rig.vertices if vertices is None else rig.vertices[vertices]
         self._blocks = _blocks(points, follow, sums, rig.skeleton.n_joints, single)
         self._transforms, self._coefficients = SkinTransforms(rig), sums.coefficients.fork()
-        self._room = np.empty((ROOMS, BLOCK), self._blocks.table.dtype)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        kind = self._blocks.table.dtype
+        self._room = np.empty(ROOMS * BLOCK, kind)
+        self._placed = np.empty(len(self._blocks.blocks) * 3 * BLOCK, kind)
         self._plain: DeformingPlacement | None = None
 
     @property
     def n_points(self) -> int:
         """How many vertices are placed."""
-        return len(self._blocks.order)
+        return len(self._blocks.ranks)
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Where the vertices are at a pose, (k, 3)."""
@@ -155,7 +168,7 @@ class BlockPlacement:
             matrices = transforms.stretches if transforms.stretched else NO_MATRICES
             duals = transforms.duals
         values = self._coefficients.at(own)
-        place_blocks(*self._blocks, matrices, duals, values, self._room, out)
+        place_blocks(*self._blocks, matrices, duals, values, self._room, self._placed, out)
 
     def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
         """Where the vertices go, had they been bound at `points`; not in blocks."""
@@ -171,7 +184,7 @@ class BlockPlacement:
         twin.__dict__.update(self.__dict__)
         twin._transforms = self._transforms.fork()
         twin._coefficients = self._coefficients.fork()
-        twin._room, twin._plain = np.empty_like(self._room), None
+        twin._make_room()
         return twin
 
 

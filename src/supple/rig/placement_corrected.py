@@ -153,7 +153,9 @@ class CorrectedPlacement:
         self._base, self._coefficients = base, sums.coefficients.fork()
         used = np.flatnonzero(np.any(sums.deltas, axis=(1, 2)))
         flat = sums.deltas.reshape(len(sums), 3 * base.n_points)[used]
-        self._table: Positions = flat.astype(np.float32 if single else np.float64)
+        # Half as much to read where single precision is all there is, as in a stored model.
+        half = flat.astype(np.float32)
+        self._table: Positions = half if single or np.array_equal(half, flat) else flat
         self._rows, self._single = used, single
         self._make_room()
 

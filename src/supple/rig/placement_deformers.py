@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled
+from supple.compiled import compiled, compiled_fused
 from supple.rig.bend import Bend, bend_points
 from supple.rig.lattice import Lattice, bernstein, pull_points
 from supple.rig.placement import (
@@ -20,11 +20,11 @@ from supple.rig.placement import (
     placement,
     writable,
 )
+from supple.rig.placement_turns import sine_and_versine
 from supple.rig.placement_wires import WiresPlacement
 from supple.rig.protocol import Ints, Rig
 from supple.rig.twist import Twist, twist_points
 from supple.rig.wire import Wire
-from supple.rig.wire_kernels import compiled_contracting, sine_and_versine
 
 if TYPE_CHECKING:
     from supple.rig.chain import RigChain
@@ -85,7 +85,7 @@ class BendPlacement:
         return self
 
 
-@compiled_contracting
+@compiled_fused
 def _bend_local(
     local: Floats, still: Floats, frame: Floats, curvature: float, out: Positions
 ) -> None:
@@ -95,7 +95,7 @@ def _bend_local(
     radius = 1.0 / curvature
     for i in range(len(local) // 3):
         x, beyond = local[3 * i + 1], local[3 * i + 2]
-        sine, versine = sine_and_versine(curvature * local[3 * i])
+        sine, versine = sine_and_versine(curvature * local[3 * i], np.float64)
         across = radius * versine + (x - versine * x) + sine * beyond
         along = radius * sine - sine * x + (beyond - versine * beyond)
         out[3 * i] = still[3 * i] + (across * fx + along * gx)
@@ -137,7 +137,7 @@ class TwistPlacement:
         return self
 
 
-@compiled_contracting
+@compiled_fused
 def _twist_parts(
     parts: Floats,
     rest: Floats,
@@ -150,7 +150,7 @@ def _twist_parts(
     ax, ay, az = axis[0], axis[1], axis[2]
     ox, oy, oz = origin[0], origin[1], origin[2]
     for i in range(len(parts)):
-        sine, versine = sine_and_versine(start + parts[i] * (end - start))
+        sine, versine = sine_and_versine(start + parts[i] * (end - start), np.float64)
         x, y, z = rest[3 * i], rest[3 * i + 1], rest[3 * i + 2]
         dx, dy, dz = x - ox, y - oy, z - oz
         ex, ey, ez = ay * dz - az * dy, az * dx - ax * dz, ax * dy - ay * dx
@@ -270,10 +270,16 @@ def chain_placement(
     """The placement of a chain; wires in a row are one stage."""
     stages: list[Placement] = []
     ends = [0]
+    # Other stages can enlarge what rounding in single precision leaves.
+    alone = single and all(type(rig) is Wire for rig in chain.rigs)
     for wires, group in itertools.groupby(chain.rigs, lambda rig: type(rig) is Wire):
         rigs: list[Rig] = list(group)
         for each in [rigs] if wires else [[rig] for rig in rigs]:
-            many = WiresPlacement(each, vertices) if wires else placement(each[0], vertices)  # type: ignore[arg-type]
+            many = (
+                WiresPlacement(each, vertices, single=alone)  # type: ignore[arg-type]
+                if wires
+                else placement(each[0], vertices)
+            )
             stages.append(many)
             ends.append(ends[-1] + sum(len(rig.parameters) for rig in each))
     if not all(isinstance(stage, DeformingPlacement) for stage in stages[1:]):

@@ -159,7 +159,7 @@ def evaluate_sets(pose: Floats, packed: Floats, sizes: Ints, room: Floats, out: 
 
 @compiled
 def add_sum(table: Table, rows: Ints, coefficients: Floats, out: Table) -> None:
-    """Add Σ c δ to `out` (3k,), in pieces that stay in cache.
+    """Add Σ c δ to `out` (3k,) in its precision, in pieces that stay in cache.
 
     Row i of `table` (m, 3k) is the δ of coefficient ``rows[i]``; others are zero.
     """
@@ -168,7 +168,7 @@ def add_sum(table: Table, rows: Ints, coefficients: Floats, out: Table) -> None:
         for i in range(len(rows)):
             much = coefficients[rows[i]]
             if abs(much) >= NEGLIGIBLE_WEIGHT:
-                add_times(table.dtype.type(much), table[i, start : start + 3 * BLOCK], piece)
+                add_times(out.dtype.type(much), table[i, start : start + 3 * BLOCK], piece)
 
 
 @compiled

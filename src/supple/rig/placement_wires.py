@@ -4,20 +4,61 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supple.compiled import compiled
 from supple.rig.placement import Positions, writable
+from supple.rig.placement_turns import FAINT
 from supple.rig.protocol import Ints
 from supple.rig.wire import UNMOVED, Wire
-from supple.rig.wire_kernels import AT_ONE_PLACE, FULLY, LANES, PARTLY, follow_wires
+from supple.rig.wire_kernels import (
+    AT_ONE_PLACE,
+    BLOCK,
+    FAINTLY,
+    FULLY,
+    PARTLY,
+    ROOM,
+    SHIFTS,
+    STRIDE,
+    follow_wires,
+    shift_pieces,
+)
 
 __all__ = ["WiresPlacement"]
 
 Floats = NDArray[np.float64]
-Ranks = NDArray[np.uint32]
+Table = NDArray[np.floating[Any]]
+Order = NDArray[np.uint32]
+
+#: Influences too small to show in single precision.
+INVISIBLE = 1e-8
+
+
+class Pieces(NamedTuple):
+    """The curves' polynomials, as `shift_pieces` takes them."""
+
+    powers: Floats
+    rest: Floats
+    first: Ints
+    where: Floats
+
+
+class Runs(NamedTuple):
+    """Vertices in blocks, and what moves them, as `follow_wires` takes it."""
+
+    order: Order
+    """(k,) the vertices as they stand in blocks."""
+    rest: Table
+    """(3, k) their rest points."""
+    blocks: Ints
+    """(b, 2) last + 1 vertex and last + 1 run of each block."""
+    runs: Ints
+    """(r, 5)."""
+    table: Table
+    """Influences and places."""
 
 
 class WiresPlacement:
@@ -34,37 +75,36 @@ class WiresPlacement:
         Of the same vertices, at least one.
     vertices
         Which; None for all.
+    single
+        Single precision is enough: some 1e-7 of the size of the body at rest and moved. It is
+        not taken where influences above 1 turn vertices by more than their wire.
     """
 
-    def __init__(self, wires: Sequence[Wire], vertices: Ints | None = None) -> None:
+    def __init__(
+        self, wires: Sequence[Wire], vertices: Ints | None = None, *, single: bool = False
+    ) -> None:
         every = np.arange(wires[0].n_vertices) if vertices is None else vertices
-        pieces = np.stack([wire.pieces[every] for wire in wires])
-        self._order = np.lexsort(pieces)
-        # Unsigned, as compiled loops look at the sign of other indices.
-        self._ranks = np.argsort(self._order).astype(np.uint32)
-        listed = every[self._order]
-        self._rest = wires[0].rest_points[listed]
-        self._tables = _tables(wires, pieces[:, self._order], listed)
+        single = single and all(wire.influence.max(initial=0.0) <= 1 for wire in wires)
+        self._pieces = _pieces(wires)
+        self._runs = _runs(wires, every, np.dtype(np.float32 if single else np.float64))
         self._make_room()
 
     def _make_room(self) -> None:
-        self._points = np.zeros((len(self._rest) + LANES, 3))
-        self._moved = np.empty_like(self._tables[1])
+        self._shifts = np.zeros((len(self._pieces.powers), SHIFTS))
+        self._room = np.zeros(ROOM, self._runs.table.dtype)
 
     @property
     def n_points(self) -> int:
         """How many vertices are placed."""
-        return len(self._order)
+        return len(self._runs.order)
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Where the vertices are at a pose."""
-        np.copyto(self._points[: self.n_points], self._rest)
-        _follow(writable(pose), self._ranks, self._tables, self._moved, self._points, out)
+        _place(writable(pose), self._pieces, self._runs, self._shifts, self._room, out)
 
     def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
         """Where the vertices go, were they at `points`; `out` may be `points`."""
-        np.take(points, self._order, axis=0, out=self._points[: self.n_points], mode="clip")
-        _follow(writable(pose), self._ranks, self._tables, self._moved, self._points, out)
+        _deform(points, writable(pose), self._pieces, self._runs, self._shifts, self._room, out)
 
     def fork(self) -> WiresPlacement:
         """The same tables, and other room to work in."""
@@ -74,35 +114,46 @@ class WiresPlacement:
         return other
 
 
-def _tables(wires: Sequence[Wire], pieces: NDArray, listed: Ints) -> tuple[NDArray, ...]:
-    """What `follow_wires` takes: pieces of all wires, runs, and their places and influences."""
-    rest, first, turning, runs = [], [], [], []
-    places, influence = [], []
-    offset = pieces_before = filled = 0
-    for own, wire in zip(pieces, wires, strict=True):
-        control = [wire.control_points[a : a + 4] for a in wire.first_control]
-        rest += [
-            (power[:, : len(acting)] @ acting).ravel()
-            for power, acting in zip(wire.powers, control, strict=True)
-        ]
+def _pieces(wires: Sequence[Wire]) -> Pieces:
+    rest, first, where = [], [], []
+    offset = 0
+    for wire in wires:
+        count = len(wire.powers)
+        for power, a in zip(wire.powers, wire.first_control, strict=True):
+            acting = wire.control_points[a : a + 4]
+            rest.append((power[:, : len(acting)] @ acting).ravel())
         first.append(offset + 3 * wire.first_control)
-        turning.append(np.full(len(wire.powers), wire.turning))
-        for a, b, piece, kind in _runs(wire, own, listed):
-            width = -(-(b - a) // LANES) * LANES
-            runs.append([a, a + width, pieces_before + piece, kind, filled])
-            places.append(_filled(wire.places[listed[a:b]], width))
-            influence.append(_filled(wire.influence[listed[a:b]], width))
-            filled += width
+        places = [0.0, *[-1.0] * (count - 2), 1.0]
+        where.append(np.column_stack([places, np.full(count, wire.turning)]))
         offset += len(wire.parameters)
-        pieces_before += len(wire.powers)
-    return (
-        np.concatenate([wire.powers for wire in wires]),
-        np.array(rest),
-        np.concatenate(first),
-        np.concatenate(turning),
+    powers = np.concatenate([wire.powers for wire in wires])
+    return Pieces(powers, np.array(rest), np.concatenate(first), np.concatenate(where))
+
+
+def _runs(wires: Sequence[Wire], vertices: Ints, kind: np.dtype) -> Runs:
+    """Vertices sorted by the pieces they are on, cut in blocks."""
+    single = kind == np.float32
+    keys = np.stack([_keys(wire, vertices, single) for wire in wires])
+    order = np.lexsort(keys)
+    lanes = 32 // kind.itemsize
+    runs, blocks, tables, filled = [], [], [np.empty(0)], 0
+    for begin in range(0, len(order), BLOCK):
+        listed, before = vertices[order[begin : begin + BLOCK]], 0
+        for wire, own in zip(wires, keys[:, order[begin : begin + BLOCK]], strict=True):
+            for a, b, piece, how in _stretches(own):
+                width = -(-(b - a) // lanes) * lanes
+                columns = [wire.influence, wire.places][: 2 if how in (PARTLY, FULLY) else 1]
+                tables += [_filled(column[listed[a:b]], width) for column in columns]
+                runs.append([a, a + width, before + piece, how, filled])
+                filled += width * len(columns)
+            before += len(wire.powers)
+        blocks.append([begin + len(listed), len(runs)])
+    return Runs(
+        order.astype(np.uint32),
+        np.ascontiguousarray(wires[0].rest_points[vertices[order]].T, kind),
+        np.array(blocks, np.int64).reshape(-1, 2),
         np.array(runs, np.int64).reshape(-1, 5),
-        np.concatenate([np.empty(0), *places]),
-        np.concatenate([np.empty(0), *influence]),
+        np.concatenate(tables).astype(kind),
     )
 
 
@@ -111,28 +162,73 @@ def _filled(values: Floats, width: int) -> Floats:
     return np.concatenate([values, np.zeros(width - len(values))])
 
 
-def _runs(wire: Wire, pieces: Ints, listed: Ints) -> Iterator[tuple[int, int, int, int]]:
-    """First, last + 1, piece and kind of vertices in a row that are on the same piece."""
-    bounds = np.flatnonzero(np.diff(pieces, prepend=UNMOVED - 1, append=UNMOVED - 1))
-    full = (wire.influence[listed] == 1) & (wire.turning == 1)
+def _keys(wire: Wire, vertices: Ints, single: bool) -> Ints:
+    """Of each vertex 4 piece + kind; negative if it is not moved."""
+    piece, influence = wire.pieces[vertices].astype(np.int64), wire.influence[vertices]
+    how = np.where((influence == 1) & (wire.turning == 1), FULLY, PARTLY)
+    at_end = (piece == 0) | (piece == len(wire.powers) - 1)
+    # Sines in single precision are short series anyhow.
+    faint = (influence * np.pi < FAINT) & (not single)
+    how[at_end] = np.where(faint, FAINTLY, AT_ONE_PLACE)[at_end]
+    moved = (piece != UNMOVED) & (influence > (INVISIBLE if single else 0.0))
+    return np.where(moved, 4 * piece + how, -1)
+
+
+def _stretches(keys: Ints) -> Iterator[tuple[int, int, int, int]]:
+    """First, last + 1, piece and kind of vertices in a row of which all are the same."""
+    bounds = np.flatnonzero(np.diff(keys, prepend=-2, append=-2))
     for a, b in itertools.pairwise(bounds.tolist()):
-        piece = int(pieces[a])
-        if piece == UNMOVED:
-            continue
-        kind = FULLY if full[a:b].all() else PARTLY
-        if piece in (0, len(wire.powers) - 1):
-            kind = AT_ONE_PLACE
-        yield a, b, piece, kind
+        if keys[a] >= 0:
+            yield a, b, int(keys[a]) // 4, int(keys[a]) % 4
 
 
 @compiled
-def _follow(
-    pose: Floats, ranks: Ranks, tables: tuple, moved: Floats, points: Floats, out: Positions
+def _place(
+    pose: Floats, pieces: tuple, runs: tuple, shifts: Floats, room: Table, out: Positions
 ) -> None:
-    """Move the points along with the wires, and write them where they belong."""
-    powers, rest, first, turning, runs, places, influence = tables
-    flat = points.reshape(-1)
-    follow_wires(pose, powers, rest, first, turning, runs, places, influence, moved, flat)
-    for i in range(len(ranks)):
-        at = ranks[i]
-        out[i, 0], out[i, 1], out[i, 2] = points[at, 0], points[at, 1], points[at, 2]
+    """Move rest points along with the wires, and write them where they belong."""
+    powers, rest, first, where = pieces
+    order, points, blocks, listed, table = runs
+    shift_pieces(pose, powers, rest, first, where, shifts)
+    begin = run = 0
+    for k in range(len(blocks)):
+        end, last = blocks[k]
+        for axis in range(3):
+            row = room[axis * STRIDE : axis * STRIDE + end - begin]
+            row[:] = points[axis, begin:end]
+        follow_wires(listed[run:last], rest, where, shifts, table, room)
+        _write(order[begin:end], room, out)
+        begin, run = end, last
+
+
+@compiled
+def _deform(
+    points: Floats,
+    pose: Floats,
+    pieces: tuple,
+    runs: tuple,
+    shifts: Floats,
+    room: Table,
+    out: Positions,
+) -> None:
+    """As `_place` with other points than those at rest."""
+    powers, rest, first, where = pieces
+    order, _, blocks, listed, table = runs
+    shift_pieces(pose, powers, rest, first, where, shifts)
+    begin = run = 0
+    for k in range(len(blocks)):
+        end, last = blocks[k]
+        for i in range(end - begin):
+            at = order[begin + i]
+            room[i], room[STRIDE + i] = points[at, 0], points[at, 1]
+            room[2 * STRIDE + i] = points[at, 2]
+        follow_wires(listed[run:last], rest, where, shifts, table, room)
+        _write(order[begin:end], room, out)
+        begin, run = end, last
+
+
+@compiled
+def _write(order: Order, room: Table, out: Positions) -> None:
+    for i in range(len(order)):
+        at = order[i]
+        out[at, 0], out[at, 1], out[at, 2] = room[i], room[STRIDE + i], room[2 * STRIDE + i]
