@@ -11,34 +11,42 @@ from typing import TYPE_CHECKING, Any
 from supple.errors import SuppleError, SuppleWarning
 
 if TYPE_CHECKING:
-    from supple.dynamics import Crowd, FullSimulator, Simulator
+    from supple.dynamics import BakedMotion, Crowd, FullSimulator, Player, Simulator, bake
     from supple.elastic import Material
-    from supple.formats import load
+    from supple.formats import load, save
     from supple.reduction import PoseSpaceModel, build
 
 __all__ = [
+    "BakedMotion",
     "Crowd",
     "FullSimulator",
     "Material",
+    "Player",
     "PoseSpaceModel",
     "Simulator",
     "SuppleError",
     "SuppleWarning",
     "__version__",
+    "bake",
     "build",
     "load",
+    "save",
 ]
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BakedMotion": "supple.dynamics",
     "Crowd": "supple.dynamics",
     "FullSimulator": "supple.dynamics",
     "Material": "supple.elastic",
+    "Player": "supple.dynamics",
     "PoseSpaceModel": "supple.reduction",
     "Simulator": "supple.dynamics",
+    "bake": "supple.dynamics",
     "build": "supple.reduction",
     "load": "supple.formats",
+    "save": "supple.formats",
 }
 _ROOMS = ("dynamics", "elastic", "formats", "linalg", "mesh", "reduction", "rig", "scenes")
 

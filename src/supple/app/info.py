@@ -25,6 +25,7 @@ __all__ = ["describe", "print_info"]
 CHARACTERS = {".glb": "glTF 2.0", ".gltf": "glTF 2.0"} | dict.fromkeys(
     (".usd", ".usda", ".usdc", ".usdz"), "USD"
 )
+CHARACTERS[".json"] = "research example (JSON)"
 SURFACES = (".obj", ".ply", ".stl", ".off")
 TETS = (".veg", ".msh", ".mesh", ".vtk")
 MODEL = ".supple"

@@ -58,6 +58,8 @@ class ComplementaryExample:
         Of the surface; its weights are the tets' weights interpolated.
     motion : Motion
         Bones' rotations as poses, what all of them share as the root.
+    metres_per_unit : float
+        What lengths in the files were multiplied by.
     """
 
     name: str
@@ -65,12 +67,15 @@ class ComplementaryExample:
     tets: TetMesh
     rig: SkinnedRig
     motion: Motion
+    metres_per_unit: float = CENTIMETRE
 
     @property
     def character(self) -> Character:
         """The example as a character like any other."""
         motions = {self.motion.name or self.name: self.motion}
-        return Character(self.name, self.surface, self.rig, motions)
+        return Character(
+            self.name, self.surface, self.rig, motions, metres_per_unit=self.metres_per_unit
+        )
 
 
 def read_complementary(
@@ -108,7 +113,7 @@ def read_complementary(
         animation = _animation(named["anim_file"].name, numbers, len(edges))
         rig = _rig(surface, tets, points, edges, weights)
         motion = _motion(rig, points[edges[:, 0]], animation, named["dt"], metres_per_unit)
-    return ComplementaryExample(path.stem, surface, tets, rig, motion)
+    return ComplementaryExample(path.stem, surface, tets, rig, motion, metres_per_unit)
 
 
 def _named_files(path: Path, data: bytes) -> dict[str, Any]:

@@ -11,6 +11,7 @@ __all__ = ["load"]
 
 GLTF = (".glb", ".gltf")
 USD = (".usd", ".usda", ".usdc", ".usdz")
+JSON = (".json",)
 
 
 def load(path: str | Path) -> Character:
@@ -20,7 +21,9 @@ def load(path: str | Path) -> Character:
     ----------
     path : str or Path
         A glTF file (``.glb``, ``.gltf``), or USD (``.usd``, ``.usda``, ``.usdc``, ``.usdz``;
-        needs the extra ``supple[usd]``).
+        needs the extra ``supple[usd]``), or the ``.json`` of an example of Complementary
+        Dynamics (``elephant.json``) or Fast Complementary Dynamics (``skeleton_rig.json``, with
+        motions beside it or in ``anim/``).
 
     Returns
     -------
@@ -41,5 +44,26 @@ def load(path: str | Path) -> Character:
         from supple.formats.usd import load_usd
 
         return load_usd(path)
-    known = ", ".join((*GLTF, *USD))
+    if suffix in JSON:
+        return _load_json(path)
+    known = ", ".join((*GLTF, *USD, *JSON))
     raise FormatError(f'{path.name}: "{path.suffix}" files are no characters; use one of {known}')
+
+
+def _load_json(path: Path) -> Character:
+    """JSON says by its keys what it is."""
+    from supple.formats.complementary import read_complementary
+    from supple.formats.fast_cd import read_fast_cd, read_json
+
+    content = read_json(path)
+    keys = content.keys() if isinstance(content, dict) else frozenset()
+    if "mesh_file" in keys:
+        return read_complementary(path).character
+    if "p0" in keys:
+        return read_fast_cd(path, content)
+    if "P" in keys:
+        raise FormatError(f"{path.name}: is a motion; load the skeleton_rig.json it belongs to")
+    raise FormatError(
+        f"{path.name}: is JSON, but no character: neither mesh_file nor p0 is in it;"
+        f" glTF's JSON ends in .gltf"
+    )

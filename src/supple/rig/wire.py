@@ -140,4 +140,4 @@ class Wire(PointDeformer):
         """Places the listed vertices, or all, again and again."""
         from supple.rig.placement_wires import WiresPlacement
 
-        return WiresPlacement([self], vertices)
+        return WiresPlacement([self], vertices, single=single)

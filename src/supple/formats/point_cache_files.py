@@ -1,0 +1,171 @@
+"""Large files that are whole or not there, and caches read back within their own bounds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.errors import FormatError, SuppleError
+from supple.saving import _umask
+
+__all__ = ["PointCache", "read_point_cache", "write_chunks"]
+
+Floats = NDArray[np.float64]
+
+#: What an .npz may unpack to.
+MOST_BYTES = 16 * 2**30
+
+
+def write_chunks(
+    path: str | Path, chunks: Iterable[bytes], into: Callable[[IO[bytes]], Any] | None = None
+) -> int:
+    """Write a file piece by piece, beside, then rename; how many bytes it has.
+
+    `into` writes to the open file after the pieces.
+    """
+    path = Path(path)
+    beside: str | None = None
+    try:
+        handle, beside = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+            if into is not None:
+                into(file)
+            file.flush()
+            os.fsync(file.fileno())
+            size = os.fstat(file.fileno()).st_size
+        os.chmod(beside, 0o666 & ~_umask())
+        os.replace(beside, path)
+        beside = None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise FormatError(
+            f"{path.name}: cannot be written to {path.parent} ({why.lower()})"
+        ) from error
+    finally:
+        if beside is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
+    return size
+
+
+@dataclass(frozen=True, eq=False)
+class PointCache:
+    """Points over time.
+
+    Attributes
+    ----------
+    frames : (t, n, 3) float32 array
+        Read from the file as it is used (``.pc2``, ``.mdd``).
+    times : (t,) array
+        Seconds; of a ``.pc2``, which does not know them, frame numbers.
+    arrays : dict
+        What else an ``.npz`` holds.
+    """
+
+    frames: NDArray[Any]
+    times: Floats
+    arrays: dict[str, NDArray[Any]]
+
+
+def read_point_cache(path: str | Path) -> PointCache:
+    """Read a ``.pc2``, ``.mdd`` or ``.npz`` cache.
+
+    Raises
+    ------
+    FormatError
+        When the file is missing, cut off, or says it holds what it does not.
+    """
+    path = Path(path)
+    readers = {".pc2": _read_pc2, ".mdd": _read_mdd, ".npz": _read_npz}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise FormatError(
+            f'{path.name}: "{path.suffix}" is no point cache; use {", ".join(readers)}'
+        )
+    try:
+        if not path.is_file():
+            raise FormatError(f"{path.name}: there is no such file in {path.parent}")
+        return reader(path, path.stat().st_size)
+    except SuppleError:
+        raise
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, struct.error) as error:
+        why = "".join(c if c.isprintable() else "?" for c in str(error))[:200]
+        raise FormatError(f"{path.name}: is damaged and cannot be read ({why})") from error
+
+
+def _read_pc2(path: Path, size: int) -> PointCache:
+    head = _head(path, 32, size)
+    if head[:12] != b"POINTCACHE2\0":
+        raise FormatError(f"{path.name}: does not begin as a PC2 point cache does")
+    version, points, start, sampling, count = struct.unpack("<iiffi", head[12:])
+    if version != 1:
+        raise FormatError(f"{path.name}: is PC2 of version {version}; only 1 is known")
+    frames = _mapped(path, 32, "<f4", count, points, size)
+    times = start + sampling * np.arange(count, dtype=np.float64)
+    return PointCache(frames, _finite(path, times), {})
+
+
+def _read_mdd(path: Path, size: int) -> PointCache:
+    count, points = struct.unpack(">ii", _head(path, 8, size))
+    frames = _mapped(path, 8 + 4 * max(count, 0), ">f4", count, points, size)
+    with path.open("rb") as file:
+        file.seek(8)
+        times = np.frombuffer(file.read(4 * count), ">f4").astype(np.float64)
+    return PointCache(frames, _finite(path, times), {})
+
+
+def _read_npz(path: Path, size: int) -> PointCache:
+    with zipfile.ZipFile(path) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > MOST_BYTES:
+            raise FormatError(f"{path.name}: unpacks to more than {MOST_BYTES / 2**30:.0f} GiB")
+        if any(entry.file_size > max(size, 2**20) * 64 for entry in archive.infolist()):
+            raise FormatError(f"{path.name}: unpacks to far more than it has; it is no cache")
+    with np.load(path, allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    missing = {"frames", "times"} - arrays.keys()
+    if missing:
+        raise FormatError(f'{path.name}: holds no "{min(missing)}"; it is no point cache')
+    frames, times = arrays.pop("frames"), arrays.pop("times")
+    fits = frames.ndim == 3 and frames.shape[2] == 3 and times.shape == frames.shape[:1]
+    if not fits or frames.dtype.kind != "f" or times.dtype.kind != "f":
+        raise FormatError(f"{path.name}: frames {frames.shape} and times {times.shape} do not fit")
+    return PointCache(frames, _finite(path, times.astype(np.float64)), arrays)
+
+
+def _head(path: Path, length: int, size: int) -> bytes:
+    if size < length:
+        raise FormatError(f"{path.name}: has {size} bytes, fewer than its header; it is cut off")
+    with path.open("rb") as file:
+        return file.read(length)
+
+
+def _mapped(
+    path: Path, offset: int, dtype: str, count: int, points: int, size: int
+) -> NDArray[Any]:
+    """The numbers in place, when the file holds as many as it says."""
+    if count < 0 or points < 0 or size != offset + 12 * count * points:
+        raise FormatError(
+            f"{path.name}: declares {count} frames of {points} points, which its {size} bytes"
+            f" do not hold; it is cut off or damaged"
+        )
+    if count * points == 0:
+        return np.zeros((count, points, 3), np.float32)
+    return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=(count, points, 3))
+
+
+def _finite(path: Path, times: Floats) -> Floats:
+    if not np.isfinite(times).all():
+        raise FormatError(f"{path.name}: has a time that is not finite")
+    return times

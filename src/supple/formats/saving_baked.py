@@ -1,0 +1,119 @@
+"""Saving baked motions: the suffix says how."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supple.dynamics.baked_motion import BakedMotion
+from supple.errors import FormatError, SuppleError
+
+__all__ = ["SUFFIXES", "save"]
+
+#: Module and function that write each kind of file, below this package.
+WRITERS = {
+    ".glb": ("gltf_bake", "write_gltf"),
+    ".gltf": ("gltf_bake", "write_gltf"),
+    ".usd": ("usd_bake", "write_usd"),
+    ".usda": ("usd_bake", "write_usd"),
+    ".usdc": ("usd_bake", "write_usd"),
+    ".usdz": ("usd_bake", "write_usd"),
+    ".pc2": ("point_cache", "write_pc2"),
+    ".mdd": ("point_cache", "write_mdd"),
+    ".npz": ("point_cache", "write_npz"),
+    ".abc": ("alembic_cache", "write_abc"),
+}
+SUFFIXES = tuple(WRITERS)
+
+
+def save(
+    path: str | Path,
+    baked: BakedMotion,
+    *,
+    error: float = 0.002,
+    normals: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
+    """Save a baked motion in the format that the suffix names.
+
+    Parameters
+    ----------
+    path
+        ``.glb``, ``.gltf``: the character's own file with morph targets and their weights, or a
+        new file if it came from another format. ``.usd``, ``.usda``, ``.usdc``, ``.usdz``: a layer
+        over the character's own. ``.pc2``, ``.mdd``, ``.npz``, ``.abc``: positions of all vertices.
+    baked
+        What `supple.bake` gives.
+    error
+        How far any vertex may be from its simulated place, as part of the character's size, in
+        formats that store shapes and weights.
+    normals
+        Whether shapes move normals, too.
+    **options
+        Of the format: see ``write_gltf``, ``write_usd``, ``write_pc2`` and so on.
+
+    Returns
+    -------
+    dict
+        Figures: ``n_shapes``, the ``error`` reached, ``bytes`` and more, as the format has them.
+
+    Raises
+    ------
+    SuppleError
+        For an unknown suffix or option, frames that are not finite, or a file that cannot be
+        written; nothing is left behind.
+    """
+    path = Path(path)
+    writer = _writer(path, baked)
+    _check(path, baked)
+    known = {
+        name
+        for name, parameter in inspect.signature(writer).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    for name in options:
+        if name not in known:
+            rest = ", ".join(sorted(known)) or "none"
+            raise SuppleError(f'{path.name}: "{name}" is no option of this format; it has {rest}')
+    given = {"error": error, "normals": normals, **options}
+    result = writer(path, baked, **{name: v for name, v in given.items() if name in known})
+    return {"path": str(path), **result}
+
+
+def _writer(path: Path, baked: BakedMotion) -> Callable[..., dict[str, Any]]:
+    suffix = path.suffix.lower()
+    if suffix not in WRITERS:
+        listed = ", ".join(SUFFIXES)
+        raise FormatError(f'{path.name}: cannot save a motion as "{suffix}"; use one of {listed}')
+    module, function = WRITERS[suffix]
+    if module == "gltf_bake":
+        from supple.formats.gltf import GltfSource
+
+        if not isinstance(baked.character.source, GltfSource):
+            module, function = "gltf_new", "write_new_gltf"
+    found: Callable[..., dict[str, Any]] = getattr(
+        import_module(f"supple.formats.{module}"), function
+    )
+    return found
+
+
+def _check(path: Path, baked: BakedMotion) -> None:
+    if not isinstance(baked, BakedMotion):
+        raise SuppleError(f"{path.name}: a {type(baked).__name__} is no baked motion")
+    frames, count = np.asarray(baked.frames), baked.motion.n_frames
+    expected = (count, len(baked.character.surface.vertices), 3)
+    if frames.shape != expected:
+        raise SuppleError(f"{path.name}: frames of shape {frames.shape}; expected {expected}")
+    for number, frame in enumerate(frames):
+        if not np.isfinite(frame).all():
+            raise SuppleError(
+                f"{path.name}: frame {number} at {baked.times[number]:.3f} s is not finite; the"
+                f" simulation failed there, try stiffer flesh"
+            )
+    if not path.parent.is_dir():
+        raise FormatError(f"{path.name}: there is no folder {path.parent}; make it first")

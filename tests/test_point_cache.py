@@ -1,0 +1,215 @@
+"""Point caches: what other programs read, byte by byte, and back again."""
+
+import struct
+import sys
+
+import numpy as np
+import pytest
+
+import supple
+from supple.dynamics.baked_motion import BakedMotion
+from supple.errors import SuppleError
+from supple.formats.alembic_cache import write_abc
+from supple.formats.point_cache import write_mdd, write_npz, write_pc2
+from supple.formats.point_cache_files import read_point_cache
+from supple.formats.surface import read_surface
+from supple.mesh import SurfaceMesh
+from supple.rig import JointPose, Skeleton, SkinnedRig
+from supple.rig.character import Character
+from supple.rig.motion import Motion
+
+WRITERS = {".pc2": write_pc2, ".mdd": write_mdd, ".npz": write_npz}
+
+
+@pytest.fixture
+def baked():
+    """A tetrahedron that is thrown about from 0.5 s to 0.8 s, ten frames a second."""
+    points = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1 / 3]])
+    faces = [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]
+    pose = JointPose(Skeleton(["only"], np.array([-1]), np.zeros((1, 3))))
+    rig = SkinnedRig(pose, points, np.zeros((4, 1), int), np.ones((4, 1)), np.eye(4)[None])
+    times = 0.5 + np.arange(4) / 10
+    motion = Motion(times, np.zeros((4, len(rig.rest_pose))), name="throw")
+    character = Character("tet", SurfaceMesh(points, faces), rig, {"throw": motion})
+    frames = points + np.random.default_rng(1).normal(size=(4, 4, 3))
+    return BakedMotion(character, motion, frames.astype(np.float32), 10.0)
+
+
+def test_pc2_has_the_header_and_the_floats_of_the_format(baked, tmp_path):
+    result = write_pc2(tmp_path / "a.pc2", baked)
+    data = (tmp_path / "a.pc2").read_bytes()
+    assert result == {"n_frames": 4, "n_points": 4, "bytes": len(data), "mesh": "a_rest.obj"}
+    assert data[:12] == b"POINTCACHE2\0"
+    assert struct.unpack("<iiffi", data[12:32]) == (1, 4, 5.0, 1.0, 4)
+    floats = struct.unpack("<48f", data[32:])
+    np.testing.assert_array_equal(np.reshape(floats, (4, 4, 3)), baked.frames)
+
+
+def test_mdd_has_the_header_and_the_floats_of_the_format(baked, tmp_path):
+    write_mdd(tmp_path / "a.mdd", baked)
+    data = (tmp_path / "a.mdd").read_bytes()
+    assert struct.unpack(">ii", data[:8]) == (4, 4)
+    np.testing.assert_allclose(struct.unpack(">4f", data[8:24]), [0.5, 0.6, 0.7, 0.8], rtol=1e-6)
+    floats = struct.unpack(">48f", data[24:])
+    np.testing.assert_array_equal(np.reshape(floats, (4, 4, 3)), baked.frames)
+
+
+def test_npz_holds_all_that_is_needed_and_no_pickle(baked, tmp_path):
+    write_npz(tmp_path / "a.npz", baked)
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as stored:
+        np.testing.assert_array_equal(stored["frames"], baked.frames)
+        np.testing.assert_array_equal(stored["triangles"], baked.character.surface.triangles)
+        np.testing.assert_allclose(stored["rest"], baked.character.surface.vertices, atol=1e-7)
+        assert stored["rate"] == 10
+        assert (str(stored["name"]), str(stored["motion"])) == ("tet", "throw")
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_caches_come_back_as_they_were_and_the_same_bytes_again(suffix, baked, tmp_path):
+    for name in ("one", "two"):
+        WRITERS[suffix](tmp_path / f"{name}{suffix}", baked)
+    assert len({(tmp_path / f"{name}{suffix}").read_bytes() for name in ("one", "two")}) == 1
+    cache = read_point_cache(tmp_path / f"one{suffix}")
+    np.testing.assert_array_equal(cache.frames, baked.frames)
+    wanted = baked.times * (10 if suffix == ".pc2" else 1)
+    np.testing.assert_allclose(cache.times, wanted, rtol=1e-6)
+
+
+def test_the_mesh_beside_has_the_order_of_the_cache(baked, tmp_path):
+    write_pc2(tmp_path / "a.pc2", baked)
+    mesh = read_surface(tmp_path / "a_rest.obj")
+    surface = baked.character.surface
+    np.testing.assert_array_equal(mesh.triangles, surface.triangles)
+    np.testing.assert_array_equal(mesh.vertices.astype(np.float32), surface.vertices.astype("f4"))
+    write_mdd(tmp_path / "b.mdd", baked, mesh=False)
+    assert not (tmp_path / "b_rest.obj").exists()
+    write_mdd(tmp_path / "b.mdd", baked, mesh=tmp_path / "own.obj", up="z")
+    turned = read_surface(tmp_path / "own.obj").vertices
+    np.testing.assert_allclose(turned[:, 2], surface.vertices[:, 1], atol=1e-7)
+    cache = read_point_cache(tmp_path / "b.mdd")
+    np.testing.assert_array_equal(cache.frames[:, :, 2], baked.frames[:, :, 1])
+    np.testing.assert_array_equal(cache.frames[:, :, 1], -baked.frames[:, :, 2])
+
+
+@pytest.mark.filterwarnings("ignore::supple.errors.SuppleWarning")
+def test_file_order_is_that_of_the_vertices_in_the_file(assets, tmp_path):
+    character = supple.load(assets / "gltf_characters" / "Fox.glb")
+    motion = next(iter(character.motions.values())).slice(0.0, 0.1)
+    still = BakedMotion(character, motion, np.empty(0, np.float32), 24.0)
+    frames = np.array([still.rig_frame(k) for k in range(motion.n_frames)], np.float32)
+    baked = BakedMotion(character, motion, frames, 24.0)
+    result = write_pc2(tmp_path / "fox.pc2", baked, vertices="file")
+    source = character.source
+    assert result["n_points"] == sum((p.welded >= 0).sum() for p in source.primitives)
+    assert result["n_points"] > len(character.surface.vertices)
+    assert not (tmp_path / "fox_rest.obj").exists()
+    cache = read_point_cache(tmp_path / "fox.pc2")
+    welded = np.concatenate([p.welded for p in source.primitives])
+    np.testing.assert_array_equal(cache.frames[1], frames[1][welded[welded >= 0]])
+
+
+def test_alembic_has_a_sample_for_every_frame(baked, tmp_path):
+    pytest.importorskip("alembic3d", reason="Alembic comes with the extra supple[alembic]")
+    from alembic3d.Abc import IArchive, ISampleSelector
+    from alembic3d.AbcGeom import IPolyMesh
+
+    result = write_abc(tmp_path / "a.abc", baked)
+    assert result["bytes"] == (tmp_path / "a.abc").stat().st_size
+    top = IArchive(str(tmp_path / "a.abc")).getTop()
+    schema = IPolyMesh(top, "tet").getSchema()
+    assert schema.getNumSamples() == 4
+    for k, time in enumerate(baked.times):
+        value = schema.getValue(ISampleSelector(float(time) + 1e-6))
+        np.testing.assert_array_equal(memoryview(value.getPositions()), baked.frames[k])
+    # Alembic's faces are wound the other way round.
+    corners = np.array(memoryview(value.getFaceIndices())).reshape(-1, 3)
+    np.testing.assert_array_equal(corners[:, ::-1], baked.character.surface.triangles)
+    write_abc(tmp_path / "b.abc", baked)
+    assert (tmp_path / "a.abc").read_bytes() == (tmp_path / "b.abc").read_bytes()
+
+
+def test_alembic_says_what_to_install_where_it_is_absent(baked, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "alembic3d", None)
+    with pytest.raises(SuppleError, match=r"a\.abc: .* pip install 'supple\[alembic\]'$"):
+        write_abc(tmp_path / "a.abc", baked)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("write", [write_pc2, write_mdd, write_npz, write_abc])
+def test_what_cannot_be_written_says_so_in_a_line_and_leaves_nothing(write, baked, tmp_path):
+    if write is write_abc:
+        pytest.importorskip("alembic3d", reason="Alembic comes with the extra supple[alembic]")
+    frames = baked.frames.copy()
+    frames[2, 1, 0] = np.inf
+    wrong = BakedMotion(baked.character, baked.motion, frames, 10.0)
+    short = BakedMotion(baked.character, baked.motion, frames[:, :3], 10.0)
+    cases = [
+        (tmp_path / "a.x", wrong, r"a\.x: baked frame 2 is not finite"),
+        (tmp_path / "a.x", short, r"a\.x: baked frames \(4, 3, 3\)"),
+        (tmp_path / "no" / "a.x", baked, r"a\.x: cannot be written to .*no \(no such"),
+    ]
+    for path, what, words in cases:
+        with pytest.raises(SuppleError, match=words) as raised:
+            write(path, what)
+        assert "\n" not in str(raised.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cache_that_cannot_be_written_takes_its_mesh_along(baked, tmp_path):
+    (tmp_path / "a.pc2").mkdir()
+    with pytest.raises(SuppleError, match=r"a\.pc2: cannot be written"):
+        write_pc2(tmp_path / "a.pc2", baked)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.pc2"]
+
+
+def test_options_that_are_none_are_refused(baked, tmp_path):
+    with pytest.raises(SuppleError, match='in "sorted" order; use welded or file'):
+        write_pc2(tmp_path / "a.pc2", baked, vertices="sorted")  # type: ignore[arg-type]
+    with pytest.raises(SuppleError, match="came from no file with vertices of its own"):
+        write_pc2(tmp_path / "a.pc2", baked, vertices="file")
+    with pytest.raises(SuppleError, match='the upward axis cannot be "x"'):
+        write_mdd(tmp_path / "a.mdd", baked, up="x")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+PC2 = b"POINTCACHE2\0" + struct.pack("<iiffi", 1, 2, 0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("a.pc2", b"POINTCACHE", "fewer than its header"),
+        ("a.pc2", b"POINTCACHE3\0" + PC2[12:], "does not begin as a PC2"),
+        ("a.pc2", PC2, "declares 2 frames of 2 points"),
+        ("a.pc2", PC2[:12] + struct.pack("<iiffi", 1, -3, 0, 1, -7), "declares -7 frames"),
+        ("a.pc2", PC2[:12] + struct.pack("<iiffi", 1, 2**31 - 1, 0, 1, 2**31 - 1), "declares 21"),
+        ("a.pc2", PC2[:12] + struct.pack("<iiffi", 2, 2, 0, 1, 2) + bytes(48), "of version 2"),
+        ("a.pc2", PC2[:12] + struct.pack("<iiffi", 1, 2, np.nan, 1, 2) + bytes(48), "not finite"),
+        ("a.mdd", b"\0\0\0", "fewer than its header"),
+        ("a.mdd", struct.pack(">ii", 2**31 - 1, 9), "which its 8 bytes do not hold"),
+        ("a.mdd", struct.pack(">ii", -1, 9), "declares -1 frames"),
+        ("a.npz", b"PK\x03\x04 no", "is damaged and cannot be read"),
+        ("a.xyz", b"", "is no point cache"),
+    ],
+)
+def test_damaged_caches_are_refused_in_a_line(name, data, words, tmp_path):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(SuppleError, match=words) as raised:
+        read_point_cache(tmp_path / name)
+    assert str(raised.value).startswith(name)
+    assert "\n" not in str(raised.value)
+
+
+def test_npz_with_pickles_or_without_frames_is_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", frames=np.array([{}], object), times=np.zeros(1))
+    with pytest.raises(SuppleError, match=r"a\.npz: is damaged"):
+        read_point_cache(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", times=np.zeros(1))
+    with pytest.raises(SuppleError, match=r'b\.npz: holds no "frames"'):
+        read_point_cache(tmp_path / "b.npz")
+    np.savez(tmp_path / "c.npz", frames=np.zeros((2, 4, 3), "f4"), times=np.zeros(3))
+    with pytest.raises(SuppleError, match=r"c\.npz: frames \(2, 4, 3\) and times \(3,\)"):
+        read_point_cache(tmp_path / "c.npz")
+    np.savez_compressed(tmp_path / "d.npz", frames=np.zeros((3000, 9000, 3), "f4"))
+    with pytest.raises(SuppleError, match=r"d\.npz: unpacks to far more"):
+        read_point_cache(tmp_path / "d.npz")
