@@ -15,11 +15,11 @@ import pytest
 from gltf_builder import OCTAHEDRON, Builder, skinned_octahedron, turn
 from gltf_reference import Reference
 from gltf_validation import issues, new_issues
-from supple.dynamics.baked_motion import BakedMotion
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.formats.gltf import load_gltf
 from supple.formats.gltf_bake_normals import VertexNormals
 from supple.formats.saving_baked import save
+from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion import Motion
 

@@ -207,6 +207,7 @@ def test_single_precision_suffices_for_wires_of_any_unit(unit):
     ]
     chain = RigChain(*wires, Wire(unit * CLOUD, unit * CURVE, influence=np.ones(203), name="b"))
     which = placement(chain, single=True)
+    assert isinstance(which, WiresPlacement)
     assert which._room.dtype == np.float32
     for size in (1e-3, 0.6, 5.0):
         pose = unit * random_pose(chain, 4, size)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import supple
-from supple.dynamics.baked_motion import BakedMotion
 from supple.errors import SuppleError
 from supple.formats.alembic_cache import write_abc
 from supple.formats.point_cache import write_mdd, write_npz, write_pc2
@@ -15,6 +14,7 @@ from supple.formats.point_cache_files import read_point_cache
 from supple.formats.surface import read_surface
 from supple.mesh import SurfaceMesh
 from supple.rig import JointPose, Skeleton, SkinnedRig
+from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion import Motion
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import supple
-from supple.dynamics.baked_motion import BakedMotion
 from supple.errors import SuppleError, SuppleWarning
 from supple.formats.usd_bake import write_usd
 from supple.mesh import SurfaceMesh
 from supple.rig import BlendShapeRig, JointPose, Skeleton, SkinnedRig
+from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion import Motion
 

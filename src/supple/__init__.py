@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from supple.errors import SuppleError, SuppleWarning
 
 if TYPE_CHECKING:
-    from supple.dynamics import BakedMotion, Crowd, FullSimulator, Player, Simulator, bake
+    from supple.dynamics import Crowd, FullSimulator, Player, Simulator, bake
     from supple.elastic import Material
     from supple.formats import load, save
     from supple.reduction import PoseSpaceModel, build
+    from supple.rig import BakedMotion
 
 __all__ = [
     "BakedMotion",
@@ -36,7 +37,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "BakedMotion": "supple.dynamics",
+    "BakedMotion": "supple.rig",
     "Crowd": "supple.dynamics",
     "FullSimulator": "supple.dynamics",
     "Material": "supple.elastic",

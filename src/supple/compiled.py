@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 # Threads that wait must sleep: spinning ones cost milliseconds a loop as soon as anything else
 # runs on the machine (measured: 12 against 410 ms for a small factorisation). Read by the
@@ -37,7 +38,7 @@ if "NUMBA_THREADING_LAYER_PRIORITY" not in os.environ:
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 # Functions that make no arrays need not count who refers to one, which Numba does at every slice
 # and every call (measured: half the time of a step's small loops).
-_counting = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
+_counting: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
 # A product and a sum may be one instruction, rounded once: quicker, and never less exact.
 compiled_fused = numba.njit(
     cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, **_counting

@@ -16,9 +16,12 @@ from typing import Annotated, Literal, TextIO
 from cyclopts import App, CycloptsError, Parameter
 
 import supple
+from supple.app.cli_bake import bake
 from supple.app.cli_bench import bench
+from supple.app.cli_demo import demo
 from supple.app.cli_options import Json, Quiet, print_json
 from supple.app.cli_reproduce import reproduce
+from supple.app.cli_view import view
 from supple.errors import SuppleError, SuppleWarning
 
 __all__ = ["app", "main"]
@@ -29,30 +32,6 @@ app = App(
     version=supple.__version__,
     suppress_keyboard_interrupt=False,
 )
-
-
-@app.command
-def demo(
-    *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("supple-demo"),
-    tets: int = 4000,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Mesh a soft body, let it swing from one end, and draw what happens.
-
-    Parameters
-    ----------
-    output
-        Folder for filmstrip.png, energy.png and report.md.
-    tets
-        How many tetrahedra to simulate.
-    """
-    from supple.app.demo import run_demo
-
-    figures = run_demo(output, tets=tets, quiet=quiet or json)
-    if json:
-        print_json(figures)
 
 
 @app.command
@@ -208,6 +187,9 @@ def build(
         print_json(figures)
 
 
+app.command(bake)
+app.command(view)
+app.command(demo)
 app.command(bench)
 app.command(reproduce)
 

@@ -1,176 +1,266 @@
-"""`supple demo`: a body is meshed, dropped, and drawn while it swings."""
+"""`supple demo`: a built-in character comes alive, and a report that opens in any browser."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from supple.app.drawing import INK, PAPER, filmstrip, save_picture
-from supple.app.progress import console, first_use_message, progress_bar
+from supple.app.progress import console, first_use_message, progress_bar, working
 from supple.errors import SuppleError
-from supple.saving import write_whole
+
+if TYPE_CHECKING:
+    from supple.reduction.model import PoseSpaceModel
+    from supple.rig.baked_motion import BakedMotion
 
 __all__ = ["run_demo"]
 
-Floats = NDArray[np.float64]
+SCENE = "gorilla"
+#: Frames per second.
+RATE = 30.0
+#: Steps whose time is taken.
+TIMED = 200
+#: Where cameras stand, in degrees: for the page between the ways it faces.
+AZIMUTHS = {"arm": -22.0, "x": 42.0, "bear": 22.0, "gorilla": 38.0}
+PAGE_AZIMUTHS = AZIMUTHS | {"gorilla": 55.0}
 
-SECONDS, RATE, FRAMES = 2.0, 90, 8
+
+def run_demo(
+    output: Path,
+    *,
+    scene: str = SCENE,
+    tets: int | None = None,
+    quiet: bool = False,
+    **recipe: Any,
+) -> dict[str, Any]:
+    """Make the demonstration's files in `output`, and return its figures.
+
+    Parameters
+    ----------
+    output
+        A folder, made if need be: filmstrip.png, SCENE_soft.glb and report.html go there.
+    scene
+        One of `supple.scenes.SCENES`.
+    tets
+        How many to simulate; by default the paper's.
+    quiet
+        Show nothing.
+    **recipe
+        More that differs from the scene's recipe, such as ``modes=8``.
+    """
+    from supple.app.scene_models import scene_model_file
+
+    with _folder(output):
+        first_use_message(quiet)
+        clock = _Clock()
+        changes = recipe | ({} if tets is None else {"tets": int(tets)})
+        with clock("building"):
+            _sculpt(scene, quiet)
+            with scene_model_file(scene, quiet=quiet, **changes) as path:
+                model, megabytes = _loaded(path), path.stat().st_size / 1e6
+        with clock("simulating"):
+            baked = _baked(scene, model, quiet)
+            step_ms = _step_ms(model, baked)
+        figures = _statistics(scene, model, megabytes, step_ms)
+        files = _Files(output, scene)
+        written = files.written(baked, figures, clock, quiet)
+    if not quiet:
+        _tell(figures, files, written, clock)
+    return figures | written | {"seconds": clock.seconds, "files": files.names}
+
+
+@contextmanager
+def _folder(output: Path) -> Iterator[None]:
+    """Made, and tried before the work begins; gone again if nothing came of it."""
+    if output.exists() and not output.is_dir():
+        raise SuppleError(f"{output}: is a file; choose a folder with --output")
+    made = [folder for folder in (output, *output.parents) if not folder.exists()]
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=output):
+            pass
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise SuppleError(
+            f"{output}: cannot be written to ({why}); choose another --output"
+        ) from None
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # one that is not empty stays
+            for folder in made:
+                folder.rmdir()
+        raise
 
 
 @dataclass
-class Swing:
-    """What the simulation left behind."""
+class _Clock:
+    """How long parts took."""
 
-    triangles: NDArray[np.int64]
-    surfaces: list[Floats]
-    strains: list[Floats]
-    times: list[float]
-    energies: list[dict[str, float]]
-    summary: dict[str, Any]
+    seconds: dict[str, float] = field(default_factory=dict)
 
-
-def run_demo(output: Path, *, tets: int = 4000, quiet: bool = False) -> dict[str, Any]:
-    """Make the demonstration's files in `output`, and return its figures."""
-    if output.exists() and not output.is_dir():
-        raise SuppleError(f"{output}: is a file; choose a folder with --output")
-    first_use_message(quiet)
-    swing = _simulate(tets, quiet)
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SuppleError(f"{output}: cannot be made ({error}); choose another --output") from None
-    captions = [f"{time:.2f} s" for time in swing.times]
-    strip = filmstrip(
-        swing.surfaces,
-        swing.triangles,
-        captions,
-        colours=[_strain_colours(strain) for strain in swing.strains],
-        title="Held by one arm and let go: coloured by how far the flesh is stretched",
-    )
-    save_picture(strip, output / "filmstrip.png")
-    save_picture(_energy_chart(swing), output / "energy.png")
-    write_whole(output / "report.md", _report(swing).encode())
-    if not quiet:
-        console.print(f"wrote {output / 'filmstrip.png'}, energy.png and report.md; look at them")
-    return swing.summary
+    @contextmanager
+    def __call__(self, part: str) -> Iterator[None]:
+        began = perf_counter()
+        yield
+        self.seconds[part] = round(perf_counter() - began, 2)
 
 
-def _simulate(tets: int, quiet: bool) -> Swing:
-    # Numba and libigl take a second to import, which `supple --help` must not spend.
-    from supple.dynamics import FullSimulator
-    from supple.elastic import ElasticBody, Material
-    from supple.mesh import embed, tetrahedralise
-    from supple.scenes import starfish
+def _sculpt(name: str, quiet: bool) -> None:
+    from supple.scenes import scene
 
-    began = perf_counter()
-    surface = starfish()
-    mesh = tetrahedralise(surface, tets=tets)
-    embedding = embed(surface.vertices, mesh)
-    meshed = perf_counter()
-    body = ElasticBody(mesh, Material("neo-hookean", young=1e5, poisson=0.45))
-    held = np.flatnonzero(mesh.vertices[:, 0] < mesh.vertices[:, 0].min() + 0.06)
-    simulator = FullSimulator(
-        body, 1 / RATE, fixed=held, integrator="newmark", newton=3, alpha=0.2, beta=0.001
-    )
-    steps = int(SECONDS * RATE)
-    pictured = set(np.linspace(0, steps, FRAMES).astype(int).tolist())
-    surfaces, strains, times = [], [], []
-    energies = [simulator.energies()]
-    timings = {"assembly": 0.0, "factorise": 0.0, "solve": 0.0}
-    stepping = 0.0
-    with progress_bar(quiet) as progress:
-        task = progress.add_task(f"swinging, {len(mesh.tets):,} tets", total=steps)
-        for number in range(steps + 1):
-            if number:
-                started = perf_counter()
-                report = simulator.step()
-                stepping += perf_counter() - started
-                for part, seconds in report.seconds.items():
-                    timings[part] += seconds
-                energies.append(simulator.energies())
-                progress.advance(task)
-            if number in pictured:
-                positions = simulator.positions
-                surfaces.append(embedding @ positions)
-                strains.append(_stretch(surface.vertices, surfaces[-1], surface.triangles))
-                times.append(simulator.time)
-    summary = {
-        "surface_vertices": len(surface.vertices),
-        "tets": len(mesh.tets),
-        "tet_vertices": len(mesh.vertices),
-        "meshing_s": round(meshed - began, 3),
-        "steps": steps,
-        "step_ms": round(1e3 * stepping / steps, 3),
-        "split_ms": {part: round(1e3 * s / steps, 3) for part, s in timings.items()},
-        "largest_energy_gain_j": max(0.0, float(np.diff([e["total"] for e in energies]).max())),
-        "final_energy_j": energies[-1]["total"],
+    with working(f"sculpting the {name}", quiet):
+        scene(name)
+
+
+def _loaded(path: Path) -> PoseSpaceModel:
+    from supple.reduction.model import PoseSpaceModel
+
+    return PoseSpaceModel.load(path)
+
+
+def _baked(name: str, model: PoseSpaceModel, quiet: bool) -> BakedMotion:
+    from supple.dynamics.baking import bake
+    from supple.scenes import scene
+
+    with _bar("simulating", quiet) as tell:
+        return bake(
+            scene(name).character,
+            model=model,
+            rate=RATE,
+            progress=lambda part, what: tell(part),
+        )
+
+
+def _step_ms(model: PoseSpaceModel, baked: BakedMotion) -> float:
+    """The median of whole steps, skin included, one after the other."""
+    from supple.dynamics import Simulator
+
+    motion = baked.motion.resample(90)
+    simulator, out = Simulator(model, 1 / 90), np.empty(baked.frames.shape[1:], np.float32)
+    simulator.reset(motion.poses[0], motion.roots[0])
+    seconds = []
+    for pose, root in zip(motion.poses[:TIMED], motion.roots[:TIMED], strict=True):
+        began = perf_counter()
+        simulator.step(pose, root)
+        simulator.surface(out)
+        seconds.append(perf_counter() - began)
+    return 1e3 * float(np.median(seconds))
+
+
+def _statistics(
+    name: str, model: PoseSpaceModel, megabytes: float, step_ms: float
+) -> dict[str, Any]:
+    """Ours, each with the paper's after it (xu2016 Tables 1 to 3)."""
+    from supple.scenes import scene
+
+    paper = scene(name).paper
+    return {
+        "tets": len(model.mesh.tets),
+        "paper_tets": paper.tets,
+        "tet_vertices": len(model.mesh.vertices),
+        "paper_tet_vertices": paper.tet_vertices,
+        "surface_vertices": len(model.surface.vertices),
+        "paper_surface_vertices": paper.surface_vertices,
+        "modes": model.n_modes,
+        "paper_modes": paper.modes,
+        "regions": len(model.regions),
+        "paper_regions": paper.regions,
+        "poses": model.n_poses,
+        "paper_poses": paper.poses,
+        "cubature_tets": len(model.elastic_tets),
+        "paper_cubature_tets": paper.elastic_cubature,
+        "cubature_vertices": len(model.inertial_vertices),
+        "paper_cubature_vertices": paper.inertial_cubature,
+        "model_mb": round(megabytes, 2),
+        "paper_model_mb": paper.megabytes,
+        "step_ms": round(step_ms, 3),
+        "paper_step_ms": paper.milliseconds,
     }
-    return Swing(surface.triangles, surfaces, strains, times, energies, summary)
 
 
-def _stretch(rest: Floats, now: Floats, triangles: NDArray[np.int64]) -> Floats:
-    """How much each triangle's edges have grown or shrunk, root mean square."""
-    after, before = (
-        np.linalg.norm(x[triangles] - x[np.roll(triangles, 1, axis=1)], axis=2) for x in (now, rest)
-    )
-    return np.sqrt(np.mean((after / before - 1) ** 2, axis=1))
+@dataclass
+class _Files:
+    """What is written, and where."""
+
+    folder: Path
+    scene: str
+
+    @property
+    def strip(self) -> Path:
+        return self.folder / "filmstrip.png"
+
+    @property
+    def character(self) -> Path:
+        return self.folder / f"{self.scene}_soft.glb"
+
+    @property
+    def page(self) -> Path:
+        return self.folder / "report.html"
+
+    @property
+    def names(self) -> list[str]:
+        return [str(path) for path in (self.page, self.strip, self.character)]
+
+    def written(
+        self, baked: BakedMotion, figures: dict[str, Any], clock: _Clock, quiet: bool
+    ) -> dict[str, Any]:
+        """Write all, each whole or not at all; figures of each."""
+        from supple.app.filmstrip import filmstrip
+        from supple.app.report_page import write_page
+        from supple.formats.saving_baked import save
+
+        with clock("filmstrip"), _bar("drawing the filmstrip", quiet) as tell:
+            strip = filmstrip(self.strip, baked, azimuth=AZIMUTHS.get(self.scene, 35), tell=tell)
+        with clock("character"), working(f"writing {self.character.name}", quiet):
+            character = save(self.character, baked)
+        with clock("page"), _bar("writing the report", quiet) as tell:
+            page = write_page(
+                self.page,
+                baked,
+                figures,
+                {"The rig alone above, with flesh below": self.strip},
+                azimuth=PAGE_AZIMUTHS.get(self.scene, 35),
+                tell=tell,
+            )
+        character.pop("path", None)
+        return {"filmstrip": strip, "character": character, "page": page}
 
 
-def _strain_colours(strain: Floats) -> Floats:
-    from matplotlib import colormaps
-
-    return colormaps["YlOrRd"](np.clip(0.2 + strain / 0.8, 0.0, 0.95))[:, :3]
-
-
-def _energy_chart(swing: Swing) -> Any:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 3.2), facecolor=PAPER, layout="constrained")
-    axes = figure.subplots()
-    axes.set_facecolor(PAPER)
-    times = np.arange(len(swing.energies)) / RATE
-    start = swing.energies[0]["gravity"]
-    for part, colour in (
-        ("kinetic", "#2f6db5"),
-        ("elastic", "#c8503c"),
-        ("gravity", "#6b8f3a"),
-        ("total", INK),
-    ):
-        values = np.array([energies[part] for energies in swing.energies])
-        if part in ("gravity", "total"):
-            values = values - start
-        axes.plot(times, values, color=colour, label=part, lw=2 if part == "total" else 1.4)
-    axes.set(xlabel="time in s", ylabel="energy in J", xlim=(0, times[-1]))
-    axes.set_title("Energy of the swing (damped, so the total falls)", color=INK, fontsize=11)
-    axes.legend(frameon=False, ncols=4, loc="upper right", fontsize=9)
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure
+@contextmanager
+def _bar(what: str, quiet: bool) -> Iterator[Callable[[float], None]]:
+    with progress_bar(quiet) as progress:
+        task = progress.add_task(what, total=100)
+        yield lambda part: progress.update(task, completed=round(100 * part))
 
 
-def _report(swing: Swing) -> str:
-    s = swing.summary
-    rows = [
-        ("surface vertices", f"{s['surface_vertices']:,}"),
-        ("tets", f"{s['tets']:,}"),
-        ("tet vertices", f"{s['tet_vertices']:,}"),
-        ("meshing", f"{s['meshing_s']:.2f} s"),
-        ("steps", f"{s['steps']} of 1/{RATE} s"),
-        ("one step, unreduced", f"{s['step_ms']:.1f} ms"),
-    ]
-    rows += [(f"  of that {part}", f"{ms:.1f} ms") for part, ms in s["split_ms"].items()]
-    table = "\n".join(f"| {name} | {value} |" for name, value in rows)
-    energies = "\n".join(
-        f"| {number / RATE:.2f} | " + " | ".join(f"{value:.4f}" for value in e.values()) + " |"
-        for number, e in list(enumerate(swing.energies))[:: RATE // 9]
-    )
-    return (
-        "# A soft starfish, let go\n\n![frames](filmstrip.png)\n\n"
-        f"| | |\n|---|---|\n{table}\n\n## Energy over time\n\n![energy](energy.png)\n\n"
-        "| s | kinetic J | elastic J | gravity J | total J |\n|---|---|---|---|---|\n"
-        f"{energies}\n"
-    )
+def _tell(figures: dict[str, Any], files: _Files, written: dict[str, Any], clock: _Clock) -> None:
+    """A table beside the paper's row, on standard output; what was made, on standard error."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from supple.app.reproduce_page import grids
+
+    for _, headings, rows in grids(figures):
+        table = Table(title=f"the {files.scene}, beside the paper's", title_justify="left")
+        for at, heading in enumerate(headings):
+            table.add_column(heading, justify="left" if at == 0 else "right")
+        for row in rows:
+            table.add_row(*row)
+        Console(highlight=False).print(table)
+    sizes = {path: f"{os.path.getsize(path) / 1e6:.1f} MB" for path in files.names}
+    far = 100 * written["filmstrip"]["farthest_m"]
+    total = sum(clock.seconds.values())
+    console.print(f"flesh swings up to {far:.1f} cm beside the rig; {total:.0f} s in all")
+    for path, size in sizes.items():
+        console.print(f"wrote {path} ({size})", markup=False, soft_wrap=True)
+    address = files.page.resolve().as_uri()
+    console.print(f"open the report in a browser: {address}", markup=False, soft_wrap=True)

@@ -1,8 +1,18 @@
-"""Engines that step a body through time, one file each."""
+"""Engines that step a body through time, one file each; playing and baking motions."""
 
+from supple.dynamics.baking import bake
 from supple.dynamics.crowd import Crowd
 from supple.dynamics.full import FullSimulator
+from supple.dynamics.playing import Player
 from supple.dynamics.pose_space import Simulator, StepState
 from supple.dynamics.stage import StepReport
 
-__all__ = ["Crowd", "FullSimulator", "Simulator", "StepReport", "StepState"]
+__all__ = [
+    "Crowd",
+    "FullSimulator",
+    "Player",
+    "Simulator",
+    "StepReport",
+    "StepState",
+    "bake",
+]

@@ -149,9 +149,7 @@ def advance(
             tau = 2 * h / 3
         acted = 0
         for _ in range(iterations):
-            acted |= _newton(
-                elastic, kind, points, blend, system, room, tau, alpha, beta, stiff
-            )
+            acted |= _newton(elastic, kind, points, blend, system, room, tau, alpha, beta, stiff)
         for i in range(n):
             new_v = (lin[i] - start_q[i]) / tau
             a[i] = (new_v - start_v[i]) / tau

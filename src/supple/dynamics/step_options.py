@@ -151,7 +151,6 @@ def _checked_obstacles(value: float) -> float:
     stiffness = checked_number("obstacle_stiffness", value)
     if not 0 < stiffness <= STIFFEST:
         raise SuppleError(
-            f"obstacle_stiffness is {stiffness:g} Pa/m; "
-            f"it must be positive, at most {STIFFEST:.0e}"
+            f"obstacle_stiffness is {stiffness:g} Pa/m; it must be positive, at most {STIFFEST:.0e}"
         )
     return stiffness

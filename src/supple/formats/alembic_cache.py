@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from supple.dynamics.baked_motion import BakedMotion
 from supple.errors import FormatError, SuppleError
 from supple.formats.point_cache_files import write_chunks
 from supple.formats.point_cache_order import checked_frames
+from supple.rig.baked_motion import BakedMotion
 
 __all__ = ["write_abc"]
 

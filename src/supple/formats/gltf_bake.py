@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.dynamics.baked_motion import BakedMotion
 from supple.errors import FormatError, SuppleError, warn
 from supple.formats.gltf import SUFFIXES, GltfSource
 from supple.formats.gltf_accessors import Accessors
@@ -34,6 +33,7 @@ from supple.formats.gltf_motion import GltfClip
 from supple.formats.gltf_notes import Notes
 from supple.formats.gltf_writing_source import open_to_add
 from supple.formats.source import read_source, reading
+from supple.rig.baked_motion import BakedMotion
 from supple.saving import write_whole
 
 __all__ = ["write_gltf"]

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from supple.dynamics.baked_motion import BakedMotion
 from supple.formats.gltf_assembly import GltfPrimitive
 from supple.formats.gltf_bake_offsets import Shaped
+from supple.rig.baked_motion import BakedMotion
 from supple.rig.protocol import Rig
 from supple.rig.unskinning import offset_matrices, undone
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from supple.dynamics.baked_motion import BakedMotion
 from supple.formats.gltf import GltfSource
 from supple.formats.morph_fit import MOST_KEPT, fit_morphs
+from supple.rig.baked_motion import BakedMotion
 from supple.rig.protocol import Rig
 from supple.rig.unskinning import OffsetMatrices, offset_matrices, offsets_before_skinning
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.dynamics.baked_motion import BakedMotion
 from supple.errors import FormatError, warn
 from supple.formats.gltf import SUFFIXES
 from supple.formats.gltf_bake_normals import VertexNormals
 from supple.formats.gltf_writing import CORNERS, VERTICES, GltfFile
 from supple.formats.morph_fit import fit_morphs
+from supple.rig.baked_motion import BakedMotion
 from supple.rig.rotations import continuous, from_matrix
 from supple.saving import write_whole
 

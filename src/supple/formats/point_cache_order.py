@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.dynamics.baked_motion import BakedMotion
 from supple.errors import FormatError
+from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 
 __all__ = ["cached_vertices", "checked_frames", "mesh_text"]

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from supple.dynamics.baked_motion import BakedMotion
 from supple.errors import FormatError, SuppleError
+from supple.rig.baked_motion import BakedMotion
 
 __all__ = ["SUFFIXES", "save"]
 
@@ -69,6 +69,8 @@ def save(
         written; nothing is left behind.
     """
     path = Path(path)
+    if not isinstance(baked, BakedMotion):
+        raise SuppleError(f"{path.name}: a {type(baked).__name__} is no baked motion")
     writer = _writer(path, baked)
     _check(path, baked)
     known = {
@@ -103,8 +105,6 @@ def _writer(path: Path, baked: BakedMotion) -> Callable[..., dict[str, Any]]:
 
 
 def _check(path: Path, baked: BakedMotion) -> None:
-    if not isinstance(baked, BakedMotion):
-        raise SuppleError(f"{path.name}: a {type(baked).__name__} is no baked motion")
     frames, count = np.asarray(baked.frames), baked.motion.n_frames
     expected = (count, len(baked.character.surface.vertices), 3)
     if frames.shape != expected:

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from supple.dynamics.baked_motion import BakedMotion
 from supple.errors import FormatError, SuppleError, warn
 from supple.formats.point_cache_files import write_chunks
 from supple.formats.point_cache_order import checked_frames
@@ -20,6 +19,7 @@ from supple.formats.usd_bake_package import package, package_entries
 from supple.formats.usd_bake_plan import BakePlan
 from supple.formats.usd_bake_process import run_child
 from supple.formats.usd_bake_shapes import fitted_shapes
+from supple.rig.baked_motion import BakedMotion
 
 __all__ = ["write_usd"]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from supple.dynamics.baked_motion import BakedMotion
+from supple.rig.baked_motion import BakedMotion
 
 __all__ = ["normal_shapes", "vertex_normals"]
 

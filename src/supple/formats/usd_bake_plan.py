@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.dynamics.baked_motion import BakedMotion
 from supple.errors import FormatError
 from supple.formats.usd import UsdSource
 from supple.formats.usd_bake_package import root_entry
 from supple.formats.usd_process import read_stage
+from supple.rig.baked_motion import BakedMotion
 
 __all__ = ["BakePlan"]
 

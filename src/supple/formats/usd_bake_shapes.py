@@ -10,12 +10,12 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.dynamics.baked_motion import BakedMotion
 from supple.errors import FormatError
 from supple.formats.morph_fit import fit_morphs
 from supple.formats.usd_bake_normals import normal_shapes
 from supple.formats.usd_bake_plan import BakePlan
 from supple.formats.usd_bake_process import run_child
+from supple.rig.baked_motion import BakedMotion
 from supple.rig.unskinning import offsets_before_skinning
 
 __all__ = ["FittedShapes", "fitted_shapes"]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import types as numba_types
 from numba.core import cgutils
 from numba.extending import get_cython_function_address, intrinsic

@@ -1,5 +1,6 @@
 """Rigs: black boxes from a pose to a surface, and what they are made of."""
 
+from supple.rig.baked_motion import BakedMotion
 from supple.rig.bend import Bend
 from supple.rig.blend_shapes import BlendShapeRig
 from supple.rig.bones import Bones, held_tets
@@ -29,6 +30,7 @@ from supple.rig.vertex_frames import edge_rotations, pose_rotations
 from supple.rig.wire import Wire
 
 __all__ = [
+    "BakedMotion",
     "Bend",
     "BlendShapeRig",
     "Bones",

@@ -1,0 +1,201 @@
+// The page: a player around the stage.
+const find = (id) => document.getElementById(id);
+
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+class Page {
+  constructor(motion) {
+    this.motion = motion;
+    const { head } = motion;
+    const canvas = (this.canvas = find("stage"));
+    this.stage = new Stage(canvas, motion);
+    this.camera = new OrbitCamera(canvas, head, () => this.ask());
+    this.camera.tapped = (event) => this.pick(event);
+    this.chart = new Chart(find("chart"), motion, (time) => this.seek(time));
+    this.time = 0;
+    this.mode = "soft";
+    this.speed = 1;
+    this.wire = false;
+    this.playing = !matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.connect();
+    this.tellVertex();
+    document.body.classList.replace("trying", "live");
+    this.show();
+    this.ask();
+  }
+
+  connect() {
+    for (const button of document.querySelectorAll("[data-mode]"))
+      button.addEventListener("click", () => { this.mode = button.dataset.mode; this.show(); });
+    find("play").addEventListener("click", () => this.toggle());
+    find("scrub").addEventListener("input", (event) =>
+      this.seek((event.target.value / 1000) * this.motion.duration));
+    find("speed").addEventListener("change", (event) => { this.speed = +event.target.value; });
+    find("wire").addEventListener("click", () => { this.wire = !this.wire; this.show(); });
+    find("home").addEventListener("click", () => { this.camera.home(); this.ask(); });
+    find("theme").addEventListener("click", () => {
+      document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+      this.show();
+    });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.show());
+    addEventListener("resize", () => this.ask());
+    addEventListener("keydown", (event) => this.key(event));
+    this.canvas.addEventListener("webglcontextlost", (event) => {
+      event.preventDefault();
+      cannot("the graphics card was taken away; load the page again");
+    });
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const held = event.target.tagName;
+    if (held === "SELECT" || (held === "BUTTON" && event.key === " ")) return;
+    const one = 1 / this.motion.head.rate;
+    if (event.key === " ") this.toggle();
+    else if (event.key === "ArrowRight" && held !== "INPUT") this.seek(this.time + one);
+    else if (event.key === "ArrowLeft" && held !== "INPUT") this.seek(this.time - one);
+    else return;
+    event.preventDefault();
+  }
+
+  toggle() {
+    this.playing = !this.playing;
+    if (this.playing && this.time >= this.motion.duration) this.time = 0;
+    this.show();
+  }
+
+  seek(time) {
+    this.playing = false;
+    this.time = Math.min(Math.max(time, 0), this.motion.duration);
+    this.show();
+  }
+
+  // Buttons say what is so.
+  show() {
+    for (const button of document.querySelectorAll("[data-mode]"))
+      button.setAttribute("aria-pressed", String(button.dataset.mode === this.mode));
+    find("wire").setAttribute("aria-pressed", String(this.wire));
+    find("play").setAttribute("aria-label", this.playing ? "pause" : "play");
+    find("play").dataset.playing = this.playing;
+    find("legend").hidden = this.mode !== "difference";
+    find("halves").hidden = this.mode !== "both";
+    this.ask();
+  }
+
+  ask() {
+    if (this.asked) return;
+    this.asked = true;
+    requestAnimationFrame((now) => {
+      this.asked = false;
+      this.step(now);
+      this.draw();
+      if (this.playing) this.ask();
+      else this.last = undefined;
+    });
+  }
+
+  step(now) {
+    if (this.playing && this.last !== undefined) {
+      const { duration } = this.motion;
+      this.time += this.speed * Math.min((now - this.last) / 1000, 0.1);
+      if (this.time > duration) this.time = duration > 0 ? this.time % duration : 0;
+    }
+    this.last = this.playing ? now : undefined;
+  }
+
+  draw() {
+    const { canvas, motion, stage } = this;
+    const ratio = Math.min(window.devicePixelRatio || 1, 2);
+    const wide = Math.round(canvas.clientWidth * ratio);
+    const tall = Math.round(canvas.clientHeight * ratio);
+    if (!wide || !tall) return;
+    if (canvas.width !== wide || canvas.height !== tall) {
+      canvas.width = wide;
+      canvas.height = tall;
+    }
+    motion.moveTo(this.time);
+    const both = this.mode === "both";
+    const names = both ? ["rig", "soft"] : [this.mode === "rig" ? "rig" : "soft"];
+    stage.refresh(names);
+    stage.clear();
+    const root = motion.rootAt(this.time);
+    const stands = [root[4], 0, root[6]], model = rigid(root);
+    this.views = names.map((name, k) => {
+      const box = both ? [Math.round((k * wide) / 2), 0, Math.round(wide / 2), tall]
+        : [0, 0, wide, tall];
+      const middle = [stands[0], motion.head.ground, stands[2]];
+      const look = { dark: isDark(), wire: this.wire, heat: this.mode === "difference",
+        colour: name === "rig" ? [0.7, 0.72, 0.76] : motion.head.colour };
+      const view = { ...this.camera.view(stands, box[2] / box[3]), box, middle, model, look, name };
+      stage.draw(name, view);
+      return view;
+    });
+    find("scrub").value = motion.duration ? (1000 * this.time) / motion.duration : 0;
+    find("clock").textContent = `${(motion.head.start + this.time).toFixed(2)} s`;
+    this.chart.draw(this.time);
+    this.placeDot(ratio);
+  }
+
+  // Where a point of a body is on the canvas, in CSS pixels from its upper left; and its depth.
+  onCanvas(view, point, at, ratio) {
+    const [x, y, , w] = moved(times(view.camera, view.model), point, at);
+    const [left, bottom, wide, tall] = view.box;
+    return [(left + (0.5 + x / w / 2) * wide) / ratio,
+      (this.canvas.height - bottom - (0.5 + y / w / 2) * tall) / ratio, w];
+  }
+
+  placeDot(ratio) {
+    const view = this.views[this.views.length - 1];
+    const points = this.motion[view.name];
+    const [x, y] = this.onCanvas(view, points, 3 * this.chart.vertex, ratio);
+    find("dot").style.transform = `translate(${x.toFixed(1)}px, ${y.toFixed(1)}px)`;
+  }
+
+  // The vertex under a tap gets the chart.
+  pick(event) {
+    const ratio = Math.min(window.devicePixelRatio || 1, 2);
+    const box = this.canvas.getBoundingClientRect();
+    const x = event.clientX - box.left, y = event.clientY - box.top;
+    const view = this.views.find(({ box: b }) => x * ratio < b[0] + b[2]) || this.views[0];
+    const points = this.motion[view.name], { normals } = this.stage.bodies[view.name];
+    const back = view.model;
+    let best = -1, nearest = Infinity;
+    for (let i = 0; i < points.length; i += 3) {
+      const [px, py, depth] = this.onCanvas(view, points, i, ratio);
+      const off = Math.hypot(px - x, py - y);
+      if (off > 12) continue;
+      const world = moved(back, points, i);
+      const normal = sub(moved(back, normals, i), [back[12], back[13], back[14]]);
+      if (dot(normal, sub(view.eye, world)) <= 0) continue;
+      const far = depth + (0.004 * off * this.motion.head.size);
+      if (far < nearest) [best, nearest] = [i / 3, far];
+    }
+    if (best < 0) return;
+    this.chart.choose(best);
+    this.tellVertex();
+    this.ask();
+  }
+
+  tellVertex() {
+    find("vertex").textContent = this.chart.vertex.toLocaleString("en");
+    find("beside").textContent = this.chart.beside ? ", beside the rig" : "";
+  }
+}
+
+function cannot(why) {
+  document.body.classList.remove("live", "trying");
+  find("why").textContent = why;
+}
+
+(async () => {
+  try {
+    if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old");
+    const head = JSON.parse(find("head").textContent);
+    window.supplePage = new Page(await BakedMotion.from(head, find("data").textContent));
+  } catch (error) {
+    cannot(error.message);
+  }
+})();

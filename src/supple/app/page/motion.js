@@ -1,0 +1,176 @@
+// The motion: shapes times weights for the rig, and for what the flesh adds to it.
+function fromBase64(text) {
+  const binary = atob(text.trim());
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}
+
+async function inflated(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// Planes of bytes, lowest first, to whole numbers of either sign.
+function unpacked(bytes, at, count, planes) {
+  const out = new Int32Array(count);
+  for (let p = planes - 1; p >= 0; p--) {
+    const plane = bytes.subarray(at + p * count, at + (p + 1) * count);
+    for (let i = 0; i < count; i++) out[i] = (out[i] << 8) | plane[i];
+  }
+  for (let i = 0; i < count; i++) out[i] = (out[i] >>> 1) ^ -(out[i] & 1);
+  return out;
+}
+
+// For every vertex the last of its neighbours that comes before it: its numbers tell beyond those.
+function neighboursBefore(triangles, n) {
+  const found = new Int32Array(n).fill(-1);
+  const see = (a, b) => { if (b < a && b > found[a]) found[a] = b; };
+  for (let t = 0; t < triangles.length; t += 3) {
+    const a = triangles[t], b = triangles[t + 1], c = triangles[t + 2];
+    see(a, b); see(b, a); see(b, c); see(c, b); see(c, a); see(a, c);
+  }
+  for (let i = 0; i < n; i++) if (found[i] < 0) found[i] = i - 1;
+  return found;
+}
+
+// Metres, x y z of a vertex together, one array for each shape.
+function shapesFrom(numbers, before, count, n, step) {
+  const shapes = [];
+  const whole = new Int32Array(n);
+  for (let k = 0; k < count; k++) {
+    const shape = new Float32Array(3 * n);
+    for (let c = 0; c < 3; c++) {
+      const own = numbers.subarray((3 * k + c) * n, (3 * k + c + 1) * n);
+      for (let i = 0; i < n; i++) {
+        whole[i] = own[i] + (i ? whole[before[i]] : 0);
+        shape[3 * i + c] = whole[i] * step;
+      }
+    }
+    shapes.push(shape);
+  }
+  return shapes;
+}
+
+class BakedMotion {
+  static async from(head, text) {
+    const bytes = fromBase64(text);
+    const [first, second] = head.bytes;
+    const packed = await inflated(bytes.subarray(0, first));
+    const plain = await inflated(bytes.subarray(first, first + second));
+    return new BakedMotion(head, packed, plain);
+  }
+
+  constructor(head, packed, plain) {
+    this.head = head;
+    const parts = {};
+    let at = 0;
+    for (const { name, count, planes } of head.packed) {
+      parts[name] = unpacked(packed, at, count, planes);
+      at += count * planes;
+    }
+    at = 0;
+    for (const { name, count } of head.plain) {
+      parts[name] = new Float32Array(plain.buffer, plain.byteOffset + at, count);
+      at += 4 * count;
+    }
+    const n = (this.n = head.vertices);
+    this.triangles = new Uint32Array(parts.triangles.length);
+    for (let i = 0, last = 0; i < parts.triangles.length; i++)
+      this.triangles[i] = last += parts.triangles[i];
+    const before = neighboursBefore(this.triangles, n);
+    this.rigShapes = shapesFrom(parts.rig, before, head.shapes[0], n, head.steps[0]);
+    this.fleshShapes = shapesFrom(parts.flesh, before, head.shapes[1], n, head.steps[1]);
+    this.cavity = Float32Array.from(parts.cavity, (percent) => percent / 100);
+    this.weights = parts.weights;
+    this.places = parts.places;
+    this.count = head.shapes[0] + head.shapes[1];
+    this.rig = new Float32Array(3 * n);
+    this.soft = new Float32Array(3 * n);
+    this.amount = new Float32Array(n);
+    this.now = new Float32Array(this.count);
+  }
+
+  get duration() {
+    return (this.head.frames - 1) / this.head.rate;
+  }
+
+  // Frames on both sides of a time, and how far it is from the first to the second.
+  around(time) {
+    const last = this.head.frames - 1;
+    const place = Math.min(Math.max(time * this.head.rate, 0), last);
+    const first = Math.min(Math.floor(place), Math.max(last - 1, 0));
+    return [first, Math.min(first + 1, last), place - first];
+  }
+
+  rootAt(time) {
+    const [a, b, part] = this.around(time);
+    const root = new Array(7);
+    for (let i = 0; i < 7; i++)
+      root[i] = (1 - part) * this.places[7 * a + i] + part * this.places[7 * b + i];
+    const length = Math.hypot(root[0], root[1], root[2], root[3]);
+    for (let i = 0; i < 4; i++) root[i] /= length;
+    return root;
+  }
+
+  // Fill rig, soft and amount (metres of flesh beside the rig), without the root.
+  moveTo(time) {
+    if (time === this.reached) return;
+    this.reached = time;
+    const [a, b, part] = this.around(time);
+    for (let k = 0; k < this.count; k++)
+      this.now[k] =
+        (1 - part) * this.weights[a * this.count + k] + part * this.weights[b * this.count + k];
+    const { rig, soft, amount, n } = this;
+    rig.fill(0);
+    soft.fill(0);
+    this.summed(this.rigShapes, 0, rig);
+    this.summed(this.fleshShapes, this.rigShapes.length, soft);
+    for (let i = 0; i < n; i++)
+      amount[i] = Math.hypot(soft[3 * i], soft[3 * i + 1], soft[3 * i + 2]);
+    for (let i = 0; i < 3 * n; i++) soft[i] += rig[i];
+  }
+
+  // Four shapes at a time: what is summed is then read and written a quarter as often.
+  summed(shapes, first, out) {
+    const none = shapes.length % 4 ? new Float32Array(out.length) : null;
+    const shape = (k) => shapes[k] || none, weight = (k) => (shapes[k] ? this.now[first + k] : 0);
+    for (let k = 0; k < shapes.length; k += 4) {
+      const a = shape(k), b = shape(k + 1), c = shape(k + 2), d = shape(k + 3);
+      const u = weight(k), v = weight(k + 1), w = weight(k + 2), x = weight(k + 3);
+      for (let i = 0; i < out.length; i++) out[i] += u * a[i] + v * b[i] + w * c[i] + x * d[i];
+    }
+  }
+
+  // The way of one vertex in the world at all frames: [rig, soft], x y z of a frame together.
+  wayOf(vertex) {
+    const both = [0, 1].map(() => new Float32Array(3 * this.head.frames));
+    for (let f = 0; f < this.head.frames; f++) {
+      const place = [0, 0, 0];
+      const root = rigid(this.places.subarray(7 * f, 7 * f + 7));
+      let k = f * this.count;
+      [this.rigShapes, this.fleshShapes].forEach((shapes, group) => {
+        for (const shape of shapes) {
+          const weight = this.weights[k++];
+          for (let c = 0; c < 3; c++) place[c] += weight * shape[3 * vertex + c];
+        }
+        both[group].set(moved(root, place).slice(0, 3), 3 * f);
+      });
+    }
+    return both;
+  }
+}
+
+function normalsOf(points, triangles, out) {
+  out.fill(0);
+  for (let t = 0; t < triangles.length; t += 3) {
+    const a = 3 * triangles[t], b = 3 * triangles[t + 1], c = 3 * triangles[t + 2];
+    const ux = points[b] - points[a], uy = points[b + 1] - points[a + 1];
+    const uz = points[b + 2] - points[a + 2], vx = points[c] - points[a];
+    const vy = points[c + 1] - points[a + 1], vz = points[c + 2] - points[a + 2];
+    const x = uy * vz - uz * vy, y = uz * vx - ux * vz, z = ux * vy - uy * vx;
+    out[a] += x; out[a + 1] += y; out[a + 2] += z;
+    out[b] += x; out[b + 1] += y; out[b + 2] += z;
+    out[c] += x; out[c + 1] += y; out[c + 2] += z;
+  }
+}

@@ -1,0 +1,240 @@
+// Draws bodies on a ground with WebGL 2: one light with shadows, one camera.
+const SHADOW_PIXELS = 1024, NEAR_CELLS = 64;
+const KEY = unit([-0.45, 0.8, 0.55]);
+
+function program(gl, vertex, fragment) {
+  const made = gl.createProgram();
+  for (const [kind, text] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]]) {
+    const shader = gl.createShader(kind);
+    gl.shaderSource(shader, text);
+    gl.compileShader(shader);
+    if (!gl.getShaderParameter(shader, gl.COMPILE_STATUS) && !gl.isContextLost())
+      throw new Error(gl.getShaderInfoLog(shader));
+    gl.attachShader(made, shader);
+  }
+  ["a_place", "a_normal", "a_cavity", "a_amount", "a_corner"].forEach((name, place) =>
+    gl.bindAttribLocation(made, name === "a_corner" ? 0 : place, name));
+  gl.linkProgram(made);
+  if (!gl.getProgramParameter(made, gl.LINK_STATUS) && !gl.isContextLost())
+    throw new Error(gl.getProgramInfoLog(made));
+  const places = {};
+  const count = gl.getProgramParameter(made, gl.ACTIVE_UNIFORMS);
+  for (let i = 0; i < count; i++) {
+    const { name } = gl.getActiveUniform(made, i);
+    places[name] = gl.getUniformLocation(made, name);
+  }
+  return { made, places };
+}
+
+// Every edge once, for lines.
+function edgesOf(triangles) {
+  const found = [];
+  for (let t = 0; t < triangles.length; t += 3)
+    for (let c = 0; c < 3; c++) {
+      const a = triangles[t + c], b = triangles[t + ((c + 1) % 3)];
+      if (a < b) found.push(a, b);
+    }
+  return new Uint32Array(found);
+}
+
+class Stage {
+  constructor(canvas, motion) {
+    const gl = canvas.getContext("webgl2", { alpha: true, antialias: true, depth: true });
+    if (!gl) throw new Error("no WebGL 2");
+    Object.assign(this, { gl, canvas, motion });
+    this.bodyProgram = program(gl, BODY_VERTEX, BODY_FRAGMENT);
+    this.groundProgram = program(gl, GROUND_VERTEX, GROUND_FRAGMENT);
+    this.plainProgram = program(gl, PLAIN_VERTEX, PLAIN_FRAGMENT);
+    this.indices = this.buffer(gl.ELEMENT_ARRAY_BUFFER, motion.triangles);
+    const edges = edgesOf(motion.triangles);
+    this.edgeIndices = this.buffer(gl.ELEMENT_ARRAY_BUFFER, edges);
+    this.edgeCount = edges.length;
+    this.cavity = this.buffer(gl.ARRAY_BUFFER, motion.cavity);
+    this.amount = this.buffer(gl.ARRAY_BUFFER, motion.amount);
+    this.bodies = { rig: this.body(motion.rig), soft: this.body(motion.soft) };
+    this.corners = this.buffer(gl.ARRAY_BUFFER, new Float32Array([-1, -1, 1, -1, -1, 1, 1, 1]));
+    this.makeShadow();
+    this.near = new Uint8Array(NEAR_CELLS * NEAR_CELLS);
+    this.nearTexture = gl.createTexture();
+    gl.enable(gl.DEPTH_TEST);
+  }
+
+  buffer(kind, data) {
+    const made = this.gl.createBuffer();
+    this.gl.bindVertexArray(null);
+    this.gl.bindBuffer(kind, made);
+    this.gl.bufferData(kind, data, this.gl.DYNAMIC_DRAW);
+    return made;
+  }
+
+  body(points) {
+    const gl = this.gl;
+    const normals = new Float32Array(points.length);
+    const own = { points, normals, place: this.buffer(gl.ARRAY_BUFFER, points) };
+    own.normal = this.buffer(gl.ARRAY_BUFFER, normals);
+    own.array = gl.createVertexArray();
+    gl.bindVertexArray(own.array);
+    const inputs = [[own.place, 3], [own.normal, 3], [this.cavity, 1], [this.amount, 1]];
+    inputs.forEach(([data, size], place) => {
+      gl.bindBuffer(gl.ARRAY_BUFFER, data);
+      gl.enableVertexAttribArray(place);
+      gl.vertexAttribPointer(place, size, gl.FLOAT, false, 0, 0);
+    });
+    gl.bindVertexArray(null);
+    return own;
+  }
+
+  makeShadow() {
+    const gl = this.gl;
+    this.shadow = gl.createTexture();
+    gl.bindTexture(gl.TEXTURE_2D, this.shadow);
+    gl.texStorage2D(gl.TEXTURE_2D, 1, gl.DEPTH_COMPONENT24, SHADOW_PIXELS, SHADOW_PIXELS);
+    const set = (name, value) => gl.texParameteri(gl.TEXTURE_2D, name, value);
+    set(gl.TEXTURE_COMPARE_MODE, gl.COMPARE_REF_TO_TEXTURE);
+    set(gl.TEXTURE_MIN_FILTER, gl.LINEAR);
+    set(gl.TEXTURE_MAG_FILTER, gl.LINEAR);
+    set(gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE);
+    set(gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE);
+    this.shadowFrame = gl.createFramebuffer();
+    gl.bindFramebuffer(gl.FRAMEBUFFER, this.shadowFrame);
+    gl.framebufferTexture2D(gl.FRAMEBUFFER, gl.DEPTH_ATTACHMENT, gl.TEXTURE_2D, this.shadow, 0);
+    gl.bindFramebuffer(gl.FRAMEBUFFER, null);
+  }
+
+  // New positions from the motion to the graphics card.
+  refresh(names) {
+    const gl = this.gl;
+    const send = (target, data) => {
+      gl.bindBuffer(gl.ARRAY_BUFFER, target);
+      gl.bufferSubData(gl.ARRAY_BUFFER, 0, data);
+    };
+    for (const name of names) {
+      const body = this.bodies[name];
+      normalsOf(body.points, this.motion.triangles, body.normals);
+      send(body.place, body.points);
+      send(body.normal, body.normals);
+    }
+    send(this.amount, this.motion.amount);
+  }
+
+  // What hangs low over the ground shuts out the sky under it.
+  nearGround(body, model, middle, size) {
+    const cells = new Float32Array(NEAR_CELLS * NEAR_CELLS);
+    const { points } = body, every = Math.max(1, Math.floor(points.length / 3 / 6000));
+    for (let i = 0; i < points.length; i += 3 * every) {
+      const p = moved(model, points, i);
+      const height = Math.max(p[1] - middle[1], 0) / size;
+      const x = Math.floor((0.5 + (p[0] - middle[0]) / size / 2.4) * NEAR_CELLS);
+      const z = Math.floor((0.5 + (p[2] - middle[2]) / size / 2.4) * NEAR_CELLS);
+      if (x < 0 || z < 0 || x >= NEAR_CELLS || z >= NEAR_CELLS) continue;
+      const at = z * NEAR_CELLS + x;
+      cells[at] = Math.max(cells[at], Math.exp(-7 * height));
+    }
+    let from = cells, to = new Float32Array(cells.length);
+    for (let pass = 0; pass < 6; pass++) {
+      const step = pass % 2 ? NEAR_CELLS : 1;
+      for (let i = 0; i < from.length; i++) {
+        const a = from[i - step] || 0, b = from[i + step] || 0;
+        to[i] = 0.25 * a + 0.5 * from[i] + 0.25 * b;
+      }
+      [from, to] = [to, from];
+    }
+    for (let i = 0; i < from.length; i++) this.near[i] = 255 * Math.min(from[i], 1);
+    const gl = this.gl;
+    gl.activeTexture(gl.TEXTURE1);
+    gl.bindTexture(gl.TEXTURE_2D, this.nearTexture);
+    gl.texImage2D(gl.TEXTURE_2D, 0, gl.R8, NEAR_CELLS, NEAR_CELLS, 0, gl.RED, gl.UNSIGNED_BYTE,
+      this.near);
+    for (const name of ["MIN", "MAG"])
+      gl.texParameteri(gl.TEXTURE_2D, gl[`TEXTURE_${name}_FILTER`], gl.LINEAR);
+    for (const name of ["S", "T"])
+      gl.texParameteri(gl.TEXTURE_2D, gl[`TEXTURE_WRAP_${name}`], gl.CLAMP_TO_EDGE);
+  }
+
+  clear() {
+    const gl = this.gl;
+    gl.bindFramebuffer(gl.FRAMEBUFFER, null);
+    gl.disable(gl.SCISSOR_TEST);
+    gl.clearColor(0, 0, 0, 0);
+    gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
+  }
+
+  // One body in one part of the canvas: view = {box, camera, eye, middle, model, look}.
+  draw(name, view) {
+    const { gl, motion } = this, body = this.bodies[name], { size } = motion.head;
+    const centre = add(view.middle, [0, 0.4 * size, 0]);
+    const sun = lookAt(add(centre, scaled(KEY, 2 * size)), centre, [0, 0, -1]);
+    const light = times(orthographic(1.0 * size, 0.2 * size, 4 * size), sun);
+    this.castShadow(body, light, view.model);
+    this.nearGround(body, view.model, view.middle, size);
+    gl.viewport(...view.box);
+    gl.activeTexture(gl.TEXTURE0);
+    gl.bindTexture(gl.TEXTURE_2D, this.shadow);
+    const shared = { u_camera: view.camera, u_light: light, u_size: size };
+    this.drawGround(view, shared);
+    this.use(this.bodyProgram, {
+      ...shared, u_model: view.model, u_eye: view.eye, u_key: KEY, u_colour: view.look.colour,
+      u_ground: view.middle[1], u_full: Math.max(motion.head.farthest, 1e-9),
+      u_heat: view.look.heat ? 1 : 0, u_shadow: { texture: 0 },
+    });
+    gl.bindVertexArray(body.array);
+    gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.indices);
+    gl.drawElements(gl.TRIANGLES, motion.triangles.length, gl.UNSIGNED_INT, 0);
+    if (view.look.wire) {
+      this.use(this.plainProgram, { u_camera: view.camera, u_model: view.model,
+        u_tint: [0, 0, 0, 0.28] });
+      gl.enable(gl.BLEND);
+      gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
+      gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.edgeIndices);
+      gl.drawElements(gl.LINES, this.edgeCount, gl.UNSIGNED_INT, 0);
+      gl.disable(gl.BLEND);
+    }
+    gl.bindVertexArray(null);
+  }
+
+  castShadow(body, light, model) {
+    const { gl, motion } = this;
+    gl.bindFramebuffer(gl.FRAMEBUFFER, this.shadowFrame);
+    gl.viewport(0, 0, SHADOW_PIXELS, SHADOW_PIXELS);
+    gl.clear(gl.DEPTH_BUFFER_BIT);
+    gl.enable(gl.POLYGON_OFFSET_FILL);
+    gl.polygonOffset(2, 4);
+    this.use(this.plainProgram, { u_camera: light, u_model: model, u_tint: [0, 0, 0, 0] });
+    gl.bindVertexArray(body.array);
+    gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.indices);
+    gl.drawElements(gl.TRIANGLES, motion.triangles.length, gl.UNSIGNED_INT, 0);
+    gl.disable(gl.POLYGON_OFFSET_FILL);
+    gl.bindFramebuffer(gl.FRAMEBUFFER, null);
+  }
+
+  drawGround(view, shared) {
+    const gl = this.gl;
+    if (view.eye[1] < view.middle[1]) return; // from below there is none
+    this.use(this.groundProgram, { ...shared, u_middle: view.middle, u_shadow: { texture: 0 },
+      u_near: { texture: 1 }, u_dark: view.look.dark ? 1 : 0 });
+    gl.bindVertexArray(null);
+    gl.bindBuffer(gl.ARRAY_BUFFER, this.corners);
+    gl.enableVertexAttribArray(0);
+    gl.vertexAttribPointer(0, 2, gl.FLOAT, false, 0, 0);
+    gl.disable(gl.DEPTH_TEST); // feet that sink in stay visible
+    gl.enable(gl.BLEND);
+    gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
+    gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
+    gl.disable(gl.BLEND);
+    gl.enable(gl.DEPTH_TEST);
+  }
+
+  use({ made, places }, values) {
+    const gl = this.gl;
+    gl.useProgram(made);
+    for (const [name, value] of Object.entries(values)) {
+      const place = places[name];
+      if (place === undefined) continue;
+      if (typeof value === "number") gl.uniform1f(place, value);
+      else if (value.texture !== undefined) gl.uniform1i(place, value.texture);
+      else if (value.length === 16) gl.uniformMatrix4fv(place, false, value);
+      else if (value.length === 4) gl.uniform4fv(place, value);
+      else gl.uniform3fv(place, value);
+    }
+  }
+}

@@ -1,0 +1,138 @@
+"""Skins in the scene: meshes whose vertices are sent again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import viser
+from numpy.typing import NDArray
+
+from supple.app.viewer.colours import FLESH, Banding
+
+__all__ = ["SkinNode"]
+
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Colour = tuple[int, int, int]
+
+#: What an empty band shows: nothing, with as few numbers as can be.
+NO_FACE = np.zeros((1, 3), np.uint32)
+
+
+class SkinNode:
+    """One skin in the scene, in one colour or in bands of colours.
+
+    A mesh of the page has one colour, so that a banded skin is a mesh for each band. Sending new
+    vertices costs what they weigh, 12 bytes each; new triangles are sent only when bands change.
+
+    Parameters
+    ----------
+    server
+        Whose scene.
+    name
+        Of the node.
+    triangles
+        (f, 3) of the skin.
+    dragged
+        Called with viser's drag events, in order; None for a skin that is only looked at.
+    """
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        name: str,
+        triangles: Ints,
+        dragged: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self._server, self._name, self._dragged = server, name, dragged
+        self._triangles = triangles
+        self._frame = server.scene.add_frame(name, show_axes=False)
+        self._meshes: list[viser.MeshHandle] = []
+        self._used: list[Bools | None] = []
+        self._key: tuple[Colour, ...] | None = None
+        self._look: tuple[Colour, float | None] | None = None
+
+    @property
+    def offset(self) -> Any:
+        """(3,) where it stands."""
+        return np.asarray(self._frame.position)
+
+    @offset.setter
+    def offset(self, place: tuple[float, float, float]) -> None:
+        self._frame.position = place
+
+    @property
+    def visible(self) -> bool:
+        """Whether it is seen."""
+        return bool(self._frame.visible)
+
+    @visible.setter
+    def visible(self, seen: bool) -> None:
+        self._frame.visible = seen
+
+    def plain(self, skin: Singles, colour: Colour = FLESH, opacity: float | None = None) -> None:
+        """Show it in one colour."""
+        if self._look != (colour, opacity):
+            self._clear()
+            self._add(skin, self._triangles.astype(np.uint32), colour, opacity)
+            self._used, self._look = [None], (colour, opacity)
+            return
+        self.move(skin)
+
+    def banded(self, skin: Singles, banding: Banding) -> None:
+        """Show it in bands."""
+        if self._key != banding.colours:
+            self._clear()
+        for band, colour in enumerate(banding.colours):
+            vertices, faces, used = self._part(skin, banding.bands == band)
+            if self._key != banding.colours:
+                self._add(vertices, faces, colour, None)
+                self._used.append(used)
+            else:
+                self._meshes[band].vertices = vertices
+                self._meshes[band].faces = faces
+                self._used[band] = used
+        self._key = banding.colours
+
+    def move(self, skin: Singles) -> None:
+        """Send where the vertices are now."""
+        for mesh, used in zip(self._meshes, self._used, strict=True):
+            mesh.vertices = skin if used is None else skin[used]
+
+    def _part(self, skin: Singles, chosen: Bools) -> tuple[Singles, NDArray[np.uint32], Bools]:
+        """Some triangles with the vertices they need, and which those are."""
+        used = np.zeros(len(skin), bool)
+        corners = self._triangles[chosen]
+        if not len(corners):
+            used[0] = True
+            return skin[used], NO_FACE, used
+        used[corners] = True
+        number = np.cumsum(used) - 1
+        return skin[used], number[corners].astype(np.uint32), used
+
+    def _add(
+        self,
+        vertices: Singles,
+        faces: NDArray[np.uint32],
+        colour: Colour,
+        opacity: float | None,
+    ) -> None:
+        mesh = self._server.scene.add_mesh_simple(
+            f"{self._name}/{len(self._meshes)}",
+            vertices,
+            faces,
+            color=colour,
+            opacity=opacity,
+            side="double",
+        )
+        if self._dragged is not None:
+            mesh.on_drag("left")(self._dragged)
+        self._meshes.append(mesh)
+
+    def _clear(self) -> None:
+        for mesh in self._meshes:
+            mesh.remove()
+        self._meshes, self._used, self._key, self._look = [], [], None, None

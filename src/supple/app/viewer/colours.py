@@ -1,0 +1,109 @@
+"""What colours tell: triangles of the skin sorted into bands of one colour each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.reduction.model import PoseSpaceModel
+
+__all__ = ["FLESH", "Banding", "by_displacement", "by_region", "by_stiffness"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Colour = tuple[int, int, int]
+
+FLESH: Colour = (208, 147, 122)
+BONE: Colour = (169, 169, 172)
+#: From still to far; readable by the colour-blind, and on a light page.
+RAMP: tuple[Colour, ...] = (
+    (222, 224, 226),
+    (196, 208, 219),
+    (154, 187, 209),
+    (112, 160, 192),
+    (96, 129, 176),
+    (111, 96, 158),
+    (143, 66, 137),
+    (181, 42, 103),
+    (214, 46, 62),
+    (240, 96, 34),
+)
+#: Of regions; later ones are these again, darker.
+REGIONS: tuple[Colour, ...] = (
+    (78, 121, 167),
+    (242, 142, 43),
+    (89, 161, 79),
+    (225, 87, 89),
+    (176, 122, 161),
+    (237, 201, 72),
+    (118, 183, 178),
+    (156, 107, 79),
+)
+#: Nodes in the scene; more would cost more than they show.
+MOST_BANDS = 17
+
+
+@dataclass(frozen=True, eq=False)
+class Banding:
+    """A band for every triangle.
+
+    Attributes
+    ----------
+    bands
+        (f,) which.
+    colours
+        Of each band.
+    """
+
+    bands: Ints
+    colours: tuple[Colour, ...]
+
+
+def by_displacement(soft: Singles, rig: Singles, triangles: Ints, full: float) -> Banding:
+    """How far the flesh is from where the rig has it; `full` metres are the last colour."""
+    away = np.linalg.norm(soft - rig, axis=1)
+    far = away[triangles].mean(axis=1) / max(full, 1e-12)
+    bands = np.minimum((far * len(RAMP)).astype(np.int64), len(RAMP) - 1)
+    return Banding(bands, RAMP)
+
+
+def by_region(model: PoseSpaceModel) -> Banding:
+    """Which region moves a triangle most; what bones hold is grey."""
+    shares = np.zeros((len(model.mesh.vertices), len(model.regions) + 1))
+    for column, region in enumerate(model.regions):
+        shares[region.vertices, column] = region.weights
+    shares[:, -1] = np.clip(1 - shares.sum(axis=1), 0, None)
+    skin = np.asarray(model.embedding @ shares)
+    bands = skin[model.surface.triangles].mean(axis=1).argmax(axis=1)
+    last = len(model.regions)
+    if last >= MOST_BANDS:  # far regions share a colour
+        bands = np.where(bands == last, MOST_BANDS - 1, bands % (MOST_BANDS - 1))
+        last = MOST_BANDS - 1
+    colours = [_darker(REGIONS[k % len(REGIONS)], k // len(REGIONS)) for k in range(last)]
+    return Banding(bands.astype(np.int64), (*colours, BONE))
+
+
+def by_stiffness(model: PoseSpaceModel) -> Banding:
+    """Young's modulus at the neutral pose, from the softest to the stiffest, by its logarithm."""
+    young = np.asarray(model.young, np.float64)
+    tets = model.mesh.tets
+    own = np.log(np.broadcast_to(young[0] if young.ndim == 2 else young, (len(tets),)))
+    total, count = np.zeros(len(model.mesh.vertices)), np.zeros(len(model.mesh.vertices))
+    for corner in tets.T:
+        np.add.at(total, corner, own)
+        np.add.at(count, corner, 1.0)
+    skin = np.asarray(model.embedding @ (total / np.maximum(count, 1)))
+    value = skin[model.surface.triangles].mean(axis=1)
+    span = float(np.ptp(value))
+    if span < 1e-3:  # all alike
+        return Banding(np.zeros(len(value), np.int64), (RAMP[3],))
+    part = (value - value.min()) / span
+    return Banding(np.minimum((part * len(RAMP)).astype(np.int64), len(RAMP) - 1), RAMP)
+
+
+def _darker(colour: Colour, times: int) -> Colour:
+    red, green, blue = (int(channel * 0.7**times) for channel in colour)
+    return red, green, blue

@@ -1,0 +1,106 @@
+"""What the simulation and the page cost, measured while they run."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Costs", "Meter"]
+
+Floats = NDArray[np.float64]
+
+#: Steps that the chart shows.
+KEPT = 360
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Averages over some seconds.
+
+    Attributes
+    ----------
+    seconds
+        How many.
+    steps, updates
+        Counted per second.
+    step_ms, skin_ms
+        Time of a step, and of making the skin for an update.
+    update_ms
+        Processor time of one update of the page, all threads of the server together: what the
+        process used and the simulation did not.
+    processor
+        Share of one core that the whole process took.
+    """
+
+    seconds: float
+    steps: float
+    updates: float
+    step_ms: float
+    skin_ms: float
+    update_ms: float
+    processor: float
+
+    def line(self) -> str:
+        """For a person."""
+        return (
+            f"step {self.step_ms:.2f} ms, skin {self.skin_ms:.2f} ms, page {self.update_ms:.2f} ms "
+            f"an update; {self.steps:.0f} steps and {self.updates:.0f} updates a second, "
+            f"{100 * self.processor:.0f} % of a core"
+        )
+
+
+class Meter:
+    """Counts steps and updates; `costs` ends a measurement and starts the next."""
+
+    def __init__(self) -> None:
+        self.history = np.zeros(KEPT)
+        """Milliseconds of the last steps, the oldest first from `start` on."""
+        self.start = 0
+        self.total_steps = 0
+        self.total_updates = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._wall, self._process = time.perf_counter(), time.process_time()
+        self._steps = self._updates = 0
+        self._step_seconds = self._skin_seconds = self._simulation = 0.0
+
+    def stepped(self, seconds: float, processor: float) -> None:
+        """A step took so long, and so much of the processor."""
+        self.history[self.start] = 1e3 * seconds
+        self.start = (self.start + 1) % KEPT
+        self._steps += 1
+        self.total_steps += 1
+        self._step_seconds += seconds
+        self._simulation += processor
+
+    def skinned(self, seconds: float, processor: float) -> None:
+        """So did the skin for an update."""
+        self._updates += 1
+        self.total_updates += 1
+        self._skin_seconds += seconds
+        self._simulation += processor
+
+    def chart(self) -> tuple[Floats, Floats]:
+        """Steps back from now, and their milliseconds."""
+        return np.arange(-KEPT + 1.0, 1.0), np.roll(self.history, -self.start)
+
+    def costs(self) -> Costs:
+        """Since the last call."""
+        seconds = max(time.perf_counter() - self._wall, 1e-9)
+        used = time.process_time() - self._process
+        steps, updates = max(self._steps, 1), max(self._updates, 1)
+        costs = Costs(
+            seconds=seconds,
+            steps=self._steps / seconds,
+            updates=self._updates / seconds,
+            step_ms=1e3 * self._step_seconds / steps,
+            skin_ms=1e3 * self._skin_seconds / updates,
+            update_ms=1e3 * max(used - self._simulation, 0.0) / updates if self._updates else 0.0,
+            processor=used / seconds,
+        )
+        self._begin()
+        return costs

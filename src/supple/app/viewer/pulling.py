@@ -1,0 +1,101 @@
+"""Hands that hold the skin: springs from a patch of it to where a pointer is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.reduction.model import PoseSpaceModel
+
+__all__ = ["Pull", "grab"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+#: Radius of what a hand takes hold of, and how far it may pull, as parts of the body's size.
+GRIP, REACH = 0.04, 0.3
+#: Vertices of the patch; more only cost time.
+MOST = 24
+#: Stiffness of a hand, in times that of the flesh it holds: it wins, but does not tear.
+STRENGTH = 3.0
+#: The hand's force is that of the skin a step ago, so that a stiffer one would feed a swing: the
+#: most of k dt² / m, where m is what it holds.
+STEADY = 0.8
+
+
+@dataclass(eq=False)
+class Pull:
+    """One hand.
+
+    Attributes
+    ----------
+    vertex
+        Of the skin: the nearest to where it was taken.
+    vertices, shares
+        (k,) what is held, and how much of the force each takes.
+    stiffness
+        In N/m.
+    target
+        (3,) where the hand is, in the world.
+    longest
+        Metres that it reaches.
+    """
+
+    vertex: int
+    vertices: Ints
+    shares: Floats
+    stiffness: float
+    target: Floats
+    longest: float
+
+    def forces(self, skin: Singles) -> dict[int, Floats]:
+        """In N, at each vertex that is held, for the skin as it is now."""
+        way = self.target - self.shares @ skin[self.vertices]
+        length = float(np.linalg.norm(way))
+        if length > self.longest:
+            way *= self.longest / length
+        force = self.stiffness * way
+        return dict(zip(self.vertices.tolist(), self.shares[:, None] * force, strict=True))
+
+    def held(self, skin: Singles) -> Floats:
+        """(3,) the middle of what is held."""
+        return np.asarray(self.shares @ skin[self.vertices])
+
+
+def grab(model: PoseSpaceModel, skin: Singles, point: ArrayLike, dt: float) -> Pull:
+    """Take hold of the skin near a point.
+
+    Parameters
+    ----------
+    model
+        Whose skin it is.
+    skin
+        (n̄, 3) where it is.
+    point
+        (3,) in the world.
+    dt
+        Seconds of a step.
+    """
+    where = np.asarray(point, np.float64)
+    away = np.linalg.norm(skin - where, axis=1)
+    radius = GRIP * model.surface.size
+    nearest = int(np.argmin(away))
+    around = np.linalg.norm(skin - skin[nearest], axis=1)
+    close = np.argsort(around, kind="stable")[:MOST]
+    shares = np.clip(1 - (around[close] / radius) ** 2, 0, None) ** 2
+    held = shares > 0  # at least the nearest is
+    shares = shares[held] / shares[held].sum()
+    # A round patch pressed on flesh gives way by F / (2 E a), but for Poisson's ratio.
+    stiffness = STRENGTH * 2 * float(np.median(model.young)) * radius
+    mass = float(np.median(model.density)) * 2 / 3 * np.pi * radius**3
+    return Pull(
+        nearest,
+        close[held].astype(np.int64),
+        np.asarray(shares, np.float64),
+        min(stiffness, STEADY * mass / dt**2),
+        where,
+        REACH * model.surface.size,
+    )

@@ -1,0 +1,138 @@
+"""The web server: on this computer only, unless told otherwise."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import ipaddress
+import logging
+import os
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+from supple.errors import SuppleError
+
+__all__ = ["address", "check_viser", "free_port", "start_server", "stop_server"]
+
+#: Ports after the wanted one that are tried before any will do.
+NEARBY = 20
+HERE = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def start_server(host: str, port: int, label: str) -> Any:
+    """A viser server at the first free port from `port` on.
+
+    Web pages of others that the user's browser shows cannot reach it: what does not come from
+    its own address is turned away, and it opens no tunnel to share itself through.
+    """
+    check_viser()
+    import viser
+
+    logging.getLogger("websockets").addHandler(logging.NullHandler())  # bad guests are not news
+    found = free_port(host, port)
+    with contextlib.redirect_stdout(io.StringIO()):  # the address is said once, by us
+        server = viser.ViserServer(host=host, port=found, label=label, verbose=False)
+    _guard(server, host)
+    server.gui.configure_theme(show_logo=False, show_share_button=False, control_width="medium")
+    server.scene.set_up_direction("+y")
+    return server
+
+
+def check_viser() -> None:
+    """Say in a line what to install where it is missing."""
+    try:
+        import viser  # noqa: F401
+    except ImportError as error:
+        raise SuppleError(f"the viewer needs viser ({error}); pip install viser") from None
+
+
+def stop_server(server: Any) -> None:
+    """End it, without a word."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        server.stop()
+
+
+def address(server: Any) -> str:
+    """What to open in a browser."""
+    host = server.get_host()
+    name = f"[{host}]" if ":" in host else host
+    if host in ("0.0.0.0", "::"):
+        name = socket.gethostname()
+    return f"http://{name}:{server.get_port()}"
+
+
+def free_port(host: str, port: int) -> int:
+    """The port, one of the next, or any that is free.
+
+    Raises
+    ------
+    SuppleError
+        If the computer has no such address, or there is no such port.
+    """
+    if not 0 <= port <= 65535:
+        raise SuppleError(f"--port {port}; ports go from 0 to 65535")
+    last = "no port is free"
+    nearby = range(port, min(port + NEARBY, 65535) + 1) if port else ()
+    for candidate in (*nearby, 0):
+        try:
+            family, kind, protocol, _, place = socket.getaddrinfo(
+                host, candidate, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            with socket.socket(family, kind, protocol) as trial:
+                if os.name == "posix":  # as the server will do: a port just left is free
+                    trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                trial.bind(place)
+                return int(trial.getsockname()[1])
+        except (OSError, UnicodeError) as error:
+            last = getattr(error, "strerror", None) or str(error)
+    raise SuppleError(
+        f"--host {host}: cannot serve there ({last}); use an address of this computer"
+    )
+
+
+def _guard(server: Any, host: str) -> None:
+    """Turn away pages of other sites, and requests to be shared with the world."""
+    try:
+        from viser._messages import ShareUrlDisconnect, ShareUrlRequest
+
+        inner = server._websock_server
+        inner.unregister_handler(ShareUrlRequest)
+        inner.unregister_handler(ShareUrlDisconnect)
+        connections = inner._live_connections
+    except (ImportError, AttributeError, AssertionError) as error:
+        stop_server(server)
+        raise SuppleError(
+            f"this version of viser cannot be kept private ({error}); pip install 'viser<1.2'"
+        ) from None
+    local = _is_loopback(host)
+
+    async def check(guest: Any) -> None:
+        connection = connections.get(guest.client_id)
+        headers = {} if connection is None else connection.request.headers
+        if not _welcome(headers.get("Origin"), headers.get("Host"), local):
+            await connection.close(1008, "not from this page")
+
+    inner._client_connect_cb.insert(0, check)
+
+
+def _is_loopback(host: str) -> bool:
+    if host in HERE:
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _welcome(origin: str | None, host: str | None, local: bool) -> bool:
+    """Whether a page of that origin may talk to us, as the address it was told is `host`."""
+    if origin is None:  # no browser: a script on this computer
+        return True
+    try:
+        came, asked = urlsplit(origin), urlsplit(f"//{host or ''}")
+        if local:  # whatever name it goes by, ours is one of these
+            return came.hostname in HERE and asked.hostname in HERE
+        return came.netloc == asked.netloc
+    except ValueError:
+        return False

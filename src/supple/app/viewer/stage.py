@@ -1,0 +1,150 @@
+"""What stands in the scene: rig, soft and difference side by side, coloured as asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import viser
+from numpy.typing import NDArray
+
+from supple.app.viewer.bodies import SkinNode
+from supple.app.viewer.colours import (
+    BONE,
+    FLESH,
+    Banding,
+    by_displacement,
+    by_region,
+    by_stiffness,
+)
+from supple.app.viewer.extras import CubaturePoints, ObstacleNodes, TetNode
+from supple.app.viewer.session import Session
+
+__all__ = ["COLOURINGS", "Stage"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Colouring = Literal["flesh", "displacement", "region", "stiffness", "cubature"]
+
+COLOURINGS: tuple[Colouring, ...] = ("flesh", "displacement", "region", "stiffness", "cubature")
+#: Updates between two sortings of triangles into bands, and between moves of what is extra.
+SELDOM = 4
+#: Opacity of skin that points show through, and displacement of the last colour, of the size.
+THROUGH, FULL = 0.3, 0.03
+
+
+class Stage:
+    """Keeps the scene as it is asked for; all its methods belong to the session's thread."""
+
+    def __init__(self, server: viser.ViserServer, session: Session) -> None:
+        self._server, self._session = server, session
+        model = session.model
+        triangles = model.surface.triangles.astype(np.int64)
+        self._triangles = triangles
+        self.soft = SkinNode(server, "/soft", triangles, self._dragging())
+        self.rig = SkinNode(server, "/rig", triangles)
+        self.difference = SkinNode(server, "/difference", triangles)
+        self.cubature = CubaturePoints(server, model)
+        self.tets = TetNode(server, model)
+        self.obstacles = ObstacleNodes(server, session)
+        self.colouring: Colouring = "flesh"
+        self.full = FULL
+        self._made: dict[str, Callable[[], Banding]] = {
+            "region": lambda: by_region(model),
+            "stiffness": lambda: by_stiffness(model),
+        }
+        self._fixed: dict[str, Banding] = {}
+        self._updates = 0
+        self._anew = True
+        self._stand_apart()
+        self.rig.visible = self.difference.visible = False
+        self._look_from(session.skin)
+
+    def recolour(self, colouring: Colouring) -> None:
+        """Colour the soft skin by something else."""
+        self.colouring, self._anew = colouring, True
+        self.cubature.show(colouring == "cubature")
+
+    def show(self, rig: bool, soft: bool, difference: bool) -> None:
+        """What is seen."""
+        self.rig.visible, self.soft.visible, self.difference.visible = rig, soft, difference
+        self._anew = True
+
+    def show_tets(self, seen: bool) -> None:
+        """Or not."""
+        self.tets.show(seen, self._session, self.soft.offset)
+
+    def update(self) -> None:
+        """Send what has moved."""
+        session, skin = self._session, self._session.skin
+        seldom = self._anew or self._updates % SELDOM == 0
+        compared = self.difference.visible or self.colouring == "displacement"
+        rig = session.rig_skin() if self.rig.visible or (compared and seldom) else None
+        with self._server.atomic():
+            if self.rig.visible and rig is not None:
+                self.rig.plain(rig, BONE)
+            if self.soft.visible:
+                self._update_soft(skin, rig, seldom)
+            if self.difference.visible:
+                self._update_bands(self.difference, skin, rig if seldom else None)
+            if seldom:
+                self.tets.move(session, self.soft.offset)
+                if self.colouring == "cubature":
+                    self.cubature.move(session, self.soft.offset)
+            self.obstacles.move()
+        self._updates += 1
+        self._anew = False
+
+    def _update_soft(self, skin: Singles, rig: Singles | None, seldom: bool) -> None:
+        if self.colouring == "displacement":
+            self._update_bands(self.soft, skin, rig if seldom else None)
+        elif self.colouring == "flesh":
+            self.soft.plain(skin, FLESH)
+        elif self.colouring == "cubature":
+            self.soft.plain(skin, BONE, THROUGH)
+        elif self._anew:
+            if self.colouring not in self._fixed:
+                self._fixed[self.colouring] = self._made[self.colouring]()
+            self.soft.banded(skin, self._fixed[self.colouring])
+        else:
+            self.soft.move(skin)
+
+    def _update_bands(self, node: SkinNode, skin: Singles, rig: Singles | None) -> None:
+        if rig is None:
+            node.move(skin)
+            return
+        full = self.full * self._session.model.surface.size
+        node.banded(skin, by_displacement(skin, rig, self._triangles, full))
+
+    def _stand_apart(self) -> None:
+        """Rig to the left, difference to the right, as wide as the skin is in its motion."""
+        poses = self._session.motion.poses
+        poses = poses[:: max(1, len(poses) // 8)]
+        wide = max(float(np.ptp(self._session.model.rig(pose)[:, 0])) for pose in poses)
+        apart = 1.15 * wide
+        self.rig.offset, self.difference.offset = (-apart, 0.0, 0.0), (apart, 0.0, 0.0)
+
+    def _look_from(self, skin: Singles) -> None:
+        centre = (skin.min(axis=0) + skin.max(axis=0)) / 2
+        away = 1.25 * self._session.model.surface.size
+        camera = self._server.initial_camera
+        camera.look_at = centre.astype(np.float64)
+        where = centre + away * np.array([0.45, 0.25, 1.0])
+        camera.position = where.astype(np.float64)
+        self._server.scene.configure_default_lights(cast_shadow=True)
+
+    def _dragging(self) -> Callable[[Any], Any]:
+        session = self._session
+
+        async def dragged(event: Any) -> None:  # asynchronous, so that events stay in order
+            hand = event.client_id
+            offset = self.soft.offset
+            if event.phase == "end":
+                session.release(hand)
+                return
+            if event.phase == "start":
+                session.take(hand, np.asarray(event.start_position) - offset)
+            session.pull(hand, np.asarray(event.end_position) - offset)
+
+        return dragged

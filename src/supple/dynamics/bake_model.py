@@ -1,0 +1,87 @@
+"""The model that a motion is baked with: how it is built, or whether one that is there will do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.checks import checked_number
+from supple.dynamics.bake_stiffness import Stiffness, stiffness_factors
+from supple.errors import SuppleError
+from supple.reduction.build import flesh_material
+from supple.reduction.flesh_presets import Flesh, checked_flesh
+from supple.reduction.model import PoseSpaceModel
+from supple.rig.character import Character
+
+__all__ = ["BUILDING", "check_model", "model_options"]
+
+#: How a model is built for baking where nobody says otherwise: in seconds.
+BUILDING = {"tets": 8_000, "modes": 60, "most_poses": 6}
+
+
+def model_options(
+    character: Character,
+    flesh: str | Flesh = "normal",
+    *,
+    young: ArrayLike | None = None,
+    poisson: ArrayLike | None = None,
+    stiffness: Stiffness | None = None,
+    painted: ArrayLike | None = None,
+    **building: Any,
+) -> dict[str, Any]:
+    """Options of `supple.build` for a character with this flesh.
+
+    Parameters
+    ----------
+    character
+        Whose size says what is stiff.
+    flesh, young, poisson, stiffness
+        As for `supple.bake`.
+    painted
+        A map of Young's modulus that belongs to normal flesh; `young` goes before it.
+    **building
+        Of `supple.build`; they are kept.
+    """
+    kind, options = checked_flesh(flesh), BUILDING | building
+    material = options.get("material") or flesh_material(character.surface.size)
+    if young is None:
+        material = replace(material, young=kind.stiffness * np.asarray(material.young))
+        painted = None if painted is None else kind.stiffness * np.asarray(painted)
+    elif np.ndim(young) == 0:
+        material, painted = replace(material, young=checked_number("young", young)), None
+    else:
+        painted = young
+    if poisson is not None and np.ndim(poisson) == 0:
+        material = replace(material, poisson=checked_number("poisson", poisson))
+    elif poisson is not None:
+        options["poisson"] = poisson
+    if stiffness is not None:
+        factors = stiffness_factors(character, stiffness)
+        painted = factors * np.asarray(material.young if painted is None else painted)
+    options["material"] = replace(material, young=_plain(material.young))
+    return options if painted is None else options | {"young": painted}
+
+
+def check_model(character: Character, model: PoseSpaceModel, **told: Any) -> None:
+    """Refuse a model of another character, and flesh that differs from the model's own."""
+    if not isinstance(model, PoseSpaceModel):
+        raise SuppleError(f"model is {model!r:.60}; give a PoseSpaceModel")
+    if told.pop("flesh", "normal") not in ("normal", checked_flesh("normal")):
+        told["flesh"] = True
+    asked = [name for name, value in told.items() if value is not None]
+    if asked:
+        raise SuppleError(f"the model has its flesh already; leave out {', '.join(asked)}")
+    own, other = character.surface.vertices, model.surface.vertices
+    same = own.shape == other.shape and len(character.rig.parameters) == len(model.rig.parameters)
+    if not same or np.abs(own - other).max() > 1e-4 * character.surface.size:
+        raise SuppleError(
+            f"the model is of another character ({model.name}, {len(other):,} vertices) than "
+            f"{character.name} with {len(own):,}; build it again"
+        )
+
+
+def _plain(young: ArrayLike) -> ArrayLike:
+    return float(f"{float(np.asarray(young)):.6g}") if np.ndim(young) == 0 else young

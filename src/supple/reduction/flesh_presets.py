@@ -1,0 +1,56 @@
+"""Kinds of flesh by name: how stiff it is beside a human's, and how soon it comes to rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from supple.errors import SuppleError
+
+__all__ = ["FLESH_PRESETS", "Flesh", "checked_flesh"]
+
+
+@dataclass(frozen=True)
+class Flesh:
+    """What flesh is like, whatever the size of the body.
+
+    Attributes
+    ----------
+    stiffness
+        Young's modulus beside `flesh_material`'s. Frequencies go with its square root.
+    alpha, beta
+        Rayleigh damping D = αM + βK, in 1/s and s: of what swings at ω rad/s, α/(2ω) + βω/2 of
+        the critical damping. β damps what is stiff and fast more, so softer flesh, which is
+        slower, rings longer with the same one.
+    """
+
+    stiffness: float
+    alpha: float
+    beta: float
+
+
+#: From muscle that shivers to a body that wobbles. Where normal flesh swings at 3 Hz the others
+#: do at about 6, 1.9 and 1.2 Hz, damped by 20, 11, 8 and 6 % of the critical damping.
+FLESH_PRESETS = {
+    "firm": Flesh(4.0, 0.5, 0.01),
+    "normal": Flesh(1.0, 0.5, 0.01),
+    "soft": Flesh(0.4, 0.5, 0.01),
+    "jelly": Flesh(0.15, 0.3, 0.01),
+}
+
+
+def checked_flesh(flesh: str | Flesh) -> Flesh:
+    """The preset of this name, or the flesh itself.
+
+    Examples
+    --------
+    >>> checked_flesh("jelly").stiffness
+    0.15
+    """
+    if isinstance(flesh, Flesh):
+        return flesh
+    if not isinstance(flesh, str) or flesh not in FLESH_PRESETS:
+        near = get_close_matches(str(flesh), FLESH_PRESETS, 1)
+        hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(FLESH_PRESETS)}"
+        raise SuppleError(f'no flesh "{flesh}"; {hint}')
+    return FLESH_PRESETS[flesh]

@@ -1,0 +1,563 @@
+"""The viewer without a browser: what its one simulation does, and what its server lets in."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple
+from build_samples import MATERIAL, bar_options, bending_bar
+from supple.app.viewer.colours import Banding, by_displacement, by_region, by_stiffness
+from supple.app.viewer.panel_pose import parameter_groups
+from supple.app.viewer.recording import Recorder, checked_name
+from supple.app.viewer.server import free_port
+from supple.app.viewer.session import DT, Session
+from supple.dynamics.baking import bake
+from supple.dynamics.playing import Player
+from supple.errors import SuppleError
+from supple.reduction.model import PoseSpaceModel
+
+viser = pytest.importorskip("viser", reason="viser is not installed")
+
+
+#: Stiff enough to come to rest within a second or two.
+FIRM = replace(MATERIAL, young=3e5)
+
+
+@pytest.fixture(scope="module")
+def model() -> PoseSpaceModel:
+    return supple.build(bending_bar(), **bar_options(material=FIRM))
+
+
+@pytest.fixture
+def session(model: PoseSpaceModel) -> Session:
+    return Session(model)
+
+
+def held(session: Session) -> Session:
+    """At the middle pose, at rest."""
+    session.pose_to(np.zeros(1))
+    for _ in range(40):
+        session.advance(50)
+        session.refresh()
+        if np.abs(session.skin - session.rig_skin()).max() < 1e-4:
+            return session
+    raise AssertionError("it never rests")
+
+
+def up(metres: float) -> np.ndarray:
+    return np.array([0.0, metres, 0.0])
+
+
+def tip(session: Session) -> int:
+    """A vertex at the free end."""
+    return int(np.argmax(session.model.surface.vertices[:, 0]))
+
+
+# What is played ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["stop", "restart"])
+def test_playing_gives_the_frames_of_a_bake_to_the_bit(model: PoseSpaceModel, ending: str) -> None:
+    baked = bake(bending_bar(), model=model, rate=30)
+    session = Session(model, character=bending_bar())
+    session.end_with(ending)  # type: ignore[arg-type]
+    for frame in range(baked.n_frames):
+        session.advance(0 if frame == 0 else 3)
+        if frame % 4 == 1:  # whether pages look or not
+            session.refresh()
+        assert np.array_equal(session.surface(), baked.frames[frame]), frame
+    session.advance(1)
+    assert session.state == ("paused" if ending == "stop" else "playing")
+
+
+def test_a_motion_that_begins_anew_gives_the_same_bits_again(session: Session) -> None:
+    session.end_with("restart")
+    session.advance(20)
+    first = session.surface()
+    session.advance(session.player.n_steps)
+    assert np.array_equal(session.surface(), first)
+
+
+def test_seeking_is_what_a_player_does(session: Session, model: PoseSpaceModel) -> None:
+    session.end_with("stop")
+    session.seek(1.0)
+    session.advance(5)
+    player = Player(Session(model).simulator, "sweep")
+    player.seek(1.0)
+    for _ in range(5):
+        player.step()
+    assert session.time == player.time
+    assert np.array_equal(session.surface(), player.surface())
+
+
+def test_time_stands_still_while_paused(session: Session) -> None:
+    session.advance(40)
+    session.pause()
+    session.advance(1)
+    before = session.surface()
+    session.advance(30)
+    assert np.array_equal(session.surface(), before)
+    session.play()
+    session.advance(1)
+    assert not np.array_equal(session.surface(), before)
+
+
+def test_flesh_lives_on_while_the_pose_is_held(session: Session) -> None:
+    session.advance(60)
+    session.hold()
+    session.advance(60)
+    pose, moving = session.pose.copy(), session.surface()
+    session.advance(1)
+    assert np.allclose(session.pose, pose, atol=1e-3)
+    assert not np.array_equal(session.surface(), moving)
+    session.advance(600)
+    assert np.abs(session.surface() - session.rig_skin()).max() < 1e-2
+
+
+def test_sliders_bring_the_pose_where_they_point_without_a_jump(session: Session) -> None:
+    held(session)
+    session.pose_to([0.8])
+    ways = []
+    for _ in range(90):
+        before = session.pose[0]
+        session.advance()
+        ways.append(session.pose[0] - before)
+    assert session.pose[0] == pytest.approx(0.8, abs=1e-4)
+    assert max(ways) < 0.1
+    assert ways[0] < 0.02
+
+
+@pytest.mark.parametrize("pose", [[np.nan], [0.0, 0.0], []])
+def test_poses_that_cannot_be_are_refused_in_a_line(session: Session, pose: list[float]) -> None:
+    session.pose_to(pose)
+    trouble = session.settle_requests()
+    assert trouble == "a pose has 1 finite numbers"
+    session.advance(3)
+    assert np.isfinite(session.surface()).all()
+
+
+# What is done to it ------------------------------------------------------------------------
+
+
+def test_pulling_moves_flesh_and_it_swings_back(session: Session) -> None:
+    held(session)
+    vertex, rest = tip(session), session.skin.copy()
+    way = up(0.06)
+    session.take("hand", rest[vertex])
+    session.pull("hand", rest[vertex] + way)
+    session.advance(90)
+    pulled = session.surface()[vertex, 1] - rest[vertex, 1]
+    session.release("hand")
+    heights = []
+    for _ in range(800):
+        session.advance()
+        heights.append(session.surface()[vertex, 1] - rest[vertex, 1])
+    assert pulled > 0.25 * way[1]
+    assert min(heights) < -0.02 * pulled, "it overshoots"
+    assert abs(heights[-1]) < 0.02 * pulled, "it settles"
+    assert not session.hands
+
+
+def test_nobody_can_pull_without_a_hold_and_wild_targets_are_harmless(session: Session) -> None:
+    held(session)
+    session.pull("nobody", [9.0, 9.0, 9.0])
+    session.take("hand", session.skin[tip(session)])
+    session.pull("hand", [np.inf, 0.0, 0.0])
+    session.pull("hand", [1e30, 0.0, 0.0])
+    session.advance(120)
+    assert np.isfinite(session.surface()).all()
+    session.release("hand")
+    session.advance(400)
+    assert np.abs(session.surface() - session.rig_skin()).max() < 0.02
+
+
+def test_pulling_stiff_flesh_does_not_shake_it() -> None:
+    stiff = replace(MATERIAL, young=1e7)
+    session = held(Session(supple.build(bending_bar(), **bar_options(material=stiff))))
+    vertex = tip(session)
+    session.take("hand", session.skin[vertex])
+    session.pull("hand", session.skin[vertex] + up(0.05))
+    session.advance(400)
+    places = []
+    for _ in range(10):
+        session.advance()
+        places.append(session.surface()[vertex])
+    assert np.ptp(places, axis=0).max() < 1e-3
+
+
+def test_two_hands_pull_at_once(session: Session) -> None:
+    held(session)
+    vertex = tip(session)
+    for hand in (0, 1):
+        session.take(hand, session.skin[vertex])
+        session.pull(hand, session.skin[vertex] + up(0.03))
+    session.advance(60)
+    both = session.surface()[vertex, 1]
+    session.release(0)
+    session.advance(90)
+    assert session.surface()[vertex, 1] < both - 1e-4
+
+
+def test_gravity_is_switched_without_a_new_model(session: Session) -> None:
+    held(session)
+    vertex, before = tip(session), session.skin[tip(session), 1]
+    session.set_gravity("absolute")
+    session.advance(200)
+    sagged = before - session.surface()[vertex, 1]
+    session.set_gravity("relative")
+    session.advance(600)
+    assert sagged > 0.005
+    assert abs(session.surface()[vertex, 1] - before) < 0.1 * sagged
+
+
+def test_switching_gravity_while_playing_keeps_time_and_flesh(session: Session) -> None:
+    session.advance(50)
+    now, skin = session.time, session.surface()
+    session.set_gravity("none")
+    session.settle_requests()
+    assert session.time == now
+    assert np.abs(session.surface() - skin).max() < 1e-3
+    session.advance(10)
+    assert session.time > now
+
+
+def test_an_unknown_gravity_is_refused_and_the_old_one_stays(session: Session) -> None:
+    session.set_gravity("sideways")
+    trouble = session.settle_requests()
+    assert trouble is not None
+    assert "sideways" in trouble
+    assert session.gravity == "relative"
+
+
+def test_a_ball_that_is_moved_pushes_flesh(session: Session) -> None:
+    held(session)
+    vertex, before = tip(session), session.skin[tip(session)].copy()
+    around = session.surroundings
+    session.ask(lambda: setattr(around, "ball", True))
+    session.ask(lambda: around.move_ball(before + up(-around.radius - 0.1)))
+    session.advance(60)
+    free = session.surface()[vertex, 1]
+    session.ask(lambda: around.move_ball(before + up(-around.radius + 0.03)))
+    session.advance(90)
+    assert session.surface()[vertex, 1] > free + 0.005
+    session.ask(lambda: setattr(around, "ball", False))
+    session.advance(800)
+    assert abs(session.surface()[vertex, 1] - before[1]) < 2e-3
+
+
+def test_the_ground_holds_what_would_sag_below(session: Session) -> None:
+    held(session)
+    vertex = tip(session)
+    session.set_gravity("absolute")
+    session.advance(200)
+    sagged = session.surface()[vertex, 1]
+    session.ask(lambda: session.surroundings.stand_on(session.rig_skin()))
+    session.ask(lambda: setattr(session.surroundings, "ground", True))
+    session.advance(300)
+    assert session.surface()[vertex, 1] > sagged + 0.002
+
+
+def test_stiffness_is_offered_only_where_the_simulator_takes_it(session: Session) -> None:
+    assert session.can_stiffen == hasattr(session.simulator, "stiffness")
+    held(session)
+    vertex = tip(session)
+
+    def pulled() -> float:
+        start = session.surface()[vertex]
+        session.take("hand", start)
+        session.pull("hand", start + up(0.03))
+        session.advance(150)
+        moved = session.surface()[vertex, 1] - start[1]
+        session.release("hand")
+        session.advance(300)
+        return float(moved)
+
+    usual = pulled()
+    session.set_stiffness(4.0)
+    if session.can_stiffen:
+        assert pulled() < 0.8 * usual
+    else:
+        assert pulled() == pytest.approx(usual, rel=1e-3)
+
+
+# What is kept ------------------------------------------------------------------------------
+
+
+def test_a_recording_is_what_was_seen_and_is_saved(session: Session, tmp_path: Path) -> None:
+    session.ask(session.recorder.start)
+    seen = []
+    for step in range(31):
+        session.advance()
+        if step % 3 == 0:
+            seen.append(session.surface())
+    session.recorder.stop()
+    target = session.recorder.save(tmp_path, "take1.npz", session.character, "sweep")
+    assert target == tmp_path / "take1.npz"
+    with np.load(target) as stored:
+        frames = next(stored[name] for name in stored.files if stored[name].ndim == 3)
+        assert np.array_equal(frames, np.stack(seen))
+    with pytest.raises(SuppleError, match="is there already"):
+        session.recorder.save(tmp_path, "take1.npz", session.character, "sweep")
+    assert [path.name for path in tmp_path.iterdir()] == ["take1.npz"]
+
+
+def test_an_empty_recording_is_refused(session: Session, tmp_path: Path) -> None:
+    with pytest.raises(SuppleError, match="nothing is recorded"):
+        session.recorder.save(tmp_path, "take1.npz", session.character, "sweep")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_recording_ends_before_it_fills_the_memory(session: Session) -> None:
+    session.recorder.most = 4
+    session.ask(session.recorder.start)
+    session.advance(40)
+    assert len(session.recorder) == 4
+    assert not session.recorder.on
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "  ", "..", "../a.npz", "/a.npz", "a/b.npz", "..\\a.npz", "C:a.npz", ".a.npz"),
+        *("a\0.npz", "a\n.npz", "a" * 200 + ".npz"),
+    ],
+)
+def test_recordings_go_nowhere_but_their_folder(name: str) -> None:
+    with pytest.raises(SuppleError, match="plain file name"):
+        checked_name(name)
+
+
+def test_a_page_cannot_have_a_recording_of_an_unknown_kind(
+    session: Session, tmp_path: Path
+) -> None:
+    session.ask(session.recorder.start)
+    session.advance(10)
+    with pytest.raises(SuppleError):
+        session.recorder.save(tmp_path, "take.exe", session.character, "sweep")
+    assert not list(tmp_path.iterdir())
+
+
+def test_recordings_of_large_skins_are_short(model: PoseSpaceModel) -> None:
+    recorder = Recorder(model, DT)
+    assert 12 * len(model.surface.vertices) * recorder.most <= 256 * 2**20
+
+
+# What is seen ------------------------------------------------------------------------------
+
+
+def bandings(session: Session) -> list[Banding]:
+    triangles = session.model.surface.triangles.astype(np.int64)
+    moved = by_displacement(session.skin, session.rig_skin(), triangles, 0.05)
+    return [by_region(session.model), by_stiffness(session.model), moved]
+
+
+def test_every_triangle_has_one_colour(session: Session) -> None:
+    session.advance(90)
+    session.refresh()
+    for banding in bandings(session):
+        assert banding.bands.shape == (len(session.model.surface.triangles),)
+        assert banding.bands.min() >= 0
+        assert banding.bands.max() < len(banding.colours)
+
+
+def test_displacement_is_told_by_colour(session: Session) -> None:
+    rig = session.rig_skin()
+    triangles = session.model.surface.triangles.astype(np.int64)
+    assert by_displacement(rig, rig, triangles, 0.05).bands.max() == 0
+    far = by_displacement(rig + np.float32(1.0), rig, triangles, 0.05)
+    assert set(far.bands.tolist()) == {len(far.colours) - 1}
+
+
+def test_joints_have_their_sliders_together_and_not_too_many() -> None:
+    many = [f"body.{k}" for k in range(30)]
+    groups = parameter_groups(["hip.rx", "smile", "hip.ry", *many])
+    assert groups["hip"] == [0, 2]
+    assert groups["smile"] == [1]
+    assert sorted(number for group in groups.values() for number in group) == list(range(33))
+    assert max(map(len, groups.values())) <= 12
+
+
+# The server --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page(model: PoseSpaceModel, tmp_path: Path) -> Iterator[object]:
+    from supple.app.viewer.page import Page
+
+    with Page(Session(model), port=0, folder=tmp_path) as opened:
+        yield opened
+
+
+def eventually(fact: Callable[[], bool], seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if fact():
+            return True
+        time.sleep(0.05)
+    return fact()
+
+
+def test_it_serves_this_computer_only(page: Any) -> None:
+    assert page.address.startswith("http://127.0.0.1:")
+    port = page.server.get_port()
+    own = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    for other in own:
+        if not str(other).startswith("127."):
+            with socket.socket() as guest:
+                guest.settimeout(1)
+                assert guest.connect_ex((str(other), port)) != 0
+
+
+def test_nobody_watching_costs_nothing(page: Any) -> None:
+    steps = page.session.meter.total_steps
+    time.sleep(0.6)
+    assert page.session.meter.total_steps == steps
+
+
+def test_guests_share_one_simulation_and_leave_nothing_behind(page: Any) -> None:
+    from viewer_guest import Guest
+
+    threads = threading.active_count()
+    with Guest(page.address, origin=page.address) as one, Guest(page.address) as other:
+        for guest in (one, other):
+            guest.look()
+        assert eventually(lambda: len(page.server.get_clients()) == 2)
+        first, second = one.count(1.0), other.count(1.0)
+        assert first["/soft/0"] > 3
+        assert second["/soft/0"] > 3
+    assert eventually(lambda: not page.server.get_clients())
+    buffer = page.server._websock_server._broadcast_buffer
+    assert not page.server._websock_server._client_state_from_id
+    assert not buffer.generator_cursors
+    assert len(buffer.message_from_id) < 400, "old updates are dropped"
+    assert eventually(lambda: threading.active_count() <= threads + 1)
+    assert page.clockwork.failure is None
+
+
+@pytest.mark.parametrize("origin", ["http://example.com", "null", "http://127.0.0.1.evil.org:80"])
+def test_pages_of_other_sites_are_turned_away(page: Any, origin: str) -> None:
+    from websockets.exceptions import ConnectionClosed
+
+    from viewer_guest import Guest
+
+    with Guest(page.address, origin=origin) as guest, pytest.raises(ConnectionClosed):
+        guest.count(10.0)
+    assert eventually(lambda: not page.server._websock_server._client_state_from_id)
+
+
+def test_no_guest_can_share_the_page_with_the_world(
+    page: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from viewer_guest import Guest
+
+    asked = []
+    monkeypatch.setattr(page.server, "request_share_url", lambda *_: asked.append(1))
+    with Guest(page.address) as guest:
+        guest.look()
+        guest.say("ShareUrlRequest")
+        guest.count(0.5)
+    assert not asked
+
+
+def test_a_port_that_is_taken_gives_way_to_the_next() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert free_port("127.0.0.1", port) != port
+
+
+@pytest.mark.parametrize(("host", "port"), [("192.0.2.1", 8080), ("no such host", 0)])
+def test_an_address_that_is_not_ours_is_an_error_in_a_line(host: str, port: int) -> None:
+    with pytest.raises(SuppleError, match="cannot serve there"):
+        free_port(host, port)
+
+
+@pytest.mark.parametrize("port", [-1, 70000])
+def test_a_port_that_cannot_be_is_an_error_in_a_line(port: int) -> None:
+    with pytest.raises(SuppleError, match="ports go from"):
+        free_port("127.0.0.1", port)
+
+
+def test_an_update_of_15000_vertices_costs_a_fraction_of_its_thirtieth(tmp_path: Path) -> None:
+    from supple.app.viewer.page import Page
+    from viewer_guest import Guest
+
+    fine = bending_bar(cells=(144, 26, 26))
+    assert len(fine.surface.vertices) >= 15_000
+    model = supple.build(fine, **bar_options())
+    with Page(Session(model), port=0, folder=tmp_path) as page, Guest(page.address) as guest:
+        guest.look()
+        guest.count(1.0)
+        page.session.meter.costs()
+        guest.count(2.0)
+        costs = page.session.meter.costs()
+    print(costs.line())
+    # The guest reads in this process, too, so that this is more than the server's own.
+    assert costs.update_ms < 1e3 / 30 / 3
+
+
+COMMAND = """
+import sys
+from supple.app.cli import app, main
+from supple.app.cli_view import view
+if "view" not in app:
+    app.command(view)
+main(sys.argv[1:])
+"""
+
+
+def test_ctrl_c_ends_it_cleanly(model: PoseSpaceModel, tmp_path: Path) -> None:
+    file = tmp_path / "bar.supple"
+    model.save(file)
+    running = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, "view", str(file), "--port", "0", "--quiet"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert running.stdout is not None
+    address = running.stdout.readline()
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=30)
+    assert address.startswith("http://127.0.0.1:"), err
+    assert running.returncode in (0, 130)
+    assert "Traceback" not in err
+    assert "viser" not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nothing.glb"], "nothing.glb"),
+        (["x", "--folder", "no/such"], "no/such"),
+        (["x", "--port", "99999"], "99999"),
+        (["x", "--host", "192.0.2.1"], "192.0.2.1"),
+    ],
+)
+def test_what_cannot_be_viewed_is_told_in_a_line(
+    words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from supple.app.viewer.run import run_view
+
+    monkeypatch.chdir(tmp_path)
+    options = {"--folder": "folder", "--port": "port", "--host": "host"}
+    given = {options[k]: v for k, v in zip(words[1::2], words[2::2], strict=True)}
+    kinds: dict[str, Callable] = {"folder": Path, "port": int, "host": str}
+    with pytest.raises(SuppleError, match=told) as error:
+        run_view(words[0], quiet=True, **{k: kinds[k](v) for k, v in given.items()})
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
