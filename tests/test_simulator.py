@@ -680,3 +680,31 @@ def test_stiffness_may_change_as_it_moves_and_equals_a_stiffer_material(
     assert np.abs(skins[0] - skins[1]).max() < 1e-4 * apart
     with pytest.raises(supple.SuppleError, match="stiffness is 0"):
         simulator.stiffness = 0.0
+
+
+def test_gravity_may_change_as_it_moves_and_is_that_of_a_simulator_made_so() -> None:
+    model = stepped_model("firm")
+    changed, made = supple.Simulator(model), supple.Simulator(model, gravity_mode="absolute")
+    assert changed.gravity_mode == "relative"
+    for _ in range(10):
+        changed.step(root=turned(0.4))
+    changed.gravity_mode = "absolute"
+    changed.reset()
+    for _ in range(20):
+        changed.step()
+        made.step()
+    assert np.array_equal(changed.surface(), made.surface())
+    sagged = changed.surface()
+    changed.gravity_mode = "none"
+    for _ in range(400):
+        changed.step()
+    rest = model.rig(model.rig.rest_pose)
+    assert np.abs(changed.surface() - rest).max() < 0.05 * np.abs(sagged - rest).max()
+
+
+def test_a_gravity_that_there_is_not_is_refused_and_nothing_changes() -> None:
+    simulator = supple.Simulator(stepped_model("firm"))
+    for mode in ("sideways", None, ["none"]):
+        with pytest.raises(supple.SuppleError, match="no gravity"):
+            simulator.gravity_mode = mode  # type: ignore[assignment]
+    assert simulator.gravity_mode == "relative"

@@ -43,7 +43,7 @@ def step(
     from supple.scenes import SCENES
 
     for name in scenes:  # a misspelt command is taken for a scene
-        near = get_close_matches(name, ("growth", "elastic", "rig", "reduction"), 1)
+        near = get_close_matches(name, ("growth", "elastic", "rig", "reduction", "bake"), 1)
         if near and not get_close_matches(name, SCENES, 1, 0.5):
             raise SuppleError(f'no scene "{name}"; did you mean supple bench {near[0]}?')
     rows = measure(scenes, model=model, steps=steps, fidelity=fidelity, quiet=quiet or json)
@@ -155,3 +155,34 @@ def reduction(
         print_json(figures)
     elif not quiet:
         table(figures)
+
+
+@bench.command
+def bake(
+    *files: str,
+    markdown: Annotated[bool, Parameter(name="--markdown", negative="")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Bake characters with defaults, and say how large they are and how long it takes.
+
+    Parameters
+    ----------
+    files
+        Characters, as for supple bake; by default the built-in ones. What is written is thrown
+        away.
+    markdown
+        Print the table as Markdown.
+    """
+    from supple.app import bench_bake
+
+    rows = bench_bake.measure(files, quiet=quiet or json)
+    if json:
+        print_json(rows)
+    elif markdown:
+        print(bench_bake.markdown(rows), end="")
+    elif not quiet:
+        bench_bake.table(rows)
+    failed = [f"{row['character']} ({row['failed']})" for row in rows if "failed" in row]
+    if failed:
+        raise SuppleError(f"{len(failed)} of {len(rows)} could not be baked: {'; '.join(failed)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from statistics import median
 from time import perf_counter
 
 import numpy as np
@@ -32,7 +33,7 @@ class Take:
     every: int
     tell: Progress
     steps: int = 0
-    seconds: float = 0.0
+    times: list[float] = field(default_factory=list)
     limits: dict[str, int] = field(default_factory=dict)
     n_cycles: int = 0
     gap: float | None = None
@@ -99,8 +100,18 @@ class Take:
             done = self.player.step()
             for name in getattr(done, "limits", ()):
                 self.limits[name] = self.limits.get(name, 0) + 1
-        self.seconds += perf_counter() - began
+        self.times.append(perf_counter() - began)
         self.steps += self.every
+
+    @property
+    def seconds(self) -> float:
+        """What all steps took."""
+        return sum(self.times)
+
+    @property
+    def milliseconds(self) -> float:
+        """What a step takes; the first may have had to be compiled."""
+        return 1e3 * median(self.times or [0.0]) / self.every
 
     def _finite(self, frames: Singles) -> Singles:
         if not np.isfinite(frames).all():

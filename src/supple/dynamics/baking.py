@@ -269,7 +269,7 @@ def _report(model: PoseSpaceModel, take: Take, method: str) -> dict[str, Any]:
         "frames": player.n_steps // take.every + 1,
         "rate": 1 / (player.simulator.dt * take.every),
         "steps": take.steps,
-        "step_ms": round(1e3 * take.seconds / max(take.steps, 1), 4),
+        "step_ms": round(take.milliseconds, 4),
         "simulate_s": round(take.seconds, 3),
         "limits": dict(sorted(take.limits.items())),
     }

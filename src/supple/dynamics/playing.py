@@ -105,6 +105,11 @@ class Player:
         """Whether the end of the cycle leads into its start."""
         return self._table.displacement is not None
 
+    @property
+    def moved(self) -> Floats:
+        """(4, 4) from where the clip has the body to where a loop's cycles have walked with it."""
+        return self._moved.copy()
+
     def restart(self) -> None:
         """Begin anew at the first pose: undeformed, moving as the motion does there."""
         self.frame, self.cycle, self._moved = 0, 0, np.eye(4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +13,7 @@ from supple.dynamics.between_poses import pose_before
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.reduced_step import FLAGS
 from supple.dynamics.runtime_model import Frames, RuntimeModel
-from supple.dynamics.step_options import StepOptions, checked_stiffness
+from supple.dynamics.step_options import StepOptions, checked_gravity, checked_stiffness
 from supple.dynamics.stepper import State, Stepper
 from supple.mesh.obstacles import Obstacle
 from supple.reduction.model import PoseSpaceModel
@@ -198,8 +199,19 @@ class Simulator:
 
     @stiffness.setter
     def stiffness(self, factor: float) -> None:
-        self.options = replace(self.options, stiffness=checked_stiffness(factor))
-        self._stepper.options = self.options
+        self._change(stiffness=checked_stiffness(factor))
+
+    @property
+    def gravity_mode(self) -> str:
+        """How gravity acts; it may change as the flesh moves."""
+        return self.options.mode
+
+    @gravity_mode.setter
+    def gravity_mode(self, mode: str) -> None:
+        self._change(mode=checked_gravity(mode))
+
+    def _change(self, **options: Any) -> None:
+        self.options = self._stepper.options = replace(self.options, **options)
 
     @property
     def time(self) -> float:

@@ -11,7 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from supple.checks import checked_array, checked_number, checked_whole_numbers
 from supple.errors import SuppleError
 
-__all__ = ["GRAVITY_MODES", "STEP_INTEGRATORS", "StepOptions", "checked_stiffness"]
+__all__ = [
+    "GRAVITY_MODES",
+    "STEP_INTEGRATORS",
+    "StepOptions",
+    "checked_gravity",
+    "checked_stiffness",
+]
 
 Floats = NDArray[np.float64]
 
@@ -74,8 +80,6 @@ class StepOptions:
             raise SuppleError(
                 f"no integrator {integrator!r}; there are {', '.join(STEP_INTEGRATORS)}"
             )
-        if gravity_mode not in GRAVITY_MODES:
-            raise SuppleError(f"no gravity {gravity_mode!r}; there are {', '.join(GRAVITY_MODES)}")
         step = checked_number("dt", dt)
         if not 1e-6 <= step <= 1:
             raise SuppleError(f"dt is {step:g} s; it must be between 1e-6 and 1")
@@ -101,7 +105,7 @@ class StepOptions:
             alpha=numbers["alpha"],
             beta=numbers["beta"],
             gravity=checked_array("gravity", gravity, (3,)),
-            mode=gravity_mode,
+            mode=checked_gravity(gravity_mode),
             fastest=numbers["acceleration_limit"],
             longest=numbers["displacement_limit"] * size,
             obstacle_stiffness=obstacle_stiffness,
@@ -121,6 +125,13 @@ class StepOptions:
     def sculpted(self) -> float:
         """How much of the gravity of an unturned root is in the sculpted shape already."""
         return float(self.mode == "relative")
+
+
+def checked_gravity(mode: str) -> str:
+    """One of the ways that gravity can act."""
+    if not isinstance(mode, str) or mode not in GRAVITY_MODES:
+        raise SuppleError(f"no gravity {mode!r}; there are {', '.join(GRAVITY_MODES)}")
+    return mode
 
 
 def checked_stiffness(value: float) -> float:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from supple.errors import FormatError, SuppleError
-from supple.formats.point_cache_files import write_chunks
 from supple.formats.point_cache_order import checked_frames
 from supple.rig.baked_motion import BakedMotion
+from supple.saving import write_chunks
 
 __all__ = ["write_abc"]
 

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.errors import FormatError
-from supple.formats.point_cache_files import write_chunks
 from supple.formats.point_cache_order import cached_vertices, checked_frames, mesh_text
 from supple.rig.baked_motion import BakedMotion
+from supple.saving import write_chunks
 
 __all__ = ["write_mdd", "write_npz", "write_pc2"]
 

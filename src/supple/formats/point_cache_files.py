@@ -2,62 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import struct
-import tempfile
 import zipfile
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supple.errors import FormatError, SuppleError
-from supple.saving import _umask
 
-__all__ = ["PointCache", "read_point_cache", "write_chunks"]
+__all__ = ["PointCache", "read_point_cache"]
 
 Floats = NDArray[np.float64]
 
 #: What an .npz may unpack to.
 MOST_BYTES = 16 * 2**30
-
-
-def write_chunks(
-    path: str | Path, chunks: Iterable[bytes], into: Callable[[IO[bytes]], Any] | None = None
-) -> int:
-    """Write a file piece by piece, beside, then rename; how many bytes it has.
-
-    `into` writes to the open file after the pieces.
-    """
-    path = Path(path)
-    beside: str | None = None
-    try:
-        handle, beside = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            for chunk in chunks:
-                file.write(chunk)
-            if into is not None:
-                into(file)
-            file.flush()
-            os.fsync(file.fileno())
-            size = os.fstat(file.fileno()).st_size
-        os.chmod(beside, 0o666 & ~_umask())
-        os.replace(beside, path)
-        beside = None
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise FormatError(
-            f"{path.name}: cannot be written to {path.parent} ({why.lower()})"
-        ) from error
-    finally:
-        if beside is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(beside)
-    return size
 
 
 @dataclass(frozen=True, eq=False)

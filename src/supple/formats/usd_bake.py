@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 
 from supple.errors import FormatError, SuppleError, warn
-from supple.formats.point_cache_files import write_chunks
 from supple.formats.point_cache_order import checked_frames
 from supple.formats.usd import SUFFIXES, UsdSource
 from supple.formats.usd_bake_normals import vertex_normals
@@ -20,6 +19,7 @@ from supple.formats.usd_bake_plan import BakePlan
 from supple.formats.usd_bake_process import run_child
 from supple.formats.usd_bake_shapes import fitted_shapes
 from supple.rig.baked_motion import BakedMotion
+from supple.saving import write_chunks
 
 __all__ = ["write_usd"]
 

@@ -21,7 +21,7 @@ from supple.formats.usd_bake_authoring import (
     new_stage,
 )
 from supple.formats.usd_bake_evaluation import PlayedMesh, played_meshes
-from supple.formats.usd_child import _limit_memory
+from supple.formats.usd_child import limit_memory
 from supple.formats.usd_layers import Refused, one_line, open_stage
 from supple.formats.usd_pxr import Ar, Sdf, Usd, UsdUtils
 from supple.formats.usd_transport import receive, send
@@ -34,7 +34,7 @@ OWN_KEYS = {"subLayers", "subLayerOffsets", "owner", "sessionOwner", "hasOwnedSu
 
 def main(folder: str, memory: int) -> None:
     """Answer the request that lies in the folder."""
-    _limit_memory(memory)
+    limit_memory(memory)
     place = Path(folder)
     request = receive(place / "request.npz")
     file = Path(request.get("path") or folder)

@@ -14,8 +14,8 @@ from supple.formats.usd_process import (
     LEAST_MEMORY,
     LONGEST_READ,
     MEMORY_PER_BYTE,
-    _cause_of_death,
-    _environment,
+    cause_of_death,
+    child_environment,
 )
 from supple.formats.usd_transport import receive, send
 
@@ -53,7 +53,7 @@ def run_child(name: str, folder: Path, request: dict[str, Any], work: int) -> di
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             timeout=allowed,
-            env=_environment(),
+            env=child_environment(),
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -61,7 +61,7 @@ def run_child(name: str, folder: Path, request: dict[str, Any], work: int) -> di
     except OSError as error:
         raise FormatError(f"{name}: the process that writes USD cannot start ({error})") from error
     if not answer.exists() or done.returncode != 0:
-        raise FormatError(f"{name}: {_cause_of_death(done)}")
+        raise FormatError(f"{name}: {cause_of_death(done)}")
     result = receive(answer)
     if "error" in result:
         raise FormatError(f"{name}: {result['error']}")

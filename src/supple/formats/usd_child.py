@@ -35,7 +35,7 @@ MOST_NUMBERS = 200_000_000
 
 def main(path: str, answer: str, memory: int) -> None:
     """Write what the file holds, or why it cannot be read, to `answer`."""
-    _limit_memory(memory)
+    limit_memory(memory)
     os.chdir(Path(path).parent)
     delegate = UsdUtils.CoalescingDiagnosticDelegate()
     notes: list[str] = []
@@ -59,7 +59,7 @@ def main(path: str, answer: str, memory: int) -> None:
 LONGEST_LIFE = 600
 
 
-def _limit_memory(memory: int) -> None:
+def limit_memory(memory: int) -> None:
     try:
         import resource
 

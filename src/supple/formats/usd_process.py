@@ -53,7 +53,7 @@ def read_stage(path: Path) -> dict[str, Any]:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 timeout=allowed,
-                env=_environment(),
+                env=child_environment(),
                 check=False,
             )
         except subprocess.TimeoutExpired:
@@ -66,7 +66,7 @@ def read_stage(path: Path) -> dict[str, Any]:
                 f"{name}: the process that reads USD cannot start ({error})"
             ) from error
         if not answer.exists() or done.returncode != 0:
-            raise FormatError(f"{name}: {_cause_of_death(done)}")
+            raise FormatError(f"{name}: {cause_of_death(done)}")
         result = receive(answer)
     if "error" in result:
         raise FormatError(f"{name}: {result['error']}")
@@ -80,14 +80,14 @@ def _command(path: Path, answer: Path, memory: int) -> list[str]:
     return [sys.executable, "-I", "-c", BOOTSTRAP, *places, *filter(os.path.isabs, sys.path)]
 
 
-def _environment() -> dict[str, str]:
+def child_environment() -> dict[str, str]:
     # No search path: files come from the file's own folder. One thread: its memory can be
     # limited, and what it finds comes in one order.
     ours = {key: value for key, value in os.environ.items() if key != SEARCH_PATH}
     return {**ours, "PXR_WORK_THREAD_LIMIT": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def _cause_of_death(done: subprocess.CompletedProcess[bytes]) -> str:
+def cause_of_death(done: subprocess.CompletedProcess[bytes]) -> str:
     said = done.stderr.decode(errors="replace").strip().splitlines()
     if done.returncode < 0:
         number = -done.returncode
