@@ -69,16 +69,14 @@ def test_an_absurd_number_of_tets_is_refused_and_nothing_is_written(tmp_path, te
     assert not (tmp_path / "out").exists()
 
 
-def test_demo_writes_its_pictures_and_a_report_and_prints_json(tmp_path, capsys):
-    main(["demo", "--output", str(tmp_path), "--tets", "700", "--json"])
+def test_demo_writes_a_picture_a_report_and_a_character_and_prints_json(tmp_path, capsys):
+    small = ["--scene", "x", "--tets", "1000"]
+    main(["demo", "--output", str(tmp_path), *small, "--json"])
     figures = json.loads(capsys.readouterr().out)
-    assert 595 <= figures["tets"] <= 805
-    assert figures["largest_energy_gain_j"] < 1e-3
-    for picture in ("filmstrip.png", "energy.png"):
-        assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
-    report = (tmp_path / "report.md").read_text()
-    assert "Energy over time" in report
-    assert f"{figures['tets']:,}" in report
+    assert 850 <= figures["tets"] <= 1150
+    assert (tmp_path / "filmstrip.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "x_soft.glb").read_bytes().startswith(b"glTF")
+    assert f"{figures['tets']:,}" in (tmp_path / "report.html").read_text()
     assert not list(tmp_path.glob(".*"))
 
 

@@ -15,11 +15,10 @@ __all__ = ["SkinNode"]
 
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Colour = tuple[int, int, int]
 
 #: What an empty band shows: nothing, with as few numbers as can be.
-NO_FACE = np.zeros((1, 3), np.uint32)
+NO_FACE, NO_VERTEX = np.zeros((1, 3), np.uint32), np.zeros((1, 3), np.float32)
 
 
 class SkinNode:
@@ -51,7 +50,7 @@ class SkinNode:
         self._triangles = triangles
         self._frame = server.scene.add_frame(name, show_axes=False)
         self._meshes: list[viser.MeshHandle] = []
-        self._used: list[Bools | None] = []
+        self._used: list[Ints | None] = []
         self._key: tuple[Colour, ...] | None = None
         self._look: tuple[Colour, float | None] | None = None
 
@@ -84,34 +83,30 @@ class SkinNode:
 
     def banded(self, skin: Singles, banding: Banding) -> None:
         """Show it in bands."""
-        if self._key != banding.colours:
+        anew = self._key != banding.colours
+        if anew:
             self._clear()
-        for band, colour in enumerate(banding.colours):
-            vertices, faces, used = self._part(skin, banding.bands == band)
-            if self._key != banding.colours:
-                self._add(vertices, faces, colour, None)
+        parts = banding.parts(self._triangles, len(skin))
+        for band, (used, faces) in enumerate(parts):
+            if anew:
+                self._add(self._some(skin, used), _or_none(faces), banding.colours[band], None)
                 self._used.append(used)
-            else:
-                self._meshes[band].vertices = vertices
-                self._meshes[band].faces = faces
-                self._used[band] = used
+                continue
+            self._used[band] = used
+            mesh = self._meshes[band]
+            mesh.vertices, mesh.faces = self._some(skin, used), _or_none(faces)
         self._key = banding.colours
 
     def move(self, skin: Singles) -> None:
         """Send where the vertices are now."""
         for mesh, used in zip(self._meshes, self._used, strict=True):
-            mesh.vertices = skin if used is None else skin[used]
+            mesh.vertices = self._some(skin, used)
 
-    def _part(self, skin: Singles, chosen: Bools) -> tuple[Singles, NDArray[np.uint32], Bools]:
-        """Some triangles with the vertices they need, and which those are."""
-        used = np.zeros(len(skin), bool)
-        corners = self._triangles[chosen]
-        if not len(corners):
-            used[0] = True
-            return skin[used], NO_FACE, used
-        used[corners] = True
-        number = np.cumsum(used) - 1
-        return skin[used], number[corners].astype(np.uint32), used
+    @staticmethod
+    def _some(skin: Singles, used: Ints | None) -> Singles:
+        if used is None:
+            return skin
+        return skin[used] if len(used) else NO_VERTEX  # which is the same again: nothing is sent
 
     def _add(
         self,
@@ -136,3 +131,7 @@ class SkinNode:
         for mesh in self._meshes:
             mesh.remove()
         self._meshes, self._used, self._key, self._look = [], [], None, None
+
+
+def _or_none(faces: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    return faces if len(faces) else NO_FACE

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from supple.app.viewer.session import DT, Session
+from supple.app.viewer.session import Session
 
 __all__ = ["Clockwork"]
 
@@ -72,7 +72,7 @@ class Clockwork:
                 due, last = 0.0, time.perf_counter()
                 continue
             now = time.perf_counter()
-            due += (now - last) * self._session.speed / DT
+            due += (now - last) * self._session.speed / self._session.dt
             last = now
             steps = min(int(due), MOST_BEHIND)
             behind = due >= MOST_BEHIND + 1
@@ -89,5 +89,5 @@ class Clockwork:
             return BREATH * worked
         if self._session.state == "paused":
             return PAUSED
-        left = (1 - due) * DT / max(self._session.speed, 1e-3) - worked
+        left = (1 - due) * self._session.dt / max(self._session.speed, 1e-3) - worked
         return min(max(left, 0.0005), PAUSED)

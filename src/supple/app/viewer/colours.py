@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,14 +60,43 @@ class Banding:
 
     bands: Ints
     colours: tuple[Colour, ...]
+    _parts: list[tuple[Ints, NDArray[np.uint32]]] = field(default_factory=list, repr=False)
+
+    def parts(self, triangles: Ints, count: int) -> list[tuple[Ints, NDArray[np.uint32]]]:
+        """Each band's vertices, and its triangles counted in them, for a skin of `count` vertices.
+
+        All bands at once: to sort, number and look up once costs less than doing so for each.
+        They are kept: two skins may be shown in the same bands.
+        """
+        if not self._parts:
+            self._parts.extend(self._sorted(triangles, count))
+        return self._parts
+
+    def _sorted(self, triangles: Ints, count: int) -> list[tuple[Ints, NDArray[np.uint32]]]:
+        order = np.argsort(self.bands.astype(np.uint8), kind="stable")
+        band = self.bands[order]
+        keys = band[:, None] * count + triangles[order]
+        there = np.zeros(len(self.colours) * count, bool)
+        there[keys] = True
+        used = np.flatnonzero(there)
+        places = np.zeros(len(there), np.uint32)
+        edges = np.searchsorted(used, np.arange(len(self.colours) + 1) * count)
+        starts = np.searchsorted(band, np.arange(len(self.colours) + 1))
+        places[used] = np.arange(len(used)) - np.repeat(edges[:-1], np.diff(edges))
+        faces, vertices = places[keys], used % count
+        return [
+            (vertices[edges[k] : edges[k + 1]], faces[starts[k] : starts[k + 1]])
+            for k in range(len(self.colours))
+        ]
 
 
 def by_displacement(soft: Singles, rig: Singles, triangles: Ints, full: float) -> Banding:
     """How far the flesh is from where the rig has it; `full` metres are the last colour."""
-    away = np.linalg.norm(soft - rig, axis=1)
-    far = away[triangles].mean(axis=1) / max(full, 1e-12)
-    bands = np.minimum((far * len(RAMP)).astype(np.int64), len(RAMP) - 1)
-    return Banding(bands, RAMP)
+    apart = soft - rig
+    away = np.sqrt(np.einsum("ij,ij->i", apart, apart))
+    first, second, third = triangles.T
+    far = (away[first] + away[second] + away[third]) * (len(RAMP) / (3 * max(full, 1e-12)))
+    return Banding(np.minimum(far, len(RAMP) - 1).astype(np.int64), RAMP)
 
 
 def by_region(model: PoseSpaceModel) -> Banding:

@@ -9,6 +9,7 @@ from typing import Any
 from supple.app.viewer.clockwork import Clockwork
 from supple.app.viewer.meter import Costs
 from supple.app.viewer.panel_flesh import FleshPanel
+from supple.app.viewer.panel_handle import HandlePanel
 from supple.app.viewer.panel_motion import MotionPanel
 from supple.app.viewer.panel_pose import PosePanel
 from supple.app.viewer.panel_record import CostPanel, RecordPanel
@@ -56,6 +57,7 @@ class Page:
         with tabs.add_tab("Show"):
             self.show = ShowPanel(self.server, session, self.stage)
         with tabs.add_tab("Pose"):
+            self.handle = HandlePanel(self.server, session, lambda: self.pose.take_over())
             self.pose = PosePanel(self.server, session)
         with tabs.add_tab("Record"):
             self.record = RecordPanel(self.server, session, self.folder)
@@ -99,6 +101,7 @@ class Page:
                 client.add_notification("Cannot do that", trouble, auto_close_seconds=8.0)
         self.session.refresh()
         self.stage.update()
+        self.handle.update()
         now = time.perf_counter()
         # While time stands still there may be no other update to wait for.
         if now - self._slider >= SLIDER or self.session.state == "paused":

@@ -24,20 +24,18 @@ class FleshPanel:
     ) -> None:
         gui = server.gui
         gui.add_markdown("Drag the skin to pull it; let go to see it swing back.")
-        can = session.can_stiffen
         self.stiffness = gui.add_slider(
             "Stiffness (doublings)",
             SOFTEST,
             STIFFEST,
             0.1,
             0.0,
-            disabled=not can,
-            hint="No rebuild" if can else "This simulator cannot change stiffness as it runs",
+            hint="0 is as built, 1 twice as stiff; no rebuild",
         )
         self.gravity = gui.add_dropdown(
             "Gravity",
             GRAVITY_MODES,
-            initial_value=session.gravity,
+            initial_value=session.simulator.gravity_mode,
             hint="relative: the sculpted shape sags already",
         )
         self.ground = gui.add_checkbox("Ground", False)
@@ -45,11 +43,13 @@ class FleshPanel:
 
         @self.stiffness.on_update
         async def stiffen(event: Any) -> None:
-            session.set_stiffness(2.0 ** float(self.stiffness.value))
+            factor = 2.0 ** float(self.stiffness.value)
+            session.ask(lambda: setattr(session.simulator, "stiffness", factor))
 
         @self.gravity.on_update
         async def fall(event: Any) -> None:
-            session.set_gravity(self.gravity.value)
+            mode = self.gravity.value
+            session.ask(lambda: setattr(session.simulator, "gravity_mode", mode))
 
         def place() -> None:
             session.surroundings.ground = self.ground.value

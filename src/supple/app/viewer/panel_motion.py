@@ -8,7 +8,8 @@ from typing import Any
 import viser
 
 from supple.app.viewer.labels import labels
-from supple.app.viewer.session import ENDINGS, Session
+from supple.app.viewer.requests import ENDINGS
+from supple.app.viewer.session import Session
 
 __all__ = ["MotionPanel"]
 
@@ -67,7 +68,8 @@ class MotionPanel:
 
         @self._ending.on_update
         async def ending(event: Any) -> None:
-            session.end_with(self._ending.value)
+            if event.client is not None:
+                session.end_with(self._ending.value)
 
     def _fit(self) -> None:
         """Let the slider reach from the motion's first key to its last."""
@@ -78,6 +80,7 @@ class MotionPanel:
     def update(self) -> None:
         """Show where the motion is."""
         self._play.label = "Pause" if self._session.state == "playing" else "Play"
+        self._ending.value = self._session.ending
         if time.monotonic() - self._touched > SCRUBBING:
             self._time.value = round(self._session.time, 3)
 

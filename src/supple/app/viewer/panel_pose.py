@@ -73,7 +73,7 @@ class PosePanel:
         @self._hold.on_click
         async def hold(event: Any) -> None:
             session.hold()
-            session.ask(self._take_over)
+            session.ask(self.take_over)
 
         @self._filter.on_update
         async def find(event: Any) -> None:
@@ -87,8 +87,9 @@ class PosePanel:
         async def joint(event: Any) -> None:
             self._show_sliders()
 
-    def _take_over(self) -> None:
-        self._target = self._session.pose.copy()
+    def take_over(self) -> None:
+        """Let the sliders stand where the pose goes."""
+        self._target = self._session.target
         self._set_sliders()
 
     def _show_sliders(self) -> None:

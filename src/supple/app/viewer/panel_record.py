@@ -8,7 +8,7 @@ from typing import Any
 import viser
 
 from supple.app.viewer.meter import Costs
-from supple.app.viewer.session import DT, Session
+from supple.app.viewer.session import Session
 from supple.errors import SuppleError
 
 __all__ = ["CostPanel", "RecordPanel"]
@@ -67,7 +67,7 @@ class RecordPanel:
             return
         self._shown = now
         self._record.label = "Stop recording" if recorder.on else "Record"
-        self._told.content = f"{len(recorder)} frames, {len(recorder) * 3 * DT:.1f} s"
+        self._told.content = f"{len(recorder)} frames, {recorder.seconds:.1f} s"
 
 
 class CostPanel:
@@ -83,7 +83,7 @@ class CostPanel:
                 {"label": "step"},
                 {"label": "ms", "stroke": "#c8443c", "width": 1},
             ),
-            scales={"x": {"time": False}, "y": {"range": [0, max(4.0, 1e3 * DT)]}},
+            scales={"x": {"time": False}, "y": {"range": [0, 1e3 * session.dt]}},
             height=150,
         )
 

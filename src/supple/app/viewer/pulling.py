@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.reduction.model import PoseSpaceModel
 
-__all__ = ["Pull", "grab"]
+__all__ = ["Hands", "Pull", "grab"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -99,3 +100,15 @@ def grab(model: PoseSpaceModel, skin: Singles, point: ArrayLike, dt: float) -> P
         where,
         REACH * model.surface.size,
     )
+
+
+class Hands(dict[Hashable, Pull]):
+    """Who holds what."""
+
+    def forces(self, skin: Singles) -> dict[int, Floats]:
+        """In N, of all hands together, for the skin as it is now."""
+        total: dict[int, Floats] = {}
+        for pull in self.values():
+            for vertex, force in pull.forces(skin).items():
+                total[vertex] = total[vertex] + force if vertex in total else force
+        return total

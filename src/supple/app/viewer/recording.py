@@ -37,12 +37,10 @@ class Recorder:
     ----------
     model
         Whose skin it is.
-    dt
-        Seconds of a step.
     """
 
-    def __init__(self, model: PoseSpaceModel, dt: float) -> None:
-        self._dt = dt
+    def __init__(self, model: PoseSpaceModel) -> None:
+        self._dt = 1 / 90
         self.on = False
         self._steps = 0
         self._changing, self._saving = threading.Lock(), threading.Lock()
@@ -53,6 +51,11 @@ class Recorder:
 
     def __len__(self) -> int:
         return len(self._frames)
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return EVERY * self._dt * len(self)
 
     def start(self) -> None:
         """Forget what there is, and record."""
@@ -70,6 +73,7 @@ class Recorder:
             return
         if self._steps % EVERY == 0:
             with self._changing:
+                self._dt = session.dt
                 self._frames.append(session.surface())
                 self._poses.append(session.pose.copy())
                 self._roots.append(session.root.copy())

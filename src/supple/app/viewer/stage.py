@@ -81,13 +81,14 @@ class Stage:
         seldom = self._anew or self._updates % SELDOM == 0
         compared = self.difference.visible or self.colouring == "displacement"
         rig = session.rig_skin() if self.rig.visible or (compared and seldom) else None
+        apart = self._apart(skin, rig) if compared and seldom and rig is not None else None
         with self._server.atomic():
             if self.rig.visible and rig is not None:
                 self.rig.plain(rig, BONE)
             if self.soft.visible:
-                self._update_soft(skin, rig, seldom)
+                self._update_soft(skin, apart)
             if self.difference.visible:
-                self._update_bands(self.difference, skin, rig if seldom else None)
+                _update_bands(self.difference, skin, apart)
             if seldom:
                 self.tets.move(session, self.soft.offset)
                 if self.colouring == "cubature":
@@ -96,9 +97,9 @@ class Stage:
         self._updates += 1
         self._anew = False
 
-    def _update_soft(self, skin: Singles, rig: Singles | None, seldom: bool) -> None:
+    def _update_soft(self, skin: Singles, apart: Banding | None) -> None:
         if self.colouring == "displacement":
-            self._update_bands(self.soft, skin, rig if seldom else None)
+            _update_bands(self.soft, skin, apart)
         elif self.colouring == "flesh":
             self.soft.plain(skin, FLESH)
         elif self.colouring == "cubature":
@@ -110,12 +111,9 @@ class Stage:
         else:
             self.soft.move(skin)
 
-    def _update_bands(self, node: SkinNode, skin: Singles, rig: Singles | None) -> None:
-        if rig is None:
-            node.move(skin)
-            return
+    def _apart(self, skin: Singles, rig: Singles) -> Banding:
         full = self.full * self._session.model.surface.size
-        node.banded(skin, by_displacement(skin, rig, self._triangles, full))
+        return by_displacement(skin, rig, self._triangles, full)
 
     def _stand_apart(self) -> None:
         """Rig to the left, difference to the right, as wide as the skin is in its motion."""
@@ -148,3 +146,11 @@ class Stage:
             session.pull(hand, np.asarray(event.end_position) - offset)
 
         return dragged
+
+
+def _update_bands(node: SkinNode, skin: Singles, banding: Banding | None) -> None:
+    """In new bands, or where there are none in those it has."""
+    if banding is None:
+        node.move(skin)
+    else:
+        node.banded(skin, banding)

@@ -1,0 +1,132 @@
+"""What pages ask of a session: from any thread, done before the next step."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
+from queue import Empty, SimpleQueue
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.errors import SuppleError
+
+__all__ = ["ENDINGS", "Ending", "Requests"]
+
+Floats = NDArray[np.float64]
+Ending = Literal["loop", "restart", "stop"]
+ENDINGS: tuple[Ending, ...] = ("loop", "restart", "stop")
+
+
+class Requests(ABC):
+    """A queue of what was asked for, and words to ask with; what they mean is a subclass's.
+
+    Attributes
+    ----------
+    changed
+        Whether there is something new to be seen.
+    """
+
+    def __init__(self) -> None:
+        self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.changed = True
+
+    def ask(self, what: Callable[[], None]) -> None:
+        """Have it done before the next step."""
+        self._asked.put(what)
+
+    def settle_requests(self) -> str | None:
+        """Do what was asked for; the first thing that could not be done, in a line."""
+        trouble = None
+        while True:
+            try:
+                what = self._asked.get_nowait()
+            except Empty:
+                return trouble
+            try:
+                what()
+            except SuppleError as error:
+                trouble = trouble or str(error)
+            self.changed = True
+
+    def play(self) -> None:
+        """Go on with the motion."""
+        self.ask(self._play)
+
+    def pause(self) -> None:
+        """Let time stand still."""
+        self.ask(self._pause)
+
+    def hold(self) -> None:
+        """Hold the pose where it is; the flesh lives on."""
+        self.ask(self._hold)
+
+    def seek(self, seconds: float) -> None:
+        """Be at a time of the motion, with flesh that has not moved yet."""
+        self.ask(lambda: self._seek(seconds))
+
+    def choose(self, motion: str) -> None:
+        """Play another motion, from its beginning."""
+        self.ask(lambda: self._choose(motion))
+
+    def end_with(self, ending: Ending) -> None:
+        """Say what follows the end of the motion, which begins anew."""
+        self.ask(lambda: self._end_with(ending))
+
+    def pose_to(self, pose: ArrayLike) -> None:
+        """Go to a pose, quickly but softly, and hold it."""
+        target = np.array(pose, np.float64)
+        self.ask(lambda: self._pose_to(target))
+
+    def reach(self, joint: str, target: ArrayLike) -> None:
+        """Bring a joint to a place in the world by turning those above it, and hold that."""
+        where = np.array(target, np.float64)
+        self.ask(lambda: self._reach(joint, where))
+
+    def take(self, hand: Hashable, point: ArrayLike) -> None:
+        """Take hold of the skin nearest to a point of the world."""
+        where = np.array(point, np.float64)
+        self.ask(lambda: self._take(hand, where))
+
+    def pull(self, hand: Hashable, target: ArrayLike) -> None:
+        """Pull what that hand holds."""
+        where = np.array(target, np.float64)
+        self.ask(lambda: self._pull(hand, where))
+
+    def release(self, hand: Hashable) -> None:
+        """Let go."""
+        self.ask(lambda: self._release(hand))
+
+    @abstractmethod
+    def _play(self) -> None: ...
+
+    @abstractmethod
+    def _pause(self) -> None: ...
+
+    @abstractmethod
+    def _hold(self) -> None: ...
+
+    @abstractmethod
+    def _seek(self, seconds: float) -> None: ...
+
+    @abstractmethod
+    def _choose(self, motion: str) -> None: ...
+
+    @abstractmethod
+    def _end_with(self, ending: Ending) -> None: ...
+
+    @abstractmethod
+    def _pose_to(self, pose: Floats) -> None: ...
+
+    @abstractmethod
+    def _reach(self, joint: str, where: Floats) -> None: ...
+
+    @abstractmethod
+    def _take(self, hand: Hashable, where: Floats) -> None: ...
+
+    @abstractmethod
+    def _pull(self, hand: Hashable, where: Floats) -> None: ...
+
+    @abstractmethod
+    def _release(self, hand: Hashable) -> None: ...
