@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.checks import checked_number
+from supple.dynamics.bake_slender import slender_factors
 from supple.dynamics.bake_stiffness import Stiffness, stiffness_factors
 from supple.errors import SuppleError
 from supple.reduction.build import flesh_material
@@ -34,6 +35,8 @@ def model_options(
 ) -> dict[str, Any]:
     """Options of `supple.build` for a character with this flesh.
 
+    Where nobody says how stiff it is, thin parts far from any bone are stiffer: `slender_factors`.
+
     Parameters
     ----------
     character
@@ -46,6 +49,7 @@ def model_options(
         Of `supple.build`; they are kept.
     """
     kind, options = checked_flesh(flesh), BUILDING | building
+    unsaid = young is None and painted is None and options.get("material") is None
     material = options.get("material") or flesh_material(character.surface.size)
     if young is None:
         material = replace(material, young=kind.stiffness * np.asarray(material.young))
@@ -58,8 +62,11 @@ def model_options(
         material = replace(material, poisson=checked_number("poisson", poisson))
     elif poisson is not None:
         options["poisson"] = poisson
-    if stiffness is not None:
-        factors = stiffness_factors(character, stiffness)
+    thin = slender_factors(character) if unsaid else None
+    if stiffness is not None or thin is not None:
+        factors = np.ones(len(character.surface.vertices)) if thin is None else thin
+        if stiffness is not None:
+            factors = factors * stiffness_factors(character, stiffness)
         painted = factors * np.asarray(material.young if painted is None else painted)
     options["material"] = replace(material, young=_plain(material.young))
     return options if painted is None else options | {"young": painted}

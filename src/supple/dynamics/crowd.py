@@ -15,8 +15,9 @@ from supple.checks import checked_array, checked_whole_numbers, numbers
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.pose_space import limit_names
 from supple.dynamics.runtime_model import Frames, RuntimeModel
+from supple.dynamics.state import State
 from supple.dynamics.step_options import StepOptions
-from supple.dynamics.stepper import State, Stepper
+from supple.dynamics.stepper import Stepper
 from supple.errors import SuppleError
 from supple.reduction.model import PoseSpaceModel
 

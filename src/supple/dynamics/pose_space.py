@@ -13,8 +13,9 @@ from supple.dynamics.between_poses import pose_before
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.reduced_step import FLAGS
 from supple.dynamics.runtime_model import Frames, RuntimeModel
+from supple.dynamics.state import State
 from supple.dynamics.step_options import StepOptions, checked_gravity, checked_stiffness
-from supple.dynamics.stepper import State, Stepper
+from supple.dynamics.stepper import Stepper
 from supple.mesh.obstacles import Obstacle
 from supple.reduction.model import PoseSpaceModel
 from supple.rig.motion import Motion

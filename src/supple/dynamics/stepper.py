@@ -32,82 +32,19 @@ from supple.dynamics.reduced_step import (
 )
 from supple.dynamics.reduced_surface import carry_skin, displace_carriers, turn_carriers
 from supple.dynamics.runtime_model import RuntimeModel
-from supple.dynamics.skin_contact import ContactMemory, SkinContact, checked_obstacles
+from supple.dynamics.skin_contact import SkinContact, checked_obstacles
+from supple.dynamics.state import State
 from supple.dynamics.step_options import StepOptions
 from supple.dynamics.workspace import Workspace
 from supple.errors import SuppleError
 from supple.linalg.fortran import addresses
 from supple.mesh.obstacles import Obstacle
 
-__all__ = ["State", "Stepper"]
+__all__ = ["Stepper"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
-
-
-class State:
-    """Where a body is and how it moves.
-
-    Attributes
-    ----------
-    q, v, a
-        (r,) reduced coordinates, velocities and accelerations.
-    pose, root
-        (s,) and (4, 4), as last given.
-    before, earlier
-        (c′, 3) inertial vertices in the world at the end of the last two steps.
-    held
-        (c′, 3) their accelerations at the last.
-    swing, swing_before, q_frame
-        (c′, 3) displacements of the same vertices in the world at the end of the last two steps,
-        and (r,) coordinates at the end of the one before the last.
-    steps
-        How many were taken since the reset.
-    """
-
-    def __init__(self, runtime: RuntimeModel) -> None:
-        r = runtime.n_modes
-        self.q, self.v, self.a = np.zeros(r), np.zeros(r), np.zeros(r)
-        self.q_before, self.v_before = np.zeros(r), np.zeros(r)
-        self.pose = np.array(runtime.model.rig.rest_pose, np.float64)
-        self.root = np.eye(4)
-        self.weights = np.zeros(runtime.n_poses)
-        count = len(runtime.inertial.rows)
-        self.before, self.earlier = np.zeros((count, 3)), np.zeros((count, 3))
-        self.steps = 0
-        #: Steps over which q and v are continuous: methods of two steps look back.
-        self.known = 0
-        self.held = np.zeros((count, 3))
-        self.swing, self.swing_before = np.zeros((count, 3)), np.zeros((count, 3))
-        self.q_frame = np.zeros(r)
-        #: Of how many steps, up to two, `swing` and `swing_before` tell.
-        self.seen = 2
-        #: How much is known of the rest shape's motion: nothing, its velocity, its acceleration.
-        self.knows = 1
-        self.flags = 0
-        self.contact = ContactMemory()
-
-    def set_coordinates(self, q: Floats | None, v: Floats | None) -> None:
-        """Put the flesh elsewhere, or give it another velocity."""
-        if q is not None:
-            self.q[:] = self.q_before[:] = q
-        if v is not None:
-            self.v[:] = self.v_before[:] = v
-        self.a[:] = 0
-        self.known = self.seen = 0
-        self.contact.forget()
-
-    def start(self, pose: Floats, root: Floats) -> None:
-        """Forget all motion."""
-        for array in (self.q, self.v, self.a, self.q_before, self.v_before, self.q_frame):
-            array[:] = 0
-        for field in (self.held, self.swing, self.swing_before):
-            field[:] = 0
-        self.seen = 2
-        self.pose[:], self.root[:] = pose, root
-        self.steps, self.known, self.knows, self.flags = 0, 0, 1, 0
-        self.contact.forget()
 
 
 @dataclass
@@ -185,12 +122,11 @@ class Stepper:
     ) -> int:
         """Advance a state to a pose, all of it checked before; which limits acted."""
         began = perf_counter()
-        runtime, room, options = self.runtime, self.room, self.options
+        room, contact = self.room, self._contact
         self._placed = (None, -1)
         self._place(pose)
         self._blend(pose)
         ready = perf_counter()
-        contact = self._contact
         if contact is not None:
             self._frame_carriers()
             contact.find(state.q, state.v, root, self._placement, room)
@@ -200,21 +136,25 @@ class Stepper:
         if contact is not None:
             contact.press(state.contact, room, self._blas)
         if forces is not None:
-            add_skin_forces(
-                runtime.skin,
-                room.blend.weights,
-                self._frame_carriers(),
-                forces[0],
-                forces[1],
-                root,
-                room.system.external,
-            )
+            skin, frames = self.runtime.skin, self._frame_carriers()
+            add_skin_forces(skin, room.blend.weights, frames, *forces, root, room.system.external)
+        state.q_frame[:] = state.q
+        flags |= self._advance(state)
+        if contact is not None:
+            contact.settle(state.contact, state.q, room, bool(flags & (DISPLACEMENT | RESET)))
+        self._remember(state, pose, root, flags)
+        self._placed = (state, state.steps)
+        self.timing.core, self.timing.dynamics = ready - began, perf_counter() - ready
+        return flags
+
+    def _advance(self, state: State) -> int:
+        runtime, room, options = self.runtime, self.room, self.options
         # Other methods start from the state and acceleration of a step before.
         integrator = options.code if state.known else BACKWARD_EULER
         if integrator == NEWMARK and room.system.pressing[0] > 0:
             integrator = BDF2  # one that keeps energy would ring in stiff contacts
-        state.q_frame[:] = state.q
-        flags |= advance(
+        h = options.dt / options.substeps
+        return advance(
             runtime.elastic,
             runtime.kind,
             room.points,
@@ -222,21 +162,17 @@ class Stepper:
             room.system,
             room.room,
             (integrator, options.iterations, options.substeps),
-            (
-                options.dt / options.substeps,
-                options.alpha,
-                options.beta,
-                options.longest,
-                options.stiffness,
-            ),
+            (h, options.alpha, options.beta, options.longest, options.stiffness),
             state.q,
             state.v,
             state.a,
             state.q_before,
             state.v_before,
         )
-        if contact is not None:
-            contact.settle(state.contact, state.q, room, bool(flags & (DISPLACEMENT | RESET)))
+
+    def _remember(self, state: State, pose: Floats, root: Floats, flags: int) -> None:
+        """What the next step wants to know of this one."""
+        room = self.room
         state.earlier, state.before = state.before, state.earlier
         state.before[:] = room.now
         if flags & TELEPORT:
@@ -250,9 +186,6 @@ class Stepper:
         state.steps += 1
         state.known = 0 if flags & (DISPLACEMENT | RESET) else state.known + 1
         state.flags = flags
-        self._placed = (state, state.steps)
-        self.timing.core, self.timing.dynamics = ready - began, perf_counter() - ready
-        return flags
 
     def surface(self, state: State, out: Singles) -> None:
         """The skin of a state in the world, (n̄, 3)."""
