@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from supple.errors import SuppleError, SuppleWarning
 
 if TYPE_CHECKING:
-    from supple.dynamics import Crowd, FullSimulator, Player, Simulator, bake
+    from supple.dynamics import Crowd, FullSimulator, Player, Simulator, StvkSimulator, bake
     from supple.elastic import Material
     from supple.formats import load, save
-    from supple.reduction import PoseSpaceModel, build
+    from supple.reduction import PoseSpaceModel, StvkModel, build
     from supple.rig import BakedMotion
 
 __all__ = [
@@ -25,6 +25,8 @@ __all__ = [
     "Player",
     "PoseSpaceModel",
     "Simulator",
+    "StvkModel",
+    "StvkSimulator",
     "SuppleError",
     "SuppleWarning",
     "__version__",
@@ -44,6 +46,8 @@ _HOMES = {
     "Player": "supple.dynamics",
     "PoseSpaceModel": "supple.reduction",
     "Simulator": "supple.dynamics",
+    "StvkModel": "supple.reduction",
+    "StvkSimulator": "supple.dynamics",
     "bake": "supple.dynamics",
     "build": "supple.reduction",
     "load": "supple.formats",

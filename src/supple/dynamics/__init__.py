@@ -6,6 +6,7 @@ from supple.dynamics.full import FullSimulator
 from supple.dynamics.playing import Player
 from supple.dynamics.pose_space import Simulator, StepState
 from supple.dynamics.stage import StepReport
+from supple.dynamics.stvk import StvkSimulator, StvkStep
 
 __all__ = [
     "Crowd",
@@ -14,5 +15,7 @@ __all__ = [
     "Simulator",
     "StepReport",
     "StepState",
+    "StvkSimulator",
+    "StvkStep",
     "bake",
 ]

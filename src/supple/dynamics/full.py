@@ -17,6 +17,7 @@ from supple.dynamics.integrators import INTEGRATORS, advance
 from supple.dynamics.stage import ImplicitSolver, StageProblem, StepReport
 from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import free_unknowns
+from supple.elastic.hex_body import HexBody
 from supple.errors import SolverError, SuppleError
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ class FullSimulator:
     def __new__(cls, *given: Any, **options: Any) -> FullSimulator:
         """As `pathlib.Path` does, the class that fits what is given."""
         first = given[0] if given else options.get("model")
-        if cls is FullSimulator and first is not None and not isinstance(first, ElasticBody):
+        body = first is None or isinstance(first, ElasticBody | HexBody)
+        if cls is FullSimulator and not body:
             # Not at the top: a body needs nothing of what models are made of.
             from supple.dynamics.full_character import CharacterSimulator
             from supple.reduction.model import PoseSpaceModel
@@ -101,7 +103,7 @@ class FullSimulator:
         return object.__new__(cls)
 
     @overload
-    def __init__(self, body: ElasticBody, dt: float = ..., **options: Any) -> None: ...
+    def __init__(self, body: ElasticBody | HexBody, dt: float = ..., **options: Any) -> None: ...
 
     @overload
     def __init__(  # type: ignore[misc]
@@ -110,7 +112,7 @@ class FullSimulator:
 
     def __init__(  # type: ignore[misc]
         self,
-        body: ElasticBody,
+        body: ElasticBody | HexBody,
         dt: float = 1 / 90,
         *,
         fixed: ArrayLike = (),
@@ -123,9 +125,10 @@ class FullSimulator:
         psd: bool = False,
         lumped: bool = True,
     ) -> None:
-        if not isinstance(body, ElasticBody):
+        if not isinstance(body, ElasticBody | HexBody):
             raise SuppleError(
-                f"a FullSimulator needs an ElasticBody or a PoseSpaceModel, not {body!r:.60}"
+                "a FullSimulator needs an ElasticBody, a HexBody or a PoseSpaceModel, "
+                f"not {body!r:.60}"
             )
         if integrator not in INTEGRATORS:
             raise SuppleError(f"no integrator {integrator!r}; there are {', '.join(INTEGRATORS)}")

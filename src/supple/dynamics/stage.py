@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import line_search
+from supple.elastic.hex_body import HexBody
 from supple.errors import SolverError
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.submatrix import PrincipalSubmatrix
@@ -62,7 +63,7 @@ class StageProblem:
     the step starts from: ½(w−v)ᵀM(w−v) + ½τ wᵀDw + W − f_extᵀ(u + τw).
     """
 
-    body: ElasticBody
+    body: ElasticBody | HexBody
     mass: sp.csr_array
     alpha: float
     u: Floats
@@ -125,7 +126,7 @@ class ImplicitSolver:
 
     def __init__(
         self,
-        body: ElasticBody,
+        body: ElasticBody | HexBody,
         mass: sp.csr_array,
         free: NDArray[np.int64],
         *,

@@ -1,7 +1,15 @@
-"""Elasticity on linear tets: materials, forces, stiffness, mass and static equilibrium."""
+"""Elasticity on tets and hexahedra: materials, forces, stiffness, mass, static equilibrium."""
 
 from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import Equilibrium, static_equilibrium
+from supple.elastic.hex_body import HexBody
 from supple.elastic.material import Material, lame_parameters
 
-__all__ = ["ElasticBody", "Equilibrium", "Material", "lame_parameters", "static_equilibrium"]
+__all__ = [
+    "ElasticBody",
+    "Equilibrium",
+    "HexBody",
+    "Material",
+    "lame_parameters",
+    "static_equilibrium",
+]

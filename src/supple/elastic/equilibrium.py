@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import checked_array
 from supple.elastic.body import ElasticBody
+from supple.elastic.hex_body import HexBody
 from supple.errors import SolverError, SuppleError
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.submatrix import PrincipalSubmatrix
@@ -49,7 +50,7 @@ class Equilibrium:
 
 
 def static_equilibrium(
-    body: ElasticBody,
+    body: ElasticBody | HexBody,
     *,
     start: ArrayLike | None = None,
     fixed: ArrayLike = (),
@@ -104,7 +105,7 @@ class _Newton:
     """Projected Newton with a diagonal shift that is only as large as it has to be."""
 
     def __init__(
-        self, body: ElasticBody, rest: Floats, load: Floats, free: NDArray[np.int64]
+        self, body: ElasticBody | HexBody, rest: Floats, load: Floats, free: NDArray[np.int64]
     ) -> None:
         self.body, self.rest, self.load, self.free = body, rest, load, free
         self._matrix = body.pattern.zeros()
@@ -153,7 +154,7 @@ class _Newton:
         return direction if np.abs(direction).max() <= reach else None
 
 
-def free_unknowns(body: ElasticBody, fixed: ArrayLike) -> NDArray[np.int64]:
+def free_unknowns(body: ElasticBody | HexBody, fixed: ArrayLike) -> NDArray[np.int64]:
     """Indices 3v + c of the unknowns of the vertices that are neither `fixed` nor loose."""
     fixed, n_vertices = np.asarray(fixed), body.n_vertices
     if fixed.dtype == bool and fixed.shape == (n_vertices,):

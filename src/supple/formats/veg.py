@@ -1,15 +1,17 @@
-"""VegaFEM ``.veg`` files: tets, named sets, materials and where they are."""
+"""VegaFEM ``.veg`` files: tets or hexes, named sets, materials and where they are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from supple.errors import FormatError
 from supple.formats.repair import usable_tets
 from supple.formats.source import as_floats, as_integers, reading
+from supple.formats.veg_hexes import usable_hexes
 from supple.formats.veg_sections import (
     Section,
     expanded_lines,
@@ -19,11 +21,15 @@ from supple.formats.veg_sections import (
     split_sections,
 )
 from supple.mesh import TetMesh
+from supple.mesh.hexes import HexMesh
 from supple.saving import write_whole
 
-__all__ = ["VegFile", "VegMaterial", "read_veg", "write_veg"]
+__all__ = ["VegFile", "VegMaterial", "read_veg", "read_veg_hexes", "write_veg"]
 
 ALL = "allElements"
+Mesh = TypeVar("Mesh", TetMesh, HexMesh, covariant=True)
+#: What the file calls the elements of a mesh, and how many corners they have.
+_KINDS = {"tet": ("TET", 4), "hex": ("CUBIC", 8)}
 
 
 @dataclass(frozen=True)
@@ -59,24 +65,24 @@ class VegMaterial:
 
 
 @dataclass(frozen=True, eq=False)
-class VegFile:
+class VegFile(Generic[Mesh]):
     """What a ``.veg`` file holds.
 
     Attributes
     ----------
-    mesh : TetMesh
+    mesh : TetMesh or HexMesh
         With the file's sets; ``allElements`` is not among them.
     materials : dict of str to VegMaterial
     regions : list of (str, str)
         Set and material names in the file's order; a later region overrides an earlier.
     """
 
-    mesh: TetMesh
+    mesh: Mesh
     materials: dict[str, VegMaterial] = field(default_factory=dict)
     regions: list[tuple[str, str]] = field(default_factory=list)
 
 
-def read_veg(path: str | Path) -> VegFile:
+def read_veg(path: str | Path) -> VegFile[TetMesh]:
     """Read a VegaFEM mesh of tetrahedra.
 
     Parameters
@@ -91,19 +97,40 @@ def read_veg(path: str | Path) -> VegFile:
     Raises
     ------
     FormatError, MeshError
-        When the file is damaged or has hexahedra (not read yet).
+        When the file is damaged or has hexahedra; `read_veg_hexes` reads those.
     """
     path = Path(path)
     with reading(path.name):
-        sections = split_sections(path.name, expanded_lines(path, path.parent.resolve(), set()))
-        vertices, first_vertex = _vertices(path.name, only_section(path.name, sections, "VERTICES"))
-        tets, first_tet = _tets(
-            path.name, only_section(path.name, sections, "ELEMENTS"), first_vertex
-        )
-        sets = _sets(path.name, sections, first_tet, len(tets))
-        materials = _materials(path.name, sections)
-        regions = _regions(path.name, sections, sets, materials)
+        vertices, tets, sets, materials, regions = _parts(path, "tet")
         return VegFile(usable_tets(path.name, vertices, tets, sets), materials, regions)
+
+
+def read_veg_hexes(path: str | Path) -> VegFile[HexMesh]:
+    """Read a VegaFEM mesh of hexahedra (``CUBIC``); otherwise as `read_veg`."""
+    path = Path(path)
+    with reading(path.name):
+        vertices, hexes, sets, materials, regions = _parts(path, "hex")
+        return VegFile(usable_hexes(path.name, vertices, hexes, sets), materials, regions)
+
+
+def _parts(
+    path: Path, noun: str
+) -> tuple[
+    np.ndarray,
+    np.ndarray,
+    dict[str, np.ndarray],
+    dict[str, VegMaterial],
+    list[tuple[str, str]],
+]:
+    """Vertices, elements, sets, materials and regions of a file of these elements."""
+    name = path.name
+    sections = split_sections(name, expanded_lines(path, path.parent.resolve(), set()))
+    vertices, first_vertex = _vertices(name, only_section(name, sections, "VERTICES"))
+    section = only_section(name, sections, "ELEMENTS")
+    elements, first_element = _elements(name, section, first_vertex, noun)
+    sets = _sets(name, sections, first_element, len(elements), noun)
+    materials = _materials(name, sections)
+    return vertices, elements, sets, materials, _regions(name, sections, sets, materials)
 
 
 def _vertices(name: str, section: Section) -> tuple[np.ndarray, int]:
@@ -111,18 +138,29 @@ def _vertices(name: str, section: Section) -> tuple[np.ndarray, int]:
     return table[:, 1:], first_number(name, table, "vertices")
 
 
-def _tets(name: str, section: Section, first_vertex: int) -> tuple[np.ndarray, int]:
+def _elements(name: str, section: Section, first_vertex: int, noun: str) -> tuple[np.ndarray, int]:
     kind = section.rows[0][0].upper() if section.rows else ""
-    if kind == "CUBIC":
-        raise FormatError(f"{name}: has hexahedra (CUBIC), which are not read yet; use tetrahedra")
-    if kind not in ("TET", "TETS"):
-        raise FormatError(f'{name}: has elements "{kind[:40]}"; tetrahedra (TET) are read')
-    table = numbered_table(name, section.rows[1:], "tets", 4)
-    corners = as_integers(name, table[:, 1:], "tets") - first_vertex
-    return corners, first_number(name, table, "tets")
+    kind = "TET" if kind == "TETS" else kind
+    wanted, corners = _KINDS[noun]
+    if kind == "CUBIC" != wanted:
+        raise FormatError(
+            f"{name}: has hexahedra (CUBIC), which are not read yet as tets;"
+            f" use supple.formats.read_veg_hexes"
+        )
+    if kind == "TET" != wanted:
+        raise FormatError(f"{name}: has tetrahedra (TET), not hexahedra; use read_veg")
+    if kind != wanted:
+        raise FormatError(
+            f'{name}: has elements "{kind[:40]}"; tetrahedra (TET) and hexahedra (CUBIC) are read'
+        )
+    plural = "tets" if noun == "tet" else "hexes"
+    table = numbered_table(name, section.rows[1:], plural, corners)
+    return as_integers(name, table[:, 1:], plural) - first_vertex, first_number(name, table, plural)
 
 
-def _sets(name: str, sections: list[Section], first_tet: int, n_tets: int) -> dict[str, np.ndarray]:
+def _sets(
+    name: str, sections: list[Section], first: int, count: int, noun: str
+) -> dict[str, np.ndarray]:
     sets: dict[str, np.ndarray] = {}
     for section in sections:
         if section.title != "SET":
@@ -131,13 +169,14 @@ def _sets(name: str, sections: list[Section], first_tet: int, n_tets: int) -> di
         words = [word for row in section.rows for word in row]
         where = f'set "{section.argument}"'
         members = as_integers(name, as_floats(name, words, where), where)
-        wrong = members[(members < first_tet) | (members >= n_tets + first_tet)]
+        wrong = members[(members < first) | (members >= count + first)]
         if len(wrong):
-            last = n_tets - 1 + first_tet
+            plural = "tets" if noun == "tet" else "hexes"
             raise FormatError(
-                f"{name}: {where} has tet {wrong[0]}, but there are tets {first_tet} to {last}"
+                f"{name}: {where} has {noun} {wrong[0]}, but there are {plural} {first} to"
+                f" {count - 1 + first}"
             )
-        sets[section.argument] = members - first_tet
+        sets[section.argument] = members - first
     return sets
 
 
@@ -181,7 +220,7 @@ def _regions(
     return regions
 
 
-def write_veg(path: str | Path, veg: VegFile) -> None:
+def write_veg(path: str | Path, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> None:
     """Write a VegaFEM mesh; the file is whole or not there.
 
     Parameters
@@ -197,21 +236,22 @@ def write_veg(path: str | Path, veg: VegFile) -> None:
     lines = ["# Vega mesh file.", "", "*VERTICES", f"{len(mesh.vertices)} 3 0 0"]
     for i, (x, y, z) in enumerate(mesh.vertices.tolist(), 1):
         lines.append(f"{i} {x!r} {y!r} {z!r}")
-    lines += ["", "*ELEMENTS", "TET", f"{len(mesh.tets)} 4 0"]
-    for i, (a, b, c, d) in enumerate((mesh.tets + 1).tolist(), 1):
-        lines.append(f"{i} {a} {b} {c} {d}")
+    kind, corners = _KINDS["tet" if isinstance(mesh, TetMesh) else "hex"]
+    elements = mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes
+    lines += ["", "*ELEMENTS", kind, f"{len(elements)} {corners} 0"]
+    lines += [f"{i} {' '.join(map(str, row))}" for i, row in enumerate((elements + 1).tolist(), 1)]
     for name, material in veg.materials.items():
         parameters = ", ".join(repr(float(value)) for value in material.parameters)
         lines += ["", f"*MATERIAL {name}", f"{material.kind}, {parameters}"]
-    for name, tets in mesh.sets.items():
+    for name, members in mesh.sets.items():
         lines += ["", f"*SET {name}"]
-        lines += [", ".join(map(str, tets[i : i + 8] + 1)) for i in range(0, len(tets), 8)]
+        lines += [", ".join(map(str, members[i : i + 8] + 1)) for i in range(0, len(members), 8)]
     if veg.regions:
         lines += ["", "*REGION", *(f"{of}, {material}" for of, material in veg.regions)]
     write_whole(path, ("\n".join(lines) + "\n").encode())
 
 
-def _check_names(file: str, veg: VegFile) -> None:
+def _check_names(file: str, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> None:
     """Refuse what could be written but not read back."""
     for name in (*veg.mesh.sets, *veg.materials):
         if not name or name == ALL or any(c.isspace() or c in "#,*" for c in name):

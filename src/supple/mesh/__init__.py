@@ -1,18 +1,22 @@
-"""Surfaces and tet meshes: what is wrong with them, filling and embedding them, what they touch."""
+"""Surfaces, tets and voxels: what is wrong with them, filling, embedding, what they touch."""
 
 from supple.mesh.biharmonic import biharmonic_weights
 from supple.mesh.contact import Contacts, find_contacts
 from supple.mesh.embedding import embed, locate
+from supple.mesh.hex_embedding import embed_hexes, locate_hexes
+from supple.mesh.hexes import HexMesh
 from supple.mesh.meshing import stuff, tetrahedralise
 from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import Defect
+from supple.mesh.voxelise import voxelise
 
 __all__ = [
     "Capsule",
     "Contacts",
     "Defect",
+    "HexMesh",
     "Obstacle",
     "Plane",
     "Sphere",
@@ -20,8 +24,11 @@ __all__ = [
     "TetMesh",
     "biharmonic_weights",
     "embed",
+    "embed_hexes",
     "find_contacts",
     "locate",
+    "locate_hexes",
     "stuff",
     "tetrahedralise",
+    "voxelise",
 ]

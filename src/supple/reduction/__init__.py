@@ -40,6 +40,9 @@ from supple.reduction.regions import (
 )
 from supple.reduction.responses import inertial_responses
 from supple.reduction.samples import force_samples
+from supple.reduction.sketch import sketch_basis
+from supple.reduction.stvk_bases import derivative_basis, mode_basis, motion_basis
+from supple.reduction.stvk_model import StvkModel
 
 __all__ = [
     "AlignedBases",
@@ -54,6 +57,7 @@ __all__ = [
     "PoseSpaceModel",
     "Region",
     "RegionBasis",
+    "StvkModel",
     "align",
     "assess_pose",
     "blended_correction",
@@ -61,6 +65,7 @@ __all__ = [
     "build",
     "column_scales",
     "contact_constraints",
+    "derivative_basis",
     "elastic_cubature",
     "fit_weights",
     "force_error",
@@ -78,6 +83,8 @@ __all__ = [
     "mass_products",
     "mid_poses",
     "modal_derivatives",
+    "mode_basis",
+    "motion_basis",
     "null_space",
     "painted_material",
     "pose_basis",
@@ -89,6 +96,7 @@ __all__ = [
     "regions_of",
     "resolve_poses",
     "scaled_candidates",
+    "sketch_basis",
     "stored_fraction",
     "subspace_angles",
 ]

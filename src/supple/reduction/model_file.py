@@ -1,6 +1,6 @@
 """Model files: one safetensors file with all of a pose-space model, and nothing that runs.
 
-docs/formats.md lists what is in it.
+docs/model_file.md lists what is in it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,300 @@
+"""The simulator of a Saint Venant–Kirchhoff body in its basis: thousands of steps a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from supple.checks import checked_array, numbers
+from supple.dynamics.reduced_solve import padded_identity
+from supple.dynamics.stvk_kernels import ACCELERATION, POSITION, STATE_ROWS, VELOCITY, advance
+from supple.dynamics.stvk_setup import (
+    checked_dtype,
+    coefficient_arrays,
+    iteration_counts,
+    step_settings,
+    tolerance,
+)
+from supple.errors import SolverError, SuppleError
+from supple.reduction.checks import checked_count
+from supple.reduction.stvk_model import StvkModel
+
+__all__ = ["StvkSimulator", "StvkStep"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Forces = ArrayLike | Mapping[int, ArrayLike]
+
+#: Bytes of q of all steps of a run.
+_LARGEST_TRACE = 4 * 2**30
+
+
+class StvkStep(NamedTuple):
+    """What a step did."""
+
+    time: float
+    """Seconds since the reset."""
+    limits: tuple[str, ...]
+    """``"stiffness"`` where the system was not positive definite, and was made so."""
+
+
+class StvkSimulator:
+    """Steps M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext with D̃ = αM̃ + βK̃(q) (barbic2005 §3.3).
+
+    The same inputs give the same bits, and a step allocates nothing but what it returns.
+
+    Parameters
+    ----------
+    model
+        What to step.
+    dt
+        Time step in s.
+    integrator
+        ``"newmark"`` (β = ¼, γ = ½: second order, keeps energy) or ``"backward-euler"`` (loses
+        energy, never gains it).
+    iterations
+        Most Newton iterations of a step. One is the paper's choice for real time; several end as
+        soon as they change nothing.
+    dtype
+        Of the coefficients: float64, or float32 for half the time and seven digits.
+    alpha, beta
+        Rayleigh damping, in 1/s and s.
+    gravity
+        In m/s²; by default none, as the shape at rest is one that hangs already.
+
+    Notes
+    -----
+    A stiffness that is not positive definite, as of a body that is squeezed, can make βK̃ feed
+    energy in; where it makes the system indefinite, the step is solved as if the body were
+    heavier (`shifted_steps`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from supple.elastic import Material
+    >>> from supple.reduction.stvk_model import StvkModel
+    >>> from supple.scenes import beam
+    >>> mesh = beam(cells=(6, 2, 2))
+    >>> wall = np.flatnonzero(mesh.vertices[:, 0] == 0)
+    >>> model = StvkModel.build(mesh, Material("stvk", young=1e5), modes=6, fixed=wall)
+    >>> simulator = StvkSimulator(model, dt=1 / 1000)
+    >>> tip = int(simulator.surface()[:, 0].argmax())
+    >>> simulator.step({tip: [0.0, -1.0, 0.0]}).limits
+    ()
+    >>> simulator.run(1000).shape
+    (1000, 6)
+    """
+
+    def __init__(
+        self,
+        model: StvkModel,
+        dt: float = 1 / 1000,
+        *,
+        integrator: str = "newmark",
+        iterations: int = 1,
+        dtype: DTypeLike = np.float64,
+        alpha: float = 0.0,
+        beta: float = 0.0,
+        gravity: ArrayLike = (0.0, 0.0, 0.0),
+    ) -> None:
+        if not isinstance(model, StvkModel):
+            raise SuppleError(f"a StvkSimulator needs a StvkModel, not {model!r:.60}")
+        self._settings = step_settings(dt, integrator, alpha, beta)
+        self._counts = iteration_counts(iterations)
+        self._dtype, self.integrator = checked_dtype(dtype), integrator
+        self.dt, self.alpha, self.beta = self._settings[[0, 2, 3]].tolist()
+        self.gravity = checked_array("gravity", gravity, (3,)).copy()
+        self._state = np.zeros((STATE_ROWS, model.modes))
+        self._set_model(model)
+        self.reset()
+
+    def _set_model(self, model: StvkModel) -> None:
+        """Lay out a model's coefficients as a step reads them."""
+        r, arrays = model.modes, coefficient_arrays(model, self._dtype)
+        self.model, self._weight = model, model.weight(self.gravity)
+        self._settings[4] = tolerance(model)
+        self._arguments: tuple[Any, ...] = (
+            *(self._settings, self._counts),
+            *arrays,
+            *(self._state, padded_identity(r)),
+        )
+        self._surface_basis = model.surface_basis.astype(np.float32).reshape(-1, r)
+        self._surface_rest = model.surface.vertices.astype(np.float32).reshape(-1)
+        self._constant = self._weight.reshape(1, r).copy()
+        self._acting, self._no_trace = np.empty((1, r)), np.empty((0, r))
+
+    def set_material(
+        self,
+        group: int = 0,
+        *,
+        young: float | None = None,
+        poisson: float | None = None,
+        density: float | None = None,
+    ) -> None:
+        """Change the material of a group while the body moves; see `StvkModel.with_material`."""
+        changed = self.model.with_material(group, young=young, poisson=poisson, density=density)
+        self._set_model(changed)
+
+    def reset(self, q: ArrayLike | None = None, velocity: ArrayLike | None = None) -> None:
+        """Start anew: by default undeformed and at rest."""
+        r = self.model.modes
+        at = np.zeros(r) if q is None else checked_array("q", q, (r,))
+        moving = np.zeros(r) if velocity is None else checked_array("velocity", velocity, (r,))
+        acceleration: NDArray[Any] = np.zeros(r)
+        if self.integrator == "newmark" or self._counts[0] > 1:
+            with np.errstate(over="ignore", invalid="ignore"):
+                damped = self.alpha * (self.model.mass @ moving)
+                damped += self.beta * (self.model.stiffness(at) @ moving)
+                pull = self._weight - self.model.force(at) - damped
+                acceleration = np.linalg.solve(self.model.mass, pull)
+            if not np.isfinite(acceleration).all():
+                raise SolverError("forces there are beyond all numbers; begin nearer to rest")
+        self._state[:] = 0.0
+        self._state[POSITION], self._state[VELOCITY] = at, moving
+        self._state[ACCELERATION] = acceleration
+        self._counts[1:] = 0
+        self._steps = 0
+
+    @property
+    def time(self) -> float:
+        """Seconds since the reset."""
+        return self._steps * self.dt
+
+    @property
+    def q(self) -> Floats:
+        """Reduced displacement, (r,): a copy."""
+        return self._state[POSITION].copy()
+
+    @property
+    def velocity(self) -> Floats:
+        """Its velocity, (r,)."""
+        return self._state[VELOCITY].copy()
+
+    @property
+    def acceleration(self) -> Floats:
+        """Its acceleration, (r,)."""
+        return self._state[ACCELERATION].copy()
+
+    @property
+    def iterations(self) -> int:
+        """Most Newton iterations of a step."""
+        return int(self._counts[0])
+
+    @property
+    def shifted_steps(self) -> int:
+        """Steps since `reset` whose system was not positive definite."""
+        return int(self._counts[1])
+
+    @property
+    def unconverged_steps(self) -> int:
+        """Steps since `reset` whose last iteration moved something: of single ones, most."""
+        return int(self._counts[2])
+
+    def step(self, forces: Forces | None = None) -> StvkStep:
+        """Advance by one time step.
+
+        Parameters
+        ----------
+        forces
+            In N: a mapping of surface vertices to (3,), or (n̄, 3); or (r,) as reduced already.
+
+        Raises
+        ------
+        SuppleError
+            If they are not numbers, or there is no finite state after them; the state is then
+            as it was.
+        """
+        acting = self._constant if forces is None else self._external(forces)
+        before = self._counts[1]
+        if advance(1, acting, self._no_trace, *self._arguments) != 1:
+            checked_array("forces", acting[0], self._weight.shape)
+            self._diverged(0)
+        self._steps += 1
+        limits = () if self._counts[1] == before else ("stiffness",)
+        return StvkStep(self._steps * self.dt, limits)
+
+    def run(self, steps: int | ArrayLike) -> Floats:
+        """Make many steps in one compiled call.
+
+        Parameters
+        ----------
+        steps
+            How many without forces; or (t, r) reduced forces, one for each step.
+
+        Returns
+        -------
+        (t, r) array
+            q after each step; `StvkModel.surface_at` shows one.
+
+        Raises
+        ------
+        SuppleError
+            If the motion has no finite end; the state is then as before the first step.
+        """
+        r = self.model.modes
+        if isinstance(steps, int | np.integer):
+            count, acting = checked_count("the number of steps", steps, 0), self._constant
+        else:
+            given = numbers("forces", steps)
+            if given.ndim != 2 or given.shape[1] != r:
+                raise SuppleError(f"forces of shape {given.shape}; expected (steps, {r})")
+            count = len(given)
+            acting = checked_array("forces", given, given.shape) + self._weight
+        if 8 * count * r > _LARGEST_TRACE:
+            raise SuppleError(f"{count} steps at once are too many to keep; run them in parts")
+        trace = np.empty((count, r))
+        begun, counted = self._state.copy(), self._counts.copy()
+        made = advance(count, acting, trace, *self._arguments) if count else 0
+        if made != count:
+            self._state[:], self._counts[:] = begun, counted
+            self._diverged(made)
+        self._steps += count
+        return trace
+
+    def surface(self, out: Singles | None = None) -> Singles:
+        """What is seen, (n̄, 3) float32: a new array, or `out`."""
+        shape = self.model.surface.vertices.shape
+        if out is None:
+            out = np.empty(shape, np.float32)
+        elif not (
+            isinstance(out, np.ndarray)
+            and (out.dtype, out.shape) == (np.float32, shape)
+            and out.flags.c_contiguous
+            and out.flags.writeable
+        ):
+            raise SuppleError(f"out must be a contiguous float32 array of shape {shape}")
+        flat = out.reshape(-1)
+        np.dot(self._surface_basis, self._state[POSITION].astype(np.float32), out=flat)
+        flat += self._surface_rest
+        return out
+
+    def energies(self) -> dict[str, float]:
+        """Kinetic and elastic energy, and their sum, in J."""
+        velocity = self._state[VELOCITY]
+        kinetic = 0.5 * float(velocity @ self.model.mass @ velocity)
+        elastic = self.model.energy(self._state[POSITION])
+        return {"kinetic": kinetic, "elastic": elastic, "total": kinetic + elastic}
+
+    def _external(self, forces: Forces) -> Floats:
+        """Reduced forces and weight, (1, r); what is not finite among numbers, the step finds."""
+        given, shape = forces, self._weight.shape
+        if not (type(forces) is np.ndarray and forces.shape == shape):  # at a kilohertz it is
+            if not isinstance(forces, Mapping):
+                given = numbers("forces", forces)
+            if isinstance(given, Mapping) or np.shape(given) != shape:
+                given = self.model.reduced_force(given)
+        try:
+            np.add(given, self._weight, out=self._acting[0])  # type: ignore[arg-type]
+        except TypeError:
+            raise SuppleError(f"forces must be {shape[0]} numbers") from None
+        return self._acting
+
+    def _diverged(self, made: int) -> None:
+        self._arguments = (*self._arguments[:-1], padded_identity(self.model.modes))
+        raise SolverError(
+            f"the simulation diverges at {self.time + made * self.dt:.3f} s; use a smaller dt, "
+            "smaller forces or more damping"
+        )

@@ -1,0 +1,77 @@
+"""What a Saint Venant–Kirchhoff simulator is set up with: options, checked, and arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from supple.checks import checked_number
+from supple.dynamics.stvk_kernels import K0, MASS, PACKED_ROWS, TERM_ROWS
+from supple.dynamics.stvk_layout import padded_pairs, quadratic_blocks
+from supple.errors import SuppleError
+from supple.reduction.checks import checked_count
+from supple.reduction.stvk_coefficients import pair_count
+from supple.reduction.stvk_model import StvkModel
+
+__all__ = ["checked_dtype", "coefficient_arrays", "iteration_counts", "step_settings", "tolerance"]
+
+Floats = NDArray[np.float64]
+
+INTEGRATORS = ("newmark", "backward-euler")
+#: Newton ends when an iteration moves no vertex farther than this part of the body's size.
+_TOLERANCE = 1e-10
+
+
+def step_settings(dt: float, integrator: str, alpha: float, beta: float) -> Floats:
+    """h, τ, α, β and room for the tolerance, as kernels read them."""
+    if integrator not in INTEGRATORS:
+        raise SuppleError(f"no integrator {integrator!r:.40}; there are {', '.join(INTEGRATORS)}")
+    h = checked_number("dt", dt)
+    if not 1e-12 <= h <= 1e9:
+        raise SuppleError(f"dt must be a positive number, not {dt}")
+    damping = checked_number("alpha", alpha), checked_number("beta", beta)
+    for name, value in zip(("alpha", "beta"), damping, strict=True):
+        if value < 0:
+            raise SuppleError(f"{name} must not be negative, as {value} is")
+    return np.array([h, h / 2 if integrator == "newmark" else h, *damping, 0.0])
+
+
+def iteration_counts(iterations: int) -> NDArray[np.int64]:
+    """Newton iterations, and two counters of steps."""
+    return np.array([min(checked_count("iterations", iterations), 2**31), 0, 0], np.int64)
+
+
+def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """float32 or float64."""
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype(object)
+    if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise SuppleError(f"dtype must be float32 or float64, not {dtype!r:.40}")
+    return kind
+
+
+def coefficient_arrays(
+    model: StvkModel, dtype: np.dtype[Any]
+) -> tuple[NDArray, NDArray, NDArray, Floats]:
+    """Blocks of K₂, rows of K₁, scratch for their sums, and K₀ and M with scratch."""
+    r, pairs, size = model.modes, pair_count(model.modes), padded_pairs(model.modes)
+    packed = np.zeros((PACKED_ROWS, size))
+    packed[K0, :pairs] = model.tangent[:, 0]
+    packed[MASS, :pairs] = model.mass[np.triu_indices(r)]
+    linear = np.zeros((r, size), dtype)
+    with np.errstate(over="ignore"):
+        linear[:, :pairs] = model.tangent[:, 1 : 1 + r].T
+        blocks = quadratic_blocks(model.tangent, r, dtype)
+    if not (np.isfinite(blocks).all() and np.isfinite(linear).all()):
+        raise SuppleError(f"the model's coefficients do not fit {dtype}; use float64")
+    return blocks, linear, np.zeros((TERM_ROWS, size), dtype), packed
+
+
+def tolerance(model: StvkModel) -> float:
+    """A change of q that moves no vertex farther than is worth another iteration."""
+    reach = float(np.sqrt((model.basis**2).sum(axis=(1, 2)).max()))
+    return _TOLERANCE * float(np.ptp(model.rest, axis=0).max()) / reach

@@ -1,0 +1,198 @@
+"""Points carried by a hexahedral mesh: where they are in it, and how they follow it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from scipy.spatial import cKDTree
+
+from supple.checks import numbers
+from supple.errors import MeshError
+from supple.mesh.embedding import locate
+from supple.mesh.hex_shapes import CORNERS, shape_functions, shape_gradients
+from supple.mesh.hexes import OUTWARD_QUADS, HexMesh
+from supple.mesh.tets import TetMesh
+from supple.mesh.topology import row_keys
+
+__all__ = ["HexLocation", "embed_hexes", "locate_hexes"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# A cube cut along its diagonal from corner 0 to corner 6.
+_TETS = np.array(
+    [[0, 1, 2, 6], [0, 2, 3, 6], [0, 3, 7, 6], [0, 7, 4, 6], [0, 4, 5, 6], [0, 5, 1, 6]]
+)
+# The face that lies beyond the low and the high end of each axis.
+_BEYOND = np.array([[5, 3], [2, 4], [0, 1]])
+# Newton's method ends here, in reference coordinates.
+_EXACT, _ITERATIONS = 1e-13, 30
+# Outside by this much is rounding.
+_GAP = 1e-9
+# Curved faces: so many times a point may belong to the neighbour.
+_MOVES = 6
+
+
+class HexLocation(NamedTuple):
+    """Where points are in a hex mesh."""
+
+    hex: Ints
+    """The hex that holds each point, or one near it, (k,)."""
+    reference: Floats
+    """Coordinates in the unit cube, (k, 3), of the point or, outside, of a place near it."""
+    distance: Floats
+    """How far outside of the hex each point is, (k,)."""
+
+
+def embed_hexes(points: ArrayLike, mesh: HexMesh) -> csr_array:
+    """The matrix that carries points along with a mesh's vertices, by trilinear interpolation.
+
+    Points outside follow the deformation at the nearest place in a hex, extrapolated linearly,
+    so that any affine motion of the mesh is followed exactly, however far away they are.
+
+    Parameters
+    ----------
+    points : (k, 3) array
+        Where the points are while the mesh is as given.
+    mesh : HexMesh
+        The mesh of n vertices.
+
+    Returns
+    -------
+    (k, n) csr_array
+        Eight to a row; ``embed_hexes(points, mesh) @ mesh.vertices`` are the points. Its
+        transpose takes forces on the points to the mesh.
+
+    Examples
+    --------
+    >>> mesh = HexMesh(CORNERS, [range(8)])
+    >>> embed_hexes([[0.5, 0.0, 0.0]], mesh).toarray().round(9) + 0.0
+    array([[0.5, 0.5, 0. , 0. , 0. , 0. , 0. , 0. ]])
+    """
+    where = locate_hexes(points, mesh)
+    places = np.asarray(points, np.float64)
+    corners = mesh.vertices[mesh.hexes[where.hex]]
+    weights = shape_functions(where.reference)
+    outside = np.flatnonzero(where.distance > 0)
+    if len(outside):
+        slopes = shape_gradients(where.reference[outside])
+        there = np.einsum("ka,kac->kc", weights[outside], corners[outside])
+        tangents = np.einsum("kac,kad->kcd", corners[outside], slopes)
+        step = np.linalg.solve(tangents, (places[outside] - there)[:, :, None])
+        weights[outside] += (slopes @ step)[:, :, 0]
+    columns = mesh.hexes[where.hex]
+    order = np.argsort(columns, axis=1)
+    values = np.take_along_axis(weights, order, axis=1)
+    indices = np.take_along_axis(columns, order, axis=1)
+    starts = np.arange(0, 8 * len(columns) + 1, 8)
+    return csr_array(
+        (values.ravel(), indices.ravel(), starts), shape=(len(columns), len(mesh.vertices))
+    )
+
+
+def locate_hexes(points: ArrayLike, mesh: HexMesh) -> HexLocation:
+    """Find the hex that holds each point, or else one near it.
+
+    Raises
+    ------
+    MeshError
+        If points are not finite coordinates, or hexes are inverted or flat.
+    """
+    places = np.ascontiguousarray(numbers("points", points, "coordinates of shape (k, 3)"))
+    if not (mesh.jacobians() > 0).all():
+        bad = int((mesh.jacobians() <= 0).any(axis=1).argmax())
+        raise MeshError(f"hex {bad} is inverted or flat; nothing can be embedded in it")
+    if places.ndim != 2 or places.shape[1] != 3 or not np.isfinite(places).all():
+        raise MeshError("points must be finite coordinates of shape (k, 3)")
+    # The hex with the nearest centre holds the point, or a neighbour does, unless hexes are
+    # long or the point is outside; then a search through all of them tells.
+    centres = mesh.vertices[mesh.hexes].mean(axis=1)
+    found = np.asarray(cKDTree(centres).query(places)[1], np.int64).reshape(len(places))
+    reference = _reference(places, mesh, found, np.full(places.shape, 0.5))
+    _move_to_neighbours(places, mesh, found, reference)
+    left = np.flatnonzero(_excess(reference) > _GAP)
+    if len(left):
+        found[left], start = _nearest(places[left], mesh)
+        again, there = found[left], _reference(places[left], mesh, found[left], start)
+        _move_to_neighbours(places[left], mesh, again, there)
+        found[left], reference[left] = again, there
+    inside = np.clip(reference, 0.0, 1.0)
+    out = _excess(reference) > _GAP
+    distance = np.zeros(len(places))
+    corners = mesh.vertices[mesh.hexes[found[out]]]
+    there = np.einsum("ka,kac->kc", shape_functions(inside[out]), corners)
+    distance[out] = np.linalg.norm(places[out] - there, axis=1)
+    reference[out] = inside[out]
+    return HexLocation(found, reference, distance)
+
+
+def _nearest(places: Floats, mesh: HexMesh) -> tuple[Ints, Floats]:
+    """The hex that holds or is nearest to each point, as if faces were flat, and a start."""
+    near = locate(places, TetMesh(mesh.vertices, mesh.hexes[:, _TETS].reshape(-1, 4)))
+    corners = CORNERS[_TETS[near.tet % 6]].astype(np.float64)
+    start = np.einsum("ka,kac->kc", near.barycentric, corners)
+    return near.tet // 6, np.clip(start, 0.0, 1.0)
+
+
+def _excess(reference: Floats) -> Floats:
+    """How far outside the unit cube points are, along the worst axis; negative inside."""
+    return np.maximum(-reference, reference - 1.0).max(axis=1, initial=-1.0)
+
+
+def _reference(places: Floats, mesh: HexMesh, hexes: Ints, start: Floats) -> Floats:
+    """Where points are in the unit cube of their hex, by Newton's method, all at once.
+
+    Where it finds no place (far outside a bent hex) the start is kept.
+    """
+    corners = mesh.vertices[mesh.hexes[hexes]]
+    corners = corners - corners[:, :1]
+    goal = places - mesh.vertices[mesh.hexes[hexes, 0]]
+    xi = start.copy()
+    todo = np.arange(len(places))
+    for _ in range(_ITERATIONS):
+        if len(todo) == 0:
+            break
+        here = corners[todo]
+        miss = goal[todo] - np.einsum("ka,kac->kc", shape_functions(xi[todo]), here)
+        tangents = np.einsum("kac,kad->kcd", here, shape_gradients(xi[todo]))
+        regular = np.abs(np.linalg.det(tangents)) > 0
+        tangents[~regular] = np.eye(3)
+        step = np.where(regular[:, None], np.linalg.solve(tangents, miss[:, :, None])[:, :, 0], 0.0)
+        # Never farther than the element's own size at once: far outside, hexes fold over.
+        longest = np.abs(step).max(axis=1, keepdims=True)
+        step /= np.maximum(longest, 1.0)
+        xi[todo] += step
+        todo = todo[longest[:, 0] > _EXACT * (1.0 + np.abs(xi[todo]).max(axis=1))]
+    lost = ~np.isfinite(xi).all(axis=1)
+    xi[lost] = start[lost]
+    return xi
+
+
+def _move_to_neighbours(places: Floats, mesh: HexMesh, found: Ints, reference: Floats) -> None:
+    """Hand points beyond a face of their hex to the neighbour there, if they are more inside.
+
+    The tets that were searched have flat faces, while hexes may have curved ones.
+    """
+    faces = np.sort(mesh.hexes[:, OUTWARD_QUADS].reshape(-1, 4), axis=1)
+    _, face, uses = np.unique(
+        row_keys(faces, len(mesh.vertices)), return_inverse=True, return_counts=True
+    )
+    total = np.bincount(face, np.arange(len(faces)) // 6)  # of the one or two hexes at a face
+    for _ in range(_MOVES):
+        todo = np.flatnonzero(_excess(reference) > _GAP)
+        axis = np.abs(reference[todo] - 0.5).argmax(axis=1)
+        side = (reference[todo, axis] > 0.5).astype(np.int64)
+        number = 6 * found[todo] + _BEYOND[axis, side]
+        shared = uses[face[number]] == 2
+        todo, number = todo[shared], number[shared]
+        if len(todo) == 0:
+            return
+        other = (total[face[number]] - found[todo]).astype(np.int64)
+        trial = _reference(places[todo], mesh, other, np.full((len(todo), 3), 0.5))
+        better = _excess(trial) < _excess(reference[todo])
+        if not better.any():
+            return
+        found[todo[better]], reference[todo[better]] = other[better], trial[better]

@@ -1,0 +1,132 @@
+"""What a Saint Venant–Kirchhoff model is built from: its basis, checked, and what is seen of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array, numbers
+from supple.elastic.body import ElasticBody
+from supple.elastic.hex_body import HexBody
+from supple.elastic.material import Material
+from supple.errors import SuppleError
+from supple.linalg.fortran import single_threaded
+from supple.mesh.embedding import embed
+from supple.mesh.hex_embedding import embed_hexes
+from supple.mesh.hexes import HexMesh
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.reduction.strain_points import MaterialGroups, StrainPoints
+from supple.reduction.stvk_bases import derivative_basis, free_vertices, mode_basis
+
+__all__ = ["BASES", "checked_basis", "elastic_basis", "mass_parts", "surface_of"]
+
+Floats = NDArray[np.float64]
+
+BASES = ("derivatives", "modes")
+#: Columns of which others leave less than this part (squared) are no directions of their own.
+_DEPENDENT = 1e-12
+
+
+def elastic_basis(
+    mesh: TetMesh | HexMesh,
+    material: Material,
+    modes: int,
+    fixed: ArrayLike,
+    kind: str,
+    order: int,
+) -> Floats:
+    """A mass-orthonormal basis (n, 3, modes) of a body that is held at `fixed` vertices."""
+    if kind not in BASES:
+        raise SuppleError(f"no basis {kind!r:.40}; there are {', '.join(BASES)}")
+    body: ElasticBody | HexBody
+    if isinstance(mesh, TetMesh):
+        body = ElasticBody(mesh, material)
+    else:
+        body = HexBody(mesh, material, order=order)
+    make = mode_basis if kind == "modes" else derivative_basis
+    shapes = make(body, modes, fixed=fixed)
+    shapes[np.setdiff1d(np.arange(len(shapes)), free_vertices(body, fixed))] = 0.0  # not rounding
+    return shapes
+
+
+def checked_basis(
+    basis: ArrayLike, points: StrainPoints, groups: MaterialGroups, most: int
+) -> Floats:
+    """A basis as (n, 3, r), contiguous: finite, of independent columns, not too many."""
+    given = numbers("the basis", basis)
+    n = points.n_vertices
+    if given.ndim == 2 and given.shape[0] == 3 * n:
+        given = given.reshape(n, 3, -1)
+    if given.ndim != 3 or given.shape[:2] != (n, 3) or given.shape[2] == 0:
+        raise SuppleError(
+            f"a basis of shape {given.shape} for {n} vertices; expected ({n}, 3, r) or ({3 * n}, r)"
+        )
+    r = given.shape[2]
+    if r > min(most, 3 * n):
+        raise SuppleError(f"a basis of {r} columns is too large; use at most {min(most, 3 * n)}")
+    shapes = checked_array("the basis", given, given.shape).copy()
+    density = groups.density[groups.of_element[points.element]]
+    carried = (points.shares * density[:, None]).ravel()
+    masses = np.bincount(points.corners.ravel(), carried, minlength=n)
+    _check_independent(shapes, np.asarray(masses, np.float64))
+    return shapes
+
+
+def _check_independent(shapes: Floats, masses: Floats) -> None:
+    r = shapes.shape[2]
+    largest = np.abs(shapes).max(axis=(0, 1))
+    if not (largest > 0).all():
+        raise SuppleError(f"column {int(largest.argmin())} of the basis is zero; leave it out")
+    flat = (shapes / largest * np.sqrt(masses)[:, None, None]).reshape(-1, r)
+    with single_threaded():
+        gram = flat.T @ flat
+        sizes = np.sqrt(np.diag(gram))
+        if not (sizes > 0).all():
+            raise SuppleError(
+                f"column {int(sizes.argmin())} of the basis moves nothing that has mass"
+            )
+        parts = np.linalg.eigvalsh(gram / np.outer(sizes, sizes))
+    rank = int((parts > _DEPENDENT * parts[-1]).sum())
+    if rank < r:
+        raise SuppleError(
+            f"the basis has {r} columns but only {rank} independent ones; orthonormalise it "
+            "(supple.reduction.mass_pca) and keep those"
+        )
+
+
+def mass_parts(
+    points: StrainPoints, group: NDArray[np.int64], n_groups: int, basis: Floats
+) -> tuple[Floats, Floats]:
+    """UᵀMU and UᵀM along each axis for each group at unit density, mass lumped to vertices."""
+    r = basis.shape[2]
+    mass, weight = np.empty((n_groups, r, r)), np.empty((n_groups, 3, r))
+    for number in range(n_groups):
+        volumes = points.taken(np.flatnonzero(group == number)).vertex_volumes()
+        weighed = volumes[:, None, None] * basis
+        product = weighed.reshape(-1, r).T @ basis.reshape(-1, r)
+        mass[number] = (product + product.T) / 2
+        weight[number] = weighed.sum(axis=0)
+    return mass, weight
+
+
+def surface_of(
+    mesh: TetMesh | HexMesh, surface: SurfaceMesh | None, basis: Floats
+) -> tuple[SurfaceMesh, Floats]:
+    """What is seen, and (n̄, 3, r) how it moves with the basis."""
+    if surface is None:
+        seen, vertices = mesh.surface()
+        return seen, np.ascontiguousarray(basis[vertices])
+    if not isinstance(surface, SurfaceMesh):
+        raise SuppleError(f"the surface must be a SurfaceMesh, not {surface!r:.60}")
+    carried: Any = _embedding(surface, mesh) @ basis.reshape(len(basis), -1)
+    return surface, np.ascontiguousarray(carried.reshape(-1, 3, basis.shape[2]))
+
+
+def _embedding(surface: SurfaceMesh, mesh: TetMesh | HexMesh) -> sp.csr_array:
+    if isinstance(mesh, TetMesh):
+        return embed(surface.vertices, mesh)
+    return embed_hexes(surface.vertices, mesh)

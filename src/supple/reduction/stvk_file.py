@@ -1,0 +1,125 @@
+"""Files of Saint Venant–Kirchhoff models: one safetensors file, read with suspicion."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.elastic.material import Material
+from supple.errors import FormatError, SuppleError
+from supple.mesh.surface import SurfaceMesh
+from supple.reduction.strain_points import MOST_GROUPS, MaterialGroups
+from supple.reduction.stvk_coefficients import MOST_MODES, pair_count
+from supple.reduction.stvk_model import StvkModel
+from supple.reduction.tensor_file import packed_tensors, unpacked_tensors
+from supple.reduction.tensor_reader import TensorReader
+from supple.saving import write_whole
+
+__all__ = ["load_stvk", "packed_stvk", "save_stvk", "unpacked_stvk"]
+
+FORMAT = "supple stvk"
+VERSION = "1"
+LARGEST_FILE = 16 * 2**30
+AGAIN = "build the model again"
+
+
+def save_stvk(model: StvkModel, path: str | Path) -> None:
+    """Write a model; see `StvkModel.save`."""
+    write_whole(path, packed_stvk(model))
+
+
+def load_stvk(path: str | Path) -> StvkModel:
+    """Read a model; see `StvkModel.load`."""
+    path = Path(path)
+    try:
+        if not path.is_file():
+            what = "is not a file" if path.exists() else f"there is no such file in {path.parent}"
+            raise FormatError(what)
+        if path.stat().st_size > LARGEST_FILE:
+            raise FormatError("is far too large for a model")
+        return unpacked_stvk(path.read_bytes())
+    except SuppleError as error:
+        raise FormatError(f"{path.name}: {error}") from error
+    except MemoryError as error:
+        raise FormatError(f"{path.name}: needs more memory than there is") from error
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{path.name}: cannot be opened ({error})") from error
+
+
+def packed_stvk(model: StvkModel) -> bytes:
+    """The bytes of a model's file: the same for the same model."""
+    groups = model.groups
+    tensors: dict[str, NDArray] = {
+        "rest": model.rest,
+        "basis": model.basis,
+        "parts": model.parts,
+        "mass_parts": model.mass_parts,
+        "weight_parts": model.weight_parts,
+        "groups.of_element": groups.of_element.astype(np.int32),
+        "groups.materials": np.column_stack([groups.young, groups.poisson, groups.density]),
+        "surface.vertices": np.asarray(model.surface.vertices, np.float64),
+        "surface.triangles": np.asarray(model.surface.triangles, np.int32),
+        "surface.basis": model.surface_basis,
+    }
+    texts = {"format": FORMAT, "version": VERSION}
+    return packed_tensors(tensors, texts | {"checksum": _checksum(tensors)})
+
+
+def _checksum(tensors: dict[str, NDArray]) -> str:
+    digest = hashlib.blake2b(digest_size=32)
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name])
+        digest.update(f"\0{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def unpacked_stvk(data: bytes) -> StvkModel:
+    """The model in a file's bytes, which must be whole and unchanged."""
+    tensors, texts, _ = unpacked_tensors(data)
+    if texts.get("format") != FORMAT:
+        raise FormatError("is a safetensors file, but no StVK model of Supple's")
+    if texts.get("version") != VERSION:
+        raise FormatError(f"is of a version that is not read; upgrade Supple, or {AGAIN}")
+    if texts.get("checksum") != _checksum(tensors):
+        raise FormatError(f"has changed since it was written (its checksum differs); {AGAIN}")
+    for name, array in tensors.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise FormatError(f'array "{name}" is not finite; {AGAIN}')
+    return _model(TensorReader(tensors))
+
+
+def _model(reader: TensorReader) -> StvkModel:
+    def floats(name: str, *shape: int | None) -> NDArray[np.float64]:
+        # A copy: what is read from a file may lie anywhere in memory, and cannot be written to.
+        return np.array(reader.floats(name, shape, single=False))
+
+    rest = floats("rest", None, 3)
+    basis = floats("basis", len(rest), 3, None)
+    r, materials = basis.shape[2], floats("groups.materials", None, 3)
+    count = len(materials)
+    if not (1 <= r <= MOST_MODES and 1 <= count <= MOST_GROUPS):
+        raise FormatError(f"has {r} modes and {count} groups, which no model has; {AGAIN}")
+    of_element = reader.indices("groups.of_element", (None,)).astype(np.int64)
+    if not (len(of_element) and of_element.min() >= 0 and of_element.max() < count):
+        raise FormatError(f"has elements of groups that are not there; {AGAIN}")
+    young, poisson, density = (np.ascontiguousarray(column) for column in materials.T)
+    Material("stvk", young, poisson, density)  # refuses what no material has
+    pairs = pair_count(r)
+    seen = floats("surface.vertices", None, 3)
+    triangles = reader.indices("surface.triangles", (None, 3))
+    model = StvkModel(
+        rest=rest,
+        basis=basis,
+        groups=MaterialGroups(of_element, young, poisson, density),
+        parts=floats("parts", count, 2, pairs, 1 + r + pairs),
+        mass_parts=floats("mass_parts", count, r, r),
+        weight_parts=floats("weight_parts", count, 3, r),
+        surface=SurfaceMesh(seen, triangles),
+        surface_basis=floats("surface.basis", len(seen), 3, r),
+    )
+    reader.finish()
+    return model

@@ -1,0 +1,290 @@
+"""A Saint Venant–Kirchhoff body in a basis, its forces polynomials (barbic2005 §4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array, checked_number
+from supple.elastic.material import Material, lame_parameters
+from supple.errors import SuppleError
+from supple.mesh.hexes import HexMesh
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.reduction.checks import checked_count
+from supple.reduction.strain_points import MaterialGroups, StrainPoints
+from supple.reduction.stvk_build import checked_basis, elastic_basis, mass_parts, surface_of
+from supple.reduction.stvk_coefficients import (
+    MOST_MODES,
+    monomials,
+    stvk_parts,
+    truncated_tangent,
+)
+
+__all__ = ["StvkModel"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Forces = ArrayLike | Mapping[int, ArrayLike]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StvkModel:
+    """An elastic body that moves as x = X + U q, made by `build`, `from_basis` or `load`.
+
+    Attributes
+    ----------
+    rest
+        (n, 3) X in m.
+    basis
+        (n, 3, r) U; UᵀMU = 1 as long as densities are those it was built with.
+    groups
+        Which elements share a material, and what it is.
+    parts
+        (g, 2, r(r+1)/2, 1 + r + r(r+1)/2) coefficients of the tangent stiffness for λ and for
+        μ of each group; `supple.reduction.stvk_coefficients` says what they multiply.
+    mass_parts
+        (g, r, r) UᵀMU for a density of 1 kg/m³.
+    weight_parts
+        (g, 3, r) UᵀM times a unit acceleration along each axis, likewise.
+    surface, surface_basis
+        What is seen, and (n̄, 3, r) how it moves with q.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from supple.elastic import Material
+    >>> from supple.scenes import beam
+    >>> mesh = beam(cells=(6, 2, 2))
+    >>> wall = np.flatnonzero(mesh.vertices[:, 0] == 0)
+    >>> model = StvkModel.build(mesh, Material("stvk", young=1e5), modes=6, fixed=wall)
+    >>> model.force(np.zeros(6)).shape, model.stiffness(np.zeros(6)).shape
+    ((6,), (6, 6))
+    """
+
+    rest: Floats
+    basis: Floats
+    groups: MaterialGroups
+    parts: Floats
+    mass_parts: Floats
+    weight_parts: Floats
+    surface: SurfaceMesh
+    surface_basis: Floats
+
+    @classmethod
+    def build(
+        cls,
+        mesh: TetMesh | HexMesh,
+        material: Material | None = None,
+        modes: int = 20,
+        *,
+        fixed: ArrayLike = (),
+        basis: str = "derivatives",
+        groups: ArrayLike | None = None,
+        surface: SurfaceMesh | None = None,
+        order: int = 2,
+        progress: Callable[[float], None] | None = None,
+    ) -> StvkModel:
+        """A model of a mesh, in a basis that suits it.
+
+        Parameters
+        ----------
+        mesh
+            Tets or hexahedra, none inverted.
+        material
+            Of kind ``"stvk"``; uniform, or with a few different values among the elements.
+        modes
+            Size of the basis; cost grows with its fourth power.
+        fixed
+            Vertices that do not move, or a mask. Without, the body is free: the basis has no
+            rigid motions.
+        basis
+            ``"derivatives"`` (linear modes and their derivatives, for large motion) or
+            ``"modes"`` (linear modes alone, for small).
+        groups
+            (m,) whole numbers: elements whose material can later be changed together. By default
+            those of the same material.
+        surface
+            What is seen, carried by the mesh; by default the mesh's own boundary.
+        order
+            Integration points along each axis of a hexahedron; three are exact for boxes.
+        progress
+            Called with the part done, 0 to 1.
+        """
+        made = Material("stvk") if material is None else material
+        modes = checked_count("the number of modes", modes)
+        if modes > MOST_MODES:
+            raise SuppleError(f"{modes} modes are too many; use at most {MOST_MODES}")
+        StrainPoints.of(mesh, order)  # refuses what is no mesh, or inverted, before anything slow
+        shapes = elastic_basis(mesh, made, modes, fixed, basis, order)
+        return cls.from_basis(
+            mesh, made, shapes, groups=groups, surface=surface, order=order, progress=progress
+        )
+
+    @classmethod
+    def from_basis(
+        cls,
+        mesh: TetMesh | HexMesh,
+        material: Material,
+        basis: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        surface: SurfaceMesh | None = None,
+        order: int = 2,
+        progress: Callable[[float], None] | None = None,
+    ) -> StvkModel:
+        """A model in a basis U, (n, 3, r) or (3n, r), of independent columns."""
+        points = StrainPoints.of(mesh, order)
+        grouped = MaterialGroups.of(material, points.n_elements, groups)
+        shapes = checked_basis(basis, points, grouped, MOST_MODES)
+        seen, carried = surface_of(mesh, surface, shapes)
+        group = grouped.of_element[points.element]
+        mass, weight = mass_parts(points, group, len(grouped), shapes)
+        parts = stvk_parts(points, group, shapes, progress)
+        rest = np.array(mesh.vertices, np.float64)
+        return cls(rest, shapes, grouped, parts, mass, weight, seen, carried)
+
+    def __repr__(self) -> str:
+        return (
+            f"StvkModel({len(self.rest)} vertices, {self.modes} modes, {len(self.groups)} groups)"
+        )
+
+    @property
+    def modes(self) -> int:
+        """Size r of the basis."""
+        return self.basis.shape[2]
+
+    @cached_property
+    def tangent(self) -> Floats:
+        """Coefficients of the tangent stiffness, (r(r+1)/2, 1 + r + r(r+1)/2)."""
+        mu, lam = lame_parameters(self.groups.young, self.groups.poisson)
+        total = np.zeros(self.parts.shape[2:])
+        for own, bulk, shear in zip(self.parts, lam, mu, strict=True):
+            total += bulk * own[0]
+            total += shear * own[1]
+        return total
+
+    @cached_property
+    def mass(self) -> Floats:
+        """UᵀMU, (r, r)."""
+        return np.einsum("g,gij->ij", self.groups.density, self.mass_parts)
+
+    def weight(self, gravity: ArrayLike) -> Floats:
+        """UᵀM g: the reduced force of an acceleration in m/s², (r,)."""
+        pull = checked_array("gravity", gravity, (3,))
+        return np.einsum("g,gkj,k->j", self.groups.density, self.weight_parts, pull)
+
+    def force(self, q: ArrayLike) -> Floats:
+        """Uᵀ ∂W/∂x at x = X + U q, (r,): equal to that of the full body."""
+        at = self._reduced("q", q)
+        k1, k2 = self._terms(at)
+        return _symmetric(self.tangent[:, 0] + k1 / 2 + k2 / 3, self.modes) @ at
+
+    def stiffness(self, q: ArrayLike) -> Floats:
+        """Uᵀ ∂²W/∂x² U there, (r, r)."""
+        k1, k2 = self._terms(self._reduced("q", q))
+        return _symmetric(self.tangent[:, 0] + k1 + k2, self.modes)
+
+    def energy(self, q: ArrayLike) -> float:
+        """Elastic energy there, in J."""
+        at = self._reduced("q", q)
+        k1, k2 = self._terms(at)
+        return float(at @ _symmetric(self.tangent[:, 0] / 2 + k1 / 6 + k2 / 12, self.modes) @ at)
+
+    def _terms(self, q: Floats) -> tuple[Floats, Floats]:
+        """Packed K₁[q] and K₂[q, q]."""
+        end = 1 + self.modes
+        return self.tangent[:, 1:end] @ q, self.tangent[:, end:] @ monomials(q)
+
+    def positions(self, q: ArrayLike) -> Floats:
+        """X + U q, (n, 3)."""
+        return self.rest + self.basis @ self._reduced("q", q)
+
+    def surface_at(self, q: ArrayLike) -> Singles:
+        """What is seen there, (n̄, 3) float32."""
+        moved = self.surface.vertices + self.surface_basis @ self._reduced("q", q)
+        return moved.astype(np.float32)
+
+    def reduced_force(self, forces: Forces) -> Floats:
+        """Uᵀ f of forces on the surface in N: a mapping of its vertices to (3,), or (n̄, 3)."""
+        if not isinstance(forces, Mapping):
+            given = checked_array("forces", forces, self.surface.vertices.shape)
+            return np.einsum("vi,vir->r", given, self.surface_basis)
+        total = np.zeros(self.modes)
+        count = len(self.surface_basis)
+        for vertex, force in forces.items():
+            if not (isinstance(vertex, int | np.integer) and 0 <= vertex < count):
+                raise SuppleError(
+                    f"force on vertex {vertex!r:.40}, which is not there; the surface has "
+                    f"vertices 0 to {count - 1}"
+                )
+            acting = checked_array(f"force on vertex {vertex}", force, (3,))
+            total += acting @ self.surface_basis[vertex]
+        return total
+
+    def with_material(
+        self,
+        group: int = 0,
+        *,
+        young: float | None = None,
+        poisson: float | None = None,
+        density: float | None = None,
+    ) -> StvkModel:
+        """The same body with a group of another material: what building it anew would give.
+
+        The basis stays, so that with another density UᵀMU is no longer the identity.
+        """
+        group = checked_count("the group", group, 0)
+        if group >= len(self.groups):
+            raise SuppleError(f"group {group} is not there; there are {len(self.groups)}")
+        changed = {}
+        for name, value in (("young", young), ("poisson", poisson), ("density", density)):
+            column = getattr(self.groups, name).copy()
+            if value is not None:
+                column[group] = checked_number(name, value)
+            changed[name] = column
+        Material("stvk", **changed)  # refuses what no material has
+        return replace(self, groups=replace(self.groups, **changed))
+
+    def truncate(self, modes: int) -> StvkModel:
+        """The model in the first columns of its basis: what building it anew would give."""
+        fewer = checked_count("the number of modes", modes)
+        if fewer > self.modes:
+            raise SuppleError(f"{fewer} modes asked for, and the model has {self.modes}")
+        return replace(
+            self,
+            basis=np.ascontiguousarray(self.basis[:, :, :fewer]),
+            parts=truncated_tangent(self.parts, self.modes, fewer),
+            mass_parts=np.ascontiguousarray(self.mass_parts[:, :fewer, :fewer]),
+            weight_parts=np.ascontiguousarray(self.weight_parts[:, :, :fewer]),
+            surface_basis=np.ascontiguousarray(self.surface_basis[:, :, :fewer]),
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write to one file, whole or not at all; by habit it ends with ``.stvk``."""
+        from supple.reduction.stvk_file import save_stvk  # which needs this class
+
+        save_stvk(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> StvkModel:
+        """Read what `save` wrote."""
+        from supple.reduction.stvk_file import load_stvk
+
+        return load_stvk(path)
+
+    def _reduced(self, what: str, q: ArrayLike) -> Floats:
+        return checked_array(what, q, (self.modes,))
+
+
+def _symmetric(packed: Floats, r: int) -> Floats:
+    """The matrix of which the upper triangle is given row by row."""
+    matrix = np.empty((r, r))
+    upper = np.triu_indices(r)
+    matrix[upper] = matrix[upper[::-1]] = packed
+    return matrix
