@@ -17,11 +17,9 @@ from pathlib import Path
 from viewer_guest import Guest
 
 COMMAND = """
-import sys
-from supple.app.cli import app, main
-from supple.app.cli_view import view
-if "view" not in app:
-    app.command(view)
+import signal, sys
+from supple.app.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us may ignore it
 main(sys.argv[1:])
 """
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from build_samples import MATERIAL, STEPPED, bar_options, bending_bar, jointed_arm, stepped_model
+from supple.app.bake_source import read_bake_source
 from supple.dynamics.bake_cycle import cycle_table, steps_of_frames
-from supple.dynamics.bake_model import model_options
+from supple.dynamics.bake_model import check_model, model_options
 from supple.dynamics.bake_stiffness import stiffness_factors
 from supple.dynamics.bake_wiggle import wiggle
 from supple.dynamics.baking import bake, bake_plan, bake_simulator
@@ -19,7 +20,7 @@ from supple.dynamics.playing import Player
 from supple.dynamics.pose_space import Simulator
 from supple.errors import SuppleError, SuppleWarning
 from supple.reduction.build import flesh_material
-from supple.rig import BlendShapeRig, Motion
+from supple.rig import BlendShapeRig, FunctionRig, Motion, Parameter
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.rotations import exponential, to_matrix
@@ -377,6 +378,30 @@ def test_a_model_of_another_character_is_refused():
         bake(jointed_arm(), model=stepped_model("firm"))
     with pytest.raises(SuppleError, match="give a PoseSpaceModel"):
         bake(bar(), model="bar.supple")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("changed", ["name", "way"])
+def test_a_model_of_another_rig_with_the_same_skin_is_refused(changed):
+    own = bar()
+    name = "other" if changed == "name" else own.rig.parameters[0].name
+    sign = -1 if changed == "way" else 1
+    rig = FunctionRig(
+        lambda pose: own.rig(sign * np.asarray(pose)),
+        [Parameter(name, own.rig.parameters[0].unit)],
+        own.rig.n_vertices,
+    )
+    other = replace(own, rig=rig, motions={"swing": swinging()})
+    assert np.array_equal(rig(rig.rest_pose), own.rig(own.rig.rest_pose))
+    model = stepped_model("bar")
+    check_model(own, model)
+    with pytest.raises(SuppleError, match="has another rig"):
+        bake(other, model=model)
+
+
+def test_a_folder_with_the_name_of_a_scene_does_not_hide_it(tmp_path, monkeypatch):
+    (tmp_path / "x").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert read_bake_source("x").scene == "x"
 
 
 def test_a_motion_too_short_to_loop_or_too_long_to_keep_is_refused():

@@ -12,16 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gltf_builder import OCTAHEDRON, Builder, skinned_octahedron, turn
+from gltf_builder import FACES, OCTAHEDRON, Builder, skinned_octahedron, turn
 from gltf_reference import Reference
 from gltf_validation import issues, new_issues
+from supple.app.bake_source import read_stiffness
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.formats.gltf import load_gltf
+from supple.formats.gltf_animation import Channel
 from supple.formats.gltf_bake_normals import VertexNormals
+from supple.formats.gltf_bake_tracks import Track, faded, joined
+from supple.formats.gltf_document import DRACO
 from supple.formats.saving_baked import save
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion import Motion
+from supple.rig.unskinning import undone
 
 REAL = ("q_Rat", "Fox", "CesiumMan", "RiggedFigure", "mh_arm_flex", "q_Whale", "q_Puffer")
 FEATURES = (
@@ -564,3 +569,127 @@ def test_bad_frames_targets_and_options_are_errors(tmp_path):
     with pytest.raises(SuppleError, match="expected"):
         save(tmp_path / "out.glb", few)
     assert {path.name for path in tmp_path.iterdir()} == {"in.glb", "taken.glb"}
+
+
+def test_joints_scaled_to_nothing_give_no_spikes_and_what_is_given_up_is_told(tmp_path):
+    builder = skinned_octahedron()
+    builder.animate(3, "rotation", [0, 1], [turn(2, 0.3), turn(2, 0.9)])
+    builder.animate(3, "scale", [0, 0.5, 0.8, 1], [[1, 1, 1], [1, 1, 1], [0, 0, 0], [0, 0, 0]])
+    source = builder.save_glb(tmp_path / "in.glb")
+    baked = baked_on(quietly(source), "clip", rate=24)
+    with pytest.warns(SuppleWarning, match="morph targets miss the simulation"):
+        figures = save(tmp_path / "out.glb", baked)
+    assert farthest(tmp_path / "out.glb", baked, every=1) == pytest.approx(
+        figures["error"], rel=1e-3
+    )
+    assert 0.002 < figures["error"] < 0.05
+    before, after = Reference(source), Reference(tmp_path / "out.glb")
+    for time in np.linspace(0, 1, 101):  # between frames, too
+        off = after.positions(0, float(time))[0, 0] - before.positions(0, float(time))[0, 0]
+        assert np.abs(off).max() < 0.1 * baked.character.surface.size
+    none = undone(np.zeros((2, 3, 3)), np.ones((2, 3)), 0.0)
+    assert np.array_equal(none, np.zeros((2, 3)))
+
+
+def test_another_motion_with_the_name_of_a_clip_leaves_the_clip_alone(tmp_path):
+    source, _ = octahedron(tmp_path)
+    character = quietly(source)
+    clip = character.motions["clip"]
+    backwards = Motion(clip.times, clip.poses[::-1], clip.roots[::-1], "clip")
+    baked = baked_on(character, backwards)
+    figures = save(tmp_path / "out.glb", baked)
+    assert figures["new"]
+    assert figures["animation"] == "clip (2)"
+    assert farthest(tmp_path / "out.glb", baked, clip=1, every=1) <= 0.002
+    before, after = Reference(source), Reference(tmp_path / "out.glb")
+    for time in (0.0, 0.4, 1.0):
+        old, new = before.positions(0, time)[0, 0], after.positions(0, time)[0, 0]
+        assert np.array_equal(old, new)
+
+
+def test_shapes_of_the_file_move_in_a_new_motion_whose_flesh_does_not(tmp_path):
+    source = shaped().save_glb(tmp_path / "in.glb")
+    character = quietly(source)
+    poses = np.tile(character.rig.rest_pose, (5, 1))
+    poses[:, -1] = [0, 0.5, 1, 0.5, 0]
+    baked = baked_on(character, Motion(np.linspace(0, 1, 5), poses, name="smile"), amount=0.0)
+    figures = save(tmp_path / "out.glb", baked)
+    assert figures["n_shapes"] == 0
+    assert farthest(tmp_path / "out.glb", baked, clip=1, every=1) <= 0.002
+
+
+def test_a_fade_that_ends_at_a_key_of_the_file_is_that_key():
+    end = np.float32(0.1)
+    late = float(np.float32(float(end) + 0.25))
+    assert late != float(end) + 0.25
+    old = Channel(0, "weights", "LINEAR", np.array([0.0, late, 1.0]), np.array([[0.0], [1], [0]]))
+    track = faded(Track(np.array([0.0, float(end)]), np.ones((2, 1))), 0.0, 1.0, 0.01)
+    keys = joined(old, track).times.astype(np.float32)
+    assert (np.diff(keys) > 0).all()
+    assert len(keys) == 4
+
+
+def test_numbers_that_json_cannot_hold_are_refused_when_a_file_is_read(tmp_path):
+    source, _ = octahedron(tmp_path)
+    data = source.read_bytes()
+    size = struct.unpack_from("<I", data, 12)[0]
+    text = data[20 : 20 + size].rstrip()[:-1] + b',"extras":{"far":1e999}}'
+    text += b" " * (-len(text) % 4)
+    body = struct.pack("<II", len(text), 0x4E4F534A) + text + data[20 + size :]
+    source.write_bytes(b"glTF" + struct.pack("<II", 2, 12 + len(body)) + body)
+    with pytest.raises(FormatError, match="has the number 1e999"):
+        quietly(source)
+
+
+@pytest.mark.parametrize("suffix", [".glb", ".gltf"])
+def test_names_that_utf8_cannot_hold_are_kept(tmp_path, suffix):
+    builder = skinned_octahedron()
+    names = ["half \ud83d", "Zoë 🦊"]
+    builder.json["nodes"][0]["name"], builder.json["nodes"][3]["name"] = names
+    builder.animate(3, "rotation", [0, 1], [turn(2, 0.3), turn(2, 0.9)])
+    source = builder.save_glb(tmp_path / "in.glb")
+    save(tmp_path / f"out{suffix}", baked_on(quietly(source), "clip"))
+    tree, _ = as_text(tmp_path / f"out{suffix}")
+    assert [tree["nodes"][k]["name"] for k in (0, 3)] == names
+
+
+@pytest.mark.parametrize("letter", ["B", "f"])
+def test_colours_of_compressed_files_are_read(tmp_path, letter):
+    draco = pytest.importorskip("DracoPy")
+    grey = np.array([51, 102, 255, 204, 153, 102], np.uint8)
+    colours = np.repeat(grey[:, None], 3, axis=1)
+    given = colours if letter == "B" else (colours / 255).astype(np.float32)
+    packed = draco.encode(
+        OCTAHEDRON.astype(np.float32),
+        FACES.astype(np.uint32),
+        compression_level=0,
+        quantization_bits=14,
+        generic_attributes={7: given},
+        preserve_order=True,
+    )
+    builder = Builder()
+    bare = {"componentType": 5126, "count": 6, "type": "VEC3"}
+    place = builder.add("accessors", {**bare, "min": [-1] * 3, "max": [1] * 3})
+    kind = {"componentType": 5121, "normalized": True} if letter == "B" else {}
+    tint = builder.add("accessors", {**bare, **kind})
+    corner = builder.add("accessors", {"componentType": 5125, "count": 24, "type": "SCALAR"})
+    found = draco.decode(packed).attributes
+    ids = [next(a["unique_id"] for a in found if a["attribute_type"] == k) for k in (0, 4)]
+    extension = {
+        "bufferView": builder.view(packed),
+        "attributes": {"POSITION": ids[0], "COLOR_0": ids[1]},
+    }
+    primitive = {
+        "attributes": {"POSITION": place, "COLOR_0": tint},
+        "indices": corner,
+        "extensions": {DRACO: extension},
+    }
+    builder.add("meshes", {"primitives": [primitive]})
+    builder.add("nodes", {"mesh": 0})
+    builder.json |= {"scenes": [{"nodes": [0]}]}
+    builder.json |= {"extensionsUsed": [DRACO], "extensionsRequired": [DRACO]}
+    character = quietly(builder.save_glb(tmp_path / "in.glb"))
+    factors = read_stiffness("color:COLOR_0", character)
+    places = character.surface.vertices
+    nearest = np.linalg.norm(places[:, None] - OCTAHEDRON, axis=2).argmin(axis=1)
+    assert np.allclose(factors, grey[nearest] / 255, atol=1e-3)

@@ -2,6 +2,8 @@
 
 import struct
 import sys
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
@@ -11,12 +13,14 @@ from supple.errors import SuppleError
 from supple.formats.alembic_cache import write_abc
 from supple.formats.point_cache import write_mdd, write_npz, write_pc2
 from supple.formats.point_cache_files import read_point_cache
+from supple.formats.saving_baked import check_target, save, written_files
 from supple.formats.surface import read_surface
 from supple.mesh import SurfaceMesh
 from supple.rig import JointPose, Skeleton, SkinnedRig
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion import Motion
+from supple.saving import write_whole
 
 WRITERS = {".pc2": write_pc2, ".mdd": write_mdd, ".npz": write_npz}
 
@@ -213,3 +217,44 @@ def test_npz_with_pickles_or_without_frames_is_refused(tmp_path):
     np.savez_compressed(tmp_path / "d.npz", frames=np.zeros((3000, 9000, 3), "f4"))
     with pytest.raises(SuppleError, match=r"d\.npz: unpacks to far more"):
         read_point_cache(tmp_path / "d.npz")
+
+
+def test_small_files_that_declare_much_are_refused_before_room_is_made(tmp_path):
+    most = 2**31 - 1
+    empty = PC2[:12] + struct.pack("<iiffi", 1, 0, 0, 1, most)
+    (tmp_path / "a.pc2").write_bytes(empty)
+    header = str({"descr": "<f4", "fortran_order": False, "shape": (most, 10_000, 3)}).encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        whole = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
+        archive.writestr("frames.npy", whole + bytes(12))
+    tracemalloc.start()
+    for name, words in (("a.pc2", "it is empty"), ("a.npz", "declares .* which its .* bytes")):
+        with pytest.raises(SuppleError, match=words) as raised:
+            read_point_cache(tmp_path / name)
+        assert "\n" not in str(raised.value)
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("suffix", [".pc2", ".mdd"])
+def test_the_mesh_beside_is_known_before_it_is_written(suffix, baked, tmp_path):
+    target = tmp_path / f"a{suffix}"
+    assert written_files(target) == [target, tmp_path / "a_rest.obj"]
+    assert written_files(tmp_path / "a.npz") == [tmp_path / "a.npz"]
+    check_target(target, baked.character)
+    figures = save(target, baked)
+    assert figures["mesh"] == "a_rest.obj"
+    assert {file.name for file in tmp_path.iterdir()} == {f"a{suffix}", "a_rest.obj"}
+    (tmp_path / "a_rest.obj").unlink()
+    (tmp_path / "a_rest.obj").mkdir()
+    with pytest.raises(SuppleError, match=r"a_rest\.obj: cannot be written"):
+        check_target(target, baked.character)
+
+
+def test_files_have_the_rights_of_new_files_and_nobody_touches_the_umask(tmp_path, monkeypatch):
+    (tmp_path / "plain").touch()
+    monkeypatch.setattr("os.umask", lambda mask: pytest.fail("changed for all threads"))
+    write_whole(tmp_path / "ours", b"data")
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ours", "plain"]

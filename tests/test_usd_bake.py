@@ -8,6 +8,7 @@ import pytest
 
 import supple
 from supple.errors import SuppleError, SuppleWarning
+from supple.formats.saving_baked import check_target
 from supple.formats.usd_bake import write_usd
 from supple.mesh import SurfaceMesh
 from supple.rig import BlendShapeRig, JointPose, Skeleton, SkinnedRig
@@ -382,3 +383,75 @@ def test_a_layer_that_leads_out_of_its_folder_warns(two_clips, tmp_path):
     with pytest.warns(SuppleWarning, match=r"refers to \.\./two\.usda, outside its folder"):
         write_usd(target, baked, points="cache")
     assert farthest(played(target, baked, codes_of(baked)), baked) < 1e-6
+
+
+def test_a_layer_that_the_character_needs_is_not_written_over(two_clips, tmp_path):
+    write_usd(tmp_path / "soft.usda", with_waves(two_clips, start=0.0, end=0.1))
+    soft = supple.load(tmp_path / "soft.usda")
+    baked = with_waves(soft, start=0.0, end=0.1)
+    before = (tmp_path / "two.usda").read_bytes()
+    (tmp_path / "link.usda").symlink_to("two.usda")
+    for target in (tmp_path / "two.usda", tmp_path / "link.usda"):
+        refused(target, baked, r"cannot be written over, soft\.usda needs it; choose another name")
+        with pytest.raises(SuppleError, match=r"soft\.usda needs it"):  # before the simulation
+            check_target(target, soft)
+    assert (tmp_path / "two.usda").read_bytes() == before
+    check_target(tmp_path / "softer.usda", soft)
+
+
+def test_what_a_character_names_is_not_written_over_there_or_not(tmp_path):
+    (tmp_path / "two.usda").write_text(TWO_CLIPS)
+    text = "#usda 1.0\n( metersPerUnit = 0.01\n subLayers = [@./two.usda@, @./gone.usda@] )\n"
+    text += 'def Shader "S"\n{\n    asset inputs:file = @./maps.usdz[skin.png]@\n}\n'
+    (tmp_path / "main.usda").write_text(text)
+    character = supple.load(tmp_path / "main.usda")
+    for name in ("two.usda", "gone.usda", "maps.usdz"):
+        with pytest.raises(SuppleError, match=f"{name}: cannot be written over"):
+            check_target(tmp_path / name, character)
+
+
+@pytest.mark.parametrize("points", ["blend-shapes", "cache"])
+def test_another_motion_with_the_name_of_a_clip_leaves_the_clip_alone(points, two_clips, tmp_path):
+    nod = two_clips.motions["Nod"]
+    baked = with_waves(two_clips, motion=Motion(nod.times, -nod.poses, name="Nod"))
+    write_usd(tmp_path / "soft.usda", baked, error=ERROR, points=points)
+    codes = np.round(baked.times * 48, 6)
+    assert farthest(played(tmp_path / "soft.usda", baked, codes), baked) <= ERROR
+    stage = Usd.Stage.Open(str(tmp_path / "soft.usda"))
+    own = stage.GetPrimAtPath("/Left/Root/Nod")
+    assert not UsdSkel.Animation(own).GetBlendShapesAttr().HasAuthoredValue()
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_package_of_a_link_calls_the_original_by_one_name(inside, tmp_path):
+    real = tmp_path / ("real.usda" if inside else "beyond/real.usda")
+    real.parent.mkdir(exist_ok=True)
+    real.write_text(TWO_CLIPS)
+    (tmp_path / "link.usda").symlink_to(real)
+    baked = with_waves(supple.load(tmp_path / "link.usda"), start=0.0, end=0.1)
+    write_usd(tmp_path / "soft.usdz", baked, points="cache")
+    with zipfile.ZipFile(tmp_path / "soft.usdz") as package:
+        assert package.namelist() == ["soft.usdc", "link.usda"]
+    assert farthest(played(tmp_path / "soft.usdz", baked, codes_of(baked)), baked) < 1e-6
+
+
+def test_a_point_cache_of_a_part_of_a_clip_goes_on_with_the_rig_around_it(two_clips, tmp_path):
+    nod = two_clips.motions["Nod"]
+    baked = with_waves(two_clips, motion=nod, start=0.4, end=0.6)
+    write_usd(tmp_path / "soft.usda", baked, points="cache", normals=True)
+    whole = BakedMotion(two_clips, nod.resample(48), np.empty(0, np.float32), 48.0)
+    still = np.array([whole.rig_frame(k) for k in range(len(whole.times))], np.float32)
+    rig = BakedMotion(two_clips, whole.motion, still, 48.0)
+    codes = codes_of(rig)
+    shown = played(tmp_path / "soft.usda", rig, codes)
+    away = np.linalg.norm(shown - still, axis=2).max(axis=1) / two_clips.surface.size
+    outside = (codes < codes_of(baked)[0] - 2) | (codes > codes_of(baked)[-1] + 2)
+    assert outside.sum() > 20
+    assert away[outside].max() < 2e-3  # lines between frames, where the joint turns
+    assert away[~outside].max() > 5e-3
+    stage = Usd.Stage.Open(str(tmp_path / "soft.usda"))
+    mesh = UsdGeom.Mesh(stage.GetPrimAtPath("/Left/Root/Post"))
+    for code in (48.0, 96.0):  # a tall box at rest: its sides count for most
+        normals = np.array(mesh.GetNormalsAttr().Get(code))
+        assert (normals[:4, 2] < -0.1).all()
+        assert (normals[4:, 2] > 0.1).all()

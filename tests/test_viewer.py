@@ -22,12 +22,13 @@ from build_samples import MATERIAL, bar_options, bending_bar, jointed_arm
 from supple.app.viewer.colours import Banding, by_displacement, by_region, by_stiffness
 from supple.app.viewer.panel_pose import parameter_groups
 from supple.app.viewer.reaching import Limbs
-from supple.app.viewer.recording import Recorder, checked_name
-from supple.app.viewer.server import free_port
+from supple.app.viewer.recording import Recorder, checked_name, take_name
+from supple.app.viewer.requests import FASTEST
+from supple.app.viewer.server import _welcome, free_port
 from supple.app.viewer.session import Session
 from supple.dynamics.baking import bake
 from supple.dynamics.playing import Player
-from supple.errors import SuppleError
+from supple.errors import SuppleError, SuppleWarning
 from supple.reduction.model import PoseSpaceModel
 from supple.rig import JointPose, Motion, Rig, Skeleton, SkinnedRig
 
@@ -45,8 +46,7 @@ def model() -> PoseSpaceModel:
 
 @pytest.fixture(scope="module")
 def arm() -> PoseSpaceModel:
-    options = bar_options(poses=None, material=FIRM)
-    return supple.build(jointed_arm(), **options)
+    return supple.build(jointed_arm(), **bar_options(poses=2, material=FIRM))
 
 
 @pytest.fixture
@@ -100,16 +100,35 @@ def test_a_loop_gives_the_closed_cycle_of_a_bake_to_the_bit(
     model: PoseSpaceModel, seconds: float
 ) -> None:
     times = np.linspace(0, seconds, 40)
-    nod = Motion(times, 0.6 * np.sin(2 * np.pi * times / seconds)[:, None], name="nod")
+    nod = Motion(times, 0.2 * np.sin(2 * np.pi * times / seconds)[:, None], name="nod")
     bar = replace(bending_bar(), motions={"nod": nod})
-    baked = bake(bar, model=model, loop=True)
-    session = Session(model, character=bar)
+    baked = bake(bar, model=model, loop=True, damping=8)
+    session = Session(model, character=bar, damping=8)
     assert session.ending == "loop"
     assert session.player.n_steps == 3 * (baked.n_frames - 1)
     session.advance(session.player.n_steps * (baked.report["cycles"] - 1))
     for frame in range(1, baked.n_frames):
         session.advance(3)
         assert np.array_equal(session.surface(), baked.frames[frame]), frame
+
+
+def test_a_violent_motion_is_as_firm_as_it_is_baked(model: PoseSpaceModel) -> None:
+    times = np.linspace(0, 1.0, 60)
+    roots = np.tile(np.eye(4), (60, 1, 1))
+    roots[:, 1, 3] = 0.2 * np.sin(2 * np.pi * 3 * times)
+    thrown = Motion(times, np.zeros((60, 1)), roots, name="thrown")
+    bar = replace(bending_bar(), motions={"thrown": thrown})
+    with pytest.warns(SuppleWarning, match="times as stiff"):
+        baked = bake(bar, model=model)
+    assert baked.report["stiffness"] > 1
+    session = Session(model, character=bar)
+    session.end_with("stop")
+    for frame in range(baked.n_frames):
+        session.advance(0 if frame == 0 else 3)
+        assert np.array_equal(session.surface(), baked.frames[frame]), frame
+    session.ask(lambda: session.stiffen(2.0))
+    session.advance(0)
+    assert session.simulator.stiffness == 2 * baked.report["stiffness"]
 
 
 def test_a_motion_of_one_pose_is_shown(model: PoseSpaceModel) -> None:
@@ -241,7 +260,7 @@ def test_dragging_a_handle_poses_the_rig_where_the_body_is(arm: PoseSpaceModel) 
     session.advance(1)
     session.root = root
     before = session.joint_place("fore")
-    target = before + [0.0, 0.15, 0.05]
+    target = before + np.array([0.0, 0.15, 0.05])
     session.reach("fore", target)
     assert session.settle_requests() is None
     session.advance(120)
@@ -548,6 +567,80 @@ def test_guests_share_one_simulation_and_leave_nothing_behind(page: Any) -> None
     assert page.clockwork.failure is None
 
 
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda session, hand: session.pull(hand, [1.0, 2.0]),
+        lambda session, hand: session.pull(hand, [np.nan, 0.0, 0.0]),
+        lambda session, hand: session.take("other", [np.nan, 0.0, 0.0]),
+        lambda session, hand: session.take("other", [0.0]),
+        lambda session, hand: session.seek(float("nan")),
+        lambda session, hand: session.choose("no such motion"),
+        lambda session, hand: session.end_with("bang"),
+        lambda session, hand: session.ask(lambda: [][1]),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_told_and_nothing_ends(
+    session: Session, harm: Callable[[Any, str], None]
+) -> None:
+    session.take("hand", session.skin[tip(session)])
+    session.advance(1)
+    harm(session, "hand")
+    trouble = session.settle_requests()
+    assert trouble
+    assert "\n" not in trouble
+    session.advance(5)
+    assert np.isfinite(session.surface()).all()
+    assert list(session.hands) == ["hand"]
+
+
+@pytest.mark.parametrize(
+    ("speed", "used"), [(np.nan, 1.0), (np.inf, FASTEST), (-1.0, 0.0), (1e300, FASTEST), (0.5, 0.5)]
+)
+def test_the_clock_runs_on_whatever_speed_a_page_asks_for(
+    page: Any, speed: float, used: float
+) -> None:
+    from viewer_guest import Guest
+
+    with Guest(page.address, origin=page.address) as guest:
+        guest.look()
+        assert eventually(lambda: len(page.server.get_clients()) == 1)
+        guest.say("GuiUpdateMessage", uuid=page.motion._speed._impl.uuid, updates={"value": speed})
+        assert eventually(lambda: page.session.speed == used)
+        page.session.pause()
+        assert eventually(lambda: page.session.state == "paused"), "the thread lives"
+    assert page.clockwork.failure is None
+
+
+def test_pages_of_other_ports_of_this_computer_are_turned_away() -> None:
+    ours = "localhost:8080"
+    assert _welcome("http://localhost:8080", ours, True)
+    assert _welcome("http://127.0.0.1:8080", ours, True)
+    for other in ("http://localhost:3000", "http://localhost", "http://127.0.0.1:99999"):
+        assert not _welcome(other, ours, True)
+
+
+def test_a_recording_has_a_name_of_its_own_and_leaves_meshes_alone(
+    session: Session, tmp_path: Path
+) -> None:
+    session.recorder.start()
+    session.advance(12)
+    session.recorder.stop()
+    name = session.motion.name
+    taken = replace(
+        session.character, motions={f"{name} take 1": session.motion, name: session.motion}
+    )
+    assert take_name(taken, name) == f"{name} take 2"
+    session.recorder.save(tmp_path, "a.npz", session.character, name)
+    with np.load(tmp_path / "a.npz") as stored:
+        assert str(stored["motion"]) == f"{name} take 1"
+    (tmp_path / "b_rest.obj").write_text("mine")
+    with pytest.raises(SuppleError, match=r"b_rest\.obj is there already"):
+        session.recorder.save(tmp_path, "b.pc2", session.character, name)
+    assert (tmp_path / "b_rest.obj").read_text() == "mine"
+    assert not (tmp_path / "b.pc2").exists()
+
+
 @pytest.mark.parametrize("origin", ["http://example.com", "null", "http://127.0.0.1.evil.org:80"])
 def test_pages_of_other_sites_are_turned_away(page: Any, origin: str) -> None:
     from websockets.exceptions import ConnectionClosed
@@ -612,30 +705,38 @@ def test_an_update_of_15000_vertices_costs_a_fraction_of_its_thirtieth(tmp_path:
 
 
 COMMAND = """
-import sys
-from supple.app.cli import app, main
-from supple.app.cli_view import view
-if "view" not in app:
-    app.command(view)
+import signal, sys
+from supple.app.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us may ignore it
 main(sys.argv[1:])
+"""
+#: The same, but Ctrl-C is pressed a second after the build has begun.
+IMPATIENT = """
+import os, signal, threading
+from supple.app.viewer import run
+build = run.prepared_model
+def interrupted(*given, **options):
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    return build(*given, **options)
+run.prepared_model = interrupted
 """
 
 
-def start_view(folder: Path, *words: str) -> subprocess.Popen[str]:
+def start_view(code: str, folder: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, "view", *words, "--port", "0"],
+        [sys.executable, "-c", code, "view", *words, "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-        env=os.environ | {"XDG_CACHE_HOME": str(folder / "cache"), "TERM": "dumb"},
+        env=os.environ | {"SUPPLE_CACHE": str(folder / "cache")},
     )
 
 
 def test_ctrl_c_ends_it_cleanly(model: PoseSpaceModel, tmp_path: Path) -> None:
     file = tmp_path / "bar.supple"
     model.save(file)
-    running = start_view(tmp_path, str(file), "--quiet")
+    running = start_view(COMMAND, tmp_path, str(file), "--quiet")
     assert running.stdout is not None
     address = running.stdout.readline()
     running.send_signal(signal.SIGINT)
@@ -647,19 +748,13 @@ def test_ctrl_c_ends_it_cleanly(model: PoseSpaceModel, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_it_builds_ends_it_cleanly(tmp_path: Path) -> None:
-    running = start_view(tmp_path, "x")
-    assert running.stderr is not None
-    said = ""
-    while "build" not in said.lower():
-        got = running.stderr.read(1)
-        assert got, said
-        said += got
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=30)
-    assert running.returncode == 130
-    assert "Traceback" not in said + err
-    assert "http" not in out
-    assert not [p for p in tmp_path.rglob("*") if p.suffix not in (".nbi", ".nbc") and p.is_file()]
+    running = start_view(IMPATIENT + COMMAND, tmp_path, "x", "--seconds", "1")
+    out, err = running.communicate(timeout=90)
+    assert running.returncode == 130, err
+    assert "Traceback" not in err
+    assert "http" not in out + err
+    left = [path.name for path in tmp_path.rglob("*.supple*")]
+    assert not left
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import secrets
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
@@ -30,7 +30,8 @@ def write_chunks(
     beside: str | None = None
     try:
         # A name of its own: threads, processes and machines may write the same file at once.
-        handle, beside = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+        name = os.path.join(path.parent, f".{secrets.token_hex(8)}.part")
+        handle, beside = _opened(name), name
         with os.fdopen(handle, "wb") as file:
             for chunk in chunks:
                 file.write(chunk)
@@ -39,7 +40,6 @@ def write_chunks(
             file.flush()
             os.fsync(file.fileno())
             size = os.fstat(file.fileno()).st_size
-        os.chmod(beside, 0o666 & ~_umask())
         os.replace(beside, path)
         beside = None
     except (OSError, ValueError) as error:
@@ -54,7 +54,12 @@ def write_chunks(
     return size
 
 
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
+def _opened(name: str) -> int:
+    """A new file, with the rights that new files have: the system takes the umask off them.
+
+    Nobody else has to read the umask, which is only to be had by changing it for all threads.
+    """
+    how = os.O_RDWR | os.O_CREAT | os.O_EXCL
+    for flag in ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW"):
+        how |= getattr(os, flag, 0)
+    return os.open(name, how, 0o666)

@@ -85,12 +85,19 @@ def run_bake(
         if stiffness is not None:
             told["stiffness"] = read_stiffness(stiffness, source.character)
     plan = bake_plan(source.character, motion, **playing)
-    damped = flesh_damping(flesh, damping)
+    stepping = flesh_damping(flesh, damping)
+    if told.get("young") is not None:
+        stepping["stiffness"] = 1.0
     _say_what(source, plan.motion.name, motion, quiet)
     ready = prepared_model(source, model=model, flesh=flesh, quiet=quiet, **told)
     with _simulating(quiet) as tell:
         baked = bake(
-            source.character, plan.motion, ready.model, simulation=damped, progress=tell, **playing
+            source.character,
+            plan.motion,
+            ready.model,
+            simulation=stepping,
+            progress=tell,
+            **playing,
         )
     with working("writing", quiet):
         written = _write(target, baked, saving or {})
@@ -216,9 +223,14 @@ def _print_summary(figures: dict[str, Any]) -> None:
         f"second{cycles}",
         "step": f"{figures['step_ms']:.2f} ms",
     }
+    reached = 100 * float(figures.get("error") or 0)
     if figures.get("shapes"):
-        reached = 100 * float(figures.get("error") or 0)
         rows["shapes"] = f"{figures['shapes']}, within {reached:.2f} % of the size"
+    elif figures.get("shapes") == 0:
+        rows["shapes"] = (
+            f"none: flesh moves by {reached:.2g} % of the size only; try a livelier motion, "
+            "softer flesh or a smaller --error"
+        )
     rows["time"] = f"{figures['bake_s']:.1f} s in all"
     for name, value in rows.items():
         table.add_row(name, escape(value))

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from supple.errors import FormatError, SuppleError
 from supple.formats.gltf import GltfSource
-from supple.formats.gltf_accessors import Accessors
-from supple.formats.gltf_document import Document
+from supple.formats.gltf_accessors import COMPONENTS, Accessors
+from supple.formats.gltf_document import DRACO, Document
+from supple.formats.gltf_draco import decode_draco
 from supple.formats.gltf_notes import Notes
 from supple.formats.source import read_source, reading
 from supple.reduction.model import PoseSpaceModel
@@ -62,7 +63,7 @@ def read_bake_source(given: str) -> Source:
     from supple.formats import load
 
     file = Path(given)
-    if not file.exists() and (given in SCENES or not file.suffix):
+    if not file.is_file() and (given in SCENES or not file.suffix):
         shown = scene(given)  # where there is none, an error that knows their names
         return Source(shown.character, given, shown.recipe())
     if file.suffix.lower() == MODEL:
@@ -191,7 +192,7 @@ def _painted(character: Character, attribute: str, channel: str) -> Floats:
             known.update(name for name in attributes if not name.startswith(("JOINTS", "WEIGHTS")))
             if attribute not in attributes:
                 continue
-            colours = accessors.floats(attributes[attribute])
+            colours = _colours(document, accessors, described, attribute)
             columns = CHANNELS[channel]
             if len(colours) != len(part.welded) or colours.shape[1] <= max(columns):
                 raise FormatError(f'{source.path.name}: "{attribute}" has no {channel} everywhere')
@@ -203,3 +204,18 @@ def _painted(character: Character, attribute: str, channel: str) -> Floats:
         raise SuppleError(f'{source.path.name}: no vertex colour "{attribute}"; it has {listed}')
     # What is not painted is as it is.
     return np.maximum(np.where(seen > 0, total / np.maximum(seen, 1), 1.0), LEAST_FACTOR)
+
+
+def _colours(
+    document: Document, accessors: Accessors, primitive: dict[str, Any], attribute: str
+) -> Floats:
+    """(n, 3 or 4) colours from 0 to 1; of compressed primitives they are not in the accessor."""
+    index = primitive["attributes"][attribute]
+    if DRACO in primitive.get("extensions", {}):
+        count = accessors.count(primitive["attributes"]["POSITION"])
+        decoded, _ = decode_draco(document, primitive, count)
+        if attribute in decoded:
+            values = decoded[attribute].astype(np.float64)
+            kind = COMPONENTS[accessors.describe(index)[1]]
+            return values if kind.kind == "f" else values / np.iinfo(kind).max
+    return accessors.floats(index)

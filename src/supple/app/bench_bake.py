@@ -26,6 +26,7 @@ COLUMNS = (
     ("tets", "tets", "{:,}"),
     ("poses", "poses", "{}"),
     ("modes", "modes", "{}"),
+    ("stiffness", "firmer ×", "{:g}"),
     ("build_s", "build s", "{:.1f}"),
     ("step_ms", "ms a step", "{:.2f}"),
     ("simulate_s", "simulate s", "{:.1f}"),
@@ -82,8 +83,10 @@ def _row(given: str, target: Path) -> dict[str, Any]:
         found = run_bake(given, target, quiet=True)
     except SuppleError as error:
         return row | {"failed": str(error)}
-    same = "motion vertices size tets poses modes build_s step_ms simulate_s bake_s shapes limits"
-    row |= {name: found[name] for name in same.split()}
+    same = (
+        "motion vertices size tets poses modes stiffness build_s step_ms simulate_s bake_s shapes"
+    )
+    row |= {name: found[name] for name in (*same.split(), "limits")}
     row["seconds"] = round((found["frames"] - 1) / found["rate"], 3)
     row["error_percent"] = round(100 * found["error"], 4)
     row["file_mb"] = round(found["bytes"] / 1e6, 3)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import checked_number
 from supple.dynamics.bake_slender import slender_factors
@@ -21,6 +21,8 @@ __all__ = ["BUILDING", "check_model", "model_options"]
 
 #: How a model is built for baking where nobody says otherwise: in seconds.
 BUILDING = {"tets": 8_000, "modes": 60, "most_poses": 6}
+#: Rigs whose vertices are this near, as part of the size, are the same: files round.
+SAME_RIG = 1e-3
 
 
 def model_options(
@@ -88,6 +90,30 @@ def check_model(character: Character, model: PoseSpaceModel, **told: Any) -> Non
             f"the model is of another character ({model.name}, {len(other):,} vertices) than "
             f"{character.name} with {len(own):,}; build it again"
         )
+    if not _same_rig(character, model):
+        raise SuppleError(
+            f"the model has another rig ({model.name}) than {character.name}: they move the same"
+            f" skin differently; build it again"
+        )
+
+
+def _same_rig(character: Character, model: PoseSpaceModel) -> bool:
+    """Whether both rigs have the same parameters and do the same at a few poses."""
+    mine, its = character.rig, model.rig
+    if [each.name for each in mine.parameters] != [each.name for each in its.parameters]:
+        return False
+    within = SAME_RIG * character.surface.size
+    return all(np.abs(mine(pose) - its(pose)).max() <= within for pose in _tried(character))
+
+
+def _tried(character: Character) -> list[NDArray[np.float64]]:
+    """Poses that tell rigs apart: some of the motions', or one with a bit of everything."""
+    rest = character.rig.rest_pose
+    tried = [rest]
+    for motion in list(character.motions.values())[:4]:
+        places = np.linspace(0, len(motion.poses) - 1, 5).astype(int)
+        tried += [motion.poses[place] for place in places]
+    return tried if len(tried) > 1 else [rest, rest + 0.1 * np.cos(np.arange(len(rest)))]
 
 
 def _plain(young: ArrayLike) -> ArrayLike:

@@ -14,7 +14,7 @@ from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.playing import Player
 from supple.errors import SolverError, warn
 
-__all__ = ["Take"]
+__all__ = ["Take", "calm_frames"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -23,6 +23,55 @@ Progress = Callable[[float, str], None]
 #: A cycle closes when no vertex of it is farther from the cycle's before, as a part of the size.
 CLOSED, VISIBLY_OPEN = 2e-4, 1e-3
 MOST_CYCLES = 12
+#: How many times as stiff flesh may be made where a motion squeezes it flat, and in what part of
+#: the steps it may be so.
+FIRMER, SQUEEZED = (1.0, 2.0, 4.0, 8.0), 0.02
+#: Limits that act where flesh is too soft for what it goes through.
+_TOO_SOFT = ("displacement", "inversion", "reset")
+
+
+def calm_frames(
+    player_with: Callable[[float], Player], every: int, tell: Progress, firmer: bool
+) -> tuple[Take, Singles]:
+    """A take and its frames, with flesh as soft as it is, or as the motion lets it be.
+
+    Parameters
+    ----------
+    player_with
+        Makes a player whose flesh is so many times as stiff.
+    every, tell
+        Of the take.
+    firmer
+        Whether flesh may be made stiffer, until it is squeezed flat in few steps.
+    """
+    best: tuple[Take, Singles] | None = None
+    for factor in FIRMER if firmer else FIRMER[:1]:
+        take = Take(player_with(factor), every, _told(tell, factor))
+        frames = take.cycles() if take.player.loop else take.once()
+        take.stiffness = factor
+        if best is None or take.squeezed < best[0].squeezed:
+            best = take, frames
+        if take.squeezed <= SQUEEZED:
+            break
+    assert best is not None
+    found = best[0]
+    if found.stiffness > 1:
+        warn(
+            f'motion "{found.player.motion.name}" is too violent for flesh this soft; it is made '
+            f"{found.stiffness:g} times as stiff"
+        )
+    if found.limits.get("reset"):
+        warn(
+            f"the simulation began anew {found.limits['reset']} times; use firmer flesh or more "
+            "damping"
+        )
+    return best
+
+
+def _told(tell: Progress, factor: float) -> Progress:
+    if factor == 1:
+        return tell
+    return lambda part, what: tell(part, f"{what}, {factor:g} times as stiff")
 
 
 @dataclass(eq=False)
@@ -38,6 +87,12 @@ class Take:
     n_cycles: int = 0
     gap: float | None = None
     blended: bool = False
+    stiffness: float = 1.0
+
+    @property
+    def squeezed(self) -> float:
+        """The part of the steps in which flesh was too soft."""
+        return max(self.limits.get(name, 0) for name in _TOO_SOFT) / max(self.steps, 1)
 
     def once(self) -> Singles:
         """All frames of a motion."""
@@ -116,9 +171,4 @@ class Take:
     def _finite(self, frames: Singles) -> Singles:
         if not np.isfinite(frames).all():
             raise SolverError("the simulation diverges; use firmer flesh or more damping")
-        if "reset" in self.limits:
-            warn(
-                f"the simulation began anew {self.limits['reset']} times; use firmer flesh or "
-                "more damping"
-            )
         return frames

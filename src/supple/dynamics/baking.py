@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -15,12 +16,12 @@ from supple.checks import checked_number
 from supple.dynamics.bake_cycle import checked_span, steps_of_frames
 from supple.dynamics.bake_model import check_model, model_options
 from supple.dynamics.bake_stiffness import Stiffness
-from supple.dynamics.bake_take import Take
+from supple.dynamics.bake_take import Take, calm_frames
 from supple.dynamics.bake_wiggle import WIGGLE, wiggle
 from supple.dynamics.full import FullSimulator
 from supple.dynamics.playing import Player
 from supple.dynamics.pose_space import Simulator
-from supple.errors import SuppleError
+from supple.errors import SuppleError, SuppleWarning
 from supple.reduction.build import HUMAN, build
 from supple.reduction.flesh_presets import Flesh, checked_flesh
 from supple.reduction.model import PoseSpaceModel
@@ -37,6 +38,7 @@ __all__ = [
     "bake",
     "bake_plan",
     "bake_simulator",
+    "calm_stiffness",
     "chosen_motion",
     "flesh_damping",
 ]
@@ -111,8 +113,9 @@ def bake(
     Warns
     -----
     SuppleWarning
-        If a rig jumps where it loops, flesh does not repeat itself, or the simulation had to
-        begin anew.
+        If a rig jumps where it loops, flesh does not repeat itself, the motion is so violent
+        that flesh was made stiffer (``{"stiffness": 1}`` in `simulation` keeps it as it is), or
+        the simulation had to begin anew.
     """
     plan = bake_plan(character, motion, rate=rate, start=start, end=end, loop=loop, method=method)
     kind, began = checked_flesh(flesh), perf_counter()
@@ -123,12 +126,40 @@ def bake(
     else:
         check_model(character, model, flesh=kind, **told)
     built = perf_counter() - began
-    player = plan.player(bake_simulator(model, plan.dt, **options))
-    take = Take(player, plan.every, progress or (lambda part, what: None))
-    frames = take.cycles() if loop else take.once()
+
+    # Who says how stiff it is gets it.
+    free = method == "pose-space" and young is None and "stiffness" not in options
+    tell = progress or (lambda part, what: None)
+    take, frames = calm_frames(_players(model, plan, options), plan.every, tell, free)
     report = _report(model, take, method) | {"build_s": round(built, 3)}
-    kept = _kept_motion(player, plan.every, len(frames))
+    kept = _kept_motion(take.player, plan.every, len(frames))
     return BakedMotion(character, kept, frames, 1 / (plan.dt * plan.every), bool(loop), report)
+
+
+def calm_stiffness(model: PoseSpaceModel, plan: BakePlan, **options: Any) -> float:
+    """How many times as stiff `bake` makes flesh for a motion: 1 but for violent ones.
+
+    Parameters
+    ----------
+    model, plan
+        What would be baked.
+    **options
+        Of `bake_simulator`.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SuppleWarning)
+        players = _players(model, plan, options)
+        return calm_frames(players, plan.every, lambda part, what: None, True)[0].stiffness
+
+
+def _players(
+    model: PoseSpaceModel, plan: BakePlan, options: Mapping[str, Any]
+) -> Callable[[float], Player]:
+    def player_with(factor: float) -> Player:
+        own = dict(options) if factor == 1 else {**options, "stiffness": factor}
+        return plan.player(bake_simulator(model, plan.dt, **own))
+
+    return player_with
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,6 +303,7 @@ def _report(model: PoseSpaceModel, take: Take, method: str) -> dict[str, Any]:
         "step_ms": round(take.milliseconds, 4),
         "simulate_s": round(take.seconds, 3),
         "limits": dict(sorted(take.limits.items())),
+        "stiffness": take.stiffness,
     }
     if player.loop:
         figures |= {"cycles": take.n_cycles, "seamless": player.seamless, "blended": take.blended}

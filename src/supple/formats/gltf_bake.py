@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.errors import FormatError, SuppleError, warn
+from supple.formats.bake_agreement import plays
 from supple.formats.gltf import SUFFIXES, GltfSource
 from supple.formats.gltf_accessors import Accessors
 from supple.formats.gltf_animation import Channel
@@ -77,7 +78,7 @@ def write_gltf(
     The file keeps everything it has; meshes gain morph targets, the clip gains weights for them at
     the baked frames. Offsets are relative to what the file itself plays at those times, with its
     own interpolation. A part of a clip fades in and out within a quarter of a second. A motion the
-    file does not have becomes a new animation.
+    file does not have, or has otherwise, becomes a new animation.
 
     Raises
     ------
@@ -156,7 +157,7 @@ class _Writer:
         # A motion that goes on after the clip's end is another, even if it has its name.
         gap = 1.5 / self.baked.rate
         inside = self.when[0] >= clip.start - gap and self.when[-1] <= clip.end + gap
-        return clip if inside else None
+        return clip if inside and plays(clip.sample, self.loaded.rig, self.baked) else None
 
     def _played(self) -> tuple[Floats, Floats]:
         """Poses and roots that the file plays at the baked frames."""

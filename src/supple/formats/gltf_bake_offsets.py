@@ -14,7 +14,12 @@ from supple.formats.gltf import GltfSource
 from supple.formats.morph_fit import MOST_KEPT, fit_morphs
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.protocol import Rig
-from supple.rig.unskinning import OffsetMatrices, offset_matrices, offsets_before_skinning
+from supple.rig.unskinning import (
+    OffsetMatrices,
+    largest_stretch,
+    offset_matrices,
+    offsets_before_skinning,
+)
 
 __all__: list[str] = []
 
@@ -109,12 +114,19 @@ def _offsets(
     offsets, moves = np.empty_like(baked.frames), np.empty_like(baked.frames)
     shape = (*baked.frames.shape, 3)
     kept = np.empty(shape, np.float32) if np.prod(shape) <= MOST_KEPT else None
+    stretch = largest_stretch(rig, OffsetMatrices(rig, poses))
     for frame, (pose, root) in enumerate(zip(poses, roots, strict=True)):
         wanted = (baked.frames[frame].astype(np.float64) - root[:3, 3]) @ root[:3, :3]
         present = rig(pose)
         matrices = offset_matrices(rig, pose)
         offsets[frame] = offsets_before_skinning(
-            rig, pose, wanted, present=present, matrices=matrices, tolerance=tolerance
+            rig,
+            pose,
+            wanted,
+            present=present,
+            matrices=matrices,
+            tolerance=tolerance,
+            stretch=stretch,
         )
         moves[frame] = wanted - present
         if kept is not None:

@@ -35,12 +35,17 @@ def faded(track: Track, start: float, end: float, gap: float) -> Track:
     times, values = track.times, track.values
     nothing = np.zeros((1, values.shape[1]))
     if times[0] - start > gap:
-        times = np.concatenate([[max(start, times[0] - FADE)], times])
+        times = np.concatenate([[_stored(max(start, times[0] - FADE))], times])
         values = np.vstack([nothing, values])
     if end - times[-1] > gap:
-        times = np.concatenate([times, [min(end, times[-1] + FADE)]])
+        times = np.concatenate([times, [_stored(min(end, times[-1] + FADE))]])
         values = np.vstack([values, nothing])
     return Track(times, values)
+
+
+def _stored(time: float) -> float:
+    """The time as the file has it, in float32: keys that become one there are one here."""
+    return float(np.float32(time))
 
 
 def joined(old: Channel, new: Track) -> Track:
@@ -56,8 +61,10 @@ def joined(old: Channel, new: Track) -> Track:
 
 
 def _lines(track: Track, times: Floats) -> Floats:
-    columns = [np.interp(times, track.times, column) for column in track.values.T]
-    return np.stack(columns, axis=1)
+    lines = np.empty((len(times), track.values.shape[1]))  # which may be none
+    for number, column in enumerate(track.values.T):
+        lines[:, number] = np.interp(times, track.times, column)
+    return lines
 
 
 def _joined_splines(old: Channel, new: Track) -> Track:

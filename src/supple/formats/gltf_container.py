@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import re
 import struct
 from dataclasses import dataclass
@@ -94,8 +95,14 @@ def _parse(text: bytes, notes: Notes) -> dict[str, Any]:
     def refuse(constant: str) -> NoReturn:
         notes.fail("INVALID_JSON", f"its JSON has the number {constant}; save it again")
 
+    def finite(number: str) -> float:
+        value = float(number)
+        if math.isinf(value):
+            refuse(number[:20])
+        return value
+
     try:
-        tree = json.loads(text.decode("utf-8"), parse_constant=refuse)
+        tree = json.loads(text.decode("utf-8"), parse_constant=refuse, parse_float=finite)
     except RecursionError:
         notes.fail("INVALID_JSON", "its JSON is nested too deeply")
     except ValueError as error:

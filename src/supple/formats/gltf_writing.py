@@ -123,4 +123,5 @@ class GltfFile:
 
 
 def _as_text(tree: dict[str, Any]) -> bytes:
-    return json.dumps(tree, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    # Escaped: a name may have half a surrogate pair, which JSON can say and UTF-8 cannot.
+    return json.dumps(tree, separators=(",", ":"), allow_nan=False).encode("ascii")

@@ -23,7 +23,7 @@ from supple.formats.point_cache_order import cached_vertices, checked_frames, me
 from supple.rig.baked_motion import BakedMotion
 from supple.saving import write_chunks
 
-__all__ = ["write_mdd", "write_npz", "write_pc2"]
+__all__ = ["mesh_beside", "write_mdd", "write_npz", "write_pc2"]
 
 Singles = NDArray[np.float32]
 
@@ -145,10 +145,15 @@ def _with_header(header: bytes, frames: Iterable[Singles], dtype: str) -> Iterat
     yield waiting.getvalue()
 
 
+def mesh_beside(path: Path) -> Path:
+    """Where the mesh goes that fits a cache, unless told otherwise."""
+    return path.with_name(f"{path.stem}_rest.obj")
+
+
 def _mesh_path(path: Path, vertices: str, mesh: bool | str | Path) -> Path | None:
     if vertices != "welded" or mesh is False:
         return None
-    return path.with_name(f"{path.stem}_rest.obj") if mesh is True else Path(mesh)
+    return mesh_beside(path) if mesh is True else Path(mesh)
 
 
 def _written(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import zipfile
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ Floats = NDArray[np.float64]
 
 #: What an .npz may unpack to.
 MOST_BYTES = 16 * 2**30
+#: Frames, or points, of a cache.
+MOST = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +96,8 @@ def _read_npz(path: Path, size: int) -> PointCache:
             raise FormatError(f"{path.name}: unpacks to more than {MOST_BYTES / 2**30:.0f} GiB")
         if any(entry.file_size > max(size, 2**20) * 64 for entry in archive.infolist()):
             raise FormatError(f"{path.name}: unpacks to far more than it has; it is no cache")
+        for entry in archive.infolist():
+            _check_declared(path, archive, entry)
     with np.load(path, allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in stored.files}
     missing = {"frames", "times"} - arrays.keys()
@@ -103,6 +108,21 @@ def _read_npz(path: Path, size: int) -> PointCache:
     if not fits or frames.dtype.kind != "f" or times.dtype.kind != "f":
         raise FormatError(f"{path.name}: frames {frames.shape} and times {times.shape} do not fit")
     return PointCache(frames, _finite(path, times.astype(np.float64)), arrays)
+
+
+def _check_declared(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
+    """Refuse an array that declares more numbers than it has: NumPy makes room for all of them."""
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0
+        if version != (1, 0):
+            read = np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        if math.prod(shape) * dtype.itemsize > entry.file_size or max(shape, default=0) > MOST:
+            raise FormatError(
+                f"{path.name}: its {entry.filename[:40]} declares {shape} numbers, which its"
+                f" {entry.file_size} bytes do not hold; it is damaged"
+            )
 
 
 def _head(path: Path, length: int, size: int) -> bytes:
@@ -121,8 +141,8 @@ def _mapped(
             f"{path.name}: declares {count} frames of {points} points, which its {size} bytes"
             f" do not hold; it is cut off or damaged"
         )
-    if count * points == 0:
-        return np.zeros((count, points, 3), np.float32)
+    if points == 0 or count == 0:
+        raise FormatError(f"{path.name}: has {count} frames of {points} points; it is empty")
     return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=(count, points, 3))
 
 

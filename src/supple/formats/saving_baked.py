@@ -12,8 +12,9 @@ import numpy as np
 
 from supple.errors import FormatError, SuppleError
 from supple.rig.baked_motion import BakedMotion
+from supple.rig.character import Character
 
-__all__ = ["SUFFIXES", "save"]
+__all__ = ["SUFFIXES", "check_target", "save", "written_files"]
 
 #: Module and function that write each kind of file, below this package.
 WRITERS = {
@@ -29,6 +30,9 @@ WRITERS = {
     ".abc": ("alembic_cache", "write_abc"),
 }
 SUFFIXES = tuple(WRITERS)
+USD = (".usd", ".usda", ".usdc", ".usdz")
+#: Those that write the mesh that fits beside them.
+WITH_MESH = (".pc2", ".mdd")
 
 
 def save(
@@ -85,6 +89,38 @@ def save(
     given = {"error": error, "normals": normals, **options}
     result = writer(path, baked, **{name: v for name, v in given.items() if name in known})
     return {"path": str(path), **result}
+
+
+def written_files(path: str | Path) -> list[Path]:
+    """All files that saving to this one writes, itself first."""
+    path = Path(path)
+    if path.suffix.lower() not in WITH_MESH:
+        return [path]
+    from supple.formats.point_cache import mesh_beside
+
+    return [path, mesh_beside(path)]
+
+
+def check_target(path: str | Path, character: Character) -> None:
+    """Refuse a target that cannot be written to, or that the character's own file needs.
+
+    To be asked before a motion is simulated; `save` finds the same later.
+
+    Raises
+    ------
+    SuppleError
+        In a line.
+    """
+    path = Path(path)
+    for file in written_files(path):
+        if file.exists() and not file.is_file():
+            raise FormatError(f"{file.name}: cannot be written to {file.parent}; it is no file")
+    if path.suffix.lower() in USD:
+        from supple.formats.usd import UsdSource
+        from supple.formats.usd_bake_plan import check_usd_target
+
+        if isinstance(character.source, UsdSource):
+            check_usd_target(path, character.source.path)
 
 
 def _writer(path: Path, baked: BakedMotion) -> Callable[..., dict[str, Any]]:

@@ -119,7 +119,11 @@ def _check_file(path: Path) -> None:
 
 
 def _character(path: Path) -> Character:
-    stage = read_stage(path)
+    return staged_character(path, read_stage(path))
+
+
+def staged_character(path: Path, stage: dict[str, Any]) -> Character:
+    """The character of a stage that has been read."""
     to_supple = upright(stage["up"], stage["unit"])
     try:
         forest = read_joints(stage, to_supple)

@@ -90,11 +90,18 @@ def _weights(attribute: Any, code: float, count: int) -> np.ndarray:
     return value if value is not None and len(value) == count else np.zeros(count, np.float32)
 
 
-def cache_points(prim: Any, surface: dict[str, Any], codes: np.ndarray, inward: np.ndarray) -> None:
+def cache_points(
+    prim: Any,
+    surface: dict[str, Any],
+    codes: np.ndarray,
+    inward: np.ndarray,
+    around: dict[float, np.ndarray],
+) -> None:
     """Give a mesh its points at every time code, and switch its skinning off.
 
     `surface` has frames (t, n̄, 3) in our world, the vertex of each point, and normals or None;
-    `inward` leads from our world to the stage's. Points of no face stay where they are.
+    `inward` leads from our world to the stage's. Points of no face stay where they are. `around`
+    has points in the stage's world at further time codes, where the rig alone plays.
     """
     mesh, welded = UsdGeom.Mesh(prim), surface["welded"]
     rest = first_value(prim, "points", np.float64, 3)
@@ -105,10 +112,15 @@ def cache_points(prim: Any, surface: dict[str, Any], codes: np.ndarray, inward: 
         # They belong to the shape at rest, or to points that are no longer there.
         if prim.GetAttribute(name).HasAuthoredValue():
             prim.GetAttribute(name).Block()
+    for code, world in around.items():
+        local = _world_to_local(prim, code)
+        points = (world @ local[:3, :3].T + local[:3, 3]).astype(np.float32)
+        mesh.GetPointsAttr().Set(_vectors(points), code)
+        mesh.GetExtentAttr().Set(_extent(points[used]), code)
+        if surface["normals"] is not None:
+            mesh.GetNormalsAttr().Set(_vectors(_smooth_normals(mesh, points, welded)), code)
     for k, code in enumerate(codes):
-        cache = UsdGeom.XformCache(Usd.TimeCode(float(code)))
-        place = np.array(cache.GetLocalToWorldTransform(prim)).T
-        local = np.linalg.inv(place) @ inward
+        local = _world_to_local(prim, float(code)) @ inward
         points = rest.copy()
         points[used] = surface["frames"][k][welded[used]] @ local[:3, :3].T + local[:3, 3]
         points = points.astype(np.float32)
@@ -120,6 +132,27 @@ def cache_points(prim: Any, surface: dict[str, Any], codes: np.ndarray, inward: 
             mesh.GetNormalsAttr().Set(_vectors(_unit(turned)), float(code))
     if surface["normals"] is not None:
         mesh.SetNormalsInterpolation("vertex")
+
+
+def _world_to_local(prim: Any, code: float) -> np.ndarray:
+    cache = UsdGeom.XformCache(Usd.TimeCode(code))
+    return np.linalg.inv(np.array(cache.GetLocalToWorldTransform(prim)).T)
+
+
+def _smooth_normals(mesh: Any, points: np.ndarray, welded: np.ndarray) -> np.ndarray:
+    """(n, 3) unit normals of points, by the area of the faces around each vertex."""
+    counts = np.array(mesh.GetFaceVertexCountsAttr().Get(Usd.TimeCode.EarliestTime()))
+    corners = np.array(mesh.GetFaceVertexIndicesAttr().Get(Usd.TimeCode.EarliestTime()))
+    first = np.cumsum(counts) - counts
+    following = np.arange(len(corners)) + 1
+    following[first + counts - 1] = first
+    here, there = points[corners].astype(np.float64), points[corners[following]]
+    # Twice a polygon's area is the sum of cross products around it.
+    areas = np.add.reduceat(np.cross(here, there), first, axis=0)
+    total = np.zeros((int(welded.max(initial=0)) + 1, 3))
+    np.add.at(total, np.maximum(welded[corners], 0), np.repeat(areas, counts, axis=0))
+    sign = -1.0 if mesh.GetOrientationAttr().Get() == UsdGeom.Tokens.leftHanded else 1.0
+    return sign * _unit(total)[np.maximum(welded, 0)]
 
 
 def _switch_skinning_off(prim: Any) -> None:

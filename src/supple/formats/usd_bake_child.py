@@ -1,8 +1,9 @@
 """The process that writes over USD: looks at what a stage plays, and lays a layer over it.
 
-It answers three requests. "survey": where the points of meshes are at given time codes, and how
-offsets would move them. "author": the layer, with blend shapes and point caches in it, and how far
-the stage it makes is from what was wanted. "new": a stage of its own.
+It answers four requests. "files": what the stage is made of. "survey": where the points of meshes
+are at given time codes, and how offsets would move them. "author": the layer, with blend shapes and
+point caches in it, and how far the stage it makes is from what was wanted. "new": a stage of its
+own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from supple.formats.usd_bake_authoring import (
     new_stage,
 )
 from supple.formats.usd_bake_evaluation import PlayedMesh, played_meshes
+from supple.formats.usd_bake_files import needed_files
 from supple.formats.usd_child import limit_memory
 from supple.formats.usd_layers import Refused, one_line, open_stage
 from supple.formats.usd_pxr import Ar, Sdf, Usd, UsdUtils
@@ -42,7 +44,7 @@ def main(folder: str, memory: int) -> None:
     # Held until the end: without it USD prints what it thinks of a file.
     delegate = UsdUtils.CoalescingDiagnosticDelegate()
     try:
-        answers = {"survey": _survey, "author": _author, "new": _new}
+        answers = {"survey": _survey, "author": _author, "new": _new, "files": _files}
         result = answers[request["action"]](request, place)
     except Refused as error:
         result = {"error": str(error)}
@@ -128,12 +130,13 @@ def _author(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     codes, names = request["codes"], request["names"]
     inward = np.linalg.inv(request["from_stage"])
     frames = _stored(folder / "frames.npy")
+    around = _points_around(stage, request)
     for number, mesh in enumerate(request["meshes"]):
         prim = stage.GetPrimAtPath(mesh["path"])
         if mesh["cached"]:
             normals = _stored(folder / "normals.npy") if request["normals"] else None
             surface = {"frames": frames, "welded": mesh["welded"], "normals": normals}
-            cache_points(prim, surface, codes, inward)
+            cache_points(prim, surface, codes, inward, around[number])
         elif names:
             offsets = _stored(folder / f"shapes{number}.npy")
             add_shapes(prim, names, offsets, _stored(folder / f"normals{number}.npy"))
@@ -143,6 +146,19 @@ def _author(request: dict[str, Any], folder: Path) -> dict[str, Any]:
             add_weights(stage.GetPrimAtPath(path), names, request["keys"], request["weights"])
     _widen_range(stage, request["range"])
     return _finished(layer, stage, request, frames, folder)
+
+
+def _points_around(stage: Any, request: dict[str, Any]) -> list[dict[float, np.ndarray]]:
+    """Where the rig alone has the points of cached meshes, at codes that were not baked.
+
+    In the stage's world, before anything is written: a cache holds its last points for ever.
+    """
+    played = played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
+    found: list[dict[float, np.ndarray]] = []
+    for mesh, asked in zip(played, request["meshes"], strict=True):
+        codes = request["around"].tolist() if asked["cached"] else []
+        found.append({code: mesh.placed(mesh.points(code), code) for code in codes})
+    return found
 
 
 def _made(file: Path, shape: tuple[int, ...]) -> Any:
@@ -193,13 +209,28 @@ def _dependencies(request: dict[str, Any]) -> list[str]:
     """Files the original needs, itself first; all in its folder or below."""
     own = Path(request["path"])
     layers, assets, _ = UsdUtils.ComputeAllDependencies(Sdf.AssetPath(str(own)))
-    found = [own.resolve()]
+    found = [own]
     for name in [*(layer.realPath for layer in layers), *assets]:
         outer = Ar.SplitPackageRelativePathOuter(str(name))[0]
-        file = Path(outer).resolve()
-        if outer and file not in found and file.is_file() and file.is_relative_to(found[0].parent):
+        file = _as_named(Path(os.path.abspath(outer)), own.parent) if outer else None
+        if file is not None and file not in found and file.is_file():
             found.append(file)
     return [str(found[0]), *sorted(str(file) for file in found[1:])]
+
+
+def _as_named(file: Path, folder: Path) -> Path | None:
+    """The file below the folder, by the name that layers call it, also where that is a link's."""
+    real = folder.resolve()
+    if not file.resolve().is_relative_to(real):
+        return None
+    for top in (folder, real):
+        if file.is_relative_to(top):
+            return folder / file.relative_to(top)
+    return folder / file.resolve().relative_to(real)
+
+
+def _files(request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    return {"files": needed_files(Path(request["path"]))}
 
 
 def _new(request: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 import os
+import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.errors import FormatError
-from supple.formats.usd import UsdSource
+from supple.errors import FormatError, SuppleWarning
+from supple.formats.bake_agreement import plays
+from supple.formats.usd import UsdSource, staged_character
 from supple.formats.usd_bake_package import root_entry
+from supple.formats.usd_bake_process import run_child
 from supple.formats.usd_process import read_stage
 from supple.rig.baked_motion import BakedMotion
 
-__all__ = ["BakePlan"]
+__all__ = ["BakePlan", "check_usd_target"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+#: Time codes around a baked part of a clip; of longer clips only the keys.
+MOST_AROUND = 10_000
+
+
+def check_usd_target(path: Path, source: Path) -> None:
+    """Refuse to write over a file that the character's own file needs.
+
+    A layer over that file would then be a layer over itself.
+    """
+    original = Path(os.path.abspath(source))
+    request = {"action": "files", "path": str(original)}
+    with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
+        answer = run_child(source.name, Path(folder), request, original.stat().st_size)
+    for file in [original, *map(Path, answer["files"])]:
+        same = os.path.realpath(path) == os.path.realpath(file)
+        if same or (path.exists() and file.exists() and path.samefile(file)):
+            whose = f"{source.name} needs it" if file != original else "it is what is baked"
+            raise FormatError(f"{path.name}: cannot be written over, {whose}; choose another name")
 
 
 class BakePlan:
@@ -40,10 +63,12 @@ class BakePlan:
             raise FormatError(f"{path.name}: is the character's own file; choose another name")
         stage = read_stage(self.source_path)
         self._check(path, stage)
+        check_usd_target(path, self.source_path)
         self.n_vertices = len(baked.character.surface.vertices)
         self.name = baked.motion.name
+        self.known = self._known(baked, stage)
         self.codes = self._codes(baked)
-        known = source.time_codes.get(self.name, self.codes)
+        known = self.codes if self.known is None else self.known
         self.range = np.array([min(known[0], self.codes[0]), max(known[-1], self.codes[-1])])
         self.skeletons = self._skeletons(stage)
         self.meshes = self._meshes()
@@ -66,16 +91,27 @@ class BakePlan:
                 f" load it again and bake"
             )
 
+    def _known(self, baked: BakedMotion, stage: dict[str, Any]) -> Floats | None:
+        """The time codes of the clip that the motion is, if it is one of the file's."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SuppleWarning)
+            character = staged_character(self.source_path, stage)
+        clip, codes = character.motions.get(self.name), self.source.time_codes.get(self.name)
+        if clip is None or codes is None:
+            return None
+        first, last = clip.times[0], clip.times[-1]
+        same = plays(lambda t: clip.at(np.clip(t, first, last)), character.rig, baked)
+        return codes if same else None
+
     def _codes(self, baked: BakedMotion) -> Floats:
-        known = self.source.time_codes.get(self.name)
-        first = float(known[0]) if known is not None else 0.0
+        first = float(self.known[0]) if self.known is not None else 0.0
         # Keys of the file are round numbers, and those that fall on them should be as well.
         return np.round(first + baked.times * self.source.time_codes_per_second, 6)
 
     def _skeletons(self, stage: dict[str, Any]) -> list[dict[str, Any]]:
         """Each with the animation that plays the baked motion, None where there is none."""
         names = list(self.source.time_codes)
-        clip = stage["clips"][names.index(self.name)] if self.name in names else None
+        clip = stage["clips"][names.index(self.name)] if self.known is not None else None
         found = []
         for number, skeleton in enumerate(stage["skeletons"]):
             animation = clip["animations"][number] if clip is not None else None
@@ -155,14 +191,31 @@ class BakePlan:
             "keys": keys,
             "weights": values,
             "normals": normals,
+            "around": self._around(),
             "sublayer": self.sublayer,
             "package": self.package,
         }
 
+    def _gap(self) -> float:
+        return float(self.codes[1] - self.codes[0]) if len(self.codes) > 1 else 1.0
+
+    def _around(self) -> Floats:
+        """Time codes of the clip before and after the baked part of it, as dense as that."""
+        if self.known is None:
+            return np.zeros(0)
+        gap = self._gap()
+        first, last = self.codes[0] - 0.5 * gap, self.codes[-1] + 0.5 * gap
+        parts = [self.known]
+        if self.range[1] - self.range[0] <= MOST_AROUND * gap:
+            steps = np.arange(1, int((self.range[1] - self.range[0]) / gap) + 1)
+            parts += [self.codes[0] - gap * steps, self.codes[-1] + gap * steps]
+        codes = np.unique(np.round(np.concatenate(parts), 6))
+        inside = (codes >= self.range[0]) & (codes <= self.range[1])
+        return codes[inside & ((codes < first) | (codes > last))]
+
     def _faded(self, weights: NDArray[np.float32]) -> tuple[Floats, NDArray[np.float32]]:
         """Weights with a zero a frame before and after, where the clip goes on there."""
-        known = self.source.time_codes.get(self.name)
-        gap = float(self.codes[1] - self.codes[0]) if len(self.codes) > 1 else 1.0
+        known, gap = self.known, self._gap()
         keys, values = self.codes, weights
         nothing = np.zeros((1, weights.shape[1]), np.float32)
         if known is not None and known[0] < keys[0] - 0.5 * gap:

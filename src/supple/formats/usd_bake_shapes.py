@@ -16,7 +16,7 @@ from supple.formats.usd_bake_normals import normal_shapes
 from supple.formats.usd_bake_plan import BakePlan
 from supple.formats.usd_bake_process import run_child
 from supple.rig.baked_motion import BakedMotion
-from supple.rig.unskinning import offsets_before_skinning
+from supple.rig.unskinning import largest_stretch, offsets_before_skinning
 
 __all__ = ["FittedShapes", "fitted_shapes"]
 
@@ -84,6 +84,7 @@ def _offsets(
     allowed = 0.25 * error * baked.character.surface.size
     offsets = np.empty((baked.n_frames, len(rows), 3), np.float32)
     slopes = np.tile(np.eye(3), (rig.n_vertices, 1, 1))
+    stretch = largest_stretch(rig, matrices)
     for k in range(baked.n_frames):
         # Vertices that take no shapes are where they are wanted, as far as shapes go.
         wanted, now = baked.frames[k].astype(np.float64), baked.frames[k].astype(np.float64)
@@ -91,7 +92,13 @@ def _offsets(
         if not np.isfinite(slopes).all():
             raise FormatError(f"{baked.character.name}: its joints at frame {k} are not finite")
         offsets[k] = offsets_before_skinning(
-            rig, rig.rest_pose, wanted, present=now, matrices=slopes, tolerance=allowed
+            rig,
+            rig.rest_pose,
+            wanted,
+            present=now,
+            matrices=slopes,
+            tolerance=allowed,
+            stretch=stretch,
         )[rows]
     return offsets
 

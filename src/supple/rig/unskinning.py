@@ -4,13 +4,14 @@ Files play soft tissue as shapes added to the bound positions, before skinning. 
 an affine function of its bound position, x = M b + t, with one 3 × 3 matrix for each vertex and
 pose; an offset d of the bound position moves it by M d. Where joints twist against each other the
 blended M flattens (the candy wrapper), and an exact offset along a flattened direction would be
-huge: right at this frame, and a spike between frames and in the next. There the offset is kept
-small instead, and some of the wanted movement is given up.
+huge: right at this frame, and a spike between frames and in the next. The same holds where a joint
+is scaled to almost nothing. There the offset is kept small instead, and some of the wanted movement
+is given up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import overload
 
 import numpy as np
@@ -22,17 +23,25 @@ from supple.rig.blend_shapes import BlendShapeRig
 from supple.rig.protocol import Deformer, Rig, checked_pose
 from supple.rig.skinning import SkinnedRig
 
-__all__ = ["OffsetMatrices", "offset_matrices", "offsets_before_skinning", "undone"]
+__all__ = [
+    "OffsetMatrices",
+    "largest_stretch",
+    "offset_matrices",
+    "offsets_before_skinning",
+    "undone",
+]
 
 Floats = NDArray[np.float64]
 
-#: Directions that a matrix shrinks to less than this part are taken back only partly; each is
-#: tried in turn where what is given up matters.
+#: Directions that a matrix shrinks to less than this part of the vertex's usual stretch are taken
+#: back only partly; each is tried in turn where what is given up matters.
 FLOORS = (0.2, 0.05, 0.0125)
 #: Iterations, and the change as part of the size that ends them, for rigs that are not affine.
 MOST_ITERATIONS, SETTLED = 8, 1e-7
 #: Part of the size by which points are moved to see how a rig that is not affine moves them.
 PROBE = 1e-5
+#: A stretch below this is none: its square must not be zero.
+NOTHING = 1e-30
 
 
 def offset_matrices(rig: Rig, pose: ArrayLike) -> Floats:
@@ -71,6 +80,7 @@ def offsets_before_skinning(
     present: ArrayLike | None = None,
     matrices: ArrayLike | None = None,
     tolerance: float | None = None,
+    stretch: ArrayLike | None = None,
 ) -> Floats:
     """Offsets of the bound positions whose skinned result is as wanted.
 
@@ -87,6 +97,9 @@ def offsets_before_skinning(
     tolerance
         Metres that a vertex may miss where its matrix is nearly singular, before larger offsets
         are taken; a thousandth of the size without.
+    stretch
+        (n,) how much matrices stretch each vertex where they do not shrink it, such as
+        `largest_stretch` of a motion; that of the rest pose without.
 
     Returns
     -------
@@ -100,7 +113,11 @@ def offsets_before_skinning(
     size = _extent(goal)
     allowed = 1e-3 * size if tolerance is None else float(tolerance)
     slopes = offset_matrices(rig, pose) if matrices is None else np.asarray(matrices, np.float64)
-    offsets = undone(slopes, goal - now, allowed)
+    if stretch is None:
+        usual = np.maximum(_stretch(offset_matrices(rig, rig.rest_pose)), _stretch(slopes))
+    else:
+        usual = np.asarray(stretch, np.float64)
+    offsets = undone(slopes, goal - now, allowed, usual)
     if isinstance(base, SkinnedRig):
         return offsets
     for _ in range(MOST_ITERATIONS):
@@ -108,8 +125,24 @@ def offsets_before_skinning(
         if not np.abs(left).max() > SETTLED * size:
             break
         slopes = _differences(base, points + offsets, values, PROBE * size)
-        offsets = offsets + undone(slopes, left, allowed)
+        offsets = offsets + undone(slopes, left, allowed, usual)
     return offsets
+
+
+def largest_stretch(rig: Rig, matrices: Iterable[NDArray[np.floating]]) -> Floats:
+    """How much vertices are stretched at most, (n,), at rest and by the matrices of a motion.
+
+    Parameters
+    ----------
+    rig
+        Whose rest it is.
+    matrices
+        (n, 3, 3) each.
+    """
+    largest = _stretch(offset_matrices(rig, rig.rest_pose))
+    for frame in matrices:
+        np.maximum(largest, _stretch(frame), out=largest)
+    return largest
 
 
 class OffsetMatrices(Sequence[Floats]):
@@ -170,40 +203,51 @@ def _differences(rig: Deformer, points: Floats, pose: Floats, step: float) -> Fl
     return np.stack(columns, axis=2)
 
 
-def undone(matrices: Floats, moves: Floats, allowed: float) -> Floats:
-    """Offsets d with M d near the moves; small where M is nearly singular."""
+def undone(
+    matrices: Floats, moves: Floats, allowed: float, stretch: Floats | None = None
+) -> Floats:
+    """Offsets d with M d near the moves; small where M is nearly singular, or nearly nothing.
+
+    Beside a `stretch`, (n,), that is; without one, M is measured by itself.
+    """
+    usual = _stretch(matrices) if stretch is None else stretch
     # Rows of the adjugate, which needs no decomposition: most matrices are far from singular.
     rows = np.cross(matrices[:, :, [1, 2, 0]], matrices[:, :, [2, 0, 1]], axis=1)
     determinants = np.einsum("ni,ni->n", matrices[:, :, 0], rows[:, :, 0])
-    product = np.linalg.norm(matrices, axis=(1, 2)) * np.linalg.norm(rows, axis=(1, 2))
-    # Bounds the ratio of the singular values from above, so the floor changes nothing below.
-    sound = product * FLOORS[0] < np.abs(determinants)
+    # Bounds the least singular value from below, so the floor changes nothing above.
+    sound = usual * np.linalg.norm(rows, axis=(1, 2)) * FLOORS[0] < np.abs(determinants)
     offsets = np.empty_like(moves)
     inverse = rows[sound] / determinants[sound, None, None]
     offsets[sound] = np.einsum("nij,ni->nj", inverse, moves[sound])
     if not sound.all():
-        offsets[~sound] = _small_undone(matrices[~sound], moves[~sound], allowed)
+        offsets[~sound] = _small_undone(matrices[~sound], moves[~sound], allowed, usual[~sound])
     return offsets
 
 
-def _small_undone(matrices: Floats, moves: Floats, allowed: float) -> Floats:
+def _small_undone(matrices: Floats, moves: Floats, allowed: float, usual: Floats) -> Floats:
     """Offsets where inverting might make them large.
 
-    A singular value s is inverted as s / max(s, f)² with a floor f relative to the largest: 1 / s
+    A singular value s is inverted as s / max(s, f)² with a floor f relative to the usual: 1 / s
     above it, and below it falling to nothing, so that an offset does not jump where a direction is
     turned over.
     """
     left, sizes, right = np.linalg.svd(matrices)
     along = np.einsum("nji,nj->ni", left, moves)
-    largest = np.maximum(sizes[:, :1], 1e-300)
+    whole = np.maximum(usual, NOTHING)[:, None]
     gains = np.zeros_like(sizes)
     open_rows = np.ones(len(sizes), dtype=bool)
     for floor in FLOORS:
-        gains[open_rows] = (sizes / np.maximum(sizes, floor * largest) ** 2)[open_rows]
+        gains[open_rows] = (sizes / np.maximum(sizes, floor * whole) ** 2)[open_rows]
         open_rows = np.linalg.norm((1 - gains * sizes) * along, axis=1) > allowed
         if not open_rows.any():
             break
     return np.einsum("nji,nj->ni", right, gains * along)
+
+
+def _stretch(matrices: NDArray[np.floating]) -> Floats:
+    """(n,) by how much matrices stretch: the root mean square of their singular values."""
+    flat = np.asarray(matrices, np.float64).reshape(len(matrices), 9)
+    return np.sqrt(np.einsum("ni,ni->n", flat, flat) / 3)
 
 
 def _extent(points: Floats) -> float:

@@ -65,7 +65,6 @@ class Banding:
     def parts(self, triangles: Ints, count: int) -> list[tuple[Ints, NDArray[np.uint32]]]:
         """Each band's vertices, and its triangles counted in them, for a skin of `count` vertices.
 
-        All bands at once: to sort, number and look up once costs less than doing so for each.
         They are kept: two skins may be shown in the same bands.
         """
         if not self._parts:

@@ -16,6 +16,7 @@ __all__ = ["CubaturePoints", "ObstacleNodes", "TetNode"]
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
+SOLID = 0.9
 ELASTIC, INERTIAL = (200, 68, 60), (47, 111, 176)
 
 
@@ -66,6 +67,11 @@ class TetNode:
         self._server, self._model = server, model
         self._mesh: viser.MeshHandle | None = None
 
+    @property
+    def seen(self) -> bool:
+        """Whether they are shown."""
+        return self._mesh is not None
+
     def show(self, seen: bool, session: Session, offset: Floats) -> None:
         """Or not; a page gets them only when they are asked for."""
         if not seen:
@@ -108,11 +114,12 @@ class ObstacleNodes:
             plane="xz",
             cell_size=size / 8,
             section_size=size / 2,
+            cell_color=(228, 228, 226),
+            section_color=(206, 206, 203),
             plane_color=(236, 234, 229),
-            plane_opacity=0.9,
+            plane_opacity=0.0,
             shadow_opacity=0.25,
             position=(0.0, session.surroundings.height, 0.0),
-            visible=False,
         )
         centre = tuple(session.surroundings.centre)
         self._ball = server.scene.add_icosphere(
@@ -134,7 +141,7 @@ class ObstacleNodes:
 
     def show(self, ground: bool, ball: bool) -> None:
         """What is there."""
-        self._grid.visible = ground
+        self._grid.plane_opacity = SOLID if ground else 0.0  # its lines show where it would be
         self._ball.visible = self._handle.visible = ball
 
     def move(self) -> None:

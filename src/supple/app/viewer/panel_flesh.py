@@ -44,7 +44,7 @@ class FleshPanel:
         @self.stiffness.on_update
         async def stiffen(event: Any) -> None:
             factor = 2.0 ** float(self.stiffness.value)
-            session.ask(lambda: setattr(session.simulator, "stiffness", factor))
+            session.ask(lambda: session.stiffen(factor))
 
         @self.gravity.on_update
         async def fall(event: Any) -> None:

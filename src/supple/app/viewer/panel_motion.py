@@ -37,7 +37,7 @@ class MotionPanel:
             1.0,
             hint="How fast the clock runs; frames stay the same",
         )
-        self._ending = gui.add_dropdown("At the end", ENDINGS, initial_value=session.ending)
+        self._ending: Any = gui.add_dropdown("At the end", ENDINGS, initial_value=session.ending)
         self._fit()
         self._listen()
 

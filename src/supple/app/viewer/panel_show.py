@@ -9,11 +9,15 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
+from supple.app.viewer.requests import clamped
 from supple.app.viewer.session import Session
 from supple.app.viewer.stage import COLOURINGS, Stage
 from supple.reduction.model import PoseSpaceModel
 
 __all__ = ["ShowPanel"]
+
+#: Slider of what is coloured fully, in percents of the size.
+FULL = (0.2, 10.0)
 
 
 class ShowPanel:
@@ -27,7 +31,7 @@ class ShowPanel:
         self.difference = gui.add_checkbox("Difference", False)
         self.colour = gui.add_dropdown("Colour by", COLOURINGS)
         self.full = gui.add_slider(
-            "Full colour at (% of size)", 0.2, 10.0, 0.1, 100 * stage.full, hint="For displacement"
+            "Full colour at (% of size)", *FULL, 0.1, 100 * stage.full, hint="For displacement"
         )
         self.tets = gui.add_checkbox("Tets", False)
         self.tree = gui.add_button("Poses and alignment tree")
@@ -49,11 +53,12 @@ class ShowPanel:
         @self.colour.on_update
         async def recolour(event: Any) -> None:
             wanted = self.colour.value
-            session.ask(lambda: stage.recolour(wanted))
+            if wanted in COLOURINGS:
+                session.ask(lambda: stage.recolour(wanted))
 
         @self.full.on_update
         async def rescale(event: Any) -> None:
-            stage.full = float(self.full.value) / 100
+            stage.full = clamped(self.full.value, *FULL) / 100
 
         @self.tets.on_update
         async def fill(event: Any) -> None:

@@ -18,7 +18,7 @@ from supple.rig.motion import Motion
 if TYPE_CHECKING:
     from supple.app.viewer.session import Session
 
-__all__ = ["Recorder", "checked_name"]
+__all__ = ["Recorder", "checked_name", "take_name"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -94,14 +94,24 @@ class Recorder:
 
     def save(self, folder: Path, name: str, character: Character, motion: str) -> Path:
         """Write the recording to a new file of that name in the folder."""
-        from supple.formats.saving_baked import save  # the writers are needed only now
+        # The writers are needed only now.
+        from supple.formats.saving_baked import save, written_files
 
         target = folder / checked_name(name)
         with self._saving:  # pages may save at once
-            if target.exists() or target.is_symlink():
-                raise SuppleError(f"{target.name} is there already; choose another name")
-            save(target, self.baked(character, motion))
+            for file in written_files(target):
+                if file.exists() or file.is_symlink():
+                    raise SuppleError(f"{file.name} is there already; choose another name")
+            save(target, self.baked(character, take_name(character, motion)))
         return target
+
+
+def take_name(character: Character, motion: str) -> str:
+    """A name that no motion of the character has: a recording is none of them."""
+    number = 1
+    while (name := f"{motion} take {number}") in character.motions:
+        number += 1
+    return name
 
 
 def checked_name(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from queue import Empty, SimpleQueue
@@ -12,11 +13,33 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.errors import SuppleError
 
-__all__ = ["ENDINGS", "Ending", "Requests"]
+__all__ = ["ENDINGS", "FASTEST", "Ending", "Requests", "clamped"]
 
 Floats = NDArray[np.float64]
 Ending = Literal["loop", "restart", "stop"]
 ENDINGS: tuple[Ending, ...] = ("loop", "restart", "stop")
+
+
+#: What the clock may run at: beyond, no computer follows.
+FASTEST = 10.0
+
+
+def clamped(value: float, low: float, high: float) -> float:
+    """The number, within bounds; what is no number is the lowest. Pages may send anything."""
+    number = float(value)
+    return low if math.isnan(number) else min(max(number, low), high)
+
+
+def _checked_place(where: Floats) -> Floats:
+    if where.shape != (3,) or not np.isfinite(where).all():
+        raise SuppleError("a place has three finite numbers")
+    return where
+
+
+def _checked_ending(ending: Ending) -> Ending:
+    if ending not in ENDINGS:
+        raise SuppleError(f"a motion ends with one of {', '.join(ENDINGS)}")
+    return ending
 
 
 class Requests(ABC):
@@ -30,7 +53,18 @@ class Requests(ABC):
 
     def __init__(self) -> None:
         self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._speed = 1.0
         self.changed = True
+
+    @property
+    def speed(self) -> float:
+        """How fast the clock runs, from 0 to `FASTEST`; what is no number changes nothing."""
+        return self._speed
+
+    @speed.setter
+    def speed(self, speed: float) -> None:
+        if not math.isnan(speed):
+            self._speed = clamped(speed, 0.0, FASTEST)
 
     def ask(self, what: Callable[[], None]) -> None:
         """Have it done before the next step."""
@@ -48,6 +82,8 @@ class Requests(ABC):
                 what()
             except SuppleError as error:
                 trouble = trouble or str(error)
+            except Exception as error:  # of one page; the others watch on
+                trouble = trouble or f"{type(error).__name__}: {error}".splitlines()[0][:200]
             self.changed = True
 
     def play(self) -> None:
@@ -72,7 +108,7 @@ class Requests(ABC):
 
     def end_with(self, ending: Ending) -> None:
         """Say what follows the end of the motion, which begins anew."""
-        self.ask(lambda: self._end_with(ending))
+        self.ask(lambda: self._end_with(_checked_ending(ending)))
 
     def pose_to(self, pose: ArrayLike) -> None:
         """Go to a pose, quickly but softly, and hold it."""
@@ -87,12 +123,12 @@ class Requests(ABC):
     def take(self, hand: Hashable, point: ArrayLike) -> None:
         """Take hold of the skin nearest to a point of the world."""
         where = np.array(point, np.float64)
-        self.ask(lambda: self._take(hand, where))
+        self.ask(lambda: self._take(hand, _checked_place(where)))
 
     def pull(self, hand: Hashable, target: ArrayLike) -> None:
         """Pull what that hand holds."""
         where = np.array(target, np.float64)
-        self.ask(lambda: self._pull(hand, where))
+        self.ask(lambda: self._pull(hand, _checked_place(where)))
 
     def release(self, hand: Hashable) -> None:
         """Let go."""

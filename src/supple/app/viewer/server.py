@@ -132,7 +132,9 @@ def _welcome(origin: str | None, host: str | None, local: bool) -> bool:
     try:
         came, asked = urlsplit(origin), urlsplit(f"//{host or ''}")
         if local:  # whatever name it goes by, ours is one of these
-            return came.hostname in HERE and asked.hostname in HERE
+            known = came.hostname in HERE and asked.hostname in HERE
+            # Another port is another page, of whatever else runs on this computer.
+            return known and came.port == asked.port
         return came.netloc == asked.netloc
     except ValueError:
         return False

@@ -15,9 +15,9 @@ from supple.app.viewer.posing import PoseFollower
 from supple.app.viewer.pulling import Hands, grab
 from supple.app.viewer.reaching import Limbs
 from supple.app.viewer.recording import Recorder
-from supple.app.viewer.requests import Ending, Requests
+from supple.app.viewer.requests import Ending, Requests, clamped
 from supple.app.viewer.surroundings import Surroundings
-from supple.dynamics.baking import bake_plan, bake_simulator, chosen_motion
+from supple.dynamics.baking import bake_plan, bake_simulator, calm_stiffness, chosen_motion
 from supple.dynamics.playing import Player
 from supple.dynamics.pose_space import Simulator
 from supple.errors import SuppleError, SuppleWarning
@@ -86,6 +86,8 @@ class Session(Requests):
         self.speed = 1.0
         self.limits: tuple[str, ...] = ()
         self._flesh: dict[str, Any] = {"flesh": flesh, "damping": damping}
+        self._stiffer = 1.0
+        self._calm: dict[tuple[str, bool], float] = {}
         self.simulator: Simulator = bake_simulator(model, **self._flesh)
         self.surroundings = Surroundings(model)
         self.skin = np.empty((len(model.surface.vertices), 3), np.float32)
@@ -207,14 +209,24 @@ class Session(Requests):
         plan = bake_plan(self.character, self.motion, loop=loop)
         if plan.dt != self.dt:
             self._step_by(plan.dt)
+        which = self.motion.name, loop
+        if which not in self._calm:  # as firm as bake makes it, so that they agree
+            self._calm[which] = calm_stiffness(self.model, plan, **self._flesh)
+        self.stiffen(self._stiffer)
         with warnings.catch_warnings():  # one sees that a motion jumps
             warnings.simplefilter("ignore", SuppleWarning)
             return plan.player(self.simulator)
 
+    def stiffen(self, factor: float) -> None:
+        """Make flesh so many times as stiff as it is baked; to be asked for."""
+        calm = self._calm.get((self.motion.name, self.ending == "loop"), 1.0)
+        self.simulator.stiffness = clamped(factor, 1e-2, 1e2) * calm
+        self._stiffer = factor
+
     def _step_by(self, dt: float) -> None:
         """Have a simulator that is as it was made, but for its step."""
         old = self.simulator
-        changed = {"gravity_mode": old.gravity_mode, "stiffness": old.stiffness}
+        changed: dict[str, Any] = {"gravity_mode": old.gravity_mode, "stiffness": old.stiffness}
         self.simulator = bake_simulator(self.model, dt, **self._flesh, **changed)
         self.surroundings.renew()
 

@@ -31,7 +31,7 @@ COLOURINGS: tuple[Colouring, ...] = ("flesh", "displacement", "region", "stiffne
 #: Updates between two sortings of triangles into bands, and between moves of what is extra.
 SELDOM = 4
 #: Opacity of skin that points show through, and displacement of the last colour, of the size.
-THROUGH, FULL = 0.3, 0.03
+THROUGH, FULL = 0.3, 0.02
 
 
 class Stage:
@@ -74,6 +74,7 @@ class Stage:
     def show_tets(self, seen: bool) -> None:
         """Or not."""
         self.tets.show(seen, self._session, self.soft.offset)
+        self._anew = True
 
     def update(self) -> None:
         """Send what has moved."""
@@ -101,7 +102,7 @@ class Stage:
         if self.colouring == "displacement":
             _update_bands(self.soft, skin, apart)
         elif self.colouring == "flesh":
-            self.soft.plain(skin, FLESH)
+            self.soft.plain(skin, FLESH, THROUGH if self.tets.seen else None)
         elif self.colouring == "cubature":
             self.soft.plain(skin, BONE, THROUGH)
         elif self._anew:
@@ -125,7 +126,7 @@ class Stage:
 
     def _look_from(self, skin: Singles) -> None:
         centre = (skin.min(axis=0) + skin.max(axis=0)) / 2
-        away = 1.25 * self._session.model.surface.size
+        away = 1.05 * self._session.model.surface.size
         camera = self._server.initial_camera
         camera.look_at = centre.astype(np.float64)
         where = centre + away * np.array([0.45, 0.25, 1.0])
