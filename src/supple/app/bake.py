@@ -22,7 +22,7 @@ from supple.checks import checked_number
 from supple.dynamics.bake_wiggle import WIGGLE
 from supple.dynamics.baking import bake, bake_plan, flesh_damping
 from supple.errors import SuppleError
-from supple.formats.saving_baked import SUFFIXES, save
+from supple.formats.saving_baked import SUFFIXES, check_target, save
 from supple.mesh.topology import counted
 from supple.rig.baked_motion import BakedMotion
 
@@ -81,6 +81,7 @@ def run_bake(
     first_use_message(quiet)
     with working("reading", quiet):
         source = read_bake_source(given)
+        check_target(target, source.character)
         told = dict(building or {})
         if stiffness is not None:
             told["stiffness"] = read_stiffness(stiffness, source.character)
@@ -235,5 +236,6 @@ def _print_summary(figures: dict[str, Any]) -> None:
     for name, value in rows.items():
         table.add_row(name, escape(value))
     console.print(table)
-    shown = f" and {figures['report']}" if "report" in figures else ""
+    beside = [str(figures[name]) for name in ("mesh", "report") if name in figures]
+    shown = "".join(f" and {each}" for each in beside)
     console.print(f"wrote {figures['output']}{shown}", markup=False)
