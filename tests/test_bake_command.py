@@ -284,9 +284,11 @@ def test_a_disk_that_fills_up_while_writing_leaves_nothing(capsys, monkeypatch):
 def test_an_interrupt_ends_it_and_leaves_nothing():
     worm()
     program = (
-        "import sys\n"
+        "import signal, sys\n"
         "from supple.app.cli import main\n"
         "import supple.app.bake\n"
+        # What runs in the background of a shell is born deaf to it.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "print('ready', file=sys.stderr, flush=True)\n"
         "main()\n"
     )
