@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
 from supple.compiled import at_most_threads
 from supple.elastic import kernels
+from supple.elastic.body_arguments import BodyArguments
 from supple.elastic.mass import consistent_mass, lumped_mass
 from supple.elastic.material import Material
 from supple.elastic.partition import Partition
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 _CHUNKS_PER_THREAD = 8
 
 
-class ElasticBody:
+class ElasticBody(BodyArguments):
     """A tet mesh with a material, ready to be evaluated at any positions.
 
     Forces are gradients of energy, so they stand on the left of the equation of motion,
@@ -200,20 +200,6 @@ class ElasticBody:
     def vertex_masses(self) -> Floats:
         """Lumped mass of each vertex, (n,) in kg."""
         return lumped_mass(self.mesh, self._densities)
-
-    def _positions(self, x: ArrayLike, rest: ArrayLike | None) -> tuple[Floats, Floats]:
-        positions = checked_array("positions", x, self.rest.shape)
-        if rest is None:
-            return positions, self.rest
-        return positions, checked_array("rest shape", rest, self.rest.shape)
-
-    def _checked_out(self, out: Floats, x: Floats, rest: Floats) -> Floats:
-        good = isinstance(out, np.ndarray) and out.dtype == np.float64
-        if not (good and out.shape == self.rest.shape and out.flags.c_contiguous):
-            raise SuppleError(f"out must be a contiguous float64 array of shape {self.rest.shape}")
-        if np.shares_memory(out, x) or np.shares_memory(out, rest):
-            raise SuppleError("out must not be the positions or the rest shape")
-        return out
 
     def _run(self, kernel: Callable[..., float], *arguments: object) -> None:
         with at_most_threads(max(1, self._partition.n_chunks // _CHUNKS_PER_THREAD)):

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
 from supple.compiled import at_most_threads
 from supple.elastic import hex_kernels
+from supple.elastic.body_arguments import BodyArguments
 from supple.elastic.hex_assembly import hex_partition, hex_pattern, hex_slots
 from supple.elastic.hex_elements import consistent_hex_mass, lumped_hex_mass
 from supple.elastic.material import Material
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 _CHUNKS_PER_THREAD = 8
 
 
-class HexBody:
+class HexBody(BodyArguments):
     """A hex mesh with a material: the verbs of `ElasticBody`, on trilinear hexahedra.
 
     Energies are integrated at Gauss points; force and stiffness are its exact derivatives.
@@ -200,20 +200,6 @@ class HexBody:
     def vertex_masses(self) -> Floats:
         """Lumped mass of each vertex, (n,) in kg."""
         return lumped_hex_mass(self.mesh, self._densities)
-
-    def _positions(self, x: ArrayLike, rest: ArrayLike | None) -> tuple[Floats, Floats]:
-        positions = checked_array("positions", x, self.rest.shape)
-        if rest is None:
-            return positions, self.rest
-        return positions, checked_array("rest shape", rest, self.rest.shape)
-
-    def _checked_out(self, out: Floats, x: Floats, rest: Floats) -> Floats:
-        good = isinstance(out, np.ndarray) and out.dtype == np.float64
-        if not (good and out.shape == self.rest.shape and out.flags.c_contiguous):
-            raise SuppleError(f"out must be a contiguous float64 array of shape {self.rest.shape}")
-        if np.shares_memory(out, x) or np.shares_memory(out, rest):
-            raise SuppleError("out must not be the positions or the rest shape")
-        return out
 
     def _run(
         self, kernel: Callable[..., float], x: Floats, rest: Floats, *arguments: object
