@@ -44,22 +44,20 @@ class _WatchedPlacement:
 def part_times(path: Path, steps: int) -> dict[str, float]:
     """Median milliseconds of the parts of a step; to be called in a process of its own.
 
-    The step's own functions are timed where they are called. Forces are evaluated inside one
-    compiled function with the solution: they are evaluated once more beside it, and what is left
-    is the solution's.
+    Stages that a step takes in one compiled call are taken one by one here. Forces are evaluated
+    in the same stage as the solution: they are evaluated once more beside it, and what is left is
+    the solution's.
     """
     from supple.dynamics import Simulator, stepper
     from supple.reduction.model import PoseSpaceModel
 
     model = PoseSpaceModel.load(path)
     poses, roots = back_and_forth(motion_of(model), steps + WARM_UP)
-    watch, changed = _Watch(), vars(stepper)
+    watch = _Watch()
     simulator = Simulator(model, 1 / RATE)
     own: Any = simulator._stepper
     own._placement = _WatchedPlacement(watch, own._placement)
-    for name, part in (("prepare", "basis interpolation"), ("inertial_force", "inertial forces")):
-        changed[name] = watch.watched(part, changed[name])
-    changed["advance"] = _with_forces(watch, changed["advance"])
+    vars(stepper)["take_steps"] = _by_stages(watch, stepper.take_steps)
     simulator.reset(poses[0], roots[0])
     out, rows = simulator.surface(), []
     for pose, root in zip(poses, roots, strict=True):
@@ -74,38 +72,58 @@ def part_times(path: Path, steps: int) -> dict[str, float]:
     return {part: 1e3 * float(np.median([row[part] for row in kept])) for part in kept[0]}
 
 
-def _with_forces(watch: _Watch, advance: Callable[..., Any]) -> Callable[..., Any]:
-    from supple.dynamics.reduced_elastic import add_elastic
+def _by_stages(watch: _Watch, take_steps: Callable[..., int]) -> Callable[..., int]:
+    """`take_steps` with a clock between its stages."""
+    from supple.dynamics.whole_step import ADVANCE, INERTIA, PREPARE, REMEMBER
 
-    def call(*arguments: Any) -> Any:
-        elastic, kind, points, blend, system, room = arguments[:6]
-        q = arguments[8]
-        began = perf_counter()
-        system.stiffness[:] = 0
-        system.force[:] = 0
-        np.multiply(blend.stretch, q, out=system.z)
-        add_elastic(
-            elastic,
-            kind,
-            False,
-            blend.weights,
-            points,
-            blend.frames,
-            blend.basis,
-            system.z,
-            room,
-            system.stiffness,
-            system.force,
-        )
-        between = perf_counter()
-        found = advance(*arguments)
-        ended = perf_counter()
-        watch.seconds["internal forces"] += between - began
-        watch.seconds["integration"] += (ended - between) - (between - began)
-        watch.seconds["twice"] += between - began
-        return found
+    parts = {
+        PREPARE: "basis interpolation",
+        INERTIA: "inertial forces",
+        ADVANCE: "integration",
+        REMEMBER: "inertial forces",  # displacements from which the next step has its own
+    }
+
+    def call(stages: int, *arguments: Any) -> int:
+        taken = 1
+        for stage, part in parts.items():
+            if stages & stage:
+                forces = _force_seconds(*arguments) if stage == ADVANCE else 0.0
+                began = perf_counter()
+                taken = take_steps(stage, *arguments)
+                watch.seconds[part] += perf_counter() - began - forces
+                if stage == ADVANCE:
+                    watch.seconds["internal forces"] += forces
+                    watch.seconds["twice"] += forces
+        return taken
 
     return call
+
+
+def _force_seconds(
+    first: int, _count: int, given: Any, tables: Any, _settings: Any, work: Any, states: Any
+) -> float:
+    """How long elastic forces and stiffness of a state take."""
+    from supple.dynamics.reduced_elastic import add_elastic
+
+    blend, system, room = work.content[:3]
+    began = perf_counter()
+    system.stiffness[:] = 0
+    system.force[:] = 0
+    np.multiply(blend.stretch, states.content.q[first], out=system.z)
+    add_elastic(
+        tables.content.elastic,
+        tables.content.kind,
+        False,
+        blend.weights,
+        given.content.points[0],
+        blend.frames,
+        blend.basis,
+        system.z,
+        room,
+        system.stiffness,
+        system.force,
+    )
+    return perf_counter() - began
 
 
 def _parts(seconds: dict[str, float], step: float, surface: float) -> dict[str, float]:

@@ -15,7 +15,7 @@ from supple.checks import checked_array, checked_whole_numbers, numbers
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.pose_space import limit_names
 from supple.dynamics.runtime_model import Frames, RuntimeModel
-from supple.dynamics.state import State
+from supple.dynamics.state import states_of
 from supple.dynamics.step_options import StepOptions
 from supple.dynamics.stepper import Stepper
 from supple.errors import SuppleError
@@ -28,6 +28,8 @@ Singles = NDArray[np.float32]
 
 #: All states together take no more memory than this.
 LARGEST_CROWD = 4 * 2**30
+#: Characters stepped in one compiled call: threads then seldom wait for Python's lock.
+BATCH = 8
 
 
 class Crowd:
@@ -85,10 +87,12 @@ class Crowd:
             raise SuppleError(f"{wanted} threads; give 1 to 1024")
         count = min(wanted, self.n)
         obstacles = tuple(obstacles)
-        self._steppers = [Stepper(self.runtime, self.options, obstacles) for _ in range(count)]
+        self._steppers = [
+            Stepper(self.runtime, self.options, obstacles, BATCH) for _ in range(count)
+        ]
         ends = np.linspace(0, self.n, count + 1).round().astype(int)
         self._shares = [range(a, b) for a, b in pairwise(ends)]
-        self._states = [State(self.runtime) for _ in range(self.n)]
+        self._states = states_of(self.runtime, self.n)
         self._inputs = CharacterInputs(self.model)
         self._pool = ThreadPoolExecutor(count) if count > 1 else None
         self.reset()
@@ -120,7 +124,8 @@ class Crowd:
         now = self._poses(poses, self.model.rig.rest_pose)
         here = self._roots(roots, np.eye(4))
 
-        def begin(stepper: Stepper, i: int) -> None:
+        def begin(stepper: Stepper, members: range) -> None:
+            (i,) = members
             stepper.begin(self._states[i], now[i], here[i], None)
 
         self._all(begin)
@@ -156,21 +161,31 @@ class Crowd:
         acting = {self._member(i): self._inputs.forces(f) for i, f in (forces or {}).items()}
         skins = None if surfaces is None else self._skins(surfaces)
 
-        def step(stepper: Stepper, i: int) -> None:
-            state = self._states[i]
-            pose = state.pose if now is None else now[i]
-            root = state.root if here is None else here[i]
-            stepper.step(state, pose, root, acting.get(i))
-            if skins is not None:
-                stepper.surface(state, skins[i])
+        def step(stepper: Stepper, members: range) -> None:
+            states = [self._states[i] for i in members]
+            poses = [state.pose for state in states] if now is None else [now[i] for i in members]
+            roots = [state.root for state in states] if here is None else [here[i] for i in members]
+            if len(members) == 1:
+                (i,) = members
+                stepper.step(states[0], poses[0], roots[0], acting.get(i))
+                if skins is not None:
+                    stepper.surface(states[0], skins[i])
+            else:
+                stepper.step_all(states, poses, roots)
 
-        self._all(step)
+        alone = skins is not None or acting or self._steppers[0].obstacles
+        self._all(step, 1 if alone else BATCH)
         return tuple(limit_names(state.flags) for state in self._states)
 
     def surfaces(self, out: Singles | None = None) -> Singles:
         """The skins of all in the world, (n, n̄, 3) float32: a new array, or `out`."""
         skins = self._skins(out)
-        self._all(lambda stepper, i: stepper.surface(self._states[i], skins[i]))
+
+        def show(stepper: Stepper, members: range) -> None:
+            (i,) = members
+            stepper.surface(self._states[i], skins[i])
+
+        self._all(show)
         return skins
 
     def surface(self, i: int, out: Singles | None = None) -> Singles:
@@ -179,16 +194,18 @@ class Crowd:
         self._steppers[0].surface(self._states[member], target)
         return target
 
-    def _all(self, act: Callable[[Stepper, int], None]) -> None:
-        """Each thread its share; what fails there is raised here."""
+    def _all(self, act: Callable[[Stepper, range], None], batch: int = 1) -> None:
+        """Each thread its share, so many at a time; what fails there is raised here."""
 
         def work(k: int) -> None:
-            stepper = self._steppers[k]
-            for i in self._shares[k]:
+            stepper, share = self._steppers[k], self._shares[k]
+            for first in range(share.start, share.stop, batch):
+                members = range(first, min(first + batch, share.stop))
                 try:
-                    act(stepper, i)
+                    act(stepper, members)
                 except SuppleError as error:
-                    message = f"character {i} of the crowd: {error}; others may have moved on"
+                    who = f"character {first}" if batch == 1 else f"characters from {first}"
+                    message = f"{who} of the crowd: {error}; others may have moved on"
                     raise SuppleError(message) from error
 
         if self._pool is None:

@@ -13,7 +13,7 @@ from supple.dynamics.between_poses import pose_before
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.reduced_step import FLAGS
 from supple.dynamics.runtime_model import Frames, RuntimeModel
-from supple.dynamics.state import State
+from supple.dynamics.state import states_of
 from supple.dynamics.step_options import StepOptions, checked_gravity, checked_stiffness
 from supple.dynamics.stepper import Stepper
 from supple.mesh.obstacles import Obstacle
@@ -182,7 +182,7 @@ class Simulator:
         )
         self._inputs = CharacterInputs(self.model)
         self._stepper = Stepper(self.runtime, self.options, obstacles)
-        self._state = State(self.runtime)
+        (self._state,) = states_of(self.runtime, 1)
         self.reset()
 
     def __repr__(self) -> str:

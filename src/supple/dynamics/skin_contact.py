@@ -159,11 +159,11 @@ class SkinContact:
         self._displace(work)
         self._ask(root, work)
         reach = self._spread * longest_displacement(room.going)
-        farthest = self._spread * longest_displacement(work.carriers)
+        farthest = self._spread * longest_displacement(work.skin.carriers)
         if mark_near(self._seen, farthest + reach, room):
             self._found = find_contacts(
                 self._tables,
-                work.carriers,
+                work.skin.carriers,
                 reach,
                 self._seen,
                 root,
@@ -174,15 +174,11 @@ class SkinContact:
 
     def _displace(self, work: Workspace) -> None:
         """Displacements of the carriers, and what of them is this step's."""
-        skin, blend, room = self._runtime.skin, work.blend, self._room
-        for z, out in ((room.z, work.carriers), (self._going, room.going)):
+        skin, blend, room, own = self._runtime.skin, work.blend, self._room, work.skin
+        for z, out in ((room.z, work.skin.carriers), (self._going, room.going)):
             # What is too small to see still decides what touches.
-            displace_carriers(
-                skin, blend.weights, z, 0.0, work.listed, work.factors, work.chunk, out
-            )
-            turn_carriers(
-                work.carrier_frames, 2 * self._options.longest / self._runtime.spread, out
-            )
+            displace_carriers(skin, blend.weights, z, 0.0, own.listed, own.factors, own.chunk, out)
+            turn_carriers(work.skin.frames, 2 * self._options.longest / self._runtime.spread, out)
 
     def press(self, memory: ContactMemory, work: Workspace, blas: Ints) -> None:
         """Add what pushes the skin out to the system."""
@@ -194,7 +190,7 @@ class SkinContact:
             self._tables,
             self._found,
             work.blend.weights,
-            work.carrier_frames,
+            work.skin.frames,
             memory.depths,
             memory.known,
             self._numbers,
@@ -213,7 +209,7 @@ class SkinContact:
             self._tables,
             self._found,
             self._seen,
-            work.carrier_frames,
+            work.skin.frames,
             work.blend.stretch,
             q,
             self._room,
@@ -225,7 +221,7 @@ class SkinContact:
         if not len(self._world):
             return
         self._world[:] = self._room.rest
-        carry_skin(self._runtime.skin, work.carriers, root, self._world)
+        carry_skin(self._runtime.skin, work.skin.carriers, root, self._world)
         others = (
             each for each, kind in zip(self.obstacles, self.kinds, strict=True) if kind == OTHER
         )

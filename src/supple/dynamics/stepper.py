@@ -1,4 +1,4 @@
-"""What steps a state: the compiled parts of a step in their order, and how long each took."""
+"""What steps states: the rig, the compiled parts of a step in their order, and their times."""
 
 from __future__ import annotations
 
@@ -9,34 +9,26 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.dynamics.reduced_inertia import (
-    JUMPED,
-    LIMITED,
-    all_finite,
-    carry_momentum,
-    inertial_force,
-    swings,
-)
 from supple.dynamics.reduced_poke import add_skin_forces
-from supple.dynamics.reduced_step import (
-    ACCELERATION,
-    BACKWARD_EULER,
-    BDF2,
-    DISPLACEMENT,
-    NEWMARK,
-    RESET,
-    TELEPORT,
-    advance,
-    carrier_frames,
-    prepare,
-)
-from supple.dynamics.reduced_surface import carry_skin, displace_carriers, turn_carriers
+from supple.dynamics.reduced_step import DISPLACEMENT, RESET, TELEPORT, carrier_frames
 from supple.dynamics.runtime_model import RuntimeModel
 from supple.dynamics.skin_contact import SkinContact, checked_obstacles
 from supple.dynamics.state import State
 from supple.dynamics.step_options import StepOptions
+from supple.dynamics.whole_skin import SkinWork, flesh_out
+from supple.dynamics.whole_step import (
+    ADVANCE,
+    INERTIA,
+    PREPARE,
+    REMEMBER,
+    StepSettings,
+    StepTables,
+    StepWork,
+    take_steps,
+)
 from supple.dynamics.workspace import Workspace
 from supple.errors import SuppleError
+from supple.linalg.bound import Bound
 from supple.linalg.fortran import addresses
 from supple.mesh.obstacles import Obstacle
 
@@ -65,14 +57,25 @@ class Stepper:
         The model's tables, shared.
     options
         How to step.
+    obstacles
+        What the skin is pushed out of.
+    batch
+        How many states `step_all` takes at most.
     """
 
     def __init__(
-        self, runtime: RuntimeModel, options: StepOptions, obstacles: Iterable[Obstacle] = ()
+        self,
+        runtime: RuntimeModel,
+        options: StepOptions,
+        obstacles: Iterable[Obstacle] = (),
+        batch: int = 1,
     ) -> None:
         self.runtime, self.options = runtime, options
-        self.room = Workspace(runtime)
+        self.room = Workspace(runtime, batch)
         self.timing = Timing()
+        self._tables, self._given = Bound(StepTables.of(runtime)), Bound(self.room.given)
+        self._work = Bound(StepWork.of(self.room))
+        self._skin = Bound(SkinWork(runtime.skin, runtime.frames, self.room.blend, self.room.skin))
         self._placement = runtime.placement.fork()
         self._blas = addresses()
         self._framed = False
@@ -80,6 +83,15 @@ class Stepper:
         self._placed: tuple[State | None, int] = (None, -1)
         self._contact: SkinContact | None = None
         self.obstacles = obstacles
+
+    @property
+    def options(self) -> StepOptions:
+        """How to step; they may change between steps."""
+        return self._options
+
+    @options.setter
+    def options(self, options: StepOptions) -> None:
+        self._options, self._settings = options, StepSettings.of(options)
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
@@ -98,20 +110,21 @@ class Stepper:
 
     def begin(self, state: State, pose: Floats, root: Floats, before: tuple | None) -> None:
         """Put a state at a pose, at rest or moving as from an earlier one."""
-        room, rows = self.room, self.runtime.inertial.rows
         self._placed = (None, -1)
-        self._place(pose)
-        world = room.points[rows] @ root[:3, :3].T + root[:3, 3]
-        earlier = world
+        now = self._in_world(state, pose, root)
+        earlier = now
         if before is not None:
-            self._place(before[0])
-            earlier = room.points[rows] @ before[1][:3, :3].T + before[1][:3, 3]
-        self._place(pose)
-        self._blend(pose)
-        state.start(pose, root)
-        state.before[:], state.earlier[:] = world, earlier
-        state.weights[:] = room.blend.weights
+            earlier = self._in_world(state, *before)
+            self._at(state, pose, root)
+        state.start(pose, root, now, earlier)
+        state.weights[:] = self.room.blend.weights
         self._placed = (state, 0)
+
+    def _in_world(self, state: State, pose: Floats, root: Floats) -> Floats:
+        """Where a pose has the inertial vertices, (c′, 3)."""
+        self._at(state, pose, root)
+        points = self.room.given.points[0, self.runtime.inertial.rows]
+        return np.asarray(points @ root[:3, :3].T + root[:3, 3])
 
     def step(
         self,
@@ -124,173 +137,104 @@ class Stepper:
         began = perf_counter()
         room, contact = self.room, self._contact
         self._placed = (None, -1)
-        self._place(pose)
-        self._blend(pose)
+        self._at(state, pose, root)
         ready = perf_counter()
-        if contact is not None:
-            self._frame_carriers()
-            contact.find(state.q, state.v, root, self._placement, room)
-        flags = self._inertia(state, root)
-        if contact is None or flags & TELEPORT:
+        if contact is None and forces is None:
             state.contact.forget()
-        if contact is not None:
-            contact.press(state.contact, room, self._blas)
-        if forces is not None:
-            skin, frames = self.runtime.skin, self._frame_carriers()
-            add_skin_forces(skin, room.blend.weights, frames, *forces, root, room.system.external)
-        state.q_frame[:] = state.q
-        flags |= self._advance(state)
-        if contact is not None:
-            contact.settle(state.contact, state.q, room, bool(flags & (DISPLACEMENT | RESET)))
-        self._remember(state, pose, root, flags)
+            self._take(INERTIA | ADVANCE | REMEMBER, state)
+        else:
+            if contact is not None:
+                self._frame_carriers()
+                contact.find(state.q, state.v, root, self._placement, room)
+            self._take(INERTIA, state)
+            if contact is None or state.flags & TELEPORT:
+                state.contact.forget()
+            if contact is not None:
+                contact.press(state.contact, room, self._blas)
+            if forces is not None:
+                weights, frames = room.blend.weights, self._frame_carriers()
+                add_skin_forces(
+                    self.runtime.skin, weights, frames, *forces, root, room.system.external
+                )
+            self._take(ADVANCE, state)
+            if contact is not None:
+                lost = bool(state.flags & (DISPLACEMENT | RESET))
+                contact.settle(state.contact, state.q, room, lost)
+            self._take(REMEMBER, state)
         self._placed = (state, state.steps)
         self.timing.core, self.timing.dynamics = ready - began, perf_counter() - ready
-        return flags
+        return state.flags
 
-    def _advance(self, state: State) -> int:
-        runtime, room, options = self.runtime, self.room, self.options
-        # Other methods start from the state and acceleration of a step before.
-        integrator = options.code if state.known else BACKWARD_EULER
-        if integrator == NEWMARK and room.system.pressing[0] > 0:
-            integrator = BDF2  # one that keeps energy would ring in stiff contacts
-        h = options.dt / options.substeps
-        return advance(
-            runtime.elastic,
-            runtime.kind,
-            room.points,
-            room.blend,
-            room.system,
-            room.room,
-            (integrator, options.iterations, options.substeps),
-            (h, options.alpha, options.beta, options.longest, options.stiffness),
-            state.q,
-            state.v,
-            state.a,
-            state.q_before,
-            state.v_before,
-        )
+    def step_all(self, states: list[State], poses: list[Floats], roots: list[Floats]) -> None:
+        """Advance states that are neighbours in their arrays; none of them is pushed.
 
-    def _remember(self, state: State, pose: Floats, root: Floats, flags: int) -> None:
-        """What the next step wants to know of this one."""
-        room = self.room
-        state.earlier, state.before = state.before, state.earlier
-        state.before[:] = room.now
-        if flags & TELEPORT:
-            state.earlier[:] = room.now
-        state.pose[:], state.root[:] = pose, root
-        state.weights[:] = room.blend.weights
-        state.swing, state.swing_before = state.swing_before, state.swing
-        self._swing(state.q, root, state.swing)
-        broken = flags & (TELEPORT | DISPLACEMENT | RESET)
-        state.seen = 0 if broken else min(state.seen + 1, 2)
-        state.steps += 1
-        state.known = 0 if flags & (DISPLACEMENT | RESET) else state.known + 1
-        state.flags = flags
+        Raises
+        ------
+        SuppleError
+            If a rig fails; all are then as they were.
+        """
+        given = self.room.given
+        self._placed = (None, -1)
+        for i, (state, pose, root) in enumerate(zip(states, poses, roots, strict=True)):
+            state.contact.forget()
+            given.poses[i], given.roots[i] = pose, root
+            self._placement.place_tets(given.poses[i], given.points[i])
+        self._framed = False
+        self._take(PREPARE | INERTIA | ADVANCE | REMEMBER, states[0], len(states))
+        if len(states) == 1:
+            self._placed = (states[0], states[0].steps)
 
     def surface(self, state: State, out: Singles) -> None:
         """The skin of a state in the world, (n̄, 3)."""
         began = perf_counter()
-        room, skin = self.room, self.runtime.skin
+        runtime = self.runtime
         if self._placed != (state, state.steps):
-            self._place(state.pose)
-            self._blend(state.pose)
+            self._at(state, state.pose, state.root)
             self._placed = (state, state.steps)
-        blend, z = room.blend, room.system.z
-        np.multiply(blend.stretch, state.q, out=z)
-        displace_carriers(
-            skin,
-            blend.weights,
-            z,
-            self.runtime.unseen,
-            room.listed,
-            room.factors,
-            room.chunk,
-            room.carriers,
-        )
-        turn_carriers(
-            self._frame_carriers(), 2 * self.options.longest / self.runtime.spread, room.carriers
-        )
         if self._contact is not None and self._contact.placed:
             out[:] = self._contact.rest
         else:
             self._placement.place_surface(out)
-        carry_skin(skin, room.carriers, state.root, out)
+        flesh_out(
+            self._skin,
+            runtime.in_frames and not self._framed,
+            runtime.unseen,
+            2 * self.options.longest / runtime.spread,
+            state.q,
+            state.root,
+            out,
+        )
+        self._framed = True
         self.timing.surface = perf_counter() - began
 
-    def _place(self, pose: Floats) -> None:
+    def _at(self, state: State, pose: Floats, root: Floats) -> None:
+        """Place the cubature's vertices and blend bases at a pose."""
         if self._contact is not None:
             self._contact.placed = False
-        self._placement.place_tets(pose, self.room.points)
-        if not all_finite(self.room.points):
-            raise SuppleError("the rig gave positions that are not finite at this pose")
-
-    def _blend(self, pose: Floats) -> None:
-        runtime = self.runtime
-        prepare(
-            pose,
-            runtime.poses,
-            runtime.normalise,
-            self.options.negligible,
-            runtime.elastic,
-            runtime.inertial,
-            runtime.frames,
-            self.room.points,
-            self.room.blend,
-        )
+        given = self.room.given
+        given.poses[0], given.roots[0] = pose, root
+        self._placement.place_tets(given.poses[0], given.points[0])
         self._framed = False
+        self._take(PREPARE, state)
+
+    def _take(self, stages: int, state: State, count: int = 1) -> None:
+        taken = take_steps(
+            stages,
+            state.index,
+            count,
+            self._given,
+            self._tables,
+            self._settings,
+            self._work,
+            state.bound,
+        )
+        if taken != count:
+            raise SuppleError("the rig gave positions that are not finite at this pose")
 
     def _frame_carriers(self) -> Singles:
         """Frames of the vertices that carry the skin at the blended pose, found once."""
-        runtime, room = self.runtime, self.room
+        runtime, skin = self.runtime, self.room.skin
         if runtime.in_frames and not self._framed:
-            carrier_frames(
-                runtime.skin, runtime.frames, room.blend, room.carrier_turns, room.carrier_frames
-            )
+            carrier_frames(runtime.skin, runtime.frames, self.room.blend, skin.turns, skin.frames)
         self._framed = True
-        return room.carrier_frames
-
-    def _swing(self, q: Floats, root: Floats, out: Floats) -> None:
-        runtime, room, blend = self.runtime, self.room, self.room.blend
-        swings(
-            runtime.inertial, blend.inertial, blend.frames, blend.stretch, root, q, room.local, out
-        )
-
-    def _transport(self, state: State, root: Floats) -> None:
-        """What the changing basis does to flesh that moves on evenly, into `room.swing`."""
-        room, options = self.room, self.options
-        if not options.transport or state.seen < 2:
-            room.swing[:] = 0
-            return
-        ahead = room.system.work
-        np.multiply(state.q, 2.0, out=ahead)
-        np.subtract(ahead, state.q_frame, out=ahead)
-        self._swing(ahead, root, room.swing)
-        carry_momentum(
-            room.swing, state.swing, state.swing_before, options.dt, options.fastest, room.swing
-        )
-
-    def _inertia(self, state: State, root: Floats) -> int:
-        runtime, room, options = self.runtime, self.room, self.options
-        self._transport(state, root)
-        verdict = inertial_force(
-            runtime.inertial,
-            room.blend.weights,
-            room.blend.frames,
-            room.points,
-            root,
-            state.before,
-            state.earlier,
-            state.held,
-            state.knows,
-            (options.dt, options.fastest, options.sculpted, options.ahead),
-            options.acting_gravity,
-            room.now,
-            room.swing,
-            room.felt,
-            room.local,
-            room.system.external,
-        )
-        state.knows = 0 if verdict == JUMPED else min(state.knows + 1, 2)
-        if verdict == JUMPED:
-            return TELEPORT
-        return ACCELERATION if verdict == LIMITED else 0
+        return skin.frames

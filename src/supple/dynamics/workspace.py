@@ -13,7 +13,7 @@ from supple.dynamics.reduced_solve import padded_identity
 from supple.dynamics.reduced_surface import CHUNK
 from supple.dynamics.runtime_model import RuntimeModel
 
-__all__ = ["Blend", "Room", "System", "Workspace"]
+__all__ = ["Blend", "Given", "Inertia", "Room", "SkinRoom", "System", "Workspace"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -82,15 +82,60 @@ class Room(NamedTuple):
     ends: Ints
 
 
-class Workspace:
-    """Arrays that a step overwrites. One for each thread; states may be many more."""
+class Inertia(NamedTuple):
+    """Of the inertial vertices."""
 
-    def __init__(self, runtime: RuntimeModel) -> None:
+    now: Floats
+    felt: Floats
+    swing: Floats
+    """(c′, 3) positions in the world, accelerations and displacements."""
+    local: Floats
+    """As wide as the widest block."""
+
+
+class SkinRoom(NamedTuple):
+    """Of the vertices that carry the skin."""
+
+    z: Floats
+    carriers: Singles
+    """(b + 1, 4) displacements; see `displace_carriers`."""
+    turns: Singles
+    frames: Singles
+    """(b, 9), or none in the world."""
+    factors: Singles
+    listed: Ints
+    chunk: Singles
+
+
+class Given(NamedTuple):
+    """What the bodies of a batch are to be at the end of a step, a row each."""
+
+    poses: Floats
+    roots: Floats
+    points: Floats
+    """(b, k, 3) rest positions of the cubature's vertices."""
+
+
+class Workspace:
+    """Arrays that a step overwrites. One for each thread; states may be many more.
+
+    Parameters
+    ----------
+    runtime
+        Of the model.
+    batch
+        How many bodies may be stepped in one call.
+    """
+
+    def __init__(self, runtime: RuntimeModel, batch: int = 1) -> None:
         r, m = runtime.n_modes, runtime.n_poses
         elastic, poses, skin = runtime.elastic, runtime.poses, runtime.skin
         k, packed = len(runtime.vertices), r * (r + 1) // 2
         rows = max(len(poses.products), len(poses.corrections), m)
-        self.points = np.zeros((k, 3))
+        width = len(runtime.model.rig.parameters)
+        self.given = Given(
+            np.zeros((batch, width)), np.zeros((batch, 4, 4)), np.zeros((batch, k, 3))
+        )
         self.blend = Blend(
             weights=np.zeros(m),
             distances=np.zeros(m),
@@ -123,18 +168,24 @@ class Workspace:
             **vectors,
         )
         self.room = _room(runtime)
-        self.felt = np.zeros((len(runtime.inertial.rows), 3))
-        self.now = np.zeros_like(self.felt)
-        self.swing = np.zeros_like(self.felt)
-        self.local = np.zeros(int(runtime.inertial.width.max(initial=1)))
+        c = len(runtime.inertial.rows)
+        self.inertia = Inertia(
+            np.zeros((c, 3)),
+            np.zeros((c, 3)),
+            np.zeros((c, 3)),
+            np.zeros(int(runtime.inertial.width.max(initial=1))),
+        )
         b = len(runtime.carriers)
         longest = int(np.diff(skin.column).max(initial=1))
-        self.carriers = np.zeros((b + 1, 4), np.float32)
-        self.carrier_turns = np.zeros(skin.turns.shape[1], np.float32)
-        self.carrier_frames = np.zeros((b if runtime.in_frames else 0, 9), np.float32)
-        self.factors = np.zeros(m * longest, np.float32)
-        self.listed = np.zeros(m * longest, np.int64)
-        self.chunk = np.zeros(CHUNK, np.float32)
+        self.skin = SkinRoom(
+            z=np.zeros(r),
+            carriers=np.zeros((b + 1, 4), np.float32),
+            turns=np.zeros(skin.turns.shape[1], np.float32),
+            frames=np.zeros((b if runtime.in_frames else 0, 9), np.float32),
+            factors=np.zeros(m * longest, np.float32),
+            listed=np.zeros(m * longest, np.int64),
+            chunk=np.zeros(CHUNK, np.float32),
+        )
 
 
 def _room(runtime: RuntimeModel) -> Room:
