@@ -23,6 +23,7 @@ from numba.core.options import DefaultOptions
 __all__ = [
     "at_most_threads",
     "compiled",
+    "compiled_brief",
     "compiled_fused",
     "compiled_parallel",
     "compiled_sums",
@@ -36,6 +37,9 @@ if "NUMBA_THREADING_LAYER_PRIORITY" not in os.environ:
 # The numpy error model returns inf where Python would raise, which a loop running in
 # several threads cannot do; callers check that results are finite.
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+# For a few microseconds of work Python's lock is kept: threads of a crowd would spend longer on
+# handing it over.
+compiled_brief = numba.njit(cache=True, error_model="numpy")
 # Functions that make no arrays need not count who refers to one, which Numba does at every slice
 # and every call (measured: half the time of a step's small loops).
 _counting: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}

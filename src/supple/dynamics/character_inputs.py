@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import checked_array
-from supple.compiled import compiled
+from supple.compiled import compiled_brief
 from supple.dynamics.root_frame import checked_root
 from supple.dynamics.skin_forces import skin_forces
 from supple.errors import SuppleError
@@ -130,7 +130,7 @@ def _own(array: Floats) -> Floats:
     return array.copy()
 
 
-@compiled
+@compiled_brief
 def _usable(pose: Floats, scales: Floats) -> bool:
     """Finite, and so near that squares of scaled entries are finite."""
     for k in range(len(pose)):
@@ -139,7 +139,7 @@ def _usable(pose: Floats, scales: Floats) -> bool:
     return True
 
 
-@compiled
+@compiled_brief
 def _rigid(root: Floats) -> bool:
     """Exactly rigid, but for rounding: what needs no further check."""
     if not (root[3, 0] == 0 and root[3, 1] == 0 and root[3, 2] == 0 and root[3, 3] == 1):

@@ -165,16 +165,16 @@ class Crowd:
             states = [self._states[i] for i in members]
             poses = [state.pose for state in states] if now is None else [now[i] for i in members]
             roots = [state.root for state in states] if here is None else [here[i] for i in members]
-            if len(members) == 1:
-                (i,) = members
-                stepper.step(states[0], poses[0], roots[0], acting.get(i))
-                if skins is not None:
-                    stepper.surface(states[0], skins[i])
+            if pushed:
+                for i, state, pose, root in zip(members, states, poses, roots, strict=True):
+                    stepper.step(state, pose, root, acting.get(i))
             else:
                 stepper.step_all(states, poses, roots)
+            if skins is not None:
+                stepper.surface(states[0], skins[members[0]])
 
-        alone = skins is not None or acting or self._steppers[0].obstacles
-        self._all(step, 1 if alone else BATCH)
+        pushed = bool(acting or self._steppers[0].obstacles)
+        self._all(step, 1 if pushed or skins is not None else BATCH)
         return tuple(limit_names(state.flags) for state in self._states)
 
     def surfaces(self, out: Singles | None = None) -> Singles:

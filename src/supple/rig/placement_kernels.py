@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled
+from supple.compiled import compiled, compiled_brief
 from supple.rig.pose_weights import evaluate_weights
 from supple.rig.quaternions import exponential, multiply, to_matrix
 from supple.rig.skinning_kernels import RIGID, _to_duals
@@ -36,7 +36,7 @@ BLOCK = 512
 NEGLIGIBLE_WEIGHT = 1e-12
 
 
-@compiled
+@compiled_brief
 def skin_transforms(
     pose: Floats,
     entries: Ints,
@@ -116,7 +116,7 @@ def _times(a: Floats, b: Floats, out: Floats) -> None:
             out[row, column] = total
 
 
-@compiled
+@compiled_brief
 def rigid_duals(matrices: Floats, duals: Floats) -> bool:
     """Unit dual quaternions (J, 8) of rigid transforms; False if one of them is not rigid."""
     for joint in range(len(matrices)):
@@ -137,7 +137,7 @@ def rigid_duals(matrices: Floats, duals: Floats) -> bool:
     return True
 
 
-@compiled
+@compiled_brief
 def evaluate_sets(pose: Floats, packed: Floats, sizes: Ints, room: Floats, out: Floats) -> None:
     """Weights of sets of example poses at a pose, one after another, into the front of `out`.
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.compiled import compiled
+from supple.compiled import compiled, compiled_brief
 from supple.rig.blending import blended_point
 
 __all__ = [
@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 RIGID = 1e-9
 
 
-@compiled
+@compiled_brief
 def multiply_all(a: Floats, b: Floats, out: Floats) -> None:
     """Products of 4 × 4 matrices, one by one; NumPy's call costs more than the sixty products."""
     for k in range(len(a)):
@@ -38,7 +38,7 @@ def multiply_all(a: Floats, b: Floats, out: Floats) -> None:
                 out[k, row, column] = total
 
 
-@compiled
+@compiled_brief
 def turn_over(matrices: Floats) -> None:
     """Transpose 4 × 4 matrices in place."""
     for k in range(len(matrices)):
