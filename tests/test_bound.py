@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+
 import numpy as np
 import pytest
 from numba.core.errors import TypingError
