@@ -12,10 +12,11 @@ import scipy.sparse.linalg as spla
 import trimesh
 from scipy.spatial.transform import Rotation
 
-from supple.elastic import Material, static_equilibrium
+from supple.elastic import ElasticBody, Material, static_equilibrium
 from supple.elastic.hex_body import HexBody
+from supple.elastic.material import MATERIALS
 from supple.errors import MeshError, SuppleError, SuppleWarning
-from supple.mesh import SurfaceMesh
+from supple.mesh import SurfaceMesh, TetMesh
 from supple.mesh.hex_embedding import embed_hexes, locate_hexes
 from supple.mesh.hex_shapes import CORNERS, gauss_points, shape_functions
 from supple.mesh.hexes import HexMesh
@@ -261,6 +262,18 @@ def test_what_a_body_cannot_be_made_of_is_refused():
         HexBody(HexMesh(np.vstack([mesh.vertices, [[9, 9, 9]]]), mesh.hexes), STVK)
 
 
+@pytest.mark.parametrize("kind", list(MATERIALS))
+def test_a_bent_block_strained_evenly_costs_what_its_tets_cost(kind):
+    mesh = block(bent=0.2)
+    young = [2e5, 1e5, 1e5] if kind == "orthotropic" else YOUNG
+    material = Material(kind, young, POISSON)
+    strain = np.array([[1.1, 0.05, 0.0], [0.0, 0.9, 0.1], [0.02, 0.0, 1.05]])
+    energy = HexBody(mesh, material).element_energies(mesh.vertices @ strain.T)
+    one = TetMesh(np.vstack([np.zeros(3), np.eye(3)]), [[0, 1, 2, 3]])
+    density = 6 * ElasticBody(one, material).energy(one.vertices @ strain.T)
+    np.testing.assert_allclose(energy, density * mesh.volumes(), rtol=1e-11)
+
+
 def test_points_of_the_reduction_add_up_to_the_bodys_force():
     mesh = block(bent=0.2)
     x = deformed(mesh)
@@ -326,7 +339,7 @@ def test_tangled_flat_repeated_and_loose_parts_are_told():
         (CORNERS, [[0, 1, 2, 3, 4, 5, 6, 8]], {}, "refers to vertex 8"),
         (CORNERS, [[0, 1, 2, 3, 4, 5, 6, -1]], {}, "refers to vertex -1"),
         (CORNERS, [[0, 1, 2, 3]], {}, r"not \(m, 8\)"),
-        (CORNERS, np.zeros((0, 8), int), {}, "has no hexahedrons"),
+        (CORNERS, np.zeros((0, 8), int), {}, "has no hexes"),
         (CORNERS, [np.arange(8) + 0.5], {}, "not integers"),
         (CORNERS * np.nan, [range(8)], {}, "not finite"),
         (CORNERS, [range(8)], {"a": [1]}, "has hex 1, but there are 1 hexes"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.errors import MeshError
-from supple.mesh import SurfaceMesh, TetMesh
+from supple.mesh import HexMesh, SurfaceMesh, TetMesh
+from supple.mesh.hex_shapes import CORNERS as CUBE
 from supple.mesh.topology import fan_triangles, row_keys
 
 CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=float)
@@ -218,3 +221,54 @@ def test_polygons_become_fans_and_too_small_ones_nothing():
     triangles = fan_triangles(np.array([4, 2, 3, 5]), np.arange(14))
     expected = [[0, 1, 2], [0, 2, 3], [6, 7, 8], [9, 10, 11], [9, 11, 12], [9, 12, 13]]
     assert triangles.tolist() == expected
+
+
+SINGLE = [
+    TetMesh(vertices=CORNERS, tets=[[0, 1, 2, 3]], sets={"all": [0]}),
+    HexMesh(vertices=CUBE, hexes=[range(8)], sets={"all": [0]}),
+]
+
+
+@pytest.mark.parametrize("mesh", SINGLE, ids=repr)
+def test_a_mesh_stays_as_it_is_and_comes_back_whole_from_another_process(mesh):
+    for name in ("vertices", "elements", "sets"):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(mesh, name, None)
+    same = pickle.loads(pickle.dumps(mesh))
+    assert type(same) is type(mesh)
+    np.testing.assert_array_equal(same.elements, mesh.elements)
+    np.testing.assert_array_equal(same.vertices, mesh.vertices)
+    assert same.sets["all"].tolist() == [0]
+
+
+@pytest.mark.parametrize("mesh", SINGLE, ids=repr)
+def test_elements_of_either_kind_have_a_closed_boundary_that_holds_their_volume(mesh):
+    surface, index = mesh.surface()
+    assert surface.defects() == []
+    assert surface.volume() == pytest.approx(mesh.volumes().sum())
+    np.testing.assert_array_equal(index, np.arange(len(mesh.vertices)))
+    mirrored = type(mesh)(mesh.vertices, mesh.elements[:, mesh.mirrored])
+    np.testing.assert_allclose(mirrored.volumes(), -mesh.volumes())
+    np.testing.assert_array_equal(mirrored.oriented().elements, mesh.elements)
+    assert [defect.kind for defect in mirrored.defects()] == [f"inverted {mesh.plural}"]
+
+
+@pytest.mark.parametrize("mesh", SINGLE, ids=repr)
+def test_a_face_of_three_elements_and_a_second_part_are_told_for_either_kind(mesh):
+    thrice = type(mesh)(mesh.vertices, np.repeat(mesh.elements, 3, axis=0))
+    assert {defect.kind for defect in thrice.defects()} == {
+        f"duplicate {mesh.plural}",
+        "non-manifold faces",
+    }
+    n = len(mesh.vertices)
+    apart = type(mesh)(
+        np.vstack([mesh.vertices, mesh.vertices + 5]),
+        np.vstack([mesh.elements, mesh.elements + n]),
+        {"second": [1]},
+    )
+    assert [defect.message for defect in apart.defects()] == [
+        f"is in 2 separate components (the second begins at {mesh.noun} 1)"
+    ]
+    alone = apart.without(np.array([0]))
+    np.testing.assert_array_equal(alone.elements, mesh.elements + n)
+    assert alone.sets["second"].tolist() == [0]

@@ -11,7 +11,7 @@ import trimesh
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.errors import MeshError, SuppleWarning
+from supple.errors import MeshError, SuppleError, SuppleWarning
 from supple.formats.surface import read_surface
 from supple.mesh.distance import outward_triangles
 from supple.mesh.lattice import clipped_tets, pack, unpack
@@ -285,6 +285,27 @@ def test_size_and_place_do_not_matter():
     assert abs(len(moved.tets) / len(plain.tets) - 1) < 0.05
 
 
+@pytest.mark.parametrize("power", [166, -100, 320, -320])
+@pytest.mark.parametrize("options", [{"tets": 200}, {"cell": 0.4}])
+def test_a_body_of_any_size_is_filled_as_one_of_size_1_is(power, options):
+    body, scale = SHAPES["torus"], 2.0**power
+    plain = tetrahedralise(body, **options)
+    scaled = {name: value * scale if name == "cell" else value for name, value in options.items()}
+    other = tetrahedralise(SurfaceMesh(body.vertices * scale, body.triangles), **scaled)
+    np.testing.assert_array_equal(other.vertices, plain.vertices * scale)
+    np.testing.assert_array_equal(other.tets, plain.tets)
+
+
+def test_a_vertex_of_no_triangle_does_not_matter_wherever_it_is():
+    body = SHAPES["torus"]
+    vertices = np.vstack([body.vertices, [[1e90, 0, 0]]])
+    plain, other = (
+        tetrahedralise(SurfaceMesh(points, body.triangles), cell=0.4)
+        for points in (body.vertices, vertices)
+    )
+    np.testing.assert_array_equal(other.vertices, plain.vertices)
+
+
 def test_progress_runs_from_nothing_to_all():
     told = []
     tetrahedralise(SHAPES["sphere"], tets=500, progress=lambda part, what: told.append(part))
@@ -294,11 +315,31 @@ def test_progress_runs_from_nothing_to_all():
 
 
 @pytest.mark.parametrize(
-    "options", [{"tets": 0}, {"tets": 10**9}, {"cell": 0.0}, {"cell": -1.0}, {"cell": 1e-9}]
+    ("options", "words"),
+    [
+        ({"tets": 0}, "cannot make 0 tets"),
+        ({"tets": 10**9}, "ask for 1 to"),
+        ({"tets": np.nan}, "number of tets"),
+        ({"tets": "many"}, "number of tets"),
+        ({"cell": 0.0}, "cells of 0 cannot fill"),
+        ({"cell": -1.0}, "cells of -1 cannot fill"),
+        ({"cell": np.inf}, "edge of a cell"),
+        ({"cell": 1e200}, r"cells of 1e\+200 cannot fill"),
+        ({"cell": 1e-9}, "a cell of 1e-09 is too small"),
+        ({"cell": 1e-310}, "a cell of 1e-310 is too small"),
+    ],
 )
-def test_requests_beyond_reason_are_refused(options):
-    with pytest.raises(MeshError):
+def test_requests_beyond_reason_are_refused(options, words):
+    with pytest.raises(SuppleError, match=words):
         tetrahedralise(SHAPES["sphere"], **options)
+
+
+def test_a_single_point_is_refused_and_lengths_are_told_as_they_were_given():
+    with pytest.raises(MeshError, match="single point"):
+        tetrahedralise(SurfaceMesh(np.full((3, 3), 7.0), [[0, 1, 2]]))
+    body = SurfaceMesh(SHAPES["sphere"].vertices * 1e50, SHAPES["sphere"].triangles)
+    with pytest.raises(MeshError, match=r"cells of 1e\+47 would make more than"):
+        tetrahedralise(body, cell=1e47)
 
 
 def test_a_cell_that_would_fill_the_memory_is_refused():

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 from supple.errors import SuppleError, SuppleWarning
 
 if TYPE_CHECKING:
-    from supple.dynamics import Crowd, FullSimulator, Player, Simulator, StvkSimulator, bake
+    from supple.dynamics import (
+        Crowd,
+        FreeStvkSimulator,
+        FullSimulator,
+        HapticBall,
+        Player,
+        Simulator,
+        StvkSimulator,
+        bake,
+    )
     from supple.elastic import Material
     from supple.formats import load, save
     from supple.reduction import PoseSpaceModel, StvkModel, build
@@ -20,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = [
     "BakedMotion",
     "Crowd",
+    "FreeStvkSimulator",
     "FullSimulator",
+    "HapticBall",
     "Material",
     "Player",
     "PoseSpaceModel",
@@ -41,7 +52,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "BakedMotion": "supple.rig",
     "Crowd": "supple.dynamics",
+    "FreeStvkSimulator": "supple.dynamics",
     "FullSimulator": "supple.dynamics",
+    "HapticBall": "supple.dynamics",
     "Material": "supple.elastic",
     "Player": "supple.dynamics",
     "PoseSpaceModel": "supple.reduction",

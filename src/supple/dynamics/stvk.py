@@ -13,13 +13,16 @@ from supple.dynamics.reduced_solve import padded_identity
 from supple.dynamics.stvk_kernels import ACCELERATION, POSITION, STATE_ROWS, VELOCITY, advance
 from supple.dynamics.stvk_setup import (
     checked_dtype,
+    checked_out,
     coefficient_arrays,
     iteration_counts,
     step_settings,
+    surface_arrays,
     tolerance,
 )
 from supple.errors import SolverError, SuppleError
 from supple.reduction.checks import checked_count
+from supple.reduction.cubic_model import CubicModel
 from supple.reduction.stvk_model import StvkModel
 
 __all__ = ["StvkSimulator", "StvkStep"]
@@ -49,7 +52,7 @@ class StvkSimulator:
     Parameters
     ----------
     model
-        What to step.
+        What to step: a `StvkModel`, or a `CubicModel` as `supple.formats.read_vega` makes.
     dt
         Time step in s.
     integrator
@@ -90,7 +93,7 @@ class StvkSimulator:
 
     def __init__(
         self,
-        model: StvkModel,
+        model: StvkModel | CubicModel,
         dt: float = 1 / 1000,
         *,
         integrator: str = "newmark",
@@ -100,7 +103,7 @@ class StvkSimulator:
         beta: float = 0.0,
         gravity: ArrayLike = (0.0, 0.0, 0.0),
     ) -> None:
-        if not isinstance(model, StvkModel):
+        if not isinstance(model, StvkModel | CubicModel):
             raise SuppleError(f"a StvkSimulator needs a StvkModel, not {model!r:.60}")
         self._settings = step_settings(dt, integrator, alpha, beta)
         self._counts = iteration_counts(iterations)
@@ -111,7 +114,7 @@ class StvkSimulator:
         self._set_model(model)
         self.reset()
 
-    def _set_model(self, model: StvkModel) -> None:
+    def _set_model(self, model: StvkModel | CubicModel) -> None:
         """Lay out a model's coefficients as a step reads them."""
         r, arrays = model.modes, coefficient_arrays(model, self._dtype)
         self.model, self._weight = model, model.weight(self.gravity)
@@ -121,8 +124,7 @@ class StvkSimulator:
             *arrays,
             *(self._state, padded_identity(r)),
         )
-        self._surface_basis = model.surface_basis.astype(np.float32).reshape(-1, r)
-        self._surface_rest = model.surface.vertices.astype(np.float32).reshape(-1)
+        self._surface_rest, self._surface_basis = surface_arrays(model)
         self._constant = self._weight.reshape(1, r).copy()
         self._acting, self._no_trace = np.empty((1, r)), np.empty((0, r))
 
@@ -193,6 +195,15 @@ class StvkSimulator:
         """Steps since `reset` whose last iteration moved something: of single ones, most."""
         return int(self._counts[2])
 
+    @property
+    def kernel_arguments(self) -> tuple[Any, ...]:
+        """What `advance` reads and writes, for compiled loops around it; see `count_steps`."""
+        return self._arguments
+
+    def count_steps(self, made: int) -> None:
+        """Let time go on by steps that a loop of one's own has made."""
+        self._steps += made
+
     def step(self, forces: Forces | None = None) -> StvkStep:
         """Advance by one time step.
 
@@ -256,16 +267,7 @@ class StvkSimulator:
 
     def surface(self, out: Singles | None = None) -> Singles:
         """What is seen, (n̄, 3) float32: a new array, or `out`."""
-        shape = self.model.surface.vertices.shape
-        if out is None:
-            out = np.empty(shape, np.float32)
-        elif not (
-            isinstance(out, np.ndarray)
-            and (out.dtype, out.shape) == (np.float32, shape)
-            and out.flags.c_contiguous
-            and out.flags.writeable
-        ):
-            raise SuppleError(f"out must be a contiguous float32 array of shape {shape}")
+        out = checked_out(out, self.model.surface.vertices.shape)
         flat = out.reshape(-1)
         np.dot(self._surface_basis, self._state[POSITION].astype(np.float32), out=flat)
         flat += self._surface_rest

@@ -116,7 +116,7 @@ def _newton(force, settings, counts, blocks, linear, terms, packed, state, syste
     here, w, right = state[_HERE], state[_SPEED], state[_RIGHT]
     converged, shifted = False, False
     for iteration in range(counts[0]):
-        _evaluate(here, blocks, linear, terms, packed)
+        evaluate_tangent(here, blocks, linear, terms, packed)
         if iteration == 0:
             _copy(packed[TANGENT], packed[DAMPING])
         _residual(force, settings, packed, state)
@@ -149,7 +149,7 @@ def _copy(source, out):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
-def _evaluate(q, blocks, linear, terms, packed):  # type: ignore[no-untyped-def]
+def evaluate_tangent(q, blocks, linear, terms, packed):  # type: ignore[no-untyped-def]
     """Packed tangent K₀ + K₁ + K₂ and secant K₀ + ½K₁ + ⅓K₂ at q."""
     r, at = len(q), 0
     products, first, second, factors = terms[0], terms[1], terms[2], terms[3]

@@ -12,12 +12,22 @@ from supple.dynamics.stvk_kernels import K0, MASS, PACKED_ROWS, TERM_ROWS
 from supple.dynamics.stvk_layout import padded_pairs, quadratic_blocks
 from supple.errors import SuppleError
 from supple.reduction.checks import checked_count
+from supple.reduction.cubic_model import CubicModel
 from supple.reduction.stvk_coefficients import pair_count
 from supple.reduction.stvk_model import StvkModel
 
-__all__ = ["checked_dtype", "coefficient_arrays", "iteration_counts", "step_settings", "tolerance"]
+__all__ = [
+    "checked_dtype",
+    "checked_out",
+    "coefficient_arrays",
+    "iteration_counts",
+    "step_settings",
+    "surface_arrays",
+    "tolerance",
+]
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 
 INTEGRATORS = ("newmark", "backward-euler")
 #: Newton ends when an iteration moves no vertex farther than this part of the body's size.
@@ -54,8 +64,22 @@ def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     return kind
 
 
+def checked_out(out: Singles | None, shape: tuple[int, ...]) -> Singles:
+    """Where a surface can go: what is given, or a new array."""
+    if out is None:
+        return np.empty(shape, np.float32)
+    if not (
+        isinstance(out, np.ndarray)
+        and (out.dtype, out.shape) == (np.float32, shape)
+        and out.flags.c_contiguous
+        and out.flags.writeable
+    ):
+        raise SuppleError(f"out must be a contiguous float32 array of shape {shape}")
+    return out
+
+
 def coefficient_arrays(
-    model: StvkModel, dtype: np.dtype[Any]
+    model: StvkModel | CubicModel, dtype: np.dtype[Any]
 ) -> tuple[NDArray, NDArray, NDArray, Floats]:
     """Blocks of K₂, rows of K₁, scratch for their sums, and K₀ and M with scratch."""
     r, pairs, size = model.modes, pair_count(model.modes), padded_pairs(model.modes)
@@ -71,7 +95,17 @@ def coefficient_arrays(
     return blocks, linear, np.zeros((TERM_ROWS, size), dtype), packed
 
 
-def tolerance(model: StvkModel) -> float:
+def tolerance(model: StvkModel | CubicModel) -> float:
     """A change of q that moves no vertex farther than is worth another iteration."""
+    if isinstance(model, CubicModel):  # whose vertices are not all known, if any
+        return _TOLERANCE * model.scale
     reach = float(np.sqrt((model.basis**2).sum(axis=(1, 2)).max()))
     return _TOLERANCE * float(np.ptp(model.rest, axis=0).max()) / reach
+
+
+def surface_arrays(model: StvkModel | CubicModel) -> tuple[Singles, Singles]:
+    """What is seen at rest, (3n̄,), and its basis, (3n̄, r): nothing where there is no surface."""
+    if isinstance(model, CubicModel) and not model.has_surface:
+        return np.empty(0, np.float32), np.empty((0, model.modes), np.float32)
+    rest = model.surface.vertices.astype(np.float32).reshape(-1)
+    return rest, model.surface_basis.astype(np.float32).reshape(-1, model.modes)

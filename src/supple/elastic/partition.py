@@ -1,4 +1,4 @@
-"""Tets in cache-sized chunks, coloured so that chunks of one colour share no vertex.
+"""Elements in cache-sized chunks, coloured so that chunks of one colour share no vertex.
 
 Chunks of one colour may be added into a shared force or matrix in parallel without locks,
 and every entry receives its terms in an order that depends on the mesh only: results are
@@ -19,14 +19,15 @@ __all__ = ["Partition"]
 
 Ints = NDArray[np.int64]
 
-#: Tets in a chunk. Larger ones share fewer vertices with others, so more of a matrix is still in
-#: cache when it is added to again; but a colour needs several chunks for every thread.
-SMALLEST, LARGEST, WANTED_CHUNKS = 128, 2048, 200
+#: 3×3 blocks that a chunk adds to a matrix: 16 a tet, 64 a hexahedron. Larger chunks share fewer
+#: vertices with others, so more of a matrix is still in cache when it is added to again; but a
+#: colour needs several chunks for every thread.
+SMALLEST, LARGEST, WANTED_CHUNKS = 2048, 32768, 200
 
 
 @dataclass(frozen=True)
 class Partition:
-    """`order[chunk_start[k]:chunk_start[k + 1]]` are the tets of chunk k, and
+    """`order[chunk_start[k]:chunk_start[k + 1]]` are the elements of chunk k, and
     `colour_start[c]:colour_start[c + 1]` the chunks of colour c.
     """
 
@@ -40,17 +41,20 @@ class Partition:
         return len(self.chunk_start) - 1
 
     @classmethod
-    def of(cls, vertices: NDArray[np.float64], tets: Ints) -> Partition:
-        """Cut along a space-filling curve through the tets' centres, colour greedily."""
-        centres = vertices[tets].mean(axis=1)
+    def of(cls, vertices: NDArray[np.float64], elements: Ints) -> Partition:
+        """Cut along a space-filling curve through the elements' centres, colour greedily."""
+        centres = vertices[elements].mean(axis=1)
         centres -= centres.min(axis=0)
-        extent = float(centres.max()) or 1.0  # one tet has none
+        extent = float(centres.max()) or 1.0  # one element has none
         curve = np.argsort(morton(centres / extent * (AXIS_LIMIT - 1)), kind="stable")
-        size = int(np.clip(len(tets) // WANTED_CHUNKS, SMALLEST, LARGEST))
-        n_chunks = -(-len(tets) // size)
-        bounds = np.linspace(0, len(tets), n_chunks + 1).astype(np.int64)
+        blocks = elements.shape[1] ** 2
+        size = len(elements) // WANTED_CHUNKS
+        size = min(max(size, SMALLEST // blocks), LARGEST // blocks)
+        n_chunks = -(-len(elements) // size)
+        bounds = np.linspace(0, len(elements), n_chunks + 1).astype(np.int64)
         sizes = np.diff(bounds)
-        colour = _colour_chunks(tets[curve], np.repeat(np.arange(n_chunks), sizes), len(vertices))
+        chunk = np.repeat(np.arange(n_chunks), sizes)
+        colour = _colour_chunks(elements[curve], chunk, len(vertices))
         by_colour = np.argsort(colour, kind="stable")
         order = np.concatenate([curve[bounds[k] : bounds[k + 1]] for k in by_colour])
         chunk_start = np.concatenate([[0], np.cumsum(sizes[by_colour])])
@@ -58,10 +62,10 @@ class Partition:
         return cls(order, chunk_start, colour_start)
 
 
-def _colour_chunks(tets: Ints, chunk: Ints, n_vertices: int) -> Ints:
+def _colour_chunks(elements: Ints, chunk: Ints, n_vertices: int) -> Ints:
     n_chunks = int(chunk[-1]) + 1
     touches = sp.csr_array(
-        (np.ones(tets.size, np.int32), (np.repeat(chunk, 4), tets.ravel())),
+        (np.ones(elements.size, np.int32), (np.repeat(chunk, elements.shape[1]), elements.ravel())),
         shape=(n_chunks, n_vertices),
     )
     neighbours = sp.csr_array(touches @ touches.T)

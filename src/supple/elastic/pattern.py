@@ -1,4 +1,4 @@
-"""The sparsity pattern of a body's matrices: which vertices share a tet."""
+"""The sparsity pattern of a body's matrices: which vertices share an element."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ class BlockPattern:
     neighbours: NDArray[np.int32]
 
     @classmethod
-    def of(cls, tets: Ints, n_vertices: int) -> BlockPattern:
-        """Pattern of a tet mesh; a vertex without tets keeps its diagonal block."""
+    def of(cls, elements: Ints, n_vertices: int) -> BlockPattern:
+        """Pattern of a mesh; a vertex without elements keeps its diagonal block."""
+        first = np.arange(0, elements.size + 1, elements.shape[1])
         corner = sp.csr_array(
-            (np.ones(tets.size, np.int32), tets.ravel(), np.arange(0, tets.size + 1, 4)),
-            shape=(len(tets), n_vertices),
+            (np.ones(elements.size, np.int32), elements.ravel(), first),
+            shape=(len(elements), n_vertices),
         )
         graph = sp.csr_array(corner.T @ corner + sp.eye_array(n_vertices, dtype=np.int32))
         graph.sort_indices()
@@ -43,11 +44,11 @@ class BlockPattern:
         """Number of vertices."""
         return len(self.start) - 1
 
-    def slots(self, tets: Ints) -> NDArray[np.int32]:
-        """Where vertex b stands among vertex a's neighbours: (m, 16), column 4a + b."""
-        out = np.empty((len(tets), 16), np.int32)
+    def slots(self, elements: Ints) -> NDArray[np.int32]:
+        """Where corner b of c stands among corner a's neighbours: (m, c²), column c·a + b."""
+        out = np.empty((len(elements), elements.shape[1] ** 2), np.int32)
         with taking_turns():
-            _find_slots(self.start, self.neighbours, tets, out)
+            _find_slots(self.start, self.neighbours, elements, out)
         return out
 
     def zeros(self) -> sp.csr_array:
@@ -66,14 +67,15 @@ class BlockPattern:
 
 @compiled_parallel
 def _find_slots(
-    start: Ints, neighbours: NDArray[np.int32], tets: Ints, out: NDArray[np.int32]
+    start: Ints, neighbours: NDArray[np.int32], elements: Ints, out: NDArray[np.int32]
 ) -> None:
-    for e in prange(len(tets)):
-        for a in range(4):
-            first = start[tets[e, a]]
-            mine = neighbours[first : start[tets[e, a] + 1]]
-            for b in range(4):
-                out[e, 4 * a + b] = np.searchsorted(mine, tets[e, b])
+    corners = elements.shape[1]
+    for e in prange(len(elements)):
+        for a in range(corners):
+            first = start[elements[e, a]]
+            mine = neighbours[first : start[elements[e, a] + 1]]
+            for b in range(corners):
+                out[e, corners * a + b] = np.searchsorted(mine, elements[e, b])
 
 
 @compiled_parallel

@@ -12,6 +12,7 @@ from supple.formats.surface import read_surface
 from supple.formats.tets import read_tets
 from supple.formats.veg import VegFile, VegMaterial, read_veg, read_veg_hexes, write_veg
 from supple.formats.veg_materials import veg_material
+from supple.formats.vega_model import read_vega, write_vega
 
 __all__ = [
     "BvhFile",
@@ -29,10 +30,12 @@ __all__ = [
     "read_tets",
     "read_veg",
     "read_veg_hexes",
+    "read_vega",
     "save",
     "veg_material",
     "write_bou",
     "write_cub",
     "write_modal_matrix",
     "write_veg",
+    "write_vega",
 ]

@@ -217,7 +217,8 @@ def _clip(tets, coords, sign, cut_index, slots):  # type: ignore[no-untyped-def]
     where = np.zeros((20, 3), np.int64)
     rank = np.full(20, -1, np.int64)
     ids = np.zeros(20, np.int64)
-    total = 0
+    corner = np.arange(4)  # constants would compile what they are given to once more each
+    total = np.int64(0)
     for t in range(len(tets)):
         tet = tets[t]
         plus, minus, zero = np.zeros(4, np.int64), np.zeros(4, np.int64), np.zeros(4, np.int64)
@@ -234,7 +235,7 @@ def _clip(tets, coords, sign, cut_index, slots):  # type: ignore[no-untyped-def]
                 zero[n_zero], n_zero = k, n_zero + 1
         start = total
         if n_minus == 0:
-            total = _emit(local, total, 0, 1, 2, 3, where)
+            total = _emit(local, total, corner[0], corner[1], corner[2], corner[3], where)
         else:
             cut = np.zeros((n_plus, n_minus), np.int64)
             for i in range(n_plus):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.checks import checked_number
 from supple.errors import MeshError, warn
 from supple.mesh.coverage import bisected, bundled, pinched_edges, torn, uncovered, without_crumbs
 from supple.mesh.distance import (
@@ -18,6 +19,7 @@ from supple.mesh.distance import (
 from supple.mesh.stuffing import compact, fill, split_pinches, stuff
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
+from supple.mesh.topology import power_of_two_size
 
 __all__ = ["stuff", "tetrahedralise"]
 
@@ -30,6 +32,8 @@ TOLERANCE = 0.15
 # A search stops this close to the number wanted: nearer for meshes that take no time.
 _NEAR_ENOUGH, _NEAR_ENOUGH_IF_LARGE = 0.08, 0.13
 _CHEAP = 12_000
+# A cell longer than the body by this much says nothing about it.
+_LARGEST_CELL = 1e3
 # How thickly (in cells) parts the lattice missed are covered, round by round. No point is
 # farther than √5/4 = 0.56 cells from the lattice, and no vertex moves by more than 0.35, so
 # the thickest coat leaves nothing out.
@@ -78,28 +82,45 @@ def tetrahedralise(
     SuppleWarning
         If no cell size gives about as many tets as asked for.
     """
-    if tets < 1 or tets > MOST_TETS:
+    wanted = checked_number("the number of tets", tets)
+    if not 1 <= wanted <= MOST_TETS:
         raise MeshError(f"cannot make {tets} tets; ask for 1 to {MOST_TETS}")
     tell = progress or (lambda part, what: None)
     tell(0.0, "orienting the surface")
     body = _Body(surface)
-    mesh = _search(body, int(tets), tell) if cell is None else body.mesh(float(cell))
+    if cell is None:
+        mesh = _search(body, int(wanted), tell)
+    else:
+        mesh = body.mesh(_checked_cell(cell, body))
     tell(1.0, f"{len(mesh.tets)} tets")
-    return mesh
+    return TetMesh(mesh.vertices * body.scale, mesh.tets)
+
+
+def _checked_cell(cell: float, body: _Body) -> float:
+    """The edge of a cell in the body's unit."""
+    edge = checked_number("the edge of a cell", cell)
+    if not 0 < edge <= _LARGEST_CELL * body.scale:
+        raise MeshError(
+            f"cells of {edge:g} cannot fill a body {body.size * body.scale:.4g} long; take"
+            " a positive length, about as long or shorter"
+        )
+    return edge / body.scale
 
 
 class _Body:
-    """A surface made ready to be filled at any cell size."""
+    """A surface made ready to be filled at any cell size; all lengths here are in `scale`."""
 
     def __init__(self, surface: SurfaceMesh) -> None:
-        welded, _ = surface.welded()
+        index, triangles = np.unique(surface.triangles, return_inverse=True)
+        used = surface.vertices[index]
+        self.scale = power_of_two_size(used)
+        welded, _ = SurfaceMesh(used / self.scale, triangles.reshape(-1, 3)).welded()
         sound = np.delete(welded.triangles, welded.degenerate_triangles(), axis=0)
         if len(sound) == 0:
             raise MeshError("no triangle of the surface has an area; nothing can be filled")
         facing = outward_triangles(welded.vertices, sound)
         self.vertices, self.triangles = welded.vertices, welded.triangles
-        used = self.vertices[np.unique(self.triangles)]
-        self.low, self.high = used.min(axis=0), used.max(axis=0)
+        self.low, self.high = welded.bounds
         self.size = float(np.linalg.norm(self.high - self.low))
         self.distance = SoupDistance(welded.vertices, sound, facing)
         self.area = 2 * float(SurfaceMesh(welded.vertices, sound).areas().sum())
@@ -154,7 +175,8 @@ class _Body:
     ) -> tuple[Floats, Ints]:
         room = 2 * cell  # more than the thickest coat
         offset = shift * cell * np.array([0.37, 0.23, 0.11])
-        vertices, tets = fill(level_set, self.low - room + offset, self.high + room + offset, cell)
+        low, high = self.low - room + offset, self.high + room + offset
+        vertices, tets = fill(level_set, low, high, cell, self.scale)
         return split_pinches(vertices, tets) if len(tets) else (vertices, tets)
 
 
@@ -236,7 +258,7 @@ def _search_shifted(body: _Body, wanted: int, cell: float, shift: float, tell: P
     tried: list[tuple[float, int]] = []
     best: TetMesh | None = None
     for _ in range(7):
-        tell(0.2, f"filling with cells of {cell:.4g}")
+        tell(0.2, f"filling with cells of {cell * body.scale:.4g}")
         mesh = body.mesh(cell, shift)
         count = len(mesh.tets)
         tried.append((cell, count))

@@ -90,17 +90,19 @@ def stuff(level_set: LevelSet, bounds: ArrayLike, cell: float) -> TetMesh:
     return TetMesh(*compact(*split_pinches(vertices, tets), cell))
 
 
-def _lattice_shape(low: Floats, high: Floats, cell: float) -> Ints:
-    """Cells along each axis, with two to spare on each side."""
+def _lattice_shape(low: Floats, high: Floats, cell: float, unit: float = 1.0) -> Ints:
+    """Cells along each axis, with two to spare on each side; `unit` is for messages."""
     extent = high - low
+    if not (np.isfinite(cell) and cell > 0):
+        raise MeshError(f"a cell's edge must be a positive length, not {cell * unit:g}")
     if not (np.isfinite(extent).all() and (extent >= 0).all()):
         raise MeshError("bounds must be a lowest and a highest corner, in that order")
-    if not (np.isfinite(cell) and cell > 0):
-        raise MeshError(f"a cell's edge must be a positive length, not {cell}")
     # Rounding must not decide whether a length of whole cells gets one more.
-    cells = np.ceil(extent / cell - 1e-6) + 6
+    with np.errstate(over="ignore"):
+        cells = np.ceil(extent / cell - 1e-6) + 6
     if not (2 * cells + 64 < AXIS_LIMIT).all():
-        raise MeshError(f"a cell of {cell:g} is too small for a body {extent.max():g} long")
+        length = extent.max() * unit
+        raise MeshError(f"a cell of {cell * unit:g} is too small for a body {length:g} long")
     return cells.astype(np.int64)
 
 
@@ -109,15 +111,22 @@ def _evaluate(level_set: LevelSet, points: Floats) -> Floats:
     return np.concatenate(pieces) if pieces else np.empty(0)
 
 
-def fill(level_set: Distance, low: Floats, high: Floats, cell: float) -> tuple[Floats, Ints]:
-    """Vertices and tets as the stencils leave them, looking only where the surface may be."""
-    shape = _lattice_shape(low, high, cell)
+def fill(
+    level_set: Distance, low: Floats, high: Floats, cell: float, unit: float
+) -> tuple[Floats, Ints]:
+    """Vertices and tets as the stencils leave them, looking only where the surface may be.
+
+    `unit` is how long a length of 1 is to those who read messages.
+    """
+    shape = _lattice_shape(low, high, cell, unit)
     origin = 0.5 * (low + high) - 0.5 * cell * shape
-    keys, level = _sample(level_set, origin, shape, cell)
+    keys, level = _sample(level_set, origin, shape, cell, unit)
     return _clip(level_set, keys, level, origin, cell)
 
 
-def _sample(level_set: Distance, origin: Floats, shape: Ints, cell: float) -> tuple[Ints, Floats]:
+def _sample(
+    level_set: Distance, origin: Floats, shape: Ints, cell: float, unit: float
+) -> tuple[Ints, Floats]:
     """Lattice points that are not known to be outside; deep inside, the level is infinite."""
     side = 1 << max(1, int(np.ceil(np.log2(shape.max() / 8))))
     counts = -(-shape // side)
@@ -138,8 +147,8 @@ def _sample(level_set: Distance, origin: Floats, shape: Ints, cell: float) -> tu
         n_points += 2 * side**3 * int(np.count_nonzero(sign > 0)) + 16 * int((sign == 0).sum())
         if n_points > MOST_POINTS:
             raise MeshError(
-                f"cells of {cell:g} would make more than {n_points // 1_000_000} million lattice"
-                " points; ask for fewer tets or larger cells"
+                f"cells of {cell * unit:g} would make more than {n_points // 1_000_000} million"
+                " lattice points; ask for fewer tets or larger cells"
             )
         inside = _box_points(boxes[sign > 0], side)
         keys.append(pack(inside))

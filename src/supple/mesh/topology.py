@@ -1,4 +1,4 @@
-"""What surfaces and tet meshes share: rows as keys, edges, components, defects."""
+"""What surfaces and meshes of elements share: rows as keys, edges, components, defects."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def defect(kind: str, where: np.ndarray, noun: str) -> Defect:
     """The defect that the vertices or elements `where` have; `noun` says which they are."""
     if len(where) == 0:
         return Defect(kind, 0, None, f"has no {kind}")
-    singular = kind.replace("vertices", "vertex").removesuffix("s")
+    singular = kind.replace("vertices", "vertex").replace("hexes", "hex").removesuffix("s")
     message = f"has {counted(len(where), singular, kind)} (first at {noun} {where[0]})"
     return Defect(kind, len(where), int(where[0]), message)
 
@@ -77,18 +77,21 @@ def checked_vertices(vertices: ArrayLike) -> np.ndarray:
     return points
 
 
-def checked_elements(elements: ArrayLike, corners: int, n_vertices: int, noun: str) -> np.ndarray:
+def checked_elements(
+    elements: ArrayLike, corners: int, n_vertices: int, noun: str, plural: str | None = None
+) -> np.ndarray:
     """The elements as (m, corners) contiguous int64 in range, or a `MeshError`."""
+    plural = plural or f"{noun}s"
     try:
         array = np.asarray(elements)
     except ValueError as error:
-        raise MeshError(f"{noun}s are not an (m, {corners}) array of integers") from error
+        raise MeshError(f"{plural} are not an (m, {corners}) array of integers") from error
     if array.size == 0:
-        raise MeshError(f"has no {noun}s")
+        raise MeshError(f"has no {plural}")
     if array.ndim != 2 or array.shape[1] != corners:
-        raise MeshError(f"{noun}s have shape {array.shape}, not (m, {corners})")
+        raise MeshError(f"{plural} have shape {array.shape}, not (m, {corners})")
     if array.dtype.kind not in "iu":
-        raise MeshError(f"{noun}s are {array.dtype}, not integers")
+        raise MeshError(f"{plural} are {array.dtype}, not integers")
     wrong = (array < 0) | (array >= n_vertices)
     if wrong.any():
         element, corner = np.argwhere(wrong)[0]
@@ -179,6 +182,23 @@ def fan_triangles(sizes: np.ndarray, corners: np.ndarray) -> np.ndarray:
 def bounding_box(vertices: np.ndarray) -> np.ndarray:
     """Lowest and highest corner, (2, 3)."""
     return np.stack([vertices.min(axis=0), vertices.max(axis=0)])
+
+
+def power_of_two_size(vertices: np.ndarray) -> float:
+    """The power of two just above the longest side of the bounding box.
+
+    Divided by it, a body is about as large as 1 and keeps all digits: squares and volumes of
+    much larger or smaller ones leave the numbers' range.
+
+    Raises
+    ------
+    MeshError
+        If the vertices are a single point, to rounding.
+    """
+    length = float(np.ptp(vertices, axis=0).max())
+    if not length > FLAT * float(np.abs(vertices).max()):
+        raise MeshError("the surface is a single point; nothing can be filled")
+    return float(np.ldexp(1.0, int(np.frexp(length)[1])))
 
 
 def longest_edges(vertices: np.ndarray, elements: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from supple.mesh.distance import SoupDistance, outward_triangles
 from supple.mesh.hex_shapes import CORNERS
 from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
-from supple.mesh.topology import counted, row_keys
+from supple.mesh.topology import counted, power_of_two_size, row_keys
 from supple.mesh.voxelise_kernels import mark_touched
 
 __all__ = ["voxelise"]
@@ -120,12 +120,7 @@ class _Body:
         self.tell, self.part = tell, 0.1
         index, triangles = np.unique(surface.triangles, return_inverse=True)
         used = surface.vertices[index]
-        length = float(np.ptp(used, axis=0).max())
-        if not length > 1e-12 * float(np.abs(used).max()):
-            raise MeshError("the surface is a single point; nothing can be filled")
-        # Work on a body about as large as 1: areas and volumes of others leave the numbers'
-        # range. A power of two keeps all digits.
-        self.scale = float(np.ldexp(1.0, int(np.frexp(length)[1])))
+        self.scale = power_of_two_size(used)
         welded, _ = SurfaceMesh(used / self.scale, triangles.reshape(-1, 3)).welded()
         self.corners = welded.vertices[welded.triangles]
         corners = self.corners.reshape(-1, 3)

@@ -5,6 +5,7 @@ from supple.reduction.assessment import Assessment, assess_pose
 from supple.reduction.build import build
 from supple.reduction.contact_constraints import contact_constraints
 from supple.reduction.cubature_accuracy import fit_weights, force_error
+from supple.reduction.cubic_model import CubicModel
 from supple.reduction.derivatives import modal_derivatives
 from supple.reduction.elastic_cubature import Between, ElasticCubature, elastic_cubature
 from supple.reduction.handles import Handle, handles_from_bones
@@ -49,6 +50,7 @@ __all__ = [
     "Assessment",
     "Between",
     "BuildLog",
+    "CubicModel",
     "ElasticCubature",
     "Handle",
     "InertialCubature",

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from supple.compiled import compiled, compiled_parallel
 from supple.elastic.density import STVK, stress_derivative
-from supple.elastic.kernels import _gradients
+from supple.elastic.element_kernels import tet_gradients
 
 __all__ = ["add_second_forces"]
 
@@ -46,7 +46,7 @@ def add_second_forces(
             scratch = np.empty((6, 3, 3))
             lowest = np.inf
             for e in range(chunk_start[k], chunk_start[k + 1]):
-                volume = _gradients(rest, tets[e], g)
+                volume = tet_gradients(rest, tets, e, g)
                 lowest = min(lowest, volume)
                 _displacement_gradients(first, tets[e], g, A)
                 _displacement_gradients(second, tets[e], g, B)

@@ -134,7 +134,8 @@ def smallest_determinants(rest: Floats, displacements: Floats, tets: Ints, out: 
     samples = displacements.shape[2]
     for chunk in prange(len(out)):
         inverse, D = np.empty((3, 3)), np.empty((3, 3))
-        out[chunk] = np.inf
+        for t in range(samples):
+            out[chunk, t] = np.inf
         begin = DETERMINANT_CHUNK * chunk
         for e in range(begin, min(begin + DETERMINANT_CHUNK, len(tets))):
             _edge_inverse(rest, tets[e], inverse)
@@ -160,13 +161,15 @@ def gather_at_vertices(forces: Floats, start: Ints, corners: Ints, out: Floats) 
 
     `corners[start[v]:start[v + 1]]` lists 4e + corner of the tets around vertex v.
     """
-    samples = forces.shape[2]
+    axes, samples = out.shape[1], forces.shape[2]
     for v in prange(len(start) - 1):
         mine = out[v]
-        mine[...] = 0.0
+        for i in range(axes):
+            for t in range(samples):
+                mine[i, t] = 0.0
         for k in range(start[v], start[v + 1]):
             f, corner = forces[corners[k] // 4], corners[k] % 4
-            for i in range(3):
+            for i in range(axes):
                 row = mine[i]
                 if corner == 0:
                     x, y, z = f[i], f[3 + i], f[6 + i]
@@ -207,19 +210,25 @@ def element_dots(forces: Singles, y: Singles, tets: Ints, out: Floats) -> None:
 @compiled_parallel
 def element_norms(forces: Singles, basis: Singles, tets: Ints, out: Floats) -> None:
     """`out` (e,) ← Σ over samples of ‖U_eᵀ f_e‖², the columns' squared norms."""
-    samples = forces.shape[2]
+    # Nine, but not for the compiler: it would unroll the loops over pairs, which takes it 20 s.
+    nine, samples, columns = forces.shape[1], forces.shape[2], basis.shape[2]
     for chunk in prange((len(tets) + _CHUNK - 1) // _CHUNK):
-        D, B = np.empty((9, basis.shape[2]), np.float32), np.empty((9, 9))
+        D, B = np.empty((9, columns), np.float32), np.empty((9, 9))
         for e in range(_CHUNK * chunk, min(_CHUNK * chunk + _CHUNK, len(tets))):
             for a in range(3):
                 for i in range(3):
-                    D[3 * a + i] = basis[tets[e, a + 1], i] - basis[tets[e, 0], i]
-            for a in range(9):
+                    d, p, q = D[3 * a + i], basis[tets[e, a + 1], i], basis[tets[e, 0], i]
+                    for k in range(columns):
+                        d[k] = p[k] - q[k]
+            for a in range(nine):
                 for b in range(a + 1):
-                    B[a, b] = (D[a] * D[b]).sum()
+                    p, q, gram = D[a], D[b], np.float32(0.0)
+                    for k in range(columns):
+                        gram += p[k] * q[k]
+                    B[a, b] = gram
             f = forces[e]
             total = 0.0
-            for a in range(9):
+            for a in range(nine):
                 for b in range(a + 1):
                     dot: float = 0.0
                     for t in range(samples):

@@ -21,8 +21,6 @@ Ints = NDArray[np.int64]
 
 #: Every group has coefficients of its own; a painted body has thousands of values.
 MOST_GROUPS = 64
-#: How far a hexahedron's edges may be from those of a box, as a part of their length.
-_BOX = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +40,6 @@ class StrainPoints:
         (p, k) volume that each corner carries the mass of, in m³; a row adds up to the point's.
     volumes
         (p,) in m³.
-    normal_volumes
-        (p, 3) volume in which the normal strain along each axis is as it is here: a point's own,
-        or that of points in line with it, which then have none. In a box, a normal strain is the
-        same all along its axis, and need not be taken twice.
     element
         (p,) the mesh's element that a point belongs to.
     n_vertices, n_elements
@@ -56,7 +50,6 @@ class StrainPoints:
     slopes: Floats
     shares: Floats
     volumes: Floats
-    normal_volumes: Floats
     element: Ints
     n_vertices: int
     n_elements: int
@@ -64,9 +57,9 @@ class StrainPoints:
     def __post_init__(self) -> None:
         """Check that the arrays fit each other: kernels do not."""
         count, corners = self.corners.shape
-        arrays = self.slopes, self.shares, self.volumes, self.normal_volumes, self.element
+        arrays = self.slopes, self.shares, self.volumes, self.element
         shapes = [array.shape for array in arrays]
-        if shapes != [(count, corners, 3), (count, corners), (count,), (count, 3), (count,)]:
+        if shapes != [(count, corners, 3), (count, corners), (count,), (count,)]:
             raise SuppleError(f"arrays of integration points do not fit each other: {shapes}")
         for what, indices, end in (
             ("vertex", self.corners, self.n_vertices),
@@ -115,7 +108,6 @@ class StrainPoints:
             slopes=slopes,
             shares=np.repeat(volumes[:, None] / 4, 4, axis=1),
             volumes=volumes,
-            normal_volumes=np.repeat(volumes[:, None], 3, axis=1),
             element=np.arange(len(volumes)),
             n_vertices=len(mesh.vertices),
             n_elements=len(volumes),
@@ -142,7 +134,6 @@ class StrainPoints:
             slopes=slopes.reshape(-1, 8, 3),
             shares=(volumes[:, :, None] * values).reshape(-1, 8),
             volumes=volumes.ravel(),
-            normal_volumes=_normal_volumes(tangents, volumes, order).reshape(-1, 3),
             element=np.repeat(np.arange(len(mesh.hexes)), count),
             n_vertices=len(mesh.vertices),
             n_elements=len(mesh.hexes),
@@ -155,7 +146,6 @@ class StrainPoints:
             self.slopes[chosen],
             self.shares[chosen],
             self.volumes[chosen],
-            self.normal_volumes[chosen],
             self.element[chosen],
             self.n_vertices,
             self.n_elements,
@@ -172,23 +162,6 @@ class StrainPoints:
         for k in range(len(out)):
             add_gradients(self.corners[begin + k], self.slopes[begin + k], basis, out[k])
         return out
-
-
-def _normal_volumes(tangents: Floats, volumes: Floats, order: int) -> Floats:
-    """(h, order³, 3): those of boxes along the axes go to the first point of each line."""
-    own = np.repeat(volumes[:, :, None], 3, axis=2)
-    sizes = np.abs(tangents).max(axis=(1, 2, 3))
-    aside = np.abs(tangents[:, :, ~np.eye(3, dtype=bool)]).max(axis=(1, 2))
-    uneven = np.ptp(tangents, axis=1).max(axis=(1, 2))
-    boxes = np.maximum(aside, uneven) <= _BOX * sizes
-    # As `gauss_points` orders them, points are a grid of order × order × order.
-    grid = volumes[boxes].reshape(-1, order, order, order)
-    lines = np.zeros((len(grid), order, order, order, 3))
-    lines[:, 0, :, :, 0] = grid.sum(axis=1)
-    lines[:, :, 0, :, 1] = grid.sum(axis=2)
-    lines[:, :, :, 0, 2] = grid.sum(axis=3)
-    own[boxes] = lines.reshape(len(grid), order**3, 3)
-    return own
 
 
 @compiled_fused

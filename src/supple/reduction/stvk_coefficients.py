@@ -2,8 +2,9 @@
 
 With G_i = ∇U_i, strain is E = Σ q_i e_i + ½ Σ q_i q_j Q_ij, e_i = sym G_i, Q_ij = sym(G_iᵀG_j),
 and the energy ∫ ½ λ tr²E + μ E:E is a quartic in q. Its coefficients are all products of columns
-e_i and Q_ij of one tall matrix with a row for each strain at each point: AᵀA (SYRK), taken some
-points at a time, where barbic2005 (§4.2) sums cubic polynomials element by element.
+e_i and Q_ij of one tall matrix with rows for the strains of each element (`strain_rows`): AᵀA
+(SYRK), taken some elements at a time, where barbic2005 (§4.2) sums cubic polynomials element by
+element.
 
 What is kept is the tangent stiffness, K(q) = K₀ + K₁[q] + K₂[q, q]. Its coefficients are a matrix
 (r(r+1)/2, 1 + r + r(r+1)/2): rows are entries of K's upper triangle, row by row, and columns the
@@ -24,7 +25,9 @@ from numpy.typing import NDArray
 from supple.compiled import compiled, compiled_fused
 from supple.errors import SuppleError
 from supple.linalg.fortran import addresses, single_threaded, syrk
-from supple.reduction.strain_points import StrainPoints, add_gradients
+from supple.reduction.strain_cubes import cubes_among
+from supple.reduction.strain_points import StrainPoints
+from supple.reduction.strain_rows import PointRows, StrainRows
 
 __all__ = ["MOST_MODES", "monomials", "pair_count", "stvk_parts", "truncated_tangent"]
 
@@ -34,9 +37,9 @@ Progress = Callable[[float], None]
 
 #: Coefficients of more would take over 0.4 GB for each part of each group.
 MOST_MODES = 120
-#: Bytes of the strains of the points that are worked on together, and of sums beside each other.
+#: Bytes of the strains that are worked on together, and of sums beside each other.
 _BLOCK_BYTES, _SUM_BYTES = 16 * 2**20, 256 * 2**20
-#: Points at once: more do not make the product quicker, fewer make it slower.
+#: Elements at once: more do not make the product quicker, fewer make it slower.
 _FEWEST, _MOST_POINTS = 32, 512
 _MOST_SUMS = 8
 
@@ -87,7 +90,7 @@ def stvk_parts(
     parts = np.empty(shape)
     done = 0
     for number in range(n_groups):
-        own = points.taken(np.flatnonzero(group == number))
+        own = points if n_groups == 1 else points.taken(np.flatnonzero(group == number))
 
         def report(points_done: int, before: int = done) -> None:
             if progress is not None:
@@ -101,34 +104,70 @@ def stvk_parts(
     return parts
 
 
-def _products(points: StrainPoints, basis: Floats, report: Callable[[int], None]) -> Floats:
-    """AᵀA for λ and for μ, (2, r + pairs, r + pairs), upper triangles."""
+def _products(
+    points: StrainPoints, basis: Floats, report: Callable[[int], None]
+) -> tuple[Floats, Floats]:
+    """AᵀA for λ and for μ, (r + pairs, r + pairs), upper triangles."""
+    cubes, others = cubes_among(points)
+    if cubes is None:
+        return _products_of(PointRows(points), basis, report)
+    products = _products_of(cubes, basis, report)
+    if len(others):
+        before, rows = len(points) - len(others), PointRows(points.taken(others))
+        more = _products_of(rows, basis, lambda done: report(before + done))
+        for own, other in zip(products, more, strict=True):
+            own += other
+    return products
+
+
+def _products_of(
+    rows: StrainRows, basis: Floats, report: Callable[[int], None]
+) -> tuple[Floats, Floats]:
     r = basis.shape[2]
     columns = r + pair_count(r)
-    step = min(max(_BLOCK_BYTES // (56 * columns), _FEWEST), _MOST_POINTS, len(points))
-    starts = np.arange(0, len(points), step)
+    fitting = _BLOCK_BYTES // (8 * sum(rows.counts) * columns)
+    step = min(max(fitting, _FEWEST), _MOST_POINTS, len(rows))
+    starts = np.arange(0, len(rows), step)
     # Sums that threads add to side by side: as many as the work, not the machine, asks for.
-    count = min(len(starts), _MOST_SUMS, max(1, _SUM_BYTES // (16 * columns**2)))
-    sums = [np.zeros((2, columns, columns)) for _ in range(count)]
+    bytes_each = 8 * len(rows.counts) * columns**2
+    count = min(len(starts), _MOST_SUMS, max(1, _SUM_BYTES // bytes_each))
+    sums = [[np.zeros((columns, columns)) for _ in rows.counts] for _ in range(count)]
     finished, turn = [0] * count, Lock()
 
     def add(slot: int) -> None:
-        bulk, shear = np.empty((step, columns)), np.empty((6 * step, columns))
-        gradient = np.empty((3, 3, r))
+        room = [np.empty((each * step, columns)) for each in rows.counts]
         for start in np.array_split(starts, count)[slot]:
-            some = slice(start, min(start + step, len(points)))
-            where = points.corners[some], points.slopes[some]
-            arrays = *where, points.volumes[some], points.normal_volumes[some]
-            _add_products(addresses(), *arrays, basis, gradient, bulk, shear, sums[slot])
+            end = min(start + step, len(rows))
+            own = tuple(
+                part[: each * (end - start)] for part, each in zip(room, rows.counts, strict=True)
+            )
+            rows.fill(start, end, basis, own)
+            for part, total in zip(own, sums[slot], strict=True):
+                _add_product(addresses(), part, total)
             with turn:  # what is reported never goes back
-                finished[slot] += len(arrays[0])
+                finished[slot] += rows.points * (end - start)
                 report(sum(finished))
 
     with single_threaded(), ThreadPoolExecutor(min(count, _cores())) as threads:
         list(threads.map(add, range(count)))
-    for other in sums[1:]:
-        sums[0] += other
-    return np.negative(sums[0], out=sums[0])
+    for own in sums[1:]:
+        for total, other in zip(sums[0], own, strict=True):
+            total += other
+    return _shared_out(sums[0], rows.shares)
+
+
+def _shared_out(
+    totals: list[Floats], shares: tuple[tuple[float, float], ...]
+) -> tuple[Floats, Floats]:
+    """Sums for λ and for μ of classes of rows, in the room of the first and the last."""
+    bulk, shear = totals[0], totals[-1]
+    with np.errstate(invalid="ignore"):  # what is beyond all numbers is refused later
+        for total, (_, share) in zip(totals[:-1], shares, strict=False):
+            for own, other in zip(shear, total, strict=True):  # by rows: no room for a third
+                own += share * other
+        for total in totals[1:-1]:
+            bulk += total
+    return np.negative(bulk, out=bulk), np.negative(shear, out=shear)
 
 
 def _cores() -> int:
@@ -138,63 +177,11 @@ def _cores() -> int:
 
 
 @compiled
-def _add_products(  # type: ignore[no-untyped-def]
-    blas, corners, slopes, volumes, lines, basis, gradient, bulk, shear, sums
-):
-    """Take the products of some points' strains from the sums for λ and μ."""
-    count, columns, rows = len(volumes), bulk.shape[1], 0
-    for k in range(count):
-        gradient[:] = 0.0
-        add_gradients(corners[k], slopes[k], basis, gradient)
-        rows += _strains(gradient, volumes[k], lines[k], bulk[k], shear[rows:])
-    flat, size = sums.reshape(sums.size), columns * columns
-    syrk(blas, columns, count, (bulk, 0), columns, (flat, 0), columns)
-    syrk(blas, columns, rows, (shear, 0), columns, (flat, size), columns)
-
-
-@compiled_fused
-def _strains(G, volume, lines, bulk, shear):  # type: ignore[no-untyped-def]
-    """Rows of e and Q at one point, so that sums of squares are V tr²E and 2 V E:E; how many.
-
-    Normal strains are taken for all of a line of points at once, or left out.
-    """
-    rows = 0
-    bulk[:] = 0.0
-    root = np.sqrt(volume)
-    for k in range(3):
-        target = shear[rows]  # written over where it is left out
-        _strain_row(G, k, k, root, target)
-        scale = np.sqrt(2.0 * lines[k] / volume)
-        for j in range(len(target)):
-            bulk[j] += target[j]
-            target[j] *= scale
-        rows += lines[k] > 0.0
-    for k in range(3):
-        for l in range(k + 1, 3):
-            _strain_row(G, k, l, 2.0 * root, shear[rows])  # both of E_kl and E_lk
-            rows += 1
-    return rows
-
-
-@compiled_fused
-def _strain_row(G, k, l, scale, target):  # type: ignore[no-untyped-def]
-    """One component of e_i and Q_ij, times a scale."""
-    r = G.shape[2]
-    half = 0.5 * scale
-    first, second = G[k, l], G[l, k]
-    for j in range(r):
-        target[j] = half * (first[j] + second[j])
-    at = r
-    a0, a1, a2, b0, b1, b2 = G[0, k], G[1, k], G[2, k], G[0, l], G[1, l], G[2, l]
-    for i in range(r):
-        own = target[at : at + r - i]
-        x0, x1, x2 = half * a0[i], half * a1[i], half * a2[i]
-        y0, y1, y2 = half * b0[i], half * b1[i], half * b2[i]
-        c0, c1, c2, d0, d1, d2 = a0[i:r], a1[i:r], a2[i:r], b0[i:r], b1[i:r], b2[i:r]
-        for j in range(len(own)):
-            across = x0 * d0[j] + x1 * d1[j] + x2 * d2[j]
-            own[j] = across + (y0 * c0[j] + y1 * c1[j] + y2 * c2[j])
-        at += r - i
+def _add_product(blas, rows, total):  # type: ignore[no-untyped-def]
+    """Take the products of columns of some rows from their total."""
+    count, columns = rows.shape
+    flat, own = total.reshape(total.size), rows.reshape(rows.size)
+    syrk(blas, columns, count, (own, 0), columns, (flat, 0), columns)
 
 
 def _pair_table(r: int) -> Ints:

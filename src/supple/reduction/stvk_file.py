@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from supple.elastic.material import Material
 from supple.errors import FormatError, SuppleError
 from supple.mesh.surface import SurfaceMesh
+from supple.reduction.rigid_integrals import RigidIntegrals
 from supple.reduction.strain_points import MOST_GROUPS, MaterialGroups
 from supple.reduction.stvk_coefficients import MOST_MODES, pair_count
 from supple.reduction.stvk_model import StvkModel
@@ -64,8 +65,16 @@ def packed_stvk(model: StvkModel) -> bytes:
         "surface.triangles": np.asarray(model.surface.triangles, np.int32),
         "surface.basis": model.surface_basis,
     }
+    if model.inertia is not None:
+        tensors |= _inertia_tensors(model.inertia)
     texts = {"format": FORMAT, "version": VERSION}
     return packed_tensors(tensors, texts | {"checksum": _checksum(tensors)})
+
+
+def _inertia_tensors(inertia: RigidIntegrals) -> dict[str, NDArray]:
+    names = ("about", "volumes", "first", "second", "mixed", "shapes")
+    arrays: dict[str, NDArray] = {f"inertia.{name}": getattr(inertia, name) for name in names}
+    return arrays | {"inertia.held": np.array([inertia.held], np.int32)}
 
 
 def _checksum(tensors: dict[str, NDArray]) -> str:
@@ -120,6 +129,26 @@ def _model(reader: TensorReader) -> StvkModel:
         weight_parts=floats("weight_parts", count, 3, r),
         surface=SurfaceMesh(seen, triangles),
         surface_basis=floats("surface.basis", len(seen), 3, r),
+        # Files made before free bodies flew have none, and are read as they were.
+        inertia=_inertia(reader, count, r) if reader.has("inertia.about") else None,
     )
     reader.finish()
     return model
+
+
+def _inertia(reader: TensorReader, count: int, r: int) -> RigidIntegrals:
+    shapes = {
+        "about": (3,),
+        "volumes": (count,),
+        "first": (count, 3),
+        "second": (count, 3, 3),
+        "mixed": (count, 3, 3, r),
+        "shapes": (count, 3, 3, r, r),
+    }
+    arrays = {
+        name: np.array(reader.floats(f"inertia.{name}", shape, single=False))
+        for name, shape in shapes.items()
+    }
+    if not (arrays["volumes"] > 0).all():
+        raise FormatError(f"has groups without volume; {AGAIN}")
+    return RigidIntegrals(**arrays, held=int(reader.indices("inertia.held", (1,))[0]))

@@ -17,11 +17,12 @@ from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.reduction.checks import checked_count
+from supple.reduction.polynomial_body import PolynomialBody
+from supple.reduction.rigid_integrals import RigidIntegrals
 from supple.reduction.strain_points import MaterialGroups, StrainPoints
 from supple.reduction.stvk_build import checked_basis, elastic_basis, mass_parts, surface_of
 from supple.reduction.stvk_coefficients import (
     MOST_MODES,
-    monomials,
     stvk_parts,
     truncated_tangent,
 )
@@ -34,7 +35,7 @@ Forces = ArrayLike | Mapping[int, ArrayLike]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class StvkModel:
+class StvkModel(PolynomialBody):
     """An elastic body that moves as x = X + U q, made by `build`, `from_basis` or `load`.
 
     Attributes
@@ -54,6 +55,8 @@ class StvkModel:
         (g, 3, r) UᵀM times a unit acceleration along each axis, likewise.
     surface, surface_basis
         What is seen, and (n̄, 3, r) how it moves with q.
+    inertia
+        What a free body needs to fly (`FreeStvkSimulator`); models of old files have none.
 
     Examples
     --------
@@ -75,6 +78,7 @@ class StvkModel:
     weight_parts: Floats
     surface: SurfaceMesh
     surface_basis: Floats
+    inertia: RigidIntegrals | None = None
 
     @classmethod
     def build(
@@ -147,7 +151,8 @@ class StvkModel:
         mass, weight = mass_parts(points, group, len(grouped), shapes)
         parts = stvk_parts(points, group, shapes, progress)
         rest = np.array(mesh.vertices, np.float64)
-        return cls(rest, shapes, grouped, parts, mass, weight, seen, carried)
+        inertia = RigidIntegrals.of(points, group, len(grouped), rest, shapes)
+        return cls(rest, shapes, grouped, parts, mass, weight, seen, carried, inertia)
 
     def __repr__(self) -> str:
         return (
@@ -179,53 +184,9 @@ class StvkModel:
         pull = checked_array("gravity", gravity, (3,))
         return np.einsum("g,gkj,k->j", self.groups.density, self.weight_parts, pull)
 
-    def force(self, q: ArrayLike) -> Floats:
-        """Uᵀ ∂W/∂x at x = X + U q, (r,): equal to that of the full body."""
-        at = self._reduced("q", q)
-        k1, k2 = self._terms(at)
-        return _symmetric(self.tangent[:, 0] + k1 / 2 + k2 / 3, self.modes) @ at
-
-    def stiffness(self, q: ArrayLike) -> Floats:
-        """Uᵀ ∂²W/∂x² U there, (r, r)."""
-        k1, k2 = self._terms(self._reduced("q", q))
-        return _symmetric(self.tangent[:, 0] + k1 + k2, self.modes)
-
-    def energy(self, q: ArrayLike) -> float:
-        """Elastic energy there, in J."""
-        at = self._reduced("q", q)
-        k1, k2 = self._terms(at)
-        return float(at @ _symmetric(self.tangent[:, 0] / 2 + k1 / 6 + k2 / 12, self.modes) @ at)
-
-    def _terms(self, q: Floats) -> tuple[Floats, Floats]:
-        """Packed K₁[q] and K₂[q, q]."""
-        end = 1 + self.modes
-        return self.tangent[:, 1:end] @ q, self.tangent[:, end:] @ monomials(q)
-
     def positions(self, q: ArrayLike) -> Floats:
         """X + U q, (n, 3)."""
-        return self.rest + self.basis @ self._reduced("q", q)
-
-    def surface_at(self, q: ArrayLike) -> Singles:
-        """What is seen there, (n̄, 3) float32."""
-        moved = self.surface.vertices + self.surface_basis @ self._reduced("q", q)
-        return moved.astype(np.float32)
-
-    def reduced_force(self, forces: Forces) -> Floats:
-        """Uᵀ f of forces on the surface in N: a mapping of its vertices to (3,), or (n̄, 3)."""
-        if not isinstance(forces, Mapping):
-            given = checked_array("forces", forces, self.surface.vertices.shape)
-            return np.einsum("vi,vir->r", given, self.surface_basis)
-        total = np.zeros(self.modes)
-        count = len(self.surface_basis)
-        for vertex, force in forces.items():
-            if not (isinstance(vertex, int | np.integer) and 0 <= vertex < count):
-                raise SuppleError(
-                    f"force on vertex {vertex!r:.40}, which is not there; the surface has "
-                    f"vertices 0 to {count - 1}"
-                )
-            acting = checked_array(f"force on vertex {vertex}", force, (3,))
-            total += acting @ self.surface_basis[vertex]
-        return total
+        return self.rest + self.basis @ self._reduced(q)
 
     def with_material(
         self,
@@ -263,6 +224,7 @@ class StvkModel:
             mass_parts=np.ascontiguousarray(self.mass_parts[:, :fewer, :fewer]),
             weight_parts=np.ascontiguousarray(self.weight_parts[:, :, :fewer]),
             surface_basis=np.ascontiguousarray(self.surface_basis[:, :, :fewer]),
+            inertia=None if self.inertia is None else self.inertia.truncate(fewer),
         )
 
     def save(self, path: str | Path) -> None:
@@ -277,14 +239,3 @@ class StvkModel:
         from supple.reduction.stvk_file import load_stvk
 
         return load_stvk(path)
-
-    def _reduced(self, what: str, q: ArrayLike) -> Floats:
-        return checked_array(what, q, (self.modes,))
-
-
-def _symmetric(packed: Floats, r: int) -> Floats:
-    """The matrix of which the upper triangle is given row by row."""
-    matrix = np.empty((r, r))
-    upper = np.triu_indices(r)
-    matrix[upper] = matrix[upper[::-1]] = packed
-    return matrix

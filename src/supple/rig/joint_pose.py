@@ -201,7 +201,9 @@ class JointPose:
         array = numbers("a pose", pose)
         if array.ndim == 0 or array.shape[-1] != self.n_parameters:
             raise SuppleError(f"pose of shape {array.shape}; expected (…, {self.n_parameters})")
-        return np.ascontiguousarray(array).reshape(-1, self.n_parameters), array.shape[:-1]
+        # Writable, though nobody writes: Numba would compile once more for what is not.
+        rows = np.require(array, requirements=["C", "W"]).reshape(-1, self.n_parameters)
+        return rows, array.shape[:-1]
 
 
 def _sorted_joints(skeleton: Skeleton, joints: Iterable[str | int]) -> Ints:

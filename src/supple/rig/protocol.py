@@ -210,7 +210,8 @@ def checked_subset(vertices: ArrayLike | None, n_vertices: int) -> Ints | None:
     listed = np.asarray(vertices)
     if listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iu"):
         raise SuppleError("a subset of vertices must be a list of indices")
-    subset = np.ascontiguousarray(listed, dtype=np.int64)
+    # Writable, though nobody writes: Numba would compile once more for what is not.
+    subset = np.require(listed, np.int64, ["C", "W"])
     if subset.size and not (subset.min() >= 0 and subset.max() < n_vertices):
         bad = int(subset[(subset < 0) | (subset >= n_vertices)][0])
         raise SuppleError(f"vertex {bad} does not exist; the rig has {n_vertices:,}")

@@ -140,8 +140,9 @@ class Skeleton:
         out = np.empty((len(moved), self.n_joints, 4, 4))
         compose_world(
             self.parents,
-            *map(np.ascontiguousarray, (moved, turned, sized)),
-            out,  # type: ignore[call-arg]
+            # Writable, though nobody writes: Numba would compile once more for what is not.
+            *(np.require(a, requirements=["C", "W"]) for a in (moved, turned, sized)),
+            out,
         )
         return out.reshape(*leading, self.n_joints, 4, 4)
 

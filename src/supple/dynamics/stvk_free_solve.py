@@ -1,0 +1,235 @@
+"""The system of a free body's step: its velocity of deformation, and the turn that goes with it.
+
+    p_start + τ (½ Ω·∂I/∂q Ω + Ω·∂h/∂q w − D w − f(q* + τw)) − hᵀΩ − M w = 0
+
+for w, where Ω = I⁻¹ (Rᵀ L − h w) with L known, and I, h, R those at the end of the step. Newton's
+matrix is that of a body that deforms and lets its turn follow, M − hᵀI⁻¹h + τD + τ²K: positive
+definite, and all of the equation but for terms that are h|Ω| times smaller.
+"""
+
+from __future__ import annotations
+
+import math
+
+from supple.compiled import compiled_fused, compiled_sums
+from supple.dynamics.reduced_solve import cholesky, packed_times, solve
+from supple.dynamics.stvk_free_turning import (
+    COUPLING,
+    INERTIA_SLOPES,
+    TWISTS,
+    evaluate_turning,
+    into_body,
+    quadratic_form,
+    solve_inertia,
+    turned,
+)
+from supple.dynamics.stvk_kernels import MASS, SECANT, TANGENT, evaluate_tangent
+
+__all__ = [
+    "ANGULAR",
+    "CENTRE",
+    "CHANGE",
+    "CONSTANT",
+    "COUPLING",
+    "HERE",
+    "LINEAR",
+    "LOCAL",
+    "MEAN",
+    "MOMENTUM",
+    "NEW_ANGULAR",
+    "NEW_LINEAR",
+    "NEW_OMEGA",
+    "NEW_TURN",
+    "OMEGA",
+    "OMEGA_CHANGE",
+    "PACKED_ROWS",
+    "POSITION",
+    "PULL",
+    "RIGHT",
+    "SPEED",
+    "SPIN_ROWS",
+    "START_P",
+    "START_Q",
+    "STATE_ROWS",
+    "TURN",
+    "VELOCITY",
+    "newton",
+]
+
+#: Rows of the state of q: PULL is ṗ without what acts from outside, CHANGE the last one of v.
+#: Others are scratch.
+POSITION, VELOCITY, PULL, MOMENTUM, CHANGE = range(5)
+START_Q, START_P, HERE, SPEED, RIGHT, CONSTANT = range(5, 11)
+STATE_ROWS = 11
+#: Rows of the state of the body: OMEGA_CHANGE is the last one of Ω. Others are scratch.
+CENTRE, LINEAR, ANGULAR, TURN, OMEGA, OMEGA_CHANGE = range(6)
+NEW_LINEAR, NEW_ANGULAR, NEW_TURN, NEW_OMEGA, MEAN, LOCAL = range(6, 12)
+SPIN_ROWS = 12
+#: Rows of what is packed like an upper triangle, after those of `stvk_kernels`: the mass without
+#: rigid motion, M − hᵀI⁻¹h, and the system's matrix with M in its place.
+_DAMPING, _DEFORMING, _WHOLE = 4, 5, 6
+PACKED_ROWS = 7
+#: Shifts of a system that is not positive definite, each ten times the one before.
+_MOST_SHIFTS = 16
+#: Iterations on terms of rotation end when none turns the body by more than this, in radians.
+_MOST_TURNS, _STILL = 60, 1e-11
+
+
+@compiled_fused
+def newton(  # type: ignore[no-untyped-def]
+    settings, counts, blocks, linear, terms, packed, state, system,
+    table, base, inertia_0, sums, inertia, spin,
+):  # fmt: skip
+    """Iterate on the velocity; False where no system could be solved."""
+    tau, tolerance = settings[1], settings[4]
+    here, w = state[HERE], state[SPEED]
+    _deforming_mass(packed, sums, inertia, spin[LOCAL])
+    converged, shifted = False, False
+    for iteration in range(counts[0]):
+        evaluate_tangent(here, blocks, linear, terms, packed)
+        if iteration == 0:
+            _copy(packed[TANGENT], packed[_DAMPING])
+        _constant_part(tau, packed, state)
+        shift = 0.0
+        _fill(settings, shift, packed, len(w), system)
+        while not cholesky(system):
+            shifted = True
+            shift = 1.0 if shift == 0.0 else 10.0 * shift
+            if not shift < 10.0**_MOST_SHIFTS:
+                return False
+            _fill(settings, shift, packed, len(w), system)
+        # A body made heavier is solved for once: its iterations would end elsewhere.
+        turns = 1 if shift > 0.0 else _MOST_TURNS
+        moved, settled = _settle(
+            turns, settings, packed, state, system, table, base, inertia_0, sums, inertia, spin
+        )
+        if not (math.isfinite(moved) and (settled or shift > 0.0)):
+            return False
+        converged = settled and moved <= tolerance
+        if converged or counts[0] == 1:
+            break
+        for i in range(len(w)):
+            here[i] = state[START_Q, i] + tau * w[i]
+    counts[1] += shifted
+    counts[2] += not converged
+    return True
+
+
+@compiled_fused
+def _copy(source, out):  # type: ignore[no-untyped-def]
+    for j in range(len(out)):
+        out[j] = source[j]
+
+
+@compiled_fused
+def _deforming_mass(packed, sums, inertia, x):  # type: ignore[no-untyped-def]
+    """M − hᵀI⁻¹h where the step begins."""
+    r, at = sums.shape[1], 0
+    first, second, third = sums[COUPLING], sums[COUPLING + 1], sums[COUPLING + 2]
+    for i in range(r):
+        n = r - i
+        x[0], x[1], x[2] = first[i], second[i], third[i]
+        solve_inertia(inertia, x)
+        a, b, c = x[0], x[1], x[2]
+        mass, out = packed[MASS, at : at + n], packed[_DEFORMING, at : at + n]
+        one, two, three = first[i:r], second[i:r], third[i:r]
+        for j in range(n):
+            out[j] = mass[j] - (a * one[j] + b * two[j] + c * three[j])
+        at += n
+
+
+@compiled_sums
+def _constant_part(tau, packed, state):  # type: ignore[no-untyped-def]
+    """p_start − τ (S here + K (q* − here)): what w does not change, S the secant."""
+    here, start, out, away = state[HERE], state[START_Q], state[CONSTANT], state[RIGHT]
+    out[:] = 0.0
+    for j in range(len(away)):
+        away[j] = start[j] - here[j]
+    packed_times(packed[SECANT], here, out)
+    packed_times(packed[TANGENT], away, out)
+    for j in range(len(out)):
+        out[j] = state[START_P, j] - tau * out[j]
+
+
+@compiled_fused
+def _fill(settings, shift, packed, r, system):  # type: ignore[no-untyped-def]
+    """M − hᵀI⁻¹h + τD + τ²K into the upper triangle; damping is of deformation alone."""
+    tau, alpha, beta = settings[1], settings[2], settings[3]
+    drag, bend, stiff, at = tau * alpha, tau * beta, tau * tau, 0
+    for i in range(r):
+        n = r - i
+        row, mass, whole = system[i, i:r], packed[MASS, at : at + n], packed[_WHOLE, at : at + n]
+        own, damping = packed[_DEFORMING, at : at + n], packed[_DAMPING, at : at + n]
+        tangent = packed[TANGENT, at : at + n]
+        for j in range(n):
+            elastic = drag * own[j] + bend * damping[j] + stiff * tangent[j]
+            whole[j] = mass[j] + elastic
+            row[j] = (1.0 + shift) * own[j] + elastic
+        at += n
+
+
+@compiled_sums
+def _settle(turns, settings, packed, state, system, table, base, inertia_0, sums, inertia, spin):  # type: ignore[no-untyped-def]
+    """Iterate with one matrix; how far w went, times τ, and whether it came to an end."""
+    h, tau, tolerance = settings[0], settings[1], settings[4]
+    w, right, omega, local = state[SPEED], state[RIGHT], spin[NEW_OMEGA], spin[LOCAL]
+    total, moved = 0.0, math.inf
+    for turn in range(turns + 1):
+        x, y, z = omega[0], omega[1], omega[2]
+        # The last thing that is done, so that velocities have the momentum L to rounding.
+        _turn_with(h, tau, state, table, base, inertia_0, sums, inertia, spin)
+        turning = h * max(abs(omega[0] - x), abs(omega[1] - y), abs(omega[2] - z))
+        if (moved <= tolerance and turning <= _STILL) or turn == turns:
+            break
+        _residual(tau, packed, state, sums, spin)
+        solve(system, right)
+        largest, local[0], local[1], local[2] = 0.0, 0.0, 0.0, 0.0
+        for j in range(len(w)):
+            w[j] += right[j]
+            largest = max(largest, abs(right[j]))
+            for k in range(3):
+                local[k] += sums[COUPLING + k, j] * right[j]
+        solve_inertia(inertia, local)  # Ω follows at once
+        for k in range(3):
+            omega[k] -= local[k]
+        moved = tau * largest
+        total += moved
+        if not math.isfinite(total):
+            break
+    return total, moved <= tolerance and turning <= _STILL
+
+
+@compiled_sums
+def _turn_with(h, tau, state, table, base, inertia_0, sums, inertia, spin):  # type: ignore[no-untyped-def]
+    """Where w leads: q, R by the mean of both Ω, and the Ω that L leaves for it there."""
+    here, w, omega, mean = state[HERE], state[SPEED], spin[NEW_OMEGA], spin[MEAN]
+    for j in range(len(w)):
+        here[j] = state[START_Q, j] + tau * w[j]
+    evaluate_turning(here, w, table, base, inertia_0, sums, inertia)
+    for k in range(3):
+        mean[k] = 0.5 * (spin[OMEGA, k] + omega[k])
+    turned(spin[TURN], mean, h, spin[NEW_TURN])
+    into_body(spin[NEW_TURN], spin[NEW_ANGULAR], omega)
+    for k in range(3):
+        row, total = sums[COUPLING + k], 0.0
+        for j in range(len(w)):
+            total += row[j] * w[j]
+        omega[k] -= total
+    solve_inertia(inertia, omega)
+
+
+@compiled_sums
+def _residual(tau, packed, state, sums, spin):  # type: ignore[no-untyped-def]
+    """What is left of the equation, into the right side."""
+    w, right, omega = state[SPEED], state[RIGHT], spin[NEW_OMEGA]
+    constant, slopes = state[CONSTANT], sums[INERTIA_SLOPES:TWISTS]
+    right[:] = 0.0
+    packed_times(packed[_WHOLE], w, right)
+    for j in range(len(w)):
+        # Ω·∂h/∂q w has the opposite sign of the twist, as h₁ is antisymmetric.
+        outward = 0.5 * quadratic_form(omega, slopes, j)
+        carried = 0.0
+        for k in range(3):
+            outward -= omega[k] * sums[TWISTS + k, j]
+            carried += omega[k] * sums[COUPLING + k, j]
+        right[j] = constant[j] - right[j] + tau * outward - carried
