@@ -76,8 +76,6 @@ def test_force_and_stiffness_are_the_projected_ones_of_tets(r, size):
 @pytest.mark.parametrize("wrong", [0.0, 0.15])
 def test_force_and_stiffness_are_the_projected_ones_of_hexahedra(order, wrong):
     mesh = hex_blocks(wrong)
-    lines = (StrainPoints.of(mesh, order).normal_volumes > 0).mean()
-    assert lines == (1.0 if wrong else 1 / order)  # boxes need fewer strains
     material = two_materials(len(mesh.hexes))
     basis = 0.1 * random_basis(len(mesh.vertices), 8)
     model = StvkModel.from_basis(mesh, material, basis, order=order)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -43,7 +43,7 @@ def step(
     from supple.scenes import SCENES
 
     for name in scenes:  # a misspelt command is taken for a scene
-        near = get_close_matches(name, ("growth", "elastic", "rig", "reduction", "bake"), 1)
+        near = get_close_matches(name, ("growth", "elastic", "rig", "reduction", "bake", "stvk"), 1)
         if near and not get_close_matches(name, SCENES, 1, 0.5):
             raise SuppleError(f'no scene "{name}"; did you mean supple bench {near[0]}?')
     rows = measure(scenes, model=model, steps=steps, fidelity=fidelity, quiet=quiet or json)
@@ -155,6 +155,41 @@ def reduction(
         print_json(figures)
     elif not quiet:
         table(figures)
+
+
+@bench.command
+def stvk(
+    *cases: str,
+    steps: int = 3_000,
+    growth: Annotated[Path | None, Parameter(name="--growth")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time StVK bodies: their polynomials on all cores, a step on one, beside barbic2005's.
+
+    Parameters
+    ----------
+    cases
+        Any of spoon, bridge, tower, heart, beam15, beam30, beam60 and beam100k; by default all.
+    steps
+        How many steps a run has.
+    growth
+        Instead, draw how times grow with modes and elements into this .png file; the figures go
+        into a .json file beside it.
+    """
+    from supple.app import bench_stvk, bench_stvk_growth
+
+    figures: Any
+    if growth is None:
+        figures = bench_stvk.measure(cases, steps=steps, quiet=quiet or json)
+    elif cases:
+        raise SuppleError(f'--growth has cases of its own; leave "{cases[0]}" out')
+    else:
+        figures = bench_stvk_growth.measure(growth, quiet=quiet or json)
+    if json:
+        print_json(figures)
+    elif not quiet:
+        (bench_stvk if growth is None else bench_stvk_growth).table(figures)
 
 
 @bench.command

@@ -107,7 +107,8 @@ def mass_parts(
     for number in range(n_groups):
         volumes = points.taken(np.flatnonzero(group == number)).vertex_volumes()
         weighed = volumes[:, None, None] * basis
-        product = weighed.reshape(-1, r).T @ basis.reshape(-1, r)
+        with single_threaded():  # the same bits on any number of cores
+            product = weighed.reshape(-1, r).T @ basis.reshape(-1, r)
         mass[number] = (product + product.T) / 2
         weight[number] = weighed.sum(axis=0)
     return mass, weight
