@@ -10,6 +10,8 @@ import pytest
 ASSETS = Path(
     os.environ.get("SUPPLE_ASSETS") or Path(__file__).resolve().parents[1] / "../shared/assets"
 )
+#: With fewer tests than these, what they compile is hardly all that there is.
+MANY = 1000
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +20,15 @@ def assets() -> Path:
     if not ASSETS.is_dir():
         pytest.skip("no assets beside the repository; set SUPPLE_ASSETS to their folder")
     return ASSETS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_once(request: pytest.FixtureRequest) -> None:
+    """Several workers share what is to be compiled."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    from cold_start import begin_apart, compile_once
+
+    compile_once(request.config.cache.mkdir("compiling"))
+    if len(request.session.items) >= MANY:
+        begin_apart()
