@@ -21,6 +21,7 @@ from supple.app.cli_bench import bench
 from supple.app.cli_demo import demo
 from supple.app.cli_options import Json, Quiet, print_json
 from supple.app.cli_reproduce import reproduce
+from supple.app.cli_stvk import stvk
 from supple.app.cli_view import view
 from supple.errors import SuppleError, SuppleWarning
 
@@ -42,7 +43,8 @@ def info(file: Path, /, *, json: Json = False, quiet: Quiet = False) -> None:
     ----------
     file
         A character (.glb .gltf .usd .usda .usdc .usdz), a motion (.bvh), a mesh (.obj .ply .stl
-        .off .veg .msh .mesh .vtk), or a model (.supple).
+        .off .veg .msh .mesh .vtk), a model (.supple), an elastic body (.stvk), or one of VegaFEM's
+        files (.cub, .U, .bou).
     """
     from supple.app.info import describe, print_info
 
@@ -188,6 +190,7 @@ def build(
 
 
 app.command(bake)
+app.command(stvk)
 app.command(view)
 app.command(demo)
 app.command(bench)

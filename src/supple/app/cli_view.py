@@ -27,13 +27,15 @@ def view(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Open a page with the character alive: play it, pose it, drag its skin.
+    """Open a page with the character or the elastic body alive: play it, pose it, drag its skin.
 
     Parameters
     ----------
     source
         A character (.glb .gltf .usd .usda .usdc .usdz), a model (.supple), or arm, x, bear or
-        gorilla. What has no model yet gets one, which is kept for the next time.
+        gorilla. What has no model yet gets one, which is kept for the next time. Or an elastic
+        body: what `supple stvk` wrote (.stvk), a mesh (.obj .ply .stl .off .veg .msh .mesh
+        .vtk), or spoon, bridge, tower or heart.
     motion
         Which to begin with; by default the first.
     flesh

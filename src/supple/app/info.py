@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from supple.app.info_defects import split_warning, with_consequences
 from supple.app.info_model import describe_model, model_lines
+from supple.app.info_stvk import (
+    STVK_FILES,
+    describe_stvk_file,
+    hex_parts,
+    materials_of,
+    stvk_lines,
+)
 from supple.errors import FormatError, SuppleWarning
 
 if TYPE_CHECKING:
@@ -30,24 +37,6 @@ SURFACES = (".obj", ".ply", ".stl", ".off")
 TETS = (".veg", ".msh", ".mesh", ".vtk")
 MODEL = ".supple"
 
-CODE = re.compile(r" \(([A-Z][A-Z_0-9]+)(?:, and (\d+) more)?\)$")
-
-# What each kind of defect means for soft tissue.
-CONSEQUENCES = {
-    "degenerate triangles": "they have no area and are passed over",
-    "duplicate triangles": "inside and outside may be mistaken near them",
-    "unreferenced vertices": "they are not simulated",
-    "open edges": "the surface has holes; the volume is closed across them when it is meshed",
-    "non-manifold edges": "sheets that meet there become one body",
-    "inconsistent edges": "inside and outside may be mistaken near them",
-    "inside-out components": "they count as hollows, or are turned inside out",
-    "inverted tets": "they were turned",
-    "degenerate tets": "they have no volume",
-    "duplicate tets": "they are stiff and heavy twice over",
-    "non-manifold faces": "tets overlap there",
-    "components": "parts without contact move on their own",
-}
-
 
 def describe(path: str | Path) -> dict[str, Any]:
     """What a file holds, as plain values that JSON can carry.
@@ -55,7 +44,8 @@ def describe(path: str | Path) -> dict[str, Any]:
     Parameters
     ----------
     path : str or Path
-        A character (glTF, USD), a motion (BVH), a surface, a tet mesh or a model.
+        A character (glTF, USD), a motion (BVH), a surface, a mesh of tets or hexahedra, a model,
+        an elastic body, or a file of VegaFEM's.
 
     Returns
     -------
@@ -63,7 +53,8 @@ def describe(path: str | Path) -> dict[str, Any]:
         ``file``, ``format``, ``bytes``, ``metres_per_unit``, ``size`` in metres, ``meshes``,
         ``surface``, ``joints``, ``parameters``, ``clips`` and ``tets`` as far as there are, and
         ``defects``: what is wrong, each with its consequence. Of a model also ``model``,
-        ``poses``, ``regions``, ``motions``, ``bytes_by_part`` and its ``report``.
+        ``poses``, ``regions``, ``motions``, ``bytes_by_part`` and its ``report``; of a body and
+        its parts ``body``, ``hexes``, ``frequencies_hz``, ``materials`` and the like.
 
     Raises
     ------
@@ -78,7 +69,7 @@ def describe(path: str | Path) -> dict[str, Any]:
     defects = found.pop("defects", [])
     known = tuple(defect["what"] for defect in defects)
     for message in dict.fromkeys([*found.pop("warnings", ()), *told]):
-        defect = _split(path.name, message)
+        defect = split_warning(path.name, message)
         if not (known and defect["what"].startswith(known)):
             defects.append(defect)
     return {"file": path.name, "bytes": path.stat().st_size, **found, "defects": defects}
@@ -94,26 +85,16 @@ def _read(path: Path) -> dict[str, Any]:
         return _bvh(path)
     if suffix in SURFACES:
         return {"format": suffix[1:].upper(), **_of_surface(read_surface(path))}
+    if suffix == ".veg":
+        return {"format": "VEG", **_veg(path)}
     if suffix in TETS:
         return {"format": suffix[1:].upper(), **_of_tets(read_tets(path))}
     if suffix == MODEL:
         return describe_model(path)
-    known = ", ".join((*CHARACTERS, ".bvh", *SURFACES, *TETS, MODEL))
+    if suffix in STVK_FILES:
+        return describe_stvk_file(path)
+    known = ", ".join((*CHARACTERS, ".bvh", *SURFACES, *TETS, MODEL, *STVK_FILES))
     raise FormatError(f'{path.name}: "{path.suffix}" files are not known; use one of {known}')
-
-
-def _split(name: str, message: str) -> dict[str, Any]:
-    """A warning's parts: what; consequence (CODE, and 3 more)."""
-    text = message.removeprefix(f"{name}: ")
-    coded = CODE.search(text)
-    found: dict[str, Any] = {}
-    if coded:
-        text = text[: coded.start()]
-        found = {"code": coded[1], "count": int(coded[2] or 0) + 1}
-    what, separator, consequence = text.rpartition("; ")
-    if not separator:
-        what, consequence = text, "none for Supple"
-    return {"what": what, "consequence": consequence, **found}
 
 
 def _character(path: Path) -> dict[str, Any]:
@@ -196,8 +177,21 @@ def _of_surface(surface: SurfaceMesh) -> dict[str, Any]:
             "components": int(surface.components().max()) + 1,
             "closed": not kinds & open_kinds,
         },
-        "defects": _defects(defects),
+        "defects": with_consequences(defects),
     }
+
+
+def _veg(path: Path) -> dict[str, Any]:
+    from supple.app.stvk_source import read_any_veg
+    from supple.mesh import TetMesh
+
+    veg = read_any_veg(path)
+    mesh: Any = veg.mesh
+    if isinstance(mesh, TetMesh):
+        found = _of_tets(mesh)
+    else:
+        found = hex_parts(mesh) | {"defects": with_consequences(mesh.defects())}
+    return found | {"materials": materials_of(veg)}
 
 
 def _of_tets(mesh: TetMesh) -> dict[str, Any]:
@@ -209,15 +203,8 @@ def _of_tets(mesh: TetMesh) -> dict[str, Any]:
             "tets": len(mesh.tets),
             "cubic_metres": float(mesh.volumes().sum()),
         },
-        "defects": _defects(mesh.defects()),
+        "defects": with_consequences(mesh.defects()),
     }
-
-
-def _defects(defects: list[Any]) -> list[dict[str, str]]:
-    return [
-        {"what": defect.message, "consequence": CONSEQUENCES.get(defect.kind, "work goes on")}
-        for defect in defects
-    ]
 
 
 def _metres(extent: np.ndarray) -> list[float]:
@@ -267,6 +254,7 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         t = found["tets"]
         counts = f"{t['tets']:,} tets, {t['vertices']:,} vertices"
         lines.append(("tets", f"{counts}, {t['cubic_metres']:.4g} m³"))
+    lines += stvk_lines(found)
     for mesh in found.get("meshes", []):
         number = f"{mesh['primitives']} primitive{'s' if mesh['primitives'] > 1 else ''}"
         stored = f"{mesh['vertices']:,} vertices as stored"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Protocol
 
-from supple.app.viewer.session import Session
-
-__all__ = ["Clockwork"]
+__all__ = ["Clockwork", "Stepped"]
 
 #: Updates of pages in a second, at most.
 UPDATES = 45.0
@@ -18,6 +17,27 @@ MOST_BEHIND = 4
 BREATH = 0.2
 #: Seconds between looks at whether somebody watches, or whether a paused scene changed.
 IDLE, PAUSED = 0.25, 0.02
+
+
+class Stepped(Protocol):
+    """What can be stepped as a clock says: a session."""
+
+    speed: float
+    changed: bool
+
+    @property
+    def dt(self) -> float:
+        """Seconds of a step."""
+
+    @property
+    def state(self) -> str:
+        """``"paused"`` where time stands still."""
+
+    def settle_requests(self) -> str | None:
+        """Do what was asked for."""
+
+    def advance(self, steps: int = 1, /) -> None:
+        """Step so often."""
 
 
 class Clockwork:
@@ -34,7 +54,7 @@ class Clockwork:
     """
 
     def __init__(
-        self, session: Session, show: Callable[[str | None], None], watched: Callable[[], bool]
+        self, session: Stepped, show: Callable[[str | None], None], watched: Callable[[], bool]
     ) -> None:
         self._session, self._show, self._watched = session, show, watched
         self._ended = threading.Event()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from supple.app.viewer.session import Session
 from supple.reduction.model import PoseSpaceModel
 
-__all__ = ["CubaturePoints", "ObstacleNodes", "TetNode"]
+__all__ = ["CubaturePoints", "ObstacleNodes", "TetNode", "ground_grid"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -107,20 +107,7 @@ class ObstacleNodes:
     def __init__(self, server: viser.ViserServer, session: Session) -> None:
         self._surroundings = session.surroundings
         size = session.model.surface.size
-        self._grid = server.scene.add_grid(
-            "/ground",
-            width=4 * size,
-            height=4 * size,
-            plane="xz",
-            cell_size=size / 8,
-            section_size=size / 2,
-            cell_color=(228, 228, 226),
-            section_color=(206, 206, 203),
-            plane_color=(236, 234, 229),
-            plane_opacity=0.0,
-            shadow_opacity=0.25,
-            position=(0.0, session.surroundings.height, 0.0),
-        )
+        self._grid = ground_grid(server, size, (0.0, session.surroundings.height, 0.0))
         centre = tuple(session.surroundings.centre)
         self._ball = server.scene.add_icosphere(
             "/ball", radius=session.surroundings.radius, color=(86, 128, 168), position=centre
@@ -148,6 +135,26 @@ class ObstacleNodes:
         """The ball is where the flesh feels it."""
         if self._ball.visible:
             self._ball.position = tuple(self._surroundings.centre)
+
+
+def ground_grid(
+    server: viser.ViserServer, size: float, place: tuple[float, float, float]
+) -> viser.GridHandle:
+    """Lines around a place, for a body of this size to stand on."""
+    return server.scene.add_grid(
+        "/ground",
+        width=4 * size,
+        height=4 * size,
+        plane="xz",
+        cell_size=size / 8,
+        section_size=size / 2,
+        cell_color=(228, 228, 226),
+        section_color=(206, 206, 203),
+        plane_color=(236, 234, 229),
+        plane_opacity=0.0,
+        shadow_opacity=0.25,
+        position=place,
+    )
 
 
 def _in_world(points: Floats, root: Floats, offset: Floats) -> Singles:

@@ -46,10 +46,17 @@ class Costs:
     def line(self) -> str:
         """For a person."""
         return (
-            f"step {self.step_ms:.2f} ms, skin {self.skin_ms:.2f} ms, page {self.update_ms:.2f} ms "
-            f"an update; {self.steps:.0f} steps and {self.updates:.0f} updates a second, "
+            f"step {_short(self.step_ms)}, skin {self.skin_ms:.2f} ms, "
+            f"page {self.update_ms:.2f} ms an update; "
+            f"{self.steps:.0f} steps and {self.updates:.0f} updates a second, "
             f"{100 * self.processor:.0f} % of a core"
         )
+
+
+def _short(milliseconds: float) -> str:
+    if milliseconds < 0.1:
+        return f"{1e3 * milliseconds:.0f} µs"
+    return f"{milliseconds:.2f} ms"
 
 
 class Meter:
@@ -68,12 +75,12 @@ class Meter:
         self._steps = self._updates = 0
         self._step_seconds = self._skin_seconds = self._simulation = 0.0
 
-    def stepped(self, seconds: float, processor: float) -> None:
-        """A step took so long, and so much of the processor."""
-        self.history[self.start] = 1e3 * seconds
+    def stepped(self, seconds: float, processor: float, count: int = 1) -> None:
+        """A step, or so many at once, took so long, and so much of the processor."""
+        self.history[self.start] = 1e3 * seconds / count
         self.start = (self.start + 1) % KEPT
-        self._steps += 1
-        self.total_steps += 1
+        self._steps += count
+        self.total_steps += count
         self._step_seconds += seconds
         self._simulation += processor
 

@@ -1,4 +1,4 @@
-"""The parts of the panel that record, and that say what all this costs."""
+"""The part of the panel that records."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 import viser
 
-from supple.app.viewer.meter import Costs
 from supple.app.viewer.session import Session
 from supple.errors import SuppleError
 
-__all__ = ["CostPanel", "RecordPanel"]
+__all__ = ["RecordPanel"]
 
 
 class RecordPanel:
@@ -68,33 +67,3 @@ class RecordPanel:
         self._shown = now
         self._record.label = "Stop recording" if recorder.on else "Record"
         self._told.content = f"{len(recorder)} frames, {recorder.seconds:.1f} s"
-
-
-class CostPanel:
-    """A strip chart of the step's time, and a line of figures."""
-
-    def __init__(self, server: viser.ViserServer, session: Session) -> None:
-        self._server, self._session = server, session
-        self._line = server.gui.add_markdown("…")
-        steps, milliseconds = session.meter.chart()
-        self._chart = server.gui.add_uplot(
-            (steps, milliseconds),
-            series=(
-                {"label": "step"},
-                {"label": "ms", "stroke": "#c8443c", "width": 1},
-            ),
-            scales={"x": {"time": False}, "y": {"range": [0, 1e3 * session.dt]}},
-            height=150,
-        )
-
-    def update(self, costs: Costs) -> None:
-        """Every now and then."""
-        pages = len(self._server.get_clients())
-        limits = ", ".join(self._session.limits)
-        lines = [
-            costs.line(),
-            f"{pages} page{'' if pages == 1 else 's'}, {self._session.state}"
-            + (f", limits: {limits}" if limits else ""),
-        ]
-        self._line.content = "  \n".join(lines)
-        self._chart.data = self._session.meter.chart()

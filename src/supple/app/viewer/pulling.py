@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.reduction.model import PoseSpaceModel
 
-__all__ = ["Hands", "Pull", "grab"]
+__all__ = ["Hands", "Patch", "Pull", "grab", "patch_around"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -25,6 +26,32 @@ STRENGTH = 3.0
 #: The hand's force is that of the skin a step ago, so that a stiffer one would feed a swing: the
 #: most of k dt² / m, where m is what it holds.
 STEADY = 0.8
+
+
+class Patch(NamedTuple):
+    """A round piece of skin."""
+
+    vertex: int
+    """Of the skin: the nearest to where it was taken."""
+    vertices: Ints
+    """(k,) all of it."""
+    shares: Floats
+    """(k,) how much of a force each takes; they add up to 1."""
+    radius: float
+    """In m."""
+
+
+def patch_around(skin: Singles, where: Floats, size: float) -> Patch:
+    """The piece of skin (n̄, 3) nearest to a point, of a body of this size."""
+    away = np.linalg.norm(skin - where, axis=1)
+    radius = GRIP * size
+    nearest = int(np.argmin(away))
+    around = np.linalg.norm(skin - skin[nearest], axis=1)
+    close = np.argsort(around, kind="stable")[:MOST]
+    shares = np.clip(1 - (around[close] / radius) ** 2, 0, None) ** 2
+    held = shares > 0  # at least the nearest is
+    shares = np.asarray(shares[held] / shares[held].sum(), np.float64)
+    return Patch(nearest, close[held].astype(np.int64), shares, radius)
 
 
 @dataclass(eq=False)
@@ -81,21 +108,14 @@ def grab(model: PoseSpaceModel, skin: Singles, point: ArrayLike, dt: float) -> P
         Seconds of a step.
     """
     where = np.asarray(point, np.float64)
-    away = np.linalg.norm(skin - where, axis=1)
-    radius = GRIP * model.surface.size
-    nearest = int(np.argmin(away))
-    around = np.linalg.norm(skin - skin[nearest], axis=1)
-    close = np.argsort(around, kind="stable")[:MOST]
-    shares = np.clip(1 - (around[close] / radius) ** 2, 0, None) ** 2
-    held = shares > 0  # at least the nearest is
-    shares = shares[held] / shares[held].sum()
+    nearest, vertices, shares, radius = patch_around(skin, where, model.surface.size)
     # A round patch pressed on flesh gives way by F / (2 E a), but for Poisson's ratio.
     stiffness = STRENGTH * 2 * float(np.median(model.young)) * radius
     mass = float(np.median(model.density)) * 2 / 3 * np.pi * radius**3
     return Pull(
         nearest,
-        close[held].astype(np.int64),
-        np.asarray(shares, np.float64),
+        vertices,
+        shares,
         min(stiffness, STEADY * mass / dt**2),
         where,
         REACH * model.surface.size,

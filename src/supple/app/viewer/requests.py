@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.errors import SuppleError
 
-__all__ = ["ENDINGS", "FASTEST", "Ending", "Requests", "clamped"]
+__all__ = ["ENDINGS", "FASTEST", "BodyRequests", "Ending", "Requests", "clamped"]
 
 Floats = NDArray[np.float64]
 Ending = Literal["loop", "restart", "stop"]
@@ -42,8 +42,10 @@ def _checked_ending(ending: Ending) -> Ending:
     return ending
 
 
-class Requests(ABC):
+class BodyRequests(ABC):
     """A queue of what was asked for, and words to ask with; what they mean is a subclass's.
+
+    These are for anything that can be pulled at; `Requests` has more, for characters.
 
     Attributes
     ----------
@@ -94,6 +96,39 @@ class Requests(ABC):
         """Let time stand still."""
         self.ask(self._pause)
 
+    def take(self, hand: Hashable, point: ArrayLike) -> None:
+        """Take hold of the skin nearest to a point of the world."""
+        where = np.array(point, np.float64)
+        self.ask(lambda: self._take(hand, _checked_place(where)))
+
+    def pull(self, hand: Hashable, target: ArrayLike) -> None:
+        """Pull what that hand holds."""
+        where = np.array(target, np.float64)
+        self.ask(lambda: self._pull(hand, _checked_place(where)))
+
+    def release(self, hand: Hashable) -> None:
+        """Let go."""
+        self.ask(lambda: self._release(hand))
+
+    @abstractmethod
+    def _play(self) -> None: ...
+
+    @abstractmethod
+    def _pause(self) -> None: ...
+
+    @abstractmethod
+    def _take(self, hand: Hashable, where: Floats) -> None: ...
+
+    @abstractmethod
+    def _pull(self, hand: Hashable, where: Floats) -> None: ...
+
+    @abstractmethod
+    def _release(self, hand: Hashable) -> None: ...
+
+
+class Requests(BodyRequests):
+    """What pages ask of a character, besides."""
+
     def hold(self) -> None:
         """Hold the pose where it is; the flesh lives on."""
         self.ask(self._hold)
@@ -120,26 +155,6 @@ class Requests(ABC):
         where = np.array(target, np.float64)
         self.ask(lambda: self._reach(joint, where))
 
-    def take(self, hand: Hashable, point: ArrayLike) -> None:
-        """Take hold of the skin nearest to a point of the world."""
-        where = np.array(point, np.float64)
-        self.ask(lambda: self._take(hand, _checked_place(where)))
-
-    def pull(self, hand: Hashable, target: ArrayLike) -> None:
-        """Pull what that hand holds."""
-        where = np.array(target, np.float64)
-        self.ask(lambda: self._pull(hand, _checked_place(where)))
-
-    def release(self, hand: Hashable) -> None:
-        """Let go."""
-        self.ask(lambda: self._release(hand))
-
-    @abstractmethod
-    def _play(self) -> None: ...
-
-    @abstractmethod
-    def _pause(self) -> None: ...
-
     @abstractmethod
     def _hold(self) -> None: ...
 
@@ -157,12 +172,3 @@ class Requests(ABC):
 
     @abstractmethod
     def _reach(self, joint: str, where: Floats) -> None: ...
-
-    @abstractmethod
-    def _take(self, hand: Hashable, where: Floats) -> None: ...
-
-    @abstractmethod
-    def _pull(self, hand: Hashable, where: Floats) -> None: ...
-
-    @abstractmethod
-    def _release(self, hand: Hashable) -> None: ...

@@ -1,4 +1,4 @@
-"""`supple view`: a file, a scene or a model in, a page out, until Ctrl-C."""
+"""`supple view`: a file, a scene, a model or a body in, a page out, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from supple.app.bake_models import prepared_model
 from supple.app.bake_source import read_bake_source
 from supple.app.progress import console, first_use_message, working
+from supple.app.stvk_prepared import is_body, prepared_body
 from supple.dynamics.baking import chosen_motion
 from supple.errors import SuppleError
 
@@ -31,16 +32,16 @@ def run_view(
     seconds: float | None = None,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Serve the page of a character until it is ended.
+    """Serve the page of a character or an elastic body until it is ended.
 
     Parameters
     ----------
     given
         A file, a scene or a model; what has no model yet gets one, which is kept.
     motion, flesh
-        As for `supple.bake`.
+        As for `supple.bake`; elastic bodies have none.
     model
-        A model file to use instead of building one.
+        A model file to use instead of building one, of a character.
     folder
         Where recordings may be saved; by default the current one.
     host, port
@@ -57,16 +58,56 @@ def run_view(
     dict
         Steps, updates and what they cost.
     """
+    from supple.app.viewer.server import check_viser, free_port
+
+    body = is_body(given)
+    if body:
+        _check_body_options(given, motion=motion, flesh=flesh, model=model, folder=folder)
     target = Path.cwd() if folder is None else folder
-    if not target.is_dir() or not os.access(target, os.W_OK):
+    if not body and not (target.is_dir() and os.access(target, os.W_OK)):
         raise SuppleError(
             f"{target}: recordings cannot be saved there; give a folder with --folder"
         )
-    from supple.app.viewer.server import check_viser, free_port
-
     check_viser()
     free_port(host, port)  # better now than after the build
     first_use_message(quiet)
+    if body:
+        page = _body_page(given, host, port, quiet)
+    else:
+        page = _character_page(given, motion, flesh, model, target, host, port, quiet)
+    with page:
+        print(page.address, flush=True)
+        if not quiet:
+            console.print(f"open {page.address} in a browser; Ctrl-C ends it")
+        _serve(page, stats, seconds)
+    return _figures(page)
+
+
+def _check_body_options(given: str, *, flesh: str, **others: Any) -> None:
+    for name, value in (others | {"flesh": None if flesh == "normal" else flesh}).items():
+        if value is not None:
+            raise SuppleError(f"{given}: is an elastic body; --{name} is for characters")
+
+
+def _body_page(given: str, host: str, port: int, quiet: bool) -> Any:
+    from supple.app.viewer.stvk_free_session import body_session
+    from supple.app.viewer.stvk_page import StvkPage
+
+    body = prepared_body(given, quiet=quiet)
+    with working("starting", quiet):
+        return StvkPage(body_session(body), host=host, port=port)
+
+
+def _character_page(
+    given: str,
+    motion: str | None,
+    flesh: str,
+    model: Path | None,
+    folder: Path,
+    host: str,
+    port: int,
+    quiet: bool,
+) -> Any:
     with working("reading", quiet):
         source = read_bake_source(given)
         chosen_motion(source.character, motion)
@@ -76,13 +117,7 @@ def run_view(
 
     with working("starting", quiet):
         session = Session(ready.model, motion, character=source.character, flesh=flesh)
-        page = Page(session, host=host, port=port, folder=target)
-    with page:
-        print(page.address, flush=True)
-        if not quiet:
-            console.print(f"open {page.address} in a browser; Ctrl-C ends it")
-        _serve(page, stats, seconds)
-    return _figures(page)
+        return Page(session, host=host, port=port, folder=folder)
 
 
 def _serve(page: Any, stats: bool, seconds: float | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import viser
@@ -18,7 +18,9 @@ from supple.app.viewer.colours import (
     by_region,
     by_stiffness,
 )
+from supple.app.viewer.dragging import dragging
 from supple.app.viewer.extras import CubaturePoints, ObstacleNodes, TetNode
+from supple.app.viewer.looking import look_at
 from supple.app.viewer.session import Session
 
 __all__ = ["COLOURINGS", "Stage"]
@@ -42,7 +44,9 @@ class Stage:
         model = session.model
         triangles = model.surface.triangles.astype(np.int64)
         self._triangles = triangles
-        self.soft = SkinNode(server, "/soft", triangles, self._dragging())
+        self.soft = SkinNode(
+            server, "/soft", triangles, dragging(session, lambda: self.soft.offset)
+        )
         self.rig = SkinNode(server, "/rig", triangles)
         self.difference = SkinNode(server, "/difference", triangles)
         self.cubature = CubaturePoints(server, model)
@@ -59,7 +63,7 @@ class Stage:
         self._anew = True
         self._stand_apart()
         self.rig.visible = self.difference.visible = False
-        self._look_from(session.skin)
+        look_at(server, session.skin, model.surface.size)
 
     def recolour(self, colouring: Colouring) -> None:
         """Colour the soft skin by something else."""
@@ -123,30 +127,6 @@ class Stage:
         wide = max(float(np.ptp(self._session.model.rig(pose)[:, 0])) for pose in poses)
         apart = 1.15 * wide
         self.rig.offset, self.difference.offset = (-apart, 0.0, 0.0), (apart, 0.0, 0.0)
-
-    def _look_from(self, skin: Singles) -> None:
-        centre = (skin.min(axis=0) + skin.max(axis=0)) / 2
-        away = 1.05 * self._session.model.surface.size
-        camera = self._server.initial_camera
-        camera.look_at = centre.astype(np.float64)
-        where = centre + away * np.array([0.45, 0.25, 1.0])
-        camera.position = where.astype(np.float64)
-        self._server.scene.configure_default_lights(cast_shadow=True)
-
-    def _dragging(self) -> Callable[[Any], Any]:
-        session = self._session
-
-        async def dragged(event: Any) -> None:  # asynchronous, so that events stay in order
-            hand = event.client_id
-            offset = self.soft.offset
-            if event.phase == "end":
-                session.release(hand)
-                return
-            if event.phase == "start":
-                session.take(hand, np.asarray(event.start_position) - offset)
-            session.pull(hand, np.asarray(event.end_position) - offset)
-
-        return dragged
 
 
 def _update_bands(node: SkinNode, skin: Singles, banding: Banding | None) -> None:
