@@ -20,19 +20,57 @@ INNER = """
 from supple.compiled import compiled_fused
 
 @compiled_fused
-def inner(x):
+def inner(x, power={power}):
     '''{words}'''
-    return {factor} * x
+    return {factor} * x ** power
+
+@compiled_fused
+def other(x):
+    return -x
+
+def made(factor):
+    @compiled_fused
+    def times(x):
+        return factor * x
+    return times
+
+once, twice = made(1.0), made({twice})
 """
 OUTER = """
-from inner_module import inner
-from numbers_module import SHIFT
+from inner_module import {names}, twice, once
+from numbers_module import SHIFT, Pair
 from supple.compiled import compiled_fused
 
 @compiled_fused
 def outer(x):
-    return inner(x) + SHIFT
+    return first(x) + second(0.0) + SHIFT
+
+@compiled_fused
+def both(x):
+    return once(x) + twice(x)
+
+@compiled_fused
+def less(pair):
+    return pair.high - pair.low
 """
+NUMBERS = """
+from typing import NamedTuple
+
+SHIFT = {shift}
+
+class Pair(NamedTuple):
+    {fields[0]}: float
+    {fields[1]}: float
+"""
+USUAL: dict[str, Any] = {
+    "factor": 2.0,
+    "power": 1,
+    "words": "Doubled.",
+    "twice": 2.0,
+    "shift": 0.0,
+    "fields": ("high", "low"),
+    "names": "inner as first, other as second",
+}
 
 
 @pytest.fixture
@@ -42,11 +80,11 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
-    def fresh(factor: float, shift: float = 0.0, words: str = "Doubled.") -> ModuleType:
-        (tmp_path / "inner_module.py").write_text(INNER.format(factor=factor, words=words))
-        (tmp_path / "numbers_module.py").write_text(f"SHIFT = {shift}\n")
-        if not (tmp_path / "outer_module.py").exists():
-            (tmp_path / "outer_module.py").write_text(OUTER)
+    def fresh(**changed: Any) -> ModuleType:
+        told = USUAL | changed
+        texts = {"inner": INNER, "numbers": NUMBERS, "outer": OUTER}
+        for name, text in texts.items():
+            (tmp_path / f"{name}_module.py").write_text(text.format(**told))
         for name in names:
             sys.modules.pop(name, None)
         importlib.invalidate_caches()
@@ -61,38 +99,66 @@ def hits(function: Any) -> int:
     return sum(function.stats.cache_hits.values())
 
 
-def test_a_change_in_a_called_function_of_another_file_is_noticed(load):
-    assert load(2.0).outer(3.0) == 6.0
-    assert load(5.0).outer(3.0) == 15.0
-    assert hits(load(5.0).outer) == 0  # not called yet
-    again = load(5.0).outer
-    assert again(3.0) == 15.0
+def test_what_has_not_changed_is_not_compiled_again(load):
+    assert load().outer(3.0) == 6.0
+    again = load(words="Twice as much.").outer  # words are no code
+    assert again(3.0) == 6.0
     assert hits(again) == 1
 
 
-def test_a_change_in_a_number_of_another_file_is_noticed(load):
-    assert load(2.0, 1.0).outer(3.0) == 7.0
-    assert load(2.0, 4.0).outer(3.0) == 10.0
+@pytest.mark.parametrize(
+    ("changed", "result"),
+    [
+        ({"factor": 5.0}, 15.0),
+        ({"shift": 4.0}, 10.0),
+        ({"power": 2}, 18.0),
+        ({"names": "other as first, inner as second"}, -3.0),
+    ],
+    ids=["a called function", "a number", "a default", "a name"],
+)
+def test_a_change_in_another_file_is_noticed(load, changed, result):
+    assert load().outer(3.0) == 6.0
+    assert load(**changed).outer(3.0) == result
 
 
-def test_words_alone_change_nothing(load):
-    assert load(2.0).outer(3.0) == 6.0
-    reworded = load(2.0, words="Twice as much.").outer
-    assert reworded(3.0) == 6.0
-    assert hits(reworded) == 1
+def test_functions_made_alike_are_told_apart(load):
+    assert load().both(3.0) == 9.0
+    assert load(twice=7.0).both(3.0) == 24.0
 
 
-def test_a_cache_that_cannot_be_read_is_written_anew(load, tmp_path):
-    assert load(2.0).outer(3.0) == 6.0
-    (index,) = (tmp_path / "__pycache__").glob("outer_module.outer-*.nbi")
-    whole = index.read_bytes()
-    index.write_bytes(whole[: len(whole) // 2])
-    damaged = load(2.0).outer
+def test_fields_in_another_order_are_noticed(load):
+    module = load()
+    assert module.less(module.Pair(3.0, 1.0)) == 2.0
+    module = load(fields=("low", "high"))
+    assert module.less(module.Pair(3.0, 1.0)) == -2.0
+
+
+def test_a_file_that_cannot_be_read_is_written_anew(load, tmp_path):
+    assert load().outer(3.0) == 6.0
+    (kept,) = (tmp_path / "__pycache__").glob("outer_module.outer-*.nbc")
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[: len(whole) // 2])
+    damaged = load().outer
     assert damaged(3.0) == 6.0
     assert hits(damaged) == 0
-    mended = load(2.0).outer
+    mended = load().outer
     assert mended(3.0) == 6.0
     assert hits(mended) == 1
+
+
+def test_what_an_older_version_left_is_removed(load, tmp_path):
+    load().outer(3.0)
+    (old,) = (tmp_path / "__pycache__").glob("outer_module.outer-*")
+    load(factor=5.0).outer(3.0)
+    (new,) = (tmp_path / "__pycache__").glob("outer_module.outer-*")
+    assert new.name != old.name
+
+
+def test_a_folder_that_cannot_be_written_to_is_no_error(load, tmp_path):
+    module = load()
+    (tmp_path / "__pycache__").mkdir(exist_ok=True)
+    module.outer._cache._cache_file._folder = tmp_path / "nowhere"
+    assert module.outer(3.0) == 6.0
 
 
 def test_a_step_is_as_old_as_its_innermost_kernel(monkeypatch):
