@@ -11,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import difflib
 import json
+import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -64,23 +66,51 @@ ITEMS = {
     "fig15": Item("reproduce_coarse", "run", "a coarse full simulation at equal time"),
     "projection": Item("reproduce_projection", "run", "a reduced system reassembled in full"),
     "beam": Item("reproduce_beam", "run", "the bent beam, reduced against full"),
+    "barbic2005-fig5": Item("reproduce_stvk_tables", "fig5", "polynomial coefficients"),
+    "barbic2005-fig8": Item("reproduce_stvk_tables", "fig8", "modal derivatives"),
+    "barbic2005-fig10": Item("reproduce_stvk_sketch", "fig10", "a basis from a sketch"),
+    "barbic2005-fig11": Item("reproduce_stvk_tables", "fig11", "the cost of a step"),
+    "barbic2005-fig12": Item("reproduce_stvk_impulse", "fig12", "a spoon's impulse response"),
 }
-#: Papers, and what there is of each.
-GROUPS = {"xu2016": tuple(ITEMS)}
+#: Papers, and what there is of each: xu2016's go by their bare names.
+GROUPS = {
+    "xu2016": tuple(name for name in ITEMS if not name.startswith("barbic2005-")),
+    "barbic2005": tuple(name for name in ITEMS if name.startswith("barbic2005-")),
+}
 
 
 def chosen_items(what: Sequence[str]) -> list[str]:
-    """The items asked for, each once, in the paper's order; by default all of xu2016."""
-    known = [*GROUPS, *ITEMS]
+    """The items asked for, each once, in the papers' order; by default all of them.
+
+    "barbic2005-fig12" may be written barbic2005/fig12, "Barbič fig. 12" and the like.
+    """
+    spellings, known = _spellings(), [*GROUPS, *ITEMS]
     wanted: set[str] = set()
-    for name in what or ("xu2016",):
-        simple = name.lower().replace(" ", "").replace(".", "").replace("figure", "fig")
-        if simple not in known:
-            near = difflib.get_close_matches(simple, known, 3, 0.5)
+    for name in what or GROUPS:
+        simple = _simple(name)
+        if simple not in spellings:
+            near = [item for item in ITEMS if simple and item.endswith(f"-{simple}")]
+            near = near or difflib.get_close_matches(name.lower(), known, 3, 0.5)
             there = f"did you mean {' or '.join(near)}?" if near else f"there are {_list(known)}"
             raise SuppleError(f'nothing called "{name}" to reproduce; {there}')
-        wanted.update(GROUPS.get(simple, (simple,)))
+        wanted.update(spellings[simple])
     return [name for name in ITEMS if name in wanted]
+
+
+def _spellings() -> dict[str, tuple[str, ...]]:
+    """What people may write, and the items meant."""
+    found: dict[str, tuple[str, ...]] = {}
+    for paper, items in GROUPS.items():
+        for said in (paper, paper.rstrip("0123456789")):
+            found[said] = items
+            found |= {_simple(f"{said}{item.removeprefix(paper)}"): (item,) for item in items}
+    return found | {_simple(item): (item,) for item in ITEMS}
+
+
+def _simple(name: str) -> str:
+    """Letters and digits alone, without accents."""
+    plain_letters = unicodedata.normalize("NFKD", name.lower())
+    return re.sub(r"[^a-z0-9]", "", plain_letters).replace("figure", "fig")
 
 
 def _list(names: Sequence[str]) -> str:
@@ -184,9 +214,11 @@ def _made(name: str, output: Path, quick: bool, tell: Tell) -> dict[str, Any]:
 
 def _title(name: str) -> str:
     """As the papers write it, for an item that has none of its own."""
-    word, number = name.rstrip("0123456789"), name.lstrip("abcdefghijklmnopqrstuvwxyz")
+    paper, dash, own = name.rpartition("-")
+    word, number = own.rstrip("0123456789"), own.lstrip("abcdefghijklmnopqrstuvwxyz")
     called = {"fig": "Fig.", "table": "Table"}.get(word, word.capitalize())
-    return f"{called} {number}".strip() + f": {ITEMS[name].about}"
+    said = f"{paper} {called.lower()} {number}" if dash else f"{called} {number}"
+    return said.strip() + f": {ITEMS[name].about}"
 
 
 def plain(value: Any) -> Any:

@@ -22,9 +22,9 @@ _BOWL, _HALF_LENGTH, _HALF_WIDTH = 0.2, 0.05, 0.0206
 _STATIONS, _AROUND = 100, 33
 
 
-def assemble() -> ElasticScene:
-    """The spoon along x, the bowl open towards +y."""
-    voxels = voxels_around(_solid_points(), CUBE)
+def assemble(cube: float = CUBE) -> ElasticScene:
+    """The spoon along x, the bowl open towards +y, of cubes of a size."""
+    voxels = voxels_around(_solid_points(), cube)
     x = voxels.vertices[:, 0]
     tip = np.abs(voxels.vertices - [x.max(), voxels.vertices[:, 1].max(), 0.0])
     return ElasticScene(
