@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def compile_once(folder: Path) -> None:
     Numba looks on the disk before it compiles, so whoever waited finds the result there. What is
     held are a function and those that call it: unless functions call each other in a ring, some
     worker can always go on. Nor do two workers write a function's index at once, which Numba does
-    not guard.
+    not guard. Where there can be no lock, everybody compiles for himself.
     """
     if fcntl is None:
         return
@@ -44,10 +45,9 @@ def compile_once(folder: Path) -> None:
         name = f"{function.__code__.co_filename}:{function.__qualname__}"
         if isinstance(self._cache, NullCache) or name in _held:
             return plain(self, sig)
-        path = folder / hashlib.sha256(name.encode()).hexdigest()
+        path = folder / f"compiling-{hashlib.sha256(name.encode()).hexdigest()}"
         # Numba's own lock first: a thread that has it must never wait for one that has not.
-        with global_compiler_lock, path.open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with global_compiler_lock, _locked(path):
             _held.add(name)
             try:
                 return plain(self, sig)
@@ -55,6 +55,20 @@ def compile_once(folder: Path) -> None:
                 _held.discard(name)
 
     Dispatcher.compile = compile  # type: ignore[method-assign]
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock on this file, if it can be had at all."""
+    try:
+        lock = path.open("w")
+    except OSError:  # read-only, full or gone
+        yield
+        return
+    with lock:
+        with suppress(OSError):  # a disk that knows no locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def begin_apart() -> None:

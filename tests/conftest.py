@@ -23,12 +23,15 @@ def assets() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _compiled_once(request: pytest.FixtureRequest) -> None:
+def _compiled_once(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Several workers share what is to be compiled."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
     from cold_start import begin_apart, compile_once
 
-    compile_once(request.config.cache.mkdir("compiling"))
+    # Workers have folders of their own in the run's; pytest's cache may be off, or read-only.
+    compile_once(tmp_path_factory.getbasetemp().parent)
     if len(request.session.items) >= MANY:
         begin_apart()

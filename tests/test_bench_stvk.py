@@ -14,7 +14,9 @@ from supple.app.bench_stvk import KEYS, Case, table
 from supple.app.bench_stvk_growth import exponent, smooth_basis
 from supple.app.bench_stvk_steps import packed_shape
 from supple.app.cli import main
+from supple.app.step_timing import processor_time, timed
 from supple.elastic import Material
+from supple.errors import SuppleError
 from supple.reduction.stvk_model import StvkModel
 from supple.scenes import beam
 
@@ -111,11 +113,20 @@ def test_growth_is_drawn_and_written_beside(
     monkeypatch.setattr(bench_stvk_steps, "_BEYOND_CACHES", 2**16)
     monkeypatch.setattr(bench_stvk_steps, "_PAIRS", 2)
     monkeypatch.setattr(bench_stvk_growth, "_ENOUGH", 0.0)
-    monkeypatch.setattr(bench_stvk_growth, "_STEPS", 20)
     monkeypatch.setattr(bench_stvk_growth, "_MODES", 4)
     monkeypatch.setattr(bench_stvk_growth, "_TETS", 100)
     path = tmp_path / "growth.png"
-    figures = bench_stvk_growth.measure(path, modes=(3, 6), elements=(60, 240), quiet=True)
+    lengths = []
+
+    def told_how_long(model: Any, dt: float, steps: int) -> dict[str, Any]:
+        lengths.append(steps)
+        return bench_stvk_steps.step_times(model, dt, steps)
+
+    monkeypatch.setattr(bench_stvk_growth, "step_times", told_how_long)
+    figures = bench_stvk_growth.measure(
+        path, modes=(3, 6), elements=(60, 240), steps=20, quiet=True
+    )
+    assert set(lengths) == {20}
     assert path.read_bytes()[:4] == b"\x89PNG"
     assert json.loads(path.with_suffix(".json").read_text()) == figures
     assert [row["modes"] for row in figures["modes"]] == [3, 6]
@@ -125,6 +136,38 @@ def test_growth_is_drawn_and_written_beside(
         np.testing.assert_allclose(found, (60, 240), rtol=0.5)
         assert set(figures["exponents"][kind]) == {"precompute_s", "step_us"}
     bench_stvk_growth.table(figures)
+
+
+def test_growth_is_of_as_many_steps_as_can_be_timed(tmp_path: Path) -> None:
+    for steps in (0, 10**7):
+        with pytest.raises(SuppleError, match="choose between 1"):
+            bench_stvk_growth.measure(tmp_path / "growth.png", steps=steps, quiet=True)
+
+
+@pytest.mark.parametrize("r", [15, 30])
+def test_a_step_takes_at_most_twice_a_product_that_reads_as_much(r: int) -> None:
+    """And a single call of it adds what a few dozen of the smallest calls of NumPy take."""
+    mesh = beam(cells=(6, 2, 2))
+    basis = smooth_basis(mesh.vertices, r)
+    model = StvkModel.from_basis(mesh, Material("stvk", young=1e6), basis)
+    found = []
+    for _ in range(3):  # a machine that others use may be slow for one of them at times
+        row = bench_stvk_steps.step_times(model, 1e-3, 500)
+        found.append((row["step_us"] / row["gemv_us"], row["python_step_us"] / _small_call_us(r)))
+        if found[-1][0] <= 2.0 and found[-1][1] <= 25.0:
+            break
+    assert min(step for step, _ in found) <= 2.0
+    assert min(call for _, call in found) <= 25.0
+
+
+def _small_call_us(r: int) -> float:
+    a, b, out = np.zeros((3, r))
+
+    def many() -> None:
+        for _ in range(1000):
+            np.add(a, b, out=out)
+
+    return 1e3 * min(timed(many, processor_time) for _ in range(20))
 
 
 def test_the_exponent_is_that_of_the_largest() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 
 import numpy as np
 import pytest
@@ -56,6 +58,23 @@ def test_bound_arrays_live_as_long_as_what_binds_them():
         add_all(bound, out)
         assert out[0] == 2 * (3 + 15)
     del filler
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda bound: pickle.loads(pickle.dumps(bound))])
+def test_a_copy_binds_arrays_of_its_own(copied):
+    bound, out = Bound(tables()), np.zeros(1)
+    twin = copied(bound)
+    assert twin.address != bound.address
+    bound.content[0][:] = np.nan
+    add_all(twin, out)
+    assert out[0] == 2 * (3 + 15)
+    twin.content[0][:] = 1
+    del bound
+    add_all(twin, out)
+    assert out[0] == 2 * (3 + 15)
+    twin.content[0][:] = 2
+    add_all(twin, out)
+    assert out[0] == 2 * (6 + 15)
 
 
 def test_others_cannot_be_opened():

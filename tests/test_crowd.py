@@ -171,6 +171,7 @@ def test_wrong_input_is_told_and_moves_no_one(threads):
         (2, {"dt": 0}),
         (2, {"integrator": "euler"}),
         (2, {"obstacles": (7,)}),
+        (2, {"obstacles": 7}),
     ],
     ids=str,
 )
@@ -194,6 +195,29 @@ def test_a_rig_that_fails_in_a_thread_is_told():
         crowd.step(np.linspace(0, 1.5, N)[:, None])
     crowd.reset()
     assert crowd.step() == ((),) * N
+
+
+@pytest.mark.parametrize(("threads", "failing"), [(1, 5), (1, 9), (2, 11), (3, 0)])
+@pytest.mark.parametrize("raises", [True, False])
+def test_of_many_the_one_whose_rig_fails_is_named(threads, failing, raises):
+    model = stepped_model("bar")
+
+    def tets(pose: Floats, vertices: Any = None) -> Floats:
+        if pose[0] > 1.2 and raises:
+            raise ValueError("too far")
+        factor = np.nan if pose[0] > 1.2 else 1.0
+        return np.asarray(factor * model.tet_rig(pose, vertices))
+
+    n = model.tet_rig.n_vertices
+    boxed = replace(model, tet_rig=FunctionRig(tets, model.rig.parameters, n))
+    crowd = Crowd(boxed, 12, threads=threads)
+    poses = nothing_like((12, 1), (failing, 0), 1.3)
+    skins = np.empty((12, len(model.surface.vertices), 3), np.float32)
+    for options in ({}, {"surfaces": skins}, {"forces": {1: {0: (1.0, 0.0, 0.0)}}}):
+        with pytest.raises(SuppleError, match=f"^character {failing} of the crowd: "):
+            crowd.step(poses, **options)
+    with pytest.raises(SuppleError, match=f"^character {failing} of the crowd: "):
+        crowd.reset(poses)
 
 
 def test_members_share_the_models_arrays():

@@ -27,6 +27,7 @@ def test_a_hand_feels_the_bridge_faster_than_a_device_asks(tmp_path, capsys):
     found = example("haptic_bridge")(["--quick", "--picture", str(picture)])
     assert 1.0 < found["strongest"] <= 3.3
     assert 0 < found["depth"] < 0.002
+    assert found["rate"] > 1000
     assert picture.read_bytes().startswith(b"\x89PNG")
     said = capsys.readouterr().out
     assert "steps a second in one call; 1000 are needed" in said

@@ -170,7 +170,6 @@ def test_a_bouncing_ball_neither_gains_energy_nor_sinks_in_deeper_than_it_has_en
 
 def test_a_body_that_swings_throws_the_ball(trampoline):
     ball = ball_on(trampoline, [0, 0.0305, 0], damping=0.0)
-    up = trampoline.surface_basis[trampoline.surface.vertices[:, 1].argmax()]
     middle = int(np.linalg.norm(trampoline.surface.vertices[:, [0, 2]], axis=1).argmin())
     up = trampoline.surface_basis[middle, 1]
     ball.simulator.reset(velocity=2.0 * up / (up @ up))
@@ -284,8 +283,46 @@ def test_the_material_may_change_while_the_ball_lies_on_it(trampoline):
     sunk = MASS * 9.81 / 2000
     assert RADIUS - sunk - ball.position[1] == pytest.approx((RADIUS - sunk - soft) / 10, rel=0.05)
     ball.simulator.set_material(0, density=1e-3)
-    with pytest.raises(SuppleError, match="use at most"):
-        ball.step()
+    before = ball.position, ball.simulator.q, ball.simulator.time
+    for again in (ball.step, ball.step, lambda: ball.run(5)):
+        with pytest.raises(SuppleError, match="use at most"):
+            again()
+    np.testing.assert_array_equal(ball.position, before[0])
+    np.testing.assert_array_equal(ball.simulator.q, before[1])
+    assert ball.simulator.time == before[2]
+    ball.simulator.set_material(0, density=1000.0)
+    ball.step()
+
+
+def test_the_bodys_gravity_may_change_while_the_ball_flies(trampoline):
+    ball, beside = (ball_on(trampoline, [0, 0.5, 0]) for _ in range(2))
+    for each in (ball, beside.simulator):
+        each.run(5)
+        getattr(each, "simulator", each).gravity = DOWN
+        each.run(200)
+    assert np.abs(ball.simulator.q).max() > 0
+    np.testing.assert_allclose(ball.simulator.q, beside.simulator.q, rtol=1e-12)
+
+
+def test_what_a_ball_is_cannot_be_overwritten(trampoline):
+    ball = ball_on(trampoline, [0, 0.5, 0])
+    assert (ball.radius, ball.mass, ball.stiffness) == (RADIUS, MASS, 2000.0)
+    for name in ("radius", "mass", "stiffness"):
+        with pytest.raises(AttributeError):
+            setattr(ball, name, 1.0)
+
+
+def test_a_ball_and_a_body_that_fall_keep_their_energy(trampoline):
+    ball = ball_on(trampoline, [0, 0.6, 0], dt=1e-4)
+    ball.simulator.gravity = DOWN
+    start, apart, fallen = ball.energies()["total"], 0.0, 0.0
+    for _ in range(50):
+        ball.run(20)
+        apart = max(apart, abs(ball.energies()["total"] - start))
+        fallen = max(fallen, -ball.simulator.energies()["gravity"])
+    assert ball.energies()["kinetic"] > 0.02
+    assert fallen > 0.02
+    assert apart < 1e-5 * fallen
 
 
 def test_a_run_that_has_no_end_changes_nothing(trampoline):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from supple.errors import MeshError
 from supple.mesh import HexMesh, SurfaceMesh, TetMesh
 from supple.mesh.hex_shapes import CORNERS as CUBE
+from supple.mesh.meshing import tetrahedralise
 from supple.mesh.topology import fan_triangles, row_keys
 
 CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=float)
@@ -272,3 +273,24 @@ def test_a_face_of_three_elements_and_a_second_part_are_told_for_either_kind(mes
     alone = apart.without(np.array([0]))
     np.testing.assert_array_equal(alone.elements, mesh.elements + n)
     assert alone.sets["second"].tolist() == [0]
+
+
+@pytest.mark.parametrize("mesh", SINGLE, ids=repr)
+def test_a_mesh_may_be_replaced_in_part(mesh):
+    bare = dataclasses.replace(mesh, sets={})
+    assert type(bare) is type(mesh)
+    assert bare.sets == {}
+    assert bare.vertices is mesh.vertices
+    assert bare.elements is mesh.elements
+    assert [field.name for field in dataclasses.fields(mesh)] == ["vertices", mesh.plural, "sets"]
+    mirrored = dataclasses.replace(mesh, **{mesh.plural: mesh.elements[:, mesh.mirrored]})
+    np.testing.assert_allclose(mirrored.volumes(), -mesh.volumes())
+    assert mirrored.sets["all"].tolist() == [0]
+    with pytest.raises(MeshError, match='set "all"'):
+        dataclasses.replace(mesh, sets={"all": [7]})
+
+
+@pytest.mark.parametrize("cell", [0.0, 1e-9])
+def test_a_body_is_as_long_as_its_longest_side(cell):
+    with pytest.raises(MeshError, match="a body 3 long"):
+        tetrahedralise(SurfaceMesh(CORNERS * [3, 2, 1], CLOSED), cell=cell)

@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from supple.dynamics.stvk_free import FreeStvkSimulator
 from supple.elastic import ElasticBody, Material
 from supple.elastic.hex_body import HexBody
+from supple.errors import SuppleError
 from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 from supple.reduction.stvk_model import StvkModel
@@ -126,6 +128,48 @@ def test_truncation_equals_a_rebuild_on_the_truncated_basis():
     model = random_model()
     rebuilt = StvkModel.from_basis(MESH, two_densities(len(MESH.tets)), model.basis[:, :, :3])
     assert_same_moments(moments_of(model.truncate(3)), moments_of(rebuilt))
+
+
+def local_basis():
+    """Each shape moves vertices of one half only, the first those at the far end."""
+    basis = np.random.default_rng(3).standard_normal((len(MESH.vertices), 3, 6))
+    near = MESH.vertices[:, 0] < 0.5
+    basis[near, :, :3] = 0.0
+    basis[~near, :, 3:] = 0.0
+    return 0.1 * basis
+
+
+def test_a_free_body_flies_in_a_basis_that_leaves_some_of_it_at_rest():
+    model = StvkModel.from_basis(MESH, two_densities(len(MESH.tets)), local_basis()[:, :, :3])
+    assert not model.basis[MESH.vertices[:, 0] < 0.5].any()
+    assert FreeStvkSimulator(model).model is model  # where it was refused as held
+
+
+@pytest.mark.parametrize("fixed", [(), [0, 5]])
+def test_what_is_held_is_what_was_fixed_however_few_shapes_are_left(fixed):
+    basis, material = local_basis(), two_densities(len(MESH.tets))
+    basis[list(fixed)] = 0.0
+    model = StvkModel.from_basis(MESH, material, basis, fixed=fixed)
+    for modes in (1, 3, 6):
+        rebuilt = StvkModel.from_basis(MESH, material, basis[:, :, :modes], fixed=fixed)
+        cut = model.truncate(modes).inertia
+        assert cut is not None
+        assert rebuilt.inertia is not None
+        assert cut.held == rebuilt.inertia.held == len(fixed)
+
+
+def test_a_body_that_is_fixed_does_not_fly_and_its_basis_does_not_move_what_is_fixed():
+    basis, material = local_basis(), two_densities(len(MESH.tets))
+    with pytest.raises(SuppleError, match="moves 2 of the fixed vertices"):
+        StvkModel.from_basis(MESH, material, basis, fixed=[0, 5])
+    basis[[0, 5]] = 0.0
+    mask = np.isin(np.arange(len(basis)), [0, 5])
+    model = StvkModel.from_basis(MESH, material, basis, fixed=mask)
+    with pytest.raises(SuppleError, match="held at 2 vertices"):
+        FreeStvkSimulator(model)
+    built = StvkModel.build(MESH, material, modes=2, fixed=[0, 5, 9, 9])
+    assert built.inertia is not None
+    assert built.inertia.held == 3
 
 
 def test_a_body_far_from_the_origin_has_the_same_moments():

@@ -708,3 +708,17 @@ def test_a_gravity_that_there_is_not_is_refused_and_nothing_changes() -> None:
         with pytest.raises(supple.SuppleError, match="no gravity"):
             simulator.gravity_mode = mode  # type: ignore[assignment]
     assert simulator.gravity_mode == "relative"
+
+
+@pytest.mark.parametrize("mode", ["relative", "absolute"])
+def test_gravity_is_what_it_was_when_given_whatever_becomes_of_the_array(mode: str) -> None:
+    model = stepped_model("firm")
+    gravity = np.array([0.0, -9.81, 0.0])
+    given = supple.Simulator(model, gravity=gravity, gravity_mode=mode)
+    usual = supple.Simulator(model, gravity_mode=mode)
+    gravity[:] = 50.0
+    for _ in range(5):
+        given.step(root=turned(0.4))
+        usual.step(root=turned(0.4))
+    assert np.abs(usual.q).max() > 0
+    np.testing.assert_array_equal(given.q, usual.q)

@@ -261,7 +261,8 @@ def test_what_accelerates_too_much_is_cut_and_told():
         acted, largest = Counter[str](), 0.0
         for k in range(30):
             acted.update(simulator.step(bent(model, 0.03 * np.sin(0.8 * k))).limits)
-            largest = max(largest, float(np.linalg.norm(simulator._state.arrays.held[0], axis=1).max()))
+            held = np.linalg.norm(simulator._state.arrays.held[0], axis=1)
+            largest = max(largest, float(held.max()))
         most.append(largest)
         assert (acted["acceleration"] > 0) == (simulator is slow)
         assert acted["teleport"] == 0

@@ -106,3 +106,16 @@ def test_what_is_no_cube_is_not_taken_for_one(points):
 def test_a_body_of_voxels_is_all_cubes():
     points = StrainPoints.of(stvk_scene("spoon").mesh)
     assert len(cubes_among(points)[1]) == 0
+
+
+def test_cubes_whose_sums_would_take_too_much_room_are_taken_point_by_point(monkeypatch):
+    mesh = voxels()
+    points, group = StrainPoints.of(mesh), np.zeros(8 * len(mesh.hexes), np.int64)
+    basis = basis_of(mesh, 4)
+    wanted = point_by_point(points, group, basis, monkeypatch)
+    room = 4 * 8 * (4 + 10) ** 2  # of four sums
+    for most, same in ((room, False), (room - 1, True)):
+        monkeypatch.setattr(stvk_coefficients, "_CUBE_BYTES", most)
+        found = stvk_parts(points, group, basis)
+        assert_same(found, wanted)
+        assert (found.tobytes() == wanted.tobytes()) == same

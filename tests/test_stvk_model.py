@@ -14,9 +14,11 @@ from supple.errors import FormatError, MeshError, SuppleError
 from supple.mesh import SurfaceMesh, TetMesh
 from supple.mesh.hex_shapes import CORNERS
 from supple.mesh.hexes import HexMesh
-from supple.reduction import stvk_coefficients
+from supple.reduction import stvk_coefficients, stvk_model
 from supple.reduction.strain_points import StrainPoints
+from supple.reduction.stvk_build import checked_basis
 from supple.reduction.stvk_coefficients import stvk_parts
+from supple.reduction.stvk_file import packed_stvk, unpacked_stvk
 from supple.reduction.stvk_model import StvkModel
 from supple.scenes import beam
 
@@ -189,7 +191,7 @@ def test_truncation_equals_a_rebuild_on_the_truncated_basis():
 def test_coefficients_are_the_same_bits_for_any_number_of_threads(monkeypatch):
     points, group = StrainPoints.of(MESH), np.zeros(len(MESH.tets), np.int64)
     basis = random_basis(len(MESH.vertices), 8)
-    monkeypatch.setattr(stvk_coefficients, "_MOST_POINTS", 16)
+    monkeypatch.setattr(stvk_coefficients, "_MOST_ELEMENTS", 16)
     monkeypatch.setattr(stvk_coefficients, "_FEWEST", 1)
     found = []
     for cores in (1, 2, 5):
@@ -199,7 +201,7 @@ def test_coefficients_are_the_same_bits_for_any_number_of_threads(monkeypatch):
 
 
 def test_memory_does_not_grow_with_strains():
-    """Strains of a point take 7 (r + r(r+1)/2) numbers; beyond a block none are kept."""
+    """Strains of a point take six rows of r + r(r+1)/2 numbers; beyond a block none are kept."""
     r, peaks = 14, []
     for cells in ((40, 4, 4), (160, 4, 4)):
         mesh = beam(cells=cells)
@@ -209,12 +211,12 @@ def test_memory_does_not_grow_with_strains():
         stvk_parts(points, group, basis)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    tets, strains = 120 * 4 * 4 * 6, 7 * 8 * (r + r * (r + 1) // 2)
+    tets, strains = 120 * 4 * 4 * 6, 6 * 8 * (r + r * (r + 1) // 2)
     assert (peaks[1] - peaks[0]) / tets < 0.1 * strains
 
 
 def test_progress_only_grows_and_ends_at_one(monkeypatch):
-    monkeypatch.setattr(stvk_coefficients, "_MOST_POINTS", 8)
+    monkeypatch.setattr(stvk_coefficients, "_MOST_ELEMENTS", 8)
     monkeypatch.setattr(stvk_coefficients, "_FEWEST", 1)
     seen: list[float] = []
     StvkModel.from_basis(
@@ -226,6 +228,54 @@ def test_progress_only_grows_and_ends_at_one(monkeypatch):
     assert len(seen) > 10
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
+
+
+@pytest.mark.parametrize("basis", ["derivatives", "modes"])
+@pytest.mark.parametrize("mesh", [MESH, hex_blocks()])
+def test_progress_of_a_build_begins_before_the_basis_and_covers_it(mesh, basis, monkeypatch):
+    seen: list[float] = []
+    made_at: list[int] = []
+
+    def noted(*arguments):
+        made_at.append(len(seen))
+        return checked_basis(*arguments)
+
+    monkeypatch.setattr(stvk_model, "checked_basis", noted)
+    fixed = np.flatnonzero(mesh.vertices[:, 0] <= mesh.vertices[:, 0].min() + 0.03)
+    StvkModel.build(mesh, SOFT, 5, fixed=fixed, basis=basis, progress=seen.append)
+    assert seen == sorted(seen)
+    assert (seen[0], seen[-1]) == (0.0, 1.0)
+    during = seen[: made_at[0]]
+    assert len(during) >= (1 if basis == "modes" else 4)
+    assert all(part <= 0.75 for part in during)
+    assert all(part > 0.75 for part in seen[made_at[0] :])
+
+
+def two_pieces():
+    """Two beams that do not touch, and how many vertices each has."""
+    one = beam(cells=(3, 1, 1))
+    n = len(one.vertices)
+    apart = np.vstack([one.vertices, one.vertices + np.array([0, 5.0, 0])])
+    return TetMesh(apart, np.vstack([one.tets, one.tets + n])), n
+
+
+@pytest.mark.parametrize("held", ["all of one piece", "some of one piece"])
+@pytest.mark.parametrize("basis", ["derivatives", "modes"])
+def test_a_piece_that_nothing_holds_beside_one_that_is_held_is_told(held, basis):
+    mesh, n = two_pieces()
+    fixed = np.arange(n if held == "all of one piece" else 4)
+    with pytest.raises(SuppleError, match=f"piece of {n} vertices .*{n}.* is held by nothing"):
+        StvkModel.build(mesh, SOFT, modes=3, fixed=fixed, basis=basis)
+
+
+def test_a_piece_may_be_fixed_as_a_whole_if_others_are_held_too():
+    mesh, n = two_pieces()
+    wall = np.flatnonzero(mesh.vertices[:, 0] == 0)
+    model = StvkModel.build(mesh, SOFT, modes=3, fixed=np.union1d(np.arange(n), wall))
+    assert (model.basis[:n] == 0).all()
+    alone = beam(cells=(3, 1, 1))
+    other = StvkModel.build(alone, SOFT, modes=3, fixed=np.flatnonzero(alone.vertices[:, 0] == 0))
+    np.testing.assert_allclose(model.tangent[:, 0], other.tangent[:, 0], rtol=1e-6, atol=1e-3)
 
 
 def test_what_is_seen_is_carried_and_pushed_alike():
@@ -275,6 +325,49 @@ def test_damaged_files_are_refused_in_one_line(tmp_path, harm):
     with pytest.raises(FormatError) as refused:
         StvkModel.load(path)
     assert "\n" not in str(refused.value)
+
+
+def inertia(model, **changed):
+    return replace(model, inertia=replace(model.inertia, **changed))
+
+
+NO_BODY = {
+    "no mass": (lambda m: replace(m, mass_parts=0 * m.mass_parts), "mass"),
+    "negative mass": (lambda m: replace(m, mass_parts=-m.mass_parts), "mass"),
+    "lopsided mass": (lambda m: replace(m, mass_parts=np.triu(m.mass_parts)), "mass"),
+    "mass of dependent modes": (
+        lambda m: replace(m, mass_parts=np.ones_like(m.mass_parts)),
+        "positive definite",
+    ),
+    "no basis": (lambda m: replace(m, basis=0 * m.basis), "column 0"),
+    "a column of zeros": (lambda m: replace(m, basis=m.basis * [1, 1, 0]), "column 2"),
+    "one point": (lambda m: replace(m, rest=0 * m.rest + 1), "one point"),
+    "no volume": (lambda m: inertia(m, volumes=0 * m.inertia.volumes), "volume"),
+    "negative moments": (lambda m: inertia(m, second=-m.inertia.second), "second moments"),
+    "moments of a point": (lambda m: inertia(m, second=0 * m.inertia.second), "second moments"),
+    "moments of no centre": (lambda m: inertia(m, first=m.inertia.first + 1e3), "second moments"),
+    "lopsided moments": (lambda m: inertia(m, second=np.triu(m.inertia.second)), "second moments"),
+    "no inertia": (
+        lambda m: inertia(m, second=0 * m.inertia.second, first=0 * m.inertia.first),
+        "inertia",
+    ),
+    "other shapes": (lambda m: inertia(m, shapes=2 * m.inertia.shapes), "contradict"),
+    "fewer than none held": (lambda m: inertia(m, held=-1), "-1 of"),
+}
+
+
+@pytest.mark.parametrize("what", NO_BODY)
+def test_files_of_what_is_no_body_are_refused_though_their_checksum_fits(what):
+    change, words = NO_BODY[what]
+    groups = np.arange(len(MESH.tets)) % 2
+    model = StvkModel.from_basis(
+        MESH, SOFT, random_basis(len(MESH.vertices), 3) * [1e-6, 1.0, 1e5], groups=groups
+    )
+    unpacked_stvk(packed_stvk(model))
+    with pytest.raises(FormatError, match=words) as refused:
+        unpacked_stvk(packed_stvk(change(model)))
+    assert "\n" not in str(refused.value)
+    assert "build the model again" in str(refused.value)
 
 
 def inverted():

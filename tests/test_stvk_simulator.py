@@ -154,6 +154,20 @@ def test_backward_euler_only_loses_energy(model):
     assert found[-1] < 0.9 * found[0]
 
 
+@pytest.mark.parametrize("reach", [0.02, 0.15])
+def test_single_iterations_of_backward_euler_at_a_kilohertz_gain_no_energy(model, reach):
+    """From shapes at random, the farther one of which crushes the body."""
+    for seed in range(6):
+        simulator = StvkSimulator(model, integrator="backward-euler")
+        q = np.random.default_rng(seed).standard_normal(model.modes)
+        simulator.reset(q * reach / np.abs(model.basis @ q).max())
+        start = simulator.energies()["total"]
+        for _ in range(200):
+            simulator.step()
+            assert simulator.energies()["total"] <= start
+        assert simulator.unconverged_steps == 200
+
+
 @pytest.mark.parametrize("kind", ["alpha", "beta"])
 def test_a_damped_swing_dies_away_as_its_damping_says(kind):
     mesh = beam(cells=(8, 2, 2))
@@ -223,22 +237,6 @@ def test_the_surface_is_the_models(model):
             simulator.surface(wrong)  # type: ignore[arg-type]
 
 
-def test_the_material_changes_while_the_body_moves(model):
-    edited, fresh = StvkSimulator(model), StvkSimulator(model.with_material(0, young=4e5))
-    edited.reset(velocity=kicked(model))
-    edited.run(30)
-    q, velocity = edited.q, edited.velocity
-    edited.set_material(0, young=4e5)
-    np.testing.assert_array_equal(edited.q, q)
-    fresh.reset(q, velocity)
-    a, b = edited.run(1), fresh.run(1)
-    # Newmark looks back at the acceleration, which was the softer material's.
-    assert np.abs(a - b).max() < 0.05 * np.abs(b).max()
-    with pytest.raises(SuppleError, match="positive"):
-        edited.set_material(0, young=-1)
-    edited.run(10)
-
-
 def test_a_squeezed_body_whose_stiffness_is_indefinite_goes_on(complete):
     mesh, model = complete
     squeeze = np.zeros_like(mesh.vertices)
@@ -305,6 +303,8 @@ def test_a_run_that_diverges_leaves_the_state_as_it_was(model):
         {"integrator": "euler"},
         {"iterations": 0},
         {"iterations": 1.5},
+        {"iterations": 1001},
+        {"iterations": 2**40},
         {"dtype": np.int32},
         {"dtype": "half a float"},
         {"alpha": -1},

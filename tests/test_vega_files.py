@@ -137,16 +137,6 @@ def test_a_reduced_body_of_voxels_written_for_vegafem_has_the_full_bodys_project
     )
 
 
-def test_fewer_coordinates_are_the_same_force_with_the_others_at_zero(shipped):
-    fewer = shipped.truncated(7)
-    q = np.random.default_rng(3).normal(size=7)
-    padded = np.concatenate([q, np.zeros(13)])
-    force = shipped.force(padded)[:7]
-    np.testing.assert_allclose(fewer.force(q), force, atol=1e-13 * np.abs(force).max())
-    with pytest.raises(SuppleError, match="no first 21"):
-        shipped.truncated(21)
-
-
 def test_a_force_without_energy_has_no_symmetric_tangent():
     force = of_an_energy(3)
     force.quadratic[0, 3] += 1.0
@@ -210,6 +200,9 @@ def test_files_of_another_kind_or_not_there_are_told(tmp_path):
         one_line(caught, name)
     with pytest.raises(FormatError, match="cannot be written"):
         write_cub(tmp_path / "nowhere" / "a.cub", of_an_energy(1))
+    with pytest.raises(FormatError, match="not read back") as caught:
+        write_cub(tmp_path / "a.txt", of_an_energy(1))
+    one_line(caught, "a.txt")
     assert list(tmp_path.iterdir()) == []
 
 

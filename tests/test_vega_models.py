@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 from supple.dynamics.stvk import StvkSimulator
 from supple.elastic import Material
 from supple.errors import FormatError, SuppleError, SuppleWarning
-from supple.formats import read_cub, read_modal_matrix, read_surface, write_modal_matrix
+from supple.formats import read_cub, read_modal_matrix, read_surface, write_cub, write_modal_matrix
 from supple.formats.cub_force import CubicForce
 from supple.formats.veg import VegFile, VegMaterial, write_veg
 from supple.formats.vega_model import read_vega, write_vega
@@ -284,6 +284,24 @@ def test_files_that_do_not_belong_together_are_told(model, tmp_path):
     veg.write_text("*VERTICES\n")
     with pytest.raises(FormatError, match=r"a\.veg"):
         read_vega(files[0], files[1], veg)
+
+
+def test_a_force_of_no_energy_is_told_with_its_files_name(tmp_path):
+    turning = CubicForce([[1.0, 1.0], [-1.0, 1.0]], np.zeros((2, 3)), np.zeros((2, 4)))
+    write_cub(tmp_path / "turning.cub", turning)
+    with pytest.raises(FormatError, match="gradient of an energy") as refused:
+        read_vega(tmp_path / "turning.cub")
+    assert str(refused.value).startswith("turning.cub: ")
+    assert "\n" not in str(refused.value)
+
+
+def test_too_many_coordinates_are_refused_before_their_tangent_is_made(monkeypatch):
+    r = 121
+    shape = (r, r * (r + 1) * (r + 2) // 6)
+    force = CubicForce(np.eye(r), np.zeros((r, r * (r + 1) // 2)), np.zeros(shape))
+    monkeypatch.setattr(CubicForce, "tangent_coefficients", lambda self: pytest.fail("made"))
+    with pytest.raises(FormatError, match="121 coordinates, and at most 120"):
+        read_vega(force)
 
 
 @pytest.mark.parametrize("scaling", [0, -1, np.nan, np.inf, "half"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,37 @@ from supple.errors import SuppleError
 __all__ = [
     "checked_array",
     "checked_number",
+    "checked_path",
     "checked_whole_numbers",
     "numbers",
     "owned_array",
+    "plain_array",
+    "shown",
     "without_overflow",
 ]
 
 Floats = NDArray[np.float64]
+
+
+def shown(value: object, most: int = 60) -> str:
+    """What an error quotes of a value: the beginning of its repr, on one line."""
+    return " ".join(repr(value).split())[:most]
+
+
+def checked_path(what: str, value: Any) -> Path:
+    """`value` as a path; "the .cub file" is what `what` looks like."""
+    try:
+        return Path(value)
+    except TypeError:
+        raise SuppleError(f"{what} must be given by its path, not {shown(value)}") from None
+
+
+def plain_array(what: str, value: ArrayLike) -> NDArray[Any]:
+    """`value` as an array of whatever it holds; lists of different lengths are none."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        raise SuppleError(f"{what} must be one list; rows of different lengths are none") from None
 
 
 def numbers(what: str, value: ArrayLike, wanted: str = "numbers") -> Floats:
@@ -65,7 +90,7 @@ def checked_whole_numbers(what: str, values: Iterable[int]) -> tuple[int, ...]:
         raise SuppleError(f"{what} must be a list of whole numbers") from None
     for each in listed:
         if isinstance(each, bool) or not isinstance(each, (int, np.integer)):
-            raise SuppleError(f"{what} must be whole numbers; {each!r} is none")
+            raise SuppleError(f"{what} must be whole numbers; {shown(each)} is none")
     return tuple(int(each) for each in listed)
 
 

@@ -24,6 +24,7 @@ from numba.core import event
 from numba.core.options import DefaultOptions
 
 from supple.compiled_cache import SourceCache
+from supple.errors import SuppleError
 
 __all__ = [
     "at_most_threads",
@@ -43,6 +44,8 @@ if "NUMBA_THREADING_LAYER_PRIORITY" not in os.environ:
 
 def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """A decorator that compiles with these options, and keeps what it compiled."""
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        raise SuppleError("Supple needs Numba's compiler; unset NUMBA_DISABLE_JIT")
     compile_it = numba.njit(cache=True, **options)
 
     def decorated(function: Callable[..., Any]) -> Any:

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
-from supple.app.bench_stvk_steps import step_times
+from supple.app.bench_stvk_steps import check_steps, step_times
 from supple.app.memory import peak_megabytes
 from supple.app.own_process import with_cores
 from supple.app.progress import first_use_message, progress_bar
@@ -73,8 +73,7 @@ def measure(
             near = get_close_matches(name, CASES, 1)
             hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(CASES)}"
             raise SuppleError(f'no case "{name}"; {hint}')
-    if not 1 <= steps <= 1_000_000:
-        raise SuppleError(f"{steps:,} steps; choose between 1 and 1,000,000")
+    check_steps(steps)
     chosen = list(dict.fromkeys(cases)) or list(CASES)
     first_use_message(quiet)
     rows = []

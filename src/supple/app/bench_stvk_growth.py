@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.app.bench_stvk_steps import step_times
+from supple.app.bench_stvk_steps import check_steps, step_times
 from supple.app.own_process import with_cores
 from supple.app.progress import first_use_message, progress_bar
 from supple.errors import SuppleError
 from supple.saving import write_whole
 
-__all__ = ["ELEMENTS", "MODES", "exponent", "measure", "smooth_basis", "table"]
+__all__ = ["ELEMENTS", "MODES", "STEPS", "exponent", "measure", "smooth_basis", "table"]
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ _TETS, _MODES = 2_592, 20
 _KINDS = ("tets", "voxels")
 #: A time is repeated until this long, in s, and the shortest counts.
 _ENOUGH, _MOST_REPEATS = 1.0, 10
-_STEPS = 1_000
+STEPS = 1_000
 #: Over how many of the largest an exponent is fitted.
 _LARGEST = 3
 
@@ -39,6 +39,7 @@ def measure(
     *,
     modes: Sequence[int] = MODES,
     elements: Sequence[int] = ELEMENTS,
+    steps: int = STEPS,
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Times as modes grow on a beam of tets, and as elements grow; drawn and written.
@@ -49,12 +50,15 @@ def measure(
         The picture, a .png file; figures are written beside it as .json.
     modes, elements
         How many of each.
+    steps
+        Length of a run of steps.
     quiet
         Show no progress.
     """
     from supple.app.bench_stvk_picture import growth_picture
     from supple.app.drawing import checked_sheet, save_picture
 
+    check_steps(steps)
     checked_sheet(path)
     if path.with_suffix(".json").is_dir():
         raise SuppleError(f"{path.with_suffix('.json')}: cannot be written, it is a folder")
@@ -66,7 +70,7 @@ def measure(
         task = progress.add_task("measuring", total=len(cases))
         for kind, size, r in cases:
             progress.update(task, description=f"{size:,} {kind}, {r} modes")
-            rows.append(with_cores(None, _row, kind, size, r))
+            rows.append(with_cores(None, _row, kind, size, r, steps))
             progress.advance(task)
     figures: dict[str, Any] = {"modes": rows[: len(modes)]}
     for k, kind in enumerate(_KINDS):
@@ -91,7 +95,7 @@ def exponent(rows: list[dict[str, Any]], over: str, key: str) -> float | None:
     return round(float(np.polyfit(x, y, 1)[0]), 3)
 
 
-def _row(kind: str, size: int, r: int) -> dict[str, Any]:
+def _row(kind: str, size: int, r: int, steps: int) -> dict[str, Any]:
     """Measure one body; in a process of its own."""
     from supple.elastic import Material
     from supple.reduction.stvk_model import StvkModel
@@ -105,7 +109,7 @@ def _row(kind: str, size: int, r: int) -> dict[str, Any]:
         model = StvkModel.from_basis(mesh, material, basis)
         times.append(perf_counter() - began)
     assert model is not None
-    found = step_times(model, 1e-4, _STEPS)
+    found = step_times(model, 1e-4, steps)
     kept = {key: found[key] for key in ("step_us", "gemv_us", "dgemm256_ms")}
     size = len(model.groups.of_element)
     return {"elements": size, "modes": r, "precompute_s": round(min(times), 5), **kept}

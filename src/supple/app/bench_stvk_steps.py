@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from supple.app.step_timing import DGEMM_SIZE, processor_time, timed
 from supple.dynamics.stvk import StvkSimulator
+from supple.errors import SuppleError
 from supple.linalg.fortran import single_threaded
 from supple.reduction.stvk_coefficients import pair_count
 from supple.reduction.stvk_model import StvkModel
 
-__all__ = ["packed_shape", "step_times"]
+__all__ = ["check_steps", "packed_shape", "step_times"]
 
 Floats = NDArray[np.float64]
 
@@ -29,6 +30,12 @@ _BEYOND_CACHES = 128 * 2**20
 _PAIRS, _BATCH_SECONDS = 30, 0.01
 #: How far the body is made to swing, as a part of its size.
 _SWING = 0.03
+
+
+def check_steps(steps: int) -> None:
+    """Refuse a run of steps too short or too long to time."""
+    if not 1 <= steps <= 1_000_000:
+        raise SuppleError(f"{steps:,} steps; choose between 1 and 1,000,000")
 
 
 def packed_shape(r: int) -> tuple[int, int]:

@@ -160,7 +160,7 @@ def reduction(
 @bench.command
 def stvk(
     *cases: str,
-    steps: int = 3_000,
+    steps: int | None = None,
     growth: Annotated[Path | None, Parameter(name="--growth")] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -172,7 +172,7 @@ def stvk(
     cases
         Any of spoon, bridge, tower, heart, beam15, beam30, beam60 and beam100k; by default all.
     steps
-        How many steps a run has.
+        How many steps a run has; 3,000 by default, fewer for --growth.
     growth
         Instead, draw how times grow with modes and elements into this .png file; the figures go
         into a .json file beside it.
@@ -181,11 +181,13 @@ def stvk(
 
     figures: Any
     if growth is None:
-        figures = bench_stvk.measure(cases, steps=steps, quiet=quiet or json)
+        asked = 3_000 if steps is None else steps
+        figures = bench_stvk.measure(cases, steps=asked, quiet=quiet or json)
     elif cases:
         raise SuppleError(f'--growth has cases of its own; leave "{cases[0]}" out')
     else:
-        figures = bench_stvk_growth.measure(growth, quiet=quiet or json)
+        asked = bench_stvk_growth.STEPS if steps is None else steps
+        figures = bench_stvk_growth.measure(growth, steps=asked, quiet=quiet or json)
     if json:
         print_json(figures)
     elif not quiet:

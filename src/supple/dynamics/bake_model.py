@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_number
+from supple.checks import checked_number, shown
 from supple.dynamics.bake_slender import slender_factors
 from supple.dynamics.bake_stiffness import Stiffness, stiffness_factors
 from supple.errors import SuppleError
@@ -77,7 +77,7 @@ def model_options(
 def check_model(character: Character, model: PoseSpaceModel, **told: Any) -> None:
     """Refuse a model of another character, and flesh that differs from the model's own."""
     if not isinstance(model, PoseSpaceModel):
-        raise SuppleError(f"model is {model!r:.60}; give a PoseSpaceModel")
+        raise SuppleError(f"model is {shown(model)}; give a PoseSpaceModel")
     if told.pop("flesh", "normal") not in ("normal", checked_flesh("normal")):
         told["flesh"] = True
     asked = [name for name, value in told.items() if value is not None]

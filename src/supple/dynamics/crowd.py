@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import checked_array, checked_whole_numbers, numbers
 from supple.dynamics.character_inputs import CharacterInputs
+from supple.dynamics.copying import Copyable
 from supple.dynamics.pose_space import limit_names
 from supple.dynamics.runtime_model import Frames, RuntimeModel
+from supple.dynamics.skin_contact import checked_obstacles
 from supple.dynamics.state import states_of
 from supple.dynamics.step_options import StepOptions
 from supple.dynamics.stepper import Stepper
 from supple.errors import SuppleError
+from supple.mesh.obstacles import Obstacle
 from supple.reduction.model import PoseSpaceModel
 
 __all__ = ["Crowd"]
@@ -32,7 +35,7 @@ LARGEST_CROWD = 4 * 2**30
 BATCH = 8
 
 
-class Crowd:
+class Crowd(Copyable):
     """Steps n characters that share a model's arrays; each has a pose and a state of its own.
 
     A character moves as it would alone in a `Simulator`, to the bit, whatever the threads.
@@ -63,6 +66,8 @@ class Crowd:
     True
     """
 
+    _equipment: ClassVar = ("model", "_inputs", "_steppers", "_pool")
+
     def __init__(
         self,
         model: PoseSpaceModel | RuntimeModel,
@@ -76,7 +81,6 @@ class Crowd:
     ) -> None:
         (self.n,) = checked_whole_numbers("size of a crowd", [n])
         self.runtime = RuntimeModel.of(model, frames=frames)
-        self.model = self.runtime.model
         each = 8 * (6 * self.runtime.n_modes + 15 * len(self.runtime.inertial.rows)) + 2000
         if not 1 <= self.n <= LARGEST_CROWD // each:
             raise SuppleError(f"a crowd of {self.n}; give 1 to {LARGEST_CROWD // each:,}")
@@ -86,16 +90,21 @@ class Crowd:
         if not 1 <= wanted <= 1024:
             raise SuppleError(f"{wanted} threads; give 1 to 1024")
         count = min(wanted, self.n)
-        obstacles = tuple(obstacles)
-        self._steppers = [
-            Stepper(self.runtime, self.options, obstacles, BATCH) for _ in range(count)
-        ]
         ends = np.linspace(0, self.n, count + 1).round().astype(int)
         self._shares = [range(a, b) for a, b in pairwise(ends)]
+        self._equip(obstacles)
         self._states = states_of(self.runtime, self.n)
-        self._inputs = CharacterInputs(self.model)
-        self._pool = ThreadPoolExecutor(count) if count > 1 else None
         self.reset()
+
+    def _equip(self, obstacles: Iterable[Obstacle]) -> None:
+        self.model = self.runtime.model
+        self._inputs = CharacterInputs(self.model)
+        listed, count = checked_obstacles(obstacles), len(self._shares)
+        self._steppers = [Stepper(self.runtime, self.options, listed, BATCH) for _ in range(count)]
+        self._pool = ThreadPoolExecutor(count) if count > 1 else None
+
+    def _acting(self) -> tuple[Obstacle, ...]:
+        return self._steppers[0].obstacles
 
     def __repr__(self) -> str:
         return f"Crowd({self.model!r}, {self.n})"
@@ -204,8 +213,8 @@ class Crowd:
                 try:
                     act(stepper, members)
                 except SuppleError as error:
-                    who = f"character {first}" if batch == 1 else f"characters from {first}"
-                    message = f"{who} of the crowd: {error}; others may have moved on"
+                    who = f"character {stepper.busy_with} of the crowd"
+                    message = f"{who}: {error}; others may have moved on"
                     raise SuppleError(message) from error
 
         if self._pool is None:

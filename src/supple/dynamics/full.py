@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import checked_array, shown
 from supple.dynamics.integrators import INTEGRATORS, advance
 from supple.dynamics.stage import ImplicitSolver, StageProblem, StepReport
 from supple.elastic.body import ElasticBody
@@ -44,12 +44,12 @@ class FullSimulator:
     fixed
         Vertices that follow the rest shape.
     integrator
-        ``"backward-euler"`` (loses energy, never gains it), ``"newmark"`` (keeps energy),
+        ``"backward-euler"`` (loses energy), ``"newmark"`` (keeps energy),
         ``"midpoint"`` (keeps linear and angular momentum to rounding) or ``"bdf2"`` (second
         order, and damps what the step cannot resolve).
     newton
-        Most Newton iterations per step. One is the papers' choice for real time; for truth
-        give 20, which end as soon as `tolerance` is reached.
+        Most Newton iterations per step. One is the papers' choice for real time, and no promise
+        about energy; for truth give 20, which end as soon as `tolerance` is reached.
     tolerance
         Newton ends when an iteration moves no vertex farther than this fraction of the
         body's size.
@@ -128,7 +128,7 @@ class FullSimulator:
         if not isinstance(body, ElasticBody | HexBody):
             raise SuppleError(
                 "a FullSimulator needs an ElasticBody, a HexBody or a PoseSpaceModel, "
-                f"not {body!r:.60}"
+                f"not {shown(body)}"
             )
         if integrator not in INTEGRATORS:
             raise SuppleError(f"no integrator {integrator!r}; there are {', '.join(INTEGRATORS)}")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_whole_numbers
+from supple.checks import checked_whole_numbers, shown
 from supple.dynamics.between_poses import PoseTrack
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.full import FullSimulator
@@ -78,7 +78,7 @@ class CharacterSimulator(FullSimulator):
         lumped: bool = True,
     ) -> None:
         if not isinstance(model, PoseSpaceModel):
-            raise SuppleError(f"a CharacterSimulator needs a PoseSpaceModel, not {model!r:.60}")
+            raise SuppleError(f"a CharacterSimulator needs a PoseSpaceModel, not {shown(model)}")
         (self.substeps,) = checked_whole_numbers("substeps", [substeps])
         if not 1 <= self.substeps <= MOST_SUBSTEPS:
             raise SuppleError(f"substeps must be 1 to {MOST_SUBSTEPS:,}, not {substeps}")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array, numbers
+from supple.checks import checked_array, numbers, shown
 from supple.dynamics.contact_shares import SHARE_ROOM, WANTED, share_out
 from supple.dynamics.haptic_kernels import (
     BALL_ROWS,
@@ -15,10 +15,13 @@ from supple.dynamics.haptic_kernels import (
     FELT,
     GRAVITY,
     HAND,
+    MASS,
     PLACE,
+    RADIUS,
     RECORD_COLUMNS,
     SLOWEST,
     SPEED,
+    STIFFNESS,
     haptic_steps,
 )
 from supple.dynamics.haptic_setup import (
@@ -31,15 +34,13 @@ from supple.dynamics.haptic_setup import (
 from supple.dynamics.sphere_tree import SphereTree, checked_radius
 from supple.dynamics.sphere_tree_kernels import DIRECTION, PLACE_COLUMNS
 from supple.dynamics.stvk import StvkSimulator
+from supple.dynamics.stvk_setup import check_trace
 from supple.errors import SolverError, SuppleError
 from supple.reduction.checks import checked_count
 
 __all__ = ["HapticBall", "HapticRun", "HapticStep"]
 
 Floats = NDArray[np.float64]
-
-#: Bytes of what a run records.
-_LARGEST_RECORD = 4 * 2**30
 
 
 class HapticStep(NamedTuple):
@@ -138,15 +139,15 @@ class HapticBall:
         leaf: int = 4,
     ) -> None:
         if not isinstance(simulator, StvkSimulator):
-            raise SuppleError(f"a HapticBall needs a StvkSimulator, not {simulator!r:.60}")
-        self.simulator, self.radius = simulator, checked_radius(radius)
+            raise SuppleError(f"a HapticBall needs a StvkSimulator, not {shown(simulator)}")
+        self.simulator = simulator
         named = {"mass": mass, "stiffness": stiffness, "damping": damping}
         named |= {"hand_stiffness": hand_stiffness, "hand_damping": hand_damping}
         amounts = [checked_amount(name, value) for name, value in named.items()]
         most = checked_amount("most_force", most_force)
         pull = checked_array("gravity", gravity, (3,))
-        self._settings = np.array([self.radius, *amounts, most, simulator.dt, 0.0, *pull])
-        self.mass, self.stiffness = amounts[:2]
+        size = checked_radius(radius)
+        self._settings = np.array([size, *amounts, most, simulator.dt, 0.0, *pull])
         self.tree = SphereTree(simulator.model, leaf=leaf)
         r, count = simulator.model.modes, len(self.tree.order)
         vertices = len(simulator.model.surface.vertices)
@@ -164,13 +165,13 @@ class HapticBall:
         self.reset(position)
 
     def _take_model(self) -> None:
-        """Keep what depends on the body's material, which may be changed while it moves."""
-        self._model = self.simulator.model
+        """Keep what depends on the body's material and gravity, which may change as it moves."""
+        model, weight = self.simulator.model, self.simulator.weight
         lightness = lightness_of(self.simulator, self.mass)
         check_stiffness(self.simulator.dt, lightness, self.stiffness)
         self._settings[SLOWEST] = MOST_DAMPED / (self.stiffness * self.simulator.dt * lightness)
-        self._work[2][:] = self._model.weight(self.simulator.gravity)
-        self._work[3][:] = np.linalg.inv(self._model.mass)
+        self._work[2][:], self._work[3][:] = weight, np.linalg.inv(model.mass)
+        self._weight = weight  # last: what is refused once is refused again
 
     def reset(self, position: ArrayLike, velocity: ArrayLike = (0.0, 0.0, 0.0)) -> None:
         """Put the ball somewhere, into no hand; the body stays as it is (`simulator.reset`)."""
@@ -178,6 +179,21 @@ class HapticBall:
         moving = checked_places("the ball's velocity", velocity, (3,))
         self._ball[:] = 0.0
         self._ball[PLACE], self._ball[SPEED], self._ball[HAND] = at, moving, np.nan
+
+    @property
+    def radius(self) -> float:
+        """Of the ball, in m."""
+        return float(self._settings[RADIUS])
+
+    @property
+    def mass(self) -> float:
+        """Of the ball, in kg."""
+        return float(self._settings[MASS])
+
+    @property
+    def stiffness(self) -> float:
+        """Of contact, in N/m."""
+        return float(self._settings[STIFFNESS])
 
     @property
     def position(self) -> Floats:
@@ -226,8 +242,7 @@ class HapticBall:
             if given.ndim != 2 or given.shape[1] != 3:
                 raise SuppleError(f"hands of shape {given.shape}; expected (steps, 3)")
             count, path = len(given), checked_places("hands", given, given.shape)
-        if 8 * RECORD_COLUMNS * count > _LARGEST_RECORD:
-            raise SuppleError(f"{count} steps at once are too many to keep; run them in parts")
+        check_trace(count, RECORD_COLUMNS)
         record = np.empty((count, RECORD_COLUMNS))
         if count:
             self._advance(count, path, record)
@@ -257,7 +272,7 @@ class HapticBall:
     def _advance(self, count: int, hands: Floats, record: Floats) -> None:
         """Make steps, or none of them."""
         body: tuple[Any, ...] = self.simulator.kernel_arguments
-        if self._model is not self.simulator.model:
+        if self._weight is not self.simulator.weight:
             self._take_model()
         changed = (body[6], self._ball, body[1])  # state of the body, of the ball, counters
         for begun, now in zip(self._begun, changed, strict=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_number
+from supple.checks import checked_number, shown
 from supple.dynamics.bake_cycle import StepTable, cycle_table, once_table
 from supple.dynamics.between_poses import pose_before
 from supple.dynamics.character_inputs import CharacterInputs
@@ -67,7 +67,7 @@ class Player:
     ) -> None:
         model = getattr(simulator, "model", None)
         if model is None:
-            raise SuppleError(f"a Player needs a simulator of a model, not {simulator!r:.60}")
+            raise SuppleError(f"a Player needs a simulator of a model, not {shown(simulator)}")
         self.simulator, self.loop = simulator, bool(loop)
         clip = CharacterInputs(model).motion(motion, model.motions)
         self._table: StepTable

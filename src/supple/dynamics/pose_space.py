@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.dynamics.between_poses import pose_before
 from supple.dynamics.character_inputs import CharacterInputs
+from supple.dynamics.copying import Copyable
 from supple.dynamics.reduced_step import FLAGS
 from supple.dynamics.runtime_model import Frames, RuntimeModel
 from supple.dynamics.state import states_of
@@ -68,12 +69,13 @@ class StepState:
         return {"core": self.core, "dynamics": self.dynamics}
 
 
-class Simulator:
+class Simulator(Copyable):
     """Steps a character's soft tissue in its pose-space subspace.
 
     M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext + f̃_inert (xu2016 eq. 5 to 9) in the basis U(p) that is blended at
     every pose; q is kept as it is when the basis changes. Nothing is allocated in a step but the
-    small report it returns, and the same inputs give the same bits.
+    small report it returns, and the same inputs give the same bits. A copy, also one from a
+    pickle, goes on alone from where it was made.
 
     Parameters
     ----------
@@ -138,6 +140,8 @@ class Simulator:
     True
     """
 
+    _equipment: ClassVar = ("model", "_inputs", "_stepper")
+
     def __init__(
         self,
         model: PoseSpaceModel | RuntimeModel,
@@ -161,7 +165,6 @@ class Simulator:
         stiffness: float = 1.0,
     ) -> None:
         self.runtime = RuntimeModel.of(model, frames=frames)
-        self.model = self.runtime.model
         self.options = StepOptions.checked(
             self.runtime.size,
             dt,
@@ -180,10 +183,17 @@ class Simulator:
             obstacle_stiffness=obstacle_stiffness,
             stiffness=stiffness,
         )
-        self._inputs = CharacterInputs(self.model)
-        self._stepper = Stepper(self.runtime, self.options, obstacles)
+        self._equip(obstacles)
         (self._state,) = states_of(self.runtime, 1)
         self.reset()
+
+    def _equip(self, obstacles: Iterable[Obstacle]) -> None:
+        self.model = self.runtime.model
+        self._inputs = CharacterInputs(self.model)
+        self._stepper = Stepper(self.runtime, self.options, obstacles)
+
+    def _acting(self) -> tuple[Obstacle, ...]:
+        return self._stepper.obstacles
 
     def __repr__(self) -> str:
         return f"Simulator({self.model!r}, dt=1/{1 / self.dt:.4g})"

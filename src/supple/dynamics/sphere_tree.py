@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array, checked_number
+from supple.checks import checked_array, checked_number, shown
 from supple.dynamics.sphere_tree_kernels import (
     DIRECTION,
     DISTANCE,
@@ -83,7 +83,7 @@ class SphereTree:
 
     def __init__(self, model: StvkModel | CubicModel, *, leaf: int = 4) -> None:
         if not isinstance(model, StvkModel | CubicModel):
-            raise SuppleError(f"a SphereTree needs a StvkModel, not {model!r:.60}")
+            raise SuppleError(f"a SphereTree needs a StvkModel, not {shown(model)}")
         triangles = np.asarray(model.surface.triangles, np.int64)
         fewest = checked_count("the triangles of a leaf", leaf)
         self.modes = model.modes

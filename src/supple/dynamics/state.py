@@ -69,6 +69,10 @@ class State:
         self.weights, self.counts = arrays.weights[index], arrays.counts[index]
         self.contact = ContactMemory()
 
+    def __reduce__(self) -> tuple[type[State], tuple[Bound, int], dict[str, ContactMemory]]:
+        # A copy's rows must be views of its own arrays; copied one by one they would be arrays.
+        return State, (self.bound, self.index), {"contact": self.contact}
+
     @property
     def steps(self) -> int:
         """How many were taken since the reset."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array, checked_number, checked_whole_numbers
+from supple.checks import checked_number, checked_whole_numbers, owned_array
 from supple.errors import SuppleError
 
 __all__ = [
@@ -104,7 +104,7 @@ class StepOptions:
             substeps=counts[1],
             alpha=numbers["alpha"],
             beta=numbers["beta"],
-            gravity=checked_array("gravity", gravity, (3,)),
+            gravity=owned_array("gravity", gravity, (3,)),
             mode=checked_gravity(gravity_mode),
             fastest=numbers["acceleration_limit"],
             longest=numbers["displacement_limit"] * size,

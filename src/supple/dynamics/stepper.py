@@ -79,6 +79,8 @@ class Stepper:
         self._placement = runtime.placement.fork()
         self._blas = addresses()
         self._framed = False
+        #: Which of the states in their arrays was last begun with: if a rig fails, its.
+        self.busy_with = 0
         #: The state and step whose pose the placement and the blend are at.
         self._placed: tuple[State | None, int] = (None, -1)
         self._contact: SkinContact | None = None
@@ -177,6 +179,7 @@ class Stepper:
         self._placed = (None, -1)
         for i, (state, pose, root) in enumerate(zip(states, poses, roots, strict=True)):
             state.contact.forget()
+            self.busy_with = state.index
             given.poses[i], given.roots[i] = pose, root
             self._placement.place_tets(given.poses[i], given.points[i])
         self._framed = False
@@ -211,7 +214,7 @@ class Stepper:
         """Place the cubature's vertices and blend bases at a pose."""
         if self._contact is not None:
             self._contact.placed = False
-        given = self.room.given
+        given, self.busy_with = self.room.given, state.index
         given.poses[0], given.roots[0] = pose, root
         self._placement.place_tets(given.poses[0], given.points[0])
         self._framed = False
@@ -229,6 +232,7 @@ class Stepper:
             state.bound,
         )
         if taken != count:
+            self.busy_with = state.index + taken
             raise SuppleError("the rig gave positions that are not finite at this pose")
 
     def _frame_carriers(self) -> Singles:

@@ -8,15 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from supple.checks import checked_array, numbers
+from supple.checks import checked_array, numbers, shown
 from supple.dynamics.reduced_solve import padded_identity
 from supple.dynamics.stvk_kernels import ACCELERATION, POSITION, STATE_ROWS, VELOCITY, advance
+from supple.dynamics.stvk_readings import StvkReadings
 from supple.dynamics.stvk_setup import (
-    checked_dtype,
+    acceleration_by,
+    check_trace,
     checked_out,
     coefficient_arrays,
-    iteration_counts,
-    step_settings,
+    finite_weight,
+    first_acceleration,
     surface_arrays,
     tolerance,
 )
@@ -31,9 +33,6 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Forces = ArrayLike | Mapping[int, ArrayLike]
 
-#: Bytes of q of all steps of a run.
-_LARGEST_TRACE = 4 * 2**30
-
 
 class StvkStep(NamedTuple):
     """What a step did."""
@@ -44,7 +43,7 @@ class StvkStep(NamedTuple):
     """``"stiffness"`` where the system was not positive definite, and was made so."""
 
 
-class StvkSimulator:
+class StvkSimulator(StvkReadings):
     """Steps M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext with D̃ = αM̃ + βK̃(q) (barbic2005 §3.3).
 
     The same inputs give the same bits, and a step allocates nothing but what it returns.
@@ -56,11 +55,11 @@ class StvkSimulator:
     dt
         Time step in s.
     integrator
-        ``"newmark"`` (β = ¼, γ = ½: second order, keeps energy) or ``"backward-euler"`` (loses
-        energy, never gains it).
+        ``"newmark"`` (β = ¼, γ = ½: second order, keeps energy of what steps resolve) or
+        ``"backward-euler"`` (loses energy, of what is fast most).
     iterations
-        Most Newton iterations of a step. One is the paper's choice for real time; several end as
-        soon as they change nothing.
+        Most Newton iterations of a step, up to 1000. One is the paper's choice for real time;
+        several end as soon as they change nothing.
     dtype
         Of the coefficients: float64, or float32 for half the time and seven digits.
     alpha, beta
@@ -72,7 +71,10 @@ class StvkSimulator:
     -----
     A stiffness that is not positive definite, as of a body that is squeezed, can make βK̃ feed
     energy in; where it makes the system indefinite, the step is solved as if the body were
-    heavier (`shifted_steps`).
+    heavier (`shifted_steps`). Iterations that end early (`unconverged_steps`: of single ones
+    most) are not bound to what is said of energy: a body deformed far that is let go in steps of
+    a hundredth of a second can gain many times its own, with either integrator. A smaller `dt`
+    is the cure, and cheaper than iterations.
 
     Examples
     --------
@@ -104,29 +106,31 @@ class StvkSimulator:
         gravity: ArrayLike = (0.0, 0.0, 0.0),
     ) -> None:
         if not isinstance(model, StvkModel | CubicModel):
-            raise SuppleError(f"a StvkSimulator needs a StvkModel, not {model!r:.60}")
-        self._settings = step_settings(dt, integrator, alpha, beta)
-        self._counts = iteration_counts(iterations)
-        self._dtype, self.integrator = checked_dtype(dtype), integrator
-        self.dt, self.alpha, self.beta = self._settings[[0, 2, 3]].tolist()
-        self.gravity = checked_array("gravity", gravity, (3,)).copy()
-        self._state = np.zeros((STATE_ROWS, model.modes))
+            raise SuppleError(f"a StvkSimulator needs a StvkModel, not {shown(model)}")
+        self._take_options(dt, integrator, iterations, dtype, alpha, beta)
+        self._gravity = checked_array("gravity", gravity, (3,)).copy()
+        self._state, self._steps = np.zeros((STATE_ROWS, model.modes)), 0
         self._set_model(model)
-        self.reset()
 
     def _set_model(self, model: StvkModel | CubicModel) -> None:
-        """Lay out a model's coefficients as a step reads them."""
+        """Lay out a model's coefficients as a step reads them; or refuse, and change nothing."""
         r, arrays = model.modes, coefficient_arrays(model, self._dtype)
-        self.model, self._weight = model, model.weight(self.gravity)
-        self._settings[4] = tolerance(model)
+        weight = finite_weight(model, self._gravity)
+        at, moving = self._state[[POSITION, VELOCITY]]
+        acceleration = first_acceleration(model, weight, self._settings, at, moving)
+        self.model, self._settings[4] = model, tolerance(model)
         self._arguments: tuple[Any, ...] = (
             *(self._settings, self._counts),
             *arrays,
             *(self._state, padded_identity(r)),
         )
         self._surface_rest, self._surface_basis = surface_arrays(model)
-        self._constant = self._weight.reshape(1, r).copy()
         self._acting, self._no_trace = np.empty((1, r)), np.empty((0, r))
+        self._set_weight(weight, acceleration)
+
+    def _set_weight(self, weight: Floats, acceleration: Floats) -> None:
+        self._weight, self._constant = weight, weight.reshape(1, -1).copy()
+        self._state[ACCELERATION] = acceleration
 
     def set_material(
         self,
@@ -136,7 +140,10 @@ class StvkSimulator:
         poisson: float | None = None,
         density: float | None = None,
     ) -> None:
-        """Change the material of a group while the body moves; see `StvkModel.with_material`."""
+        """Change the material of a group while the body moves; see `StvkModel.with_material`.
+
+        It goes on from where it is, as fast, as if it had been let go there.
+        """
         changed = self.model.with_material(group, young=young, poisson=poisson, density=density)
         self._set_model(changed)
 
@@ -145,55 +152,33 @@ class StvkSimulator:
         r = self.model.modes
         at = np.zeros(r) if q is None else checked_array("q", q, (r,))
         moving = np.zeros(r) if velocity is None else checked_array("velocity", velocity, (r,))
-        acceleration: NDArray[Any] = np.zeros(r)
-        if self.integrator == "newmark" or self._counts[0] > 1:
-            with np.errstate(over="ignore", invalid="ignore"):
-                damped = self.alpha * (self.model.mass @ moving)
-                damped += self.beta * (self.model.stiffness(at) @ moving)
-                pull = self._weight - self.model.force(at) - damped
-                acceleration = np.linalg.solve(self.model.mass, pull)
-            if not np.isfinite(acceleration).all():
-                raise SolverError("forces there are beyond all numbers; begin nearer to rest")
+        begun = first_acceleration(self.model, self._weight, self._settings, at, moving)
         self._state[:] = 0.0
-        self._state[POSITION], self._state[VELOCITY] = at, moving
-        self._state[ACCELERATION] = acceleration
-        self._counts[1:] = 0
-        self._steps = 0
+        self._state[[POSITION, VELOCITY, ACCELERATION]] = at, moving, begun
+        self._counts[1:], self._steps = 0, 0
 
     @property
-    def time(self) -> float:
-        """Seconds since the reset."""
-        return self._steps * self.dt
+    def gravity(self) -> Floats:
+        """In m/s², (3,): a copy; another can be set while the body moves."""
+        return self._gravity.copy()
+
+    @gravity.setter
+    def gravity(self, gravity: ArrayLike) -> None:
+        pull = checked_array("gravity", gravity, (3,)).copy()
+        weight = finite_weight(self.model, pull)
+        gained = acceleration_by(self.model, weight - self._weight)
+        self._gravity = pull
+        self._set_weight(weight, self._state[ACCELERATION] + gained)
 
     @property
-    def q(self) -> Floats:
-        """Reduced displacement, (r,): a copy."""
-        return self._state[POSITION].copy()
-
-    @property
-    def velocity(self) -> Floats:
-        """Its velocity, (r,)."""
-        return self._state[VELOCITY].copy()
+    def weight(self) -> Floats:
+        """UᵀM g, (r,), not to be written to: another array after each change of what is in it."""
+        return self._weight
 
     @property
     def acceleration(self) -> Floats:
         """Its acceleration, (r,)."""
         return self._state[ACCELERATION].copy()
-
-    @property
-    def iterations(self) -> int:
-        """Most Newton iterations of a step."""
-        return int(self._counts[0])
-
-    @property
-    def shifted_steps(self) -> int:
-        """Steps since `reset` whose system was not positive definite."""
-        return int(self._counts[1])
-
-    @property
-    def unconverged_steps(self) -> int:
-        """Steps since `reset` whose last iteration moved something: of single ones, most."""
-        return int(self._counts[2])
 
     @property
     def kernel_arguments(self) -> tuple[Any, ...]:
@@ -225,7 +210,7 @@ class StvkSimulator:
             self._diverged(0)
         self._steps += 1
         limits = () if self._counts[1] == before else ("stiffness",)
-        return StvkStep(self._steps * self.dt, limits)
+        return StvkStep(self._steps * self._dt, limits)
 
     def run(self, steps: int | ArrayLike) -> Floats:
         """Make many steps in one compiled call.
@@ -254,8 +239,7 @@ class StvkSimulator:
                 raise SuppleError(f"forces of shape {given.shape}; expected (steps, {r})")
             count = len(given)
             acting = checked_array("forces", given, given.shape) + self._weight
-        if 8 * count * r > _LARGEST_TRACE:
-            raise SuppleError(f"{count} steps at once are too many to keep; run them in parts")
+        check_trace(count, r)
         trace = np.empty((count, r))
         begun, counted = self._state.copy(), self._counts.copy()
         made = advance(count, acting, trace, *self._arguments) if count else 0
@@ -274,11 +258,14 @@ class StvkSimulator:
         return out
 
     def energies(self) -> dict[str, float]:
-        """Kinetic and elastic energy, and their sum, in J."""
-        velocity = self._state[VELOCITY]
-        kinetic = 0.5 * float(velocity @ self.model.mass @ velocity)
-        elastic = self.model.energy(self._state[POSITION])
-        return {"kinetic": kinetic, "elastic": elastic, "total": kinetic + elastic}
+        """Kinetic and elastic energy, that of weight (none at rest), and their sum, in J."""
+        q, velocity = self._state[[POSITION, VELOCITY]]
+        found = {
+            "kinetic": 0.5 * float(velocity @ self.model.mass @ velocity),
+            "elastic": self.model.energy(q),
+            "gravity": 0.0 - float(self._weight @ q),  # and not −0
+        }
+        return found | {"total": sum(found.values())}
 
     def _external(self, forces: Forces) -> Floats:
         """Reduced forces and weight, (1, r); what is not finite among numbers, the step finds."""

@@ -19,13 +19,7 @@ from supple.dynamics.stvk_free_state import FreeStvkState
 from supple.dynamics.stvk_free_turning import SUM_ROWS, evaluate_turning, moment_arrays
 from supple.dynamics.stvk_kernels import MASS
 from supple.dynamics.stvk_layout import padded_pairs
-from supple.dynamics.stvk_setup import (
-    checked_dtype,
-    coefficient_arrays,
-    iteration_counts,
-    step_settings,
-    tolerance,
-)
+from supple.dynamics.stvk_setup import check_trace, coefficient_arrays, tolerance
 from supple.errors import SolverError, SuppleError
 from supple.reduction.checks import checked_count
 from supple.reduction.stvk_model import StvkModel
@@ -35,9 +29,6 @@ __all__ = ["FreeStvkRun", "FreeStvkSimulator"]
 
 Floats = NDArray[np.float64]
 Forces = ArrayLike | Mapping[int, ArrayLike]
-
-#: Bytes of what all steps of a run leave.
-_LARGEST_TRACE = 4 * 2**30
 
 
 class FreeStvkRun(NamedTuple):
@@ -63,10 +54,13 @@ class FreeStvkSimulator(FreeStvkState):
     dt
         Time step in s; in one the body should turn by much less than a radian.
     integrator
-        Of the deformation: ``"newmark"`` (second order, keeps energy) or ``"backward-euler"``
-        (loses energy of deformation). The rigid motion is of second order with both.
+        Of the deformation: ``"newmark"`` (second order; energy wanders by as much, and does not
+        drift) or ``"backward-euler"`` (loses energy of deformation). The rigid motion is of second
+        order with both.
     iterations
-        How often at most elastic forces are linearised in a step.
+        How often at most elastic forces are linearised in a step. What is said of energy is said
+        of iterations that come to an end (`unconverged_steps` is 0): with one, a body that is
+        deformed far loses or gains some.
     dtype
         Of the coefficients: float64, or float32 for half the time and seven digits.
     alpha, beta
@@ -101,10 +95,7 @@ class FreeStvkSimulator(FreeStvkState):
         beta: float = 0.0,
         gravity: ArrayLike = (0.0, 0.0, 0.0),
     ) -> None:
-        self._settings = step_settings(dt, integrator, alpha, beta)
-        self._counts = iteration_counts(iterations)
-        self._dtype, self.integrator = checked_dtype(dtype), integrator
-        self.dt, self.alpha, self.beta = self._settings[[0, 2, 3]].tolist()
+        self._take_options(dt, integrator, iterations, dtype, alpha, beta)
         self._gravity = checked_array("gravity", gravity, (3,)).copy()
         self._set_model(model)
         self.reset()
@@ -262,8 +253,7 @@ class FreeStvkSimulator(FreeStvkState):
             If the motion has no finite end; the state is then as before the first step.
         """
         count, r = checked_count("the number of steps", steps, 0), self.model.modes
-        if 8 * count * (r + 23) > _LARGEST_TRACE:
-            raise SuppleError(f"{count} steps at once are too many to keep; run them in parts")
+        check_trace(count, r + 23)
         loads = self._none if forces is None else surface_loads(self.model, forces, count)
         trace, flight = np.empty((count, r)), np.empty((count, 7))
         kept = [self._state, self._spin, self._counts]

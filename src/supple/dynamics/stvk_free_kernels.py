@@ -50,7 +50,7 @@ from supple.dynamics.stvk_free_solve import (
     newton,
 )
 from supple.dynamics.stvk_free_turning import into_body, into_world, turned
-from supple.dynamics.stvk_kernels import MASS
+from supple.dynamics.stvk_kernels import MASS, copy_row
 
 __all__ = ["fly"]
 
@@ -100,16 +100,10 @@ def fly(  # type: ignore[no-untyped-def]
         _accept(settings[1], packed, state, sums, spin)
         _move_centre(settings[0], mass, spin)
         if len(trace):
-            _copy(state[POSITION], trace[step])
-            _copy(spin[CENTRE, :3], flight[step, :3])
-            _copy(spin[TURN], flight[step, 3:])
+            copy_row(state[POSITION], trace[step])
+            copy_row(spin[CENTRE, :3], flight[step, :3])
+            copy_row(spin[TURN], flight[step, 3:])
     return steps
-
-
-@compiled_fused
-def _copy(source, out):  # type: ignore[no-untyped-def]
-    for j in range(len(out)):
-        out[j] = source[j]
 
 
 @compiled_fused

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array, numbers
+from supple.checks import checked_array, numbers, shown
 from supple.errors import SuppleError
 from supple.reduction.rigid_integrals import RigidMoments
 from supple.reduction.stvk_model import StvkModel
@@ -27,7 +27,7 @@ _RIGID = 1e-8
 def free_moments(model: StvkModel) -> RigidMoments:
     """The moments of a body that nothing holds, in a basis that moves nothing rigidly."""
     if not isinstance(model, StvkModel):
-        raise SuppleError(f"a FreeStvkSimulator needs a StvkModel, not {model!r:.60}")
+        raise SuppleError(f"a FreeStvkSimulator needs a StvkModel, not {shown(model)}")
     inertia = model.inertia
     if inertia is None:
         raise SuppleError(

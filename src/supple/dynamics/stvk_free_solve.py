@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from supple.compiled import compiled_fused, compiled_sums
-from supple.dynamics.reduced_solve import cholesky, packed_times, solve
+from supple.dynamics.reduced_solve import packed_times, solve
 from supple.dynamics.stvk_free_turning import (
     COUPLING,
     INERTIA_SLOPES,
@@ -23,7 +23,17 @@ from supple.dynamics.stvk_free_turning import (
     solve_inertia,
     turned,
 )
-from supple.dynamics.stvk_kernels import MASS, SECANT, TANGENT, evaluate_tangent
+from supple.dynamics.stvk_kernels import (
+    DAMPING,
+    MASS,
+    POSITION,
+    SECANT,
+    TANGENT,
+    VELOCITY,
+    copy_row,
+    evaluate_tangent,
+    factorise,
+)
 
 __all__ = [
     "ANGULAR",
@@ -56,9 +66,9 @@ __all__ = [
     "newton",
 ]
 
-#: Rows of the state of q: PULL is ṗ without what acts from outside, CHANGE the last one of v.
-#: Others are scratch.
-POSITION, VELOCITY, PULL, MOMENTUM, CHANGE = range(5)
+#: Rows of the state of q after POSITION and VELOCITY: PULL is ṗ without what acts from outside,
+#: CHANGE the last one of v. Others are scratch.
+PULL, MOMENTUM, CHANGE = range(2, 5)
 START_Q, START_P, HERE, SPEED, RIGHT, CONSTANT = range(5, 11)
 STATE_ROWS = 11
 #: Rows of the state of the body: OMEGA_CHANGE is the last one of Ω. Others are scratch.
@@ -67,10 +77,8 @@ NEW_LINEAR, NEW_ANGULAR, NEW_TURN, NEW_OMEGA, MEAN, LOCAL = range(6, 12)
 SPIN_ROWS = 12
 #: Rows of what is packed like an upper triangle, after those of `stvk_kernels`: the mass without
 #: rigid motion, M − hᵀI⁻¹h, and the system's matrix with M in its place.
-_DAMPING, _DEFORMING, _WHOLE = 4, 5, 6
+_DEFORMING, _WHOLE = 5, 6
 PACKED_ROWS = 7
-#: Shifts of a system that is not positive definite, each ten times the one before.
-_MOST_SHIFTS = 16
 #: Iterations on terms of rotation end when none turns the body by more than this, in radians.
 _MOST_TURNS, _STILL = 60, 1e-11
 
@@ -88,16 +96,14 @@ def newton(  # type: ignore[no-untyped-def]
     for iteration in range(counts[0]):
         evaluate_tangent(here, blocks, linear, terms, packed)
         if iteration == 0:
-            _copy(packed[TANGENT], packed[_DAMPING])
+            copy_row(packed[TANGENT], packed[DAMPING])
         _constant_part(tau, packed, state)
-        shift = 0.0
-        _fill(settings, shift, packed, len(w), system)
-        while not cholesky(system):
-            shifted = True
-            shift = 1.0 if shift == 0.0 else 10.0 * shift
-            if not shift < 10.0**_MOST_SHIFTS:
-                return False
-            _fill(settings, shift, packed, len(w), system)
+        _whole(settings, packed)
+        # M − hᵀI⁻¹h + τD + τ²K; damping is of deformation alone.
+        shift = factorise(settings, packed[_DEFORMING], packed, len(w), system)
+        if shift < 0.0:
+            return False
+        shifted = shifted or shift > 0.0
         # A body made heavier is solved for once: its iterations would end elsewhere.
         turns = 1 if shift > 0.0 else _MOST_TURNS
         moved, settled = _settle(
@@ -113,12 +119,6 @@ def newton(  # type: ignore[no-untyped-def]
     counts[1] += shifted
     counts[2] += not converged
     return True
-
-
-@compiled_fused
-def _copy(source, out):  # type: ignore[no-untyped-def]
-    for j in range(len(out)):
-        out[j] = source[j]
 
 
 @compiled_fused
@@ -152,20 +152,14 @@ def _constant_part(tau, packed, state):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
-def _fill(settings, shift, packed, r, system):  # type: ignore[no-untyped-def]
-    """M − hᵀI⁻¹h + τD + τ²K into the upper triangle; damping is of deformation alone."""
+def _whole(settings, packed):  # type: ignore[no-untyped-def]
+    """What multiplies w: M + τD + τ²K."""
     tau, alpha, beta = settings[1], settings[2], settings[3]
-    drag, bend, stiff, at = tau * alpha, tau * beta, tau * tau, 0
-    for i in range(r):
-        n = r - i
-        row, mass, whole = system[i, i:r], packed[MASS, at : at + n], packed[_WHOLE, at : at + n]
-        own, damping = packed[_DEFORMING, at : at + n], packed[_DAMPING, at : at + n]
-        tangent = packed[TANGENT, at : at + n]
-        for j in range(n):
-            elastic = drag * own[j] + bend * damping[j] + stiff * tangent[j]
-            whole[j] = mass[j] + elastic
-            row[j] = (1.0 + shift) * own[j] + elastic
-        at += n
+    drag, bend, stiff = tau * alpha, tau * beta, tau * tau
+    mass, own, damping = packed[MASS], packed[_DEFORMING], packed[DAMPING]
+    tangent, out = packed[TANGENT], packed[_WHOLE]
+    for j in range(len(out)):
+        out[j] = mass[j] + (drag * own[j] + bend * damping[j] + stiff * tangent[j])
 
 
 @compiled_sums

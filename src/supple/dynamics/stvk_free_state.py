@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.checks import checked_array
 from supple.dynamics import stvk_free_solve as rows
 from supple.dynamics.stvk_free_setup import roots_of
+from supple.dynamics.stvk_readings import StvkReadings
 from supple.dynamics.stvk_setup import checked_out
 from supple.reduction.rigid_integrals import RigidMoments
 from supple.reduction.stvk_model import StvkModel
@@ -19,35 +20,16 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 
-class FreeStvkState:
+class FreeStvkState(StvkReadings):
     """The readings of `FreeStvkSimulator`, which makes all that is here."""
 
     model: StvkModel
-    dt: float
     _gravity: Floats
     _moments: RigidMoments
-    _state: Floats
     _spin: Floats
-    _counts: NDArray[np.int64]
-    _steps: int
     _surface_rest: Singles
     _surface_basis: Singles
     _local: Singles
-
-    @property
-    def time(self) -> float:
-        """Seconds since the reset."""
-        return self._steps * self.dt
-
-    @property
-    def q(self) -> Floats:
-        """Reduced displacement in the body's frame, (r,): a copy."""
-        return self._state[rows.POSITION].copy()
-
-    @property
-    def velocity(self) -> Floats:
-        """Its velocity, (r,)."""
-        return self._state[rows.VELOCITY].copy()
 
     @property
     def root(self) -> Floats:
@@ -94,21 +76,6 @@ class FreeStvkState:
         """Of the whole body about the world's origin, (3,) in kg m²/s."""
         own = self._spin[rows.ANGULAR, :3]
         return own + np.cross(self._spin[rows.CENTRE, :3], self._spin[rows.LINEAR, :3])
-
-    @property
-    def iterations(self) -> int:
-        """How often at most elastic forces are linearised in a step."""
-        return int(self._counts[0])
-
-    @property
-    def shifted_steps(self) -> int:
-        """Steps since `reset` whose system was not positive definite."""
-        return int(self._counts[1])
-
-    @property
-    def unconverged_steps(self) -> int:
-        """Steps since `reset` whose last iteration moved something: of single ones, most."""
-        return int(self._counts[2])
 
     def energies(self) -> dict[str, float]:
         """Kinetic energy of all motion, elastic energy, that of height, and their sum, in J."""

@@ -18,14 +18,20 @@ from supple.dynamics.stvk_layout import add_symmetric
 
 __all__ = [
     "ACCELERATION",
+    "DAMPING",
     "K0",
     "MASS",
     "PACKED_ROWS",
     "POSITION",
+    "SECANT",
     "STATE_ROWS",
+    "TANGENT",
     "TERM_ROWS",
     "VELOCITY",
     "advance",
+    "copy_row",
+    "evaluate_tangent",
+    "factorise",
 ]
 
 Floats = NDArray[np.float64]
@@ -73,9 +79,7 @@ def advance(steps, forces, trace, settings, counts, blocks, linear, terms, packe
         if not _one_step(force, settings, counts, blocks, linear, terms, packed, state, system):
             return step
         if len(trace):
-            q, out = state[POSITION], trace[step]
-            for i in range(len(out)):
-                out[i] = q[i]
+            copy_row(state[POSITION], trace[step])
     return steps
 
 
@@ -118,16 +122,12 @@ def _newton(force, settings, counts, blocks, linear, terms, packed, state, syste
     for iteration in range(counts[0]):
         evaluate_tangent(here, blocks, linear, terms, packed)
         if iteration == 0:
-            _copy(packed[TANGENT], packed[DAMPING])
+            copy_row(packed[TANGENT], packed[DAMPING])
         _residual(force, settings, packed, state)
-        shift = 0.0
-        _fill(settings, shift, packed, len(w), system)
-        while not cholesky(system):
-            shifted = True
-            shift = 1.0 if shift == 0.0 else 10.0 * shift
-            if not shift < 10.0**_MOST_SHIFTS:
-                return False
-            _fill(settings, shift, packed, len(w), system)
+        shift = factorise(settings, packed[MASS], packed, len(w), system)
+        if shift < 0.0:
+            return False
+        shifted = shifted or shift > 0.0
         solve(system, right)
         largest = 0.0
         for i in range(len(w)):
@@ -143,7 +143,8 @@ def _newton(force, settings, counts, blocks, linear, terms, packed, state, syste
 
 
 @compiled_fused
-def _copy(source, out):  # type: ignore[no-untyped-def]
+def copy_row(source, out):  # type: ignore[no-untyped-def]
+    """Make `out` what the source is."""
     for j in range(len(out)):
         out[j] = source[j]
 
@@ -202,14 +203,30 @@ def _residual(force, settings, packed, state):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
-def _fill(settings, shift, packed, r, system):  # type: ignore[no-untyped-def]
+def factorise(settings, masses, packed, r, system):  # type: ignore[no-untyped-def]
+    """Factors of the system with these masses, as if they were heavier where it is indefinite.
+
+    By how many times M heavier: 0 for a system that is positive definite, −1 if no shift helps.
+    """
+    shift = 0.0
+    _fill(settings, shift, masses, packed, r, system)
+    while not cholesky(system):
+        shift = 1.0 if shift == 0.0 else 10.0 * shift
+        if not shift < 10.0**_MOST_SHIFTS:
+            return -1.0
+        _fill(settings, shift, masses, packed, r, system)
+    return shift
+
+
+@compiled_fused
+def _fill(settings, shift, masses, packed, r, system):  # type: ignore[no-untyped-def]
     """(1 + τα + shift) M + τβ K_D + τ² K into the upper triangle."""
     tau, alpha, beta = settings[1], settings[2], settings[3]
     inertia, bend, stiff = 1.0 + tau * alpha + shift, tau * beta, tau * tau
     at = 0
     for i in range(r):
         n = r - i
-        row, mass = system[i, i:r], packed[MASS, at : at + n]
+        row, mass = system[i, i:r], masses[at : at + n]
         damping, tangent = packed[DAMPING, at : at + n], packed[TANGENT, at : at + n]
         for j in range(n):
             row[j] = inertia * mass[j] + bend * damping[j] + stiff * tangent[j]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,20 @@ from numpy.typing import DTypeLike, NDArray
 from supple.checks import checked_number
 from supple.dynamics.stvk_kernels import K0, MASS, PACKED_ROWS, TERM_ROWS
 from supple.dynamics.stvk_layout import padded_pairs, quadratic_blocks
-from supple.errors import SuppleError
+from supple.errors import SolverError, SuppleError
 from supple.reduction.checks import checked_count
 from supple.reduction.cubic_model import CubicModel
 from supple.reduction.stvk_coefficients import pair_count
 from supple.reduction.stvk_model import StvkModel
 
 __all__ = [
+    "acceleration_by",
+    "check_trace",
     "checked_dtype",
     "checked_out",
     "coefficient_arrays",
+    "finite_weight",
+    "first_acceleration",
     "iteration_counts",
     "step_settings",
     "surface_arrays",
@@ -32,6 +37,10 @@ Singles = NDArray[np.float32]
 INTEGRATORS = ("newmark", "backward-euler")
 #: Newton ends when an iteration moves no vertex farther than this part of the body's size.
 _TOLERANCE = 1e-10
+#: A step cannot be interrupted; Newton's method that has not ended by then does not.
+_MOST_ITERATIONS = 1000
+#: Bytes of what all steps of a run leave.
+_LARGEST_TRACE = 4 * 2**30
 
 
 def step_settings(dt: float, integrator: str, alpha: float, beta: float) -> Floats:
@@ -50,7 +59,16 @@ def step_settings(dt: float, integrator: str, alpha: float, beta: float) -> Floa
 
 def iteration_counts(iterations: int) -> NDArray[np.int64]:
     """Newton iterations, and two counters of steps."""
-    return np.array([min(checked_count("iterations", iterations), 2**31), 0, 0], np.int64)
+    count = checked_count("iterations", iterations)
+    if count > _MOST_ITERATIONS:
+        raise SuppleError(f"{count} iterations are too many; use at most {_MOST_ITERATIONS}")
+    return np.array([count, 0, 0], np.int64)
+
+
+def check_trace(steps: int, columns: int) -> None:
+    """Refuse a run whose steps leave more numbers, so many each, than should be kept."""
+    if 8 * steps * columns > _LARGEST_TRACE:
+        raise SuppleError(f"{steps} steps at once are too many to keep; run them in parts")
 
 
 def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
@@ -83,24 +101,62 @@ def coefficient_arrays(
 ) -> tuple[NDArray, NDArray, NDArray, Floats]:
     """Blocks of K₂, rows of K₁, scratch for their sums, and K₀ and M with scratch."""
     r, pairs, size = model.modes, pair_count(model.modes), padded_pairs(model.modes)
-    packed = np.zeros((PACKED_ROWS, size))
-    packed[K0, :pairs] = model.tangent[:, 0]
-    packed[MASS, :pairs] = model.mass[np.triu_indices(r)]
-    linear = np.zeros((r, size), dtype)
-    with np.errstate(over="ignore"):
+    packed, linear = np.zeros((PACKED_ROWS, size)), np.zeros((r, size), dtype)
+    with np.errstate(over="ignore", invalid="ignore"):  # they may be computed only now
+        packed[K0, :pairs] = model.tangent[:, 0]
+        packed[MASS, :pairs] = model.mass[np.triu_indices(r)]
         linear[:, :pairs] = model.tangent[:, 1 : 1 + r].T
         blocks = quadratic_blocks(model.tangent, r, dtype)
-    if not (np.isfinite(blocks).all() and np.isfinite(linear).all()):
-        raise SuppleError(f"the model's coefficients do not fit {dtype}; use float64")
+    if not np.isfinite(packed[MASS]).all():
+        raise SuppleError("the body's mass is beyond all numbers; give it another density")
+    if not all(np.isfinite(each).all() for each in (packed[K0], linear, blocks)):
+        if dtype == np.float32 and np.isfinite(model.tangent).all():
+            raise SuppleError("the body's coefficients do not fit float32; use float64")
+        raise SuppleError("the body's stiffness is beyond all numbers; give it a softer material")
     return blocks, linear, np.zeros((TERM_ROWS, size), dtype), packed
+
+
+def finite_weight(model: StvkModel | CubicModel, gravity: Floats) -> Floats:
+    """UᵀM g, (r,)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        weight = model.weight(gravity)
+    if not np.isfinite(weight).all():
+        raise SuppleError("the body's weight is beyond all numbers; use less gravity")
+    weight.flags.writeable = False
+    return weight
+
+
+def acceleration_by(model: StvkModel | CubicModel, force: Floats) -> Floats:
+    """M⁻¹ f, (r,)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found: NDArray[Any] = np.linalg.solve(model.mass, force)
+    if not np.isfinite(found).all():
+        raise SolverError("forces there are beyond all numbers; begin nearer to rest")
+    return found
+
+
+def first_acceleration(
+    model: StvkModel | CubicModel, weight: Floats, settings: Floats, q: Floats, velocity: Floats
+) -> Floats:
+    """That of a body let go at q with this velocity, (r,)."""
+    alpha, beta = settings[2:4]
+    with np.errstate(over="ignore", invalid="ignore"):
+        damped = alpha * (model.mass @ velocity) + beta * (model.stiffness(q) @ velocity)
+        acting = weight - model.force(q) - damped
+    return acceleration_by(model, acting)
 
 
 def tolerance(model: StvkModel | CubicModel) -> float:
     """A change of q that moves no vertex farther than is worth another iteration."""
-    if isinstance(model, CubicModel):  # whose vertices are not all known, if any
-        return _TOLERANCE * model.scale
-    reach = float(np.sqrt((model.basis**2).sum(axis=(1, 2)).max()))
-    return _TOLERANCE * float(np.ptp(model.rest, axis=0).max()) / reach
+    if isinstance(model, StvkModel):
+        where, basis = model.rest, model.basis
+    elif 0 < model.scale < math.inf or not model.has_surface:  # vertices are not all known, if any
+        return _TOLERANCE * (model.scale if 0 < model.scale < math.inf else 1.0)
+    else:
+        where, basis = model.surface.vertices, model.surface_basis
+    reach = float(np.sqrt((basis**2).sum(axis=(1, 2)).max()))
+    size = float(np.ptp(where, axis=0).max())
+    return _TOLERANCE * (size / reach if size > 0 and reach > 0 else 1.0)
 
 
 def surface_arrays(model: StvkModel | CubicModel) -> tuple[Singles, Singles]:

@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Singles = NDArray[np.float32]
 
 #: Stages of a step, in their order: all that depends on the pose alone, forces of the moving rest
 #: shape, elastic forces and the solution, and what the next step wants to know of this one.
@@ -70,14 +70,24 @@ class StepTables(NamedTuple):
     @classmethod
     def of(cls, runtime: RuntimeModel) -> StepTables:
         """Those of a model."""
+        poses = runtime.poses
+        # Read-only in a model that was built, not in one from a pickle, for which Numba would
+        # compile everything anew.
+        products, corrections = _read_only(poses.products), _read_only(poses.corrections)
         return cls(
-            runtime.poses,
+            poses._replace(products=products, corrections=corrections),
             runtime.elastic,
             runtime.inertial,
             runtime.frames,
             runtime.normalise,
             runtime.kind,
         )
+
+
+def _read_only(table: Singles) -> Singles:
+    view = table.view()
+    view.flags.writeable = False
+    return view
 
 
 class StepSettings(NamedTuple):

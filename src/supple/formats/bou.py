@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple.checks import checked_path, plain_array
 from supple.errors import FormatError
 from supple.formats.source import as_floats, as_integers, as_text, read_source, reading
 from supple.saving import write_whole
@@ -26,7 +27,7 @@ def read_bou(path: str | Path, n_vertices: int | None = None) -> NDArray[np.int6
     n_vertices : int, optional
         How many vertices there are; a larger number is an error then.
     """
-    path = Path(path)
+    path = checked_path("a .bou file", path)
     data = read_source(path, (".bou",))
     with reading(path.name):
         lines = [line.partition("#")[0] for line in as_text(path.name, data).splitlines()]
@@ -41,8 +42,8 @@ def read_bou(path: str | Path, n_vertices: int | None = None) -> NDArray[np.int6
 
 def write_bou(path: str | Path, vertices: ArrayLike) -> None:
     """Write a list of vertices, counted from 0 here; the file is whole or not there."""
-    path = Path(path)
-    listed = np.atleast_1d(np.asarray(vertices))
+    path = checked_path("a .bou file", path)
+    listed = np.atleast_1d(plain_array(f"{path.name}: a list of vertices", vertices))
     if listed.ndim != 1 or listed.size == 0 or listed.dtype.kind not in "iu" or listed.min() < 0:
         raise FormatError(f"{path.name}: needs a list of vertices, at least one, counted from 0")
     numbers = [str(number + 1) for number in np.unique(listed).tolist()]

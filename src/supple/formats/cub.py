@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from supple.checks import checked_path, shown
 from supple.errors import FormatError
 from supple.formats.cub_force import CubicForce
 from supple.formats.source import read_source, reading
@@ -31,7 +32,7 @@ def read_cub(path: str | Path) -> CubicForce:
     FormatError
         When its sizes do not fit each other or the file, or a coefficient is not finite.
     """
-    path = Path(path)
+    path = checked_path("a .cub file", path)
     data = read_source(path, (".cub",))
     with reading(path.name):
         r = _checked_size(path.name, data)
@@ -74,7 +75,11 @@ def write_cub(path: str | Path, force: CubicForce) -> None:
 
     What was read from a file is written as the same bytes.
     """
-    path = Path(path)
+    path = checked_path("a .cub file", path)
+    if path.suffix.lower() != ".cub":
+        raise FormatError(f'{path.name}: "{path.suffix}" is not read back; name it .cub')
+    if not isinstance(force, CubicForce):
+        raise FormatError(f"{path.name}: holds a CubicForce, not {shown(force)}")
     counts = _counts(force.r)
     if 8 * force.r * counts[2] > 2**31:
         raise FormatError(f"{path.name}: coefficients of r = {force.r} need more than 2 GiB")

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import checked_array, numbers
 from supple.errors import SuppleError
+from supple.reduction.stvk_coefficients import paired_count
 
 __all__ = ["CubicForce"]
 
@@ -92,16 +93,6 @@ class CubicForce:
         cubes = _derivatives((a, b, c), (q[b] * q[c], q[a] * q[c], q[a] * q[b]), self.r)
         return self.linear + (squares.T @ self.quadratic.T).T + (cubes.T @ self.cubic.T).T
 
-    def truncated(self, r: int) -> CubicForce:
-        """The force on the first `r` coordinates while the others stay zero."""
-        if isinstance(r, bool) or not isinstance(r, (int, np.integer)) or not 1 <= r <= self.r:
-            raise SuppleError(f"a force on {self.r} coordinates has no first {r!r} of them")
-        return CubicForce(
-            self.linear[:r, :r],
-            self.quadratic[:r, self._pairs[1] < r],
-            self.cubic[:r, self._triples[2] < r],
-        )
-
     def tangent_coefficients(self) -> Floats:
         """∂f/∂q as polynomials, (r(r + 1)/2, 1 + r + r(r + 1)/2).
 
@@ -149,7 +140,7 @@ class CubicForce:
         """The force whose tangent has these coefficients, laid out as `tangent_coefficients`."""
         table = numbers("tangent coefficients", coefficients)
         entries = len(table) if table.ndim == 2 else 0
-        r = int((np.sqrt(8 * entries + 1) - 1) / 2)
+        r = paired_count(entries)
         table = checked_array("tangent coefficients", table, (r * (r + 1) // 2, 1 + r + entries))
         if r == 0:
             raise SuppleError("tangent coefficients must have at least one row")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import numbers
+from supple.checks import checked_path, numbers
 from supple.errors import FormatError
 from supple.formats.source import read_source, reading
 from supple.saving import write_chunks
@@ -30,7 +30,7 @@ def read_modal_matrix(path: str | Path) -> NDArray[np.float32] | NDArray[np.floa
     FormatError
         When its size does not fit the file, or it has an entry that is not finite.
     """
-    path = Path(path)
+    path = checked_path("a modal matrix", path)
     data = read_source(path, SUFFIXES)
     with reading(path.name):
         rows, columns, kind = _checked_head(path.name, data)
@@ -67,7 +67,7 @@ def write_modal_matrix(path: str | Path, basis: ArrayLike) -> None:
 
     A name that ends in ``.float`` gets float32, any other float64.
     """
-    path = Path(path)
+    path = checked_path("a modal matrix", path)
     if path.suffix.lower() not in SUFFIXES:
         raise FormatError(f'{path.name}: "{path.suffix}" is not read back; use .U or .float')
     given = numbers("modes", basis)

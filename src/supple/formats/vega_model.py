@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array, checked_number, numbers
+from supple.checks import checked_array, checked_number, checked_path, numbers, shown
 from supple.elastic.body import ElasticBody
 from supple.elastic.hex_body import HexBody
 from supple.errors import FormatError, SuppleError
@@ -27,6 +27,7 @@ from supple.formats.veg_materials import veg_material
 from supple.formats.veg_sections import expanded_lines, only_section, split_sections
 from supple.mesh.surface import SurfaceMesh
 from supple.reduction.cubic_model import CubicModel
+from supple.reduction.stvk_coefficients import MOST_MODES
 from supple.reduction.stvk_model import StvkModel
 from supple.saving import write_whole
 
@@ -74,17 +75,16 @@ def read_vega(
     >>> model, model.force([2.0])
     (CubicModel(1 modes, no surface), array([4.]))
     """
-    force = cub if isinstance(cub, CubicForce) else read_cub(cub)
-    name = "the force" if isinstance(cub, CubicForce) else Path(cub).name
+    name, force = _named_force(cub)
     scaling = checked_number("frequency_scaling", frequency_scaling)
     if not 0 < scaling <= 1e6:
         raise SuppleError(f"frequency_scaling must be a positive number, not {frequency_scaling}")
-    tangent = force.tangent_coefficients() * scaling**2
     if (modes is None) != (mesh is None):
         raise FormatError(
             f"{name}: modes and mesh must be given together, as the modes move the mesh; "
             "or neither, for a model without surface"
         )
+    tangent = _tangent(name, force) * scaling**2
     if modes is None or mesh is None:
         return CubicModel(tangent, mass)
     seen = _Seen.of(mesh)
@@ -99,6 +99,26 @@ def read_vega(
     )
 
 
+def _named_force(cub: str | Path | CubicForce) -> tuple[str, CubicForce]:
+    """A force, and what errors call it."""
+    if isinstance(cub, CubicForce):
+        return "the force", cub
+    path = checked_path("a .cub file or CubicForce", cub)
+    return path.name, read_cub(path)
+
+
+def _tangent(name: str, force: CubicForce) -> Floats:
+    if force.r > MOST_MODES:  # whose tangent would take long, and much room
+        raise FormatError(
+            f"{name}: has {force.r} coordinates, and at most {MOST_MODES} can be stepped; "
+            "make it of fewer modes"
+        )
+    try:
+        return force.tangent_coefficients()
+    except SuppleError as error:
+        raise FormatError(f"{name}: {error}") from error
+
+
 class _Seen(NamedTuple):
     """The surface of a mesh, which of its vertices that has, and what each weighs if known."""
 
@@ -110,7 +130,7 @@ class _Seen(NamedTuple):
     @classmethod
     def of(cls, mesh: str | Path | SurfaceMesh) -> _Seen:
         if not isinstance(mesh, SurfaceMesh):
-            path = Path(mesh)
+            path = checked_path("a mesh that is no SurfaceMesh", mesh)
             if path.suffix.lower() == ".veg":
                 return cls._of_body(_veg_body(path))
             mesh = read_surface(path)
@@ -171,11 +191,11 @@ def write_vega(path: str | Path, model: StvkModel | CubicModel) -> list[Path]:
     SuppleError
         If the reduced mass is not the identity, which VegaFEM takes it for.
     """
-    path = Path(path)
+    path = checked_path("a .cub file", path)
     if path.suffix.lower() != ".cub":
         raise FormatError(f"{path.name}: forces are written to a .cub file; name it so")
     if not isinstance(model, StvkModel | CubicModel):
-        raise FormatError(f"{path.name}: holds a StvkModel or CubicModel, not {model!r:.60}")
+        raise FormatError(f"{path.name}: holds a StvkModel or CubicModel, not {shown(model)}")
     if np.abs(model.mass - np.eye(model.modes)).max() > _NORMAL:
         raise FormatError(
             f"{path.name}: VegaFEM takes the reduced mass for the identity, which this one is not;"

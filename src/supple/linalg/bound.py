@@ -48,6 +48,10 @@ class Bound:
         _store(content, self.address)
         self._numba_type_ = BoundType(typeof(content))
 
+    def __reduce__(self) -> tuple[type[Bound], tuple[tuple]]:
+        # The address is that of these arrays, in this process: a copy binds its own.
+        return Bound, (self.content,)
+
 
 @typeof_impl.register(Bound)
 def _typeof(value: Bound, _: Any) -> BoundType:

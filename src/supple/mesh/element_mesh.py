@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -12,22 +11,21 @@ from numpy.typing import ArrayLike
 
 from supple.errors import MeshError
 from supple.mesh import topology
+from supple.mesh.bounded import Bounded
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.topology import Defect, counted
 
 __all__ = ["ElementMesh"]
 
 
-@dataclass(frozen=True, eq=False, repr=False, init=False)
-class ElementMesh(ABC):
+class ElementMesh(Bounded, ABC):
     """Vertices, elements and named sets of elements: plain arrays that have been checked.
 
-    A kind of mesh says what its elements are called, which corners are a face (seen
-    counterclockwise from outside a positive element), and which order turns one inside out.
+    A kind of mesh says what its elements are called, which is also the field they are in, which
+    corners are a face (seen counterclockwise from outside a positive element), and which order
+    turns one inside out. Its fields are what it is made of, so that `dataclasses.replace` works.
     """
 
-    vertices: np.ndarray
-    elements: np.ndarray
     sets: dict[str, np.ndarray]
 
     noun: ClassVar[str]
@@ -46,7 +44,7 @@ class ElementMesh(ABC):
             for name, members in (sets or {}).items()
         }
         object.__setattr__(self, "vertices", points)
-        object.__setattr__(self, "elements", corners)
+        object.__setattr__(self, self.plural, corners)
         object.__setattr__(self, "sets", named)
 
     def __repr__(self) -> str:
@@ -55,15 +53,10 @@ class ElementMesh(ABC):
         return f"{type(self).__name__}({vertices}, {elements})"
 
     @property
-    def bounds(self) -> np.ndarray:
-        """Lowest and highest corner of the bounding box, (2, 3)."""
-        return topology.bounding_box(self.vertices)
-
-    @property
-    def size(self) -> float:
-        """Diagonal of the bounding box."""
-        low, high = self.bounds
-        return float(np.linalg.norm(high - low))
+    def elements(self) -> np.ndarray:
+        """Vertices of each element, whatever its kind."""
+        found: np.ndarray = getattr(self, self.plural)
+        return found
 
     @abstractmethod
     def volumes(self) -> np.ndarray:

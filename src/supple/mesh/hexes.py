@@ -57,6 +57,10 @@ class HexMesh(ElementMesh):
     (HexMesh(8 vertices, 1 hex), array([8.]))
     """
 
+    vertices: np.ndarray
+    hexes: np.ndarray
+    sets: dict[str, np.ndarray]
+
     noun: ClassVar = "hex"
     plural: ClassVar = "hexes"
     faces: ClassVar = OUTWARD_QUADS
@@ -67,11 +71,6 @@ class HexMesh(ElementMesh):
         self, vertices: ArrayLike, hexes: ArrayLike, sets: Mapping[str, ArrayLike] | None = None
     ) -> None:
         super().__init__(vertices, hexes, sets)
-
-    @property
-    def hexes(self) -> np.ndarray:
-        """Vertices of each hex, (h, 8)."""
-        return self.elements
 
     def jacobians(self, order: int = 2) -> np.ndarray:
         """Determinant of ∂x/∂ξ at the Gauss points of each hex, (h, order³).

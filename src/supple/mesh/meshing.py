@@ -100,8 +100,9 @@ def _checked_cell(cell: float, body: _Body) -> float:
     """The edge of a cell in the body's unit."""
     edge = checked_number("the edge of a cell", cell)
     if not 0 < edge <= _LARGEST_CELL * body.scale:
+        length = (body.high - body.low).max() * body.scale
         raise MeshError(
-            f"cells of {edge:g} cannot fill a body {body.size * body.scale:.4g} long; take"
+            f"cells of {edge:g} cannot fill a body {length:.4g} long; take"
             " a positive length, about as long or shorter"
         )
     return edge / body.scale

@@ -102,7 +102,7 @@ def _lattice_shape(low: Floats, high: Floats, cell: float, unit: float = 1.0) ->
         cells = np.ceil(extent / cell - 1e-6) + 6
     if not (2 * cells + 64 < AXIS_LIMIT).all():
         length = extent.max() * unit
-        raise MeshError(f"a cell of {cell * unit:g} is too small for a body {length:g} long")
+        raise MeshError(f"a cell of {cell * unit:g} is too small for a body {length:.4g} long")
     return cells.astype(np.int64)
 
 

@@ -13,13 +13,14 @@ from scipy.spatial import cKDTree
 
 from supple.errors import MeshError
 from supple.mesh import topology
+from supple.mesh.bounded import Bounded
 from supple.mesh.topology import Defect, counted
 
 __all__ = ["SurfaceMesh"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class SurfaceMesh:
+class SurfaceMesh(Bounded):
     """A triangle surface: plain arrays that have been checked.
 
     Parameters
@@ -57,17 +58,6 @@ class SurfaceMesh:
     def __repr__(self) -> str:
         vertices = counted(len(self.vertices), "vertex", "vertices")
         return f"SurfaceMesh({vertices}, {counted(len(self.triangles), 'triangle')})"
-
-    @property
-    def bounds(self) -> np.ndarray:
-        """Lowest and highest corner of the bounding box, (2, 3)."""
-        return topology.bounding_box(self.vertices)
-
-    @property
-    def size(self) -> float:
-        """Diagonal of the bounding box."""
-        low, high = self.bounds
-        return float(np.linalg.norm(high - low))
 
     def _area_vectors(self) -> np.ndarray:
         a, b, c = (self.vertices[self.triangles[:, k]] for k in range(3))

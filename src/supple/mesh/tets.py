@@ -52,6 +52,10 @@ class TetMesh(ElementMesh):
     array([1.])
     """
 
+    vertices: np.ndarray
+    tets: np.ndarray
+    sets: dict[str, np.ndarray]
+
     noun: ClassVar = "tet"
     plural: ClassVar = "tets"
     faces: ClassVar = OUTWARD_FACES
@@ -61,11 +65,6 @@ class TetMesh(ElementMesh):
         self, vertices: ArrayLike, tets: ArrayLike, sets: Mapping[str, ArrayLike] | None = None
     ) -> None:
         super().__init__(vertices, tets, sets)
-
-    @property
-    def tets(self) -> np.ndarray:
-        """Vertices of each tet, (m, 4)."""
-        return self.elements
 
     def volumes(self) -> np.ndarray:
         """Volume of each tet, (m,), negative where it is inverted."""

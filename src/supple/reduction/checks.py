@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.checks import checked_array, shown
 from supple.errors import SuppleError
 
 __all__ = ["checked_count", "checked_indices", "checked_masses"]
@@ -20,7 +20,7 @@ def checked_count(what: str, value: object, least: int = 1) -> int:
         wanted = {0: "whole number, not negative", 1: "positive whole number"}.get(
             least, f"whole number of at least {least}"
         )
-        raise SuppleError(f"{what} must be a {wanted}, not {value!r}")
+        raise SuppleError(f"{what} must be a {wanted}, not {shown(value)}")
     return int(value)
 
 

@@ -8,14 +8,19 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array, numbers, owned_array
+from supple.checks import checked_array, numbers, owned_array, shown
 from supple.errors import SuppleError
 from supple.mesh.surface import SurfaceMesh
 from supple.reduction.checks import checked_count
 from supple.reduction.polynomial_body import PolynomialBody
-from supple.reduction.stvk_coefficients import MOST_MODES, pair_count, truncated_tangent
+from supple.reduction.stvk_coefficients import (
+    MOST_MODES,
+    pair_count,
+    paired_count,
+    truncated_tangent,
+)
 
-__all__ = ["CubicModel"]
+__all__ = ["CubicModel", "checked_mass"]
 
 Floats = NDArray[np.float64]
 
@@ -57,12 +62,12 @@ class CubicModel(PolynomialBody):
         axis_weights: ArrayLike | None = None,
     ) -> None:
         self._tangent = _checked_tangent(tangent)
-        r = _coordinates(len(self._tangent))
-        self.mass = np.eye(r) if mass is None else _checked_mass(mass, r)
+        r = paired_count(len(self._tangent))
+        self.mass = np.eye(r) if mass is None else checked_mass(mass, r)
         if (surface is None) != (surface_basis is None):
             raise SuppleError("a surface and the basis that moves it must be given together")
         if not (surface is None or isinstance(surface, SurfaceMesh)):
-            raise SuppleError(f"the surface must be a SurfaceMesh, not {surface!r:.60}")
+            raise SuppleError(f"the surface must be a SurfaceMesh, not {shown(surface)}")
         self._surface, self._basis = surface, np.empty((0, 3, r))
         if surface is not None and surface_basis is not None:
             shape = (len(surface.vertices), 3, r)
@@ -154,14 +159,9 @@ class CubicModel(PolynomialBody):
         )
 
 
-def _coordinates(pairs: int) -> int:
-    """The r of which r(r+1)/2 is this."""
-    return (math.isqrt(8 * pairs + 1) - 1) // 2
-
-
 def _checked_tangent(tangent: ArrayLike) -> Floats:
     given = numbers("the tangent", tangent)
-    r = _coordinates(len(given)) if given.ndim == 2 else 0
+    r = paired_count(len(given)) if given.ndim == 2 else 0
     if r == 0 or given.shape != (pair_count(r), 1 + r + pair_count(r)):
         raise SuppleError(
             f"a tangent of shape {given.shape}; expected (p, 1 + r + p) with p = r(r+1)/2"
@@ -171,7 +171,8 @@ def _checked_tangent(tangent: ArrayLike) -> Floats:
     return owned_array("the tangent", given, given.shape)
 
 
-def _checked_mass(mass: ArrayLike, r: int) -> Floats:
+def checked_mass(mass: ArrayLike, r: int) -> Floats:
+    """A copy of the mass of r coordinates, (r, r): symmetric and positive definite."""
     given = owned_array("the mass", mass, (r, r))
     if np.abs(given - given.T).max() > _ASYMMETRY * np.abs(given).max():
         raise SuppleError("the mass is not symmetric")

@@ -58,7 +58,8 @@ class RigidIntegrals:
     shapes
         (g, 3, 3, r, r) Σ v U_ai U_bj.
     held
-        Vertices with mass that no shape moves: those that are fixed.
+        How many vertices with mass are fixed. Others that no shape moves are not: shapes may be
+        local.
     """
 
     about: Floats
@@ -77,12 +78,12 @@ class RigidIntegrals:
         n_groups: int,
         rest: Floats,
         basis: Floats,
+        held: int = 0,
     ) -> RigidIntegrals:
-        """Those of a body at `rest` (n, 3) in a basis (n, 3, r)."""
+        """Those of a body at `rest` (n, 3) in a basis (n, 3, r), of which `held` are fixed."""
         r = basis.shape[2]
         every = points.vertex_volumes()
         about = every @ rest / every.sum()
-        still = ~basis.any(axis=(1, 2)) & (every > 0)
         made = cls(
             about,
             np.empty(n_groups),
@@ -90,7 +91,7 @@ class RigidIntegrals:
             np.empty((n_groups, 3, 3)),
             np.empty((n_groups, 3, 3, r)),
             np.empty((n_groups, 3, 3, r, r)),
-            int(still.sum()),
+            held,
         )
         for number in range(n_groups):
             volumes = points.taken(np.flatnonzero(group == number)).vertex_volumes()

@@ -17,9 +17,10 @@ from supple.errors import SolverError, SuppleError
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.submatrix import PrincipalSubmatrix
 from supple.reduction.checks import checked_count, checked_indices
-from supple.reduction.stvk_bases import VibratingBody, free_vertices, principal_basis
+from supple.reduction.stvk_bases import principal_basis
+from supple.reduction.vibrating_body import VibratingBody, check_pieces, free_vertices
 
-__all__ = ["Load", "pulling_loads", "sketch_basis", "static_shapes"]
+__all__ = ["Load", "far_apart", "pulling_loads", "sketch_basis", "static_shapes"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -67,7 +68,7 @@ def sketch_basis(
     shapes = static_shapes(body, loads, fixed=fixed, separation=separation, progress=progress)
     masses = body.vertex_masses()
     weighed = shapes * np.sqrt(masses)[:, None]
-    kept = shapes[_apart(weighed.reshape(len(shapes), -1), separation)]
+    kept = shapes[far_apart(weighed.reshape(len(shapes), -1), separation)]
     if len(kept) < wanted:
         raise SuppleError(
             f"{wanted} basis vectors asked for, and the loads give {len(kept)} different shapes; "
@@ -101,7 +102,7 @@ def static_shapes(
     if not len(loads):
         raise SuppleError("no loads were recorded; pull at the body first")
     forces = np.stack([_checked_load(k, load, body) for k, load in enumerate(loads)])
-    chosen = _apart(forces.reshape(len(forces), -1), apart)
+    chosen = far_apart(forces.reshape(len(forces), -1), apart)
     if not len(chosen):
         raise SuppleError("the loads are all zero; pull harder")
     statics = _Statics(body, fixed)
@@ -169,6 +170,7 @@ class _Statics:
         free = free_vertices(body, fixed)
         if len(free) == len(body.rest):
             raise SuppleError("nothing holds the body, so loads carry it off; fix some vertices")
+        check_pieces(body, fixed)
         self.body = body
         self.unknowns: Ints = (3 * free[:, None] + np.arange(3)).ravel()
         stiffness = sp.csr_array(body.stiffness(body.rest))
@@ -253,7 +255,7 @@ def _checked_load(number: int, load: Load, body: VibratingBody) -> Floats:
     return force
 
 
-def _apart(rows: Floats, separation: float) -> Ints:
+def far_apart(rows: Floats, separation: float) -> Ints:
     """Rows that differ enough from the last one chosen; those that are zero are not chosen."""
     least = separation * float(np.linalg.norm(rows, axis=1).max())
     chosen: list[int] = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple.checks import plain_array, shown
 from supple.compiled import compiled_fused
 from supple.elastic.material import Material
 from supple.errors import MeshError, SuppleError
@@ -86,7 +87,7 @@ class StrainPoints:
             return cls.of_tets(mesh)
         if isinstance(mesh, HexMesh):
             return cls.of_hexes(mesh, order)
-        raise SuppleError(f"a body is made of a TetMesh or a HexMesh, not {mesh!r:.60}")
+        raise SuppleError(f"a body is made of a TetMesh or a HexMesh, not {shown(mesh)}")
 
     @classmethod
     def of_tets(cls, mesh: TetMesh) -> StrainPoints:
@@ -199,16 +200,15 @@ class MaterialGroups:
     ) -> MaterialGroups:
         """Groups as they are numbered in `groups` (m,), or one for each distinct material."""
         if not isinstance(material, Material):
-            raise SuppleError(f"a body needs a Material, not {material!r:.60}")
+            raise SuppleError(f"a body needs a Material, not {shown(material)}")
         if material.kind != "stvk":
             raise SuppleError(
                 f"only Material('stvk') has polynomial forces, not {material.kind!r}; "
                 "give its Young's modulus and Poisson's ratio to one"
             )
-        mu_lambda = material.element_parameters(n_elements)  # checks that the counts fit
+        material.element_parameters(n_elements)  # refuses counts that do not fit
         values = [np.broadcast_to(v, n_elements) for v in (material.young, material.poisson)]
         table = np.column_stack([*values, material.densities(n_elements)])
-        assert len(table) == len(mu_lambda)
         numbers = _distinct(table) if groups is None else _checked_groups(groups, n_elements)
         count = int(numbers.max()) + 1
         if count > MOST_GROUPS:
@@ -239,7 +239,7 @@ def _distinct(table: Floats) -> Ints:
 
 
 def _checked_groups(groups: ArrayLike, n_elements: int) -> Ints:
-    given = np.asarray(groups)
+    given = plain_array("groups", groups)
     if given.shape != (n_elements,) or given.dtype.kind not in "iu":
         raise SuppleError(f"groups must be a whole number for each of {n_elements} elements")
     if given.min() < 0 or given.max() >= MOST_GROUPS:

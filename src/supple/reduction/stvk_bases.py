@@ -7,7 +7,8 @@ sketched loads are in `supple.reduction.sketch`.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,18 +18,22 @@ from supple.checks import checked_array, checked_number, numbers
 from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError
 from supple.linalg.fortran import single_threaded
-from supple.reduction.checks import checked_count, checked_indices, checked_masses
+from supple.reduction.checks import checked_count, checked_masses
 from supple.reduction.derivatives import modal_derivatives
 from supple.reduction.mass_pca import mass_pca, scaled_candidates
 from supple.reduction.modes import Modes, linear_modes
 from supple.reduction.motion_pca import without_rigid_motion
 from supple.reduction.null_space import null_space
+from supple.reduction.vibrating_body import (
+    VibratingBody,
+    check_pieces,
+    free_vertices,
+    masses_of,
+)
 
 __all__ = [
-    "VibratingBody",
     "body_modes",
     "derivative_basis",
-    "free_vertices",
     "linear_mode_count",
     "mass_orthonormal",
     "mode_basis",
@@ -37,7 +42,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Progress = Callable[[float], None]
 
 #: How far a body is displaced, as a part of its size, to difference its stiffness. With StVK
 #: that is exact at any distance; others need a small one.
@@ -48,21 +53,8 @@ _MOST_ENTRIES = 62_500_000
 _DEPENDENT = 1e-6
 #: More linear modes give derivatives that are small and many.
 _MOST_LINEAR = 20
-
-
-class VibratingBody(Protocol):
-    """What bases need to know of a body: `ElasticBody` and `HexBody` have it."""
-
-    rest: Floats
-
-    def force(self, x: Any, /) -> Floats:
-        """Gradient of energy at positions (n, 3)."""
-
-    def stiffness(self, x: Any, /) -> sp.csr_array:
-        """Its derivative, (3n, 3n); may be the same object every time."""
-
-    def vertex_masses(self) -> Floats:
-        """(n,) lumped masses."""
+#: The part of the work that is done when there are modes, and when there are derivatives.
+_MODES_DONE, _DERIVATIVES_DONE = 0.6, 0.95
 
 
 def mode_basis(body: VibratingBody, count: int, *, fixed: ArrayLike = ()) -> Floats:
@@ -93,6 +85,7 @@ def derivative_basis(
     fixed: ArrayLike = (),
     linear: int | None = None,
     swing: float | None = None,
+    progress: Progress | None = None,
 ) -> Floats:
     """Linear modes and their derivatives, reduced to the `count` directions that matter most.
 
@@ -114,7 +107,10 @@ def derivative_basis(
     swing
         How far the first mode swings, in m·√kg; derivatives then count as much as they occur at
         that swing, rather than by their direction alone.
+    progress
+        Called with the part done, 0 to 1.
     """
+    report = progress or _unreported
     wanted = checked_count("the number of basis vectors", count)
     k = linear_mode_count(wanted) if linear is None else checked_count("linear modes", linear)
     _check_room(len(body.rest), k)
@@ -123,16 +119,20 @@ def derivative_basis(
             f"{wanted} basis vectors asked for, and {k} modes with their derivatives are "
             f"{k + k * (k + 1) // 2} shapes; start from more linear modes, or ask for fewer"
         )
+    report(0.0)
     modes = body_modes(body, k, fixed=fixed)
-    bent = _derivatives(body, modes)
-    masses = _masses(body)
+    report(_MODES_DONE)
+    bent = _derivatives(body, modes, report)
+    masses = masses_of(body)
     if swing is None:
         sizes = np.sqrt(np.einsum("i,ij,ij->j", np.repeat(masses, 3), bent, bent))
         bent /= np.where(sizes > 0, sizes, 1.0)
     elif not checked_number("swing", swing) > 0:
         raise SuppleError(f"swing must be positive, not {swing}")
     candidates = scaled_candidates(modes.eigenvalues, modes.vectors, bent, swing)
-    return principal_basis(body, candidates, wanted, fixed)
+    found = principal_basis(body, candidates, wanted, fixed)
+    report(1.0)
+    return found
 
 
 def motion_basis(
@@ -160,15 +160,15 @@ def motion_basis(
     shapes = checked_array("frames", given, given.shape) - body.rest
     held = np.delete(np.arange(len(body.rest)), free_vertices(body, fixed))
     shapes[:, held] = 0.0
-    if not (_masses(body)[held] > 0).any():  # nothing holds the body: what is loose has no mass
-        shapes = without_rigid_motion(body.rest, shapes, _masses(body))
+    if not (masses_of(body)[held] > 0).any():  # nothing holds the body: what is loose has no mass
+        shapes = without_rigid_motion(body.rest, shapes, masses_of(body))
     columns = np.ascontiguousarray(shapes.reshape(len(shapes), -1).T)
     return principal_basis(body, columns, count, fixed)
 
 
 def principal_basis(body: VibratingBody, shapes: Floats, count: int, fixed: ArrayLike) -> Floats:
     """Mass-PCA of shapes (3n, c), (n, 3, count), zero to the bit where nothing moves."""
-    found = _shaped(mass_pca(shapes, _masses(body), count)[0])
+    found = _shaped(mass_pca(shapes, masses_of(body), count)[0])
     basis = np.zeros_like(found)
     free = free_vertices(body, fixed)
     basis[free] = found[free]
@@ -231,33 +231,24 @@ def linear_mode_count(count: int) -> int:
     return k
 
 
-def free_vertices(body: VibratingBody, fixed: ArrayLike) -> Ints:
-    """Numbers of the vertices that may move: not fixed, and part of an element."""
-    n = len(body.rest)
-    held = np.asarray(fixed)
-    if held.dtype == bool and held.shape == (n,):
-        held = np.flatnonzero(held)
-    if held.size:
-        held = checked_indices("fixed vertex", held, n)
-    free = np.ones(n, bool)
-    free[held.astype(np.int64)] = False
-    free &= _masses(body) > 0
-    if not free.any():
-        raise SuppleError("every vertex is fixed; leave some free")
-    return np.flatnonzero(free)
-
-
 def body_modes(body: VibratingBody, count: int, *, fixed: ArrayLike = ()) -> Modes:
     """The lowest modes with their eigenvalues; see `mode_basis`."""
+    check_pieces(body, fixed)
     allowed = null_space(None, len(body.rest), free_vertices(body, fixed))
     stiffness = sp.csr_array(body.stiffness(body.rest))
-    return linear_modes(stiffness, _masses(body), count, null_space=allowed)
+    return linear_modes(stiffness, masses_of(body), count, null_space=allowed)
 
 
-def _derivatives(body: VibratingBody, modes: Modes) -> Floats:
+def _unreported(part: float) -> None:
+    pass
+
+
+def _derivatives(body: VibratingBody, modes: Modes, report: Progress) -> Floats:
     """(3n, k(k + 1)/2), in the order of `modal_derivatives`."""
     if isinstance(body, ElasticBody):
-        return modal_derivatives(body, body.rest, modes)
+        bent = modal_derivatives(body, body.rest, modes)
+        report(_DERIVATIVES_DONE)
+        return bent
     k = modes.vectors.shape[1]
     out = np.empty((modes.vectors.shape[0], k * (k + 1) // 2))
     stvk = getattr(getattr(body, "material", None), "kind", "stvk") == "stvk"
@@ -271,6 +262,7 @@ def _derivatives(body: VibratingBody, modes: Modes) -> Floats:
         behind = body.stiffness(body.rest - h * step) @ along
         out[:, first : first + k - i] = modes.compliance((behind - ahead) / (2 * h))
         first += k - i
+        report(_MODES_DONE + (_DERIVATIVES_DONE - _MODES_DONE) * first / out.shape[1])
     return out
 
 
@@ -280,10 +272,6 @@ def _check_room(n_vertices: int, linear: int) -> None:
             f"{linear * (linear + 1) // 2} derivatives of {n_vertices} vertices need more than "
             "0.5 GB; start from fewer linear modes"
         )
-
-
-def _masses(body: VibratingBody) -> Floats:
-    return checked_masses(body.vertex_masses(), len(body.rest))
 
 
 def _mass_matrix(mass: Any, unknowns: int) -> sp.csr_array:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array, numbers
+from supple.checks import checked_array, numbers, shown
 from supple.elastic.body import ElasticBody
 from supple.elastic.hex_body import HexBody
 from supple.elastic.material import Material
@@ -20,9 +21,17 @@ from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.reduction.strain_points import MaterialGroups, StrainPoints
-from supple.reduction.stvk_bases import derivative_basis, free_vertices, mode_basis
+from supple.reduction.stvk_bases import derivative_basis, mode_basis
+from supple.reduction.vibrating_body import fixed_vertices, free_vertices
 
-__all__ = ["BASES", "checked_basis", "elastic_basis", "mass_parts", "surface_of"]
+__all__ = [
+    "BASES",
+    "checked_basis",
+    "elastic_basis",
+    "held_count",
+    "mass_parts",
+    "surface_of",
+]
 
 Floats = NDArray[np.float64]
 
@@ -38,19 +47,36 @@ def elastic_basis(
     fixed: ArrayLike,
     kind: str,
     order: int,
+    progress: Callable[[float], None] | None = None,
 ) -> Floats:
     """A mass-orthonormal basis (n, 3, modes) of a body that is held at `fixed` vertices."""
-    if kind not in BASES:
-        raise SuppleError(f"no basis {kind!r:.40}; there are {', '.join(BASES)}")
+    if not (isinstance(kind, str) and kind in BASES):
+        raise SuppleError(f"no basis {shown(kind, 40)}; there are {', '.join(BASES)}")
     body: ElasticBody | HexBody
     if isinstance(mesh, TetMesh):
         body = ElasticBody(mesh, material)
     else:
         body = HexBody(mesh, material, order=order)
-    make = mode_basis if kind == "modes" else derivative_basis
-    shapes = make(body, modes, fixed=fixed)
+    if kind == "modes":
+        if progress is not None:
+            progress(0.0)
+        shapes = mode_basis(body, modes, fixed=fixed)
+    else:
+        shapes = derivative_basis(body, modes, fixed=fixed, progress=progress)
     shapes[np.setdiff1d(np.arange(len(shapes)), free_vertices(body, fixed))] = 0.0  # not rounding
     return shapes
+
+
+def held_count(fixed: ArrayLike, points: StrainPoints, basis: Floats) -> int:
+    """How many vertices with mass are fixed; the basis must leave all that are alone."""
+    held = fixed_vertices(fixed, points.n_vertices)
+    moved = held[basis[held].any(axis=(1, 2))]
+    if len(moved):
+        raise SuppleError(
+            f"the basis moves {len(moved)} of the fixed vertices (one is vertex {moved[0]}); make "
+            "it with the same fixed vertices, or do not fix these"
+        )
+    return int((points.vertex_volumes()[held] > 0).sum())
 
 
 def checked_basis(
@@ -122,7 +148,7 @@ def surface_of(
         seen, vertices = mesh.surface()
         return seen, np.ascontiguousarray(basis[vertices])
     if not isinstance(surface, SurfaceMesh):
-        raise SuppleError(f"the surface must be a SurfaceMesh, not {surface!r:.60}")
+        raise SuppleError(f"the surface must be a SurfaceMesh, not {shown(surface)}")
     carried: Any = _embedding(surface, mesh) @ basis.reshape(len(basis), -1)
     return surface, np.ascontiguousarray(carried.reshape(-1, 3, basis.shape[2]))
 

@@ -14,6 +14,7 @@ monomials 1, q_c, q_c q_d (c ≤ d, in the same order as rows). By Euler's theor
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,14 @@ from supple.reduction.strain_cubes import cubes_among
 from supple.reduction.strain_points import StrainPoints
 from supple.reduction.strain_rows import PointRows, StrainRows
 
-__all__ = ["MOST_MODES", "monomials", "pair_count", "stvk_parts", "truncated_tangent"]
+__all__ = [
+    "MOST_MODES",
+    "monomials",
+    "pair_count",
+    "paired_count",
+    "stvk_parts",
+    "truncated_tangent",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -40,13 +48,20 @@ MOST_MODES = 120
 #: Bytes of the strains that are worked on together, and of sums beside each other.
 _BLOCK_BYTES, _SUM_BYTES = 16 * 2**20, 256 * 2**20
 #: Elements at once: more do not make the product quicker, fewer make it slower.
-_FEWEST, _MOST_POINTS = 32, 512
+_FEWEST, _MOST_ELEMENTS = 32, 512
 _MOST_SUMS = 8
+#: Cubes have four sums where points have two: beyond this (over 100 modes) they count as points.
+_CUBE_BYTES = 2**30
 
 
 def pair_count(r: int) -> int:
     """Entries of an upper triangle, r(r + 1)/2."""
     return r * (r + 1) // 2
+
+
+def paired_count(pairs: int) -> int:
+    """The r of which r(r + 1)/2 is this, or the next that is smaller."""
+    return (math.isqrt(8 * pairs + 1) - 1) // 2
 
 
 def monomials(q: Floats) -> Floats:
@@ -109,7 +124,7 @@ def _products(
 ) -> tuple[Floats, Floats]:
     """AᵀA for λ and for μ, (r + pairs, r + pairs), upper triangles."""
     cubes, others = cubes_among(points)
-    if cubes is None:
+    if cubes is None or _sum_bytes(cubes, basis.shape[2]) > _CUBE_BYTES:
         return _products_of(PointRows(points), basis, report)
     products = _products_of(cubes, basis, report)
     if len(others):
@@ -120,17 +135,21 @@ def _products(
     return products
 
 
+def _sum_bytes(rows: StrainRows, r: int) -> int:
+    """What sums of products take, one for each class of rows."""
+    return 8 * len(rows.counts) * (r + pair_count(r)) ** 2
+
+
 def _products_of(
     rows: StrainRows, basis: Floats, report: Callable[[int], None]
 ) -> tuple[Floats, Floats]:
     r = basis.shape[2]
     columns = r + pair_count(r)
     fitting = _BLOCK_BYTES // (8 * sum(rows.counts) * columns)
-    step = min(max(fitting, _FEWEST), _MOST_POINTS, len(rows))
+    step = min(max(fitting, _FEWEST), _MOST_ELEMENTS, len(rows))
     starts = np.arange(0, len(rows), step)
     # Sums that threads add to side by side: as many as the work, not the machine, asks for.
-    bytes_each = 8 * len(rows.counts) * columns**2
-    count = min(len(starts), _MOST_SUMS, max(1, _SUM_BYTES // bytes_each))
+    count = min(len(starts), _MOST_SUMS, max(1, _SUM_BYTES // _sum_bytes(rows, r)))
     sums = [[np.zeros((columns, columns)) for _ in rows.counts] for _ in range(count)]
     finished, turn = [0] * count, Lock()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.checks import checked_path
 from supple.elastic.material import Material
 from supple.errors import FormatError, SuppleError
 from supple.mesh.surface import SurfaceMesh
@@ -15,6 +16,7 @@ from supple.reduction.rigid_integrals import RigidIntegrals
 from supple.reduction.strain_points import MOST_GROUPS, MaterialGroups
 from supple.reduction.stvk_coefficients import MOST_MODES, pair_count
 from supple.reduction.stvk_model import StvkModel
+from supple.reduction.stvk_physical import check_physical
 from supple.reduction.tensor_file import packed_tensors, unpacked_tensors
 from supple.reduction.tensor_reader import TensorReader
 from supple.saving import write_whole
@@ -29,12 +31,12 @@ AGAIN = "build the model again"
 
 def save_stvk(model: StvkModel, path: str | Path) -> None:
     """Write a model; see `StvkModel.save`."""
-    write_whole(path, packed_stvk(model))
+    write_whole(checked_path("a model's file", path), packed_stvk(model))
 
 
 def load_stvk(path: str | Path) -> StvkModel:
     """Read a model; see `StvkModel.load`."""
-    path = Path(path)
+    path = checked_path("a model's file", path)
     try:
         if not path.is_file():
             what = "is not a file" if path.exists() else f"there is no such file in {path.parent}"
@@ -133,6 +135,7 @@ def _model(reader: TensorReader) -> StvkModel:
         inertia=_inertia(reader, count, r) if reader.has("inertia.about") else None,
     )
     reader.finish()
+    check_physical(model)
     return model
 
 
@@ -149,6 +152,4 @@ def _inertia(reader: TensorReader, count: int, r: int) -> RigidIntegrals:
         name: np.array(reader.floats(f"inertia.{name}", shape, single=False))
         for name, shape in shapes.items()
     }
-    if not (arrays["volumes"] > 0).all():
-        raise FormatError(f"has groups without volume; {AGAIN}")
     return RigidIntegrals(**arrays, held=int(reader.indices("inertia.held", (1,))[0]))

@@ -179,7 +179,7 @@ class LatticePlacement:
     def place(self, pose: Floats, out: Positions) -> None:
         """Where the vertices are at a pose."""
         offsets = writable(pose).reshape(*self._rig.divisions, 3)
-        _pull_with(self._rest, *self._bases, offsets, out)  # type: ignore[call-arg]
+        _pull_with(self._rest, *self._bases, offsets, out)
 
     def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
         """Where the vertices go, were they at `points`; `out` may be `points`."""

@@ -147,11 +147,11 @@ class SkinnedPlacement:
         if self._linear:
             transforms.update(own)
             turn_over(transforms.matrices)
-            skin_linear(*influences, transforms.matrices, out)  # type: ignore[arg-type]
+            skin_linear(*influences, transforms.matrices, out)
             return
         transforms.update_duals(own)
         turning = (transforms.duals, transforms.stretches, transforms.stretched)
-        skin_dual(*influences, *turning, out)  # type: ignore[arg-type]
+        skin_dual(*influences, *turning, out)
 
     def fork(self) -> SkinnedPlacement:
         """The same tables with other room to work in."""

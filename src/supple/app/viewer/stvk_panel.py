@@ -113,7 +113,7 @@ class StvkPanel:
         self.told.content = "  \n".join(
             (
                 f"energy {energy['total']:.3g} J: kinetic {energy['kinetic']:.3g}, "
-                f"elastic {energy['elastic']:.3g}",
+                f"elastic {energy['elastic']:.3g}, gravity {energy['gravity']:.3g}",
                 f"swings at {lowest} … Hz; {1 / session.step_dt:.0f} steps for each second",
             )
         )
