@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -168,3 +170,23 @@ def test_a_step_is_as_old_as_its_innermost_kernel(monkeypatch):
     assert before == source_stamp(take_steps) != source_stamp(add_elastic)
     monkeypatch.setattr(reduced_elastic, "FLAT", np.float64(0.21))
     assert source_stamp(take_steps) != before
+
+
+def test_a_stamp_is_the_same_in_every_process():
+    program = (
+        "from supple.compiled_cache import source_stamp\n"
+        "from supple.dynamics.whole_step import take_steps\n"
+        "print(source_stamp(take_steps))"
+    )
+    stamps = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            check=True,
+            timeout=120,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2", "3")  # the first two order {"reassoc", "contract"} differently
+    }
+    assert stamps == {source_stamp(take_steps) + "\n"}

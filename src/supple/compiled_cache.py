@@ -109,7 +109,9 @@ def source_stamp(dispatcher: Any) -> str:
     for each in waiting:  # which grows
         function = each.py_func
         told.append(f"\n{numbers[id(each)]} {function.__module__}.{function.__qualname__}")
-        told.append(repr(sorted((key, repr(value)) for key, value in each.targetoptions.items())))
+        told.append(
+            repr(sorted((key, _spelled(value)) for key, value in each.targetoptions.items()))
+        )
         told += _code_parts(function.__code__, function.__doc__)
         used = [*_globals_used(function.__code__, function.__globals__)]
         used += enumerate(cell.cell_contents for cell in function.__closure__ or ())
@@ -125,6 +127,13 @@ def source_stamp(dispatcher: Any) -> str:
     return hashlib.sha256(" ".join(told).encode()).hexdigest()
 
 
+def _spelled(value: Any) -> str:
+    """The same text in every run: the order of a set is not."""
+    if isinstance(value, set | frozenset):
+        return repr(sorted(map(repr, value)))
+    return repr(value)
+
+
 def _code_parts(code: CodeType, documentation: str | None) -> Iterator[str]:
     yield code.co_code.hex()
     yield repr((code.co_names, code.co_varnames, code.co_freevars))
@@ -132,7 +141,7 @@ def _code_parts(code: CodeType, documentation: str | None) -> Iterator[str]:
         if isinstance(constant, CodeType):
             yield from _code_parts(constant, None)
         elif documentation is None or constant != documentation:
-            yield repr(constant)
+            yield _spelled(constant)
 
 
 def _globals_used(code: CodeType, known: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
