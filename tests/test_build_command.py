@@ -159,8 +159,12 @@ def test_another_process_with_other_threads_and_hashes_gives_the_same_bytes():
     assert Path("here.supple").read_bytes() == Path("there.supple").read_bytes()
     first, here = (PoseSpaceModel.load(f"{name}.supple") for name in ("first", "here"))
     assert np.array_equal(first.elastic_tets, here.elastic_tets)
-    for own, other in zip(first.bases, here.bases, strict=True):
-        np.testing.assert_allclose(own, other, atol=1e-4 * np.abs(other).max())
+    assert np.array_equal(first.inertial_vertices, here.inertial_vertices)
+    for own, other in zip(first.bases, here.bases, strict=True):  # of sixteen bits: a step or none
+        np.testing.assert_allclose(own, other, atol=2.0**-14 * np.abs(other).max())
+    for name in ("mass_products", "stiffness_corrections", "inertial_corrections"):
+        own, other = getattr(first, name), getattr(here, name)
+        np.testing.assert_allclose(own, other, atol=1e-6 * np.abs(other).max(), err_msg=name)
 
 
 def test_options_go_before_the_scenes_own(capsys):
