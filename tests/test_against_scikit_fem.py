@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
+from scikit_fem_forms import stvk_forms
 from supple.elastic import ElasticBody, Material
 from supple.elastic.equilibrium import free_unknowns
 from supple.linalg.cholesky import SparseCholesky
@@ -85,26 +86,7 @@ def test_nonlinear_force_and_stiffness_are_theirs():
     basis, order = basis_of(body)
     u = np.empty(3 * body.n_vertices)
     u[order] = (x - body.rest).reshape(-1)
-    identity = np.eye(3)[:, :, None, None]
-
-    def parts(w):
-        F = w["u"].grad + identity
-        E = 0.5 * (np.einsum("ki...,kj...->ij...", F, F) - identity)
-        return F, 2 * mu * E + lam * np.trace(E) * identity
-
-    @skfem.LinearForm
-    def force_form(v, w):
-        F, S = parts(w)
-        return np.einsum("ik...,kj...,ij...", F, S, v.grad)
-
-    @skfem.BilinearForm
-    def stiffness_form(d, v, w):
-        F, S = parts(w)
-        dE = np.einsum("ki...,kj...->ij...", F, d.grad)
-        dE = 0.5 * (dE + np.swapaxes(dE, 0, 1))
-        dS = 2 * mu * dE + lam * np.trace(dE) * identity
-        dP = np.einsum("ik...,kj...->ij...", d.grad, S) + np.einsum("ik...,kj...->ij...", F, dS)
-        return np.einsum("ij...,ij...", dP, v.grad)
+    force_form, stiffness_form = stvk_forms(lam, mu)
 
     interpolated = basis.interpolate(u)
     force = force_form.assemble(basis, u=interpolated)[order]
