@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from supple import Material, StvkModel, StvkSimulator
-from supple.formats.vega_model import read_vega, write_vega
-from supple.scenes import beam
+from supple.formats.vega.vega_model import read_vega, write_vega
+from supple.scenes.bodies.beam import beam
 
 
 def beam_files(folder: Path) -> list[Path]:

@@ -17,8 +17,8 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from supple import StvkModel, StvkSimulator
-from supple.dynamics.haptics import HapticBall, HapticRun
-from supple.scenes import stvk_scene
+from supple.engines.stvk.haptics.haptic_ball import HapticBall, HapticRun
+from supple.scenes.bodies.elastic_scene import stvk_scene
 
 RATE = 1000  # Hz: what a hand can tell from a real surface
 RADIUS, MASS = 0.02135, 0.0459  # a golf ball, in m and kg

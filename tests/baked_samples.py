@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from supple.rig.baked_motion import BakedMotion
-from supple.scenes import scene
+from supple.scenes.characters.character_scene import scene
 
 
 def swinging_x(frames: int = 24, *, name: str = "x", swing: float = 0.03) -> BakedMotion:

@@ -13,12 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.elastic import Material
-from supple.mesh import SurfaceMesh, TetMesh
-from supple.reduction.model import PoseSpaceModel
-from supple.rig import Bend, JointPose, Motion, Rig, Skeleton, SkinnedRig
+from supple.elastic.material import Material
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
-from supple.scenes import beam
+from supple.rig.deformers.bend import Bend
+from supple.rig.motion.motion import Motion
+from supple.rig.protocol import Rig
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skinning import SkinnedRig
+from supple.scenes.bodies.beam import beam
 
 Floats = NDArray[np.float64]
 
@@ -116,7 +122,7 @@ def stepped_model(name: str) -> PoseSpaceModel:
     the right, and more so towards the tip), the cubature ("uncorrected": as in the paper), how
     bases are kept ("float32") and how stiff all is ("firm": a hundred times).
     """
-    from supple.reduction import build
+    from supple.engines.pose_space.build.build import build
 
     if name in ("bar", "one pose", "world", "firm"):
         special: dict[str, dict[str, Any]] = {
@@ -143,7 +149,7 @@ def stepped_model(name: str) -> PoseSpaceModel:
 
 
 def _halves() -> list[Any]:
-    from supple.reduction.handles import Handle
+    from supple.reduction.regions.handles import Handle
 
     return [
         Handle("near", np.array([[0.25, WIDTH / 2, WIDTH / 2]])),

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import PoseSpaceModel
-from supple.elastic import ElasticBody, Material
-from supple.mesh import TetMesh
-from supple.reduction import blended_correction
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.mesh.tets import TetMesh
+from supple.reduction.cubature.accuracy import blended_correction
 
 Floats = NDArray[np.float64]
 
@@ -94,7 +95,7 @@ class DenseStep:
         return rows
 
     def _rotation(self, vertex: int) -> Floats:
-        from supple.rig.rotations import to_matrix
+        from supple.maths.rotations import to_matrix
 
         at = np.flatnonzero(self.model.rotation_vertices == vertex)
         if self.model.rotations is None or not len(at):

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from supple.dynamics.stvk_free import FreeStvkSimulator
-from supple.elastic import ElasticBody, Material
-from supple.elastic.hex_body import HexBody
+from supple.elastic.body import ElasticBody, HexBody
+from supple.elastic.material import Material
+from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
+from supple.engines.stvk.model import StvkModel
 from supple.mesh.hexes import HexMesh
-from supple.reduction.stvk_model import StvkModel
-from supple.scenes import beam
+from supple.scenes.bodies.beam import beam
 
 SOFT = Material("stvk", young=3e4, poisson=0.3)
 SMALL = beam(cells=(2, 1, 1))

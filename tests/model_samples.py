@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from supple.elastic import ElasticBody, Material
-from supple.mesh import TetMesh, embed
-from supple.reduction.interpolation import mass_products
-from supple.reduction.model import PoseSpaceModel
-from supple.reduction.region import Region
-from supple.rig import (
-    JointPose,
-    Motion,
-    PoseSpaceDeformation,
-    PoseWeights,
-    Skeleton,
-    SkinnedRig,
-    fit_tet_rig,
-)
-from supple.scenes import beam
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.engines.pose_space.interpolation import mass_products
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.mesh.embedding import embed
+from supple.mesh.tets import TetMesh
+from supple.reduction.regions.region import Region
+from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
+from supple.rig.motion.motion import Motion
+from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.tets.tet_rig import fit_tet_rig
+from supple.scenes.bodies.beam import beam
 
 MODES = (4, 3)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from gltf_builder import Builder, turn
-from supple.mesh import SurfaceMesh
-from supple.scenes import ball, polygonise, smooth_union, tapered_limb
+from supple.mesh.surface import SurfaceMesh
+from supple.scenes.modelling.solids import ball, polygonise, smooth_union, tapered_limb
 
 #: Where joints are, and which joint each hangs on.
 JOINTS = {

@@ -18,7 +18,7 @@ from viewer_guest import Guest
 
 COMMAND = """
 import signal, sys
-from supple.app.cli import main
+from supple.cli.main import main
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us may ignore it
 main(sys.argv[1:])
 """

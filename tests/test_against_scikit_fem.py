@@ -6,11 +6,12 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 from scikit_fem_forms import stvk_forms
-from supple.elastic import ElasticBody, Material
+from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import free_unknowns
+from supple.elastic.material import Material
 from supple.linalg.cholesky import SparseCholesky
-from supple.mesh import TetMesh
-from supple.scenes import beam
+from supple.mesh.tets import TetMesh
+from supple.scenes.bodies.beam import beam
 
 skfem = pytest.importorskip("skfem", reason="scikit-fem is the oracle of these tests")
 from skfem.models.elasticity import lame_parameters, linear_elasticity  # noqa: E402

@@ -12,18 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from supple.elastic import ElasticBody, Material
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.engines.pose_space.alignment import align, subspace_angles
+from supple.engines.pose_space.interpolation import mass_products, reduced_mass
 from supple.errors import SuppleError
-from supple.mesh import TetMesh
-from supple.reduction.alignment import align, subspace_angles
-from supple.reduction.interpolation import mass_products, reduced_mass
+from supple.mesh.tets import TetMesh
 from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
-from supple.reduction.region import Region
-from supple.rig import Bend
-from supple.rig.pose_tree import alignment_tree
-from supple.rig.vertex_frames import edge_rotations, pose_rotations
-from supple.scenes import beam
+from supple.reduction.regions.region import Region
+from supple.rig.deformers.bend import Bend
+from supple.rig.poses.pose_tree import alignment_tree
+from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations
+from supple.scenes.bodies.beam import beam
 
 MATERIAL = Material("stvk", young=1e7, poisson=0.45, density=1000)
 

@@ -16,12 +16,12 @@ from build_samples import kept_scenes
 from gltf_validation import new_issues
 from supple.app.bake_models import prepared_model
 from supple.app.bake_source import read_bake_source
-from supple.app.bench_bake import markdown
-from supple.app.cli import main
-from supple.dynamics.baking import bake
+from supple.cli.main import main
 from supple.errors import SuppleWarning
-from supple.formats import load
-from supple.formats.saving_baked import save
+from supple.formats.load import load
+from supple.formats.save import save
+from supple.lab.bench.bake_bench import markdown
+from supple.playing.bake import bake
 from supple.rig.baked_motion import BakedMotion
 
 NAMES = ("Fox", "q_Whale", "hand_left")
@@ -96,7 +96,7 @@ def test_flesh_moves_and_nothing_tears(assets, name):
 
 def test_the_bench_has_a_row_for_each_file_and_says_what_fails(assets, monkeypatch, capsys):
     small = {"tets": 1500, "modes": 12, "most_poses": 2}
-    monkeypatch.setattr("supple.dynamics.bake_model.BUILDING", small)
+    monkeypatch.setattr("supple.playing.bake_model.BUILDING", small)
     whale = str(assets / "gltf_characters" / "q_Whale.glb")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuppleWarning)

@@ -22,11 +22,11 @@ from build_samples import bar_mesh, kept_scenes, stepped_model
 from gltf_builder import Builder, turn
 from supple.app.bake_models import prepared_model
 from supple.app.bake_source import Source, read_bake_source, read_stiffness
-from supple.app.cli import main
-from supple.dynamics.baking import bake
+from supple.cli.main import main
 from supple.errors import SuppleError, SuppleWarning
-from supple.rig import FunctionRig
+from supple.playing.bake import bake
 from supple.rig.character import Character
+from supple.rig.protocol import FunctionRig
 
 SMALL = ("--tets", "600", "--modes", "8", "--poses", "2")
 PERIOD = 0.8
@@ -254,7 +254,9 @@ def test_a_file_without_a_rig_or_a_mesh_is_refused(capsys):
 
 def test_a_target_that_cannot_be_written_is_refused_before_any_work(capsys, monkeypatch):
     worm()
-    monkeypatch.setattr("supple.app.bake.read_bake_source", lambda given: pytest.fail("worked"))
+    monkeypatch.setattr(
+        "supple.app.bake_files.read_bake_source", lambda given: pytest.fail("worked")
+    )
     if Path("/proc/self").is_dir():
         assert "cannot be written" in refused(capsys, "worm.glb", "-o", "/proc/worm.npz")
 
@@ -285,8 +287,8 @@ def test_an_interrupt_ends_it_and_leaves_nothing():
     worm()
     program = (
         "import signal, sys\n"
-        "from supple.app.cli import main\n"
-        "import supple.app.bake\n"
+        "from supple.cli.main import main\n"
+        "import supple.app.bake_files\n"
         # What runs in the background of a shell is born deaf to it.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "print('ready', file=sys.stderr, flush=True)\n"

@@ -6,15 +6,18 @@ import numpy as np
 import pytest
 
 from build_samples import MATERIAL, bar_mesh, bar_options, bending_bar, jointed_arm
-from supple.dynamics.bake_model import model_options
-from supple.dynamics.bake_slender import STIFFEST, slender_factors, thickness
-from supple.dynamics.baking import bake
+from supple.anatomy.slender_parts import STIFFEST, slender_factors, thickness
+from supple.engines.pose_space.build.build import flesh_material
 from supple.errors import SuppleWarning
-from supple.mesh import SurfaceMesh
-from supple.reduction.build import flesh_material
-from supple.rig import Bend, Motion, Skeleton, SkinnedRig
+from supple.mesh.surface import SurfaceMesh
+from supple.playing.bake import bake
+from supple.playing.bake_model import model_options
 from supple.rig.character import Character
-from supple.rig.joint_pose import JointPose
+from supple.rig.deformers.bend import Bend
+from supple.rig.motion.motion import Motion
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skinning import SkinnedRig
 
 CELLS = (12, 2, 2)
 

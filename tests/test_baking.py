@@ -9,21 +9,23 @@ import numpy as np
 import pytest
 
 from build_samples import MATERIAL, STEPPED, bar_options, bending_bar, jointed_arm, stepped_model
+from supple.anatomy.joint_stiffness import stiffness_factors
 from supple.app.bake_source import read_bake_source
-from supple.dynamics.bake_cycle import cycle_table, steps_of_frames
-from supple.dynamics.bake_model import check_model, model_options
-from supple.dynamics.bake_stiffness import stiffness_factors
-from supple.dynamics.bake_wiggle import wiggle
-from supple.dynamics.baking import bake, bake_plan, bake_simulator
-from supple.dynamics.full import FullSimulator
-from supple.dynamics.playing import Player
-from supple.dynamics.pose_space import Simulator
+from supple.engines.full.full_body import FullSimulator
+from supple.engines.pose_space.build.build import flesh_material
+from supple.engines.pose_space.simulator import Simulator
 from supple.errors import SuppleError, SuppleWarning
-from supple.reduction.build import flesh_material
-from supple.rig import BlendShapeRig, FunctionRig, Motion, Parameter
+from supple.maths.rotations import exponential, to_matrix
+from supple.playing.bake import bake, bake_plan, bake_simulator
+from supple.playing.bake_model import check_model, model_options
+from supple.playing.cycle import cycle_table, steps_of_frames
+from supple.playing.player import Player
+from supple.playing.wiggle import wiggle
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
-from supple.rig.rotations import exponential, to_matrix
+from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.motion.motion import Motion
+from supple.rig.protocol import FunctionRig, Parameter
 
 PERIOD, KEYS = 0.8, 24
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from supple.elastic import ElasticBody, Material
-from supple.errors import SolverError, SuppleError
-from supple.reduction.alignment import Variant, align, subspace_angles
-from supple.reduction.interpolation import (
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.engines.pose_space.alignment import Variant, align, subspace_angles
+from supple.engines.pose_space.build.pose_basis import pose_basis
+from supple.engines.pose_space.interpolation import (
     column_scales,
     frequency_ratios,
     interpolated_basis,
@@ -20,15 +21,15 @@ from supple.reduction.interpolation import (
     reduced_frequencies,
     reduced_mass,
 )
+from supple.errors import SolverError, SuppleError
 from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
-from supple.reduction.pose_basis import pose_basis
-from supple.reduction.region import Region
-from supple.rig import Bend
-from supple.rig.pose_tree import alignment_tree
-from supple.rig.pose_weights import PoseWeights
-from supple.rig.vertex_frames import edge_rotations, pose_rotations
-from supple.scenes import beam
+from supple.reduction.regions.region import Region
+from supple.rig.deformers.bend import Bend
+from supple.rig.poses.pose_tree import alignment_tree
+from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations
+from supple.scenes.bodies.beam import beam
 
 COLUMNS, LINEAR = 20, 8
 

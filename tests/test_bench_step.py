@@ -14,15 +14,15 @@ import pytest
 from build_samples import bar_options, bending_bar
 from model_samples import sample_model
 from supple.app import scene_models
-from supple.app.bench_growth import scaled_modes
-from supple.app.bench_motion import back_and_forth, motion_of, turning_times
-from supple.app.bench_step import KEYS, checked_scenes
-from supple.app.bench_step_table import growth_table, step_table
-from supple.app.cli import main
-from supple.app.own_process import with_cores
-from supple.app.step_timing import BREAKS, WARM_UP, time_steps
+from supple.app.processes import with_cores
+from supple.cli.main import main
+from supple.engines.pose_space.build.build import build
 from supple.errors import SuppleError
-from supple.reduction import build
+from supple.lab.bench.bench_motion import back_and_forth, motion_of, turning_times
+from supple.lab.bench.growth_bench import scaled_modes
+from supple.lab.bench.step_bench import KEYS, checked_scenes
+from supple.lab.bench.step_table import growth_table, step_table
+from supple.lab.bench.step_timing import BREAKS, WARM_UP, time_steps
 from supple.saving import write_whole
 
 
@@ -38,7 +38,7 @@ def bar_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bar_row(bar_file: Path) -> dict[str, Any]:
-    from supple.app.bench_step import measure
+    from supple.lab.bench.step_bench import measure
 
     (row,) = measure(model=bar_file, steps=40, quiet=True)
     return row
@@ -201,8 +201,8 @@ def test_a_motion_is_as_long_as_asked_and_a_model_without_one_tours_its_poses() 
 
 def test_the_parts_of_a_step_make_up_the_whole_of_it(bar_file: Path) -> None:
     """xu2016 Table 2; the parts are timed where the step calls them."""
-    from supple.app.step_parts import part_megabytes, part_times
-    from supple.reduction.model import PoseSpaceModel
+    from supple.engines.pose_space.model.model import PoseSpaceModel
+    from supple.lab.reproduce.xu2016.tables import part_megabytes, part_times
 
     times = with_cores(1, part_times, bar_file, 100)
     whole = times.pop("whole step")

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.app import bench_stvk, bench_stvk_growth, bench_stvk_steps
-from supple.app.bench_stvk import KEYS, Case, table
-from supple.app.bench_stvk_growth import exponent, smooth_basis
-from supple.app.bench_stvk_steps import packed_shape
-from supple.app.cli import main
-from supple.app.step_timing import processor_time, timed
-from supple.elastic import Material
+from supple.cli.main import main
+from supple.elastic.material import Material
+from supple.engines.stvk.model import StvkModel
 from supple.errors import SuppleError
-from supple.reduction.stvk_model import StvkModel
-from supple.scenes import beam
+from supple.lab.bench import stvk_bench as bench_stvk
+from supple.lab.bench import stvk_bench as bench_stvk_steps
+from supple.lab.bench import stvk_growth as bench_stvk_growth
+from supple.lab.bench.step_timing import processor_time, timed
+from supple.lab.bench.stvk_bench import KEYS, Case, packed_shape, table
+from supple.lab.bench.stvk_growth import exponent, smooth_basis
+from supple.scenes.bodies.beam import beam
 
 
 def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -69,7 +70,7 @@ def test_the_product_beside_reads_as_much_as_a_step(r: int) -> None:
 
 
 def test_the_cases_are_the_papers_bodies_and_beams_of_the_stated_sizes() -> None:
-    from supple.scenes.elastic_scene import STVK_SCENES, stvk_scene
+    from supple.scenes.bodies.elastic_scene import STVK_SCENES, stvk_scene
 
     assert [name for name, case in bench_stvk.CASES.items() if case.scene] == list(STVK_SCENES)
     for name in ("spoon", "bridge"):

@@ -5,12 +5,13 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import lsq_linear
 
-from supple.compiled import at_most_threads
+from supple.compiled.jit import at_most_threads
 from supple.errors import MeshError, SuppleError, SuppleWarning
-from supple.mesh import TetMesh, biharmonic
+from supple.mesh import biharmonic
 from supple.mesh.biharmonic import biharmonic_weights
-from supple.rig.carried_weights import tet_laplacian
-from supple.scenes import beam
+from supple.mesh.tets import TetMesh
+from supple.rig.tets.carried_weights import tet_laplacian
+from supple.scenes.bodies.beam import beam
 
 
 def at(mesh: TetMesh, x: float) -> np.ndarray:

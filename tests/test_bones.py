@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 
 from supple.errors import SuppleError, SuppleWarning
-from supple.mesh import SurfaceMesh, TetMesh, tetrahedralise
-from supple.rig import JointPose, Skeleton, SkinnedRig
-from supple.rig.bones import Bones, held_tets
-from supple.rig.flesh import flesh_out
-from supple.rig.surface_samples import typical_edge
-from supple.scenes import polygonise, tapered_limb
+from supple.mesh.filling.tetrahedralise import tetrahedralise
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.tets.bones import Bones, held_tets
+from supple.rig.tets.flesh import flesh_out
+from supple.rig.tets.surface_samples import typical_edge
+from supple.scenes.modelling.solids import polygonise, tapered_limb
 
 RADIUS = 0.1
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from supple.compiled import compiled_fused
-from supple.linalg.bound import Bound, opened
+from supple.compiled.bound_tables import Bound, opened
+from supple.compiled.jit import compiled_fused
 
 
 @compiled_fused

@@ -24,16 +24,16 @@ from build_samples import (
     jointed_arm,
     mean_young,
 )
-from supple.mesh import TetMesh
+from supple.engines.pose_space.build.build import build
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.model.model_file import packed_model
 from supple.mesh.obstacles import Plane
-from supple.reduction.build import build
-from supple.reduction.handles import Handle
-from supple.reduction.log import BuildLog
-from supple.reduction.model import PoseSpaceModel
-from supple.reduction.model_file import packed_model
-from supple.reduction.region import Region
-from supple.rig import Bend
+from supple.mesh.tets import TetMesh
+from supple.reduction.build_log import BuildLog
+from supple.reduction.regions.handles import Handle
+from supple.reduction.regions.region import Region
 from supple.rig.character import Character
+from supple.rig.deformers.bend import Bend
 
 CELLS = (16, 3, 3)
 GROUND = Plane((0, 0, -0.2), (0, 0, 1))

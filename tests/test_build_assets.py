@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from supple.engines.pose_space.build.build import build, flesh_material
+from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleWarning
-from supple.formats.loading import load
-from supple.reduction.build import build, flesh_material
-from supple.reduction.model import PoseSpaceModel
+from supple.formats.load import load
 from supple.rig.character import Character
 
 OPTIONS: dict[str, Any] = {"tets": 3000, "modes": 40, "poses": 3, "elastic_cubature": 120}

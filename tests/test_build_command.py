@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from build_samples import kept_scenes
-from supple.app.cli import main
-from supple.reduction.model import PoseSpaceModel
+from supple.cli.main import main
+from supple.engines.pose_space.model.model import PoseSpaceModel
 
 SMALL = ("--tets", "1500", "--elastic", "60", "--inertial", "20")
 #: What people read from `supple build SCENE --json`.
@@ -72,7 +72,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 1) 
 @pytest.fixture(scope="module")
 def x_figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The X at its own size, with as much cubature as the paper had."""
-    from supple.app.build import run_build
+    from supple.app.build_files import run_build
 
     target = tmp_path_factory.mktemp("x") / "x.supple"
     return run_build("x", target, quiet=True)
@@ -146,7 +146,7 @@ def test_another_process_with_other_threads_and_hashes_gives_the_same_bytes():
     main(["build", "x", "-o", "first.supple", "--quiet", *SMALL])
     one = {f"{name}_NUM_THREADS": "1" for name in ("NUMBA", "OMP", "OPENBLAS", "MKL")}
     for name, settings in (("here", {}), ("there", one | {"PYTHONHASHSEED": "4"})):
-        command = [sys.executable, "-m", "supple.app.cli", "build", "x", "-o", f"{name}.supple"]
+        command = [sys.executable, "-m", "supple.cli.main", "build", "x", "-o", f"{name}.supple"]
         run = subprocess.run(
             [*command, "--json", *SMALL],
             env=os.environ | settings,
@@ -242,19 +242,19 @@ def test_a_file_that_is_no_character_is_named(capsys):
 def test_a_folder_where_the_model_should_go_is_refused_before_anything_is_built(
     capsys, monkeypatch
 ):
-    monkeypatch.setattr("supple.app.build.build", _never)
+    monkeypatch.setattr("supple.app.build_files.build", _never)
     Path("x.supple").mkdir()
     assert "x.supple: cannot be written" in refused(capsys, "x")
     assert "x.supple: cannot be written" in refused(capsys, "x", "-o", "x.supple")
 
 
 def test_a_folder_that_takes_no_files_is_refused_before_anything_is_built(capsys, monkeypatch):
-    monkeypatch.setattr("supple.app.build.build", _never)
+    monkeypatch.setattr("supple.app.build_files.build", _never)
     folder = Path("locked")
     folder.mkdir()
     folder.chmod(0o500)
     if os.access(folder, os.W_OK):  # nothing is locked to root
-        monkeypatch.setattr("supple.app.build.os.access", lambda path, mode: False)
+        monkeypatch.setattr("supple.app.build_files.os.access", lambda path, mode: False)
     assert "cannot be written" in refused(capsys, "x", "-o", "locked/x.supple")
     assert list(folder.iterdir()) == []
 
@@ -278,7 +278,8 @@ def _interrupted(*_: Any, **__: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["supple.app.build.build", "supple.app.build._character", "supple.saving.os.fsync"]
+    "place",
+    ["supple.app.build_files.build", "supple.app.build_files._character", "supple.saving.os.fsync"],
 )
 @pytest.mark.parametrize("quiet", [True, False])
 def test_ctrl_c_leaves_nothing_behind(capsys, monkeypatch, place, quiet):

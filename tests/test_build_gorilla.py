@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from build_samples import kept_scenes
-from supple.app.build import run_build
+from supple.app.build_files import run_build
 
 
 @pytest.fixture(scope="module")

@@ -16,15 +16,15 @@ from build_samples import (
     held_end,
     motion_of,
 )
+from supple.engines.pose_space.build.build import build
 from supple.errors import SuppleError, SuppleWarning
-from supple.mesh import TetMesh
 from supple.mesh.obstacles import Plane
-from supple.reduction.build import build
-from supple.reduction.handles import Handle
-from supple.reduction.log import BuildLog
-from supple.reduction.region import Region
-from supple.rig import Bend
+from supple.mesh.tets import TetMesh
+from supple.reduction.build_log import BuildLog
+from supple.reduction.regions.handles import Handle
+from supple.reduction.regions.region import Region
 from supple.rig.character import Character
+from supple.rig.deformers.bend import Bend
 
 MIDDLE = WIDTH / 2
 

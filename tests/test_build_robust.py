@@ -28,30 +28,31 @@ from build_samples import (
     held_end,
 )
 from model_samples import sample_fields
-from supple.elastic import Material
+from supple.anatomy.painted_material import interpolated_material
+from supple.elastic.material import Material
+from supple.engines.pose_space.build import build_parts, pose_family, training
+from supple.engines.pose_space.build.assessment import assess_pose
+from supple.engines.pose_space.build.build import build
+from supple.engines.pose_space.build.pose_basis import reduce_pose
+from supple.engines.pose_space.build.pose_family import PoseFamily
+from supple.engines.pose_space.build.pose_selection import AUTO_POSES
+from supple.engines.pose_space.build.training import may_run_beside_itself
+from supple.engines.pose_space.model.field_checks import embedding_table
+from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SolverError, SuppleError, SuppleWarning
 from supple.mesh.obstacles import Plane
-from supple.reduction import build_parts, pose_family, training
-from supple.reduction.assessment import assess_pose
-from supple.reduction.build import build
+from supple.reduction.build_log import BuildLog
 from supple.reduction.compliance import LoosePieceError
-from supple.reduction.log import BuildLog
-from supple.reduction.materials import interpolated_material
-from supple.reduction.model import PoseSpaceModel
-from supple.reduction.model_checks import embedding_table
-from supple.reduction.pose_family import PoseFamily
-from supple.reduction.pose_model import reduce_pose
-from supple.reduction.pose_selection import AUTO_POSES
-from supple.reduction.region import Region
-from supple.reduction.training import may_run_beside_itself
+from supple.reduction.regions.region import Region
 from supple.reduction.workers import Workers
-from supple.rig import Bend, FunctionRig, Rig, fit_tet_rig
 from supple.rig.character import Character
-from supple.rig.tet_rig import TetRig
+from supple.rig.deformers.bend import Bend
+from supple.rig.protocol import FunctionRig, Rig
+from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
 
 SMALL = (4, 1, 1)
 #: The module; the package has the function by that name.
-build_module = import_module("supple.reduction.build")
+build_module = import_module("supple.engines.pose_space.build.build")
 Floats = np.ndarray
 
 

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from supple.errors import SolverError
-from supple.linalg import SparseCholesky
-from supple.linalg.multifrontal import analyse
-from supple.linalg.ordering import level_dissection
+from supple.linalg.cholesky import SparseCholesky
+from supple.linalg.symbolic import analyse, level_dissection
 
 BACKENDS = ["multifrontal", "splu"]
 

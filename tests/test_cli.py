@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from supple.app.cli import main
+from supple.cli.main import main
 
 HEAVY = ("numba", "scipy", "matplotlib", "igl", "meshio", "numpy")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "supple.app.cli", *arguments],
+        [sys.executable, "-m", "supple.cli.main", *arguments],
         capture_output=True,
         text=True,
         timeout=300,
@@ -23,7 +23,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_help_imports_nothing_heavy():
     code = (
-        "import sys; from supple.app.cli import main\n"
+        "import sys; from supple.cli.main import main\n"
         "try: main(['--help'])\nexcept SystemExit: pass\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
     )
@@ -163,7 +163,7 @@ def test_a_reader_that_stops_listening_and_a_full_disk_are_no_tracebacks(assets)
             [
                 "sh",
                 "-c",
-                f'"$0" -m supple.app.cli info --json "$1" {redirect}',
+                f'"$0" -m supple.cli.main info --json "$1" {redirect}',
                 sys.executable,
                 file,
             ],

@@ -56,7 +56,7 @@ class Watching(event.Listener):
 
 
 def test_the_collector_rests_while_something_compiles_and_then_goes_on():
-    assert supple.compiled.compiled is not None  # from its import on
+    assert supple.compiled.jit.compiled is not None  # from its import on
     watching = Watching()
     with event.install_listener("numba:compile", watching):
         assert numba.njit(lambda x: x + 1)(1) == 2

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.compiled_cache import source_stamp
-from supple.dynamics.reduced_elastic import add_elastic
-from supple.dynamics.whole_step import take_steps
+from supple.compiled.code_cache import source_stamp
+from supple.engines.pose_space.elastic_force import add_elastic
+from supple.engines.pose_space.step import take_steps
 
 INNER = """
-from supple.compiled import compiled_fused
+from supple.compiled.jit import compiled_fused
 
 @compiled_fused
 def inner(x, power={power}):
@@ -41,7 +41,7 @@ once, twice = made(1.0), made({twice})
 OUTER = """
 from inner_module import {names}, twice, once
 from numbers_module import SHIFT, Pair
-from supple.compiled import compiled_fused
+from supple.compiled.jit import compiled_fused
 
 @compiled_fused
 def outer(x):
@@ -164,7 +164,7 @@ def test_a_folder_that_cannot_be_written_to_is_no_error(load, tmp_path):
 
 
 def test_a_step_is_as_old_as_its_innermost_kernel(monkeypatch):
-    from supple.dynamics import reduced_elastic
+    from supple.engines.pose_space import elastic_force as reduced_elastic
 
     before = source_stamp(take_steps)
     assert before == source_stamp(take_steps) != source_stamp(add_elastic)
@@ -174,8 +174,8 @@ def test_a_step_is_as_old_as_its_innermost_kernel(monkeypatch):
 
 def test_a_stamp_is_the_same_in_every_process():
     program = (
-        "from supple.compiled_cache import source_stamp\n"
-        "from supple.dynamics.whole_step import take_steps\n"
+        "from supple.compiled.code_cache import source_stamp\n"
+        "from supple.engines.pose_space.step import take_steps\n"
         "print(source_stamp(take_steps))"
     )
     stamps = {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from supple.errors import SuppleError
-from supple.formats.complementary import read_complementary
-from supple.mesh import TetMesh
+from supple.formats.research.complementary import read_complementary
+from supple.mesh.tets import TetMesh
 
 ANIMATION = """2 3
 0 0 0

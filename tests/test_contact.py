@@ -9,13 +9,14 @@ from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
 from supple.errors import SuppleError
-from supple.mesh import TetMesh
-from supple.mesh.contact import Contacts, find_contacts
 from supple.mesh.contact_search import nearest_on_triangle
 from supple.mesh.obstacles import Capsule, Plane, Sphere
-from supple.rig import Bones
-from supple.rig.flesh import flesh_out
-from supple.scenes import beam, scene
+from supple.mesh.self_contact import Contacts, find_contacts
+from supple.mesh.tets import TetMesh
+from supple.rig.tets.bones import Bones
+from supple.rig.tets.flesh import flesh_out
+from supple.scenes.bodies.beam import beam
+from supple.scenes.characters.character_scene import scene
 
 THICK, LONG = 0.2, 2.0
 

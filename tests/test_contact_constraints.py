@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from supple.errors import SuppleError
-from supple.mesh import TetMesh
-from supple.mesh.contact import Contacts, find_contacts
 from supple.mesh.obstacles import Plane
+from supple.mesh.self_contact import Contacts, find_contacts
+from supple.mesh.tets import TetMesh
 from supple.reduction.contact_constraints import contact_constraints, one_way
-from supple.scenes import beam
+from supple.scenes.bodies.beam import beam
 
 KINDS = ("two-sided", "one-sided", "fixed")
 

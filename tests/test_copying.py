@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from build_samples import stepped_model
 from supple import Crowd, Simulator
-from supple.dynamics.runtime_model import RuntimeModel
-from supple.dynamics.state import State, states_of
+from supple.engines.pose_space.runtime import RuntimeModel
+from supple.engines.pose_space.state import State, states_of
 from supple.mesh.obstacles import Plane
 
 Floats = NDArray[np.float64]

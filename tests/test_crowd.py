@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from build_samples import stepped_model
 from supple import Crowd, PoseSpaceModel, Simulator, SuppleError
-from supple.dynamics.runtime_model import RuntimeModel
+from supple.engines.pose_space.runtime import RuntimeModel
+from supple.maths.rotations import exponential, to_matrix
 from supple.mesh.obstacles import Plane
-from supple.rig import FunctionRig
-from supple.rig.rotations import exponential, to_matrix
+from supple.rig.protocol import FunctionRig
 
 Floats = NDArray[np.float64]
 

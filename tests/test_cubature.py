@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from supple.reduction.cubature import Support, pursue
-from supple.reduction.cubature_fit import joint_fit, nonnegative_fit, removal_costs
+from supple.linalg.nnls import joint_fit, nonnegative_fit, removal_costs
+from supple.reduction.cubature.selection import Support, pursue
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

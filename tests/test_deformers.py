@@ -9,20 +9,16 @@ import pytest
 from scipy.interpolate import BSpline
 
 from supple.errors import SuppleError
-from supple.rig import (
-    Bend,
-    BlendShapeRig,
-    Deformer,
-    FunctionRig,
-    JointPose,
-    Lattice,
-    Parameter,
-    RigChain,
-    Skeleton,
-    SkinnedRig,
-    Twist,
-    Wire,
-)
+from supple.rig.deformers.bend import Bend
+from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.chain import RigChain
+from supple.rig.deformers.free_form import Lattice
+from supple.rig.deformers.twist import Twist
+from supple.rig.deformers.wire import Wire
+from supple.rig.protocol import Deformer, FunctionRig, Parameter
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skinning import SkinnedRig
 
 
 @pytest.fixture

@@ -10,16 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import supple.app.filmstrip
+import supple.app.pictures.filmstrip
 from baked_samples import swinging_x
 from supple.app.demo import run_demo
-from supple.app.filmstrip import filmstrip
-from supple.app.filmstrip_moments import liveliest_vertex, worthy_frames
-from supple.app.filmstrip_render import Body, Camera, rasterised, render
-from supple.app.filmstrip_shading import cavities, vertex_normals
+from supple.app.pictures.filmstrip import filmstrip, liveliest_vertex, worthy_frames
+from supple.app.pictures.render import Body, Camera, cavities, rasterised, render, vertex_normals
 from supple.errors import SuppleError
-from supple.formats import load
-from supple.mesh import SurfaceMesh
+from supple.formats.load import load
+from supple.mesh.surface import SurfaceMesh
 
 SMALL: dict[str, Any] = {"scene": "x", "tets": 1000, "modes": 8}
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -85,7 +83,7 @@ def test_being_stopped_while_drawing_leaves_nothing(tmp_path, monkeypatch, error
     def stopped(*given, **options):
         raise error
 
-    monkeypatch.setattr(supple.app.filmstrip, "render", stopped)
+    monkeypatch.setattr(supple.app.pictures.filmstrip, "render", stopped)
     with pytest.raises(error):
         run_demo(tmp_path / "out", quiet=True, **SMALL)
     assert not list(tmp_path.iterdir())

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import scipy.sparse.linalg as spla
 
-from supple.elastic import ElasticBody, Material
-from supple.elastic.material import MATERIALS
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import MATERIALS, Material
 from supple.errors import MeshError, SuppleError
-from supple.mesh import TetMesh
-from supple.scenes import beam
+from supple.mesh.tets import TetMesh
+from supple.scenes.bodies.beam import beam
 
 KINDS = list(MATERIALS)
 

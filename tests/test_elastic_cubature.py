@@ -9,19 +9,24 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from supple.elastic import ElasticBody, Material
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
 from supple.errors import SuppleError, SuppleWarning
-from supple.reduction.cubature_forces import PoseForces
-from supple.reduction.cubature_problem import ElasticProblem
-from supple.reduction.elastic_cubature import Between, elastic_cubature, fit_weights, force_error
-from supple.reduction.region import Region
-from supple.reduction.samples import (
+from supple.reduction.cubature.elastic_cubature import (
+    Between,
+    elastic_cubature,
+    fit_weights,
+    force_error,
+)
+from supple.reduction.cubature.elastic_forces import ElasticProblem, PoseForces
+from supple.reduction.cubature.samples import (
     SMALLEST_DETERMINANT,
     displacements,
     force_samples,
     reduced_stiffness,
 )
-from supple.scenes import beam
+from supple.reduction.regions.region import Region
+from supple.scenes.bodies.beam import beam
 
 Floats = NDArray[np.float64]
 

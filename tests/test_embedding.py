@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from supple.errors import MeshError
 from supple.mesh.embedding import embed, locate
-from supple.mesh.stuffing import stuff
+from supple.mesh.filling.stuffing import stuff
 from supple.mesh.tets import TetMesh
 
 

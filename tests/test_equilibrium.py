@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from supple.elastic import ElasticBody, Material, static_equilibrium
-from supple.elastic.material import MATERIALS
+from supple.elastic.body import ElasticBody
+from supple.elastic.equilibrium import static_equilibrium
+from supple.elastic.material import MATERIALS, Material
 from supple.errors import SuppleError
-from supple.scenes import beam
+from supple.scenes.bodies.beam import beam
 
 
 def hanging_beam() -> tuple[ElasticBody, np.ndarray]:

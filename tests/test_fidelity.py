@@ -8,15 +8,16 @@ import pytest
 
 import supple
 from build_samples import bar_options, bending_bar
-from supple.dynamics import FullSimulator
-from supple.dynamics.fidelity import compare, compare_ringing, played
-from supple.dynamics.oscillation import dominant_frequency, frequency_error, ringdown
-from supple.dynamics.pose_space import Simulator
-from supple.dynamics.truth import rig_surface, rms_difference, truth
-from supple.elastic import ElasticBody, Material
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.engines.full.full_body import FullSimulator
+from supple.engines.pose_space.interpolation import reduced_frequencies
+from supple.engines.pose_space.simulator import Simulator
 from supple.errors import SuppleError
-from supple.reduction.interpolation import reduced_frequencies
-from supple.rig import Motion
+from supple.lab.fidelity.fidelity import compare, compare_ringing, played
+from supple.lab.fidelity.oscillation import dominant_frequency, frequency_error, ringdown
+from supple.lab.fidelity.truth import rig_surface, rms_difference, truth
+from supple.rig.motion.motion import Motion
 
 CELLS = (5, 2, 2)
 

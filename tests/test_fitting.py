@@ -6,12 +6,13 @@ import scipy.sparse as sp
 from scipy.spatial.transform import Rotation
 
 from supple.errors import SuppleError
-from supple.mesh import SurfaceMesh, TetMesh, embed
-from supple.rig import fitting
-from supple.rig.fitting import PoseFitter, kronecker_in
-from supple.rig.surface_samples import SurfaceSamples, typical_edge
-from supple.rig.volume_guard import VolumeGuard
-from supple.scenes import beam
+from supple.mesh.embedding import embed
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.rig.tets import fitting
+from supple.rig.tets.fitting import PoseFitter, VolumeGuard, kronecker_in
+from supple.rig.tets.surface_samples import SurfaceSamples, typical_edge
+from supple.scenes.bodies.beam import beam
 
 
 def boxed(cells=(6, 2, 2)) -> tuple[TetMesh, SurfaceMesh, SurfaceSamples]:

@@ -10,13 +10,13 @@ import pytest
 
 from build_samples import bar_options, bending_bar, jointed_arm
 from supple import FullSimulator, PoseSpaceModel, Simulator, build
-from supple.dynamics.followed_frames import spread_out
-from supple.dynamics.reduced_blend import fade_out
-from supple.elastic import Material
-from supple.rig import Motion
-from supple.rig.rotations import exponential as from_vector
-from supple.rig.rotations import from_matrix, inverse, multiply, to_matrix
-from supple.rig.vertex_frames import pose_rotations
+from supple.elastic.material import Material
+from supple.engines.pose_space.blend import fade_out
+from supple.engines.pose_space.followed_frames import spread_out
+from supple.maths.rotations import exponential as from_vector
+from supple.maths.rotations import from_matrix, inverse, multiply, to_matrix
+from supple.rig.motion.motion import Motion
+from supple.rig.tets.vertex_frames import pose_rotations
 
 H = 1 / 90
 

@@ -8,19 +8,20 @@ import scipy.sparse as sp
 from scipy.spatial.transform import Rotation
 
 from supple.errors import MeshError, SuppleError
-from supple.mesh import TetMesh
-from supple.rig import Bend, frame_smoothing
-from supple.rig.frame_smoothing import smoothed_rotations
-from supple.rig.vertex_frames import (
+from supple.mesh.tets import TetMesh
+from supple.rig.deformers.bend import Bend
+from supple.rig.tets import vertex_frames as frame_smoothing
+from supple.rig.tets.vertex_frames import (
     blended_rotations,
     consistent_signs,
     edge_rotations,
     pose_rotations,
     rotate,
+    smoothed_rotations,
     unrotate,
     vertex_rotations,
 )
-from supple.scenes import beam
+from supple.scenes.bodies.beam import beam
 
 AVERAGES = ("matrices", "quaternions")
 WIDTH = 1 / 6

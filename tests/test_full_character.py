@@ -9,15 +9,17 @@ import pytest
 
 import supple
 from build_samples import bar_mesh, bar_options, bending_bar, held_end
-from supple.dynamics import FullSimulator
 from supple.dynamics.between_poses import PoseTrack
-from supple.dynamics.full_character import CharacterSimulator
 from supple.dynamics.integrators import advance
 from supple.dynamics.root_frame import acting_gravity, checked_root, to_root, to_world
-from supple.elastic import ElasticBody, Material, static_equilibrium
+from supple.elastic.body import ElasticBody
+from supple.elastic.equilibrium import static_equilibrium
+from supple.elastic.material import Material
+from supple.engines.full.full_body import FullSimulator
+from supple.engines.full.full_character import CharacterSimulator
 from supple.errors import SuppleError
-from supple.rig import Motion
-from supple.rig.rotations import exponential, to_matrix
+from supple.maths.rotations import exponential, to_matrix
+from supple.rig.motion.motion import Motion
 
 CELLS = (6, 2, 2)
 INTEGRATORS = ("backward-euler", "newmark", "midpoint", "bdf2")

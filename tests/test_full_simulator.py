@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from supple.dynamics import FullSimulator
-from supple.elastic import ElasticBody, Material, static_equilibrium
-from supple.elastic.equilibrium import free_unknowns
+from supple.elastic.body import ElasticBody
+from supple.elastic.equilibrium import free_unknowns, static_equilibrium
+from supple.elastic.material import Material
+from supple.engines.full.full_body import FullSimulator
 from supple.errors import SolverError, SuppleError, SuppleWarning
-from supple.mesh import TetMesh
-from supple.scenes import beam
+from supple.mesh.tets import TetMesh
+from supple.scenes.bodies.beam import beam
 
 INTEGRATORS = ("backward-euler", "newmark", "midpoint")
 

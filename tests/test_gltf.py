@@ -10,9 +10,9 @@ import pytest
 
 from gltf_reference import Reference
 from supple.errors import SuppleError, SuppleWarning
-from supple.formats import gltf_assembly
-from supple.formats.gltf import load_gltf
-from supple.formats.loading import load
+from supple.formats.gltf.read import skinned_body as gltf_assembly
+from supple.formats.gltf.read.gltf import load_gltf
+from supple.formats.load import load
 from supple.rig.character import Character
 
 # Welded vertices and clips. Positions alone would give 1759 and 665 for two of them:

@@ -17,15 +17,15 @@ from gltf_reference import Reference
 from gltf_validation import issues, new_issues
 from supple.app.bake_source import read_stiffness
 from supple.errors import FormatError, SuppleError, SuppleWarning
-from supple.formats.gltf import load_gltf
-from supple.formats.gltf_animation import Channel
-from supple.formats.gltf_bake_normals import VertexNormals
-from supple.formats.gltf_bake_tracks import Track, faded, joined
-from supple.formats.gltf_document import DRACO
-from supple.formats.saving_baked import save
+from supple.formats.gltf.document import DRACO
+from supple.formats.gltf.read.animation import Channel
+from supple.formats.gltf.read.gltf import load_gltf
+from supple.formats.gltf.write.offsets import VertexNormals
+from supple.formats.gltf.write.weight_tracks import Track, faded, joined
+from supple.formats.save import save
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
-from supple.rig.motion import Motion
+from supple.rig.motion.motion import Motion
 from supple.rig.unskinning import undone
 
 REAL = ("q_Rat", "Fox", "CesiumMan", "RiggedFigure", "mh_arm_flex", "q_Whale", "q_Puffer")
@@ -437,7 +437,7 @@ def test_the_same_bake_gives_the_same_bytes(assets, tmp_path):
 
 
 def test_a_character_from_elsewhere_becomes_a_file_of_its_own(tmp_path):
-    from supple.scenes import scene
+    from supple.scenes.characters.character_scene import scene
 
     character = scene("x").character
     motion = next(iter(character.motions.values()))

@@ -12,10 +12,10 @@ import pytest
 from gltf_builder import FACES, OCTAHEDRON, Builder, skinned_octahedron, turn
 from gltf_reference import Reference
 from supple.errors import SuppleError, SuppleWarning
-from supple.formats import gltf_motion
-from supple.formats.gltf import load_gltf
-from supple.rig.blend_shapes import BlendShapeRig
+from supple.formats.gltf.read import clips as gltf_motion
+from supple.formats.gltf.read.gltf import load_gltf
 from supple.rig.character import Character
+from supple.rig.deformers.blend_shapes import BlendShapeRig
 from test_gltf import farthest, quietly, world
 
 FILES = [

@@ -8,13 +8,19 @@ import pytest
 
 import supple
 from supple.errors import SuppleError, SuppleWarning
-from supple.mesh import SurfaceMesh, TetMesh, locate, tetrahedralise
-from supple.reduction.handles import Handle, handle_vertices, handles_from_bones
-from supple.reduction.limbs import limbs_of
-from supple.reduction.regions import regions_of
-from supple.rig import FunctionRig, JointPose, Skeleton, SkinnedRig
-from supple.rig.flesh import skinned_rigs
-from supple.scenes import polygonise, smooth_union, tapered_limb
+from supple.mesh.embedding import locate
+from supple.mesh.filling.tetrahedralise import tetrahedralise
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.reduction.regions.handles import Handle, handle_vertices, handles_from_bones
+from supple.reduction.regions.limbs import limbs_of
+from supple.reduction.regions.region_weights import regions_of
+from supple.rig.protocol import FunctionRig
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.tets.flesh import skinned_rigs
+from supple.scenes.modelling.solids import polygonise, smooth_union, tapered_limb
 
 # Joints of an animal: parent, place, radius of the flesh between the parent and it.
 ANIMAL = {

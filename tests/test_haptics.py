@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from supple.dynamics.contact_shares import SHARE_ROOM, share_out
-from supple.dynamics.haptics import HapticBall
-from supple.dynamics.stvk import StvkSimulator
-from supple.elastic import Material
+from supple.elastic.material import Material
+from supple.engines.stvk.cubic_model import CubicModel
+from supple.engines.stvk.haptics.haptic_ball import HapticBall
+from supple.engines.stvk.haptics.haptic_kernels import SHARE_ROOM, share_out
+from supple.engines.stvk.model import StvkModel
+from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SolverError, SuppleError
 from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
-from supple.reduction.cubic_model import CubicModel
-from supple.reduction.stvk_model import StvkModel
 
 DOWN = np.array([0.0, -9.81, 0.0])
 RADIUS, MASS = 0.03, 0.05

@@ -13,16 +13,17 @@ import trimesh
 from scipy.spatial.transform import Rotation
 
 from scikit_fem_forms import stvk_forms
-from supple.elastic import ElasticBody, Material, static_equilibrium
-from supple.elastic.hex_body import HexBody
-from supple.elastic.material import MATERIALS
+from supple.elastic.body import ElasticBody, HexBody
+from supple.elastic.equilibrium import static_equilibrium
+from supple.elastic.material import MATERIALS, Material
+from supple.engines.stvk.strain_points import StrainPoints
 from supple.errors import MeshError, SuppleError, SuppleWarning
-from supple.mesh import SurfaceMesh, TetMesh
+from supple.mesh.filling.voxelise import voxelise
 from supple.mesh.hex_embedding import embed_hexes, locate_hexes
 from supple.mesh.hex_shapes import CORNERS, gauss_points, shape_functions
 from supple.mesh.hexes import HexMesh
-from supple.mesh.voxelise import voxelise
-from supple.reduction.strain_points import StrainPoints
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
 
 YOUNG, POISSON, DENSITY = 1e5, 0.3, 1000.0
 STVK = Material("stvk", YOUNG, POISSON, DENSITY)

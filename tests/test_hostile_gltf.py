@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from gltf_builder import OCTAHEDRON, Builder, skinned_octahedron, turn
 from supple.errors import SuppleError, SuppleWarning
-from supple.formats.gltf import load_gltf
+from supple.formats.gltf.read.gltf import load_gltf
 from supple.rig.character import Character
 
 # Files whose mistake has another name here, or none in the list that came with them.

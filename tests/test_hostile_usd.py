@@ -17,10 +17,10 @@ from supple.errors import SuppleError, SuppleWarning
 
 pytest.importorskip("pxr", reason="USD comes with the extra supple[usd]")
 
-from supple.formats import usd_process
-from supple.formats.usd import load_usd
-from supple.rig import SkinnedRig
+from supple.formats.usd import process as usd_process
+from supple.formats.usd.read.usd import load_usd
 from supple.rig.character import Character
+from supple.rig.skeleton.skinning import SkinnedRig
 
 # What each file must come to: an error's words, or vertices, triangles and warnings' words.
 NO_MESH = "has no mesh with faces"

@@ -9,12 +9,16 @@ import pytest
 from numpy.typing import NDArray
 
 from supple.errors import SuppleError, SuppleWarning
-from supple.mesh import TetMesh
-from supple.reduction.cubature_accelerations import perturbation_sizes, pose_accelerations
-from supple.reduction.inertial_cubature import inertial_cubature, inertial_error
-from supple.reduction.region import Region
+from supple.mesh.tets import TetMesh
+from supple.reduction.cubature.inertial_cubature import (
+    inertial_cubature,
+    inertial_error,
+    perturbation_sizes,
+    pose_accelerations,
+)
+from supple.reduction.regions.region import Region
 from supple.rig.protocol import FunctionRig, Parameter
-from supple.scenes import beam
+from supple.scenes.bodies.beam import beam
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from gltf_builder import skinned_octahedron, turn
 from model_samples import sample_model
-from supple.app.info import describe, print_info
+from supple.app.info.info import describe, print_info
 from supple.errors import SuppleError
 
 

@@ -8,9 +8,14 @@ from scipy.optimize import minimize
 from scipy.spatial.transform import Rotation
 
 from supple.errors import SuppleError
-from supple.rig import HandleRig, InverseKinematics, JointPose, Rig, Skeleton, SkinnedRig
-from supple.rig.chain_kinematics import residual_and_jacobian, with_workspace
-from supple.rig.partial_pose import PartialJointPose
+from supple.rig.protocol import Rig
+from supple.rig.skeleton.chain_kinematics import residual_and_jacobian, with_workspace
+from supple.rig.skeleton.handle_rig import HandleRig
+from supple.rig.skeleton.inverse_kinematics import InverseKinematics
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.partial_pose import PartialJointPose
+from supple.rig.skeleton.skinning import SkinnedRig
 
 SHOULDER = np.array([0.2, 1.4, 0])
 LIMITS = {

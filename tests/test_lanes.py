@@ -4,8 +4,7 @@ import numba
 import numpy as np
 import pytest
 
-from supple.dynamics.reduced_solve import cholesky, padded_identity, solve
-from supple.linalg.lanes import (
+from supple.compiled.simd import (
     LANES,
     add_outer,
     add_weighted,
@@ -14,6 +13,7 @@ from supple.linalg.lanes import (
     times_rows,
     weighted_four,
 )
+from supple.linalg.upper_triangle import cholesky, padded_identity, solve
 
 WIDTHS = [8, 16, 24, 40, 80]
 

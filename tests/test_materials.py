@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from supple.elastic import Material, lame_parameters
-from supple.elastic.density import energy_density, stress, stress_derivative
-from supple.elastic.material import MATERIALS
-from supple.elastic.svd import project_psd, rotation_svd
+from supple.elastic.densities.density import energy_density, stress, stress_derivative
+from supple.elastic.material import MATERIALS, Material, lame_parameters
 from supple.errors import SuppleError
+from supple.maths.svd import project_psd, rotation_svd
 
 KINDS = list(MATERIALS)
 ISOTROPIC = [kind for kind in KINDS if kind != "orthotropic"]

@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.errors import MeshError
-from supple.mesh import HexMesh, SurfaceMesh, TetMesh
+from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.mesh.hex_shapes import CORNERS as CUBE
-from supple.mesh.meshing import tetrahedralise
+from supple.mesh.hexes import HexMesh
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
 from supple.mesh.topology import fan_triangles, row_keys
 
 CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=float)

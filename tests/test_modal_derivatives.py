@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from supple.elastic import ElasticBody, Material
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
 from supple.errors import SuppleError
-from supple.linalg.fortran import single_threaded
+from supple.linalg.blas import single_threaded
 from supple.reduction import derivatives
 from supple.reduction.derivatives import modal_derivatives, second_forces
 from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
-from supple.scenes import beam
+from supple.scenes.bodies.beam import beam
 from test_modes import some_constraints
 
 KINDS = ["stvk", "neo-hookean", "corotational", "stvk-volume", "orthotropic"]

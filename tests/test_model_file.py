@@ -16,15 +16,17 @@ import pytest
 from safetensors.numpy import load as load_safetensors
 
 from model_samples import bent_beam, sample_fields, sample_model
-from supple.elastic import Material
+from supple.elastic.material import Material
+from supple.engines.pose_space.model.basis_rounding import packed_basis, rounded_basis
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.model.model_file import packed_model, unpacked_model
 from supple.errors import FormatError, SuppleError
-from supple.reduction.basis_rounding import packed_basis, rounded_basis
-from supple.reduction.model import PoseSpaceModel
-from supple.reduction.model_file import packed_model, unpacked_model
-from supple.reduction.region import Region
-from supple.reduction.tensor_file import packed_tensors, unpacked_tensors
-from supple.rig import FunctionRig, PoseWeights, TetRig
-from supple.rig.shepard import ShepardRig
+from supple.reduction.regions.region import Region
+from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.protocol import FunctionRig
+from supple.rig.tets.shepard import ShepardRig
+from supple.rig.tets.tet_rig import TetRig
+from supple.tensors import packed_tensors, unpacked_tensors
 
 ARRAYS = [
     name
@@ -104,7 +106,7 @@ def test_a_model_is_what_it_was_made_of_to_single_precision():
 
 
 def test_the_interpolated_basis_is_that_of_the_whole_bases_where_it_is_stored():
-    from supple.reduction.interpolation import interpolated_basis
+    from supple.engines.pose_space.interpolation import interpolated_basis
 
     fields, model = sample_fields(), sample_model()
     pose = 0.5 * model.poses[1] + 0.2 * model.poses[2]
@@ -126,7 +128,7 @@ def test_the_interpolated_basis_is_that_of_the_whole_bases_where_it_is_stored():
 def test_the_same_model_gives_the_same_bytes_in_another_process():
     code = (
         "from model_samples import sample_model\n"
-        "from supple.reduction.model_file import packed_model\n"
+        "from supple.engines.pose_space.model.model_file import packed_model\n"
         "import hashlib\n"
         "print(hashlib.sha256(packed_model(sample_model())).hexdigest())\n"
     )
@@ -307,7 +309,8 @@ def test_a_model_that_cannot_be_right_is_refused(fields, message):
 
 
 def test_parts_of_different_bodies_are_refused():
-    from supple.mesh import SurfaceMesh, TetMesh
+    from supple.mesh.surface import SurfaceMesh
+    from supple.mesh.tets import TetMesh
 
     moved = SurfaceMesh(M.surface.vertices + 0.1, M.surface.triangles)
     with pytest.raises(SuppleError, match="do not belong together"):
@@ -327,7 +330,7 @@ DATA = packed_model(sample_model())
 
 def signed(change: Callable[[dict[str, Any], dict[str, np.ndarray]], Any]) -> bytes:
     """The sample's file after a change by somebody who knows how to make the checksum right."""
-    from supple.reduction.model_file import _checksum
+    from supple.engines.pose_space.model.model_file import _checksum
 
     tensors, texts, _ = unpacked_tensors(DATA)
     header = json.loads(texts["header"])

@@ -18,22 +18,23 @@ from matplotlib.text import Text
 import supple
 from build_samples import bar_options, bending_bar
 from model_samples import sample_fields, sample_model
-from supple.app.build import run_build
-from supple.app.cli import main
-from supple.app.drawing import checked_sheet, label
-from supple.app.model_sheet import (
+from supple.app.build_files import run_build
+from supple.app.pictures.drawing import checked_sheet, label
+from supple.app.pictures.model_sheet import (
     BONE,
     PALETTE,
+    frequency_ratios,
     model_sheet,
     region_colours,
     skin_displacement,
     softest_columns,
+    tree_places,
     write_model_sheet,
 )
-from supple.app.pose_tree import frequency_ratios, tree_places
+from supple.cli.main import main
+from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
-from supple.reduction.model import PoseSpaceModel
-from supple.rig.pose_weights import PoseWeights
+from supple.rig.poses.pose_weights import PoseWeights
 
 
 def words(figure: Figure) -> list[str]:
@@ -175,7 +176,9 @@ def test_one_pose_and_many_regions_can_be_drawn(tmp_path):
 
 
 def test_a_build_draws_what_it_has_saved(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("supple.app.build._character", lambda _: (bending_bar(), bar_options()))
+    monkeypatch.setattr(
+        "supple.app.build_files._character", lambda _: (bending_bar(), bar_options())
+    )
     sheet = tmp_path / "bar.png"
     main(["build", "bar", "-o", str(tmp_path / "bar.supple"), "--sheet", str(sheet), "-q"])
     again = tmp_path / "again.png"
@@ -186,7 +189,7 @@ def test_a_build_draws_what_it_has_saved(tmp_path: Path, monkeypatch):
 @pytest.mark.parametrize("name", ["sheet.jpg", "sheet", "no/where.png", "folder.png"])
 def test_a_sheet_that_cannot_be_is_refused_before_the_build(name, tmp_path, monkeypatch):
     (tmp_path / "folder.png").mkdir()
-    monkeypatch.setattr("supple.app.build.build", lambda *_, **__: pytest.fail("has built"))
+    monkeypatch.setattr("supple.app.build_files.build", lambda *_, **__: pytest.fail("has built"))
     with pytest.raises(SuppleError, match=r"sheet is a \.png file|cannot be written"):
         run_build("x", tmp_path / "x.supple", sheet=tmp_path / name, quiet=True)
     assert not (tmp_path / "x.supple").exists()
@@ -203,7 +206,9 @@ def test_long_labels_keep_both_ends():
 
 
 def test_json_is_all_that_a_drawing_build_prints(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("supple.app.build._character", lambda _: (bending_bar(), bar_options()))
+    monkeypatch.setattr(
+        "supple.app.build_files._character", lambda _: (bending_bar(), bar_options())
+    )
     output, sheet = str(tmp_path / "bar.supple"), str(tmp_path / "bar.png")
     main(["build", "bar", "-o", output, "--sheet", sheet, "--json"])
     assert json.loads(capsys.readouterr().out)["output"] == output

@@ -7,13 +7,14 @@ import pytest
 import scipy.linalg
 import scipy.sparse as sp
 
-from supple.elastic import ElasticBody, Material
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
 from supple.errors import SuppleError
-from supple.mesh import TetMesh
-from supple.reduction.block_lanczos import lowest_eigenpairs
+from supple.linalg.lanczos import lowest_eigenpairs
+from supple.mesh.tets import TetMesh
 from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
-from supple.scenes import beam
+from supple.scenes.bodies.beam import beam
 from test_null_space import sliding, two_sided
 
 

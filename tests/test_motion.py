@@ -13,12 +13,9 @@ from scipy.spatial.transform import Rotation, Slerp
 
 from supple.errors import SuppleError, SuppleWarning
 from supple.formats.bvh import read_bvh
-from supple.formats.gltf import load_gltf
-from supple.rig.curves import Curve, graded_times, smoothed
-from supple.rig.cuts import detect_cuts
-from supple.rig.motion import Motion
-from supple.rig.root_motion import extract_root, split_root
-from supple.rig.rotations import (
+from supple.formats.gltf.read.gltf import load_gltf
+from supple.maths.curves import Curve, graded_times, smoothed
+from supple.maths.rotations import (
     RotationCurve,
     between,
     continuous,
@@ -31,7 +28,10 @@ from supple.rig.rotations import (
     slerp,
     to_matrix,
 )
-from supple.rig.skeleton import Skeleton
+from supple.rig.motion.cuts import detect_cuts
+from supple.rig.motion.motion import Motion
+from supple.rig.motion.root_motion import extract_root, split_root
+from supple.rig.skeleton.joints import Skeleton
 
 
 def rigid(vectors: np.ndarray, places: np.ndarray) -> np.ndarray:

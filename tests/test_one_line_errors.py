@@ -9,30 +9,23 @@ import numpy as np
 import pytest
 
 from supple.checks import shown
-from supple.dynamics.bake_model import check_model
-from supple.dynamics.full import FullSimulator
-from supple.dynamics.full_character import CharacterSimulator
-from supple.dynamics.haptics import HapticBall
-from supple.dynamics.playing import Player
-from supple.dynamics.sphere_tree import SphereTree
-from supple.dynamics.stvk import StvkSimulator
-from supple.dynamics.stvk_free import FreeStvkSimulator
-from supple.elastic import Material
+from supple.elastic.material import Material
+from supple.engines.full.full_body import FullSimulator
+from supple.engines.full.full_character import CharacterSimulator
+from supple.engines.stvk.cubic_model import CubicModel
+from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
+from supple.engines.stvk.haptics.haptic_ball import HapticBall
+from supple.engines.stvk.haptics.sphere_tree import SphereTree
+from supple.engines.stvk.model import StvkModel
+from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SuppleError
-from supple.formats import (
-    read_bou,
-    read_cub,
-    read_modal_matrix,
-    read_vega,
-    write_bou,
-    write_cub,
-    write_modal_matrix,
-    write_vega,
-)
-from supple.formats.cub_force import CubicForce
-from supple.reduction.cubic_model import CubicModel
-from supple.reduction.stvk_model import StvkModel
-from supple.scenes import beam
+from supple.formats.vega.bou import read_bou, write_bou
+from supple.formats.vega.cub import CubicForce, read_cub, write_cub
+from supple.formats.vega.modal_matrix import read_modal_matrix, write_modal_matrix
+from supple.formats.vega.vega_model import read_vega, write_vega
+from supple.playing.bake_model import check_model
+from supple.playing.player import Player
+from supple.scenes.bodies.beam import beam
 
 ROWS: Any = np.zeros((9, 9))  # whose repr has a line for each
 MESH = beam(cells=(1, 1, 1))

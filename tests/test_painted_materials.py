@@ -8,12 +8,19 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.elastic import ElasticBody, Material
+from supple.anatomy.painted_material import (
+    interpolated_material,
+    painted_material,
+    pose_materials,
+    tet_laplacian,
+)
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
 from supple.errors import SuppleError, SuppleWarning
-from supple.mesh import SurfaceMesh, TetMesh, embed, locate
-from supple.reduction.materials import interpolated_material, painted_material, pose_materials
-from supple.reduction.tet_fit import tet_laplacian
-from supple.scenes import beam
+from supple.mesh.embedding import embed, locate
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.scenes.bodies.beam import beam
 
 BAR = beam(cells=(12, 4, 4))
 SKIN = BAR.surface()[0]

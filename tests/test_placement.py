@@ -13,30 +13,27 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from supple.errors import SuppleError
-from supple.mesh import SurfaceMesh, TetMesh, tetrahedralise
-from supple.rig import (
-    BlendShapeRig,
-    FunctionRig,
-    JointPose,
-    Parameter,
-    PoseSpaceDeformation,
-    PoseWeights,
-    Rig,
-    Skeleton,
-    SkinnedRig,
-)
-from supple.rig.carried_weights import CarriedRig
-from supple.rig.partial_pose import PartialJointPose
-from supple.rig.placement import CalledPlacement, DeformingPlacement, Placement, placement
-from supple.rig.placement_blocks import BlockPlacement
-from supple.rig.placement_carried import CarriedPlacement
-from supple.rig.placement_skinned import SkinnedPlacement
-from supple.rig.protocol import checked_pose
-from supple.rig.shepard import ShepardRig
-from supple.rig.stored import restored_rig, stored_rig
-from supple.rig.surface_samples import SurfaceSamples
-from supple.rig.tet_rig import TetRig, start_rig
-from supple.scenes import polygonise, tapered_limb
+from supple.mesh.filling.tetrahedralise import tetrahedralise
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
+from supple.rig.placement.blocks import BlockPlacement
+from supple.rig.placement.carried import CarriedPlacement
+from supple.rig.placement.placement import CalledPlacement, DeformingPlacement, Placement, placement
+from supple.rig.placement.skinned import SkinnedPlacement
+from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.protocol import FunctionRig, Parameter, Rig, checked_pose
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.partial_pose import PartialJointPose
+from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.stored.rigs import restored_rig, stored_rig
+from supple.rig.tets.carried_weights import CarriedRig
+from supple.rig.tets.shepard import ShepardRig
+from supple.rig.tets.surface_samples import SurfaceSamples
+from supple.rig.tets.tet_rig import TetRig, start_rig
+from supple.scenes.modelling.solids import polygonise, tapered_limb
 
 METHODS = ("linear", "dual-quaternion")
 #: Sets of joints are few and blocks are made, or as many as vertices and they are not.

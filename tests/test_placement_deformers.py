@@ -17,23 +17,19 @@ import supple
 from build_samples import bar_options, bending_bar
 from model_samples import bent_beam
 from supple.errors import SuppleError
-from supple.rig import (
-    Bend,
-    FunctionRig,
-    Lattice,
-    PoseSpaceDeformation,
-    RigChain,
-    TetRig,
-    Twist,
-    Wire,
-    fit_tet_rig,
-)
-from supple.rig.b_spline import nearest_parameters
-from supple.rig.character_placement import CharacterPlacement
-from supple.rig.placement import CalledPlacement, DeformingPlacement, placement
-from supple.rig.placement_shepard import TurnedPlacement
-from supple.rig.placement_wires import WiresPlacement
-from supple.rig.shepard import ShepardRig
+from supple.rig.deformers.bend import Bend
+from supple.rig.deformers.chain import RigChain
+from supple.rig.deformers.free_form import Lattice
+from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
+from supple.rig.deformers.twist import Twist
+from supple.rig.deformers.wire import Wire, nearest_parameters
+from supple.rig.placement.character_placement import CharacterPlacement
+from supple.rig.placement.placement import CalledPlacement, DeformingPlacement, placement
+from supple.rig.placement.shepard_placement import TurnedPlacement
+from supple.rig.placement.wires import WiresPlacement
+from supple.rig.protocol import FunctionRig
+from supple.rig.tets.shepard import ShepardRig
+from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
 
 CLOUD = np.random.default_rng(0).uniform(-1, 1, (203, 3))
 CURVE = np.array([[-1, 0, 0], [-0.5, 0.2, 0], [0, 0, 0.1], [0.5, 0, 0], [1, 0, 0]])

@@ -10,16 +10,18 @@ import pytest
 
 import supple
 from supple.errors import SuppleError
-from supple.formats.alembic_cache import write_abc
-from supple.formats.point_cache import write_mdd, write_npz, write_pc2
-from supple.formats.point_cache_files import read_point_cache
-from supple.formats.saving_baked import check_target, save, written_files
-from supple.formats.surface import read_surface
-from supple.mesh import SurfaceMesh
-from supple.rig import JointPose, Skeleton, SkinnedRig
+from supple.formats.caches.alembic import write_abc
+from supple.formats.caches.cache_files import read_point_cache
+from supple.formats.caches.point_cache import write_mdd, write_npz, write_pc2
+from supple.formats.meshes.read_surface import read_surface
+from supple.formats.save import check_target, save, written_files
+from supple.mesh.surface import SurfaceMesh
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
-from supple.rig.motion import Motion
+from supple.rig.motion.motion import Motion
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skinning import SkinnedRig
 from supple.saving import write_whole
 
 WRITERS = {".pc2": write_pc2, ".mdd": write_mdd, ".npz": write_npz}

@@ -11,16 +11,17 @@ import pytest
 import scipy.linalg
 import scipy.sparse as sp
 
-from supple.elastic import ElasticBody, Material
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.engines.pose_space.build.pose_basis import pose_basis
 from supple.errors import SuppleError
-from supple.mesh import TetMesh
+from supple.mesh.tets import TetMesh
 from supple.reduction.derivatives import modal_derivatives
 from supple.reduction.mass_pca import mass_pca, scaled_candidates
 from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
-from supple.reduction.pose_basis import pose_basis
-from supple.reduction.region import Region
-from supple.scenes import beam
+from supple.reduction.regions.region import Region
+from supple.scenes.bodies.beam import beam
 from test_modal_derivatives import bent_beam
 from test_modes import joined, same_span, some_constraints
 

@@ -7,16 +7,17 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from supple.errors import SuppleError, SuppleWarning
-from supple.mesh import SurfaceMesh
-from supple.reduction.pose_selection import (
+from supple.engines.pose_space.build.pose_selection import (
     AUTO_POSES,
     mid_poses,
     poses_from_frames,
     resolve_poses,
 )
-from supple.rig import FunctionRig, Motion, Parameter
+from supple.errors import SuppleError, SuppleWarning
+from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
+from supple.rig.motion.motion import Motion
+from supple.rig.protocol import FunctionRig, Parameter
 
 CUBE = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], float)
 FACES = [[0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1]]

@@ -8,18 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.errors import SuppleError
-from supple.rig import (
-    Bend,
-    FunctionRig,
-    Parameter,
-    PoseSpaceDeformation,
-    PoseWeights,
-    RigChain,
-    Twist,
-    parameter_scales,
-)
-from supple.rig.pose_choice import farthest_poses
-from supple.rig.pose_weights import evaluate_weights
+from supple.rig.deformers.bend import Bend
+from supple.rig.deformers.chain import RigChain
+from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
+from supple.rig.deformers.twist import Twist
+from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.poses.pose_weights import PoseWeights, evaluate_weights, parameter_scales
+from supple.rig.protocol import FunctionRig, Parameter
 
 KINDS = ("normalised", "affine")
 

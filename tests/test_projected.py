@@ -9,15 +9,19 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from build_samples import bar_options, bending_bar
-from supple.dynamics import FullSimulator, Simulator
-from supple.dynamics.projected import ProjectedSimulator
-from supple.dynamics.subspace import Subspace, reduced_equilibrium
-from supple.elastic import ElasticBody, Material, static_equilibrium
+from supple.elastic.body import ElasticBody
+from supple.elastic.equilibrium import static_equilibrium
+from supple.elastic.material import Material
+from supple.engines.baselines import pose_bases
+from supple.engines.baselines.projected import ProjectedSimulator
+from supple.engines.baselines.subspace import Subspace, reduced_equilibrium
+from supple.engines.full.full_body import FullSimulator
+from supple.engines.pose_space.build.build import build
+from supple.engines.pose_space.build.reduced_poses import ReducedPoses
+from supple.engines.pose_space.simulator import Simulator
 from supple.errors import SuppleError
-from supple.reduction import build, pose_bases
-from supple.reduction.reduced_poses import ReducedPoses
-from supple.rig import Bend
-from supple.scenes import beam
+from supple.rig.deformers.bend import Bend
+from supple.scenes.bodies.beam import beam
 
 CALM: dict[str, Any] = {"gravity_mode": "none", "iterations": 20, "psd": True}
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from supple.errors import FormatError, SuppleWarning
-from supple.formats import VegFile, VegMaterial, read_tets, read_veg, write_veg
-from supple.mesh import TetMesh
+from supple.formats.meshes.read_tets import read_tets
+from supple.formats.meshes.veg import VegFile, VegMaterial, read_veg, write_veg
+from supple.mesh.tets import TetMesh
 
 POSITIONS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0.1, 0.2, -0.7]])
 TETS = np.array([[0, 1, 2, 3], [0, 2, 1, 4]])

@@ -17,11 +17,11 @@ import pytest
 import supple
 from build_samples import kept_scenes
 from rat_sample import write_rat
-from supple.app.cli import app, main
-from supple.dynamics import bake_model
-from supple.dynamics.bake_stiffness import stiffness_factors
-from supple.reduction.model_tensors import tensors_of
-from supple.rig.stored import GIVEN, KINDS
+from supple.anatomy.joint_stiffness import stiffness_factors
+from supple.cli.main import app, main
+from supple.engines.pose_space.model.model_tensors import tensors_of
+from supple.playing import bake_model
+from supple.rig.stored.rigs import GIVEN, KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

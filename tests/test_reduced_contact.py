@@ -13,15 +13,14 @@ import pytest
 from build_samples import WIDTH, bar_options, bending_bar
 from dense_step import DenseStep
 from supple import PoseSpaceModel, build
-from supple.dynamics.contact_kernels import into_root
-from supple.dynamics.pose_space import Simulator
-from supple.dynamics.skin_contact import HARDEST, SETTLING, usual_stiffness
+from supple.engines.pose_space.contact.find_kernels import into_root
+from supple.engines.pose_space.contact.skin_contact import HARDEST, SETTLING, usual_stiffness
+from supple.engines.pose_space.simulator import Simulator
 from supple.errors import SuppleError
-from supple.mesh import Capsule, Plane, Sphere
-from supple.mesh.obstacles import Obstacle, plain_numbers
-from supple.reduction.handles import Handle
-from supple.rig.rotations import exponential, to_matrix
-from supple.scenes import scene
+from supple.maths.rotations import exponential, to_matrix
+from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere, plain_numbers
+from supple.reduction.regions.handles import Handle
+from supple.scenes.characters.character_scene import scene
 
 H = 1 / 90
 MIDDLE = WIDTH / 2
@@ -347,7 +346,7 @@ def test_a_black_box_acts_as_what_it_wraps():
 
 
 def test_plain_numbers_know_the_distances_of_the_solids():
-    from supple.dynamics.contact_kernels import _gap
+    from supple.engines.pose_space.contact.find_kernels import _gap
 
     solids: list[Obstacle] = [
         Plane((1, 2, 3), (0, 3, 4)),

@@ -22,36 +22,29 @@ from numpy.typing import NDArray
 
 import supple.reduction
 import supple.rig
-from supple.elastic import ElasticBody, Material
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.engines.pose_space.alignment import align, subspace_angles
+from supple.engines.pose_space.build.pose_basis import pose_basis
+from supple.engines.pose_space.interpolation import mass_products
 from supple.errors import SolverError, SuppleError
-from supple.mesh import TetMesh
-from supple.mesh.contact import find_contacts
-from supple.reduction import (
-    Between,
-    Region,
-    align,
-    elastic_cubature,
-    fit_weights,
-    force_error,
-    force_samples,
-    inertial_cubature,
-    inertial_error,
-    linear_modes,
-    mass_pca,
-    mass_products,
-    null_space,
-    pose_basis,
-    scaled_candidates,
-    subspace_angles,
-)
-from supple.reduction import samples as samples_module
-from supple.reduction.block_lanczos import lowest_eigenpairs
-from supple.reduction.cubature_forces import PoseForces
-from supple.reduction.cubature_problem import ElasticProblem
-from supple.rig import pose_rotations
+from supple.linalg.lanczos import lowest_eigenpairs
+from supple.mesh.self_contact import find_contacts
+from supple.mesh.tets import TetMesh
+from supple.reduction.cubature import elastic_cubature, inertial_cubature
+from supple.reduction.cubature import samples as samples_module
+from supple.reduction.cubature.accuracy import fit_weights, force_error
+from supple.reduction.cubature.elastic_cubature import Between
+from supple.reduction.cubature.elastic_forces import ElasticProblem, PoseForces
+from supple.reduction.cubature.inertial_cubature import inertial_error
+from supple.reduction.cubature.samples import force_samples
+from supple.reduction.mass_pca import mass_pca, scaled_candidates
+from supple.reduction.modes import linear_modes
+from supple.reduction.null_space import null_space
+from supple.reduction.regions.region import Region
 from supple.rig.protocol import FunctionRig, Parameter
-from supple.rig.vertex_frames import rotate, unrotate
-from supple.scenes import beam
+from supple.rig.tets.vertex_frames import pose_rotations, rotate, unrotate
+from supple.scenes.bodies.beam import beam
 
 Floats = NDArray[np.float64]
 

@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supple.errors import SuppleError
-from supple.mesh import TetMesh, locate, tetrahedralise
-from supple.reduction.handles import Handle, handle_vertices
-from supple.reduction.region import Region
-from supple.reduction.regions import (
+from supple.mesh.embedding import locate
+from supple.mesh.filling.tetrahedralise import tetrahedralise
+from supple.mesh.tets import TetMesh
+from supple.reduction.regions.handles import Handle, handle_vertices
+from supple.reduction.regions.region import Region
+from supple.reduction.regions.region_weights import (
     border_jump,
     covering_threshold,
     handle_weights,
@@ -19,8 +21,10 @@ from supple.reduction.regions import (
     regions_of,
     stored_fraction,
 )
-from supple.rig.bones import Bones, held_tets
-from supple.scenes import beam, scene, starfish
+from supple.rig.tets.bones import Bones, held_tets
+from supple.scenes.bodies.beam import beam
+from supple.scenes.bodies.starfish import starfish
+from supple.scenes.characters.character_scene import scene
 
 SIZE = (1.0, 0.2, 0.2)
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from baked_samples import swinging_x
-from supple.app.report_page import write_page
-from supple.app.report_page_shapes import fitted_shapes, packed
+from supple.app.report.page_motion import fitted_shapes, packed
+from supple.app.report.report_page import write_page
 from supple.errors import SuppleError
 
 CHROMIUM = Path("/usr/bin/chromium")

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.app import reproduce
-from supple.app.cli import main
-from supple.app.mirrored_beam import mirrored_beam, modes_at
-from supple.app.reproduce import GROUPS, ITEMS, Item, chosen_items, plain
-from supple.app.reproduce_page import grids
+from supple.app.report.html_tables import grids
+from supple.cli.main import main
 from supple.errors import SuppleError
+from supple.lab.reproduce import reproduce
+from supple.lab.reproduce.reproduce import GROUPS, ITEMS, Item, chosen_items, plain
+from supple.lab.reproduce.xu2016.fig6_alignment import mirrored_beam, modes_at
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_interpolated_cubature_is_as_good_as_recomputed_and_better_than_the_pape
     tmp_path: Path,
 ) -> None:
     """Fig. 10, on a coarse X."""
-    from supple.app.reproduce_cubature import fig10
+    from supple.lab.reproduce.xu2016.fig10_cubature import fig10
 
     figures = fig10(tmp_path, quick=True, tell=lambda part, what: None)
     errors = {row["at"]: row for row in figures["cubature_error"]}
@@ -193,8 +193,9 @@ def test_the_papers_numbers_stand_beside_ours() -> None:
 def test_tables_1_and_3_put_the_papers_rows_beside_ours(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from supple.app import bench_step, reproduce_tables
-    from supple.app.bench_step import KEYS
+    from supple.lab.bench import step_bench as bench_step
+    from supple.lab.bench.step_bench import KEYS
+    from supple.lab.reproduce.xu2016 import tables as reproduce_tables
 
     def modes(cores: Any, function: Any, name: str, counts: tuple[int, ...], n: int) -> Any:
         times = [{"modes": count, "free_s": 0.5, "bound_s": 0.6} for count in counts]
@@ -236,7 +237,8 @@ def test_numbers_of_all_kinds_become_json() -> None:
 
 
 def test_messages_say_what_was_measured_and_not_what_was_hoped_for() -> None:
-    from supple.app import reproduce_coarse, reproduce_contact
+    from supple.lab.reproduce.xu2016 import fig5_contact as reproduce_contact
+    from supple.lab.reproduce.xu2016 import fig15_coarse as reproduce_coarse
 
     def simulation(tets: int, time: float, rms: float | None) -> dict[str, Any]:
         return {"tets": tets, "time_to_ours": time, "rms_to_full": rms}

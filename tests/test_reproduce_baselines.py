@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from build_samples import bar_options, bending_bar
-from supple.app import reproduce_beam, reproduce_pca, reproduce_projection, reproduce_warped
-from supple.reduction import build
+from supple.engines.pose_space.build.build import build
+from supple.lab.reproduce.xu2016 import bent_beam as reproduce_beam
+from supple.lab.reproduce.xu2016 import fig4_warped as reproduce_warped
+from supple.lab.reproduce.xu2016 import fig14_pca as reproduce_pca
+from supple.lab.reproduce.xu2016 import projection_cost as reproduce_projection
 
 
 def told(part: float, text: str) -> None:

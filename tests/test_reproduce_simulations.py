@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from supple.app import reproduce_coarse, reproduce_contact, reproduce_local
-from supple.app.self_contact import outline, penetration, touching_skin
-from supple.mesh import SurfaceMesh
+from supple.lab.reproduce.xu2016 import fig5_contact as reproduce_contact
+from supple.lab.reproduce.xu2016 import fig11_local as reproduce_local
+from supple.lab.reproduce.xu2016 import fig15_coarse as reproduce_coarse
+from supple.lab.reproduce.xu2016.fig5_sections import outline, penetration, touching_skin
+from supple.mesh.surface import SurfaceMesh
 
 
 def _told(part: float, text: str) -> None:

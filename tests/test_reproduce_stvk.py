@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.app.reproduce import GROUPS, ITEMS, chosen_items, run_reproduce
-from supple.app.reproduce_stvk_bodies import derivative_parts, shown_scene
-from supple.app.reproduce_stvk_impulse import swing
-from supple.app.reproduce_stvk_tables import PAPER
+from supple.engines.stvk.bases import body_modes
 from supple.errors import SolverError, SuppleError
-from supple.reduction.stvk_bases import body_modes
-from supple.scenes.elastic_scene import STVK_SCENES
+from supple.lab.reproduce.barbic2005.bodies import derivative_parts, shown_scene
+from supple.lab.reproduce.barbic2005.cost_tables import PAPER
+from supple.lab.reproduce.barbic2005.fig12_impulse import swing
+from supple.lab.reproduce.reproduce import GROUPS, ITEMS, chosen_items, run_reproduce
+from supple.scenes.bodies.elastic_scene import STVK_SCENES
 
 
 @pytest.mark.parametrize(

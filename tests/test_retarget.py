@@ -11,11 +11,11 @@ from scipy.spatial.transform import Rotation
 
 from supple.errors import SuppleError
 from supple.formats.bvh import read_bvh
-from supple.rig.joint_names import joint_roles, match_joints, normalised_name
-from supple.rig.joint_pose import JointPose
-from supple.rig.motion import Motion
-from supple.rig.retargeting import retarget
-from supple.rig.skeleton import Skeleton
+from supple.rig.motion.joint_names import joint_roles, match_joints, normalised_name
+from supple.rig.motion.motion import Motion
+from supple.rig.motion.retarget import retarget
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
 
 #: Parent and place at rest, arms out, of a person 1.7 m tall.
 BODY: dict[str, tuple[str, list[float]]] = {

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from supple.dynamics.stvk_free import FreeStvkSimulator
-from supple.elastic import ElasticBody, Material
-from supple.elastic.hex_body import HexBody
+from supple.elastic.body import ElasticBody, HexBody
+from supple.elastic.material import Material
+from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
+from supple.engines.stvk.model import StvkModel
 from supple.errors import SuppleError
 from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
-from supple.reduction.stvk_model import StvkModel
-from supple.scenes import beam
+from supple.scenes.bodies.beam import beam
 
 MESH = beam(size=(1.0, 0.5, 0.3), cells=(3, 2, 1))
 

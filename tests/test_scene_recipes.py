@@ -10,12 +10,13 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
-from supple.elastic import ElasticBody
-from supple.mesh import embed, tetrahedralise
-from supple.reduction.materials import pose_materials
-from supple.reduction.pose_selection import resolve_poses
-from supple.rig import Bones, held_tets
-from supple.scenes.character_scene import SCENES, Scene, scene
+from supple.anatomy.painted_material import pose_materials
+from supple.elastic.body import ElasticBody
+from supple.engines.pose_space.build.pose_selection import resolve_poses
+from supple.mesh.embedding import embed
+from supple.mesh.filling.tetrahedralise import tetrahedralise
+from supple.rig.tets.bones import Bones, held_tets
+from supple.scenes.characters.character_scene import SCENES, Scene, scene
 
 #: Material, modes in all, and of each region: xu2016 §9.
 PUBLISHED = {

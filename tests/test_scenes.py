@@ -11,15 +11,18 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
-from supple.app.scene_sheet import write_sheet
+from supple.app.pictures.scene_sheet import write_sheet
 from supple.errors import SuppleError
-from supple.mesh import SurfaceMesh, tetrahedralise
-from supple.rig import Rig, Skeleton
-from supple.rig.partial_pose import PartialJointPose
-from supple.scenes import arm, x_shape
-from supple.scenes.character_scene import SCENES, Contact, Scene, scene
-from supple.scenes.keyframes import Timeline
-from supple.scenes.modelling import (
+from supple.mesh.filling.tetrahedralise import tetrahedralise
+from supple.mesh.surface import SurfaceMesh
+from supple.rig.protocol import Rig
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.partial_pose import PartialJointPose
+from supple.scenes.characters import arm, x_shape
+from supple.scenes.characters.character_scene import SCENES, Contact, Scene, scene
+from supple.scenes.modelling.keyframes import Timeline
+from supple.scenes.modelling.sculpting import SkinRelaxer, vertex_normals
+from supple.scenes.modelling.solids import (
     ball,
     box,
     ellipsoid,
@@ -28,8 +31,7 @@ from supple.scenes.modelling import (
     smooth_subtraction,
     smooth_union,
 )
-from supple.scenes.scene_cache import cached_arrays, packed, unpacked
-from supple.scenes.sculpting import SkinRelaxer, vertex_normals
+from supple.user_cache import cached_arrays, packed, unpacked
 
 #: Vertices, tets, regions, poses, parameters, bones or joints: Table 3 and §9 of the paper.
 PUBLISHED = {

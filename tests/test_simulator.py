@@ -20,9 +20,9 @@ from model_samples import sample_model
 from supple import PoseSpaceModel
 from supple.dynamics.between_poses import pose_before
 from supple.dynamics.root_frame import acting_gravity, to_world
-from supple.dynamics.runtime_model import RuntimeModel
-from supple.rig import Motion
-from supple.rig.rotations import exponential, to_matrix
+from supple.engines.pose_space.runtime import RuntimeModel
+from supple.maths.rotations import exponential, to_matrix
+from supple.rig.motion.motion import Motion
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ BARS = (
 def x_scene(request: pytest.FixtureRequest) -> PoseSpaceModel:
     """The crossing bars, coarse."""
     with kept_scenes(request.config.cache.mkdir("scenes")):
-        from supple.scenes import scene
+        from supple.scenes.characters.character_scene import scene
 
         x = scene("x")
         small = {"tets": 800, "modes": 12, "elastic_cubature": 40, "inertial_cubature": 20}
@@ -324,7 +324,7 @@ def test_weights_are_the_models_and_masses_one_at_every_pose():
 
 
 def mass_of(model: PoseSpaceModel) -> Floats:
-    from supple.elastic import ElasticBody
+    from supple.elastic.body import ElasticBody
 
     return np.asarray(ElasticBody(model.mesh, model.material(0)).vertex_masses())
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from build_samples import WIDTH, motion_of, stepped_model
 from supple import PoseSpaceModel, Simulator, SuppleError
 from supple.dynamics.root_frame import to_world
-from supple.elastic import ElasticBody
-from supple.rig import FunctionRig, Motion
+from supple.elastic.body import ElasticBody
+from supple.rig.motion.motion import Motion
+from supple.rig.protocol import FunctionRig
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from supple.errors import SuppleError
-from supple.rig import FunctionRig, JointPose, Parameter, Rig, Skeleton, unique_names
+from supple.rig.protocol import FunctionRig, Parameter, Rig
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton, unique_names
 
 
 def random_skeleton(rng: np.random.Generator, count: int = 12, scaled: bool = True) -> Skeleton:

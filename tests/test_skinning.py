@@ -11,7 +11,11 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from supple.errors import SuppleError
-from supple.rig import BlendShapeRig, Deformer, JointPose, Skeleton, SkinnedRig
+from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.protocol import Deformer
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skinning import SkinnedRig
 
 METHODS = ("linear", "dual-quaternion")
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import trimesh
 
-from supple.dynamics.sphere_tree import SphereTree
+from supple.engines.stvk.cubic_model import CubicModel
+from supple.engines.stvk.haptics.sphere_tree import SphereTree
 from supple.errors import SuppleError
 from supple.mesh.surface import SurfaceMesh
-from supple.reduction.cubic_model import CubicModel
 
 
 def seen_only(surface: SurfaceMesh, basis: np.ndarray) -> CubicModel:

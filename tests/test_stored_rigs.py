@@ -14,31 +14,26 @@ import scipy.sparse as sp
 
 import supple
 from supple.errors import SuppleError, SuppleWarning
-from supple.mesh import TetMesh
-from supple.rig import (
-    Bend,
-    BlendShapeRig,
-    FunctionRig,
-    HandleRig,
-    InverseKinematics,
-    JointPose,
-    Lattice,
-    Parameter,
-    PoseSpaceDeformation,
-    PoseWeights,
-    Rig,
-    RigChain,
-    Skeleton,
-    SkinnedRig,
-    TetRig,
-    Twist,
-    Wire,
-    fit_tet_rig,
-)
-from supple.rig.partial_pose import PartialJointPose
-from supple.rig.stored import restored_rig, restored_rigs, stored_rig, stored_rigs
-from supple.rig.stored_arrays import Room, packed_weights, unpacked_weights
-from supple.scenes import beam
+from supple.mesh.tets import TetMesh
+from supple.rig.deformers.bend import Bend
+from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.chain import RigChain
+from supple.rig.deformers.free_form import Lattice
+from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
+from supple.rig.deformers.twist import Twist
+from supple.rig.deformers.wire import Wire
+from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.protocol import FunctionRig, Parameter, Rig
+from supple.rig.skeleton.handle_rig import HandleRig
+from supple.rig.skeleton.inverse_kinematics import InverseKinematics
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.partial_pose import PartialJointPose
+from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.stored.narrow_arrays import Room, packed_weights, unpacked_weights
+from supple.rig.stored.rigs import restored_rig, restored_rigs, stored_rig, stored_rigs
+from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
+from supple.scenes.bodies.beam import beam
 
 MESH = beam(cells=(8, 2, 2))
 SURFACE, _ = MESH.surface()
@@ -155,7 +150,7 @@ def test_storing_what_was_restored_gives_the_same_bytes(name):
 
 
 def test_all_kinds_of_parts_have_been_tried():
-    from supple.rig.stored import KINDS
+    from supple.rig.stored.rigs import KINDS
 
     tried = {part["kind"] for make in RIGS.values() for part in stored_rig(make())[0]["parts"]}
     assert tried == {kind.name for kind in KINDS}

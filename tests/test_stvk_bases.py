@@ -7,24 +7,24 @@ import pytest
 import scipy.linalg
 import scipy.sparse as sp
 
-from supple.elastic import ElasticBody, Material
+from supple.elastic.body import ElasticBody, HexBody
 from supple.elastic.equilibrium import static_equilibrium
-from supple.elastic.hex_body import HexBody
-from supple.errors import SolverError, SuppleError
-from supple.mesh.hexes import HexMesh
-from supple.reduction.derivatives import modal_derivatives
-from supple.reduction.motion_pca import rigid_motions
-from supple.reduction.sketch import pulling_loads, sketch_basis, static_shapes
-from supple.reduction.stvk_bases import (
+from supple.elastic.material import Material
+from supple.engines.stvk.bases import (
     body_modes,
     derivative_basis,
     linear_mode_count,
     mass_orthonormal,
     mode_basis,
     motion_basis,
+    rigid_motions,
 )
-from supple.scenes import beam
-from supple.scenes.voxel_lists import box_points, voxels_around
+from supple.engines.stvk.sketch import pulling_loads, sketch_basis, static_shapes
+from supple.errors import SolverError, SuppleError
+from supple.mesh.hexes import HexMesh
+from supple.reduction.derivatives import modal_derivatives
+from supple.scenes.bodies.beam import beam
+from supple.scenes.modelling.voxel_lists import box_points, voxels_around
 
 STVK = Material("stvk", young=1e5, poisson=0.3)
 

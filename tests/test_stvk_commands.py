@@ -10,20 +10,22 @@ import numpy as np
 import pytest
 
 from supple import StvkModel, SuppleError
-from supple.app.cli import main
-from supple.app.info import describe
-from supple.app.stvk_filling import Filling
-from supple.app.stvk_make import BodyOptions, body_frequencies, made_body
-from supple.app.stvk_prepared import is_body, prepared_body
-from supple.elastic import Material
+from supple.app.bodies.make_body import BodyOptions, body_frequencies, made_body
+from supple.app.bodies.prepared_body import is_body, prepared_body
+from supple.app.bodies.surface_filling import Filling
+from supple.app.info.info import describe
+from supple.cli.main import main
+from supple.elastic.material import Material
 from supple.errors import SuppleWarning
-from supple.formats import VegFile, VegMaterial, write_bou, write_modal_matrix, write_veg
-from supple.mesh import TetMesh
+from supple.formats.meshes.veg import VegFile, VegMaterial, write_veg
+from supple.formats.vega.bou import write_bou
+from supple.formats.vega.modal_matrix import write_modal_matrix
+from supple.mesh.filling.voxelise import voxelise
 from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
-from supple.mesh.voxelise import voxelise
-from supple.reduction.log import BuildLog
-from supple.scenes import beam
+from supple.mesh.tets import TetMesh
+from supple.reduction.build_log import BuildLog
+from supple.scenes.bodies.beam import beam
 
 SMALL = ["--modes", "3", "--basis", "modes"]
 
@@ -293,8 +295,8 @@ def test_what_cannot_be_made_is_said_in_one_line(tmp_path, capsys, monkeypatch, 
 
 
 def test_a_body_that_cannot_be_held_by_its_bottom_says_what_to_do():
-    from supple.app.stvk_held import held_vertices
-    from supple.app.stvk_source import BodySource
+    from supple.app.bodies.body_source import BodySource
+    from supple.app.bodies.fixed_vertices import held_vertices
 
     points = np.array([[0, 0, 0], [1, 1, 0], [0, 1, 0], [0, 1, 1]], float)
     with pytest.raises(SuppleError, match="--fixed"):
@@ -313,7 +315,7 @@ def test_a_scenes_body_is_made_once_and_kept(tmp_path, monkeypatch):
         calls.append(given)
         return small, None, []
 
-    monkeypatch.setattr("supple.app.stvk_prepared.made_body", make)
+    monkeypatch.setattr("supple.app.bodies.prepared_body.made_body", make)
     first, second = prepared_body("tower"), prepared_body("tower")
     assert calls == ["tower"]
     assert first is small

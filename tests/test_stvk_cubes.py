@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from supple.engines.stvk import coefficients as stvk_coefficients
+from supple.engines.stvk.coefficients import stvk_parts
+from supple.engines.stvk.strain_cubes import cubes_among
+from supple.engines.stvk.strain_points import StrainPoints
 from supple.mesh.hexes import HexMesh
-from supple.reduction import stvk_coefficients
-from supple.reduction.strain_cubes import cubes_among
-from supple.reduction.strain_points import StrainPoints
-from supple.reduction.stvk_coefficients import stvk_parts
-from supple.scenes.elastic_scene import stvk_scene
-from supple.scenes.voxel_lists import voxels_around
+from supple.scenes.bodies.elastic_scene import stvk_scene
+from supple.scenes.modelling.voxel_lists import voxels_around
 
 
 def voxels(shape=(3, 2, 2), edge=0.1, stretch=(1.0, 1.0, 1.0), turn=(0.0, 0.0, 0.0)):

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.dynamics.stvk import StvkSimulator
-from supple.dynamics.stvk_free import FreeStvkSimulator
-from supple.elastic import Material
+from supple.elastic.material import Material
+from supple.engines.stvk.cubic_model import CubicModel
+from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
+from supple.engines.stvk.model import StvkModel
+from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SolverError, SuppleError
 from supple.mesh.surface import SurfaceMesh
-from supple.reduction.cubic_model import CubicModel
-from supple.reduction.stvk_model import StvkModel
-from supple.scenes import beam
+from supple.scenes.bodies.beam import beam
 
 DOWN = np.array([0.0, -9.81, 0.0])
 

@@ -22,12 +22,13 @@ from free_body_samples import (
     velocities,
     vertex_masses,
 )
-from supple.dynamics import FullSimulator
-from supple.dynamics.stvk import StvkSimulator
-from supple.dynamics.stvk_free import FreeStvkSimulator
-from supple.elastic import ElasticBody, Material
-from supple.reduction.stvk_model import StvkModel
-from supple.scenes import beam
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.engines.full.full_body import FullSimulator
+from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
+from supple.engines.stvk.model import StvkModel
+from supple.engines.stvk.simulator import StvkSimulator
+from supple.scenes.bodies.beam import beam
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,10 @@ from free_body_samples import (
     thrown,
     velocities,
 )
-from supple.dynamics.stvk_free import FreeStvkSimulator
+from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
+from supple.engines.stvk.model import StvkModel
 from supple.errors import SolverError, SuppleError
-from supple.reduction.stvk_model import StvkModel
-from supple.scenes import beam
+from supple.scenes.bodies.beam import beam
 
 
 @pytest.fixture(scope="module")

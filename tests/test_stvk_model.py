@@ -8,19 +8,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from supple.elastic import ElasticBody, Material
-from supple.elastic.hex_body import HexBody
+from supple.elastic.body import ElasticBody, HexBody
+from supple.elastic.material import Material
+from supple.engines.stvk import coefficients as stvk_coefficients
+from supple.engines.stvk import model as stvk_model
+from supple.engines.stvk.build import checked_basis
+from supple.engines.stvk.coefficients import stvk_parts
+from supple.engines.stvk.model import StvkModel
+from supple.engines.stvk.strain_points import StrainPoints
+from supple.engines.stvk.stvk_file import packed_stvk, unpacked_stvk
 from supple.errors import FormatError, MeshError, SuppleError
-from supple.mesh import SurfaceMesh, TetMesh
 from supple.mesh.hex_shapes import CORNERS
 from supple.mesh.hexes import HexMesh
-from supple.reduction import stvk_coefficients, stvk_model
-from supple.reduction.strain_points import StrainPoints
-from supple.reduction.stvk_build import checked_basis
-from supple.reduction.stvk_coefficients import stvk_parts
-from supple.reduction.stvk_file import packed_stvk, unpacked_stvk
-from supple.reduction.stvk_model import StvkModel
-from supple.scenes import beam
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.scenes.bodies.beam import beam
 
 MESH = beam(cells=(6, 2, 2))
 WALL = np.flatnonzero(MESH.vertices[:, 0] == 0)

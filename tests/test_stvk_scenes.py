@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from supple.elastic import ElasticBody
+from supple.elastic.body import ElasticBody
+from supple.engines.stvk.bases import body_modes
 from supple.errors import MeshError, SuppleError
-from supple.mesh import embed
-from supple.reduction.stvk_bases import body_modes
-from supple.scenes.elastic_scene import STVK_SCENES, ElasticScene, stvk_scene
-from supple.scenes.framework import Framework
-from supple.scenes.voxel_lists import voxels_around
+from supple.mesh.embedding import embed
+from supple.scenes.bodies.elastic_scene import STVK_SCENES, ElasticScene, stvk_scene
+from supple.scenes.modelling.framework import Framework
+from supple.scenes.modelling.voxel_lists import voxels_around
 
 #: Figures 3 and 5 of the paper: triangles, resolution, vertices, elements, modes.
 PUBLISHED = {

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.compiled import compiled_fused
-from supple.dynamics import FullSimulator
-from supple.dynamics.stvk import StvkSimulator
-from supple.dynamics.stvk_layout import add_symmetric, padded_pairs, quadratic_blocks
-from supple.elastic import ElasticBody, Material
+from supple.compiled.jit import compiled_fused
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.engines.full.full_body import FullSimulator
+from supple.engines.stvk.model import StvkModel
+from supple.engines.stvk.simulator import StvkSimulator
+from supple.engines.stvk.stvk_step import add_symmetric, padded_pairs, quadratic_blocks
 from supple.errors import SolverError, SuppleError
-from supple.reduction.stvk_model import StvkModel
-from supple.scenes import beam
+from supple.scenes.bodies.beam import beam
 
 MATERIAL = Material("stvk", young=1e5, poisson=0.3)
 

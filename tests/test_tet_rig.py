@@ -7,30 +7,29 @@ import numpy as np
 import pytest
 
 from supple.errors import SuppleError, SuppleWarning
-from supple.formats.complementary import read_complementary
-from supple.formats.loading import load
-from supple.mesh import SurfaceMesh, TetMesh, tetrahedralise
-from supple.rig import (
-    Bend,
-    BlendShapeRig,
-    FunctionRig,
-    HandleRig,
-    InverseKinematics,
-    JointPose,
-    Parameter,
-    RigChain,
-    Skeleton,
-    SkinnedRig,
-)
-from supple.rig.carried_weights import CarriedRig, harmonic_extension, skinned_core
-from supple.rig.flesh import flesh_out
-from supple.rig.pose_choice import farthest_poses
-from supple.rig.pose_insertion import with_poses_between
-from supple.rig.shepard import ShepardRig, shepard_matrix
-from supple.rig.surface_samples import SurfaceSamples
-from supple.rig.tet_rig import fit_tet_rig, start_rig
-from supple.rig.volume_guard import volume_ratios
-from supple.scenes import polygonise, tapered_limb
+from supple.formats.load import load
+from supple.formats.research.complementary import read_complementary
+from supple.mesh.filling.tetrahedralise import tetrahedralise
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.rig.deformers.bend import Bend
+from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.chain import RigChain
+from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.protocol import FunctionRig, Parameter
+from supple.rig.skeleton.handle_rig import HandleRig
+from supple.rig.skeleton.inverse_kinematics import InverseKinematics
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.tets.carried_weights import CarriedRig, harmonic_extension, skinned_core
+from supple.rig.tets.fitting import volume_ratios
+from supple.rig.tets.flesh import flesh_out
+from supple.rig.tets.pose_insertion import with_poses_between
+from supple.rig.tets.shepard import ShepardRig, shepard_matrix
+from supple.rig.tets.surface_samples import SurfaceSamples
+from supple.rig.tets.tet_rig import fit_tet_rig, start_rig
+from supple.scenes.modelling.solids import polygonise, tapered_limb
 
 SOME = np.array([3, 0, 77, 41, 77])
 

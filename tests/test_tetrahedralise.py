@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.errors import MeshError, SuppleError, SuppleWarning
-from supple.formats.surface import read_surface
-from supple.mesh.distance import outward_triangles
-from supple.mesh.lattice import clipped_tets, pack, unpack
-from supple.mesh.meshing import tetrahedralise
-from supple.mesh.stuffing import stuff
+from supple.formats.meshes.read_surface import read_surface
+from supple.mesh.filling.bcc_lattice import clipped_tets, pack, unpack
+from supple.mesh.filling.signed_distance import outward_triangles
+from supple.mesh.filling.stuffing import stuff
+from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 

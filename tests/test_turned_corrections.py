@@ -6,17 +6,22 @@ import numpy as np
 import pytest
 
 from supple.errors import SuppleError
-from supple.mesh import SurfaceMesh, TetMesh, tetrahedralise
-from supple.rig import Bend, FunctionRig, PoseWeights, TetRig, fit_tet_rig
-from supple.rig.carried_weights import CarriedRig
-from supple.rig.pose_insertion import with_poses_between
-from supple.rig.rotations import rotate
-from supple.rig.shepard import ShepardRig
-from supple.rig.stored import restored_rig, stored_rig
-from supple.rig.turned_corrections import TurnedCorrections
-from supple.rig.vertex_frames import blended_rotations
-from supple.rig.volume_guard import volume_ratios
-from supple.scenes import polygonise, tapered_limb
+from supple.maths.rotations import rotate
+from supple.mesh.filling.tetrahedralise import tetrahedralise
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.rig.deformers.bend import Bend
+from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.protocol import FunctionRig
+from supple.rig.stored.rigs import restored_rig, stored_rig
+from supple.rig.tets.carried_weights import CarriedRig
+from supple.rig.tets.fitting import volume_ratios
+from supple.rig.tets.pose_insertion import with_poses_between
+from supple.rig.tets.shepard import ShepardRig
+from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
+from supple.rig.tets.turned_corrections import TurnedCorrections
+from supple.rig.tets.vertex_frames import blended_rotations
+from supple.scenes.modelling.solids import polygonise, tapered_limb
 
 SOME = np.array([3, 0, 77, 41, 77])
 BETWEEN = (0.25, 0.5, 0.75, -0.25, -0.5, -0.75)

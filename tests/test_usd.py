@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from supple.errors import SuppleError, SuppleWarning
-from supple.rig import BlendShapeRig, SkinnedRig
+from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.skeleton.skinning import SkinnedRig
 
 pytest.importorskip("pxr", reason="USD comes with the extra supple[usd]")
 
 from pxr import Usd, UsdGeom, UsdSkel, Vt
 
-from supple.formats.gltf import load_gltf
-from supple.formats.usd import load_usd
+from supple.formats.gltf.read.gltf import load_gltf
+from supple.formats.usd.read.usd import load_usd
 from supple.rig.character import Character
 
 NO_UNIT = "does not say its unit"
@@ -444,7 +445,7 @@ def test_animations_that_are_not_bound_are_motions_too(tmp_path):
 
 
 def test_without_the_extra_the_error_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr("supple.formats.usd_process.find_spec", lambda name: None)
+    monkeypatch.setattr("supple.formats.usd.process.find_spec", lambda name: None)
     with pytest.raises(SuppleError, match=r"one\.usda: .*pip install 'supple\[usd\]'"):
         load_usd(one_mesh(tmp_path, CUBE))
 

@@ -8,13 +8,16 @@ import pytest
 
 import supple
 from supple.errors import SuppleError, SuppleWarning
-from supple.formats.saving_baked import check_target
-from supple.formats.usd_bake import write_usd
-from supple.mesh import SurfaceMesh
-from supple.rig import BlendShapeRig, JointPose, Skeleton, SkinnedRig
+from supple.formats.save import check_target
+from supple.formats.usd.write.usd_bake import write_usd
+from supple.mesh.surface import SurfaceMesh
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
-from supple.rig.motion import Motion
+from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.motion.motion import Motion
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skinning import SkinnedRig
 
 pxr = pytest.importorskip("pxr", reason="USD comes with the extra supple[usd]")
 from pxr import Gf, Usd, UsdGeom, UsdSkel  # noqa: E402

@@ -8,18 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from supple.elastic import Material
-from supple.elastic.hex_body import HexBody
+from supple.elastic.body import HexBody
+from supple.elastic.material import Material
+from supple.engines.stvk.model import StvkModel
 from supple.errors import FormatError, SuppleError, SuppleWarning
-from supple.formats import read_veg
-from supple.formats.bou import read_bou, write_bou
-from supple.formats.cub import CubicForce, read_cub, write_cub
-from supple.formats.modal_matrix import read_modal_matrix, write_modal_matrix
-from supple.formats.veg import VegFile, VegMaterial, read_veg_hexes, write_veg
-from supple.formats.veg_materials import veg_material, veg_material_groups
+from supple.formats.meshes.veg import VegFile, VegMaterial, read_veg, read_veg_hexes, write_veg
+from supple.formats.vega.bou import read_bou, write_bou
+from supple.formats.vega.cub import CubicForce, read_cub, write_cub
+from supple.formats.vega.modal_matrix import read_modal_matrix, write_modal_matrix
+from supple.formats.vega.vega_model import veg_material, veg_material_groups
 from supple.mesh.hex_shapes import CORNERS
 from supple.mesh.hexes import HexMesh
-from supple.reduction.stvk_model import StvkModel
 
 
 def one_line(error: pytest.ExceptionInfo, name: str) -> None:

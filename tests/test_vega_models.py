@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from supple.dynamics.stvk import StvkSimulator
-from supple.elastic import Material
+from supple.elastic.material import Material
+from supple.engines.stvk.cubic_model import CubicModel
+from supple.engines.stvk.model import StvkModel
+from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import FormatError, SuppleError, SuppleWarning
-from supple.formats import read_cub, read_modal_matrix, read_surface, write_cub, write_modal_matrix
-from supple.formats.cub_force import CubicForce
-from supple.formats.veg import VegFile, VegMaterial, write_veg
-from supple.formats.vega_model import read_vega, write_vega
+from supple.formats.meshes.read_surface import read_surface
+from supple.formats.meshes.veg import VegFile, VegMaterial, write_veg
+from supple.formats.vega.cub import CubicForce, read_cub, write_cub
+from supple.formats.vega.modal_matrix import read_modal_matrix, write_modal_matrix
+from supple.formats.vega.vega_model import read_vega, write_vega
 from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
-from supple.reduction.cubic_model import CubicModel
-from supple.reduction.stvk_model import StvkModel
-from supple.scenes import beam
+from supple.scenes.bodies.beam import beam
 
 DOWN = np.array([0.0, -9.81, 0.0])
 MATERIAL = Material("stvk", young=1e5, poisson=0.3, density=800.0)

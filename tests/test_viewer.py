@@ -19,18 +19,22 @@ import pytest
 
 import supple
 from build_samples import MATERIAL, bar_options, bending_bar, jointed_arm
-from supple.app.viewer.colours import Banding, by_displacement, by_region, by_stiffness
-from supple.app.viewer.panel_pose import parameter_groups
-from supple.app.viewer.reaching import Limbs
-from supple.app.viewer.recording import Recorder, checked_name, take_name
+from supple.app.viewer.panels.pose_panel import parameter_groups
 from supple.app.viewer.requests import FASTEST
+from supple.app.viewer.scene.colours import Banding, by_displacement, by_region, by_stiffness
 from supple.app.viewer.server import _welcome, free_port
-from supple.app.viewer.session import Session
-from supple.dynamics.baking import bake
-from supple.dynamics.playing import Player
+from supple.app.viewer.sessions.limb_handle import Limbs
+from supple.app.viewer.sessions.recording import Recorder, checked_name, take_name
+from supple.app.viewer.sessions.session import Session
+from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError, SuppleWarning
-from supple.reduction.model import PoseSpaceModel
-from supple.rig import JointPose, Motion, Rig, Skeleton, SkinnedRig
+from supple.playing.bake import bake
+from supple.playing.player import Player
+from supple.rig.motion.motion import Motion
+from supple.rig.protocol import Rig
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skinning import SkinnedRig
 
 viser = pytest.importorskip("viser", reason="viser is not installed")
 
@@ -706,7 +710,7 @@ def test_an_update_of_15000_vertices_costs_a_fraction_of_its_thirtieth(tmp_path:
 
 COMMAND = """
 import signal, sys
-from supple.app.cli import main
+from supple.cli.main import main
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us may ignore it
 main(sys.argv[1:])
 """
@@ -769,7 +773,7 @@ def test_ctrl_c_while_it_builds_ends_it_cleanly(tmp_path: Path) -> None:
 def test_what_cannot_be_viewed_is_told_in_a_line(
     words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from supple.app.viewer.run import run_view
+    from supple.app.viewer.serve import run_view
 
     monkeypatch.chdir(tmp_path)
     options = {"--folder": "folder", "--port": "port", "--host": "host"}

@@ -17,7 +17,7 @@ import pytest
 
 import supple
 from build_samples import MATERIAL, bar_options, bending_bar
-from supple.app.viewer.session import Session
+from supple.app.viewer.sessions.session import Session
 
 pytest.importorskip("viser", reason="viser is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

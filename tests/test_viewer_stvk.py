@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from supple import Material, StvkModel, StvkSimulator
-from supple.app.viewer.stvk_free_session import FreeStvkSession, body_session
-from supple.app.viewer.stvk_session import GRAVITIES, StvkSession
+from supple.app.viewer.sessions.stvk_free_session import FreeStvkSession, body_session
+from supple.app.viewer.sessions.stvk_session import GRAVITIES, StvkSession
 from supple.errors import SolverError, SuppleError
-from supple.scenes import beam
+from supple.scenes.bodies.beam import beam
 
 pytest.importorskip("viser", reason="viser is not installed")
 
@@ -95,7 +95,7 @@ def test_steps_are_the_simulators_own_whatever_the_clock_and_whoever_looks(model
 
 
 def test_many_modes_are_stepped_less_often():
-    from supple.app.viewer.stvk_session import _steps_a_frame
+    from supple.app.viewer.sessions.stvk_session import _steps_a_frame
 
     assert [_steps_a_frame(r) for r in (1, 20, 30, 60, 120)] == [11, 11, 11, 1, 1]
 
@@ -330,7 +330,7 @@ def test_what_falls_out_of_sight_begins_anew(loose):
 
 
 def test_view_serves_a_body_on_this_computer_only(model, tmp_path, capsys):
-    from supple.app.viewer.run import run_view
+    from supple.app.viewer.serve import run_view
 
     model.save(tmp_path / "beam.stvk")
     figures = run_view(str(tmp_path / "beam.stvk"), port=0, seconds=0.5, quiet=True)
@@ -342,7 +342,7 @@ def test_view_serves_a_body_on_this_computer_only(model, tmp_path, capsys):
     "told", [{"motion": "Run"}, {"flesh": "soft"}, {"model": Path("a")}, {"folder": Path("a")}]
 )
 def test_what_only_characters_have_is_refused(tmp_path, told):
-    from supple.app.viewer.run import run_view
+    from supple.app.viewer.serve import run_view
 
     with pytest.raises(SuppleError, match="is for characters"):
         run_view(str(tmp_path / "beam.stvk"), quiet=True, **told)

@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Any
 from supple.errors import SuppleError, SuppleWarning
 
 if TYPE_CHECKING:
-    from supple.dynamics import (
-        Crowd,
-        FreeStvkSimulator,
-        FullSimulator,
-        HapticBall,
-        Player,
-        Simulator,
-        StvkSimulator,
-        bake,
-    )
-    from supple.elastic import Material
-    from supple.formats import load, save
-    from supple.reduction import PoseSpaceModel, StvkModel, build
-    from supple.rig import BakedMotion
+    from supple.elastic.material import Material
+    from supple.engines.full.full_body import FullSimulator
+    from supple.engines.pose_space.build.build import build
+    from supple.engines.pose_space.crowd import Crowd
+    from supple.engines.pose_space.model.model import PoseSpaceModel
+    from supple.engines.pose_space.simulator import Simulator
+    from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
+    from supple.engines.stvk.haptics.haptic_ball import HapticBall
+    from supple.engines.stvk.model import StvkModel
+    from supple.engines.stvk.simulator import StvkSimulator
+    from supple.formats.load import load
+    from supple.formats.save import save
+    from supple.playing.bake import bake
+    from supple.playing.player import Player
+    from supple.rig.baked_motion import BakedMotion
 
 __all__ = [
     "BakedMotion",
@@ -50,27 +51,41 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "BakedMotion": "supple.rig",
-    "Crowd": "supple.dynamics",
-    "FreeStvkSimulator": "supple.dynamics",
-    "FullSimulator": "supple.dynamics",
-    "HapticBall": "supple.dynamics",
-    "Material": "supple.elastic",
-    "Player": "supple.dynamics",
-    "PoseSpaceModel": "supple.reduction",
-    "Simulator": "supple.dynamics",
-    "StvkModel": "supple.reduction",
-    "StvkSimulator": "supple.dynamics",
-    "bake": "supple.dynamics",
-    "build": "supple.reduction",
-    "load": "supple.formats",
-    "save": "supple.formats",
+    "BakedMotion": "supple.rig.baked_motion",
+    "Crowd": "supple.engines.pose_space.crowd",
+    "FreeStvkSimulator": "supple.engines.stvk.free.free_simulator",
+    "FullSimulator": "supple.engines.full.full_body",
+    "HapticBall": "supple.engines.stvk.haptics.haptic_ball",
+    "Material": "supple.elastic.material",
+    "Player": "supple.playing.player",
+    "PoseSpaceModel": "supple.engines.pose_space.model.model",
+    "Simulator": "supple.engines.pose_space.simulator",
+    "StvkModel": "supple.engines.stvk.model",
+    "StvkSimulator": "supple.engines.stvk.simulator",
+    "bake": "supple.playing.bake",
+    "build": "supple.engines.pose_space.build.build",
+    "load": "supple.formats.load",
+    "save": "supple.formats.save",
 }
-_ROOMS = ("dynamics", "elastic", "formats", "linalg", "mesh", "reduction", "rig", "scenes")
+_PACKAGES = (
+    "anatomy",
+    "dynamics",
+    "elastic",
+    "engines",
+    "formats",
+    "lab",
+    "linalg",
+    "maths",
+    "mesh",
+    "playing",
+    "reduction",
+    "rig",
+    "scenes",
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return import_module(f"supple.{name}")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)

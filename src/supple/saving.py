@@ -11,8 +11,6 @@ from typing import IO, Any
 
 from supple.errors import FormatError
 
-__all__: list[str] = []
-
 
 def write_whole(path: str | Path, data: bytes) -> None:
     """Write beside, then rename: a reader never meets half a file."""

@@ -1,1 +1,1 @@
-"""The command line, and what its users see."""
+"""What commands do: bake, build, view, demo, info; pictures and reports."""

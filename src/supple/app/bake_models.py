@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from supple.anatomy.flesh_presets import Flesh
 from supple.app.bake_source import Source
 from supple.app.build_display import build_log
 from supple.app.scene_models import cached_model_file, scene_model
-from supple.dynamics.bake_model import check_model, model_options
+from supple.engines.pose_space.build.build import build
+from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
-from supple.reduction.build import build
-from supple.reduction.flesh_presets import Flesh
-from supple.reduction.model import PoseSpaceModel
+from supple.playing.bake_model import check_model, model_options
 from supple.rig.character import Character
-from supple.rig.stored import GIVEN, stored_rig
+from supple.rig.stored.rigs import GIVEN, stored_rig
 
 __all__ = ["PreparedModel", "prepared_model"]
 

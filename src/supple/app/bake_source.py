@@ -8,22 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from supple.arrays import Floats
+from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import FormatError, SuppleError
-from supple.formats.gltf import GltfSource
-from supple.formats.gltf_accessors import COMPONENTS, Accessors
-from supple.formats.gltf_document import DRACO, Document
-from supple.formats.gltf_draco import decode_draco
-from supple.formats.gltf_notes import Notes
-from supple.formats.source import read_source, reading
-from supple.reduction.model import PoseSpaceModel
+from supple.formats.file_bytes import read_source, reading
+from supple.formats.gltf.accessors import COMPONENTS, Accessors
+from supple.formats.gltf.document import DRACO, Document
+from supple.formats.gltf.draco import decode_draco
+from supple.formats.gltf.notes import Notes
+from supple.formats.gltf.read.gltf import GltfSource
 from supple.rig.character import Character
-from supple.scenes.character_scene import SCENES, scene
+from supple.scenes.characters.character_scene import SCENES, scene
 
 __all__ = ["Source", "read_bake_source", "read_stiffness"]
 
-Floats = NDArray[np.float64]
 
 MODEL = ".supple"
 LARGEST_MAP = 16 * 2**20
@@ -60,7 +59,7 @@ def read_bake_source(given: str) -> Source:
     SuppleError
         If there is none, or none that flesh can be given: no mesh, no rig, two characters.
     """
-    from supple.formats import load
+    from supple.formats.load import load
 
     file = Path(given)
     if not file.is_file() and (given in SCENES or not file.suffix):

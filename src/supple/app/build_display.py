@@ -9,9 +9,9 @@ from typing import Any
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from supple.app.progress import console
+from supple.app.progress_bar import console
 from supple.mesh.topology import counted
-from supple.reduction.log import BuildLog
+from supple.reduction.build_log import BuildLog
 
 __all__ = ["build_log", "print_summary"]
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from supple.app.progress import console, first_use_message, progress_bar, working
+from supple.app.progress_bar import console, first_use_message, progress_bar, working
 from supple.errors import SuppleError
 
 if TYPE_CHECKING:
-    from supple.reduction.model import PoseSpaceModel
+    from supple.engines.pose_space.model.model import PoseSpaceModel
     from supple.rig.baked_motion import BakedMotion
 
 __all__ = ["run_demo"]
@@ -115,21 +115,21 @@ class _Clock:
 
 
 def _sculpt(name: str, quiet: bool) -> None:
-    from supple.scenes import scene
+    from supple.scenes.characters.character_scene import scene
 
     with working(f"sculpting the {name}", quiet):
         scene(name)
 
 
 def _loaded(path: Path) -> PoseSpaceModel:
-    from supple.reduction.model import PoseSpaceModel
+    from supple.engines.pose_space.model.model import PoseSpaceModel
 
     return PoseSpaceModel.load(path)
 
 
 def _baked(name: str, model: PoseSpaceModel, quiet: bool) -> BakedMotion:
-    from supple.dynamics.baking import bake
-    from supple.scenes import scene
+    from supple.playing.bake import bake
+    from supple.scenes.characters.character_scene import scene
 
     with _bar("simulating", quiet) as tell:
         return bake(
@@ -142,7 +142,7 @@ def _baked(name: str, model: PoseSpaceModel, quiet: bool) -> BakedMotion:
 
 def _step_ms(model: PoseSpaceModel, baked: BakedMotion) -> float:
     """The median of whole steps, skin included, one after the other."""
-    from supple.dynamics import Simulator
+    from supple.engines.pose_space.simulator import Simulator
 
     motion = baked.motion.resample(90)
     simulator, out = Simulator(model, 1 / 90), np.empty(baked.frames.shape[1:], np.float32)
@@ -160,7 +160,7 @@ def _statistics(
     name: str, model: PoseSpaceModel, megabytes: float, step_ms: float
 ) -> dict[str, Any]:
     """Ours, each with the paper's after it (xu2016 Tables 1 to 3)."""
-    from supple.scenes import scene
+    from supple.scenes.characters.character_scene import scene
 
     paper = scene(name).paper
     return {
@@ -214,9 +214,9 @@ class _Files:
         self, baked: BakedMotion, figures: dict[str, Any], clock: _Clock, quiet: bool
     ) -> dict[str, Any]:
         """Write all, each whole or not at all; figures of each."""
-        from supple.app.filmstrip import filmstrip
-        from supple.app.report_page import write_page
-        from supple.formats.saving_baked import save
+        from supple.app.pictures.filmstrip import filmstrip
+        from supple.app.report.report_page import write_page
+        from supple.formats.save import save
 
         with clock("filmstrip"), _bar("drawing the filmstrip", quiet) as tell:
             strip = filmstrip(self.strip, baked, azimuth=AZIMUTHS.get(self.scene, 35), tell=tell)
@@ -247,7 +247,7 @@ def _tell(figures: dict[str, Any], files: _Files, written: dict[str, Any], clock
     from rich.console import Console
     from rich.table import Table
 
-    from supple.app.reproduce_page import grids
+    from supple.app.report.html_tables import grids
 
     for _, headings, rows in grids(figures):
         table = Table(title=f"the {files.scene}, beside the paper's", title_justify="left")

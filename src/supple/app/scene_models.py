@@ -8,28 +8,37 @@ written is no error: the model is built again.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import scipy
 
 from supple.app.build_display import build_log
+from supple.engines.pose_space.build.build import build
+from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
-from supple.reduction.build import build
-from supple.reduction.model import PoseSpaceModel
-from supple.scenes.character_scene import scene
-from supple.scenes.scene_cache import HASH_LENGTH, cache_folder
+from supple.scenes.characters.character_scene import scene
+from supple.user_cache import HASH_LENGTH, cache_folder, code_hash
 
 __all__ = ["cached_model_file", "scene_model", "scene_model_file"]
 
 #: What a model's bytes depend on.
-_ROOMS = ("scenes", "rig", "mesh", "linalg", "elastic", "reduction")
+_PACKAGES = (
+    "scenes",
+    "engines",
+    "anatomy",
+    "reduction",
+    "dynamics",
+    "rig",
+    "elastic",
+    "mesh",
+    "linalg",
+    "maths",
+    "compiled",
+)
 
 
 def scene_model(name: str, *, quiet: bool = True, **changes: Any) -> PoseSpaceModel:
@@ -70,7 +79,7 @@ def scene_model_file(name: str, *, quiet: bool = True, **changes: Any) -> Iterat
 def cached_model_file(name: str, **changes: Any) -> Path | None:
     """Where the model is kept, whether or not it is there; None where nothing can be kept."""
     try:
-        return cache_folder() / f"{_label(name, changes)}-{_code_hash()}.supple"
+        return cache_folder() / f"{_label(name, changes)}-{code_hash(_PACKAGES)}.supple"
     except RuntimeError:  # there is no home
         return None
 
@@ -108,15 +117,3 @@ def _kept(model: PoseSpaceModel, path: Path, label: str) -> bool:
         if other != path:
             other.unlink(missing_ok=True)
     return True
-
-
-def _code_hash() -> str:
-    """A hash of the rooms whose code a model depends on."""
-    digest = hashlib.sha256(f"numpy {np.__version__} scipy {scipy.__version__} ".encode())
-    for room in _ROOMS:
-        folder = files("supple").joinpath(room)
-        for file in sorted(folder.iterdir(), key=lambda item: item.name):
-            if file.name.endswith(".py"):
-                digest.update(f"{room}/{file.name} ".encode())
-                digest.update(file.read_bytes())
-    return digest.hexdigest()[:HASH_LENGTH]

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from supple.rig.motion import Motion
-from supple.rig.rotations import exponential, from_matrix, inverse, logarithm, multiply, to_matrix
+from supple.arrays import Floats
+from supple.maths.rotations import exponential, from_matrix, inverse, logarithm, multiply, to_matrix
+from supple.rig.motion.motion import Motion
 
 __all__ = ["PoseTrack", "pose_before"]
-
-Floats = NDArray[np.float64]
 
 
 class PoseTrack:

@@ -8,23 +8,45 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from supple.arrays import Floats, Ints, Singles
 from supple.checks import checked_array
-from supple.compiled import compiled_brief
+from supple.compiled.jit import compiled_brief
 from supple.dynamics.root_frame import checked_root
-from supple.dynamics.skin_forces import skin_forces
+from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
-from supple.reduction.model import PoseSpaceModel
-from supple.rig.motion import Motion
-from supple.rig.pose_weights import LARGEST_SCALED
+from supple.rig.motion.motion import Motion
+from supple.rig.poses.pose_weights import LARGEST_SCALED
 from supple.rig.protocol import LARGEST_VALUE, checked_pose
 
-__all__ = ["CharacterInputs"]
+__all__ = ["CharacterInputs", "skin_forces"]
 
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Ints = NDArray[np.int64]
+
+# ----------------------------------------------------------------------------
+# Forces on the skin, as callers give them.
+
+
+def skin_forces(forces: Mapping[int, ArrayLike], n_vertices: int) -> tuple[Ints, Floats]:
+    """Vertices (k,) and forces (k, 3) of a mapping of skin vertices to forces (3,) in N.
+
+    Raises
+    ------
+    SuppleError
+        For a vertex that is not there or a force that is none.
+    """
+    if not isinstance(forces, Mapping):
+        raise SuppleError("forces must be a mapping of vertices of the skin to forces (3,)")
+    for vertex in forces:
+        whole = isinstance(vertex, int | np.integer) and not isinstance(vertex, bool)
+        if not (whole and 0 <= vertex < n_vertices):
+            raise SuppleError(
+                f"force on vertex {vertex}, which is not there; the skin has vertices "
+                f"0 to {n_vertices - 1}"
+            )
+    acting = [checked_array(f"force on vertex {vertex}", f, (3,)) for vertex, f in forces.items()]
+    return np.array(list(forces), np.int64), np.array(acting, np.float64).reshape(-1, 3)
+
 
 #: All frames of a run take no more memory than this.
 LARGEST_RUN = 4 * 2**30

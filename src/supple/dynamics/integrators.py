@@ -22,12 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-from numpy.typing import NDArray
+from supple.arrays import Floats
 
 __all__ = ["INTEGRATORS", "Stage", "advance"]
 
-Floats = NDArray[np.float64]
 
 #: stage(u*, v*, τ) solves M (v⁺ − v*)/τ = F(u⁺, v⁺), u⁺ = u* + τ v⁺.
 Stage = Callable[[Floats, Floats, float], tuple[Floats, Floats]]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from supple.arrays import Floats
 from supple.checks import checked_array, numbers
 from supple.errors import SuppleError
-from supple.rig.motion import RIGID
+from supple.maths.rotations import from_matrix, to_matrix
+from supple.rig.motion.motion import RIGID
 from supple.rig.protocol import LARGEST_VALUE
-from supple.rig.rotations import from_matrix, to_matrix
 
 __all__ = [
     "GRAVITY_MODES",
@@ -23,7 +24,6 @@ __all__ = [
     "to_world",
 ]
 
-Floats = NDArray[np.float64]
 GravityMode = Literal["relative", "absolute", "none"]
 
 GRAVITY_MODES = ("relative", "absolute", "none")

@@ -1,8 +1,7 @@
 """Elasticity on tets and hexahedra: materials, forces, stiffness, mass, static equilibrium."""
 
-from supple.elastic.body import ElasticBody
+from supple.elastic.body import ElasticBody, HexBody
 from supple.elastic.equilibrium import Equilibrium, static_equilibrium
-from supple.elastic.hex_body import HexBody
 from supple.elastic.material import Material, lame_parameters
 
 __all__ = [

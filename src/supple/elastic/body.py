@@ -1,13 +1,261 @@
-"""A tet mesh made of a material: its energy, forces, stiffness and mass."""
+"""What bodies of tets and of hexahedra have in common: energy, forces, stiffness and mass."""
 
 from __future__ import annotations
 
-from supple.elastic.element_body import ElementBody, checked_material
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from supple.arrays import Floats
+from supple.checks import checked_array
+from supple.compiled.jit import at_most_threads
+from supple.elastic import assembly as kernels
+from supple.elastic.assembly import Partition
 from supple.elastic.material import Material
-from supple.errors import MeshError
+from supple.elastic.pattern import BlockPattern
+from supple.errors import MeshError, SuppleError, warn
+from supple.mesh import topology
+from supple.mesh.hex_shapes import gauss_points, shape_functions, shape_gradients
+from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 
-__all__ = ["ElasticBody"]
+__all__ = [
+    "ElasticBody",
+    "ElementBody",
+    "HexBody",
+    "checked_material",
+    "consistent_mass",
+    "lumped_mass",
+]
+
+
+# ----------------------------------------------------------------------------
+# Mass matrices of linear tets and trilinear hexahedra, exactly.
+
+
+# ρ N_a N_b det(∂X/∂ξ) is of fourth degree along an axis: three points integrate it exactly.
+_ORDER = 3
+
+
+def lumped_mass(mesh: TetMesh | HexMesh, density: Floats) -> Floats:
+    """Mass of each vertex, (n,): ∫ρ N_a, the row sums of the consistent matrix."""
+    if isinstance(mesh, HexMesh):
+        points, weights = gauss_points(_ORDER)
+        shares = weights[:, None] * shape_functions(points)
+        parts = (density[:, None] * mesh.jacobians(_ORDER)) @ shares
+    else:
+        parts = (density * mesh.volumes() / 4)[:, None]
+    masses: Floats = np.zeros(len(mesh.vertices))
+    np.add.at(masses, mesh.elements, parts)
+    return masses
+
+
+def consistent_mass(mesh: TetMesh | HexMesh, density: Floats) -> sp.csr_array:
+    """∫ρ N_a N_b, (3n, 3n)."""
+    if isinstance(mesh, HexMesh):
+        points, weights = gauss_points(_ORDER)
+        shapes = shape_functions(points)
+        products = np.einsum("g,ga,gb->gab", weights, shapes, shapes).reshape(len(points), 64)
+        values = ((density[:, None] * mesh.jacobians(_ORDER)) @ products).reshape(-1, 8, 8)
+    else:  # ρV/10 on an element's diagonal, ρV/20 beside it
+        values = np.multiply.outer(density * mesh.volumes() / 20, np.ones((4, 4)) + np.eye(4))
+    n = len(mesh.vertices)
+    rows = np.broadcast_to(mesh.elements[:, :, None], values.shape)
+    columns = np.broadcast_to(mesh.elements[:, None, :], values.shape)
+    scalar = sp.coo_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=(n, n))
+    return sp.csr_array(sp.kron(sp.csr_array(scalar), sp.eye_array(3), format="csr"))
+
+
+#: Fewer are not worth another thread.
+_CHUNKS_PER_THREAD = 8
+
+
+class ElementBody:
+    """A mesh with a material, whose elements have positive volume where it is integrated.
+
+    `slopes` and `weights` are those of the integration points; None for tets.
+    """
+
+    mesh: TetMesh | HexMesh
+
+    def __init__(
+        self,
+        mesh: TetMesh | HexMesh,
+        material: Material,
+        slopes: Floats | None = None,
+        weights: Floats | None = None,
+    ) -> None:
+        self.mesh, self.material = mesh, material
+        self.rest = mesh.vertices.copy()  # ours: nobody can change it, and Numba knows its kind
+        self._densities = material.densities(len(mesh.elements)).copy()
+        #: Vertices of no element: without mass or stiffness, they follow the rest shape.
+        self.loose_vertices = topology.unreferenced(mesh.elements, len(mesh.vertices))
+        if len(self.loose_vertices):
+            warn(
+                f"{len(self.loose_vertices)} vertices belong to no {mesh.noun} (first: "
+                f"{self.loose_vertices[0]}); they follow the rest shape"
+            )
+        self._partition = Partition.of(mesh.vertices, mesh.elements)
+        self._elements = np.ascontiguousarray(mesh.elements[self._partition.order])
+        self._parameters = self._ordered_parameters(material)
+        self._points = slopes, weights
+        self._pattern: BlockPattern | None = None
+        self._slots: NDArray[np.int32] | None = None
+        self._matrix: sp.csr_array | None = None
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of vertices."""
+        return len(self.rest)
+
+    @property
+    def pattern(self) -> BlockPattern:
+        """Sparsity of stiffness and consistent mass, made on first use."""
+        if self._pattern is None:
+            self._pattern = BlockPattern.of(self.mesh.elements, self.n_vertices)
+        return self._pattern
+
+    def set_material(self, material: Material) -> None:
+        """Make the body of another material of the same kind and density, as poses do.
+
+        Mass and patterns stay. All who share the body see the change.
+        """
+        kind = getattr(material, "kind", None)
+        if not (isinstance(material, Material) and kind == self.material.kind):
+            raise SuppleError(f"the body is {self.material.kind!r} and stays so, not {kind!r}")
+        if not np.array_equal(material.densities(len(self._elements)), self._densities):
+            raise SuppleError("a material of another density is another body; make a new one")
+        self._parameters = self._ordered_parameters(material)
+        self.material = material
+
+    def _ordered_parameters(self, material: Material) -> Floats:
+        parameters = material.element_parameters(len(self._elements))
+        return np.ascontiguousarray(parameters[self._partition.order])
+
+    def element_energies(self, x: ArrayLike, rest: ArrayLike | None = None) -> Floats:
+        """Energy of each element in J, in the mesh's order."""
+        permuted = np.empty(len(self._elements))
+        self._run(kernels.element_energies, *self._positions(x, rest), permuted)
+        energies = np.empty_like(permuted)
+        energies[self._partition.order] = permuted
+        return energies
+
+    def energy(self, x: ArrayLike, rest: ArrayLike | None = None) -> float:
+        """Elastic energy W(x) in J of the body at positions x (n, 3).
+
+        Parameters
+        ----------
+        x
+            Positions of the vertices.
+        rest
+            Rest shape to measure from; by default the mesh itself.
+        """
+        return float(self.element_energies(x, rest).sum())
+
+    def force(
+        self, x: ArrayLike, rest: ArrayLike | None = None, out: Floats | None = None
+    ) -> Floats:
+        """Gradient of energy ∂W/∂x, (n, 3) in N. `out`, when given, is overwritten."""
+        positions = self._positions(x, rest)
+        out = np.empty_like(self.rest) if out is None else self._checked_out(out, *positions)
+        out[...] = 0.0
+        chunks = self._partition.chunk_start, self._partition.colour_start
+        self._run(kernels.add_forces, *positions, *chunks, out)
+        return out
+
+    def stiffness(
+        self,
+        x: ArrayLike,
+        rest: ArrayLike | None = None,
+        *,
+        psd: bool = False,
+        out: sp.csr_array | None = None,
+    ) -> sp.csr_array:
+        """Hessian of energy ∂²W/∂x², (3n, 3n).
+
+        The pattern never changes and the values are refilled in place: the matrix returned
+        is the same object every time. Copy it to keep it, or give one of your own, as threads
+        that share a body must.
+
+        Parameters
+        ----------
+        x, rest
+            As for `energy`.
+        psd
+            Project ∂P/∂F to the nearest positive semi-definite matrix at each point.
+        out
+            Matrix to fill, made by ``body.pattern.zeros()``.
+        """
+        positions = self._positions(x, rest)
+        if self._slots is None:
+            self._slots = self.pattern.slots(self._elements)
+        if out is None:
+            if self._matrix is None:
+                self._matrix = self.pattern.zeros()
+            out = self._matrix
+        elif out.data.shape != (9 * len(self.pattern.neighbours),):
+            raise SuppleError("out must be a matrix made by this body's pattern.zeros()")
+        out.data[:] = 0.0
+        chunks = self._partition.chunk_start, self._partition.colour_start
+        target = self.pattern.start, self._slots, out.data
+        self._run(kernels.add_stiffness, *positions, *chunks, psd, *target)
+        return out
+
+    def mass(self, lumped: bool = True) -> sp.csr_array:
+        """Mass matrix (3n, 3n) in kg: diagonal, or consistent with the shape functions.
+
+        Mass belongs to the material, so it does not follow a changing rest shape.
+        """
+        if lumped:
+            masses = np.repeat(self.vertex_masses(), 3)
+            return sp.csr_array(sp.diags_array(masses, dtype=np.float64))
+        return consistent_mass(self.mesh, self._densities)
+
+    def vertex_masses(self) -> Floats:
+        """Lumped mass of each vertex, (n,) in kg."""
+        return lumped_mass(self.mesh, self._densities)
+
+    def _positions(self, x: ArrayLike, rest: ArrayLike | None) -> tuple[Floats, Floats]:
+        positions = checked_array("positions", x, self.rest.shape)
+        if rest is None:
+            return positions, self.rest
+        return positions, checked_array("rest shape", rest, self.rest.shape)
+
+    def _checked_out(self, out: Floats, x: Floats, rest: Floats) -> Floats:
+        good = isinstance(out, np.ndarray) and out.dtype == np.float64
+        if not (good and out.shape == self.rest.shape and out.flags.c_contiguous):
+            raise SuppleError(f"out must be a contiguous float64 array of shape {self.rest.shape}")
+        if np.shares_memory(out, x) or np.shares_memory(out, rest):
+            raise SuppleError("out must not be the positions or the rest shape")
+        return out
+
+    def _run(
+        self, kernel: Callable[..., float], x: Floats, rest: Floats, *arguments: object
+    ) -> None:
+        elements = self._elements, self._parameters, *self._points
+        with at_most_threads(max(1, self._partition.n_chunks // _CHUNKS_PER_THREAD)):
+            smallest = kernel(self.material.code, x, rest, *elements, *arguments)
+        if not smallest > 0:
+            noun = self.mesh.noun
+            raise MeshError(
+                f"the rest shape inverts or flattens a {noun} (volume {smallest:.3g} m³); "
+                f"a rest shape must keep every {noun} positively oriented"
+            )
+
+
+def checked_material(material: Material | None, default: str) -> Material:
+    """The material, or one of the kind `default`."""
+    if material is None:
+        return Material(default)
+    if not isinstance(material, Material):
+        raise SuppleError(f"a body needs a Material, not {material!r}; try Material({material!r})")
+    return material
+
+
+# ----------------------------------------------------------------------------
+# A tet mesh made of a material: its energy, forces, stiffness and mass.
 
 
 class ElasticBody(ElementBody):
@@ -51,4 +299,59 @@ class ElasticBody(ElementBody):
     @property
     def n_tets(self) -> int:
         """Number of tets."""
+        return len(self._elements)
+
+
+# ----------------------------------------------------------------------------
+# A hexahedral mesh made of a material: its energy, forces, stiffness and mass.
+
+
+class HexBody(ElementBody):
+    """A hex mesh with a material: the verbs of `ElasticBody`, on trilinear hexahedra.
+
+    Energies are integrated at Gauss points; force and stiffness are its exact derivatives.
+    Results are the same bits for any number of threads.
+
+    Parameters
+    ----------
+    mesh
+        The hexes at rest; none may be inverted or flat at an integration point.
+    material
+        What they are made of; uniform or per hex. By default StVK.
+    order
+        Integration points along an axis: 2, or 3, which is exact for StVK on boxes.
+
+    Examples
+    --------
+    >>> from supple.mesh.hex_shapes import CORNERS
+    >>> cube = HexMesh(0.1 * CORNERS, [range(8)])
+    >>> body = HexBody(cube, Material("stvk", young=1e4, poisson=0.0))
+    >>> stretched = cube.vertices * [1.1, 1.0, 1.0]
+    >>> round(body.energy(stretched), 12)  # ½ E ε² V with ε = 1.1²/2 − 1/2
+    0.055125
+    """
+
+    mesh: HexMesh
+
+    def __init__(self, mesh: HexMesh, material: Material | None = None, *, order: int = 2) -> None:
+        made_of = checked_material(material, "stvk")
+        if order not in (2, 3):  # with one point an axis, a cube has shapes that cost nothing
+            raise SuppleError(f"order is 2 or 3 integration points along an axis, not {order!r}")
+        self.order = int(order)
+        jacobians = mesh.jacobians(self.order)
+        if not (jacobians > 0).all():
+            worst = int(jacobians.min(axis=1).argmin())
+            raise MeshError(
+                f"{int((jacobians <= 0).any(axis=1).sum())} hexes are inverted or flat at an "
+                f"integration point (worst: hex {worst}); use mesh.oriented() or remove them"
+            )
+        points, weights = gauss_points(self.order)
+        super().__init__(mesh, made_of, shape_gradients(points), weights)
+
+    def __repr__(self) -> str:
+        return f"HexBody({self.mesh!r}, {self.material.kind}, {self.order}³ points)"
+
+    @property
+    def n_hexes(self) -> int:
+        """Number of hexes."""
         return len(self._elements)

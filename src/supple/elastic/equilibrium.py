@@ -10,16 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from supple.arrays import Floats
 from supple.checks import checked_array
-from supple.elastic.body import ElasticBody
-from supple.elastic.hex_body import HexBody
+from supple.elastic.body import ElasticBody, HexBody
 from supple.errors import SolverError, SuppleError
 from supple.linalg.cholesky import SparseCholesky
-from supple.linalg.submatrix import PrincipalSubmatrix
+from supple.linalg.sparse import PrincipalSubmatrix
 
 __all__ = ["Equilibrium", "free_unknowns", "line_search", "static_equilibrium"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,10 @@ import scipy.sparse as sp
 from numba import prange
 from numpy.typing import NDArray
 
-from supple.compiled import compiled_parallel, taking_turns
+from supple.arrays import Ints
+from supple.compiled.jit import compiled_parallel, taking_turns
 
 __all__ = ["BlockPattern"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,16 @@
 """Reading and writing files."""
 
-from supple.formats.bou import read_bou, write_bou
 from supple.formats.bvh import BvhFile, EndSite, read_bvh
-from supple.formats.cub import read_cub, write_cub
-from supple.formats.cub_force import CubicForce
-from supple.formats.loading import load
-from supple.formats.modal_matrix import read_modal_matrix, write_modal_matrix
-from supple.formats.point_cache_files import read_point_cache
-from supple.formats.saving_baked import save
-from supple.formats.surface import read_surface
-from supple.formats.tets import read_tets
-from supple.formats.veg import VegFile, VegMaterial, read_veg, read_veg_hexes, write_veg
-from supple.formats.veg_materials import veg_material
-from supple.formats.vega_model import read_vega, write_vega
+from supple.formats.caches.cache_files import read_point_cache
+from supple.formats.load import load
+from supple.formats.meshes.read_surface import read_surface
+from supple.formats.meshes.read_tets import read_tets
+from supple.formats.meshes.veg import VegFile, VegMaterial, read_veg, read_veg_hexes, write_veg
+from supple.formats.save import save
+from supple.formats.vega.bou import read_bou, write_bou
+from supple.formats.vega.cub import CubicForce, read_cub, write_cub
+from supple.formats.vega.modal_matrix import read_modal_matrix, write_modal_matrix
+from supple.formats.vega.vega_model import read_vega, veg_material, write_vega
 
 __all__ = [
     "BvhFile",

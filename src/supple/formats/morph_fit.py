@@ -14,14 +14,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple.arrays import Floats, Singles
 from supple.checks import checked_number
-from supple.compiled import compiled
+from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 
 __all__ = ["fit_morphs"]
 
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
 Progress = Callable[[float, str], None]
 #: Arrays of a frame each, or all of them in one.
 ByFrame = Sequence[NDArray[np.floating]] | NDArray[np.floating]

@@ -8,18 +8,17 @@ import numba
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from supple.compiled import taking_turns
+from supple.arrays import Floats
+from supple.compiled.jit import taking_turns
 from supple.errors import SolverError
-from supple.linalg import fortran
-from supple.linalg.multifrontal import analyse
-from supple.linalg.multifrontal_kernels import PIVOT_EPS, factorise
-from supple.linalg.multifrontal_solve import solve
+from supple.linalg import blas as fortran
+from supple.linalg.multifrontal import PIVOT_EPS, factorise, solve
+from supple.linalg.symbolic import analyse
 
 __all__ = ["SparseCholesky"]
 
-Floats = NDArray[np.float64]
 
 RHS_AT_ONCE = 32  # bounds the memory that many right-hand sides take
 
@@ -162,7 +161,7 @@ def _check_pattern(pattern: sp.csr_array, block: int) -> None:
 
 
 class _Multifrontal:
-    """Our own Cholesky factorisation: see `supple.linalg.multifrontal`."""
+    """Our own Cholesky factorisation: see `supple.linalg.symbolic`."""
 
     def __init__(self, pattern: sp.csr_array, block: int) -> None:
         self._plan, self._sizes = analyse(pattern, block)

@@ -1,194 +1,358 @@
-"""What a multifrontal Cholesky factorisation can know before it sees numbers.
+"""The numbers of `multifrontal`: factorising, in Numba over BLAS.
 
-The multifrontal method (Duff & Reid 1983; Liu, SIAM Review 34, 1992) eliminates groups of
-columns with equal structure, *supernodes*, each in a small dense matrix, its *front*. What a
-front leaves behind, its *update*, is added to its parent's front. The parents form a tree, the
-elimination tree, and separate branches do not touch each other.
-
-Everything here works on the graph of *blocks* (one node per mesh vertex when three unknowns
-belong to a vertex), which is nine times smaller than the matrix.
+Matrices are stored by columns. A front's columns (*panel*) are factored where they stay, in the
+factor; its update is a square in the workspace of which the lower triangle is used. Subtrees of
+the elimination tree run as parallel tasks; the fronts above them, which are large, are worked
+on one after another in parallel tiles. Tasks and tiles are the same for every number of
+threads, and each is computed by one thread in a fixed order: so are the bits.
 """
+
+# mypy: disallow_untyped_defs=False
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
+from numba import prange
 
-from supple.linalg import multifrontal_fronts as fronts_of
-from supple.linalg import multifrontal_graph as graph
-from supple.linalg.ordering import nested_dissection
-
-__all__ = ["Plan", "Sizes", "analyse"]
-
-# Subtrees that cost at most this share of the whole run as one task each. The split must not
-# depend on the number of threads, because it decides the order of additions.
-TASK_SHARE = 1 / 16
-TASK_FLOPS = 2e7  # and smaller tasks than this, about a millisecond, are not worth handing out
-
-Ints = NDArray[np.int64]
-ShortInts = NDArray[np.int32]
-
-
-FRONT = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "first",  # column
-            "width",  # columns
-            "below",  # rows below the columns, which are the update's rows
-            "rows",  # where those begin in Plan.rows and Plan.place
-            "entries",  # where its numbers begin in Plan.entry_from, and end
-            "entries_stop",
-            "child",  # a child, and another front with the same parent; −1: no more
-            "sibling",
-            "panel",  # where its columns begin in the factor
-            "update",  # where its update begins in the workspace
-            "vector",  # the same for a right-hand side
-        )
-    ]
+from supple.compiled.jit import compiled, compiled_parallel
+from supple.linalg.blas import (
+    LEFT,
+    NO,
+    RIGHT,
+    YES,
+    gemm,
+    gemv,
+    potrf,
+    syrk,
+    take_ticket,
+    trsm,
+    trsv,
 )
 
-
-class Plan(NamedTuple):
-    """The symbolic factor: where each number goes. Fronts are numbered children first."""
-
-    fronts: NDArray[np.void]  # of type FRONT
-    order: Ints  # the original row that is eliminated i-th
-    rows: ShortInts  # below each front's columns
-    place: ShortInts  # of each of `rows` in the parent's front
-    entry_from: ShortInts  # which of the matrix's numbers
-    entry_to: ShortInts  # goes where in the front's columns
-    tasks: Ints  # (tasks, 2): ranges of fronts that are independent of each other
-    top: Ints  # fronts above the tasks, in order
+__all__ = ["factorise", "solve", "tiles_in"]
 
 
-class Sizes(NamedTuple):
-    """How much memory a factorisation takes, in numbers."""
-
-    factor: int
-    updates: int
-    vectors: int
+TILE = 256
 
 
-def block_adjacency(pattern: sp.csr_array, block: int) -> sp.csr_array:
-    """Return which blocks of `block` unknowns are coupled, without the diagonal."""
-    nodes = pattern.shape[0] // block
-    rows = np.repeat(np.arange(pattern.shape[0]) // block, np.diff(pattern.indptr))
-    columns = pattern.indices // block
-    off = rows != columns
-    ones = np.ones(np.count_nonzero(off), dtype=np.int32)
-    adjacency = sp.csr_array((ones, (rows[off], columns[off])), shape=(nodes, nodes))
-    adjacency.sum_duplicates()
-    return adjacency
+# A pivot this far below the diagonal entry it came from is rounding: the matrix is singular.
+PIVOT_EPS = 8 * np.finfo(np.float64).eps
 
 
-def analyse(pattern: sp.csr_array, block: int) -> tuple[Plan, Sizes]:
-    """Analyse a symmetric pattern whose unknowns come in blocks of equal structure."""
-    adjacency = block_adjacency(pattern, block)
-    starts, neighbours = adjacency.indptr.astype(np.int64), adjacency.indices.astype(np.int64)
-    order = nested_dissection(adjacency)
-
-    # Reorder so that children stand right before their parents, then group columns.
-    tree = graph.elimination_tree(starts, neighbours, order, _inverse(order))
-    order = order[graph.postorder(tree)]
-    position = _inverse(order)
-    tree = graph.elimination_tree(starts, neighbours, order, position)
-    counts = graph.column_counts(starts, neighbours, order, position, tree)
-    group = fronts_of.supernodes(tree, counts, block)
-    order, first, parent, below = _order_by_group(order, tree, group, counts)
-    row_start = _starts(below)
-    rows = graph.front_rows(starts, neighbours, order, _inverse(order), first, parent, row_start)
-    rows, place = _sort_rows(first, parent, row_start, rows)
-    return _expand(pattern, block, order, first, parent, row_start, rows, place)
+TASK, ASSEMBLE, PANEL_UPDATE, PANEL_SOLVE, UPDATE = range(5)
 
 
-def _order_by_group(order: Ints, parent: Ints, group: Ints, counts: Ints) -> tuple[Ints, ...]:
-    """Make each supernode's columns contiguous, and number supernodes children first.
+@compiled
+def tiles_in(length):
+    """Return how many tiles cover a length."""
+    return (length + TILE - 1) // TILE
 
-    `group` names, for each column, the last column of its supernode. Returns the new order, where
-    each supernode begins, its parent, and how many rows it has below its columns.
+
+@compiled
+def _assemble(plan, s, start, stop, data, factor, updates, diagonal):
+    """Fill columns start:stop of a front with the matrix's numbers and the children's updates."""
+    front = plan.fronts[s]
+    width, below = front.width, front.below
+    height = width + below
+    split = max(start, min(stop, width))
+    # Only the lower triangle is ever read.
+    for j in range(start, split):
+        factor[front.panel + j * (height + 1) : front.panel + (j + 1) * height] = 0.0
+    for j in range(split - width, stop - width):
+        updates[front.update + j * (below + 1) : front.update + (j + 1) * below] = 0.0
+    if start < split:
+        for e in range(front.entries, front.entries_stop):
+            to = plan.entry_to[e]
+            if start * height <= to and to < split * height:
+                factor[front.panel + to] += data[plan.entry_from[e]]
+        for j in range(start, split):
+            diagonal[front.first + j] = factor[front.panel + j * (height + 1)]
+    c = front.child
+    while c >= 0:
+        child = plan.fronts[c]
+        place = plan.place[child.rows : child.rows + child.below]
+        for j in range(child.below):
+            t = place[j]
+            values = updates[child.update + j * (child.below + 1) :]
+            if start <= t and t < split:
+                _add_to(factor[front.panel + t * height :], place[j:], 0, values)
+            elif split <= t and t < stop:
+                _add_to(updates[front.update + (t - width) * below :], place[j:], width, values)
+        c = child.sibling
+
+
+@compiled
+def _add_to(column, rows, skip, values):
+    """Add values to rows of a column that begins at row `skip` (Liu's extend-add)."""
+    for i in range(len(rows)):
+        column[rows[i] - skip] += values[i]
+
+
+@compiled
+def _bad_pivot(front, start, stop, factor, diagonal, info):
+    """Return the first of the front's pivots start:stop that is not positive, or −1."""
+    if info > 0:
+        stop = start + info - 1
+    for j in range(start, stop):
+        pivot = factor[front.panel + j * (front.width + front.below + 1)]
+        if not (pivot * pivot > PIVOT_EPS * diagonal[front.first + j] and pivot < np.inf):
+            return front.first + j
+    return front.first + stop if info > 0 else -1
+
+
+@compiled
+def _factor_task(blas, plan, task, data, factor, updates, diagonal):
+    """Factor a range of fronts; return the first column that failed, or −1."""
+    info = np.zeros(1, np.int32)
+    for s in range(plan.tasks[task, 0], plan.tasks[task, 1]):
+        front = plan.fronts[s]
+        width, below = front.width, front.below
+        height = width + below
+        corner, left = (factor, front.panel), (factor, front.panel + width)
+        _assemble(plan, s, np.int64(0), height, data, factor, updates, diagonal)
+        potrf(blas, width, corner, height, info)
+        bad = _bad_pivot(front, np.int64(0), width, factor, diagonal, info[0])
+        if bad >= 0:
+            return bad
+        if below > 0:
+            trsm(blas, RIGHT, YES, below, width, corner, height, left, height)
+            syrk(blas, below, width, left, height, (updates, front.update), below)
+    return -1
+
+
+@compiled
+def _update_tile(blas, front, tile, factor, updates):
+    """Take one tile of the panel's outer product from the update; tiles count a triangle."""
+    row = 0
+    while tile > row:
+        row += 1
+        tile -= row
+    i, j = row * TILE, tile * TILE
+    width, below = front.width, front.below
+    height = width + below
+    h, w = min(TILE, below - i), min(TILE, below - j)
+    base = front.panel + width
+    left, right = (factor, base + i), (factor, base + j)
+    target = (updates, front.update + j * below + i)
+    if i == j:
+        syrk(blas, h, width, left, height, target, below)
+    else:
+        gemm(blas, NO, YES, h, w, width, left, height, right, height, target, below)
+
+
+@compiled
+def _panel_tile(blas, front, step, tile, j, factor):
+    """Work on one tile of rows of the panel's columns j:j+TILE."""
+    height = front.width + front.below
+    w = min(TILE, front.width - j)
+    i = tile * TILE + (j if step == PANEL_UPDATE else j + w)
+    h = min(TILE, height - i)
+    target = (factor, front.panel + j * height + i)
+    if step == PANEL_UPDATE:
+        left, right = (factor, front.panel + i), (factor, front.panel + j)
+        gemm(blas, NO, YES, h, w, j, left, height, right, height, target, height)
+    else:
+        corner = (factor, front.panel + j * (height + 1))
+        trsm(blas, RIGHT, YES, h, w, corner, height, target, height)
+
+
+@compiled_parallel
+def _in_parallel(step, tiles, threads, s, j, blas, plan, data, factor, updates, diagonal, failed):
+    """Do the tiles of a step; each thread takes the next one when it is free.
+
+    One loop serves all steps because a parallel loop takes seconds to compile.
     """
-    last, label = np.unique(group, return_inverse=True)
-    above = parent[last]
-    tree = np.where(above < 0, -1, label[above])
-    visit = graph.postorder(tree)
-    rank = _inverse(visit)
-    tree = np.where(tree[visit] < 0, -1, rank[tree[visit]])
-    columns = np.argsort(rank[label], kind="stable")
-    sizes = np.bincount(rank[label], minlength=len(last))
-    return order[columns], _starts(sizes), tree, counts[last][visit]
+    counter = np.zeros(1, np.int64)
+    for _ in prange(min(tiles, threads)):
+        front = plan.fronts[s]
+        tile = take_ticket(counter)
+        while tile < tiles:
+            if step == TASK:
+                failed[tile] = _factor_task(blas, plan, tile, data, factor, updates, diagonal)
+            elif step == ASSEMBLE:
+                stop = min(front.width + front.below, (tile + 1) * TILE)
+                _assemble(plan, s, tile * TILE, stop, data, factor, updates, diagonal)
+            elif step == UPDATE:
+                _update_tile(blas, front, tile, factor, updates)
+            else:
+                _panel_tile(blas, front, step, tile, j, factor)
+            tile = take_ticket(counter)
 
 
-def _sort_rows(first: Ints, parent: Ints, row_start: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Sort each front's rows, and find them in its parent's front, its columns counted first."""
-    n = first[-1]
-    front = np.repeat(np.arange(len(parent)), np.diff(row_start))
-    keys = np.sort(front * n + rows)
-    rows = keys - front * n
-    above = parent[front]  # a front with rows has a parent
-    among_columns = rows < first[above + 1]
-    among_rows = np.searchsorted(keys, above * n + rows) - row_start[above]
-    place = np.where(
-        among_columns, rows - first[above], first[above + 1] - first[above] + among_rows
-    )
-    return rows, place
+@compiled
+def factorise(blas, threads, plan, data, factor, updates, diagonal):
+    """Factor; return the first column in elimination order that failed, or −1."""
+    tasks = len(plan.tasks)
+    failed = np.full(tasks, -1)
+    work = (blas, plan, data, factor, updates, diagonal, failed)
+    _in_parallel(TASK, tasks, threads, 0, 0, *work)
+    for bad in failed:
+        if bad >= 0:
+            return bad
+    info = np.zeros(1, np.int32)
+    for s in plan.top:
+        front = plan.fronts[s]
+        width, below = front.width, front.below
+        height = width + below
+        _in_parallel(ASSEMBLE, tiles_in(height), threads, s, 0, *work)
+        # Left-looking inside the panel: long inner products, and each tile is written once.
+        for j in range(0, width, TILE):
+            w = min(TILE, width - j)
+            if j > 0:
+                _in_parallel(PANEL_UPDATE, tiles_in(height - j), threads, s, j, *work)
+            potrf(blas, w, (factor, front.panel + j * (height + 1)), height, info)
+            bad = _bad_pivot(front, j, j + w, factor, diagonal, info[0])
+            if bad >= 0:
+                return bad
+            _in_parallel(PANEL_SOLVE, tiles_in(height - j - w), threads, s, j, *work)
+        _in_parallel(UPDATE, tiles_in(below) * (tiles_in(below) + 1) // 2, threads, s, 0, *work)
+    return -1
 
 
-def _expand(
-    pattern: sp.csr_array,
-    block: int,
-    order: Ints,
-    first: Ints,
-    parent: Ints,
-    row_start: Ints,
-    rows: Ints,
-    place: Ints,
-) -> tuple[Plan, Sizes]:
-    """Go from blocks to unknowns, and lay out the memory."""
-    within = np.arange(block)
-    order = (order[:, None] * block + within).ravel()
-    rows = (rows[:, None] * block + within).ravel()
-    place = (place[:, None] * block + within).ravel()
-    first, row_start = first * block, row_start * block
-    width, below = np.diff(first), np.diff(row_start)
-
-    fronts = np.zeros(len(parent), dtype=FRONT)
-    fronts["first"], fronts["width"] = first[:-1], width
-    fronts["rows"], fronts["below"] = row_start[:-1], below
-    child, fronts["sibling"] = graph.children(parent)
-    fronts["child"] = child[:-1]
-    entries, entry_from, entry_to = graph.entries(
-        pattern.indptr, pattern.indices, order, _inverse(order), first, row_start, rows
-    )
-    fronts["entries"], fronts["entries_stop"] = entries[:-1], entries[1:]
-    flops = width**3 / 3 + width**2 * below + width * below.astype(float) ** 2
-    tasks, top = fronts_of.split_into_tasks(parent, flops, TASK_SHARE, TASK_FLOPS)
-    fronts["update"], update_size = fronts_of.place_updates(parent, below**2, tasks)
-    fronts["vector"], vector_size = fronts_of.place_updates(parent, below, tasks)
-    panels = _starts(width * (width + below))
-    fronts["panel"] = panels[:-1]
-    plan = Plan(
-        fronts,
-        order,
-        rows.astype(np.int32),
-        place.astype(np.int32),
-        entry_from,
-        entry_to,
-        tasks,
-        top,
-    )
-    return plan, Sizes(int(panels[-1]), update_size, vector_size)
+# ----------------------------------------------------------------------------
+# Solving with the factor of `multifrontal_kernels`: forward and backward through the tree.
+#
+# The right-hand sides stand in elimination order, one after another, in one array. Going up the
+# tree, what a front takes from the rows below it travels to its parent as a vector, as updates do
+# in the factorisation, so that subtrees can run at the same time and sums keep their order.
 
 
-def _starts(sizes: Ints) -> Ints:
-    """Return where runs of the given sizes begin, and where the last one ends."""
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+# Fronts with fewer numbers than this are not worth waking other threads for.
+SMALL = 50_000
 
 
-def _inverse(order: Ints) -> Ints:
-    inverse = np.empty_like(order)
-    inverse[order] = np.arange(len(order))
-    return inverse
+FORWARD_TASK, FORWARD_ROWS, BACKWARD_COLUMNS, BACKWARD_TASK = range(4)
+
+
+@compiled
+def _triangle(blas, trans, front, factor, x, n, count):
+    """Solve with the square on top of a front's columns."""
+    corner, height = (factor, front.panel), front.width + front.below
+    if count == 1:
+        trsv(blas, trans, front.width, corner, height, (x, front.first))
+    else:
+        trsm(blas, LEFT, trans, front.width, count, corner, height, (x, front.first), n)
+
+
+@compiled
+def _forward_begin(blas, plan, front, factor, x, n, count, vectors):
+    """Collect what the children took from a front's rows, and solve for its columns."""
+    width, below = front.width, front.below
+    for i in range(front.vector * count, (front.vector + below) * count):
+        vectors[i] = 0.0
+    c = front.child
+    while c >= 0:
+        child = plan.fronts[c]
+        for k in range(count):
+            taken = child.vector * count + k * child.below
+            for i in range(child.below):
+                at = plan.place[child.rows + i]
+                if at < width:
+                    x[k * n + front.first + at] += vectors[taken + i]
+                else:
+                    vectors[front.vector * count + k * below + at - width] += vectors[taken + i]
+        c = child.sibling
+    _triangle(blas, NO, front, factor, x, n, count)
+
+
+@compiled
+def _forward_rows(blas, front, start, stop, factor, x, n, count, vectors):
+    """Take the solved columns from rows start:stop below them."""
+    if start == stop:
+        return
+    height = front.width + front.below
+    rows = (factor, front.panel + front.width + start)
+    solved, target = (x, front.first), (vectors, front.vector * count + start)
+    if count == 1:
+        gemv(blas, NO, stop - start, front.width, rows, height, solved, target)
+    else:
+        size = stop - start
+        gemm(blas, NO, NO, size, count, front.width, rows, height, solved, n, target, front.below)
+
+
+@compiled
+def _backward_begin(plan, front, x, n, count, vectors):
+    """Copy the solution at the rows below a front's columns."""
+    for k in range(count):
+        at = front.vector * count + k * front.below
+        for i in range(front.below):
+            vectors[at + i] = x[k * n + plan.rows[front.rows + i]]
+
+
+@compiled
+def _backward_columns(blas, front, start, stop, factor, x, n, count, vectors):
+    """Take the rows below from columns start:stop."""
+    if front.below == 0:
+        return
+    below, height = front.below, front.width + front.below
+    columns = (factor, front.panel + start * height + front.width)
+    known, target = (vectors, front.vector * count), (x, front.first + start)
+    if count == 1:
+        gemv(blas, YES, below, stop - start, columns, height, known, target)
+    else:
+        gemm(blas, YES, NO, stop - start, count, below, columns, height, known, below, target, n)
+
+
+@compiled_parallel
+def _solve_in_parallel(step, tiles, threads, s, blas, plan, factor, x, n, count, vectors):
+    """Do the tiles of a step; one loop for all, as in the factorisation."""
+    counter = np.zeros(1, np.int64)
+    for _ in prange(min(tiles, threads)):
+        tile = take_ticket(counter)
+        while tile < tiles:
+            start, stop = tile * TILE, (tile + 1) * TILE
+            if step == FORWARD_ROWS:
+                front = plan.fronts[s]
+                stop = min(stop, front.below)
+                _forward_rows(blas, front, start, stop, factor, x, n, count, vectors)
+            elif step == BACKWARD_COLUMNS:
+                front = plan.fronts[s]
+                stop = min(stop, front.width)
+                _backward_columns(blas, front, start, stop, factor, x, n, count, vectors)
+            else:
+                _task(step, blas, plan, tile, factor, x, n, count, vectors)
+            tile = take_ticket(counter)
+
+
+@compiled
+def _task(step, blas, plan, task, factor, x, n, count, vectors):
+    """Go up or down a range of fronts."""
+    first, last = plan.tasks[task, 0], plan.tasks[task, 1] - 1
+    for i in range(last - first + 1):
+        if step == FORWARD_TASK:
+            front = plan.fronts[first + i]
+            _forward_begin(blas, plan, front, factor, x, n, count, vectors)
+            below = front.below
+            _forward_rows(blas, front, np.int64(0), below, factor, x, n, count, vectors)
+        else:
+            front = plan.fronts[last - i]
+            width = front.width
+            _backward_begin(plan, front, x, n, count, vectors)
+            _backward_columns(blas, front, np.int64(0), width, factor, x, n, count, vectors)
+            _triangle(blas, YES, front, factor, x, n, count)
+
+
+@compiled
+def solve(blas, threads, plan, factor, x, count, vectors):
+    """Solve in place for `count` right-hand sides in elimination order."""
+    n = len(plan.order)
+    work = (blas, plan, factor, x, n, count, vectors)
+    _solve_in_parallel(FORWARD_TASK, len(plan.tasks), threads, 0, *work)
+    for s in plan.top:
+        front = plan.fronts[s]
+        _forward_begin(blas, plan, front, factor, x, n, count, vectors)
+        below = front.below
+        if below * front.width < SMALL:
+            _forward_rows(blas, front, np.int64(0), below, factor, x, n, count, vectors)
+        else:
+            _solve_in_parallel(FORWARD_ROWS, tiles_in(below), threads, s, *work)
+    for s in plan.top[::-1]:
+        front = plan.fronts[s]
+        width = front.width
+        _backward_begin(plan, front, x, n, count, vectors)
+        if front.below * width < SMALL:
+            _backward_columns(blas, front, np.int64(0), width, factor, x, n, count, vectors)
+        else:
+            _solve_in_parallel(BACKWARD_COLUMNS, tiles_in(width), threads, s, *work)
+        _triangle(blas, YES, front, factor, x, n, count)
+    _solve_in_parallel(BACKWARD_TASK, len(plan.tasks), threads, 0, *work)

@@ -11,21 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from supple.arrays import Bools, Floats, Ints
 from supple.errors import MeshError, SuppleError, warn
 from supple.linalg.cholesky import SparseCholesky
-from supple.linalg.symmetric import symmetrised
+from supple.linalg.sparse import symmetrised
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 
 __all__ = ["biharmonic_weights"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 #: How far a weight may be from the minimum, in a step of Jacobi's method for it.
 TOLERANCE = 1e-6

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from supple.compiled import compiled
+from supple.arrays import Floats, Ints
+from supple.compiled.jit import compiled
 
 __all__ = ["APART", "PosedBoundary", "Touches", "facing_triangles", "posed_boundary"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: How many times farther apart touching places are at the neutral pose.
 APART = 3.0

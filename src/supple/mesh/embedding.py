@@ -8,16 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from supple.compiled import compiled
+from supple.arrays import Floats, Ints
+from supple.compiled.jit import compiled
 from supple.errors import MeshError
-from supple.mesh.lattice import AXIS_LIMIT, morton
+from supple.mesh.filling.bcc_lattice import AXIS_LIMIT, morton
 from supple.mesh.tets import OUTWARD_FACES, TetMesh
 from supple.mesh.topology import row_keys
 
 __all__ = ["Location", "embed", "locate"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _LEAF = 4
 # Distances this much apart (relative) are the same: the nearest place belongs to several tets.

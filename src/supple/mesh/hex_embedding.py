@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
+from supple.arrays import Floats, Ints
 from supple.checks import numbers
 from supple.errors import MeshError
 from supple.mesh.embedding import locate
@@ -19,8 +20,6 @@ from supple.mesh.topology import row_keys
 
 __all__ = ["HexLocation", "embed_hexes", "locate_hexes"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # A cube cut along its diagonal from corner 0 to corner 6.
 _TETS = np.array(

@@ -7,13 +7,12 @@ from above, then around the top, as in VegaFEM, VTK and most others.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from supple.arrays import Floats
 from supple.errors import SuppleError
 
 __all__ = ["CORNERS", "gauss_points", "shape_functions", "shape_gradients"]
 
-Floats = NDArray[np.float64]
 
 CORNERS = np.array(
     [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1]]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.mesh import topology
-from supple.mesh.element_mesh import ElementMesh
+from supple.mesh.elements import ElementMesh
 from supple.mesh.hex_shapes import gauss_points, shape_gradients
 from supple.mesh.topology import Defect
 

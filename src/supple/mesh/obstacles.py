@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from supple.arrays import Floats
 from supple.checks import checked_number, owned_array, without_overflow
 from supple.errors import SuppleError
 
 __all__ = ["Capsule", "Obstacle", "Plane", "Sphere", "plain_numbers"]
 
-Floats = NDArray[np.float64]
 
 #: Kinds of obstacles, as `plain_numbers` has them.
 OTHER, PLANE, SPHERE, CAPSULE = range(4)

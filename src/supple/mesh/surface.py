@@ -13,8 +13,7 @@ from scipy.spatial import cKDTree
 
 from supple.errors import MeshError
 from supple.mesh import topology
-from supple.mesh.bounded import Bounded
-from supple.mesh.topology import Defect, counted
+from supple.mesh.topology import Bounded, Defect, counted
 
 __all__ = ["SurfaceMesh"]
 

@@ -11,8 +11,12 @@ from scipy.sparse.csgraph import connected_components
 
 from supple.errors import MeshError
 
+__all__ = ["Bounded"]
+
+
 # Volumes are cubes of coordinates: beyond this they stop being numbers.
 LARGEST_COORDINATE = 1e100
+
 
 # A triangle or tet flatter than this part of the mesh's size is rounding, not shape.
 FLAT = 1e-12
@@ -210,3 +214,24 @@ def longest_edges(vertices: np.ndarray, elements: np.ndarray) -> np.ndarray:
             edge = vertices[elements[:, j]] - vertices[elements[:, i]]
             np.maximum(longest, np.linalg.norm(edge, axis=1), out=longest)
     return longest
+
+
+# ----------------------------------------------------------------------------
+# How large a mesh of any kind is.
+
+
+class Bounded:
+    """Has vertices, and thereby a bounding box."""
+
+    vertices: np.ndarray
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Lowest and highest corner of the bounding box, (2, 3)."""
+        return bounding_box(self.vertices)
+
+    @property
+    def size(self) -> float:
+        """Diagonal of the bounding box."""
+        low, high = self.bounds
+        return float(np.linalg.norm(high - low))

@@ -9,14 +9,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from supple.compiled import compiled
+from supple.arrays import Floats, Ints
+from supple.compiled.jit import compiled
 from supple.errors import SuppleError
-from supple.mesh.contact import Contacts
+from supple.mesh.self_contact import Contacts
 
 __all__ = ["ContactKind", "contact_constraints", "one_way"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ContactKind = Literal["two-sided", "one-sided", "fixed"]
 

@@ -6,18 +6,16 @@ from typing import Literal
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from supple.checks import checked_array, checked_number, numbers
+from supple.arrays import Floats, Ints
+from supple.checks import checked_array, checked_count, checked_masses, checked_number, numbers
 from supple.errors import SuppleError
-from supple.linalg.fortran import single_threaded
-from supple.reduction.checks import checked_count, checked_masses
+from supple.linalg.blas import single_threaded
 from supple.reduction.signs import with_fixed_signs
 
 __all__ = ["mass_pca", "scaled_candidates"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Directions whose singular value is below this part of the largest are made of rounding.
 _NOTHING_NEW = 1e-11

@@ -9,18 +9,17 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from supple.checks import checked_array
+from supple.arrays import Floats
+from supple.checks import checked_array, checked_count, checked_masses
 from supple.errors import SolverError, SuppleError
-from supple.linalg.fortran import single_threaded
-from supple.reduction.block_lanczos import lowest_eigenpairs
-from supple.reduction.checks import checked_count, checked_masses
+from supple.linalg.blas import single_threaded
+from supple.linalg.lanczos import lowest_eigenpairs
 from supple.reduction.compliance import NO_RESISTANCE, Compliance
 from supple.reduction.null_space import NullSpace
 from supple.reduction.signs import with_fixed_signs
 
 __all__ = ["Modes", "checked_weights", "linear_modes"]
 
-Floats = NDArray[np.float64]
 
 #: Up to so many unknowns a dense eigensolver is as quick.
 _DENSE = 300

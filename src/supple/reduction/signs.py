@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from supple.arrays import Floats
 
 __all__ = ["column_signs", "with_fixed_signs"]
 
-Floats = NDArray[np.float64]
 
 #: Entries that symmetry makes equal differ by rounding: as large as the largest within this.
 ALIKE = 1e-6

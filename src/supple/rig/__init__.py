@@ -1,33 +1,33 @@
 """Rigs: black boxes from a pose to a surface, and what they are made of."""
 
 from supple.rig.baked_motion import BakedMotion
-from supple.rig.bend import Bend
-from supple.rig.blend_shapes import BlendShapeRig
-from supple.rig.bones import Bones, held_tets
-from supple.rig.chain import RigChain
 from supple.rig.character import Character
-from supple.rig.cuts import detect_cuts
-from supple.rig.flesh import Flesh, flesh_out
-from supple.rig.handle_rig import HandleRig
-from supple.rig.inverse_kinematics import ChainSolution, InverseKinematics
-from supple.rig.joint_names import match_joints
-from supple.rig.joint_pose import JointPose
-from supple.rig.lattice import Lattice
-from supple.rig.motion import Motion
-from supple.rig.pose_choice import farthest_poses
-from supple.rig.pose_insertion import with_poses_between
-from supple.rig.pose_space import PoseSpaceDeformation
-from supple.rig.pose_tree import alignment_tree
-from supple.rig.pose_weights import PoseWeights, parameter_scales
+from supple.rig.deformers.bend import Bend
+from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.chain import RigChain
+from supple.rig.deformers.free_form import Lattice
+from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
+from supple.rig.deformers.twist import Twist
+from supple.rig.deformers.wire import Wire
+from supple.rig.motion.cuts import detect_cuts
+from supple.rig.motion.joint_names import match_joints
+from supple.rig.motion.motion import Motion
+from supple.rig.motion.retarget import retarget
+from supple.rig.motion.root_motion import extract_root, split_root
+from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.poses.pose_tree import alignment_tree
+from supple.rig.poses.pose_weights import PoseWeights, parameter_scales
 from supple.rig.protocol import Deformer, FunctionRig, Parameter, Rig
-from supple.rig.retargeting import retarget
-from supple.rig.root_motion import extract_root, split_root
-from supple.rig.skeleton import Skeleton, unique_names
-from supple.rig.skinning import SkinnedRig
-from supple.rig.tet_rig import TetRig, fit_tet_rig
-from supple.rig.twist import Twist
-from supple.rig.vertex_frames import edge_rotations, pose_rotations
-from supple.rig.wire import Wire
+from supple.rig.skeleton.handle_rig import HandleRig
+from supple.rig.skeleton.inverse_kinematics import ChainSolution, InverseKinematics
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton, unique_names
+from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.tets.bones import Bones, held_tets
+from supple.rig.tets.flesh import Flesh, flesh_out
+from supple.rig.tets.pose_insertion import with_poses_between
+from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
+from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations
 
 __all__ = [
     "BakedMotion",

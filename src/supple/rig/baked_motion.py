@@ -5,16 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from supple.arrays import Floats, Singles
 from supple.rig.character import Character
-from supple.rig.motion import Motion
+from supple.rig.motion.motion import Motion
 
 __all__ = ["BakedMotion"]
-
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

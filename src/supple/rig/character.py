@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.errors import MeshError
-from supple.mesh import SurfaceMesh, TetMesh
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
-from supple.rig.motion import Motion
+from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig
 
 if TYPE_CHECKING:
-    from supple.rig.flesh import Flesh
+    from supple.rig.tets.flesh import Flesh
 
 __all__ = ["Character"]
 
@@ -132,10 +133,10 @@ class Character:
         SuppleError
             If the surface cannot be filled, or tets stay inverted at an example pose.
         """
-        from supple.rig.fitting import GAMMA  # these import this module's neighbours
-        from supple.rig.flesh import flesh_out
-        from supple.rig.pose_choice import farthest_poses
-        from supple.rig.pose_insertion import with_poses_between
+        from supple.rig.poses.farthest_poses import farthest_poses
+        from supple.rig.tets.fitting import GAMMA
+        from supple.rig.tets.flesh import flesh_out
+        from supple.rig.tets.pose_insertion import with_poses_between
 
         tell = progress or (lambda part, what: None)
         frames = self.sampled_poses()

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from supple.arrays import Floats, Ints
 from supple.checks import checked_array, numbers, owned_array
 from supple.errors import SuppleError
 
 __all__ = ["Deformer", "FunctionRig", "Parameter", "Rig"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 UNITS = ("rad", "m", "1")
 #: Far beyond any pose, and far from where squares and sums overflow.

@@ -17,11 +17,12 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple.arrays import Floats
 from supple.checks import checked_array
 from supple.errors import SuppleError
-from supple.rig.blend_shapes import BlendShapeRig
+from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.protocol import Deformer, Rig, checked_pose
-from supple.rig.skinning import SkinnedRig
+from supple.rig.skeleton.skinning import SkinnedRig
 
 __all__ = [
     "OffsetMatrices",
@@ -31,7 +32,6 @@ __all__ = [
     "undone",
 ]
 
-Floats = NDArray[np.float64]
 
 #: Directions that a matrix shrinks to less than this part of the vertex's usual stretch are taken
 #: back only partly; each is tried in turn where what is given up matters.

@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from supple.arrays import Floats
 
 __all__ = ["Costs", "Meter"]
 
-Floats = NDArray[np.float64]
 
 #: Steps that the chart shows.
 KEPT = 360

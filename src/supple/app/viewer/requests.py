@@ -9,13 +9,13 @@ from queue import Empty, SimpleQueue
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from supple.arrays import Floats
 from supple.errors import SuppleError
 
 __all__ = ["ENDINGS", "FASTEST", "BodyRequests", "Ending", "Requests", "clamped"]
 
-Floats = NDArray[np.float64]
 Ending = Literal["loop", "restart", "stop"]
 ENDINGS: tuple[Ending, ...] = ("loop", "restart", "stop")
 

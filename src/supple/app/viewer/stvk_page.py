@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from supple.app.viewer.meter import Costs
-from supple.app.viewer.page_live import LivePage
-from supple.app.viewer.panel_cost import CostPanel
-from supple.app.viewer.stvk_panel import StvkPanel
-from supple.app.viewer.stvk_session import StvkSession
-from supple.app.viewer.stvk_stage import StvkStage
+from supple.app.viewer.page import LivePage
+from supple.app.viewer.panels.cost import CostPanel
+from supple.app.viewer.panels.stvk_panel import StvkPanel
+from supple.app.viewer.scene.stvk_stage import StvkStage
+from supple.app.viewer.sessions.stvk_session import StvkSession
 
 __all__ = ["StvkPage"]
 

@@ -1,0 +1,124 @@
+"""How stiff flesh is beside the rest of the body: by joint, or by vertex of the skin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats
+from supple.checks import checked_array, checked_number
+from supple.errors import SuppleError
+from supple.rig.character import Character
+from supple.rig.protocol import Rig
+from supple.rig.skeleton.skinning import SkinnedRig
+
+__all__ = ["Stiffness", "stiffness_factors"]
+
+Stiffness = Mapping[str, Any] | ArrayLike
+
+#: Beyond these, bones and holes are meant rather than flesh.
+SOFTEST, STIFFEST = 1e-3, 1e3
+KEYS = ("default", "joints", "vertices")
+
+
+def stiffness_factors(character: Character, stiffness: Stiffness) -> Floats:
+    """What Young's modulus is multiplied by at each vertex of the skin, (n̄,).
+
+    Parameters
+    ----------
+    character
+        Whose flesh.
+    stiffness
+        (n̄,) factors, or a mapping with any of
+
+        - ``"default"``: a factor for all that nothing else is said of, 1 without;
+        - ``"joints"``: names of joints, ``*`` and ``?`` standing for any letters, and their
+          factors; of several that fit a joint the last counts. Vertices that follow several
+          joints have a mean, by skin weights, of the factors' logarithms;
+        - ``"vertices"``: vertices of the skin, ``"12"`` or ``"10-20"``, and their factors.
+
+    Examples
+    --------
+    ``{"joints": {"Tail*": 0.3, "Head": 5}, "default": 1}``
+    """
+    count = len(character.surface.vertices)
+    if not isinstance(stiffness, Mapping):
+        factors = checked_array("stiffness", stiffness, (count,))
+        _check_range("stiffness", factors)
+        return factors
+    for key in stiffness:
+        if key not in KEYS:
+            raise SuppleError(f'stiffness: "{key}" is none of {", ".join(KEYS)}')
+    usual = _factor("default", stiffness.get("default", 1.0))
+    factors = np.full(count, usual)
+    if "joints" in stiffness:
+        factors = _by_joints(character, _mapping("joints", stiffness["joints"]), usual)
+    for key, value in _mapping("vertices", stiffness.get("vertices", {})).items():
+        factors[_vertices(str(key), count)] = _factor(f"vertices {key}", value)
+    return factors
+
+
+def _by_joints(character: Character, wanted: Mapping[str, Any], usual: float) -> Floats:
+    skinned = _skinned(character.rig)
+    if skinned is None:
+        raise SuppleError(f"{character.name}: has no joints; give stiffness by vertices instead")
+    names = skinned.skeleton.names
+    logarithms = np.full(len(names), np.log(usual))
+    for pattern, value in wanted.items():
+        fits = [joint for joint, name in enumerate(names) if fnmatchcase(name, str(pattern))]
+        if not fits:
+            near = get_close_matches(str(pattern).strip("*?"), names, 1, 0.5)
+            hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names[:6])}"
+            raise SuppleError(f'{character.name}: no joint "{pattern}"; {hint}')
+        logarithms[fits] = np.log(_factor(f'joint "{pattern}"', value))
+    return np.exp(skinned.weight_matrix() @ logarithms)
+
+
+def _skinned(rig: Rig) -> SkinnedRig | None:
+    """The skinned rig that this is, or is made from."""
+    inside: list[Any] = [rig]
+    while inside:
+        one = inside.pop()
+        if isinstance(one, SkinnedRig):
+            return one
+        inside += [part for part in (getattr(one, "base", None),) if part is not None]
+        inside += list(getattr(one, "rigs", ()))
+    return None
+
+
+def _mapping(what: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise SuppleError(f"stiffness: {what} must be names with factors, not {value!r:.40}")
+    return value
+
+
+def _vertices(text: str, count: int) -> slice:
+    parts = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", text)
+    if parts is None:
+        raise SuppleError(f'stiffness: "{text:.40}" are no vertices; write "12" or "10-20"')
+    first = int(parts[1])
+    last = first if parts[2] is None else int(parts[2])
+    if not first <= last < count:
+        raise SuppleError(f'stiffness: vertices "{text}" are not 0 to {count - 1}')
+    return slice(first, last + 1)
+
+
+def _factor(what: str, value: Any) -> float:
+    if isinstance(value, bool):
+        raise SuppleError(f"stiffness of {what} must be a number")
+    factor = checked_number(f"stiffness of {what}", value)
+    _check_range(f"stiffness of {what}", np.array([factor]))
+    return factor
+
+
+def _check_range(what: str, factors: Floats) -> None:
+    wrong = ~((factors >= SOFTEST) & (factors <= STIFFEST))
+    if wrong.any():
+        bad = factors[int(np.argmax(wrong))]
+        raise SuppleError(f"{what} is {bad:g}; it is a factor, from {SOFTEST:g} to {STIFFEST:g}")

@@ -1,0 +1,1 @@
+"""Elastic bodies from meshes: `supple stvk`."""

@@ -1,0 +1,129 @@
+"""Filling a surface with cubes or tets, for a body in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from supple.arrays import Floats
+from supple.errors import SuppleError, warn
+from supple.mesh.embedding import embed, locate
+from supple.mesh.filling.tetrahedralise import tetrahedralise
+from supple.mesh.filling.voxelise import voxelise
+from supple.mesh.hex_embedding import embed_hexes, locate_hexes
+from supple.mesh.hexes import HexMesh
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.mesh.topology import counted
+
+__all__ = ["KINDS", "Filling", "filled"]
+
+Mesh = TetMesh | HexMesh
+Tell = Callable[[float, str], None]
+
+KINDS = ("voxels", "tets")
+#: What is made without being asked for: a second or two of work, and a shape one knows again.
+USUAL = 4_000
+#: Beyond, modes and derivatives take minutes and gigabytes.
+MOST_ELEMENTS, FINEST = 200_000, 400
+
+
+@dataclass(frozen=True)
+class Filling:
+    """How to fill a surface; what is None was not asked for.
+
+    Attributes
+    ----------
+    kind
+        One of `KINDS`; cubes by default.
+    count
+        How many elements to aim for.
+    resolution
+        Cells along the longest side, instead.
+    """
+
+    kind: str | None = None
+    count: int | None = None
+    resolution: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is beyond reason before anything is read."""
+        if self.kind not in (None, *KINDS):
+            raise SuppleError(f"--elements {self.kind!r:.40}; there are {', '.join(KINDS)}")
+        if self.count is not None and self.resolution is not None:
+            raise SuppleError("--count and --resolution say the same; give one of them")
+        for name, value, most in (
+            ("count", self.count, MOST_ELEMENTS),
+            ("resolution", self.resolution, FINEST),
+        ):
+            if value is not None and not 1 <= value <= most:
+                raise SuppleError(f"--{name} {value}; use 1 to {most}")
+
+    @property
+    def asked(self) -> bool:
+        """Whether anything was."""
+        return (self.kind, self.count, self.resolution) != (None, None, None)
+
+
+def filled(surface: SurfaceMesh, how: Filling, tell: Tell) -> tuple[Mesh, SurfaceMesh, Any]:
+    """One body inside a surface, what of the surface it carries, and how it carries all of it.
+
+    The last is a sparse matrix, a row for each vertex of the surface as it was given.
+    """
+    mesh: Mesh
+    extent = float(np.ptp(surface.vertices[np.unique(surface.triangles)], axis=0).max())
+    cell = None if how.resolution is None else extent / how.resolution
+    count = how.count or USUAL
+    if how.kind == "tets":
+        mesh = _largest(tetrahedralise(surface, tets=count, cell=cell, progress=tell))
+    else:
+        mesh = voxelise(surface, elements=count, size=cell, progress=tell)
+    _check_count(mesh)
+    tell(1.0, "embedding the surface")
+    if isinstance(mesh, TetMesh):
+        carried, away = embed(surface.vertices, mesh), locate(surface.vertices, mesh).distance
+    else:
+        away = locate_hexes(surface.vertices, mesh).distance
+        carried = embed_hexes(surface.vertices, mesh)
+    return mesh, _carried(surface, away, _edge(mesh)), carried
+
+
+def _largest(mesh: TetMesh) -> TetMesh:
+    labels = mesh.components()
+    sizes = np.bincount(labels, mesh.volumes())
+    if len(sizes) == 1:
+        return mesh
+    keep = labels == int(sizes.argmax())
+    warn(
+        f"the surface is in several pieces: {counted(int((~keep).sum()), 'tet')} beside the "
+        "largest of them left out"
+    )
+    used, tets = np.unique(mesh.tets[keep], return_inverse=True)
+    return TetMesh(mesh.vertices[used], tets.reshape(-1, 4))
+
+
+def _check_count(mesh: Mesh) -> None:
+    count = len(mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes)
+    if count > MOST_ELEMENTS:
+        raise SuppleError(
+            f"{count} elements come out, more than {MOST_ELEMENTS}; use a lower --resolution"
+        )
+
+
+def _edge(mesh: Mesh) -> float:
+    """About the length of an element."""
+    if isinstance(mesh, TetMesh):
+        return float(np.cbrt(8.5 * mesh.volumes().mean()))
+    return float(np.cbrt(mesh.volumes().mean()))
+
+
+def _carried(surface: SurfaceMesh, away: Floats, near: float) -> SurfaceMesh:
+    """The triangles of the surface that are in the body, or near it."""
+    inside = (away <= near)[surface.triangles].all(axis=1)
+    if inside.all() or not inside.any():
+        return surface
+    used, triangles = np.unique(surface.triangles[inside], return_inverse=True)
+    return SurfaceMesh(surface.vertices[used], triangles.reshape(-1, 3))

@@ -1,0 +1,337 @@
+"""`supple info`: what is in a file, and what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from supple.app.info.info_model import describe_model, model_lines
+from supple.app.info.info_stvk import (
+    STVK_FILES,
+    describe_stvk_file,
+    hex_parts,
+    materials_of,
+    stvk_lines,
+)
+from supple.errors import FormatError, SuppleWarning
+
+if TYPE_CHECKING:
+    from supple.mesh.surface import SurfaceMesh
+    from supple.mesh.tets import TetMesh
+    from supple.rig.character import Character
+    from supple.rig.motion.motion import Motion
+
+__all__ = ["describe", "print_info", "split_warning", "with_consequences"]
+
+
+# ----------------------------------------------------------------------------
+# What is wrong with a file, and what that means for soft tissue.
+
+
+CODE = re.compile(r" \(([A-Z][A-Z_0-9]+)(?:, and (\d+) more)?\)$")
+
+
+#: What each kind of defect means.
+CONSEQUENCES = {
+    "degenerate triangles": "they have no area and are passed over",
+    "duplicate triangles": "inside and outside may be mistaken near them",
+    "unreferenced vertices": "they are not simulated",
+    "open edges": "the surface has holes; the volume is closed across them when it is meshed",
+    "non-manifold edges": "sheets that meet there become one body",
+    "inconsistent edges": "inside and outside may be mistaken near them",
+    "inside-out components": "they count as hollows, or are turned inside out",
+    "inverted tets": "they were turned",
+    "degenerate tets": "they have no volume",
+    "duplicate tets": "they are stiff and heavy twice over",
+    "non-manifold faces": "tets overlap there",
+    "components": "parts without contact move on their own",
+    "inverted hexes": "they were turned",
+    "tangled hexes": "no body can be made of them",
+    "degenerate hexes": "they have no volume",
+    "duplicate hexes": "they are stiff and heavy twice over",
+}
+
+
+def split_warning(name: str, message: str) -> dict[str, Any]:
+    """A warning's parts: what; consequence (CODE, and 3 more)."""
+    text = message.removeprefix(f"{name}: ")
+    coded = CODE.search(text)
+    found: dict[str, Any] = {}
+    if coded:
+        text = text[: coded.start()]
+        found = {"code": coded[1], "count": int(coded[2] or 0) + 1}
+    what, separator, consequence = text.rpartition("; ")
+    if not separator:
+        what, consequence = text, "none for Supple"
+    return {"what": what, "consequence": consequence, **found}
+
+
+def with_consequences(defects: list[Any]) -> list[dict[str, str]]:
+    """Defects of a mesh as plain values."""
+    return [
+        {"what": defect.message, "consequence": CONSEQUENCES.get(defect.kind, "work goes on")}
+        for defect in defects
+    ]
+
+
+CHARACTERS = {".glb": "glTF 2.0", ".gltf": "glTF 2.0"} | dict.fromkeys(
+    (".usd", ".usda", ".usdc", ".usdz"), "USD"
+)
+
+
+CHARACTERS[".json"] = "research example (JSON)"
+
+
+SURFACES = (".obj", ".ply", ".stl", ".off")
+
+
+TETS = (".veg", ".msh", ".mesh", ".vtk")
+
+
+MODEL = ".supple"
+
+
+def describe(path: str | Path) -> dict[str, Any]:
+    """What a file holds, as plain values that JSON can carry.
+
+    Parameters
+    ----------
+    path : str or Path
+        A character (glTF, USD), a motion (BVH), a surface, a mesh of tets or hexahedra, a model,
+        an elastic body, or a file of VegaFEM's.
+
+    Returns
+    -------
+    dict
+        ``file``, ``format``, ``bytes``, ``metres_per_unit``, ``size`` in metres, ``meshes``,
+        ``surface``, ``joints``, ``parameters``, ``clips`` and ``tets`` as far as there are, and
+        ``defects``: what is wrong, each with its consequence. Of a model also ``model``,
+        ``poses``, ``regions``, ``motions``, ``bytes_by_part`` and its ``report``; of a body and
+        its parts ``body``, ``hexes``, ``frequencies_hz``, ``materials`` and the like.
+
+    Raises
+    ------
+    SuppleError
+        When the file cannot be read.
+    """
+    path = Path(path)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", SuppleWarning)
+        found = _read(path)
+    told = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]
+    defects = found.pop("defects", [])
+    known = tuple(defect["what"] for defect in defects)
+    for message in dict.fromkeys([*found.pop("warnings", ()), *told]):
+        defect = split_warning(path.name, message)
+        if not (known and defect["what"].startswith(known)):
+            defects.append(defect)
+    return {"file": path.name, "bytes": path.stat().st_size, **found, "defects": defects}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    from supple.formats.meshes.read_surface import read_surface
+    from supple.formats.meshes.read_tets import read_tets
+
+    suffix = path.suffix.lower()
+    if suffix in CHARACTERS:
+        return _character(path)
+    if suffix == ".bvh":
+        return _bvh(path)
+    if suffix in SURFACES:
+        return {"format": suffix[1:].upper(), **_of_surface(read_surface(path))}
+    if suffix == ".veg":
+        return {"format": "VEG", **_veg(path)}
+    if suffix in TETS:
+        return {"format": suffix[1:].upper(), **_of_tets(read_tets(path))}
+    if suffix == MODEL:
+        return describe_model(path)
+    if suffix in STVK_FILES:
+        return describe_stvk_file(path)
+    known = ", ".join((*CHARACTERS, ".bvh", *SURFACES, *TETS, MODEL, *STVK_FILES))
+    raise FormatError(f'{path.name}: "{path.suffix}" files are not known; use one of {known}')
+
+
+def _character(path: Path) -> dict[str, Any]:
+    from supple.formats.load import load
+
+    character = load(path)
+    found: dict[str, Any] = {
+        "format": CHARACTERS[path.suffix.lower()],
+        "metres_per_unit": character.metres_per_unit,
+        "warnings": character.warnings,
+        "meshes": _meshes(character),
+        "clips": [_clip(motion) for motion in character.motions.values()],
+    }
+    joint_pose = getattr(character.source, "joint_pose", None)
+    if character.has_mesh:
+        found |= _of_surface(character.surface)
+        rig: Any = character.rig
+        found["parameters"] = _parameters(rig.parameters)
+        rig = getattr(rig, "base", rig)
+        joint_pose = joint_pose or getattr(rig, "joint_pose", None)
+    if joint_pose is not None:
+        found["joints"] = list(joint_pose.skeleton.names)
+    return found
+
+
+def _meshes(character: Character) -> list[dict[str, Any]]:
+    """Meshes of the file by name, with their vertices as stored."""
+    found: dict[str, dict[str, Any]] = {}
+    source = character.source
+    for primitive in getattr(source, "primitives", ()):
+        name = source.mesh_names[primitive.mesh]
+        mesh = found.setdefault(name, {"name": name, "primitives": 0, "vertices": 0})
+        mesh["primitives"] += 1
+        mesh["vertices"] += len(primitive.welded)
+    for usd in getattr(source, "meshes", ()):
+        found[usd.path] = {"name": usd.path, "primitives": 1, "vertices": len(usd.welded)}
+    return list(found.values())
+
+
+def _parameters(parameters: Any) -> dict[str, int]:
+    units = [parameter.unit for parameter in parameters]
+    return {"angles": units.count("rad"), "lengths": units.count("m"), "numbers": units.count("1")}
+
+
+def _clip(motion: Motion) -> dict[str, Any]:
+    travel = np.linalg.norm(np.diff(motion.roots[:, :3, 3], axis=0), axis=1).sum()
+    return {
+        "name": motion.name,
+        "seconds": round(motion.duration, 4),
+        "keys": motion.n_frames,
+        "keys_per_second": round(motion.rate, 2),
+        "root_travels_metres": round(float(travel), 4),
+    }
+
+
+def _bvh(path: Path) -> dict[str, Any]:
+    from supple.formats.bvh import read_bvh
+
+    file = read_bvh(path)
+    places = file.skeleton.rest_world()[:, :3, 3]
+    return {
+        "format": "BVH",
+        "metres_per_unit": file.metres_per_unit,
+        "size": _metres(np.ptp(places, axis=0)),
+        "joints": list(file.skeleton.names),
+        "clips": [_clip(file.motion)],
+    }
+
+
+def _of_surface(surface: SurfaceMesh) -> dict[str, Any]:
+    defects = surface.defects()
+    low, high = surface.bounds
+    kinds = {defect.kind for defect in defects}
+    open_kinds = {"open edges", "non-manifold edges", "inconsistent edges"}
+    return {
+        "size": _metres(high - low),
+        "surface": {
+            "vertices": len(surface.vertices),
+            "triangles": len(surface.triangles),
+            "components": int(surface.components().max()) + 1,
+            "closed": not kinds & open_kinds,
+        },
+        "defects": with_consequences(defects),
+    }
+
+
+def _veg(path: Path) -> dict[str, Any]:
+    from supple.app.bodies.body_source import read_any_veg
+    from supple.mesh.tets import TetMesh
+
+    veg = read_any_veg(path)
+    mesh: Any = veg.mesh
+    if isinstance(mesh, TetMesh):
+        found = _of_tets(mesh)
+    else:
+        found = hex_parts(mesh) | {"defects": with_consequences(mesh.defects())}
+    return found | {"materials": materials_of(veg)}
+
+
+def _of_tets(mesh: TetMesh) -> dict[str, Any]:
+    low, high = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
+    return {
+        "size": _metres(high - low),
+        "tets": {
+            "vertices": len(mesh.vertices),
+            "tets": len(mesh.tets),
+            "cubic_metres": float(mesh.volumes().sum()),
+        },
+        "defects": with_consequences(mesh.defects()),
+    }
+
+
+def _metres(extent: np.ndarray) -> list[float]:
+    return [float(f"{value:.5g}") for value in extent]
+
+
+def print_info(found: dict[str, Any], console: Console | None = None) -> None:
+    """Print what `describe` found, for people."""
+    console = console or Console(highlight=False)
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for title, text in _lines(found):
+        table.add_row(title, escape(_printable(text)))
+    console.print(table)
+    if not found["defects"]:
+        console.print("no defects")
+        return
+    console.print("[bold]defects[/bold]")
+    for defect in found["defects"]:
+        code = f" ({defect['code']})" if "code" in defect else ""
+        console.print(f"  {escape(_printable(defect['what']))}{code}", soft_wrap=True)
+        console.print(f"    → {escape(_printable(defect['consequence']))}", soft_wrap=True)
+
+
+def _printable(text: str) -> str:
+    """Names come from files: what would command the terminal is shown as a question mark."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
+    lines = [("file", f"{found['file']}, {found['format']}, {found['bytes'] / 1024:.4g} KB")]
+    if "size" in found:
+        lines.append(("size", " × ".join(f"{v:.4g}" for v in found["size"]) + " m"))
+    if "model" in found:
+        return [*lines, *model_lines(found)]
+    unit = found.get("metres_per_unit")
+    if unit is not None:
+        lines.append(("units", "metres" if unit == 1 else f"{unit:g} m each"))
+    if "surface" in found:
+        s = found["surface"]
+        closed = "closed" if s["closed"] else "not closed"
+        parts = f"{s['components']} component{'s' if s['components'] > 1 else ''}"
+        counts = f"{s['vertices']:,} vertices, {s['triangles']:,} triangles"
+        lines.append(("surface", f"{counts}, {parts}, {closed}"))
+    if "tets" in found:
+        t = found["tets"]
+        counts = f"{t['tets']:,} tets, {t['vertices']:,} vertices"
+        lines.append(("tets", f"{counts}, {t['cubic_metres']:.4g} m³"))
+    lines += stvk_lines(found)
+    for mesh in found.get("meshes", []):
+        number = f"{mesh['primitives']} primitive{'s' if mesh['primitives'] > 1 else ''}"
+        stored = f"{mesh['vertices']:,} vertices as stored"
+        lines.append(("mesh", f"{mesh['name']}: {number}, {stored}"))
+    if "joints" in found:
+        first = ", ".join(found["joints"][:6])
+        more = ", …" if len(found["joints"]) > 6 else ""
+        lines.append(("joints", f"{len(found['joints'])}: {first}{more}"))
+    if "parameters" in found:
+        p = found["parameters"]
+        lines.append(
+            ("pose", f"{p['angles']} angles, {p['lengths']} lengths, {p['numbers']} numbers")
+        )
+    for clip in found.get("clips", []):
+        text = f"{clip['name']}: {clip['seconds']:.3g} s, {clip['keys']} keys"
+        if clip["root_travels_metres"]:
+            text += f", root travels {clip['root_travels_metres']:.3g} m"
+        lines.append(("clip", text))
+    return lines

@@ -1,0 +1,140 @@
+"""Pictures of surfaces: a small painter that needs no graphics card."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+
+from supple.arrays import Floats
+from supple.errors import SuppleError
+from supple.saving import write_whole
+
+__all__ = ["checked_sheet", "draw_surface", "filmstrip", "label", "save_picture", "view_axes"]
+
+
+FLESH = np.array([0.86, 0.47, 0.42])
+INK, PAPER = "#2b2b33", "#fbfaf7"
+_LIGHT = np.array([-0.35, 0.8, 0.65]) / np.linalg.norm([-0.35, 0.8, 0.65])
+
+
+def view_axes(azimuth: float = 25.0, elevation: float = 15.0) -> Floats:
+    """Rows: right, up and towards the viewer, for y up and angles in degrees."""
+    a, e = np.radians([azimuth, elevation])
+    towards = np.array([np.sin(a) * np.cos(e), np.sin(e), np.cos(a) * np.cos(e)])
+    right = np.cross([0.0, 1.0, 0.0], towards)
+    right /= np.linalg.norm(right)
+    return np.stack([right, np.cross(towards, right), towards])
+
+
+def draw_surface(
+    axes: Axes,
+    vertices: ArrayLike,
+    triangles: NDArray[np.int64],
+    *,
+    colour: ArrayLike = FLESH,
+    view: Floats | None = None,
+    shadow: float = 0.5,
+) -> None:
+    """Add a shaded surface to 2D axes, nearest triangles last.
+
+    Parameters
+    ----------
+    axes
+        Where to draw; limits stay the caller's.
+    vertices, triangles
+        The surface.
+    colour
+        One colour, or one per triangle.
+    view
+        As `view_axes` returns.
+    shadow
+        How much darker it is where no light falls.
+    """
+    view = view_axes() if view is None else view
+    corners = np.asarray(vertices, float)[triangles]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
+    facing = normals @ view[2]
+    seen = np.flatnonzero(facing > 0)
+    seen = seen[np.argsort(corners[seen].mean(axis=1) @ view[2])]
+    lit = 1 - shadow + shadow * np.clip(normals[seen] @ _LIGHT, 0.0, 1.0)
+    rim = 0.85 + 0.15 * facing[seen]
+    shade = (lit * rim)[:, None]
+    base = np.broadcast_to(np.asarray(colour, float), (len(triangles), 3))[seen]
+    gloss = 0.22 * np.clip(normals[seen] @ _LIGHT, 0, 1)[:, None] ** 18
+    colours = np.clip(base * shade + gloss, 0.0, 1.0)
+    shapes: Any = corners[seen] @ view[:2].T
+    drawn = PolyCollection(shapes, facecolors=colours, edgecolors=colours, lw=0.3)
+    drawn.set_in_layout(False)  # it stays within the axes, and measuring it takes long
+    axes.add_collection(drawn)
+
+
+def filmstrip(
+    frames: Sequence[Floats],
+    triangles: NDArray[np.int64],
+    captions: Sequence[str],
+    *,
+    colours: Sequence[Floats] | None = None,
+    columns: int = 4,
+    title: str = "",
+) -> Figure:
+    """Frames of a moving surface side by side, all at one scale."""
+    view = view_axes()
+    flat = np.concatenate([np.asarray(frame) @ view[:2].T for frame in frames])
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    margin = 0.04 * (high - low).max()
+    aspect = (high - low + 2 * margin)[1] / (high - low + 2 * margin)[0]
+    rows = -(-len(frames) // columns)
+    width = 2.7
+    figure = Figure(
+        figsize=(width * columns, (width * aspect + 0.25) * rows + (0.4 if title else 0.0)),
+        facecolor=PAPER,
+        layout="constrained",
+    )
+    if title:
+        figure.suptitle(title, color=INK, fontsize=12)
+    for index, axes in enumerate(figure.subplots(rows, columns, squeeze=False).flat):
+        axes.set_axis_off()
+        if index >= len(frames):
+            continue
+        colour = FLESH if colours is None else colours[index]
+        draw_surface(axes, frames[index], triangles, colour=colour, view=view)
+        axes.set(
+            xlim=(low[0] - margin, high[0] + margin),
+            ylim=(low[1] - margin, high[1] + margin),
+            aspect="equal",
+        )
+        axes.set_title(captions[index], color=INK, fontsize=9, pad=2)
+    return figure
+
+
+def label(name: str, length: int = 24) -> str:
+    """A name as a picture can show it: on one line, and with the middle of a long one left out."""
+    shown = "".join(c if c.isprintable() else "?" for c in name)
+    half = (length - 1) // 2
+    return shown if len(shown) <= length else f"{shown[:half]}…{shown[-half:]}"
+
+
+def checked_sheet(path: Path) -> Path:
+    """The path, if a picture can be written there: better asked before hours of work than after."""
+    if path.suffix.lower() != ".png" or not path.parent.is_dir():
+        raise SuppleError(f"{path}: a sheet is a .png file in a folder that exists")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise SuppleError(f"{path}: cannot be written")
+    return path
+
+
+def save_picture(figure: Figure, path: Path, dpi: int = 110) -> None:
+    """Write a PNG, whole or not at all."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi, facecolor=figure.get_facecolor())
+    write_whole(path, buffer.getvalue())

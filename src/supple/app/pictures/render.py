@@ -1,0 +1,298 @@
+"""A small renderer that needs no graphics card: smooth shading, shadows, a ground."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.ndimage import gaussian_filter
+
+from supple.arrays import Floats, Singles
+from supple.compiled.jit import compiled
+from supple.mesh.surface import SurfaceMesh
+
+__all__ = ["Body", "Camera", "cavities", "render", "vertex_normals"]
+
+
+KEY = np.array([-0.45, 0.80, 0.55]) / np.linalg.norm([-0.45, 0.80, 0.55])
+
+
+_KEY_COLOUR = np.array([1.0, 0.95, 0.88])
+
+
+_SKY, _BOUNCE = np.array([0.62, 0.68, 0.78]), np.array([0.42, 0.36, 0.32])
+
+
+_SHADOW_PIXELS = 512
+
+
+#: Sub-pixels across a pixel.
+_FINE = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Camera:
+    """Looks along a direction without perspective.
+
+    Attributes
+    ----------
+    view
+        Rows: right, up and towards the viewer.
+    centre
+        The point in the picture's middle.
+    scale
+        Pixels for a metre.
+    pixels
+        Width and height.
+    """
+
+    view: Floats
+    centre: Floats
+    scale: float
+    pixels: tuple[int, int]
+
+    def finer(self, times: int) -> Camera:
+        """The same view with more pixels."""
+        width, height = self.pixels
+        return Camera(self.view, self.centre, self.scale * times, (width * times, height * times))
+
+    def project(self, points: Floats) -> Floats:
+        """(n, 3): pixels to the right, pixels down, metres towards the viewer."""
+        seen = (points - self.centre) @ self.view.T
+        seen[:, 0] = self.pixels[0] / 2 + self.scale * seen[:, 0]
+        seen[:, 1] = self.pixels[1] / 2 - self.scale * seen[:, 1]
+        return seen
+
+    def on_ground(self, height: float) -> Floats:
+        """(h, w, 3) the points at this height that lie under the pixels; from below, far away."""
+        width, tall = self.pixels
+        u = (np.arange(width) + 0.5 - width / 2) / self.scale
+        v = (tall / 2 - np.arange(tall) - 0.5) / self.scale
+        right, up, towards = self.view
+        plane = self.centre + u[None, :, None] * right + v[:, None, None] * up
+        along = (height - plane[..., 1]) / max(towards[1], 1e-3)
+        return plane + along[..., None] * towards
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """What is drawn.
+
+    Attributes
+    ----------
+    vertices, triangles, normals
+        The surface in the world; unit normals of its vertices.
+    colours
+        (n, 3), 0 to 1.
+    cavity
+        (n,) how much of the sky its vertices see; see `cavities`.
+    """
+
+    vertices: Floats
+    triangles: NDArray[np.int64]
+    normals: Floats
+    colours: Floats
+    cavity: Floats
+
+
+@compiled
+def rasterised(
+    seen: Floats, triangles: NDArray[np.int64], width: int, height: int
+) -> tuple[Singles, NDArray[np.int32], Singles]:
+    """Which triangle is nearest at each pixel (−1: none), and its first two coordinates there."""
+    nearest = np.full((height, width), -np.inf, np.float32)
+    which = np.full((height, width), -1, np.int32)
+    parts = np.zeros((height, width, 2), np.float32)
+    for t in range(len(triangles)):
+        a, b, c = triangles[t, 0], triangles[t, 1], triangles[t, 2]
+        ax, ay = seen[a, 0], seen[a, 1]
+        bx, by = seen[b, 0], seen[b, 1]
+        cx, cy = seen[c, 0], seen[c, 1]
+        twice = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)
+        if not abs(twice) > 1e-12:
+            continue
+        left = int(max(0.0, np.floor(min(ax, bx, cx) - 0.5)))
+        right = int(min(width - 1.0, np.ceil(max(ax, bx, cx))))
+        top = int(max(0.0, np.floor(min(ay, by, cy) - 0.5)))
+        bottom = int(min(height - 1.0, np.ceil(max(ay, by, cy))))
+        for y in range(top, bottom + 1):
+            for x in range(left, right + 1):
+                px, py = x + 0.5, y + 0.5
+                u = ((bx - px) * (cy - py) - (by - py) * (cx - px)) / twice
+                v = ((cx - px) * (ay - py) - (cy - py) * (ax - px)) / twice
+                w = 1.0 - u - v
+                if u < 0.0 or v < 0.0 or w < 0.0:
+                    continue
+                depth = u * seen[a, 2] + v * seen[b, 2] + w * seen[c, 2]
+                if depth > nearest[y, x]:
+                    nearest[y, x] = depth
+                    which[y, x] = t
+                    parts[y, x, 0], parts[y, x, 1] = u, v
+    return nearest, which, parts
+
+
+def render(body: Body, camera: Camera, ground: float, paper: Floats) -> tuple[Floats, Floats]:
+    """A picture (h, w, 3) of the body on the ground, and how much of each pixel the body covers."""
+    fine = camera.finer(_FINE)
+    width, height = fine.pixels
+    seen = fine.project(body.vertices)
+    _, which, parts = rasterised(seen, body.triangles, width, height)
+    shadow = _Shadow(body, ground)
+    picture = _ground_colours(fine, shadow, ground, paper)
+    covered = which >= 0
+    if covered.any():
+        corners = body.triangles[which[covered]]
+        u, v = parts[covered].T.astype(np.float64)
+        shares = np.stack([u, v, 1 - u - v], axis=1)
+        picture[covered] = _lit(body, corners, shares, camera.view[2], shadow)
+    coarse = picture.reshape(camera.pixels[1], _FINE, camera.pixels[0], _FINE, 3).mean(axis=(1, 3))
+    whole = covered.reshape(camera.pixels[1], _FINE, camera.pixels[0], _FINE).mean(axis=(1, 3))
+    return np.clip(coarse, 0.0, 1.0), whole
+
+
+class _Shadow:
+    """What the key light and the sky see of a body."""
+
+    def __init__(self, body: Body, ground: float) -> None:
+        low, high = body.vertices.min(axis=0), body.vertices.max(axis=0)
+        self.size = max(float(np.linalg.norm(high - low)), 1e-12)
+        self.centre, self.ground = (low + high) / 2, ground
+        self.light = self._camera(KEY)
+        self.depths = self._depths(self.light, body)
+        self.above = self._camera(np.array([1e-6, 1.0, 0.0]))
+        heights = self.centre[1] + self._depths(self.above, body) - ground
+        # What hangs low shuts out the sky under it, and only there.
+        hidden = np.where(np.isfinite(heights), 1.0, 0.0)
+        self.hidden = 0.55 * gaussian_filter(hidden, 30) + 0.45 * gaussian_filter(hidden, 10)
+
+    def _camera(self, towards: Floats) -> Camera:
+        right = np.cross([0.0, 0.0, -1.0], towards)
+        right /= np.linalg.norm(right)
+        view = np.stack([right, np.cross(towards, right), towards / np.linalg.norm(towards)])
+        pixels = (_SHADOW_PIXELS, _SHADOW_PIXELS)
+        return Camera(view, self.centre, _SHADOW_PIXELS / (1.5 * self.size), pixels)
+
+    def _depths(self, camera: Camera, body: Body) -> Singles:
+        return rasterised(camera.project(body.vertices), body.triangles, *camera.pixels)[0]
+
+    def key(self, points: Floats, radius: float = 3.0) -> Floats:
+        """(k,) how much of the key light arrives, with a soft edge."""
+        seen = self.light.project(points)
+        near = seen[:, 2] + 0.008 * self.size
+        arrives = np.zeros(len(points))
+        turns = np.arange(16) * 2.39996  # sunflower seeds
+        for turn, far in zip(turns, np.sqrt((np.arange(16) + 0.5) / 16), strict=True):
+            at = seen[:, :2] + radius * far * np.array([np.cos(turn), np.sin(turn)])
+            arrives += near >= _looked_up(self.depths, at, -np.inf)
+        return arrives / 16
+
+    def sky(self, points: Floats) -> Floats:
+        """(k,) how much of the sky points on the ground do not see."""
+        return _looked_up(self.hidden, self.above.project(points)[:, :2], 0.0)
+
+
+def _looked_up(table: NDArray, at: Floats, outside: float) -> NDArray:
+    """Values at the pixels that points (k, 2) fall into."""
+    column, row = np.floor(at).astype(np.int64).T
+    inside = (column >= 0) & (row >= 0) & (column < table.shape[1]) & (row < table.shape[0])
+    found = np.full(len(at), outside)
+    found[inside] = table[row[inside], column[inside]]
+    return found
+
+
+def _ground_colours(camera: Camera, shadow: _Shadow, ground: float, paper: Floats) -> Floats:
+    points = camera.on_ground(ground).reshape(-1, 3)
+    key = shadow.key(points, radius=7.0)
+    darker = 1.0 - 0.26 * (1.0 - key) - 0.42 * shadow.sky(points)
+    far = np.linalg.norm((points - shadow.centre)[:, [0, 2]], axis=1) / shadow.size
+    fade = np.clip(1.6 - 1.6 * far, 0.0, 1.0)
+    width, height = camera.pixels
+    # Pictures stand side by side: shadows end before the edge.
+    edge = np.clip(
+        np.minimum(np.arange(width), width - 1 - np.arange(width)) / (0.12 * width), 0, 1
+    )
+    fade *= np.tile(edge * edge * (3 - 2 * edge), height)
+    tint = 1.0 - (1.0 - darker * (1 - 0.025))[:, None] * fade[:, None] * [1.0, 0.98, 0.94]
+    return (tint * paper).reshape(height, width, 3)
+
+
+def _lit(
+    body: Body, corners: NDArray[np.int64], shares: Floats, towards: Floats, shadow: _Shadow
+) -> Floats:
+    """Colours of points given by triangle corners and their shares, (k, 3) both."""
+    points, normals, colours = (
+        np.einsum("kc,kci->ki", shares, values[corners])
+        for values in (body.vertices, body.normals, body.colours)
+    )
+    cavity = np.einsum("kc,kc->k", shares, body.cavity[corners])[:, None]
+    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
+    facing = np.clip(normals @ towards, 0.0, 1.0)[:, None]
+    reach = shadow.key(points + 0.004 * shadow.size * normals)[:, None]
+    key = np.clip((normals @ KEY + 0.15) / 1.15, 0.0, 1.0)[:, None] * reach
+    up = 0.5 + 0.5 * normals[:, 1:2]
+    near_ground = np.clip((points[:, 1:2] - shadow.ground) / (0.25 * shadow.size), 0.0, 1.0)
+    ambient = (_SKY * up + _BOUNCE * (1 - up)) * cavity * (0.6 + 0.4 * near_ground)
+    half = KEY + towards
+    half /= np.linalg.norm(half)
+    gloss = 0.16 * reach * np.clip(normals @ half, 0.0, 1.0)[:, None] ** 24
+    rim = 0.30 * (1 - facing) ** 3 * (0.35 + 0.65 * up)
+    linear = colours**2.2
+    light = linear * (0.62 * ambient + 1.12 * _KEY_COLOUR * key * np.minimum(cavity, 1.0))
+    light = light + gloss + rim * (0.25 + linear)
+    return np.clip(light / (1 + 0.18 * light), 0.0, 1.0) ** (1 / 2.2)
+
+
+# ----------------------------------------------------------------------------
+# What light makes of a surface, as far as it can be said for each vertex.
+
+
+#: Rounds of smoothing, each to the depth of hollows of one width, and what each depth counts.
+_ROUNDS, _EACH = (6, 30, 90), 0.13
+
+
+def vertex_normals(vertices: ArrayLike, triangles: NDArray[np.int64]) -> Floats:
+    """(n, 3) unit normals, larger triangles counting more."""
+    points = np.asarray(vertices, np.float64)
+    corners = points[triangles]
+    areas = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    corner = triangles.reshape(-1)
+    each = np.repeat(areas, 3, axis=0)
+    summed = [np.bincount(corner, each[:, axis], len(points)) for axis in range(3)]
+    normals = np.stack(summed, axis=1)
+    return normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
+
+
+def cavities(surface: SurfaceMesh) -> Floats:
+    """(n,) from 0.35 in a deep hollow through 1 where it is flat to 1.15 on a ridge.
+
+    A hollow lies below its surroundings' average: where smoothing would lift it, less of the
+    sky is seen. That is far cheaper than casting rays, and what sculptors' programs show.
+    """
+    points = surface.vertices.astype(np.float64)
+    normals = vertex_normals(points, surface.triangles)
+    average = _neighbour_average(surface)
+    found, smooth, done = np.zeros(len(points)), points, 0
+    for rounds in _ROUNDS:
+        for _ in range(rounds - done):
+            smooth = 0.5 * (smooth + average @ smooth)
+        done = rounds
+        depth = np.einsum("ni,ni->n", smooth - points, normals)
+        depth += np.median(np.abs(depth))  # a body is round all over: that much is not a ridge
+        usual = max(float(np.quantile(np.abs(depth), 0.9)), 1e-9 * surface.size)
+        found += _EACH * np.clip(depth / usual, -1.0, 2.5)
+    return np.clip(1.0 - found, 0.35, 1.15)
+
+
+def _neighbour_average(surface: SurfaceMesh) -> sp.csr_array:
+    count, triangles = len(surface.vertices), surface.triangles
+    first = triangles.reshape(-1)
+    second = np.roll(triangles, -1, axis=1).reshape(-1)
+    pairs = sp.coo_array((np.ones(len(first)), (first, second)), shape=(count, count))
+    linked = (pairs + pairs.T).tocsr()
+    linked.data[:] = 1.0
+    alone = np.flatnonzero(np.diff(linked.indptr) == 0)
+    linked = linked + sp.coo_array((np.ones(len(alone)), (alone, alone)), shape=(count, count))
+    degree = linked.sum(axis=1)
+    return sp.csr_array(sp.diags_array(1.0 / degree) @ linked)

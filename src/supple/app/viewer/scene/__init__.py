@@ -1,0 +1,1 @@
+"""Things in the scene of a page."""

@@ -1,0 +1,149 @@
+"""`supple view`: a file, a scene, a model or a body in, a page out, until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from supple.app.bake_models import prepared_model
+from supple.app.bake_source import read_bake_source
+from supple.app.bodies.prepared_body import is_body, prepared_body
+from supple.app.progress_bar import console, first_use_message, working
+from supple.errors import SuppleError
+from supple.playing.bake import chosen_motion
+
+__all__ = ["run_view"]
+
+#: Seconds between looks at whether it is to end.
+PATIENCE = 0.5
+
+
+def run_view(
+    given: str,
+    *,
+    motion: str | None = None,
+    flesh: str = "normal",
+    model: Path | None = None,
+    folder: Path | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    stats: bool = False,
+    seconds: float | None = None,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Serve the page of a character or an elastic body until it is ended.
+
+    Parameters
+    ----------
+    given
+        A file, a scene or a model; what has no model yet gets one, which is kept.
+    motion, flesh
+        As for `supple.bake`; elastic bodies have none.
+    model
+        A model file to use instead of building one, of a character.
+    folder
+        Where recordings may be saved; by default the current one.
+    host, port
+        Where to serve; the next free port if that one is taken.
+    stats
+        Print what it costs every few seconds.
+    seconds
+        End by itself after so long.
+    quiet
+        Say nothing but the address.
+
+    Returns
+    -------
+    dict
+        Steps, updates and what they cost.
+    """
+    from supple.app.viewer.server import check_viser, free_port
+
+    body = is_body(given)
+    if body:
+        _check_body_options(given, motion=motion, flesh=flesh, model=model, folder=folder)
+    target = Path.cwd() if folder is None else folder
+    if not body and not (target.is_dir() and os.access(target, os.W_OK)):
+        raise SuppleError(
+            f"{target}: recordings cannot be saved there; give a folder with --folder"
+        )
+    check_viser()
+    free_port(host, port)  # better now than after the build
+    first_use_message(quiet)
+    if body:
+        page = _body_page(given, host, port, quiet)
+    else:
+        page = _character_page(given, motion, flesh, model, target, host, port, quiet)
+    with page:
+        print(page.address, flush=True)
+        if not quiet:
+            console.print(f"open {page.address} in a browser; Ctrl-C ends it")
+        _serve(page, stats, seconds)
+    return _figures(page)
+
+
+def _check_body_options(given: str, *, flesh: str, **others: Any) -> None:
+    for name, value in (others | {"flesh": None if flesh == "normal" else flesh}).items():
+        if value is not None:
+            raise SuppleError(f"{given}: is an elastic body; --{name} is for characters")
+
+
+def _body_page(given: str, host: str, port: int, quiet: bool) -> Any:
+    from supple.app.viewer.sessions.stvk_free_session import body_session
+    from supple.app.viewer.stvk_page import StvkPage
+
+    body = prepared_body(given, quiet=quiet)
+    with working("starting", quiet):
+        return StvkPage(body_session(body), host=host, port=port)
+
+
+def _character_page(
+    given: str,
+    motion: str | None,
+    flesh: str,
+    model: Path | None,
+    folder: Path,
+    host: str,
+    port: int,
+    quiet: bool,
+) -> Any:
+    with working("reading", quiet):
+        source = read_bake_source(given)
+        chosen_motion(source.character, motion)
+    ready = prepared_model(source, model=model, flesh=flesh, quiet=quiet)
+    from supple.app.viewer.page import Page
+    from supple.app.viewer.sessions.session import Session
+
+    with working("starting", quiet):
+        session = Session(ready.model, motion, character=source.character, flesh=flesh)
+        return Page(session, host=host, port=port, folder=folder)
+
+
+def _serve(page: Any, stats: bool, seconds: float | None) -> None:
+    waited, told = 0.0, 0.0
+    try:
+        while not page.clockwork.wait(PATIENCE):
+            waited += PATIENCE
+            if stats and page.costs is not None and waited - told >= 5.0:
+                told = waited
+                console.print(page.costs.line())
+            if seconds is not None and waited >= seconds:
+                return
+    except KeyboardInterrupt:
+        return  # that is how it ends
+    raise SuppleError(f"the simulation ended ({page.clockwork.failure})")
+
+
+def _figures(page: Any) -> dict[str, Any]:
+    meter, costs = page.session.meter, page.costs
+    figures = {"address": page.address, "steps": meter.total_steps, "updates": meter.total_updates}
+    if costs is None:  # nobody came
+        return figures
+    return figures | {
+        "step_ms": round(costs.step_ms, 3),
+        "skin_ms": round(costs.skin_ms, 3),
+        "update_ms": round(costs.update_ms, 3),
+        "updates_per_second": round(costs.updates, 1),
+        "processor": round(costs.processor, 3),
+    }

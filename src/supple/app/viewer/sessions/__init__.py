@@ -1,0 +1,1 @@
+"""The simulation that pages show."""

@@ -1,0 +1,14 @@
+"""Name the array types of signatures, once for all modules."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Bools", "Floats", "Ints", "ShortInts", "Singles"]
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+ShortInts = NDArray[np.int32]
+Singles = NDArray[np.float32]

@@ -1,0 +1,226 @@
+"""The commands `supple bench …`."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from supple.cli.common_options import Json, Quiet, print_json
+from supple.errors import SuppleError
+
+__all__ = ["bench"]
+
+bench = App(name="bench", help="Measure Supple on this machine, beside other software.")
+
+
+@bench.default
+def step(
+    *scenes: str,
+    model: Annotated[Path | None, Parameter(name="--model")] = None,
+    steps: int = 5_000,
+    fidelity: Annotated[bool, Parameter(name="--fidelity", negative="")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time real-time steps of the built-in characters on one core, beside the paper's.
+
+    Parameters
+    ----------
+    scenes
+        Any of arm, x, bear and gorilla; by default all. Their models are built once and kept.
+    model
+        A .supple file of your own to time instead.
+    steps
+        How many steps of its motion to time.
+    fidelity
+        Also compare with the unreduced simulation; takes minutes a scene.
+    """
+    from supple.lab.bench.step_bench import measure
+    from supple.lab.bench.step_table import step_table
+    from supple.scenes.characters.character_scene import SCENES
+
+    for name in scenes:  # a misspelt command is taken for a scene
+        near = get_close_matches(name, ("growth", "elastic", "rig", "reduction", "bake", "stvk"), 1)
+        if near and not get_close_matches(name, SCENES, 1, 0.5):
+            raise SuppleError(f'no scene "{name}"; did you mean supple bench {near[0]}?')
+    rows = measure(scenes, model=model, steps=steps, fidelity=fidelity, quiet=quiet or json)
+    if json:
+        print_json(rows)
+    elif not quiet:
+        step_table(rows)
+
+
+@bench.command
+def growth(
+    *,
+    modes: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None,
+    tets: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None,
+    scene: str = "gorilla",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time steps of the gorilla on one core as its modes and its tets grow.
+
+    Parameters
+    ----------
+    modes
+        Numbers of modes; by default 100, 50, 25 and 10.
+    tets
+        Mesh sizes; by default 16,000, 32,000, 64,000 and 128,000.
+    scene
+        Another character: arm, x or bear.
+    """
+    from supple.lab.bench.growth_bench import MODES, SIZES, measure
+    from supple.lab.bench.step_table import growth_table
+
+    for name, given in (("--modes", modes), ("--tets", tets)):
+        if given == []:
+            raise SuppleError(f"{name} needs one or more numbers")
+    # Asking for one of the two is not asking for the other.
+    counts = MODES if modes is None and tets is None else modes or ()
+    sizes = SIZES if modes is None and tets is None else tets or ()
+    figures = measure(counts, sizes, scene=scene, quiet=quiet or json)
+    if json:
+        print_json(figures)
+    elif not quiet:
+        growth_table(figures)
+
+
+@bench.command
+def elastic(
+    *,
+    tets: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time forces, stiffness and full steps, beside scikit-fem's assembly.
+
+    Parameters
+    ----------
+    tets
+        Mesh sizes; by default 10,000, 12,000, 100,000 and 1,000,000.
+    """
+    from supple.lab.bench.elastic_bench import DEFAULT_SIZES, measure, table
+
+    if tets == []:
+        raise SuppleError("--tets needs one or more numbers, such as --tets 10000 100000")
+    rows = measure(tets or DEFAULT_SIZES, quiet=quiet)
+    if json:
+        print_json(rows)
+    elif not quiet:
+        table(rows)
+
+
+@bench.command
+def rig(*, vertices: int = 15_000, json: Json = False, quiet: Quiet = False) -> None:
+    """Time rigs beside a 256³ matrix product on one core.
+
+    Parameters
+    ----------
+    vertices
+        Size of the surface.
+    """
+    from supple.lab.bench.rig_bench import measure, table
+
+    rows = measure(vertices, quiet=quiet or json)
+    if json:
+        print_json(rows)
+    elif not quiet:
+        table(rows)
+
+
+@bench.command
+def reduction(
+    *,
+    tets: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time builds of the gorilla as its mesh grows, and modes with contact beside modes without.
+
+    Parameters
+    ----------
+    tets
+        Mesh sizes; by default 16,000, 32,000, 64,000 and 128,000.
+    """
+    from supple.lab.bench.reduction_bench import DEFAULT_SIZES, measure, table
+
+    if tets == []:
+        raise SuppleError("--tets needs one or more numbers, such as --tets 16000 32000")
+    figures = measure(tets or DEFAULT_SIZES, quiet=quiet or json)
+    if json:
+        print_json(figures)
+    elif not quiet:
+        table(figures)
+
+
+@bench.command
+def stvk(
+    *cases: str,
+    steps: int | None = None,
+    growth: Annotated[Path | None, Parameter(name="--growth")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time StVK bodies: their polynomials on all cores, a step on one, beside barbic2005's.
+
+    Parameters
+    ----------
+    cases
+        Any of spoon, bridge, tower, heart, beam15, beam30, beam60 and beam100k; by default all.
+    steps
+        How many steps a run has; 3,000 by default, fewer for --growth.
+    growth
+        Instead, draw how times grow with modes and elements into this .png file; the figures go
+        into a .json file beside it.
+    """
+    from supple.lab.bench import stvk_bench as bench_stvk
+    from supple.lab.bench import stvk_growth as bench_stvk_growth
+
+    figures: Any
+    if growth is None:
+        asked = 3_000 if steps is None else steps
+        figures = bench_stvk.measure(cases, steps=asked, quiet=quiet or json)
+    elif cases:
+        raise SuppleError(f'--growth has cases of its own; leave "{cases[0]}" out')
+    else:
+        asked = bench_stvk_growth.STEPS if steps is None else steps
+        figures = bench_stvk_growth.measure(growth, steps=asked, quiet=quiet or json)
+    if json:
+        print_json(figures)
+    elif not quiet:
+        (bench_stvk if growth is None else bench_stvk_growth).table(figures)
+
+
+@bench.command
+def bake(
+    *files: str,
+    markdown: Annotated[bool, Parameter(name="--markdown", negative="")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Bake characters with defaults, and say how large they are and how long it takes.
+
+    Parameters
+    ----------
+    files
+        Characters, as for supple bake; by default the built-in ones. What is written is thrown
+        away.
+    markdown
+        Print the table as Markdown.
+    """
+    from supple.lab.bench import bake_bench as bench_bake
+
+    rows = bench_bake.measure(files, quiet=quiet or json)
+    if json:
+        print_json(rows)
+    elif markdown:
+        print(bench_bake.markdown(rows), end="")
+    elif not quiet:
+        bench_bake.table(rows)
+    failed = [f"{row['character']} ({row['failed']})" for row in rows if "failed" in row]
+    if failed:
+        raise SuppleError(f"{len(failed)} of {len(rows)} could not be baked: {'; '.join(failed)}")

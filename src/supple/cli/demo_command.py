@@ -1,0 +1,38 @@
+"""The command `supple demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from supple.cli.common_options import Json, Quiet, print_json
+
+__all__ = ["demo"]
+
+
+def demo(
+    *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("supple-demo"),
+    scene: str = "gorilla",
+    tets: int | None = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Give the built-in gorilla flesh, and report: a page with a player, pictures and figures.
+
+    Parameters
+    ----------
+    output
+        Folder for report.html, filmstrip.png and gorilla_soft.glb.
+    scene
+        Another built-in character: arm, x, bear or gorilla.
+    tets
+        How many tetrahedra to simulate; by default as many as the paper.
+    """
+    from supple.app.demo import run_demo
+
+    figures = run_demo(output, scene=scene, tets=tets, quiet=quiet or json)
+    if json:
+        print_json(figures)

@@ -1,0 +1,40 @@
+"""The command `supple reproduce`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from supple.cli.common_options import Json, Quiet, print_json
+
+__all__ = ["reproduce"]
+
+
+def reproduce(
+    *what: str,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("supple-reproduce"),
+    quick: Annotated[bool, Parameter(name="--quick", negative="")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make the papers' tables and figures, ours beside theirs.
+
+    Parameters
+    ----------
+    what
+        Of xu2016: table1, table2, table3, fig4, fig5, fig6, fig7, fig10, fig11, fig14, fig15,
+        projection and beam. Of barbic2005: barbic2005-fig5, -fig8, -fig10, -fig11 and -fig12,
+        also written barbic2005/fig12. A paper's name stands for all of it; by default, all
+        there is.
+    output
+        Folder for NAME.png, NAME.json and the page reproduce.md.
+    quick
+        Smaller bodies and fewer steps, to see whether it runs.
+    """
+    from supple.lab.reproduce.reproduce import run_reproduce
+
+    figures = run_reproduce(what, output, quick=quick, quiet=quiet or json)
+    if json:
+        print_json(figures)

@@ -1,0 +1,76 @@
+"""The command `supple view`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from supple.cli.common_options import Json, Quiet, print_json
+
+__all__ = ["view"]
+
+
+def view(
+    source: str,
+    /,
+    *,
+    motion: str | None = None,
+    flesh: Literal["firm", "normal", "soft", "jelly"] = "normal",
+    model: Annotated[Path | None, Parameter(name="--model")] = None,
+    folder: Path | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    stats: Annotated[bool, Parameter(name="--stats", negative="")] = False,
+    seconds: float | None = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Open a page with the character or the elastic body alive: play it, pose it, drag its skin.
+
+    Parameters
+    ----------
+    source
+        A character (.glb .gltf .usd .usda .usdc .usdz), a model (.supple), or arm, x, bear or
+        gorilla. What has no model yet gets one, which is kept for the next time. Or an elastic
+        body: what `supple stvk` wrote (.stvk), a mesh (.obj .ply .stl .off .veg .msh .mesh
+        .vtk), or spoon, bridge, tower or heart.
+    motion
+        Which to begin with; by default the first.
+    flesh
+        How soft a model that is built gets.
+    model
+        A model file of this character to use instead of building one.
+    folder
+        Where recordings are saved, and nowhere else; by default this folder.
+    host
+        Address to serve at. By default only this computer can see the page.
+    port
+        The next free one is taken if this is not.
+    stats
+        Print every few seconds what steps and updates of the page cost.
+    seconds
+        End after so long; by default Ctrl-C ends it.
+    """
+    from supple.app.viewer.serve import run_view
+
+    figures = run_view(
+        source,
+        motion=motion,
+        flesh=flesh,
+        model=model,
+        folder=folder,
+        host=host,
+        port=port,
+        stats=stats,
+        seconds=seconds,
+        quiet=quiet or json,
+    )
+    if json:
+        print_json(figures)
+    elif figures.get("update_ms") is not None and not quiet:
+        print(
+            f"{figures['steps']} steps of {figures['step_ms']} ms, "
+            f"{figures['updates']} updates of {figures['update_ms']} ms"
+        )

@@ -1,0 +1,1 @@
+"""Compiling loops with Numba: cached, bound, vectorised."""

@@ -1,0 +1,327 @@
+"""Small matrices times rows, eight columns at a time.
+
+What a step does again and again: rows of a tet's basis combined, and sums of their products. Rows
+have few columns, for which a compiler's loops are scalar (measured: five to ten times slower) and
+a library's matrix product spends its time on preparing (three to four times).
+
+Arrays are flat, contiguous and of float32 but where it is said; widths are multiples of `LANES`,
+and nothing is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+__all__ = [
+    "LANES",
+    "WORD",
+    "VectorCode",
+    "add_outer",
+    "add_weighted",
+    "gradient_rows",
+    "kernel",
+    "row_sums",
+    "subtract_products",
+    "times_rows",
+    "weighted_four",
+]
+
+
+# ----------------------------------------------------------------------------
+# Vector instructions, put together by hand where a compiler's loops fall short.
+#
+# Numba's compiler unrolls vector loops for long rows; rows of 16 or 24 columns it leaves to scalar
+# code. `VectorCode` writes the few instructions that such kernels are made of, for any processor:
+# one with narrower registers takes several for each.
+
+
+#: Columns that are worked on together.
+LANES = 8
+
+
+WORD = ir.IntType(64)
+
+
+_INDEX = ir.IntType(32)
+
+
+_BITS = {ir.FloatType(): 32, ir.DoubleType(): 64}
+
+
+class VectorCode:
+    """Writes instructions on the arrays that a function was given."""
+
+    def __init__(self, context: Any, builder: Any, kinds: Any, args: Any) -> None:
+        self.builder = builder
+        self.args = [
+            context.make_array(kind)(context, builder, value=arg).data
+            if isinstance(kind, types.Array)
+            else arg
+            for kind, arg in zip(kinds, args, strict=True)
+        ]
+
+    def at(self, base: Any, *steps: Any) -> Any:
+        """The sum of a base and products (pairs) or whole numbers."""
+        for step in steps:
+            if isinstance(step, tuple):
+                one, other = (ir.Constant(WORD, s) if isinstance(s, int) else s for s in step)
+                step = self.builder.mul(one, other)
+            elif isinstance(step, int):
+                step = ir.Constant(WORD, step)
+            base = self.builder.add(base, step)
+        return base
+
+    def load(self, data: Any, at: Any, lanes: int = LANES) -> Any:
+        """Eight numbers, or so many."""
+        place = self._place(data, at, lanes)
+        return self.builder.load(place, align=_BITS[data.type.pointee] // 8)
+
+    def store(self, value: Any, data: Any, at: Any) -> None:
+        """Eight numbers."""
+        self.builder.store(value, self._place(data, at), align=_BITS[data.type.pointee] // 8)
+
+    def _place(self, data: Any, at: Any, lanes: int = LANES) -> Any:
+        kind = ir.VectorType(data.type.pointee, lanes)
+        return self.builder.bitcast(self.builder.gep(data, [at]), kind.as_pointer())
+
+    def spread(self, data: Any, at: Any) -> Any:
+        """One number, eight times."""
+        return self.repeated(self.builder.load(self.builder.gep(data, [at])))
+
+    def repeated(self, one: Any, lanes: int = LANES) -> Any:
+        """A number that is at hand, eight times, or so many."""
+        none = ir.Constant(ir.VectorType(one.type, lanes), ir.Undefined)
+        first = self.builder.insert_element(none, one, ir.Constant(_INDEX, 0))
+        return self.builder.shuffle_vector(first, none, _order([0] * lanes))
+
+    def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
+        """Return a b + c, rounded once where the processor can; a b without c."""
+        if c is None:
+            return self.builder.fmul(a, b)
+        name = f"llvm.fmuladd.v{a.type.count}f{_BITS[a.type.element]}"
+        function = cgutils.get_or_insert_function(
+            self.builder.module, ir.FunctionType(a.type, [a.type] * 3), name
+        )
+        return self.builder.call(function, [a, b, c])
+
+    def columns(self, begin: Any, end: Any) -> Any:
+        """Loop over eight columns at a time: gives the first of each."""
+        return self.count(begin, end, LANES)
+
+    def count(self, begin: Any, end: Any, step: int = 1) -> Any:
+        """Loop over whole numbers."""
+        return cgutils.for_range_slice(self.builder, begin, end, ir.Constant(WORD, step), WORD)
+
+    def total(self, lanes: Any) -> Any:
+        """The sum of eight numbers, always in the same order."""
+        for half in (4, 2, 1):
+            turned = _order([(i + half) % LANES for i in range(LANES)])
+            lanes = self.builder.fadd(lanes, self.builder.shuffle_vector(lanes, lanes, turned))
+        return self.builder.extract_element(lanes, ir.Constant(_INDEX, 0))
+
+
+def _order(places: list[int]) -> ir.Constant:
+    return ir.Constant(ir.VectorType(_INDEX, len(places)), places)
+
+
+def kernel(write: Callable[[VectorCode], None], kinds: tuple[Any, ...]) -> Any:
+    """What a Numba intrinsic returns: a signature, and the code of a function that writes it."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        write(VectorCode(context, builder, signature.args, args))
+        return context.get_dummy_value()
+
+    return types.void(*kinds), codegen
+
+
+ZERO, _TWO = ir.Constant(WORD, 0), ir.Constant(WORD, 2)
+
+
+_SINGLES = ir.VectorType(ir.FloatType(), LANES)
+
+
+def _gradient_rows(
+    typing: Any, basis: Any, start: Any, width: Any, turns: Any, out: Any, at: Any
+) -> Any:
+    """Rows of G (9) at `out[at]` from basis rows (12) of a tet's corners at `basis[start]`.
+
+    `turns` (48,) has for each corner its rotation, row by row, and the gradient of its shape
+    function: G_(3i+k) = Σ_corners ∇N_k (R u)_i.
+    """
+
+    def write(code: VectorCode) -> None:
+        basis, start, width, turns, out, at = code.args
+        with code.columns(ZERO, width) as (column, _):
+            rows: list[Any] = [None] * 9
+            for corner in range(4):
+                own = [
+                    code.load(basis, code.at(start, column, (width, 3 * corner + i)))
+                    for i in range(3)
+                ]
+                turned = []
+                for i in range(3):
+                    value = None
+                    for j in range(3):
+                        factor = code.spread(turns, code.at(ZERO, 12 * corner + 3 * i + j))
+                        value = code.multiply_add(factor, own[j], value)
+                    turned.append(value)
+                for k in range(3):
+                    slope = code.spread(turns, code.at(ZERO, 12 * corner + 9 + k))
+                    for i in range(3):
+                        rows[3 * i + k] = code.multiply_add(slope, turned[i], rows[3 * i + k])
+            for i, row in enumerate(rows):
+                code.store(row, out, code.at(at, column, (width, i)))
+
+    return kernel(write, (basis, start, width, turns, out, at))
+
+
+gradient_rows: Any = intrinsic(_gradient_rows)
+
+
+def _row_sums(typing: Any, rows: Any, at: Any, width: Any, z: Any, out: Any) -> Any:
+    """Products of nine rows at `rows[at]` with z into `out` (9,), of float64."""
+
+    def write(code: VectorCode) -> None:
+        rows, at, width, z, out = code.args
+        builder, zeros = code.builder, ir.Constant(_SINGLES, [0.0] * LANES)
+        sums = [cgutils.alloca_once_value(builder, zeros) for _ in range(9)]
+        with code.columns(ZERO, width) as (column, _):
+            own = code.load(z, column)
+            for i in range(9):
+                row = code.load(rows, code.at(at, column, (width, i)))
+                builder.store(code.multiply_add(row, own, builder.load(sums[i])), sums[i])
+        for i in range(9):
+            total = builder.fpext(code.total(builder.load(sums[i])), ir.DoubleType())
+            builder.store(total, builder.gep(out, [ir.Constant(WORD, i)]))
+
+    return kernel(write, (rows, at, width, z, out))
+
+
+row_sums: Any = intrinsic(_row_sums)
+
+
+def _times_rows(typing: Any, matrix: Any, rows: Any, at: Any, width: Any, out: Any) -> Any:
+    """A matrix (9, 9), flat, times the nine rows at `rows[at]`, into those at `out[at]`."""
+
+    def write(code: VectorCode) -> None:
+        matrix, rows, at, width, out = code.args
+        with code.columns(ZERO, width) as (column, _):
+            own = [code.load(rows, code.at(at, column, (width, i))) for i in range(9)]
+            for i in range(9):
+                value = None
+                for j in range(9):
+                    factor = code.spread(matrix, ir.Constant(WORD, 9 * i + j))
+                    value = code.multiply_add(factor, own[j], value)
+                code.store(value, out, code.at(at, column, (width, i)))
+
+    return kernel(write, (matrix, rows, at, width, out))
+
+
+times_rows: Any = intrinsic(_times_rows)
+
+
+def _add_weighted(typing: Any, factors: Any, rows: Any, at: Any, width: Any, out: Any) -> Any:
+    """Add nine rows at `rows[at]`, each times its factor, to `out` of float64."""
+
+    def write(code: VectorCode) -> None:
+        factors, rows, at, width, out = code.args
+        builder = code.builder
+        with code.columns(ZERO, width) as (column, _):
+            value = None
+            for i in range(9):
+                row = code.load(rows, code.at(at, column, (width, i)))
+                value = code.multiply_add(code.spread(factors, ir.Constant(WORD, i)), row, value)
+            before = code.load(out, column)
+            code.store(builder.fadd(before, builder.fpext(value, before.type)), out, column)
+
+    return kernel(write, (factors, rows, at, width, out))
+
+
+add_weighted: Any = intrinsic(_add_weighted)
+
+
+def _add_outer(typing: Any, a: Any, b: Any, count: Any, width: Any, out: Any) -> Any:
+    """Add Σ a_k b_kᵀ over `count` rows to `out` (width, width), where it is symmetric.
+
+    Blocks of 8 × 8 below the diagonal are left out.
+    """
+
+    def write(code: VectorCode) -> None:
+        a, b, count, width, out = code.args
+        builder = code.builder
+        sums = [cgutils.alloca_once(builder, _SINGLES) for _ in range(LANES)]
+        with (
+            code.columns(ZERO, width) as (row, _),
+            code.columns(row, width) as (column, _),
+        ):
+            places = [code.at(column, (width, code.at(row, i))) for i in range(LANES)]
+            for place, total in zip(places, sums, strict=True):
+                builder.store(code.load(out, place), total)
+            with code.count(ZERO, count) as (k, _):
+                right = code.load(b, code.at(column, (k, width)))
+                for i, total in enumerate(sums):
+                    left = code.spread(a, code.at(row, i, (k, width)))
+                    builder.store(code.multiply_add(left, right, builder.load(total)), total)
+            for place, total in zip(places, sums, strict=True):
+                code.store(builder.load(total), out, place)
+
+    return kernel(write, (a, b, count, width, out))
+
+
+add_outer: Any = intrinsic(_add_outer)
+
+
+def _subtract_products(typing: Any, a: Any, stride: Any, row: Any, end: Any) -> Any:
+    """Take Σ a_kᵀ a_k over the rows k < `row` from four rows of `a`, from column `row` to `end`.
+
+    Of float64, `stride` to a row; columns up to a whole eight are worked on.
+    """
+
+    def write(code: VectorCode) -> None:
+        a, stride, row, end = code.args
+        builder, four = code.builder, range(4)
+        doubles = ir.VectorType(ir.DoubleType(), LANES)
+        sums = [cgutils.alloca_once(builder, doubles) for _ in four]
+        with code.columns(row, end) as (column, _):
+            for total in sums:
+                builder.store(ir.Constant(doubles, [0.0] * LANES), total)
+            with code.count(ZERO, row) as (k, _):
+                right = code.load(a, code.at(column, (k, stride)))
+                for i, total in enumerate(sums):
+                    left = code.spread(a, code.at(row, i, (k, stride)))
+                    builder.store(code.multiply_add(left, right, builder.load(total)), total)
+            for i, total in enumerate(sums):
+                place = code.at(column, (stride, code.at(row, i)))
+                rest = builder.fsub(code.load(a, place), builder.load(total))
+                code.store(rest, a, place)
+
+    return kernel(write, (a, stride, row, end))
+
+
+subtract_products: Any = intrinsic(_subtract_products)
+
+
+def _weighted_four(
+    typing: Any, table: Any, a: Any, b: Any, c: Any, d: Any, p: Any, q: Any, r: Any, s: Any
+) -> Any:
+    """Σ of rows a, b, c, d of a table (n, 4), flat, times p, q, r, s: four numbers."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        code = VectorCode(context, builder, signature.args, args)
+        data, total = code.args[0], None
+        for row, factor in zip(code.args[1:5], code.args[5:], strict=True):
+            at = builder.shl(builder.sext(row, WORD) if row.type != WORD else row, _TWO)
+            total = code.multiply_add(code.load(data, at, 4), code.repeated(factor, 4), total)
+        parts = [builder.extract_element(total, ir.Constant(ir.IntType(32), i)) for i in range(4)]
+        return context.make_tuple(builder, signature.return_type, parts)
+
+    four = types.UniTuple(types.float32, 4)
+    return four(table, a, b, c, d, p, q, r, s), codegen
+
+
+weighted_four: Any = intrinsic(_weighted_four)

@@ -1,0 +1,243 @@
+"""The nonlinear equation inside an implicit step, and Newton's method for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from supple.arrays import Floats
+from supple.elastic.body import ElasticBody, HexBody
+from supple.elastic.equilibrium import line_search
+from supple.errors import SolverError
+from supple.linalg.cholesky import SparseCholesky
+from supple.linalg.sparse import PrincipalSubmatrix
+
+__all__ = ["ImplicitSolver", "StageProblem", "StepReport"]
+
+
+@dataclass
+class StepReport:
+    """What one step did.
+
+    Attributes
+    ----------
+    iterations
+        Newton iterations.
+    converged
+        Whether the last one moved no vertex by more than the tolerance; with a single
+        iteration that is rarely so.
+    seconds
+        Time spent in ``assembly``, ``factorise`` and ``solve``.
+    """
+
+    iterations: int = 0
+    converged: bool = False
+    seconds: dict[str, float] = field(
+        default_factory=lambda: {"assembly": 0.0, "factorise": 0.0, "solve": 0.0}
+    )
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Add the time spent inside to a part."""
+        began = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[part] += perf_counter() - began
+
+
+@dataclass
+class StageProblem:
+    """M (w − v) + τ (D w + f(Φ + u + τw) − f_ext) = 0, to be solved for the velocity w.
+
+    The left side is the gradient of `potential`, because D = αM + βK is taken at the state
+    the step starts from: ½(w−v)ᵀM(w−v) + ½τ wᵀDw + W − f_extᵀ(u + τw).
+    """
+
+    body: ElasticBody | HexBody
+    mass: sp.csr_array
+    alpha: float
+    u: Floats
+    v: Floats
+    tau: float
+    rest: Floats
+    external: Floats
+    #: βK at the start of the step; None without stiffness damping.
+    damping: sp.csr_array | None = None
+
+    def positions(self, w: Floats) -> Floats:
+        """Φ + u + τw."""
+        return self.rest + self.u + self.tau * w
+
+    def damp(self, w: Floats) -> Floats:
+        """D w."""
+        force = self.alpha * (self.mass @ w.reshape(-1))
+        if self.damping is not None:
+            force += self.damping @ w.reshape(-1)
+        return force.reshape(w.shape)
+
+    def gradient(self, w: Floats) -> Floats:
+        """Left side of the equation, (n, 3)."""
+        inertia = (self.mass @ (w - self.v).reshape(-1)).reshape(w.shape)
+        force = self.body.force(self.positions(w), self.rest)
+        return inertia + self.tau * (self.damp(w) + force - self.external)
+
+    def potential(self, w: Floats) -> float:
+        """What the step minimises."""
+        change = (w - self.v).reshape(-1)
+        return (
+            0.5 * float(change @ (self.mass @ change))
+            + 0.5 * self.tau * float(np.vdot(w, self.damp(w)))
+            + self.body.energy(self.positions(w), self.rest)
+            - float(np.vdot(self.external, self.u + self.tau * w))
+        )
+
+    def potential_along(self, w: Floats, change: Floats, length: float) -> float:
+        """`potential` some way along a change of velocity; inf or nan where it overflows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.potential(w + length * change)
+
+
+class ImplicitSolver:
+    """Newton's method on the free unknowns, with one symbolic factorisation for good.
+
+    Parameters
+    ----------
+    body, mass
+        What moves; `mass` is (3n, 3n).
+    free
+        Unknowns that may change.
+    alpha, beta
+        Rayleigh damping.
+    newton, tolerance
+        Most iterations, and the largest movement of a vertex, in m, that ends them.
+    psd
+        Project element stiffness always, not only when the system is not positive definite.
+    """
+
+    def __init__(
+        self,
+        body: ElasticBody | HexBody,
+        mass: sp.csr_array,
+        free: NDArray[np.int64],
+        *,
+        alpha: float,
+        beta: float,
+        newton: int,
+        tolerance: float,
+        psd: bool,
+    ) -> None:
+        self.body, self.mass, self.free = body, mass, free
+        self.alpha, self.beta = alpha, beta
+        self.newton, self.tolerance, self.psd = newton, tolerance, psd
+        self._matrix = body.pattern.zeros()  # its own: simulators in threads may share a body
+        self._mass_values = _values_in(self._matrix, mass)
+        self._values, self._term = np.empty((2, self._matrix.nnz))  # the step allocates little
+        self._part = PrincipalSubmatrix(self._matrix, free)
+        self._cholesky = SparseCholesky(self._part.pattern, block=3)
+
+    def solve(self, problem: StageProblem, start: Floats, report: StepReport) -> Floats:
+        """Velocity at the end of the stage; Newton begins at velocity `start`."""
+        self._set_damping(problem, problem.positions(start), report)
+        w = start
+        for _ in range(self.newton):
+            change, length = self._iterate(problem, w, self.psd, report)
+            if length == 0.0 and not self._is_small(problem, change) and not self.psd:
+                change, length = self._iterate(problem, w, True, report)
+            report.converged = self._is_small(problem, change)
+            # Changes that small may drown in the rounding of the energy: then we are there.
+            if length == 0.0 and not report.converged:
+                raise SolverError(
+                    "no step lowers the energy any more; use a smaller dt, or smaller forces"
+                )
+            w = w + length * change
+            report.iterations += 1
+            if report.converged:
+                break
+        return w
+
+    def _is_small(self, problem: StageProblem, change: Floats) -> bool:
+        return bool(np.abs(change).max() * problem.tau <= self.tolerance)
+
+    def _iterate(
+        self, problem: StageProblem, w: Floats, psd: bool, report: StepReport
+    ) -> tuple[Floats, float]:
+        """Newton's change of velocity, and how much of it to take."""
+        with report.timed("assembly"):
+            gradient = problem.gradient(w)
+            system = self._system(problem, w, psd)
+        with report.timed("factorise"):
+            definite = self._factorise(system)
+        if not definite:
+            if psd:
+                raise SolverError(
+                    "the system is not positive definite; is dt far too large, or the mesh flat?"
+                )
+            return self._iterate(problem, w, True, report)
+        with report.timed("solve"):
+            change = self._scattered(self._cholesky.solve(-gradient.reshape(-1)[self.free]))
+        if self.newton == 1:
+            return change, 1.0
+        with report.timed("assembly"):
+            along = partial(problem.potential_along, w, change)
+            slope = float(np.vdot(gradient, change))
+            return change, line_search(along, problem.potential(w), slope)[0]
+
+    def acceleration(self, problem: StageProblem) -> Floats:
+        """M⁻¹ (f_ext − f − Dv) at the displacement and velocity the problem starts from."""
+        x = problem.rest + problem.u
+        self._set_damping(problem, x, StepReport())
+        force = problem.external - self.body.force(x, problem.rest) - problem.damp(problem.v)
+        self._cholesky.factorise(self._part.take(self._mass_values))
+        return self._scattered(self._cholesky.solve(force.reshape(-1)[self.free]))
+
+    def _set_damping(self, problem: StageProblem, x: Floats, report: StepReport) -> None:
+        if self.beta > 0:  # projected: damping must never feed energy in
+            with report.timed("assembly"):
+                stiffness = self.body.stiffness(x, problem.rest, psd=True, out=self._matrix)
+                problem.damping = self.beta * stiffness
+
+    def _system(self, problem: StageProblem, w: Floats, psd: bool) -> Floats:
+        """Values of M + τD + τ²K among the free unknowns."""
+        x = problem.positions(w)
+        stiffness = self.body.stiffness(x, problem.rest, psd=psd, out=self._matrix)
+        values, term = self._values, self._term
+        np.multiply(self._mass_values, 1 + problem.tau * self.alpha, out=values)
+        values += np.multiply(stiffness.data, problem.tau**2, out=term)
+        if problem.damping is not None:
+            values += np.multiply(problem.damping.data, problem.tau, out=term)
+        return self._part.take(values)
+
+    def _factorise(self, system: Floats) -> bool:
+        if not np.isfinite(system).all():
+            raise SolverError("forces have grown beyond all numbers; use a smaller dt")
+        try:
+            self._cholesky.factorise(system)
+        except SolverError:
+            return False
+        return True
+
+    def _scattered(self, free_values: Floats) -> Floats:
+        """A field over all vertices, (n, 3), zero where nothing is free."""
+        field = np.zeros(3 * self.body.n_vertices)
+        field[self.free] = free_values
+        return field.reshape(-1, 3)
+
+
+def _values_in(pattern: sp.csr_array, matrix: sp.csr_array) -> Floats:
+    """Values of `matrix` where `pattern`, which contains its entries, has its own."""
+
+    def keys(a: sp.csr_array) -> NDArray[np.int64]:
+        rows = np.repeat(np.arange(a.shape[0], dtype=np.int64), np.diff(a.indptr))
+        return rows * a.shape[1] + a.indices
+
+    values = np.zeros(pattern.nnz)
+    values[np.searchsorted(keys(pattern), keys(matrix))] = matrix.data
+    return values

@@ -1,0 +1,206 @@
+"""Loops over all elements: energy, force and stiffness, in Numba, over coloured chunks.
+
+`elements` (m, 4) or (m, 8) and `parameters` come in the order of the `Partition`. `weights` (g,)
+is what the integration points count; they add up to 1. `slopes` (g, 8, 3) are the derivatives of
+a hexahedron's shape functions there, and None for tets, whose one point has weight 1. The rest
+shape is read on every call, because it changes every frame; its gradients cost little beside the
+stress derivative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numba import prange
+from numpy.typing import NDArray
+
+from supple.arrays import Floats, Ints
+from supple.compiled.jit import compiled_parallel
+from supple.elastic.densities.density import ORTHOTROPIC, energy_density, stress, stress_derivative
+from supple.elastic.element import (
+    add_element_forces,
+    add_point_stiffness,
+    complete_stiffness,
+    corner_count,
+    gradients_at,
+    point_count,
+    position_gradient,
+    scatter_stiffness,
+)
+from supple.maths.svd import project_psd
+from supple.mesh.filling.bcc_lattice import AXIS_LIMIT, morton
+
+__all__ = ["Partition", "add_forces", "add_stiffness", "element_energies"]
+
+
+@compiled_parallel
+def element_energies(
+    kind: int,
+    x: Floats,
+    rest: Floats,
+    elements: Ints,
+    parameters: Floats,
+    slopes: Floats | None,
+    weights: Floats | None,
+    out: Floats,
+) -> float:
+    """Energy of each element into `out`; returns the smallest rest volume seen from a point."""
+    smallest = np.inf
+    n_chunks = (len(elements) + 255) // 256
+    for k in prange(n_chunks):
+        g, F, scratch = np.empty((corner_count(slopes), 3)), np.empty((3, 3)), np.empty((6, 3, 3))
+        lowest = np.inf
+        for e in range(256 * k, min(256 * k + 256, len(elements))):
+            total = 0.0
+            for point in range(point_count(slopes)):
+                volume = gradients_at(point, rest, elements, e, slopes, weights, g)
+                lowest = min(lowest, volume)
+                position_gradient(x, elements, e, slopes, g, F)
+                density = energy_density(kind, F, parameters[e], scratch)
+                total += volume * density
+            out[e] = total
+        smallest = min(smallest, lowest)
+    return smallest
+
+
+@compiled_parallel
+def add_forces(
+    kind: int,
+    x: Floats,
+    rest: Floats,
+    elements: Ints,
+    parameters: Floats,
+    slopes: Floats | None,
+    weights: Floats | None,
+    chunk_start: Ints,
+    colour_start: Ints,
+    out: Floats,
+) -> float:
+    """Add ∂W/∂x to `out` (n, 3); returns the smallest rest volume seen from a point."""
+    smallest = np.inf
+    for colour in range(len(colour_start) - 1):
+        for k in prange(colour_start[colour], colour_start[colour + 1]):
+            g, F, P = np.empty((corner_count(slopes), 3)), np.empty((3, 3)), np.empty((3, 3))
+            scratch = np.empty((6, 3, 3))
+            lowest = np.inf
+            for e in range(chunk_start[k], chunk_start[k + 1]):
+                for point in range(point_count(slopes)):
+                    volume = gradients_at(point, rest, elements, e, slopes, weights, g)
+                    lowest = min(lowest, volume)
+                    position_gradient(x, elements, e, slopes, g, F)
+                    stress(kind, F, parameters[e], P, scratch)
+                    add_element_forces(volume, g, P, elements, e, slopes, out)
+            smallest = min(smallest, lowest)
+    return smallest
+
+
+@compiled_parallel
+def add_stiffness(
+    kind: int,
+    x: Floats,
+    rest: Floats,
+    elements: Ints,
+    parameters: Floats,
+    slopes: Floats | None,
+    weights: Floats | None,
+    chunk_start: Ints,
+    colour_start: Ints,
+    psd: bool,
+    block_start: Ints,
+    slots: NDArray[np.int32],
+    out: Floats,
+) -> float:
+    """Add ∂²W/∂x² to the CSR values `out`; returns the smallest rest volume seen from a point.
+
+    Vertex i owns the values from 9·block_start[i], as three rows of its blocks side by side;
+    slots[e, n·a + b] is where in that list corner b of element e stands for corner a of its n.
+    """
+    smallest = np.inf
+    for colour in range(len(colour_start) - 1):
+        for k in prange(colour_start[colour], colour_start[colour + 1]):
+            n = corner_count(slopes)
+            g, F, H = np.empty((n, 3)), np.empty((3, 3)), np.empty((9, 9))
+            K, scratch, frames = np.empty((3 * n, 3 * n)), np.empty((6, 3, 3)), np.empty((2, 9, 9))
+            lowest = np.inf
+            for e in range(chunk_start[k], chunk_start[k + 1]):
+                for point in range(point_count(slopes)):
+                    volume = gradients_at(point, rest, elements, e, slopes, weights, g)
+                    lowest = min(lowest, volume)
+                    position_gradient(x, elements, e, slopes, g, F)
+                    stress_derivative(kind, F, parameters[e], H, scratch)
+                    if psd:
+                        project_psd(F, kind != ORTHOTROPIC, H, frames)
+                    add_point_stiffness(point, volume, g, H, slopes, K)
+                complete_stiffness(slopes, K)
+                scatter_stiffness(K, elements, e, slopes, block_start, slots, out)
+            smallest = min(smallest, lowest)
+    return smallest
+
+
+# ----------------------------------------------------------------------------
+# Elements in cache-sized chunks, coloured so that chunks of one colour share no vertex.
+#
+# Chunks of one colour may be added into a shared force or matrix in parallel without locks,
+# and every entry receives its terms in an order that depends on the mesh only: results are
+# the same bits for any number of threads.
+
+
+#: 3×3 blocks that a chunk adds to a matrix: 16 a tet, 64 a hexahedron. Larger chunks share fewer
+#: vertices with others, so more of a matrix is still in cache when it is added to again; but a
+#: colour needs several chunks for every thread.
+SMALLEST, LARGEST, WANTED_CHUNKS = 2048, 32768, 200
+
+
+@dataclass(frozen=True)
+class Partition:
+    """`order[chunk_start[k]:chunk_start[k + 1]]` are the elements of chunk k, and
+    `colour_start[c]:colour_start[c + 1]` the chunks of colour c.
+    """
+
+    order: Ints
+    chunk_start: Ints
+    colour_start: Ints
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks."""
+        return len(self.chunk_start) - 1
+
+    @classmethod
+    def of(cls, vertices: NDArray[np.float64], elements: Ints) -> Partition:
+        """Cut along a space-filling curve through the elements' centres, colour greedily."""
+        centres = vertices[elements].mean(axis=1)
+        centres -= centres.min(axis=0)
+        extent = float(centres.max()) or 1.0  # one element has none
+        curve = np.argsort(morton(centres / extent * (AXIS_LIMIT - 1)), kind="stable")
+        blocks = elements.shape[1] ** 2
+        size = len(elements) // WANTED_CHUNKS
+        size = min(max(size, SMALLEST // blocks), LARGEST // blocks)
+        n_chunks = -(-len(elements) // size)
+        bounds = np.linspace(0, len(elements), n_chunks + 1).astype(np.int64)
+        sizes = np.diff(bounds)
+        chunk = np.repeat(np.arange(n_chunks), sizes)
+        colour = _colour_chunks(elements[curve], chunk, len(vertices))
+        by_colour = np.argsort(colour, kind="stable")
+        order = np.concatenate([curve[bounds[k] : bounds[k + 1]] for k in by_colour])
+        chunk_start = np.concatenate([[0], np.cumsum(sizes[by_colour])])
+        colour_start = np.searchsorted(colour[by_colour], np.arange(colour.max() + 2))
+        return cls(order, chunk_start, colour_start)
+
+
+def _colour_chunks(elements: Ints, chunk: Ints, n_vertices: int) -> Ints:
+    n_chunks = int(chunk[-1]) + 1
+    touches = sp.csr_array(
+        (np.ones(elements.size, np.int32), (np.repeat(chunk, elements.shape[1]), elements.ravel())),
+        shape=(n_chunks, n_vertices),
+    )
+    neighbours = sp.csr_array(touches @ touches.T)
+    colour = np.full(n_chunks, -1, np.int64)
+    for k in range(n_chunks):
+        near = colour[neighbours.indices[neighbours.indptr[k] : neighbours.indptr[k + 1]]]
+        taken = np.zeros(len(near) + 1, bool)
+        taken[near[(near >= 0) & (near < len(taken))]] = True
+        colour[k] = int(np.argmin(taken))
+    return colour

@@ -1,0 +1,1 @@
+"""Energy densities, a file for each material."""

@@ -1,0 +1,102 @@
+"""Orthotropic Fung: Ψ = c/2 (exp Q − 1), Q = E : C : E / c (tapia2021 §4.1)."""
+
+from __future__ import annotations
+
+import math
+
+from supple.arrays import Floats
+from supple.compiled.jit import compiled_fused
+from supple.maths.small_matrices import green_strain, times, times_transposed
+
+__all__ = [
+    "exponential_less_one",
+    "orthotropic_derivative",
+    "orthotropic_exponent",
+    "rotate_out",
+]
+
+
+#: Beyond this exponent exp is continued by its second-order Taylor polynomial: C², no overflow.
+_EXPONENT_LIMIT = 8.0
+
+
+@compiled_fused
+def exponential_less_one(x: float, order: int = 0) -> float:
+    """exp(x) − 1, or its first or second derivative; quadratic beyond the limit."""
+    if x <= _EXPONENT_LIMIT:
+        return math.expm1(x) if order == 0 else math.exp(x)
+    top, beyond = math.exp(_EXPONENT_LIMIT), x - _EXPONENT_LIMIT
+    if order == 0:
+        return top * (1.0 + beyond + 0.5 * beyond * beyond) - 1.0
+    return top * (1.0 + beyond) if order == 1 else top
+
+
+@compiled_fused
+def orthotropic_exponent(E: Floats, p: Floats, local: Floats, T: Floats) -> float:
+    """Q, with T = C : E in the material's axes; `local` is scratch."""
+    A = p[10:19].reshape(3, 3)
+    for i in range(3):  # local ← E A
+        for j in range(3):
+            local[i, j] = E[i, 0] * A[0, j] + E[i, 1] * A[1, j] + E[i, 2] * A[2, j]
+    for i in range(3):  # T ← Aᵀ E A
+        for j in range(3):
+            T[i, j] = A[0, i] * local[0, j] + A[1, i] * local[1, j] + A[2, i] * local[2, j]
+    for i in range(3):
+        for j in range(3):
+            local[i, j] = T[i, j]
+    _apply_orthotropic(p, local, T)
+    exponent = 0.0
+    for i in range(3):
+        for j in range(3):
+            exponent += local[i, j] * T[i, j]
+    return exponent / p[9]
+
+
+@compiled_fused
+def _apply_orthotropic(p: Floats, E: Floats, T: Floats) -> None:
+    """T = C : E for symmetric E, both in the material's axes."""
+    T[0, 0] = p[0] * E[0, 0] + p[5] * E[1, 1] + p[4] * E[2, 2]
+    T[1, 1] = p[5] * E[0, 0] + p[1] * E[1, 1] + p[3] * E[2, 2]
+    T[2, 2] = p[4] * E[0, 0] + p[3] * E[1, 1] + p[2] * E[2, 2]
+    T[1, 2] = T[2, 1] = 2.0 * p[6] * E[1, 2]
+    T[0, 2] = T[2, 0] = 2.0 * p[7] * E[0, 2]
+    T[0, 1] = T[1, 0] = 2.0 * p[8] * E[0, 1]
+
+
+@compiled_fused
+def rotate_out(p: Floats, T: Floats, work: Floats, S: Floats) -> None:
+    """S = A T Aᵀ: from the material's axes to the body's."""
+    A = p[10:19].reshape(3, 3)
+    times(A, T, work)
+    times_transposed(work, A, S)
+
+
+@compiled_fused
+def orthotropic_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
+    """DP = dF S + F dS, dS = g′ C:dE + (2/c) g″ (C:E)(C:E : dE), column by column."""
+    FA, work, T, S, dE, dS = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]
+    green_strain(F, S)
+    exponent = orthotropic_exponent(S, p, work, T)
+    growth = exponential_less_one(exponent, 1)
+    bend = 2.0 / p[9] * exponential_less_one(exponent, 2)
+    A = p[10:19].reshape(3, 3)
+    rotate_out(p, T, work, S)
+    times(F, A, FA)
+    for k in range(3):
+        for l in range(3):
+            along = 0.0  # C:E : dE for dF = e_k e_lᵀ, in the material's axes like dE and dS
+            for i in range(3):
+                for j in range(3):
+                    dE[i, j] = 0.5 * (FA[k, i] * A[l, j] + A[l, i] * FA[k, j])
+                    along += T[i, j] * dE[i, j]
+            _apply_orthotropic(p, dE, dS)
+            for i in range(3):
+                for j in range(3):
+                    dS[i, j] = growth * dS[i, j] + bend * along * T[i, j]
+            times(FA, dS, work)
+            for i in range(3):
+                for j in range(3):
+                    value = work[i, 0] * A[j, 0] + work[i, 1] * A[j, 1] + work[i, 2] * A[j, 2]
+                    if i == k:
+                        value += growth * S[j, l]
+                    H[3 * i + j, 3 * k + l] = value

@@ -1,0 +1,59 @@
+"""Stable neo-Hookean (Smith et al. 2018, eq. 14), with α = 1 + ¾ μ/λ, and penalties on volume."""
+
+from __future__ import annotations
+
+import math
+
+from supple.arrays import Floats
+from supple.compiled.jit import compiled_fused
+from supple.maths.small_matrices import cofactors, determinant, squared_norm
+
+__all__ = ["add_volume_derivative", "neo_hookean_derivative", "neo_hookean_energy"]
+
+
+@compiled_fused
+def add_volume_derivative(
+    F: Floats, stiffness: float, push: float, H: Floats, cofactor: Floats
+) -> None:
+    """Add the derivative of push(J)·cof F, where stiffness = ∂push/∂J."""
+    cofactors(F, cofactor)
+    for i in range(3):
+        for j in range(3):
+            row, scaled = H[3 * i + j], stiffness * cofactor[i, j]
+            for k in range(3):
+                for l in range(3):
+                    row[3 * k + l] += scaled * cofactor[k, l]
+    # ∂cof_ij/∂F_kl = ε_ikm ε_jln F_mn: six non-zeros a row pair.
+    for i in range(3):
+        for j in range(3):
+            i1, i2, j1, j2 = (i + 1) % 3, (i + 2) % 3, (j + 1) % 3, (j + 2) % 3
+            row = H[3 * i + j]
+            row[3 * i1 + j1] += push * F[i2, j2]
+            row[3 * i2 + j2] += push * F[i1, j1]
+            row[3 * i1 + j2] -= push * F[i2, j1]
+            row[3 * i2 + j1] -= push * F[i1, j2]
+
+
+@compiled_fused
+def neo_hookean_energy(F: Floats, mu: float, lam: float) -> float:
+    """Its value at rest is taken off, so that rest has zero energy."""
+    growth = squared_norm(F) - 3.0
+    volume = determinant(F) - 1.0
+    # ½λ(J − α)² − ½λ(1 − α)² = ½λ(J − 1)² − ¾μ(J − 1): no large numbers that cancel.
+    return (
+        0.5 * mu * (growth - math.log1p(0.25 * growth)) + 0.5 * lam * volume**2 - 0.75 * mu * volume
+    )
+
+
+@compiled_fused
+def neo_hookean_derivative(F: Floats, mu: float, lam: float, H: Floats, scratch: Floats) -> None:
+    inverse = 1.0 / (squared_norm(F) + 1.0)
+    pull, twice = mu * (1.0 - inverse), 2.0 * mu * inverse * inverse
+    for i in range(3):
+        for j in range(3):
+            row, scaled = H[3 * i + j], twice * F[i, j]
+            for k in range(3):
+                for l in range(3):
+                    row[3 * k + l] = scaled * F[k, l]
+            row[3 * i + j] += pull
+    add_volume_derivative(F, lam, lam * (determinant(F) - 1.0) - 0.75 * mu, H, scratch)

@@ -1,0 +1,1 @@
+"""Methods that papers compare with: projected dynamics in other bases."""

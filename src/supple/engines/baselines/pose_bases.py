@@ -1,0 +1,210 @@
+"""Bases as functions of the pose: ours, the paper's, and what others have used in their place.
+
+Each is a callable from a pose (s,) to U (3n, r), for analysis and for simulations that form it
+on the whole mesh (`supple.dynamics.ProjectedSimulator`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.arrays import Floats
+from supple.checks import numbers
+from supple.compiled.jit import compiled
+from supple.engines.pose_space.alignment import Variant
+from supple.engines.pose_space.build.aligned_poses import Agreement
+from supple.engines.pose_space.build.reduced_poses import OfPose, ReducedPoses
+from supple.reduction.cubature.samples import dense_basis
+from supple.reduction.mass_pca import mass_pca
+from supple.rig.tets.vertex_frames import blended_rotations, pose_rotations, rotate
+
+__all__ = [
+    "BASES",
+    "interpolated",
+    "naive",
+    "neutral",
+    "pose_independent",
+    "warped",
+]
+
+
+def interpolated(poses: ReducedPoses, variant: Variant = "frames") -> OfPose:
+    """Aligned and blended: in frames, as Supple does, or in the "world", as in xu2016 §5.2."""
+    agreement, count = poses.agreement(variant), len(poses.mesh.vertices)
+    # (m, n, 3, r), whole: a simulation that forms U on the whole mesh should not wait for it.
+    stacked = np.stack([dense_basis(each, poses.regions, count) for each in agreement.bases])
+    turns = agreement.rotations
+
+    def basis(pose: Floats) -> Floats:
+        weights = poses.weights(pose)
+        scales = 1 / np.sqrt(np.maximum(np.diagonal(_blended_mass(agreement, weights)), 1e-300))
+        used = np.flatnonzero(weights)
+        frames = np.empty((0, 4)) if turns is None else blended_rotations(turns, weights)
+        out = np.empty(stacked.shape[1:])
+        _blend(stacked, used, weights, frames, scales, out)
+        return out.reshape(3 * count, -1)
+
+    return basis
+
+
+def _blended_mass(agreement: Agreement, weights: Floats) -> Floats:
+    i, j = np.triu_indices(len(weights))
+    return np.tensordot(weights[i] * weights[j], agreement.products, 1)
+
+
+@compiled
+def _blend(
+    bases: Floats,
+    used: NDArray[np.int64],
+    weights: Floats,
+    frames: Floats,
+    scales: Floats,
+    out: Floats,
+) -> None:
+    """R(p) Σ wᵢ Ũᵢ ϒ, vertex by vertex; without frames R is 1."""
+    for v in range(out.shape[0]):
+        x, y, z = out[v, 0], out[v, 1], out[v, 2]
+        x[:] = 0.0
+        y[:] = 0.0
+        z[:] = 0.0
+        for i in used:
+            w, a, b, c = weights[i], bases[i, v, 0], bases[i, v, 1], bases[i, v, 2]
+            for k in range(len(scales)):
+                x[k] += w * a[k]
+                y[k] += w * b[k]
+                z[k] += w * c[k]
+        if len(frames) == 0:
+            for k in range(len(scales)):
+                x[k] *= scales[k]
+                y[k] *= scales[k]
+                z[k] *= scales[k]
+            continue
+        p, q, r, s = frames[v, 0], frames[v, 1], frames[v, 2], frames[v, 3]
+        xx, xy, xz = 1 - 2 * (q * q + r * r), 2 * (p * q - r * s), 2 * (p * r + q * s)
+        yx, yy, yz = 2 * (p * q + r * s), 1 - 2 * (p * p + r * r), 2 * (q * r - p * s)
+        zx, zy, zz = 2 * (p * r - q * s), 2 * (q * r + p * s), 1 - 2 * (p * p + q * q)
+        for k in range(len(scales)):
+            a0, b0, c0 = scales[k] * x[k], scales[k] * y[k], scales[k] * z[k]
+            x[k] = xx * a0 + xy * b0 + xz * c0
+            y[k] = yx * a0 + yy * b0 + yz * c0
+            z[k] = zx * a0 + zy * b0 + zz * c0
+
+
+def naive(poses: ReducedPoses) -> OfPose:
+    """Columns blended as they come, the k-th softest of each pose, then normalised (fig. 6)."""
+    sorted_columns = np.stack([_softest_first(poses, at) for at in range(len(poses.models))])
+    mass = np.repeat(poses.mass, 3)
+
+    def basis(pose: Floats) -> Floats:
+        blend = np.tensordot(poses.weights(pose), sorted_columns, 1)
+        lengths = np.sqrt(mass @ blend**2)
+        return blend / np.where(lengths > 0, lengths, 1.0)
+
+    return basis
+
+
+def _softest_first(poses: ReducedPoses, at: int) -> Floats:
+    """A pose's basis with each region's columns turned to its own modes, ascending in λ."""
+    model, parts = poses.models[at], []
+    for vectors, stiffness in zip(model.bases, model.stiffnesses, strict=True):
+        parts.append(vectors @ np.linalg.eigh(stiffness)[1])
+    count = len(poses.mesh.vertices)
+    found = dense_basis(parts, poses.regions, count).reshape(3 * count, -1)
+    # Signs are a choice: the one nearer to the neutral pose's column does naive blending good.
+    if at > 0:
+        first = _softest_first(poses, 0)
+        alike = np.repeat(poses.mass, 3) @ (first * found)
+        found *= np.where(alike < 0, -1.0, 1.0)
+    return found
+
+
+def neutral(poses: ReducedPoses) -> OfPose:
+    """The neutral pose's basis at every pose."""
+    only = poses.basis(0)
+    return lambda pose: only
+
+
+def warped(poses: ReducedPoses) -> OfPose:
+    """The neutral pose's basis, turned vertex by vertex with the shape (xu2016 fig. 4a)."""
+    only = poses.basis(0).reshape(len(poses.mesh.vertices), 3, -1)
+    shape = poses.models[0].rest
+
+    def basis(pose: Floats) -> Floats:
+        turns = pose_rotations(poses.mesh, [shape, poses.rest(pose)], [-1, 0])[1]
+        return rotate(turns, only).reshape(3 * len(only), -1)
+
+    return _remembering(basis)
+
+
+def _remembering(basis: OfPose) -> OfPose:
+    """The same, computed once for poses that follow each other unchanged."""
+    last: dict[bytes, Floats] = {}
+
+    def known(pose: Floats) -> Floats:
+        key = numbers("pose", pose).tobytes()
+        if key not in last:
+            found = basis(pose)
+            last.clear()
+            last[key] = found
+        return last[key]
+
+    return known
+
+
+def pose_independent(
+    poses: ReducedPoses, count: int, *, frames: bool = True, soft_first: bool = True
+) -> OfPose:
+    """`count` vectors that come nearest to the bases of all poses: their mass-PCA (fig. 14).
+
+    Parameters
+    ----------
+    poses
+        Whose bases are put together.
+    count
+        How many vectors to keep.
+    frames
+        Put together in the neutral pose's frames, and turned to the pose with the vertices,
+        which does a constant basis good where poses turn the body; or in the world.
+    soft_first
+        Columns count with (λ₁/λ)^½, so that the PCA keeps what moves most; or all alike.
+    """
+    agreement = poses.agreement("frames")
+    n, turns = len(poses.mesh.vertices), agreement.rotations
+    assert turns is not None
+    parts = []
+    for at in range(len(poses.models)):
+        whole, softness = _soft_columns(poses, at)
+        if frames:
+            whole = rotate(turns[at] * [-1, -1, -1, 1], whole.reshape(n, 3, -1))
+        parts.append(whole.reshape(3 * n, -1) * (softness if soft_first else 1.0))
+    vectors = mass_pca(np.hstack(parts), poses.mass, count)[0]
+    if not frames:
+        return lambda pose: vectors
+    each = vectors.reshape(n, 3, count)
+
+    def basis(pose: Floats) -> Floats:
+        turned = blended_rotations(turns, poses.weights(pose))
+        return rotate(turned, each).reshape(3 * n, count)
+
+    return basis
+
+
+def _soft_columns(poses: ReducedPoses, at: int) -> tuple[Floats, Floats]:
+    """A pose's modes within its basis, and (λ₁/λ)^½ of each."""
+    values = [np.linalg.eigvalsh(each) for each in poses.models[at].stiffnesses]
+    stiffness = np.concatenate(values)
+    return _softest_first(poses, at), np.sqrt(stiffness.min() / stiffness)
+
+
+#: What a figure can ask for by name.
+BASES: dict[str, Callable[..., OfPose]] = {
+    "interpolated": interpolated,
+    "world": lambda poses: interpolated(poses, "world"),
+    "naive": naive,
+    "neutral": neutral,
+    "warped": warped,
+    "pca": pose_independent,
+}

@@ -1,0 +1,445 @@
+"""Subspace dynamics reassembled in full: every step forms UᵀKU, UᵀMU and Uᵀf on the whole mesh.
+
+As Hahn et al. 2014 do, whom xu2016 §9 compares with. It costs O(n r²) a step and serves twice:
+its time is what pose-space cubature saves, and its motion is what cubature approximates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats
+from supple.checks import checked_array, checked_number, checked_whole_numbers
+from supple.dynamics.implicit import StepReport
+from supple.dynamics.integrators import INTEGRATORS, advance
+from supple.dynamics.root_frame import (
+    GravityMode,
+    acting_gravity,
+    checked_gravity_mode,
+    checked_root,
+    to_world,
+)
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.engines.baselines.subspace import (
+    Subspace,
+    SubspaceStage,
+    checked_subspace_basis,
+    solve_definite,
+)
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.errors import SolverError, SuppleError
+from supple.linalg.blas import single_threaded
+
+__all__ = ["Forces", "OfPose", "PosedSubspace", "ProjectedSimulator"]
+
+
+# ----------------------------------------------------------------------------
+# What a projected simulation moves: a body, its basis and its skin, as functions of the pose.
+
+
+OfPose = Callable[[Floats], Floats]
+
+
+Forces = Mapping[int, ArrayLike]
+
+
+class PosedSubspace:
+    """A body with all that depends on its pose; parameters as `ProjectedSimulator` has them."""
+
+    def __init__(
+        self,
+        body: ElasticBody,
+        rest: OfPose,
+        basis: OfPose,
+        *,
+        elastic: tuple[ArrayLike, ArrayLike] | None = None,
+        material: Callable[[Floats], Material] | None = None,
+        surface: OfPose | None = None,
+        embedding: sp.csr_array | None = None,
+    ) -> None:
+        self.body, self._rest, self._basis = body, rest, basis
+        self._material, self._surface, self._embedding = material, surface, embedding
+        #: Where elastic forces are evaluated, whatever the pose; None for the pose itself.
+        self.neutral: Subspace | None = None
+        if elastic is not None:
+            shape = checked_array("elastic rest shape", elastic[0], body.rest.shape)
+            columns = checked_subspace_basis("elastic basis", elastic[1], body.n_vertices)
+            self.neutral = Subspace(body, shape, columns)
+
+    def evaluate(self, pose: Floats, report: StepReport) -> tuple[Floats, Floats]:
+        """Rest shape (n, 3) and basis (3n, r) at a pose."""
+        with report.timed("rig"):
+            rest = checked_array("rest shape", self._rest(pose), self.body.rest.shape)
+        with report.timed("basis"):
+            basis = checked_subspace_basis("basis", self._basis(pose), self.body.n_vertices)
+        if self.neutral is not None and self.neutral.n_columns != basis.shape[1]:
+            raise SuppleError(
+                f"the basis has {basis.shape[1]} columns, and the elastic one "
+                f"{self.neutral.n_columns}"
+            )
+        return rest, basis
+
+    def make_of_material(self, pose: Floats) -> None:
+        """Exchange the body's material, if it depends on the pose."""
+        if self._material is not None:
+            self.body.set_material(self._material(pose))
+
+    def skin(self, pose: Floats, displacements: Floats) -> Floats:
+        """Φ̄(p) + A u, (n̄, 3), in the root's frame."""
+        if self._surface is None or self._embedding is None:
+            raise SuppleError("this body has no skin; give surface and embedding")
+        return self._surface(pose) + self._embedding @ displacements
+
+    def load(self, forces: Forces | None) -> Floats:
+        """Forces on the tet vertices, (n, 3), of forces on the skin where there is one."""
+        count = self.body.n_vertices if self._embedding is None else self._embedding.shape[0]
+        load = np.zeros((count, 3))
+        for vertex, force in (forces or {}).items():
+            if not (isinstance(vertex, int | np.integer) and 0 <= vertex < count):
+                raise SuppleError(
+                    f"force on vertex {vertex}, which is not there; there are 0 to {count - 1}"
+                )
+            load[vertex] += checked_array(f"force on vertex {vertex}", force, (3,))
+        return load if self._embedding is None else self._embedding.T @ load
+
+
+Carried = Literal["coordinates", "projection"]
+
+
+PARTS = ("rig", "basis", "assembly", "projection", "solve")
+
+
+class ProjectedSimulator:
+    """Steps a body within a basis that depends on the pose, without cubature.
+
+    M̃ q̈ + D̃ q̇ + Uᵀf(Φ(p) + U q) = Uᵀ(f_ext − M Φ̈), with U = U(p) (xu2016 eq. 9).
+
+    Parameters
+    ----------
+    body
+        The tets and what they are made of.
+    rest
+        Φ: from a pose (s,) to rest positions (n, 3), such as a rig.
+    basis
+        From a pose to U, (3n, r), zero where vertices are fixed; see `pose_bases`.
+    dt
+        Time step in s.
+    rest_pose
+        (s,) where `reset` starts without a pose; by default the rig's own.
+    integrator, iterations, tolerance
+        As `FullSimulator` has them, but for ``"midpoint"``; one iteration is the papers' choice
+        for real time.
+    alpha, beta
+        Rayleigh damping D = αM + βK.
+    gravity, gravity_mode
+        In m/s². ``"relative"``: only its change by the root's rotation acts, as the sculpted
+        shape already sags.
+    psd
+        Project element stiffness to positive semi-definite for damping and the first iteration.
+    carried
+        What stays when U changes: ``"coordinates"``, q itself (xu2016 §5.2), or
+        ``"projection"``, displacements and velocities projected to the new basis (Hahn et al.).
+    elastic
+        A rest shape and basis that elastic forces are evaluated in, whatever the pose; they are
+        the pose's own without. With the neutral ones, and a `basis` that is the neutral one
+        warped to the pose, this is neutral-pose dynamics (Galoppo et al. 2009; xu2016 fig. 4b).
+    material
+        From a pose to what the body is made of there, if that changes (xu2016 §8).
+    surface, embedding
+        Φ̄ of the skin and (n̄, n) sparse, for `surface`; forces then act on the skin.
+
+    Attributes
+    ----------
+    q, velocity
+        (r,) reduced coordinates and their velocity.
+    unconverged_steps
+        Steps since `reset` whose last iteration still moved a vertex beyond the tolerance.
+
+    Examples
+    --------
+    >>> from supple.elastic import ElasticBody
+    >>> from supple.scenes import beam
+    >>> body = ElasticBody(beam(cells=(4, 1, 1)))
+    >>> lifted = np.zeros((60, 1))
+    >>> lifted[1::3, 0] = body.rest[:, 0] ** 2  # one shape, held at x = 0
+    >>> simulator = ProjectedSimulator(body, lambda pose: body.rest, lambda pose: lifted,
+    ...                                rest_pose=[], gravity_mode="absolute")
+    >>> simulator.step().iterations
+    1
+    >>> bool(simulator.q[0] < 0)  # it falls
+    True
+    """
+
+    def __init__(
+        self,
+        body: ElasticBody,
+        rest: OfPose,
+        basis: OfPose,
+        dt: float = 1 / 90,
+        *,
+        rest_pose: ArrayLike | None = None,
+        integrator: str = "backward-euler",
+        iterations: int = 1,
+        tolerance: float = 1e-9,
+        alpha: float = 0.5,
+        beta: float = 0.01,
+        gravity: ArrayLike = (0.0, -9.81, 0.0),
+        gravity_mode: GravityMode = "relative",
+        psd: bool = False,
+        carried: Carried = "coordinates",
+        elastic: tuple[ArrayLike, ArrayLike] | None = None,
+        material: Callable[[Floats], Material] | None = None,
+        surface: OfPose | None = None,
+        embedding: sp.csr_array | None = None,
+    ) -> None:
+        for what, value, known in (
+            ("integrator", integrator, [each for each in INTEGRATORS if each != "midpoint"]),
+            ("kind of what is carried", carried, ("coordinates", "projection")),
+        ):
+            if value not in known:
+                raise SuppleError(f"no {what} {value!r}; there are {', '.join(known)}")
+        self.body = body
+        self._posed = PosedSubspace(
+            body,
+            rest,
+            basis,
+            elastic=elastic,
+            material=material,
+            surface=surface,
+            embedding=embedding,
+        )
+        self.dt = _positive("dt", dt, 1e-12)
+        self.alpha, self.beta = _positive("alpha", alpha), _positive("beta", beta)
+        self.tolerance = _positive("tolerance", tolerance) * body.mesh.size
+        (self.iterations,) = checked_whole_numbers("iterations", [iterations])
+        if self.iterations < 1:
+            raise SuppleError(f"iterations must be at least 1, not {iterations}")
+        self.integrator, self.psd, self.carried = integrator, bool(psd), carried
+        self.gravity, self.gravity_mode = (
+            checked_array("gravity", gravity, (3,)),
+            checked_gravity_mode(gravity_mode),
+        )
+        first = getattr(rest, "rest_pose", None) if rest_pose is None else rest_pose
+        if first is None:
+            raise SuppleError("which pose does the body rest in? Give rest_pose")
+        self._rest_pose = np.array(first, np.float64)
+        self.reset()
+
+    @classmethod
+    def from_model(
+        cls, model: PoseSpaceModel, basis: OfPose, dt: float = 1 / 90, **options: Any
+    ) -> ProjectedSimulator:
+        """Of a model's flesh and skin, in a basis such as those of `ReducedPoses.of_model`.
+
+        A model stores its bases on the skin and at cubature points only, so they are made anew.
+        """
+        from supple.engines.pose_space.build.reduced_poses import model_embedding
+
+        def material(pose: Floats) -> Material:
+            return model.material(model.pose_weights(pose))
+
+        skin: dict[str, Any] = {"surface": model.rig, "embedding": model_embedding(model)}
+        if np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2:
+            skin["material"] = material
+        body = ElasticBody(model.mesh, model.material())
+        return cls(body, model.tet_rig, basis, dt, **(skin | options))
+
+    def reset(self, pose: ArrayLike | None = None, root: ArrayLike | None = None) -> None:
+        """Start anew, at rest at a pose (s,) and with the root at (4, 4), rigid."""
+        chosen = self._pose(self._rest_pose if pose is None else pose)
+        place = checked_root(root)
+        report = _report()
+        rest, basis = self._posed.evaluate(chosen, report)
+        self._posed.make_of_material(chosen)
+        self.body.energy(rest, rest)  # refuses a rest shape with inverted tets
+        space = Subspace(self.body, rest, basis)
+        self.pose, self.root, self._space = chosen, place, space
+        self._mass = space.mass()
+        self._world = self._world_before = to_world(place, rest)
+        self.q, self.velocity = np.zeros((2, space.n_columns))
+        self._acceleration: Floats = np.zeros(space.n_columns)
+        self._before: tuple[Floats, Floats] | None = None
+        if self.integrator == "newmark":  # the only one that looks back at accelerations
+            pull = space.weigh(np.broadcast_to(self._gravity(place) @ place[:3, :3], rest.shape))
+            self._acceleration = _solved(self._mass, pull)
+        self.time, self.unconverged_steps = 0.0, 0
+
+    @property
+    def displacements(self) -> Floats:
+        """U q in the root's frame, (n, 3)."""
+        return self._space.displacement(self.q)
+
+    @property
+    def positions(self) -> Floats:
+        """Of the tet vertices in the world, (n, 3)."""
+        return to_world(self.root, self._space.rest + self.displacements)
+
+    def surface(self) -> Floats:
+        """The skin in the world, (n̄, 3): R(Φ̄(p) + A u) + t."""
+        return to_world(self.root, self._posed.skin(self.pose, self.displacements))
+
+    def step(
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        forces: Forces | None = None,
+    ) -> StepReport:
+        """Advance by one time step.
+
+        Parameters
+        ----------
+        pose, root
+            At the end of the step; they stay as they are without.
+        forces
+            Vertices, of the skin where there is one and else of the tets, to forces in N, in the
+            world.
+
+        Returns
+        -------
+        StepReport
+            Whose seconds are split into rig, basis, assembly, projection and solve.
+
+        Raises
+        ------
+        SuppleError
+            When something does not fit or the state would no longer be finite; it is then left
+            as it was.
+        """
+        target = self.pose if pose is None else self._pose(pose)
+        place = self.root if root is None else checked_root(root)
+        load = self._posed.load(forces) @ place[:3, :3]  # Rᵀ f, row by row
+        report = _report()
+        rest, basis = self._posed.evaluate(target, report)
+        old = self._space.rest, self._space.basis
+        if basis.shape != old[1].shape:
+            raise SuppleError(f"the basis changes from {old[1].shape} to {basis.shape}")
+        self._posed.make_of_material(target)
+        world = to_world(place, rest)
+        jolt = (world - 2 * self._world + self._world_before) / self.dt**2
+        self._space.at(rest, basis)
+        try:
+            with single_threaded():
+                begun, state, mass = self._advanced(
+                    load, (self._gravity(place) - jolt) @ place[:3, :3], old[1], report
+                )
+        except SuppleError:
+            self._space.at(*old)
+            self._posed.make_of_material(self.pose)
+            raise
+        self.q, self.velocity, self._acceleration = state
+        self._before, self._mass = begun, mass
+        self.pose, self.root = target, place
+        self._world_before, self._world = self._world, world
+        self.unconverged_steps += not report.converged
+        self.time += self.dt
+        return report
+
+    def _advanced(
+        self, load: Floats, pull: Floats, basis_before: Floats, report: StepReport
+    ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats, Floats], Floats]:
+        """(q, q̇) the step starts from, (q, q̇, q̈) at its end, and M̃; changes nothing."""
+        space = self._space
+        with report.timed("projection"):
+            mass = space.mass()
+            external = space.project(load) + space.weigh(pull)
+        begun, earlier = (self.q, self.velocity), self._before
+        if self.carried == "projection":
+            begun = self._reprojected(mass, basis_before, begun)
+            if earlier is not None:
+                earlier = self._reprojected(mass, basis_before, earlier)
+        stage = SubspaceStage(
+            elastic=space if self._posed.neutral is None else self._posed.neutral,
+            moving=space,
+            mass=mass,
+            external=external,
+            alpha=self.alpha,
+            beta=self.beta,
+            iterations=self.iterations,
+            tolerance=self.tolerance,
+            psd=self.psd,
+            report=report,
+        )
+
+        def solve(q: Floats, v: Floats, tau: float) -> tuple[Floats, Floats]:
+            # As `FullSimulator` does: one iteration from where nothing has moved is the papers'
+            # step, several find the solution sooner from a guess.
+            guess = begun[1] + tau * self._acceleration
+            return stage.solve(q, v, tau, (begun[0] - q) / tau if self.iterations == 1 else guess)
+
+        state = advance(
+            self.integrator,
+            solve,
+            *begun,
+            self._acceleration,
+            self.dt,
+            earlier,
+        )
+        if not all(np.isfinite(each).all() for each in state):
+            raise SolverError(
+                f"the simulation diverges at {self.time:.3f} s; use a smaller dt, smaller forces "
+                "or more iterations"
+            )
+        return begun, state, mass
+
+    def run(
+        self,
+        poses: ArrayLike,
+        roots: Iterable[ArrayLike] | None = None,
+        *,
+        what: Literal["displacements", "positions", "surface"] = "positions",
+    ) -> Floats:
+        """Reset at the first pose (and root), step through all others; (t, n, 3) of each."""
+        rows = checked_array("poses", poses, (len(np.atleast_2d(poses)), len(self._rest_pose)))
+        places = [None] * len(rows) if roots is None else list(roots)
+        if len(places) != len(rows):
+            raise SuppleError(f"{len(places)} roots for {len(rows)} poses")
+        self.reset(rows[0], places[0])
+
+        def shown() -> Floats:
+            return self.surface() if what == "surface" else getattr(self, what)
+
+        frames = [shown()]
+        for pose, root in zip(rows[1:], places[1:], strict=True):
+            self.step(pose, root)
+            frames.append(shown())
+        return np.array(frames)
+
+    def _pose(self, pose: ArrayLike) -> Floats:
+        return checked_array("pose", pose, self._rest_pose.shape).copy()
+
+    def _reprojected(
+        self, mass: Floats, basis_before: Floats, pair: tuple[Floats, Floats]
+    ) -> tuple[Floats, Floats]:
+        """Coordinates in the present basis of what another had, nearest by mass."""
+        fields = (basis_before @ np.stack(pair, axis=1)).reshape(-1, 3, 2)
+        right = np.stack([self._space.weigh(fields[:, :, at]) for at in (0, 1)], axis=1)
+        both = _solved(mass, right)
+        return both[:, 0].copy(), both[:, 1].copy()
+
+    def _gravity(self, place: Floats) -> Floats:
+        return acting_gravity(self.gravity_mode, self.gravity, place)
+
+
+def _solved(mass: Floats, right: Floats) -> Floats:
+    """Also where columns of the basis repeat each other: the smallest solution."""
+    found = solve_definite(mass, right)
+    if found is not None:
+        return found
+    return np.asarray(np.linalg.lstsq(mass, right, rcond=None)[0], np.float64)
+
+
+def _report() -> StepReport:
+    return StepReport(seconds=dict.fromkeys(PARTS, 0.0))
+
+
+def _positive(name: str, value: float, least: float = 0.0) -> float:
+    number = checked_number(name, value)
+    if not least <= number <= 1e9:
+        raise SuppleError(f"{name} must be a positive number, not {value}")
+    return number

@@ -1,0 +1,380 @@
+"""A body that can only move within a basis, evaluated on all of its tets.
+
+Energy, Uᵀf and UᵀKU at displacements u = U q away from a rest shape (xu2016 eq. 9), without
+cubature: what Hahn et al. 2014 assemble in every step, and what cubature approximates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numba import prange
+from numpy.typing import ArrayLike, NDArray
+
+from supple.arrays import Floats, Ints
+from supple.checks import checked_array, numbers
+from supple.compiled.jit import compiled_parallel, taking_turns
+from supple.dynamics.implicit import StepReport
+from supple.elastic.body import ElasticBody
+from supple.elastic.equilibrium import line_search
+from supple.errors import SolverError, SuppleError
+
+__all__ = [
+    "ReducedEquilibrium",
+    "Subspace",
+    "SubspaceStage",
+    "checked_subspace_basis",
+    "reduced_equilibrium",
+    "solve_definite",
+]
+
+
+#: Added to the diagonal, as a part of its mean, where columns of a basis repeat each other.
+RIDGE = 1e-10
+
+
+#: Movements of a body smaller than this part of its size may drown in its energy's rounding.
+MINUTE = 1e-6
+
+
+#: Columns of a block row of K that are summed at once: nine rows of them fit the fastest cache.
+_STRIP = 64
+
+
+class Subspace:
+    """Reduced energy, force and stiffness of a body at a rest shape, in a basis.
+
+    Parameters
+    ----------
+    body
+        The body. Several subspaces may share it.
+    rest, basis
+        (n, 3) the rest shape, and (3n, r) U; `at` exchanges both.
+    """
+
+    def __init__(self, body: ElasticBody, rest: Floats, basis: Floats) -> None:
+        self.body, self._matrix = body, body.pattern.zeros()
+        self._masses = body.vertex_masses()
+        self._force = np.empty((body.n_vertices, 3))
+        self.at(rest, basis)
+
+    def at(self, rest: Floats, basis: Floats) -> None:
+        """Go on with another rest shape and basis; neither is copied."""
+        self.rest, self.basis = rest, basis
+        if getattr(self, "_product", np.empty(0)).shape != basis.shape:
+            self._product = np.empty(basis.shape)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of basis vectors, r."""
+        return self.basis.shape[1]
+
+    def displacement(self, q: Floats) -> Floats:
+        """U q, (n, 3)."""
+        return (self.basis @ q).reshape(-1, 3)
+
+    def project(self, field: Floats) -> Floats:
+        """Uᵀ of a field (n, 3)."""
+        return self.basis.T @ field.reshape(-1)
+
+    def is_minute(self, change: Floats) -> bool:
+        """Whether a change of q moves nothing farther than a millionth of the body's size."""
+        moved = float(np.abs(self.displacement(change)).max())
+        return moved <= MINUTE * self.body.mesh.size
+
+    def energy(self, q: Floats) -> float:
+        """Elastic energy in J at Φ + U q."""
+        return self.body.energy(self.rest + self.displacement(q), self.rest)
+
+    def force(self, q: Floats) -> Floats:
+        """Uᵀ f(Φ + U q), (r,)."""
+        moved = self.rest + self.displacement(q)
+        return self.project(self.body.force(moved, self.rest, out=self._force))
+
+    def assemble(self, q: Floats, psd: bool = False) -> None:
+        """Fill K(Φ + U q) on the whole mesh, for `projected` to reduce."""
+        moved = self.rest + self.displacement(q)
+        self.body.stiffness(moved, self.rest, psd=psd, out=self._matrix)
+
+    def projected(self) -> Floats:
+        """UᵀKU of what was assembled last, (r, r), symmetric."""
+        pattern = self.body.pattern
+        with taking_turns():
+            block_product(
+                pattern.start, pattern.neighbours, self._matrix.data, self.basis, self._product
+            )
+        reduced = self.basis.T @ self._product
+        return (reduced + reduced.T) / 2
+
+    def stiffness(self, q: Floats, psd: bool = False) -> Floats:
+        """UᵀKU at Φ + U q, (r, r)."""
+        self.assemble(q, psd)
+        return self.projected()
+
+    def mass(self) -> Floats:
+        """UᵀMU with lumped mass, (r, r)."""
+        np.multiply(self.basis, np.repeat(self._masses, 3)[:, None], out=self._product)
+        reduced = self.basis.T @ self._product
+        return (reduced + reduced.T) / 2
+
+    def weigh(self, field: Floats) -> Floats:
+        """UᵀM of a field (n, 3), (r,)."""
+        return self.project(field * self._masses[:, None])
+
+
+@compiled_parallel
+def block_product(
+    start: Ints, neighbours: NDArray[np.int32], values: Floats, basis: Floats, out: Floats
+) -> None:
+    """K U, rows of three at once: K's values as `BlockPattern.zeros` orders them."""
+    r = basis.shape[1]
+    for v in prange(len(start) - 1):
+        degree = start[v + 1] - start[v]
+        mine = neighbours[start[v] : start[v + 1]]
+        rows = values[9 * start[v] : 9 * start[v + 1]]
+        width = 3 * degree
+        above, middle, below = rows[:width], rows[width : 2 * width], rows[2 * width :]
+        for begin in range(0, r, _STRIP):
+            end = min(begin + _STRIP, r)
+            x, y, z = (
+                out[3 * v, begin:end],
+                out[3 * v + 1, begin:end],
+                out[3 * v + 2, begin:end],
+            )
+            x[:] = 0.0
+            y[:] = 0.0
+            z[:] = 0.0
+            for s in range(degree):
+                other = 3 * np.int64(mine[s])
+                for axis in range(3):
+                    row = basis[other + axis, begin:end]
+                    at = 3 * s + axis
+                    a, b, c = above[at], middle[at], below[at]
+                    for k in range(len(row)):
+                        x[k] += a * row[k]
+                        y[k] += b * row[k]
+                        z[k] += c * row[k]
+
+
+def checked_subspace_basis(what: str, basis: ArrayLike, n_vertices: int) -> Floats:
+    """(3n, r) with at least one column, finite."""
+    shape = numbers(what, basis).shape
+    if len(shape) != 2 or shape[0] != 3 * n_vertices or not 0 < shape[1] <= shape[0]:
+        raise SuppleError(f"{what} of shape {shape}; expected ({3 * n_vertices}, columns)")
+    return checked_array(what, basis, shape)
+
+
+def solve_definite(matrix: Floats, right: Floats) -> Floats | None:
+    """Solution with a positive definite matrix, None where it is not."""
+    try:
+        factor = scipy.linalg.cho_factor(matrix, lower=True)
+    except np.linalg.LinAlgError:
+        return None
+    except ValueError:
+        raise SolverError("forces have grown beyond all numbers; use a smaller dt") from None
+    return scipy.linalg.cho_solve(factor, right)
+
+
+def with_ridge(matrix: Floats) -> Floats:
+    """The matrix, made definite where columns of the basis say the same twice."""
+    return matrix + RIDGE * float(np.trace(matrix)) / len(matrix) * np.eye(len(matrix))
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedEquilibrium:
+    """Where a reduced body comes to rest.
+
+    Attributes
+    ----------
+    q
+        (r,) reduced coordinates.
+    positions
+        (n, 3) Φ + U q.
+    iterations, converged
+        Newton iterations, and whether the last one moved next to nothing.
+    """
+
+    q: Floats
+    positions: Floats
+    iterations: int
+    converged: bool
+
+
+def reduced_equilibrium(
+    body: ElasticBody,
+    basis: ArrayLike,
+    forces: ArrayLike,
+    *,
+    rest: ArrayLike | None = None,
+    elastic: tuple[ArrayLike, ArrayLike] | None = None,
+    tolerance: float = 1e-10,
+    most_iterations: int = 200,
+) -> ReducedEquilibrium:
+    """Minimise W(Φ + U q) − fᵀU q over q by Newton's method with line search.
+
+    Parameters
+    ----------
+    body, basis
+        What is loaded, and (3n, r) the displacements it is capable of.
+    forces
+        (n, 3) in N.
+    rest
+        Rest shape, when it is not the mesh.
+    elastic
+        A rest shape and basis that the energy is evaluated in, in place of these; as
+        `ProjectedSimulator` has it.
+    tolerance
+        Newton ends when an iteration moves no vertex farther than this part of the body's size.
+    most_iterations
+        When to give up; the result then says ``converged=False``.
+    """
+    shape = body.rest.shape
+    start = checked_array("rest shape", body.rest if rest is None else rest, shape)
+    space = Subspace(body, start, checked_subspace_basis("basis", basis, body.n_vertices))
+    load = space.project(checked_array("forces", forces, shape))
+    inner = space
+    if elastic is not None:
+        neutral = checked_array("elastic rest shape", elastic[0], shape)
+        columns = checked_array("elastic basis", elastic[1], space.basis.shape)
+        inner = Subspace(body, neutral, columns)
+    q, converged, count = np.zeros(space.n_columns), False, 0
+    while not converged and count < most_iterations:
+        change = _newton_change(inner, load, q)
+        q, count = q + change, count + 1
+        converged = bool(np.abs(space.displacement(change)).max() <= tolerance * body.mesh.size)
+    return ReducedEquilibrium(q, start + space.displacement(q), count, converged)
+
+
+def _newton_change(space: Subspace, load: Floats, q: Floats) -> Floats:
+    gradient = space.force(q) - load
+    change = solve_definite(space.stiffness(q), -gradient)
+    if change is None:
+        change = solve_definite(with_ridge(space.stiffness(q, psd=True)), -gradient)
+    if change is None:
+        raise SolverError("the basis lets the body move without resistance; hold part of it")
+    return change * _search(space, load, q, change, float(gradient @ change))
+
+
+def _search(space: Subspace, load: Floats, q: Floats, change: Floats, slope: float) -> float:
+    def potential(length: float) -> float:
+        at = q + length * change
+        with np.errstate(over="ignore", invalid="ignore"):
+            return space.energy(at) - float(load @ at)
+
+    length, _ = line_search(potential, potential(0.0), slope)
+    if length == 0.0 and space.is_minute(change):
+        return 1.0
+    if length == 0.0:
+        raise SolverError("no step lowers the energy any more; apply smaller forces")
+    return length
+
+
+# ----------------------------------------------------------------------------
+# The equation inside an implicit step of a reduced body, and Newton's method for it.
+
+
+@dataclass
+class SubspaceStage:
+    """M̃ (w − v) + τ (D̃ w + f̃(q + τw) − f̃_ext) = 0, to be solved for the velocity w.
+
+    As `StageProblem`, with D̃ = αM̃ + βK̃ where Newton starts from.
+
+    Attributes
+    ----------
+    elastic, moving
+        Subspaces that elastic forces are evaluated in, and that the body moves in: one and the
+        same but for neutral-pose dynamics.
+    mass, external
+        (r, r) M̃, and (r,) f̃_ext.
+    alpha, beta
+        Rayleigh damping.
+    iterations, tolerance, psd
+        Of Newton's method: most of them, the movement in m that ends them, and whether the first
+        one's stiffness, which damping is made of, is projected.
+    report
+        Where time and iterations are added.
+    """
+
+    elastic: Subspace
+    moving: Subspace
+    mass: Floats
+    external: Floats
+    alpha: float
+    beta: float
+    iterations: int
+    tolerance: float
+    psd: bool
+    report: StepReport
+
+    def solve(self, q: Floats, v: Floats, tau: float, start: Floats) -> tuple[Floats, Floats]:
+        """Displacement and velocity at the end of the stage; Newton begins at velocity `start`."""
+        w = start
+        stiffness = self._stiffness(q + tau * w, self.psd)
+        damping = self.alpha * self.mass + self.beta * stiffness
+        for count in range(self.iterations):
+            if count:
+                stiffness = self._stiffness(q + tau * w, False)
+            with self.report.timed("assembly"):
+                force = self.elastic.force(q + tau * w)
+            gradient = self.mass @ (w - v) + tau * (damping @ w + force - self.external)
+            change = self._change(gradient, damping, stiffness, q + tau * w, tau)
+            if self.iterations > 1:
+                change = change * self._length(q, v, w, change, gradient, damping, tau)
+            w = w + change
+            self.report.iterations += 1
+            moved = float(np.abs(self.moving.displacement(tau * change)).max())
+            self.report.converged = moved <= self.tolerance
+            if self.report.converged:
+                break
+        return q + tau * w, w
+
+    def _stiffness(self, q: Floats, psd: bool) -> Floats:
+        with self.report.timed("assembly"):
+            self.elastic.assemble(q, psd)
+        with self.report.timed("projection"):
+            return self.elastic.projected()
+
+    def _change(
+        self, gradient: Floats, damping: Floats, stiffness: Floats, at: Floats, tau: float
+    ) -> Floats:
+        """Newton's, with stiffness projected only where the system is not positive definite."""
+        system = self.mass + tau * damping
+        with self.report.timed("solve"):
+            change = solve_definite(system + tau**2 * stiffness, -gradient)
+        if change is None:
+            stiffness = self._stiffness(at, True)
+            change = solve_definite(with_ridge(system + tau**2 * stiffness), -gradient)
+        if change is None:
+            raise SolverError("the reduced system is not positive definite; is dt too large?")
+        return change
+
+    def _length(
+        self,
+        q: Floats,
+        v: Floats,
+        w: Floats,
+        change: Floats,
+        gradient: Floats,
+        damping: Floats,
+        tau: float,
+    ) -> float:
+        """How much of a change lowers what the step minimises."""
+
+        def potential(length: float) -> float:
+            at = w + length * change
+            return (
+                0.5 * float((at - v) @ self.mass @ (at - v))
+                + 0.5 * tau * float(at @ damping @ at)
+                + self.elastic.energy(q + tau * at)
+                - float(self.external @ (q + tau * at))
+            )
+
+        with self.report.timed("assembly"), np.errstate(over="ignore", invalid="ignore"):
+            length, _ = line_search(potential, potential(0.0), float(gradient @ change))
+        if length == 0.0 and self.elastic.is_minute(tau * change):
+            return 1.0  # where nothing moves, energies differ by their rounding
+        if length == 0.0:
+            raise SolverError("no step lowers the energy any more; use a smaller dt")
+        return length

@@ -1,0 +1,301 @@
+"""The unreduced simulator: every vertex free, the truth that reduced ones are compared with.
+
+M ü + D u̇ + f(Φ + u, Φ) = f_ext − M Φ̈, with u the displacement away from the current rest
+shape Φ (xu2016 §4.2) and D = αM + βK. Fixed vertices follow the rest shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats
+from supple.checks import checked_array, shown
+from supple.dynamics.implicit import ImplicitSolver, StageProblem, StepReport
+from supple.dynamics.integrators import INTEGRATORS, advance
+from supple.elastic.body import ElasticBody, HexBody
+from supple.elastic.equilibrium import free_unknowns
+from supple.errors import SolverError, SuppleError
+
+if TYPE_CHECKING:
+    from supple.engines.full.full_character import CharacterSimulator
+    from supple.engines.pose_space.model.model import PoseSpaceModel
+
+__all__ = ["FullSimulator"]
+
+Forces = ArrayLike | Mapping[int, ArrayLike]
+
+
+class FullSimulator:
+    """Steps an elastic body through time.
+
+    Given a `PoseSpaceModel` it is a `CharacterSimulator`, which takes poses and gives the skin.
+
+    Parameters
+    ----------
+    body
+        What to simulate.
+    dt
+        Time step in s.
+    fixed
+        Vertices that follow the rest shape.
+    integrator
+        ``"backward-euler"`` (loses energy), ``"newmark"`` (keeps energy),
+        ``"midpoint"`` (keeps linear and angular momentum to rounding) or ``"bdf2"`` (second
+        order, and damps what the step cannot resolve).
+    newton
+        Most Newton iterations per step. One is the papers' choice for real time, and no promise
+        about energy; for truth give 20, which end as soon as `tolerance` is reached.
+    tolerance
+        Newton ends when an iteration moves no vertex farther than this fraction of the
+        body's size.
+    alpha, beta
+        Rayleigh damping D = αM + βK, in 1/s and s.
+    gravity
+        In m/s².
+    psd
+        Project element stiffness to positive semi-definite in every iteration. By default only
+        an iteration whose matrix is not positive definite does, and Newton stays quadratic.
+    lumped
+        Diagonal mass matrix, rather than the consistent one.
+
+    Attributes
+    ----------
+    unconverged_steps
+        Steps since `reset` whose last Newton iteration still moved a vertex by more than the
+        tolerance. What is to serve as truth should have none.
+
+    Notes
+    -----
+    Φ̈ is taken from the last three rest shapes, as in the papers, so with a rest shape that
+    accelerates all integrators are of first order; with one that rests, Newmark, midpoint and
+    BDF2 are of second. Simulators in several threads may share a body.
+
+    Examples
+    --------
+    >>> from supple.elastic import ElasticBody
+    >>> from supple.scenes import beam
+    >>> simulator = FullSimulator(ElasticBody(beam(cells=(4, 1, 1))), fixed=[0, 1, 2, 3])
+    >>> simulator.step().iterations
+    1
+    >>> bool(simulator.positions[-1, 1] < simulator.body.rest[-1, 1])  # it falls
+    True
+    """
+
+    #: Steps of time between two poses; see `CharacterSimulator`.
+    substeps = 1
+
+    def __new__(cls, *given: Any, **options: Any) -> FullSimulator:
+        """As `pathlib.Path` does, the class that fits what is given."""
+        first = given[0] if given else options.get("model")
+        body = first is None or isinstance(first, ElasticBody | HexBody)
+        if cls is FullSimulator and not body:
+            # Not at the top: a body needs nothing of what models are made of.
+            from supple.engines.full.full_character import CharacterSimulator
+            from supple.engines.pose_space.model.model import PoseSpaceModel
+
+            if isinstance(first, PoseSpaceModel):
+                return object.__new__(CharacterSimulator)
+        return object.__new__(cls)
+
+    @overload
+    def __init__(self, body: ElasticBody | HexBody, dt: float = ..., **options: Any) -> None: ...
+
+    @overload
+    def __init__(  # type: ignore[misc]
+        self: CharacterSimulator, model: PoseSpaceModel, dt: float = ..., **options: Any
+    ) -> None: ...
+
+    def __init__(  # type: ignore[misc]
+        self,
+        body: ElasticBody | HexBody,
+        dt: float = 1 / 90,
+        *,
+        fixed: ArrayLike = (),
+        integrator: str = "backward-euler",
+        newton: int = 1,
+        tolerance: float = 1e-9,
+        alpha: float = 0.0,
+        beta: float = 0.0,
+        gravity: ArrayLike = (0.0, -9.81, 0.0),
+        psd: bool = False,
+        lumped: bool = True,
+    ) -> None:
+        if not isinstance(body, ElasticBody | HexBody):
+            raise SuppleError(
+                "a FullSimulator needs an ElasticBody, a HexBody or a PoseSpaceModel, "
+                f"not {shown(body)}"
+            )
+        if integrator not in INTEGRATORS:
+            raise SuppleError(f"no integrator {integrator!r}; there are {', '.join(INTEGRATORS)}")
+        numbers = {"dt": dt, "alpha": alpha, "beta": beta, "tolerance": tolerance}
+        for name, value in numbers.items():
+            numbers[name] = float(checked_array(name, value, ()))
+            if numbers[name] < 0 or (name == "dt" and not 1e-12 <= numbers[name] <= 1e9):
+                raise SuppleError(f"{name} must be a positive number, not {value}")
+        if newton != int(newton) or newton < 1:
+            raise SuppleError(f"newton must be a whole number of at least 1, not {newton}")
+        self.body, self.dt, self.integrator = body, numbers["dt"], integrator
+        self._h = self.dt / self.substeps
+        self.mass = body.mass(lumped)
+        self.gravity = checked_array("gravity", gravity, (3,))
+        self._free = free_unknowns(body, fixed)
+        self._solver = ImplicitSolver(
+            body,
+            self.mass,
+            self._free,
+            alpha=numbers["alpha"],
+            beta=numbers["beta"],
+            newton=int(newton),
+            tolerance=numbers["tolerance"] * body.mesh.size,
+            psd=psd,
+        )
+        self.reset()
+
+    def reset(
+        self,
+        *,
+        rest: ArrayLike | None = None,
+        rest_before: ArrayLike | None = None,
+        positions: ArrayLike | None = None,
+        velocities: ArrayLike | None = None,
+    ) -> None:
+        """Start anew: by default in the rest shape, moving as it does.
+
+        Parameters
+        ----------
+        rest
+            Current rest shape, (n, 3); by default the mesh.
+        rest_before
+            Rest shape one step earlier, which tells how fast it moves; by default it does not.
+        positions, velocities
+            (n, 3), of the free vertices; fixed ones follow the rest shape regardless.
+        """
+        shape = self.body.rest.shape
+        now = checked_array("rest shape", self.body.rest if rest is None else rest, shape).copy()
+        before = checked_array(
+            "earlier rest shape", now if rest_before is None else rest_before, shape
+        )
+        self.body.energy(now, now)  # refuses a rest shape with inverted tets
+        carried = (now - before) / self._h
+        x = checked_array("positions", now if positions is None else positions, shape)
+        v = checked_array("velocities", carried if velocities is None else velocities, shape)
+        u, v = self._only_free(x - now), self._only_free(v - carried)
+        a = np.zeros(shape)
+        if self.integrator == "newmark":  # the only one that looks back at accelerations
+            a = self._solver.acceleration(self._problem(u, v, self._h, now, self._external(None)))
+        # Only now, when nothing can fail any more, does the state change.
+        self.rest, self._rest_before = now, before.copy()
+        self._u, self._v, self._a = u, v, a
+        self._before: tuple[Floats, Floats] | None = None
+        self.time, self.unconverged_steps = 0.0, 0
+
+    @property
+    def positions(self) -> Floats:
+        """Current positions, (n, 3)."""
+        return self.rest + self._u
+
+    @property
+    def velocities(self) -> Floats:
+        """Current velocities, (n, 3), that of the rest shape included."""
+        return self._v + (self.rest - self._rest_before) / self._h
+
+    @property
+    def accelerations(self) -> Floats:
+        """Latest accelerations relative to the rest shape, (n, 3), which Newmark builds on."""
+        return self._a.copy()
+
+    def step(self, rest: ArrayLike | None = None, forces: Forces | None = None) -> StepReport:
+        """Advance by one time step.
+
+        Parameters
+        ----------
+        rest
+            Rest shape at the end of the step, (n, 3); by default it stays.
+        forces
+            External forces in N: (n, 3), or a mapping of vertices to forces.
+
+        Raises
+        ------
+        SolverError
+            When the state would no longer be finite; it is then left as it was.
+        """
+        shape = self.body.rest.shape
+        new_rest = self.rest if rest is None else checked_array("rest shape", rest, shape).copy()
+        moved = new_rest - 2 * self.rest + self._rest_before
+        return self._advance(new_rest, self._external(forces), moved)
+
+    def _advance(self, new_rest: Floats, external: Floats, moved: Floats) -> StepReport:
+        """One step of `_h`; `moved` is h²Φ̈, whichever way it was found."""
+        external = external - (self.mass @ moved.reshape(-1)).reshape(moved.shape) / self._h**2
+        stage_rest = 0.5 * (new_rest + self.rest) if self.integrator == "midpoint" else new_rest
+        report = StepReport()
+
+        def stage(u: Floats, v: Floats, tau: float) -> tuple[Floats, Floats]:
+            problem = self._problem(u, v, tau, stage_rest, external)
+            # Starting where nothing has moved makes a single iteration the papers' step:
+            # (M + hD + h²K) v⁺ = M v + h (f_ext − f).
+            # Several find the same solution from anywhere, and sooner from a good guess.
+            start = (self._u - u) / tau if self._solver.newton == 1 else self._v + tau * self._a
+            velocity = self._solver.solve(problem, start, report)
+            return u + tau * velocity, velocity
+
+        begun = self._u, self._v
+        u, v, a = advance(self.integrator, stage, *begun, self._a, self._h, self._before)
+        if not (np.isfinite(u).all() and np.isfinite(v).all()):
+            raise SolverError(
+                f"the simulation diverges at {self.time:.3f} s; use a smaller dt, smaller forces "
+                "or more Newton iterations"
+            )
+        self._u, self._v, self._a, self._before = u, v, a, begun
+        self._rest_before, self.rest = self.rest, new_rest
+        self.unconverged_steps += not report.converged
+        self.time += self._h
+        return report
+
+    def energies(self) -> dict[str, float]:
+        """Kinetic, elastic and gravitational energy, and their sum, in J."""
+        velocities, positions = self.velocities.reshape(-1), self.positions
+        parts = {
+            "kinetic": 0.5 * float(velocities @ (self.mass @ velocities)),
+            "elastic": self.body.energy(positions, self.rest),
+            "gravity": -float(np.vdot(self._weight(), positions)),
+        }
+        return parts | {"total": sum(parts.values())}
+
+    def momentum(self) -> tuple[Floats, Floats]:
+        """Linear momentum, and angular momentum about the origin."""
+        momenta = (self.mass @ self.velocities.reshape(-1)).reshape(-1, 3)
+        return momenta.sum(axis=0), np.cross(self.positions, momenta).sum(axis=0)
+
+    def _problem(
+        self, u: Floats, v: Floats, tau: float, rest: Floats, external: Floats
+    ) -> StageProblem:
+        return StageProblem(self.body, self.mass, self._solver.alpha, u, v, tau, rest, external)
+
+    def _weight(self) -> Floats:
+        everywhere = np.tile(self.gravity, self.body.n_vertices)
+        return (self.mass @ everywhere).reshape(-1, 3)
+
+    def _external(self, forces: Forces | None) -> Floats:
+        external = self._weight()
+        if forces is None:
+            return external
+        if isinstance(forces, Mapping):
+            for vertex, force in forces.items():
+                if not (isinstance(vertex, int | np.integer) and 0 <= vertex < len(external)):
+                    raise SuppleError(
+                        f"force on vertex {vertex}, which is not there; the body has vertices "
+                        f"0 to {len(external) - 1}"
+                    )
+                external[vertex] += checked_array(f"force on vertex {vertex}", force, (3,))
+            return external
+        return external + checked_array("forces", forces, external.shape)
+
+    def _only_free(self, field: Floats) -> Floats:
+        kept = np.zeros(field.size)
+        kept[self._free] = field.reshape(-1)[self._free]
+        return kept.reshape(field.shape)

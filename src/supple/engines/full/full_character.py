@@ -1,0 +1,292 @@
+"""The unreduced simulation of a character: what its reduced model is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Singles
+from supple.checks import checked_whole_numbers, shown
+from supple.dynamics.between_poses import PoseTrack
+from supple.dynamics.character_inputs import CharacterInputs
+from supple.dynamics.implicit import StepReport
+from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode, to_world
+from supple.elastic.body import ElasticBody
+from supple.engines.full.full_body import FullSimulator
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.errors import SuppleError
+from supple.rig.motion.motion import Motion
+
+__all__ = ["CharacterSimulator"]
+
+Progress = Callable[[float], None]
+
+MOST_SUBSTEPS = 10_000
+
+
+class CharacterSimulator(FullSimulator):
+    """Steps all tets of a character; `FullSimulator` makes one when it is given a model.
+
+    M ü + D u̇ + f(x + u, x) = f_ext − M ẍ in the world, with x = R Φ(p) + t the rest shape that
+    rig and root give, and the skin at R Φ̄(p) + t + A u (xu2016 §4). Materials follow the pose
+    (xu2016 eq. 36), and what bones hold follows the rig.
+
+    Parameters
+    ----------
+    model
+        Of which only the character itself is used: skin, tets, rigs, material.
+    dt
+        Seconds from one pose to the next.
+    substeps
+        Steps of time in between. `run` takes the motion at them; `step` goes there on a smooth
+        way through the last poses, see `supple.dynamics.between_poses`.
+    integrator, newton, tolerance, psd, lumped
+        As for `FullSimulator`.
+    alpha, beta
+        Rayleigh damping D = αM + βK, in 1/s and s.
+    gravity, gravity_mode
+        In m/s². ``"relative"``: only what the root's turn changes acts, g − R g, because the
+        sculpted shape already sags; ``"absolute"`` or ``"none"``.
+
+    Attributes
+    ----------
+    pose, root
+        Where the character is, (s,) and (4, 4).
+    unconverged_steps
+        Sub-steps since `reset` whose last Newton iteration moved a vertex by more than the
+        tolerance.
+    """
+
+    def __init__(
+        self,
+        model: PoseSpaceModel,
+        dt: float = 1 / 90,
+        *,
+        substeps: int = 1,
+        integrator: str = "backward-euler",
+        newton: int = 1,
+        tolerance: float = 1e-9,
+        alpha: float = 0.5,
+        beta: float = 0.01,
+        gravity: ArrayLike = (0.0, -9.81, 0.0),
+        gravity_mode: str = "relative",
+        psd: bool = False,
+        lumped: bool = True,
+    ) -> None:
+        if not isinstance(model, PoseSpaceModel):
+            raise SuppleError(f"a CharacterSimulator needs a PoseSpaceModel, not {shown(model)}")
+        (self.substeps,) = checked_whole_numbers("substeps", [substeps])
+        if not 1 <= self.substeps <= MOST_SUBSTEPS:
+            raise SuppleError(f"substeps must be 1 to {MOST_SUBSTEPS:,}, not {substeps}")
+        self.model, self.gravity_mode = model, checked_gravity_mode(gravity_mode)
+        self._coming: Floats | None = None  # the next rest shape, where a run looks ahead
+        self._painted = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
+        self._inputs = CharacterInputs(model)
+        self._spread = model.embedding.T.tocsr()
+        # `reset`, which the base calls, finds the character here.
+        self.pose, self.root = model.rig.rest_pose.copy(), np.eye(4)
+        super().__init__(
+            ElasticBody(model.mesh, model.material()),
+            dt,
+            fixed=model.fixed,
+            integrator=integrator,
+            newton=newton,
+            tolerance=tolerance,
+            alpha=alpha,
+            beta=beta,
+            gravity=gravity,
+            psd=psd,
+            lumped=lumped,
+        )
+
+    def reset(  # type: ignore[override]
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        *,
+        before: tuple[ArrayLike, ArrayLike | None] | None = None,
+    ) -> None:
+        """Start anew, undeformed.
+
+        Parameters
+        ----------
+        pose, root
+            Where: (s,), by default the rest pose, and (4, 4), by default the identity.
+        before
+            Pose and root one `dt` earlier, which say how fast the body moves; by default it
+            rests.
+        """
+        with self._undone_on_failure():
+            self.pose = self._inputs.pose(pose, self.model.rig.rest_pose).copy()
+            self.root = self._inputs.root(root, None).copy()
+            self._follow_material(self.pose)
+            rest, earlier = self._shape(self.pose, self.root), None
+            self._track = PoseTrack(self.pose, self.root)
+            if before is not None:
+                past = self._inputs.earlier(before, self.pose, self.root)
+                self._track = PoseTrack.moving(*past, self.pose, self.root)
+                earlier = rest - (rest - self._shape(*past)) / self.substeps
+            super().reset(rest=rest, rest_before=earlier)
+
+    def step(  # type: ignore[override]
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        forces: Mapping[int, ArrayLike] | None = None,
+    ) -> StepReport:
+        """Advance by `dt`.
+
+        Parameters
+        ----------
+        pose, root
+            At the end of the step; by default they stay.
+        forces
+            In N, in the world: a mapping of vertices of the skin to forces (3,). They act
+            during the whole step, on the tets that carry these vertices.
+
+        Raises
+        ------
+        SuppleError
+            For anything that cannot be; the state is then left as it was.
+        """
+        with self._undone_on_failure():
+            there = self._inputs.pose(pose, self.pose)
+            turned = self._inputs.root(root, self.root)
+            load = self._skin_load(forces)
+            self._track = self._track.fork()
+            report = StepReport(converged=True)
+            for at, placed in self._track.towards(there, turned, self.substeps):
+                self._substep(at, placed, self._shape(at, placed), load, None, report)
+            return report
+
+    def surface(self, out: Singles | None = None) -> Singles:
+        """The skin in the world, R Φ̄(p) + t + A u: (n̄, 3) float32. `out` is overwritten."""
+        target = self._inputs.skin(out)
+        moved = to_world(self.root, self.model.rig(self.pose)) + self.model.embedding @ self._u
+        target[...] = moved
+        return target
+
+    def run(
+        self,
+        motion: Motion | str,
+        *,
+        out: Singles | None = None,
+        centred: bool = False,
+        progress: Progress | None = None,
+    ) -> Singles:
+        """Play a motion from its start, moving as it does, and return the skin at every `dt`.
+
+        Parameters
+        ----------
+        motion
+            Or the name of one of the model's. It is evaluated at the sub-steps; cuts begin anew.
+        out
+            (t, n̄, 3) float32 to write to, for t frames.
+        centred
+            Take Φ̈ from the rest shapes around each sub-step, the next one included, rather than
+            from the last three. A live simulation cannot, but it makes `"bdf2"` and `"newmark"`
+            of second order for a rig that moves.
+        progress
+            Called with the part done, 0 to 1.
+
+        Returns
+        -------
+        (t, n̄, 3) float32
+            The first at the motion's first pose.
+
+        Raises
+        ------
+        SuppleError
+            If a step cannot be; the simulator is then as it was before.
+        """
+        fine = self._inputs.motion(motion, self.model.motions).resample(1 / self._h)
+        frames = self._inputs.frames(out, (fine.n_frames - 1) // self.substeps + 1)
+        last = (len(frames) - 1) * self.substeps
+        with self._undone_on_failure():
+            for index in range(last + 1):
+                self._play(fine, index, centred)
+                if index % self.substeps == 0:
+                    self.surface(frames[index // self.substeps])
+                    if progress is not None:
+                        progress((index + 1) / (last + 1))
+            self._track, self._coming = PoseTrack(self.pose, self.root), None
+        return frames
+
+    def _play(self, fine: Motion, index: int, centred: bool) -> None:
+        """Go to a key of a motion whose keys are the sub-steps; the first begins anew."""
+        pose, root = fine.poses[index], fine.roots[index]
+        last = index + 1 == fine.n_frames or index + 1 in fine.cuts
+        if index == 0 or index in fine.cuts:
+            time, unconverged = (0.0, 0) if index == 0 else (self.time, self.unconverged_steps)
+            self._coming = None
+            self.reset(pose, root)
+            if not last:
+                # As fast as from here on.
+                self._coming = self._shape(fine.poses[index + 1], fine.roots[index + 1])
+                self._rest_before = 2 * self.rest - self._coming
+            self.time, self.unconverged_steps = time, unconverged
+            return
+        shape = self._shape(pose, root) if self._coming is None else self._coming
+        self._coming = None
+        if centred and not last:
+            self._coming = self._shape(fine.poses[index + 1], fine.roots[index + 1])
+        self._substep(pose, root, shape, np.zeros_like(shape), self._coming, StepReport())
+
+    def _substep(
+        self,
+        pose: Floats,
+        root: Floats,
+        shape: Floats,
+        load: Floats,
+        coming: Floats | None,
+        report: StepReport,
+    ) -> None:
+        self._follow_material(pose)
+        self.pose, self.root = pose.copy(), root.copy()
+        moved = shape - 2 * self.rest + self._rest_before
+        if coming is not None:
+            centred = coming - 2 * shape + self.rest
+            moved = 0.5 * (centred + moved) if self.integrator == "midpoint" else centred
+        done = self._advance(shape, self._weight() + load, moved)
+        report.iterations += done.iterations
+        report.converged &= done.converged
+        for part, seconds in done.seconds.items():
+            report.seconds[part] += seconds
+
+    def _shape(self, pose: Floats, root: Floats) -> Floats:
+        """R Φ(p) + t of the tets."""
+        return np.ascontiguousarray(to_world(root, self.model.tet_rig(pose)))
+
+    def _follow_material(self, pose: Floats) -> None:
+        if self._painted:
+            self.body.set_material(self.model.material(self.model.pose_weights(pose)))
+
+    def _weight(self) -> Floats:
+        acting = acting_gravity(self.gravity_mode, self.gravity, self.root)
+        return (self.mass @ np.tile(acting, self.body.n_vertices)).reshape(-1, 3)
+
+    def _skin_load(self, forces: Mapping[int, ArrayLike] | None) -> Floats:
+        """Forces on the skin as forces on the tets, by the transpose of what carries it."""
+        if forces is None:
+            return np.zeros_like(self.body.rest)
+        acting = np.zeros(self.model.surface.vertices.shape)
+        vertices, given = self._inputs.forces(forces)
+        acting[vertices] = given
+        return self._spread @ acting
+
+    @contextmanager
+    def _undone_on_failure(self) -> Iterator[None]:
+        """All or nothing: arrays of the state are replaced, never changed, so names suffice."""
+        state = self.__dict__.copy()
+        material = state["body"].material if "body" in state else None
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(state)
+            if material is not None and self.body.material is not material:
+                self.body.set_material(material)
+            raise

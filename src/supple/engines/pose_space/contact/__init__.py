@@ -1,0 +1,1 @@
+"""Obstacles that push a reduced skin."""

@@ -1,0 +1,171 @@
+"""What a skin needs to touch things: tables of a model, and room to work in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.arrays import Floats, Ints, Singles
+from supple.engines.pose_space.runtime import RuntimeModel, group_by_regions
+
+__all__ = ["MOST_PRODUCTS", "ContactRoom", "ContactTables", "contact_room", "contact_tables"]
+
+Shorts = NDArray[np.int32]
+
+#: Multiplications of one matrix product, at most: larger ones OpenBLAS would give to threads.
+MOST_PRODUCTS = 200_000
+
+
+class ContactTables(NamedTuple):
+    """How contacts on the skin reach the reduced coordinates, read only.
+
+    Skin vertices whose carriers meet the same regions form a group: their rows have the same
+    columns, and their stiffness is one matrix product.
+    """
+
+    vertices: Ints
+    """(k,) skin vertices that some basis moves, group by group."""
+    first: Ints
+    """(g + 1,) where each group begins in `vertices`."""
+    width: Ints
+    """(g,) columns of its rows, padded."""
+    columns: Ints
+    """(g, widest) which these are; −1 for padding."""
+    met: NDArray[np.bool_]
+    """(g, regions)"""
+    basis: NDArray
+    """Flat: for each region, pose and carrier three rows of the region's columns."""
+    start: Ints
+    """(regions + 1,) where each region begins in `basis`."""
+    column: Ints
+    """(regions + 1,) first column of each region."""
+    places: Shorts
+    """(regions, b + 1) which vertex of each region a carrier is, or −1."""
+    sizes: Ints
+    """(regions,) vertices of each region."""
+    steps: Singles
+    """(m, r) what a step of each column is worth."""
+    carriers: Shorts
+    shares: Singles
+    areas: Floats
+    """(n̄,) of the skin around each vertex, in m²."""
+
+
+class ContactRoom(NamedTuple):
+    """Room to work in, and what was found in the last step."""
+
+    rest: Singles
+    """(n̄, 3) skin that the rig alone gives, in the root's frame."""
+    near: NDArray[np.bool_]
+    """(n̄,) whether a vertex may be inside an obstacle."""
+    group: Shorts
+    vertex: Shorts
+    obstacle: Shorts
+    depth: Singles
+    """Where the flesh would go on its own; negative outside."""
+    still: Singles
+    """Where it would be, did it not move."""
+    place: Singles
+    normal: Singles
+    """(…, 3) where each contact is and its way out of the obstacle, in the root's frame."""
+    target: Singles
+    """Depth at which a contact pushes no more, or −1 where it does not push."""
+    slots: Shorts
+    """(b + 1,) which of the touched carriers a carrier is, or −1."""
+    touched: Shorts
+    used: Shorts
+    """(1,) how many carriers are touched."""
+    rows: Singles
+    """(b · 3 · r,) blended basis rows of touched carriers, in their frames."""
+    factors: Singles
+    """(m, r)"""
+    moved: Singles
+    """(b, 3) how far touched carriers went since contacts were looked for."""
+    going: Singles
+    """(b + 1, 4) how far carriers would go in the step on their own."""
+    lines: Floats
+    product: Floats
+    z: Floats
+    """(r,) coordinates at which contacts were looked for, stretched by ϒ."""
+
+
+_known: WeakKeyDictionary[RuntimeModel, ContactTables] = WeakKeyDictionary()
+
+
+def contact_tables(runtime: RuntimeModel) -> ContactTables:
+    """The tables of a model, made when first asked for: only who has obstacles needs them."""
+    if runtime not in _known:
+        _known[runtime] = _made(runtime)
+    return _known[runtime]
+
+
+def _made(runtime: RuntimeModel) -> ContactTables:
+    skin, model = runtime.skin, runtime.model
+    b, m = len(runtime.carriers), runtime.n_poses
+    sizes = np.diff(skin.row_start)
+    places = np.full((len(sizes), b + 1), -1, np.int32)
+    blocks = []
+    for region, size in enumerate(sizes):
+        rows = skin.rows[skin.row_start[region] : skin.row_start[region + 1]]
+        places[region, rows] = np.arange(size)
+        block = skin.basis[skin.start[region] : skin.start[region + 1]]
+        by_column = block.reshape(m, -1, size, 3)
+        blocks.append(by_column.transpose(0, 2, 3, 1).reshape(-1))
+    counts = (places[:, skin.carriers] >= 0) & (skin.shares != 0)
+    met = counts.any(axis=2).T  # (n̄, regions)
+    order, groups = group_by_regions(met, model.columns, 1)
+    of_group = met[order[groups.first[:-1]]] if len(groups.width) else met[:0]
+    return ContactTables(
+        vertices=order[: groups.first[-1]],
+        first=groups.first,
+        width=groups.width,
+        columns=groups.columns,
+        met=np.ascontiguousarray(of_group),
+        basis=np.concatenate(blocks),
+        start=skin.start,
+        column=skin.column,
+        places=places,
+        sizes=sizes,
+        steps=skin.steps,
+        carriers=skin.carriers,
+        shares=skin.shares,
+        areas=_vertex_areas(model.surface.areas(), model.surface.triangles, len(met)),
+    )
+
+
+def _vertex_areas(areas: Floats, triangles: NDArray, count: int) -> Floats:
+    """A third of every triangle for each of its corners; a loose vertex has that of the mean."""
+    out = np.bincount(triangles.reshape(-1), np.repeat(areas / 3, 3), count)
+    return np.where(out > 0, out, out.mean())
+
+
+def contact_room(tables: ContactTables, obstacles: int, modes: int) -> ContactRoom:
+    """Room for as many contacts as there can be with these many obstacles."""
+    most, carriers = obstacles * len(tables.vertices), tables.places.shape[1]
+    widest = int(tables.width.max(initial=1))
+    lines = max((max(1, MOST_PRODUCTS // int(w) ** 2) * int(w) for w in tables.width), default=1)
+    return ContactRoom(
+        rest=np.zeros((len(tables.carriers), 3), np.float32),
+        near=np.zeros(len(tables.carriers), np.bool_),
+        group=np.zeros(most, np.int32),
+        vertex=np.zeros(most, np.int32),
+        obstacle=np.zeros(most, np.int32),
+        depth=np.zeros(most, np.float32),
+        still=np.zeros(most, np.float32),
+        place=np.zeros((most, 3), np.float32),
+        normal=np.zeros((most, 3), np.float32),
+        target=np.zeros(most, np.float32),
+        slots=np.zeros(carriers, np.int32),
+        touched=np.zeros(carriers, np.int32),
+        used=np.zeros(1, np.int32),
+        rows=np.zeros(3 * carriers * modes, np.float32),
+        factors=np.zeros((len(tables.steps), modes), np.float32),
+        moved=np.zeros((carriers, 3), np.float32),
+        going=np.zeros((carriers, 4), np.float32),
+        lines=np.zeros(lines),
+        product=np.zeros(widest * widest),
+        z=np.zeros(modes),
+    )

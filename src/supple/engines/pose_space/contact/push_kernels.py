@@ -1,0 +1,224 @@
+"""What pushes skin out of obstacles, in reduced coordinates.
+
+A skin vertex x = Φ̄ + Σ share R Ũ z that an obstacle of normal n holds at some depth has one row
+of derivatives c = Σ share (Rᵀn)ᵀ Ũ. Its force is s (depth − target) along n, so that all contacts
+add Σ s (depth − target) c to the reduced force and Σ s c cᵀ to the stiffness: exactly what their
+energy ½ Σ s (depth − target)² has.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from supple.arrays import Floats, Ints, Singles
+from supple.compiled.jit import compiled
+from supple.engines.pose_space.contact.contact_tables import (
+    MOST_PRODUCTS,
+    ContactRoom,
+    ContactTables,
+)
+from supple.linalg.blas import NO, YES, gemm
+from supple.linalg.upper_triangle import symmetric_times
+
+__all__ = ["add_contacts"]
+
+
+NEGLIGIBLE = 1e-7
+
+
+@compiled
+def add_contacts(
+    tables: ContactTables,
+    count: int,
+    weights: Floats,
+    frames: Singles,
+    before: Singles,
+    known: bool,
+    numbers: tuple[float, float, float, float],
+    blas: Ints,
+    room: ContactRoom,
+    stiffness: Floats,
+    force: Floats,
+) -> int:
+    """Write Σ s c cᵀ to the upper triangle of `stiffness`, add Σ s (depth − target) c + K z.
+
+    `force` gets what the linearised force is at z = 0. How many contacts push is returned.
+
+    `count` contacts were found. `before` (o, n̄) are depths at the end of the last step, if they
+    are `known`. `numbers` are the stiffness in Pa/m; what part of a depth is to be left; how
+    much it may lessen at once; and how much it may grow in a step, before the rest is taken for
+    having been there.
+    """
+    stiffness[:] = 0
+    if count == 0:
+        return 0
+    _touched_rows(tables, count, weights, room)
+    pressing = _targets(count, before, known, numbers, room)
+    if pressing == 0:
+        return 0
+    begin = 0
+    while begin < count:
+        group, end = room.group[begin], begin
+        while end < count and room.group[end] == group:
+            end += 1
+        _add_group(tables, group, begin, end, numbers[0], frames, blas, room, stiffness, force)
+        begin = end
+    symmetric_times(stiffness, room.z, force)
+    return pressing
+
+
+@compiled
+def _targets(count, before, known, numbers, room):  # type: ignore[no-untyped-def]
+    """Depths that contacts are let have at the end of the step; how many are deeper."""
+    _, kept, slowest, fastest = numbers
+    pressing = 0
+    for k in range(count):
+        # What flesh does on its own is not trusted to go on: it is let go only when the rig or
+        # the obstacle has taken it away.
+        depth = max(room.depth[k], room.still[k])
+        was = before[room.obstacle[k], room.vertex[k]] if known else depth
+        was = max(was, depth - fastest)
+        target = max(kept * was, was - slowest)
+        room.target[k] = -1.0
+        if depth > target:
+            room.target[k] = target
+            pressing += 1
+    return pressing
+
+
+@compiled
+def _touched_rows(tables, count, weights, room):  # type: ignore[no-untyped-def]
+    """Blend the basis at all carriers of contacts."""
+    m, r = room.factors.shape
+    for pose in range(m):
+        for j in range(r):
+            room.factors[pose, j] = weights[pose] * tables.steps[pose, j]
+    slots, touched = room.slots, room.touched
+    slots[:] = -1
+    used = 0
+    for k in range(count):
+        for corner in range(4):
+            carrier = tables.carriers[room.vertex[k], corner]
+            if slots[carrier] < 0:
+                slots[carrier] = used
+                touched[used] = carrier
+                used += 1
+    room.used[0] = used
+    for region in range(len(tables.sizes)):
+        first, last = tables.column[region], tables.column[region + 1]
+        width, size, places = last - first, tables.sizes[region], tables.places[region]
+        whole = tables.basis[tables.start[region] : tables.start[region + 1]]
+        for slot in range(used):
+            place = places[touched[slot]]
+            if place < 0:
+                continue
+            for axis in range(3):
+                at = (3 * slot + axis) * r
+                out = room.rows[at + first : at + last]
+                out[:] = 0
+                for pose in range(m):
+                    if abs(weights[pose]) < NEGLIGIBLE:
+                        continue
+                    at = (3 * (pose * size + place) + axis) * width
+                    _add_scaled(room.factors[pose, first:last], whole[at : at + width], out)
+
+
+@compiled
+def _add_scaled(factors, row, out):  # type: ignore[no-untyped-def]
+    for j in range(len(out)):
+        out[j] += factors[j] * np.float32(row[j])
+
+
+@compiled
+def _add_group(tables, group, begin, end, hardness, frames, blas, room, stiffness, force):  # type: ignore[no-untyped-def]
+    """Contacts of one group: their rows, some at a time, and the products of these."""
+    width, columns = tables.width[group], tables.columns[group]
+    product = room.product
+    product[: width * width] = 0
+    most = max(1, MOST_PRODUCTS // (width * width))
+    filled = 0
+    for k in range(begin, end):
+        if room.target[k] < 0:
+            continue
+        line = room.lines[filled * width : (filled + 1) * width]
+        _write_line(tables, group, k, frames, room, line)
+        scale = math.sqrt(hardness * tables.areas[room.vertex[k]])
+        push = scale * (room.depth[k] - room.target[k])
+        for j in range(width):
+            line[j] *= scale
+            if columns[j] >= 0:
+                force[columns[j]] += push * line[j]
+        filled += 1
+        if filled == most:
+            _subtract_products(blas, width, filled, room.lines, product)
+            filled = 0
+    if filled > 0:
+        _subtract_products(blas, width, filled, room.lines, product)
+    for i in range(width):
+        if columns[i] < 0:
+            continue
+        row = stiffness[columns[i]]
+        for j in range(i, width):
+            if columns[j] >= 0:
+                row[columns[j]] -= product[i * width + j]
+
+
+@compiled
+def _subtract_products(blas, width, count, lines, product):  # type: ignore[no-untyped-def]
+    gemm(
+        blas,
+        NO,
+        YES,
+        width,
+        width,
+        count,
+        (lines, 0),
+        width,
+        (lines, 0),
+        width,
+        (product, 0),
+        width,
+    )
+
+
+@compiled
+def _write_line(tables, group, k, frames, room, line):  # type: ignore[no-untyped-def]
+    """The row c of a contact, in the columns of its group."""
+    r, v = room.factors.shape[1], room.vertex[k]
+    x, y, z = room.normal[k, 0], room.normal[k, 1], room.normal[k, 2]
+    line[:] = 0
+    for corner in range(4):
+        carrier, share = tables.carriers[v, corner], tables.shares[v, corner]
+        a, b, c = share * x, share * y, share * z
+        if carrier < len(frames):
+            f = frames[carrier]
+            a, b, c = (
+                f[0] * a + f[3] * b + f[6] * c,
+                f[1] * a + f[4] * b + f[7] * c,
+                f[2] * a + f[5] * b + f[8] * c,
+            )
+        at, slot = 0, room.slots[carrier]
+        for region in range(len(tables.sizes)):
+            if not tables.met[group, region]:
+                continue
+            first, last = tables.column[region], tables.column[region + 1]
+            if tables.places[region, carrier] >= 0:
+                whole = room.rows[3 * slot * r : 3 * (slot + 1) * r]
+                _add_three(
+                    whole[first:last],
+                    whole[r + first : r + last],
+                    whole[2 * r + first : 2 * r + last],
+                    a,
+                    b,
+                    c,
+                    line[at : at + last - first],
+                )
+            at += last - first
+
+
+@compiled
+def _add_three(p, q, r, a, b, c, out):  # type: ignore[no-untyped-def]
+    for j in range(len(out)):
+        out[j] += a * p[j] + b * q[j] + c * r[j]

@@ -1,0 +1,294 @@
+"""Obstacles in a step: found on the skin before it, pushing during it, remembered after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+import numpy as np
+
+from supple.arrays import Floats, Ints, Singles
+from supple.checks import numbers
+from supple.engines.pose_space.contact.contact_tables import contact_room, contact_tables
+from supple.engines.pose_space.contact.find_kernels import (
+    find_contacts,
+    into_root,
+    longest_displacement,
+    mark_near,
+    predict,
+    settle_contacts,
+)
+from supple.engines.pose_space.contact.push_kernels import add_contacts
+from supple.engines.pose_space.runtime import RuntimeModel
+from supple.engines.pose_space.skin import carry_skin, displace_carriers, turn_carriers
+from supple.engines.pose_space.step_options import StepOptions
+from supple.engines.pose_space.workspace import Workspace
+from supple.errors import SuppleError
+from supple.mesh.obstacles import OTHER, Obstacle, plain_numbers
+from supple.rig.placement.character_placement import CharacterPlacement
+from supple.rig.protocol import LARGEST_VALUE
+
+__all__ = ["ContactMemory", "SkinContact", "checked_obstacles", "usual_stiffness"]
+
+
+#: Seconds in which what is inside an obstacle comes out, and its depth's most change: sizes of
+#: the body a second outwards, and inwards where it is to be pushed out in the same step.
+SETTLING, OUTWARDS, INWARDS = 0.05, 1.0, 5.0
+#: Part of the skin that carries the weight, and part of the size that it then sinks in.
+CARRYING, SINKING = 0.01, 0.001
+#: Standard gravity, in m/s².
+G = 9.80665
+#: Springs times the step squared, over the mass that skin carries on average, at most. There are
+#: fewer modes than contacts, so that harder springs make contacts fight over modes that they
+#: hardly know (a bar of 24 modes thrown about at 1/10 to 1/300 s: calm at 3·10³, at 10⁴ it now
+#: and then goes on shaking).
+HARDEST = 3e3
+#: Every obstacle is tried against every skin vertex, so there is a bound.
+MOST_OBSTACLES = 64
+#: How far the length of a way out may be from 1.
+UNIT = 1e-3
+
+
+class ContactMemory:
+    """How deep a body was in obstacles at the end of a step; a state has one.
+
+    Attributes
+    ----------
+    depths
+        (o, n̄) of skin vertices in each obstacle, zero outside.
+    kinds
+        Of the obstacles they belong to.
+    known
+        Whether they are: not after a reset, nor where the body was put elsewhere.
+    count
+        Skin vertices that were pushed.
+    """
+
+    def __init__(self) -> None:
+        self.depths = np.zeros((0, 0), np.float32)
+        self.kinds: tuple[int, ...] = ()
+        self.known = False
+        self.count = 0
+
+    def forget(self) -> None:
+        """Take what is inside at the next step for having been there."""
+        self.known, self.count = False, 0
+
+
+class SkinContact:
+    """Pushes the skin of any state of a model out of obstacles; one for each thread.
+
+    Parameters
+    ----------
+    runtime, options
+        Of the stepper.
+    obstacles
+        At least one, checked.
+    """
+
+    def __init__(
+        self, runtime: RuntimeModel, options: StepOptions, obstacles: tuple[Obstacle, ...]
+    ) -> None:
+        self._runtime, self._options = runtime, options
+        self._tables = contact_tables(runtime)
+        h, size = options.dt, runtime.size
+        stiffness = options.obstacle_stiffness or usual_stiffness(runtime)
+        mass, area = _mass_and_area(runtime)
+        # A spring, and a damper that resists changes of depth: s (depth − kept · depth before).
+        self._numbers = (
+            min(stiffness * (1 + SETTLING / h), HARDEST * mass / (area * h * h)),
+            SETTLING / (h + SETTLING),
+            OUTWARDS * size * h,
+            INWARDS * size * h,
+        )
+        #: How much farther than its carriers a skin vertex may go.
+        self._spread = 1.001 * float(np.abs(self._tables.shares).sum(axis=1).max(initial=1.0))
+        self._found = 0
+        self._going = np.zeros(runtime.n_modes)
+        #: Whether `rest` is the skin at the pose where the stepper is.
+        self.placed = False
+        self.kinds: tuple[int, ...] = ()
+        self.put(obstacles)
+
+    def put(self, obstacles: tuple[Obstacle, ...]) -> None:
+        """Have these obstacles from now on; as many of the same kinds are the same, moved."""
+        shapes = plain_numbers(obstacles)
+        self.obstacles, self._shapes = obstacles, shapes
+        kinds = tuple(int(kind) for kind in shapes[:, 0])
+        if kinds == self.kinds:
+            return
+        self.kinds, self.placed, n = kinds, False, len(self._tables.carriers)
+        self._seen = np.zeros_like(shapes)
+        self._room = contact_room(self._tables, len(kinds), self._runtime.n_modes)
+        others = kinds.count(OTHER)
+        self._gaps, self._normals = np.zeros((others, n)), np.zeros((others, n, 3))
+        self._world = np.zeros((n if others else 0, 3), np.float32)
+
+    @property
+    def rest(self) -> Singles:
+        """The skin that the rig alone gave when contacts were last looked for, (n̄, 3)."""
+        return self._room.rest
+
+    def find(
+        self, q: Floats, v: Floats, root: Floats, placement: CharacterPlacement, work: Workspace
+    ) -> None:
+        """Look for skin inside obstacles at the step's pose, were the flesh to go on as it does.
+
+        The state is read only, so that an obstacle that fails leaves it as it was.
+        """
+        blend, room, z = work.blend, self._room, self._room.z
+        self._found = 0
+        farthest = predict(
+            q,
+            v,
+            self._options.dt,
+            blend.stretch,
+            blend.weights,
+            self._runtime.peaks,
+            z,
+            self._going,
+        )
+        placement.place_surface(room.rest)
+        self.placed = True
+        into_root(self._shapes, root, self._seen)
+        if not mark_near(self._seen, self._spread * farthest, room):
+            return
+        self._displace(work)
+        self._ask(root, work)
+        reach = self._spread * longest_displacement(room.going)
+        farthest = self._spread * longest_displacement(work.skin.carriers)
+        if mark_near(self._seen, farthest + reach, room):
+            self._found = find_contacts(
+                self._tables,
+                work.skin.carriers,
+                reach,
+                self._seen,
+                root,
+                self._gaps,
+                self._normals,
+                room,
+            )
+
+    def _displace(self, work: Workspace) -> None:
+        """Displacements of the carriers, and what of them is this step's."""
+        skin, blend, room, own = self._runtime.skin, work.blend, self._room, work.skin
+        for z, out in ((room.z, work.skin.carriers), (self._going, room.going)):
+            # What is too small to see still decides what touches.
+            displace_carriers(skin, blend.weights, z, 0.0, own.listed, own.factors, own.chunk, out)
+            turn_carriers(work.skin.frames, 2 * self._options.longest / self._runtime.spread, out)
+
+    def press(self, memory: ContactMemory, work: Workspace, blas: Ints) -> None:
+        """Add what pushes the skin out to the system."""
+        if memory.kinds != self.kinds:
+            memory.depths = np.zeros((len(self.kinds), len(self._tables.carriers)), np.float32)
+            memory.kinds, memory.known = self.kinds, False
+        system = work.system
+        memory.count = system.pressing[0] = add_contacts(
+            self._tables,
+            self._found,
+            work.blend.weights,
+            work.skin.frames,
+            memory.depths,
+            memory.known,
+            self._numbers,
+            blas,
+            self._room,
+            system.contact,
+            system.external,
+        )
+
+    def settle(self, memory: ContactMemory, q: Floats, work: Workspace, lost: bool) -> None:
+        """Remember depths at the end of the step, unless the flesh was put elsewhere."""
+        memory.known = not lost
+        if lost:
+            return
+        settle_contacts(
+            self._tables,
+            self._found,
+            self._seen,
+            work.skin.frames,
+            work.blend.stretch,
+            q,
+            self._room,
+            memory.depths,
+        )
+
+    def _ask(self, root: Floats, work: Workspace) -> None:
+        """Distances of the skin in the world to obstacles that are not plain numbers."""
+        if not len(self._world):
+            return
+        self._world[:] = self._room.rest
+        carry_skin(self._runtime.skin, work.skin.carriers, root, self._world)
+        others = (
+            each for each, kind in zip(self.obstacles, self.kinds, strict=True) if kind == OTHER
+        )
+        for row, obstacle in enumerate(others):
+            self._gaps[row], self._normals[row] = _distances(obstacle, self._world)
+
+
+def usual_stiffness(runtime: RuntimeModel) -> float:
+    """Pressure for a depth, in Pa/m, at which contacts look hard.
+
+    A thousandth of the size for a pressure as large as Young's modulus and the body's weight on
+    a hundredth of its skin together.
+    """
+    mass, area = _mass_and_area(runtime)
+    pressure = float(np.mean(runtime.model.young)) + mass * G / (CARRYING * area)
+    return pressure / (SINKING * runtime.size)
+
+
+def _mass_and_area(runtime: RuntimeModel) -> tuple[float, float]:
+    model = runtime.model
+    mass = (model.mesh.volumes() * np.asarray(model.density, np.float64)).sum()
+    return float(mass), float(model.surface.areas().sum())
+
+
+def checked_obstacles(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
+    """Obstacles as a tuple, each of them possible.
+
+    Raises
+    ------
+    SuppleError
+        If one has no `distances`, is too far away, or there are too many.
+    """
+    if isinstance(obstacles, Obstacle) or not isinstance(obstacles, Iterable):
+        raise SuppleError("obstacles must be a list, even if there is only one")
+    listed = tuple(islice(obstacles, MOST_OBSTACLES + 1))
+    if len(listed) > MOST_OBSTACLES:
+        raise SuppleError(
+            f"there are more than {MOST_OBSTACLES} obstacles; give those that are near"
+        )
+    for number, each in enumerate(listed):
+        if not isinstance(each, Obstacle) or isinstance(each, type):
+            raise SuppleError(
+                f"obstacle {number} is a {type(each).__name__}, which has no distances; "
+                "give a Plane, a Sphere or a Capsule"
+            )
+    far = np.abs(plain_numbers(listed)).max(axis=1, initial=0.0)
+    if far.max(initial=0.0) > LARGEST_VALUE:
+        raise SuppleError(
+            f"obstacle {int(far.argmax())} is farther away or larger than {LARGEST_VALUE:.0e} m"
+        )
+    return listed
+
+
+def _distances(obstacle: Obstacle, points: Singles) -> tuple[Floats, Floats]:
+    """What an obstacle of the caller's says, checked: normals only where they are needed."""
+    what = f"obstacle {type(obstacle).__name__}"
+    try:
+        gaps, normals = obstacle.distances(points.astype(np.float64))
+    except Exception as error:
+        raise SuppleError(f"{what}: its distances failed: {error}") from error
+    gaps, normals = numbers(f"distances of {what}", gaps), numbers(f"normals of {what}", normals)
+    if gaps.shape != points.shape[:1] or normals.shape != points.shape:
+        raise SuppleError(
+            f"{what} gave distances {gaps.shape} and normals {normals.shape} for "
+            f"{len(points)} points; expected {points.shape[:1]} and {points.shape}"
+        )
+    if not (gaps > -np.inf).all():  # infinitely far outside is far enough
+        raise SuppleError(f"{what} gave a distance that is no number")
+    inside = gaps < 0
+    lengths = np.linalg.norm(normals[inside], axis=1)
+    if not (np.abs(lengths - 1) < UNIT).all():
+        raise SuppleError(f"{what} gave ways out that are not of length 1")
+    return gaps, normals

@@ -1,0 +1,255 @@
+"""Many characters of one model, stepped in one call on all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Singles
+from supple.checks import checked_array, checked_whole_numbers, numbers
+from supple.dynamics.character_inputs import CharacterInputs
+from supple.engines.pose_space.contact.skin_contact import checked_obstacles
+from supple.engines.pose_space.copying import Copyable
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.runtime import Frames, RuntimeModel
+from supple.engines.pose_space.simulator import limit_names
+from supple.engines.pose_space.state import states_of
+from supple.engines.pose_space.step_options import StepOptions
+from supple.engines.pose_space.stepper import Stepper
+from supple.errors import SuppleError
+from supple.mesh.obstacles import Obstacle
+
+__all__ = ["Crowd"]
+
+
+#: All states together take no more memory than this.
+LARGEST_CROWD = 4 * 2**30
+#: Characters stepped in one compiled call: threads then seldom wait for Python's lock.
+BATCH = 8
+
+
+class Crowd(Copyable):
+    """Steps n characters that share a model's arrays; each has a pose and a state of its own.
+
+    A character moves as it would alone in a `Simulator`, to the bit, whatever the threads.
+
+    Parameters
+    ----------
+    model
+        Of all of them.
+    n
+        How many.
+    dt
+        Seconds from one pose to the next.
+    threads
+        On how many; by default all cores.
+    **options
+        As for `Simulator`, obstacles included.
+
+    Examples
+    --------
+    >>> import supple
+    >>> from supple.scenes import scene
+    >>> x = scene("x")
+    >>> model = supple.build(x.character, **(x.recipe() | {"tets": 1000, "modes": 8}))
+    >>> crowd = supple.Crowd(model, 3)
+    >>> crowd.step(np.linspace(0, 0.1, 3)[:, None])
+    ((), (), ())
+    >>> crowd.surfaces().shape == (3, *x.character.surface.vertices.shape)
+    True
+    """
+
+    _equipment: ClassVar = ("model", "_inputs", "_steppers", "_pool")
+
+    def __init__(
+        self,
+        model: PoseSpaceModel | RuntimeModel,
+        n: int,
+        dt: float = 1 / 90,
+        *,
+        threads: int | None = None,
+        obstacles: tuple = (),
+        frames: Frames = "followed",
+        **options: Any,
+    ) -> None:
+        (self.n,) = checked_whole_numbers("size of a crowd", [n])
+        self.runtime = RuntimeModel.of(model, frames=frames)
+        each = 8 * (6 * self.runtime.n_modes + 15 * len(self.runtime.inertial.rows)) + 2000
+        if not 1 <= self.n <= LARGEST_CROWD // each:
+            raise SuppleError(f"a crowd of {self.n}; give 1 to {LARGEST_CROWD // each:,}")
+        self.options = StepOptions.checked(self.runtime.size, dt, **options)
+        usual = (os.cpu_count() or 1) if threads is None else threads
+        (wanted,) = checked_whole_numbers("threads", [usual])
+        if not 1 <= wanted <= 1024:
+            raise SuppleError(f"{wanted} threads; give 1 to 1024")
+        count = min(wanted, self.n)
+        ends = np.linspace(0, self.n, count + 1).round().astype(int)
+        self._shares = [range(a, b) for a, b in pairwise(ends)]
+        self._equip(obstacles)
+        self._states = states_of(self.runtime, self.n)
+        self.reset()
+
+    def _equip(self, obstacles: Iterable[Obstacle]) -> None:
+        self.model = self.runtime.model
+        self._inputs = CharacterInputs(self.model)
+        listed, count = checked_obstacles(obstacles), len(self._shares)
+        self._steppers = [Stepper(self.runtime, self.options, listed, BATCH) for _ in range(count)]
+        self._pool = ThreadPoolExecutor(count) if count > 1 else None
+
+    def _acting(self) -> tuple[Obstacle, ...]:
+        return self._steppers[0].obstacles
+
+    def __repr__(self) -> str:
+        return f"Crowd({self.model!r}, {self.n})"
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def dt(self) -> float:
+        """Seconds from one pose to the next."""
+        return self.options.dt
+
+    @property
+    def q(self) -> Floats:
+        """Reduced coordinates of all, (n, r)."""
+        return np.array([state.q for state in self._states])
+
+    def reset(self, poses: ArrayLike | None = None, roots: ArrayLike | None = None) -> None:
+        """Start anew, undeformed and at rest.
+
+        Parameters
+        ----------
+        poses, roots
+            (n, s) or (s,) for all, by default the rest pose; (n, 4, 4) or (4, 4).
+        """
+        now = self._poses(poses, self.model.rig.rest_pose)
+        here = self._roots(roots, np.eye(4))
+
+        def begin(stepper: Stepper, members: range) -> None:
+            (i,) = members
+            stepper.begin(self._states[i], now[i], here[i], None)
+
+        self._all(begin)
+
+    def step(
+        self,
+        poses: ArrayLike | None = None,
+        roots: ArrayLike | None = None,
+        forces: Mapping[int, Mapping[int, ArrayLike]] | None = None,
+        *,
+        surfaces: Singles | None = None,
+    ) -> tuple[tuple[str, ...], ...]:
+        """Advance all by one time step.
+
+        Parameters
+        ----------
+        poses, roots
+            (n, s) and (n, 4, 4) at the end of the step, or one for all; by default they stay.
+        forces
+            For some of the characters forces as `Simulator.step` takes them.
+        surfaces
+            (n, n̄, 3) float32 to write the skins to.
+
+        Returns
+        -------
+        tuple
+            For each character the limits that acted; see `StepState`.
+        """
+        now = self._poses(poses, None)
+        here = self._roots(roots, None)
+        if forces is not None and not isinstance(forces, Mapping):
+            raise SuppleError("forces must be a mapping of characters to forces on their skins")
+        acting = {self._member(i): self._inputs.forces(f) for i, f in (forces or {}).items()}
+        skins = None if surfaces is None else self._skins(surfaces)
+
+        def step(stepper: Stepper, members: range) -> None:
+            states = [self._states[i] for i in members]
+            poses = [state.pose for state in states] if now is None else [now[i] for i in members]
+            roots = [state.root for state in states] if here is None else [here[i] for i in members]
+            if pushed:
+                for i, state, pose, root in zip(members, states, poses, roots, strict=True):
+                    stepper.step(state, pose, root, acting.get(i))
+            else:
+                stepper.step_all(states, poses, roots)
+            if skins is not None:
+                stepper.surface(states[0], skins[members[0]])
+
+        pushed = bool(acting or self._steppers[0].obstacles)
+        self._all(step, 1 if pushed or skins is not None else BATCH)
+        return tuple(limit_names(state.flags) for state in self._states)
+
+    def surfaces(self, out: Singles | None = None) -> Singles:
+        """The skins of all in the world, (n, n̄, 3) float32: a new array, or `out`."""
+        skins = self._skins(out)
+
+        def show(stepper: Stepper, members: range) -> None:
+            (i,) = members
+            stepper.surface(self._states[i], skins[i])
+
+        self._all(show)
+        return skins
+
+    def surface(self, i: int, out: Singles | None = None) -> Singles:
+        """The skin of one of them, (n̄, 3) float32."""
+        member, target = self._member(i), self._inputs.skin(out)
+        self._steppers[0].surface(self._states[member], target)
+        return target
+
+    def _all(self, act: Callable[[Stepper, range], None], batch: int = 1) -> None:
+        """Each thread its share, so many at a time; what fails there is raised here."""
+
+        def work(k: int) -> None:
+            stepper, share = self._steppers[k], self._shares[k]
+            for first in range(share.start, share.stop, batch):
+                members = range(first, min(first + batch, share.stop))
+                try:
+                    act(stepper, members)
+                except SuppleError as error:
+                    who = f"character {stepper.busy_with} of the crowd"
+                    message = f"{who}: {error}; others may have moved on"
+                    raise SuppleError(message) from error
+
+        if self._pool is None:
+            work(0)
+        else:
+            working = [self._pool.submit(work, k) for k in range(len(self._steppers))]
+            wait(working)  # all of them, lest one still works when the caller hears of a failure
+            for each in working:
+                each.result()
+
+    def _member(self, i: int) -> int:
+        (member,) = checked_whole_numbers("character of a crowd", [i])
+        if not 0 <= member < self.n:
+            raise SuppleError(f"character {member} is not there; the crowd has 0 to {self.n - 1}")
+        return member
+
+    def _poses(self, poses: ArrayLike | None, usual: Floats | None) -> Any:
+        if poses is None:
+            return None if usual is None else np.broadcast_to(usual, (self.n, len(usual)))
+        width = len(self.model.rig.parameters)
+        single = numbers("poses", poses).ndim == 1
+        rows = checked_array("poses", poses, (width,) if single else (self.n, width))
+        if single:
+            return [self._inputs.pose(rows, rows)] * self.n
+        for row in rows:
+            self._inputs.pose(row, row)
+        return rows
+
+    def _roots(self, roots: ArrayLike | None, usual: Floats | None) -> Any:
+        if roots is None:
+            return None if usual is None else [usual] * self.n
+        single = numbers("roots", roots).ndim == 2
+        if single:
+            return [self._inputs.root(roots, None)] * self.n
+        rows = checked_array("roots", roots, (self.n, 4, 4))
+        return [self._inputs.root(row, None) for row in rows]
+
+    def _skins(self, out: Singles | None) -> Singles:
+        return self._inputs.frames(out, self.n)

@@ -1,0 +1,237 @@
+"""Accelerations of the moving rest shape, and the reduced force they make (xu2016 eq. 23)."""
+
+from __future__ import annotations
+
+import math
+
+from supple.arrays import Floats, Ints, Singles
+from supple.compiled.jit import compiled_fused, compiled_sums
+from supple.engines.pose_space.runtime import InertialTables
+
+__all__ = ["all_finite", "carry_momentum", "inertial_force", "swings"]
+
+
+NEGLIGIBLE = 1e-7
+#: Accelerations below this, in m/s², are what differences of equal numbers leave.
+ROUNDING = 1e-8
+#: What `accelerations` tells.
+CALM, LIMITED, JUMPED = 0, 1, 2
+
+
+@compiled_fused
+def all_finite(points: Floats) -> bool:
+    """Whether a rig gave positions at all."""
+    for k in range(len(points)):
+        if not math.isfinite(points[k, 0] + points[k, 1] + points[k, 2]):
+            return False
+    return True
+
+
+@compiled_fused
+def inertial_force(
+    tables: InertialTables,
+    weights: Floats,
+    frames: Singles,
+    points: Floats,
+    root: Floats,
+    before: Floats,
+    earlier: Floats,
+    held: Floats,
+    knows: int,
+    options: tuple[float, float, float, float],
+    gravity: Floats,
+    now: Floats,
+    carried: Floats,
+    felt: Floats,
+    local: Floats,
+    force: Floats,
+) -> int:
+    """Set `force` to the reduced force of the moving rest shape and of gravity.
+
+    `held` (c′, 3) are accelerations in the world at the last step, and become those of this one;
+    `carried` (c′, 3) is what the turning and changing basis alone gives the flesh, see
+    `carry_momentum`. `knows` is 0 where nothing is known of how the body moves (no acceleration
+    then) and 1 where `held` is not known. `options` are the time step, the largest acceleration,
+    how much of the gravity (3,) of an unturned root is in the sculpted shape already (1 or 0), and
+    how many steps to look ahead.
+    """
+    dt, limit, sculpted, ahead = options
+    verdict = accelerations(points, tables.rows, root, before, earlier, dt, limit, now, felt)
+    if knows == 0:
+        felt[:] = 0
+        verdict = CALM
+    if verdict == JUMPED or knows < 2:
+        ahead = 0.0
+    if verdict == JUMPED:
+        carried[:] = 0
+    for s in range(len(felt)):
+        x = felt[s, 0] + ahead * (felt[s, 0] - held[s, 0])
+        y = felt[s, 1] + ahead * (felt[s, 1] - held[s, 1])
+        z = felt[s, 2] + ahead * (felt[s, 2] - held[s, 2])
+        squared = x * x + y * y + z * z
+        part = 1.0 if squared <= limit * limit else limit / math.sqrt(squared)
+        x = part * x + carried[s, 0] - gravity[0]
+        y = part * y + carried[s, 1] - gravity[1]
+        z = part * z + carried[s, 2] - gravity[2]
+        for i in range(3):
+            held[s, i] = felt[s, i]
+            turned = root[0, i] * x + root[1, i] * y + root[2, i] * z
+            felt[s, i] = turned + sculpted * gravity[i]
+    force[:] = 0
+    add_inertia(tables, weights, frames, felt, local, force)
+    return verdict
+
+
+@compiled_fused
+def accelerations(
+    points: Floats,
+    rows: Ints,
+    root: Floats,
+    before: Floats,
+    earlier: Floats,
+    dt: float,
+    limit: float,
+    now: Floats,
+    out: Floats,
+) -> int:
+    """Accelerations of inertial vertices in the world, (c′, 3), and what to think of them.
+
+    Positions in the world go to `now`; `before` and `earlier` are those of the last two steps.
+    No vertex gets more than `limit`. Where all together get more, the body was moved elsewhere
+    rather than accelerated: then none does.
+    """
+    squared = 0.0
+    verdict = CALM
+    rate = 1 / (dt * dt)
+    for s in range(len(rows)):
+        x, y, z = points[rows[s], 0], points[rows[s], 1], points[rows[s], 2]
+        own = 0.0
+        for i in range(3):
+            now[s, i] = root[i, 0] * x + root[i, 1] * y + root[i, 2] * z + root[i, 3]
+            out[s, i] = (now[s, i] - 2 * before[s, i] + earlier[s, i]) * rate
+            own += out[s, i] * out[s, i]
+        squared += own
+        if not own <= limit * limit:
+            part = limit / math.sqrt(own)
+            verdict = LIMITED
+            for i in range(3):
+                out[s, i] *= part
+    if not squared <= limit * limit * len(rows):
+        out[:] = 0
+        return JUMPED
+    return verdict
+
+
+@compiled_fused
+def add_inertia(
+    tables: InertialTables,
+    weights: Floats,
+    frames: Singles,
+    felt: Floats,
+    local: Floats,
+    force: Floats,
+) -> None:
+    """Add −Σ (R Σ w_i B_i)ᵀ m a to `force`, accelerations (c′, 3) being seen from the root.
+
+    `local`, as wide as the widest block, is room to work in.
+    """
+    for group in range(len(tables.width)):
+        width = tables.width[group]
+        columns, total = tables.columns[group], local[:width]
+        total[:] = 0
+        first, last = tables.first[group], tables.first[group + 1]
+        for s in range(first, last):
+            f, m = frames[tables.rows[s]], tables.masses[s]
+            x, y, z = felt[s, 0], felt[s, 1], felt[s, 2]
+            a = m * (f[0] * x + f[3] * y + f[6] * z)
+            b = m * (f[1] * x + f[4] * y + f[7] * z)
+            c = m * (f[2] * x + f[5] * y + f[8] * z)
+            start = tables.start[group] + 3 * width * (s - first)
+            for pose in range(len(weights)):
+                w = weights[pose]
+                if abs(w) < NEGLIGIBLE:
+                    continue
+                block = tables.basis[pose, start : start + 3 * width]
+                _add_three(
+                    block[:width],
+                    block[width : 2 * width],
+                    block[2 * width : 3 * width],
+                    w * a,
+                    w * b,
+                    w * c,
+                    total,
+                )
+        for j in range(width):
+            if columns[j] >= 0:
+                force[columns[j]] -= total[j]
+
+
+@compiled_fused
+def _add_three(p, q, r, a, b, c, out):  # type: ignore[no-untyped-def]
+    for j in range(len(out)):
+        out[j] += a * p[j] + b * q[j] + c * r[j]
+
+
+@compiled_fused
+def swings(
+    tables: InertialTables,
+    basis: Singles,
+    frames: Singles,
+    stretch: Floats,
+    root: Floats,
+    q: Floats,
+    local: Floats,
+    out: Floats,
+) -> None:
+    """Displacements U q of the inertial vertices in the world, (c′, 3), of blended `basis` rows."""
+    for group in range(len(tables.width)):
+        width, columns, z = tables.width[group], tables.columns[group], local
+        for j in range(width):
+            z[j] = stretch[columns[j]] * q[columns[j]] if columns[j] >= 0 else 0.0
+        start = tables.start[group]
+        for s in range(tables.first[group], tables.first[group + 1]):
+            x = _along(basis, start, width, z)
+            y = _along(basis, start + width, width, z)
+            w = _along(basis, start + 2 * width, width, z)
+            start += 3 * width
+            row = tables.rows[s]
+            a = frames[row, 0] * x + frames[row, 1] * y + frames[row, 2] * w
+            b = frames[row, 3] * x + frames[row, 4] * y + frames[row, 5] * w
+            c = frames[row, 6] * x + frames[row, 7] * y + frames[row, 8] * w
+            for i in range(3):
+                out[s, i] = root[i, 0] * a + root[i, 1] * b + root[i, 2] * c
+
+
+@compiled_sums
+def _along(basis, start, width, z):  # type: ignore[no-untyped-def]
+    row = basis[start : start + width]
+    total = 0.0
+    for j in range(width):
+        total += row[j] * z[j]
+    return total
+
+
+@compiled_fused
+def carry_momentum(
+    ahead: Floats, here: Floats, before: Floats, dt: float, limit: float, out: Floats
+) -> None:
+    """Acceleration of flesh whose coordinates go on evenly while the basis turns, (c′, 3).
+
+    u = U(p) q moves with U too: ü = U q̈ + 2 U̇ q̇ + Ü q. The papers leave the last two out, which
+    are Coriolis' and centrifugal forces and what changing columns add. By differences they are
+    (ahead − 2 here + before)/h², with `ahead` U⁺(2q − q⁻), and `here` and `before` U q and U⁻q⁻,
+    as they were. None is longer than `limit`, and what is but rounding is nothing: a body that
+    rests is to feel none.
+    """
+    rate = 1 / (dt * dt)
+    for s in range(len(out)):
+        own = 0.0
+        for i in range(3):
+            out[s, i] = (ahead[s, i] - 2 * here[s, i] + before[s, i]) * rate
+            own += out[s, i] * out[s, i]
+        if own < ROUNDING * ROUNDING:
+            out[s, 0], out[s, 1], out[s, 2] = 0.0, 0.0, 0.0
+        if not own <= limit * limit:
+            part = limit / math.sqrt(own) if own < math.inf else 0.0
+            for i in range(3):
+                out[s, i] *= part

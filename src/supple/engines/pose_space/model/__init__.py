@@ -1,0 +1,1 @@
+"""The pose-space model: its fields, their rules, its file."""

@@ -1,0 +1,263 @@
+"""The rules of a pose-space model: its fields as they are kept, or an error that names one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.checks import checked_whole_numbers
+from supple.elastic.material import MATERIALS, Material
+from supple.engines.pose_space.model.basis_rounding import rounded_basis
+from supple.engines.pose_space.model.field_checks import (
+    checked_extras,
+    checked_motions,
+    checked_report,
+    checked_rest,
+    checked_tree,
+    distinct_indices,
+    kept,
+    kept_mesh,
+    kept_region,
+    kept_surface,
+    scalar_or_array,
+)
+from supple.errors import SuppleError
+from supple.rig.poses.pose_weights import PoseWeights
+
+if TYPE_CHECKING:
+    from supple.engines.pose_space.model.model import PoseSpaceModel
+
+__all__ = ["checked_fields"]
+
+Fields = dict[str, Any]
+Ints = NDArray[np.int32]
+
+INTERPOLATIONS = ("frames", "world")
+#: What rounding to float32 may do to rows that add up to 1, and to quaternions.
+UNIT_TOLERANCE = 1e-5
+
+
+def checked_fields(model: PoseSpaceModel) -> Fields:
+    """All fields of a model in the precision that files keep.
+
+    Raises
+    ------
+    SuppleError
+        If a shape, an index or a number is wrong, or parts do not belong together.
+    """
+    fields = _body(model)
+    fields |= _poses(model, fields)
+    fields |= _bases(model, fields)
+    fields |= _cubature(model, fields)
+    _check_stored(fields)
+    fields |= {
+        "name": str(model.name),
+        "seed": _seed(model.seed),
+        "report": checked_report(model.report),
+        "extras": checked_extras(model.extras),
+    }
+    return fields
+
+
+def _seed(seed: Any) -> int:
+    (value,) = checked_whole_numbers("seed", [seed])
+    if not 0 <= value < 2**63:
+        raise SuppleError(f"seed {value}; use a whole number from 0 to 2⁶³ − 1")
+    return value
+
+
+def _body(model: PoseSpaceModel) -> Fields:
+    surface, mesh = kept_surface(model.surface), kept_mesh(model.mesh)
+    n_skin, n = len(surface.vertices), len(mesh.vertices)
+    checked_rest("surface", model.rig, surface.vertices, surface.size)
+    checked_rest("tets", model.tet_rig, mesh.vertices, mesh.size)
+    if tuple(model.tet_rig.parameters) != tuple(model.rig.parameters):
+        raise SuppleError("the rig of the tets has other parameters than that of the surface")
+    columns = np.asarray(model.embedding_vertices)
+    if columns.shape != (n_skin, 4) or columns.dtype.kind not in "iu":
+        raise SuppleError(f"embedding of shape {columns.shape}; expected ({n_skin}, 4) indices")
+    if not (columns.min() >= 0 and columns.max() < n):
+        raise SuppleError(f"the surface hangs on tet vertex {columns.max()}; there are {n:,}")
+    weights = kept("embedding weights", model.embedding_weights, (n_skin, 4))
+    if not np.abs(weights.sum(axis=1, dtype=np.float64) - 1).max() < UNIT_TOLERANCE * max(
+        1.0, float(np.abs(weights).max())
+    ):
+        raise SuppleError("embedding weights of a vertex do not add up to 1")
+    # The first is what the others leave of 1, so that files need not hold it.
+    exact = weights.copy()
+    exact[:, 0] = 1 - weights[:, 1:].sum(axis=1, dtype=np.float64)
+    fixed = distinct_indices("fixed vertices", model.fixed, n)
+    return {
+        "surface": surface,
+        "mesh": mesh,
+        "embedding_vertices": _frozen(columns.astype(np.int32)),
+        "embedding_weights": _frozen(exact),
+        "fixed": _frozen(np.sort(fixed)),
+        "motions": checked_motions(model.motions, len(model.rig.parameters)),
+    }
+
+
+def _poses(model: PoseSpaceModel, fields: Fields) -> Fields:
+    weights = model.pose_weights
+    if not isinstance(weights, PoseWeights):
+        raise SuppleError("the poses of a model must be PoseWeights")
+    if weights.poses.shape[1] != len(model.rig.parameters):
+        wrong = f"{weights.poses.shape[1]} numbers a pose"
+        raise SuppleError(f"{wrong}; the rig has {len(model.rig.parameters)} parameters")
+    if not np.allclose(weights.poses[0], model.rig.rest_pose, rtol=1e-6, atol=1e-6):
+        raise SuppleError("the first pose of a model must be the neutral one")
+    if model.interpolation not in INTERPOLATIONS:
+        raise SuppleError(f'interpolation "{model.interpolation}"; use frames or world')
+    return {
+        "parents": checked_tree(model.parents, weights.n_poses),
+        **_material(model, len(fields["mesh"].tets), weights.n_poses),
+    }
+
+
+def _material(model: PoseSpaceModel, n_tets: int, n_poses: int) -> Fields:
+    if model.material_kind not in MATERIALS or model.material_kind == "orthotropic":
+        isotropic = ", ".join(kind for kind in MATERIALS if kind != "orthotropic")
+        raise SuppleError(f'a model cannot be of material "{model.material_kind}"; use {isotropic}')
+    painted = [(n_tets,), (n_poses, n_tets)]
+    fields: Fields = {
+        "material_kind": str(model.material_kind),
+        "young": scalar_or_array("Young's modulus", model.young, painted),
+        "poisson": scalar_or_array("Poisson's ratio", model.poisson, painted),
+        "density": scalar_or_array("density", model.density, painted[:1]),
+    }
+    # Its own checks; it takes any shape.
+    Material(fields["material_kind"], fields["young"], fields["poisson"], fields["density"])
+    return fields
+
+
+def _bases(model: PoseSpaceModel, fields: Fields) -> Fields:
+    n, m = len(fields["mesh"].vertices), model.pose_weights.n_poses
+    regions = tuple(kept_region(region, n, fields["fixed"]) for region in model.regions)
+    if not regions or not len(regions) == len(model.bases) == len(model.basis_vertices):
+        counts = f"{len(model.bases)} bases and {len(model.basis_vertices)} lists of vertices"
+        raise SuppleError(f"{counts} for {len(regions)} regions; each region needs one")
+    stored = tuple(
+        _stored_vertices(region.name, region.vertices, listed)
+        for region, listed in zip(regions, model.basis_vertices, strict=True)
+    )
+    bases = []
+    for region, listed, basis in zip(regions, stored, model.bases, strict=True):
+        what = f'basis of region "{region.name}"'
+        shape = np.shape(basis)
+        if len(shape) != 4 or shape[:3] != (m, len(listed), 3) or shape[3] < 1:
+            raise SuppleError(f"{what}: shape {shape}; expected ({m}, {len(listed)}, 3, modes)")
+        bases.append(_rounded(kept(what, basis, shape), model.basis_bits))
+    r = sum(basis.shape[3] for basis in bases)
+    eigenvalues = kept("eigenvalues", model.root_eigenvalues, (r,), double=True)
+    if eigenvalues.min() < 0:
+        raise SuppleError(f"an eigenvalue is {eigenvalues.min():.3g}; none may be negative")
+    return {
+        "regions": regions,
+        "basis_vertices": stored,
+        "bases": tuple(bases),
+        "basis_bits": int(model.basis_bits),
+        "rotations": _rotations(model, m, len(np.unique(np.concatenate(stored)))),
+        "root_eigenvalues": eigenvalues,
+        "mass_products": _products(model, m, r),
+    }
+
+
+def _rounded(basis: NDArray[np.float32], bits: int) -> NDArray[np.float32]:
+    if bits not in (16, 32):
+        raise SuppleError(f"bases of {bits!r} bits; use 16 or 32")
+    return _frozen(rounded_basis(basis)) if bits == 16 else basis
+
+
+def _stored_vertices(name: str, vertices: NDArray, listed: Any) -> Ints:
+    what = f'vertices of the basis of region "{name}"'
+    stored = distinct_indices(what, listed, int(vertices[-1]) + 1)
+    if (np.diff(stored) < 0).any() or not np.isin(stored, vertices).all():
+        raise SuppleError(f"{what} must be some of the region's, ascending")
+    return stored
+
+
+def _rotations(model: PoseSpaceModel, m: int, b: int) -> NDArray[np.float32] | None:
+    if model.interpolation == "world":
+        if model.rotations is not None:
+            raise SuppleError("a model that is interpolated in the world has no rotations")
+        return None
+    if model.rotations is None:
+        raise SuppleError("a model that is interpolated in frames needs rotations")
+    turns = kept("vertex rotations", model.rotations, (m, b, 4))
+    lengths = np.linalg.norm(turns, axis=2)
+    if lengths.size and not np.abs(lengths - 1).max() < UNIT_TOLERANCE:
+        raise SuppleError("vertex rotations must be unit quaternions")
+    if not np.allclose(turns[0], [0, 0, 0, 1], rtol=0, atol=UNIT_TOLERANCE):
+        raise SuppleError("vertex rotations of the neutral pose must be none, (0, 0, 0, 1)")
+    exact = turns.copy()
+    exact[0] = [0, 0, 0, 1]
+    return _frozen(exact)
+
+
+def _products(model: PoseSpaceModel, m: int, r: int) -> NDArray[np.float32]:
+    products = kept("mass products", model.mass_products, (m * (m + 1) // 2, r * (r + 1) // 2))
+    i, j = np.triu_indices(m)
+    own = products[np.flatnonzero(i == j)]
+    row, column = np.triu_indices(r)
+    if not own[:, row == column].min() > 0:
+        raise SuppleError("a column of a basis has no mass; build the model again")
+    return products
+
+
+def _cubature(model: PoseSpaceModel, fields: Fields) -> Fields:
+    mesh, m = fields["mesh"], model.pose_weights.n_poses
+    found: Fields = {}
+    for kind, points, count in (
+        ("elastic", "tets", len(mesh.tets)),
+        ("inertial", "vertices", len(mesh.vertices)),
+    ):
+        what = f"{kind} cubature"
+        chosen = distinct_indices(what, getattr(model, f"{kind}_{points}"), count)
+        given = getattr(model, f"{kind}_weights")
+        weights = kept(f"weights of the {what}", given, (m, len(chosen)))
+        if weights.size and weights.min() < 0:
+            raise SuppleError(f"{what}: a weight is {weights.min():.3g}; none may be negative")
+        found |= {f"{kind}_{points}": chosen, f"{kind}_weights": weights}
+    r = sum(basis.shape[3] for basis in fields["bases"])
+    found |= _stiffness_corrections(model, m, r)
+    rows = model.inertial_corrections
+    if rows is not None:
+        shape = (m, len(found["inertial_vertices"]), 3, r)
+        rows = kept("corrections of the inertial cubature", rows, shape)
+    return found | {"inertial_corrections": rows}
+
+
+def _stiffness_corrections(model: PoseSpaceModel, m: int, r: int) -> Fields:
+    ends = np.asarray(model.correction_ends)
+    if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
+        raise SuppleError(f"pairs of poses of shape {ends.shape}; expected (pairs, 2) numbers")
+    if ends.size and not (ends.min() >= 0 and ends.max() < m and (ends[:, 0] != ends[:, 1]).all()):
+        raise SuppleError(f"a correction is for a pair of poses that is none of {m} poses'")
+    given = model.stiffness_corrections
+    if given is None and len(ends):
+        raise SuppleError("pairs of poses, and no corrections of the stiffness for them")
+    if given is not None:
+        shape = (m + len(ends), r * (r + 1) // 2)
+        given = kept("corrections of the stiffness", given, shape)
+    return {"stiffness_corrections": given, "correction_ends": _frozen(ends.astype(np.int32))}
+
+
+def _check_stored(fields: Fields) -> None:
+    """Refuse bases that are missing where the skin or cubature needs them: that would be silent."""
+    carrying = fields["embedding_vertices"][fields["embedding_weights"] != 0]
+    corners = fields["mesh"].tets[fields["elastic_tets"]].ravel()
+    wanted = np.concatenate([carrying, corners, fields["inertial_vertices"]])
+    for region, stored in zip(fields["regions"], fields["basis_vertices"], strict=True):
+        missing = np.setdiff1d(np.intersect1d(region.vertices, wanted), stored)
+        if len(missing):
+            raise SuppleError(
+                f'region "{region.name}" stores no basis at vertex {missing[0]}, which carries the'
+                " surface or a cubature point"
+            )
+
+
+def _frozen(array: NDArray) -> NDArray:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,271 @@
+"""A model's fields as a header and named arrays, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.engines.pose_space.model.basis_rounding import packed_basis, unpacked_basis
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.errors import FormatError, SuppleError
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.reduction.regions.region import Region
+from supple.rig.motion.motion import Motion
+from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.protocol import Rig
+from supple.rig.stored.narrow_arrays import Room, narrowed, packed_rows, rounded, unpacked_rows
+from supple.rig.stored.rigs import restored_rigs, stored_rigs
+from supple.tensors import HeaderReader, TensorReader
+
+__all__ = ["fields_of", "tensors_of"]
+
+Arrays = dict[str, NDArray]
+Header = dict[str, Any]
+
+STIFFNESS = "cubature.stiffness_corrections"
+CORRECTIONS = "cubature.inertial_corrections"
+PAINTED = ("young", "poisson", "density")
+#: Rigs and poses share parts, so they are stored together.
+ROOTS = ("rig", "tet_rig", "pose_weights")
+
+
+def tensors_of(model: PoseSpaceModel) -> tuple[Header, Arrays]:
+    """What a file holds of a model."""
+    rigs, rig_arrays = stored_rigs({name: getattr(model, name) for name in ROOTS})
+    regions, region_arrays = _region_tensors(model)
+    motions, motion_arrays = _motion_tensors(model)
+    tensors = {f"rigs.{name}": array for name, array in rig_arrays.items()}
+    tensors |= region_arrays | motion_arrays | _mesh_tensors(model)
+    products = packed_rows(model.mass_products.T)
+    tensors |= {
+        "fixed": narrowed(model.fixed),
+        "root_eigenvalues": model.root_eigenvalues,
+        "mass_products.mask": products["mask"],
+        "mass_products.rows": products["rows"],
+        "cubature.elastic_tets": narrowed(model.elastic_tets),
+        "cubature.elastic_weights": model.elastic_weights,
+        "cubature.inertial_vertices": narrowed(model.inertial_vertices),
+        "cubature.inertial_weights": model.inertial_weights,
+        "parents": narrowed(model.parents + 1),
+    }
+    if model.rotations is not None:
+        tensors["rotations"] = model.rotations[1:]
+    if model.stiffness_corrections is not None:
+        rows = packed_rows(model.stiffness_corrections.T)
+        tensors |= {f"{STIFFNESS}.{name}": array for name, array in rows.items()}
+        tensors[f"{STIFFNESS}.ends"] = narrowed(model.correction_ends)
+    if model.inertial_corrections is not None:
+        tensors |= _correction_tensors(model.inertial_corrections)
+    tensors |= {f"extras.{name}": array for name, array in model.extras.items()}
+    constants = {name: getattr(model, name) for name in PAINTED}
+    tensors |= {f"material.{name}": value for name, value in constants.items() if np.ndim(value)}
+    numbers = {name: None if np.ndim(value) else value for name, value in constants.items()}
+    header = {
+        "name": model.name,
+        "interpolation": model.interpolation,
+        "basis_bits": model.basis_bits,
+        "material": {"kind": model.material_kind, **numbers},
+        "rigs": rigs,
+        "regions": regions,
+        "motions": motions,
+        "seed": model.seed,
+        "report": dict(model.report),
+    }
+    return header, {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+
+
+def _mesh_tensors(model: PoseSpaceModel) -> Arrays:
+    return {
+        "surface.vertices": rounded(model.surface.vertices),
+        "surface.triangles": narrowed(model.surface.triangles),
+        "mesh.vertices": rounded(model.mesh.vertices),
+        "mesh.tets": narrowed(model.mesh.tets),
+        "embedding.vertices": narrowed(model.embedding_vertices),
+        "embedding.weights": model.embedding_weights[:, 1:],
+    }
+
+
+def _region_tensors(model: PoseSpaceModel) -> tuple[list[str], Arrays]:
+    arrays: Arrays = {}
+    for k, region in enumerate(model.regions):
+        arrays |= {
+            f"regions.{k}.vertices": narrowed(region.vertices),
+            f"regions.{k}.weights": rounded(region.weights),
+            f"regions.{k}.basis_vertices": narrowed(model.basis_vertices[k]),
+        }
+        if model.basis_bits == 16:
+            steps, exponents = packed_basis(model.bases[k])
+            arrays |= {f"regions.{k}.basis": steps, f"regions.{k}.exponents": exponents}
+        else:
+            arrays[f"regions.{k}.basis"] = model.bases[k]
+    return [region.name for region in model.regions], arrays
+
+
+def _motion_tensors(model: PoseSpaceModel) -> tuple[list[Header], Arrays]:
+    listed: list[Header] = []
+    arrays: Arrays = {}
+    for k, (key, motion) in enumerate(model.motions.items()):
+        listed.append({"key": key, "name": motion.name, "cuts": list(motion.cuts)})
+        arrays |= {
+            f"motions.{k}.times": motion.times,
+            f"motions.{k}.poses": rounded(motion.poses),
+            f"motions.{k}.roots": motion.roots[:, :3],
+        }
+    return listed, arrays
+
+
+def fields_of(header: Header, tensors: Arrays, rig: Rig | None) -> dict[str, Any]:
+    """The fields of the model that `tensors_of` wrote, shapes and types checked.
+
+    What the numbers must be is checked where the model is made of them.
+    """
+    reader, told = TensorReader(tensors), HeaderReader(header, "its header")
+    fields: dict[str, Any] = {
+        "name": told.text("name"),
+        "interpolation": told.text("interpolation"),
+        "basis_bits": told.whole("basis_bits"),
+        "seed": told.whole("seed"),
+        "report": told.table("report"),
+        **restored_rigs(told.table("rigs"), reader.under("rigs"), rig),
+    }
+    if sorted(set(fields) & set(ROOTS)) != sorted(ROOTS):
+        raise FormatError("has no rig of the surface, rig of the tets, or poses")
+    if not isinstance(fields["pose_weights"], PoseWeights):
+        raise FormatError("what it calls its poses are none")
+    m = fields["pose_weights"].n_poses
+    fields |= _read_material(told, reader)
+    fields |= _read_meshes(reader)
+    fields |= _read_regions(told.texts("regions"), reader, m, fields["basis_bits"])
+    fields["motions"] = _read_motions(told.listed("motions"), reader)
+    r = sum(basis.shape[3] for basis in fields["bases"])
+    fields |= {
+        "fixed": reader.indices("fixed", (None,)),
+        "root_eigenvalues": reader.floats("root_eigenvalues", (r,), single=False),
+        "mass_products": _read_products(reader, m, r),
+        "rotations": _read_rotations(reader, m),
+        "inertial_corrections": None,
+        "parents": reader.indices("parents", (m,)) - 1,
+        "extras": reader.under("extras"),
+    }
+    for kind, points in (("elastic", "tets"), ("inertial", "vertices")):
+        chosen = reader.indices(f"cubature.{kind}_{points}", (None,))
+        weights = reader.floats(f"cubature.{kind}_weights", (m, len(chosen)))
+        fields |= {f"{kind}_{points}": chosen, f"{kind}_weights": weights}
+    if reader.has(f"{STIFFNESS}.rows"):
+        fields |= _read_stiffness_corrections(reader, m, r)
+    if reader.has(f"{CORRECTIONS}.rows"):
+        fields["inertial_corrections"] = _read_corrections(reader, m, len(chosen), r)
+    told.finish()
+    reader.finish()
+    return fields
+
+
+def _read_material(told: HeaderReader, reader: TensorReader) -> dict[str, Any]:
+    table = HeaderReader(told.table("material"), "its material")
+    fields: dict[str, Any] = {"material_kind": table.text("kind")}
+    for name in PAINTED:
+        number = table.number_or_none(name)
+        fields[name] = reader.floats(f"material.{name}", None) if number is None else number
+    table.finish()
+    return fields
+
+
+def _read_meshes(reader: TensorReader) -> dict[str, Any]:
+    surface = SurfaceMesh(
+        reader.floats("surface.vertices", (None, 3)), reader.indices("surface.triangles", (None, 3))
+    )
+    mesh = TetMesh(
+        reader.floats("mesh.vertices", (None, 3)), reader.indices("mesh.tets", (None, 4))
+    )
+    others = reader.floats("embedding.weights", (None, 3))
+    first = 1 - others.sum(axis=1, dtype=np.float64, keepdims=True)
+    return {
+        "surface": surface,
+        "mesh": mesh,
+        "embedding_vertices": reader.indices("embedding.vertices", (None, 4)),
+        "embedding_weights": np.hstack([first, others]),
+    }
+
+
+def _read_regions(names: list[str], reader: TensorReader, m: int, bits: int) -> dict[str, Any]:
+    regions, stored, bases = [], [], []
+    for k, name in enumerate(names):
+        vertices = reader.indices(f"regions.{k}.vertices", (None,))
+        weights = reader.floats(f"regions.{k}.weights", vertices.shape)
+        regions.append(Region(name, vertices, weights))
+        stored.append(reader.indices(f"regions.{k}.basis_vertices", (None,)))
+        shape = (m, len(stored[-1]), 3, None)
+        if bits == 16:
+            steps = reader.shorts(f"regions.{k}.basis", shape)
+            exponents = reader.shorts(f"regions.{k}.exponents", (m, steps.shape[3]))
+            bases.append(unpacked_basis(f'basis of region "{name}"', steps, exponents))
+        else:
+            bases.append(reader.floats(f"regions.{k}.basis", shape))
+    return {"regions": tuple(regions), "basis_vertices": tuple(stored), "bases": tuple(bases)}
+
+
+def _read_rotations(reader: TensorReader, m: int) -> NDArray | None:
+    if not reader.has("rotations"):
+        return None
+    turned = reader.floats("rotations", (m - 1, None, 4))
+    neutral = np.zeros((1, *turned.shape[1:]), np.float32)
+    neutral[..., 3] = 1
+    return np.concatenate([neutral, turned])
+
+
+def _read_products(reader: TensorReader, m: int, r: int) -> NDArray:
+    shape = (r * (r + 1) // 2, m * (m + 1) // 2)
+    rows = reader.floats("mass_products.rows", (None, shape[1]))
+    mask = _read_mask(reader, "mass_products")
+    return unpacked_rows("mass products", mask, rows, shape, Room(rows.nbytes)).T
+
+
+def _correction_tensors(corrections: NDArray) -> Arrays:
+    """A row for each vertex and column, where the column's region reaches."""
+    m, c, _, r = corrections.shape
+    rows = packed_rows(corrections.transpose(1, 3, 0, 2).reshape(c * r, m * 3))
+    return {f"{CORRECTIONS}.mask": rows["mask"], f"{CORRECTIONS}.rows": rows["rows"]}
+
+
+def _read_stiffness_corrections(reader: TensorReader, m: int, r: int) -> dict[str, Any]:
+    ends = reader.indices(f"{STIFFNESS}.ends", (None, 2))
+    shape = (r * (r + 1) // 2, m + len(ends))
+    rows = reader.floats(f"{STIFFNESS}.rows", (None, shape[1]))
+    mask = _read_mask(reader, STIFFNESS)
+    whole = unpacked_rows("stiffness corrections", mask, rows, shape, Room(rows.nbytes))
+    return {"stiffness_corrections": whole.T, "correction_ends": ends.astype(np.int32)}
+
+
+def _read_corrections(reader: TensorReader, m: int, c: int, r: int) -> NDArray:
+    shape = (c * r, m * 3)
+    rows = reader.floats(f"{CORRECTIONS}.rows", (None, shape[1]))
+    mask = _read_mask(reader, CORRECTIONS)
+    whole = unpacked_rows("inertial corrections", mask, rows, shape, Room(rows.nbytes))
+    return whole.reshape(c, r, m, 3).transpose(2, 0, 3, 1)
+
+
+def _read_mask(reader: TensorReader, name: str) -> NDArray:
+    mask = reader.indices(f"{name}.mask", (None,))
+    if mask.dtype != np.uint8:
+        raise FormatError(f'array "{name}.mask" is not of bytes')
+    return mask
+
+
+def _read_motions(listed: list[Any], reader: TensorReader) -> dict[str, Motion]:
+    found: dict[str, Motion] = {}
+    for k, entry in enumerate(listed):
+        told = HeaderReader(entry, f"its motion {k}")
+        key, name, cuts = told.text("key"), told.text("name"), told.listed("cuts")
+        told.finish()
+        times = reader.floats(f"motions.{k}.times", (None,), single=False)
+        poses = reader.floats(f"motions.{k}.poses", (len(times), None))
+        upper = reader.floats(f"motions.{k}.roots", (len(times), 3, 4), single=False)
+        roots = np.zeros((len(times), 4, 4))
+        roots[:, :3], roots[:, 3, 3] = upper, 1
+        if key in found:
+            raise SuppleError(f'two motions are called "{key[:40]}"')
+        found[key] = Motion(times, poses, roots, name, cuts)
+    return found

@@ -1,0 +1,419 @@
+"""A pose-space model laid out for stepping: what all simulators of a model share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.arrays import Floats, Ints, Singles
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import MATERIALS
+from supple.engines.pose_space.followed_frames import frame_tables, no_frame_tables
+from supple.engines.pose_space.model.basis_rounding import packed_basis
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.errors import SuppleError
+from supple.rig.placement.character_placement import CharacterPlacement
+
+__all__ = [
+    "ElasticTables",
+    "InertialTables",
+    "PoseTables",
+    "RegionGroups",
+    "RuntimeModel",
+    "SurfaceTables",
+    "basis_blocks",
+    "group_by_regions",
+]
+
+
+# ----------------------------------------------------------------------------
+# Cubature points that meet the same regions, side by side: their basis rows as dense blocks.
+
+
+#: Blocks are as wide as a multiple of this: whole vector registers of float32.
+LANES = 8
+
+
+class RegionGroups(NamedTuple):
+    """How points (tets, vertices) are grouped; plain arrays, for compiled loops.
+
+    Attributes
+    ----------
+    first
+        (g + 1,) group k has the points first[k] to first[k + 1] of the new order.
+    width
+        (g,) columns of its block, padded.
+    start
+        (g + 1,) where its block begins in the flat array of all blocks.
+    columns
+        (g, widest) the columns of the basis that the block's are; −1 for padding.
+    """
+
+    first: Ints
+    width: Ints
+    start: Ints
+    columns: Ints
+
+
+def group_by_regions(
+    met: NDArray[np.bool_], columns: Sequence[slice], rows: int
+) -> tuple[Ints, RegionGroups]:
+    """Order points so that those that meet the same regions stand together.
+
+    Parameters
+    ----------
+    met
+        (k, regions) which regions reach each point.
+    columns
+        Of each region.
+    rows
+        Basis rows of a point: 12 for a tet, 3 for a vertex.
+
+    Returns
+    -------
+    order, groups
+        (k,) the points in the new order, and where the groups begin. Points that nothing reaches
+        come last, in no group.
+    """
+    patterns, of_point = np.unique(met, axis=0, return_inverse=True)
+    kept = [p for p in range(len(patterns)) if patterns[p].any()]
+    members = [np.flatnonzero(of_point.reshape(-1) == p) for p in kept]
+    listed = [
+        np.concatenate(
+            [np.arange(c.start, c.stop) for c, on in zip(columns, patterns[p], strict=True) if on]
+        )
+        for p in kept
+    ]
+    width = np.array([-(-len(each) // LANES) * LANES for each in listed], np.int64)
+    table = np.full((len(kept), int(width.max(initial=0))), -1, np.int64)
+    for row, each in zip(table, listed, strict=True):
+        row[: len(each)] = each
+    counts = np.array([len(each) for each in members], np.int64)
+    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    start = np.concatenate([[0], np.cumsum(counts * width * rows)]).astype(np.int64)
+    rest = np.flatnonzero(~met.any(axis=1))
+    order = np.concatenate([*members, rest]).astype(np.int64)
+    return order, RegionGroups(first, width, start, table)
+
+
+def basis_blocks(groups: RegionGroups, dense: NDArray) -> Singles:
+    """Rows of a basis, (m, k, rows, r) in the groups' order, as flat blocks (m, start[-1])."""
+    out = np.zeros((len(dense), int(groups.start[-1])), np.float32)
+    for g in range(len(groups.width)):
+        points = slice(groups.first[g], groups.first[g + 1])
+        columns = groups.columns[g, : groups.width[g]]
+        real = columns >= 0
+        block = np.zeros((*dense[:, points].shape[:3], len(columns)), np.float32)
+        block[..., real] = dense[:, points][..., columns[real]]
+        out[:, groups.start[g] : groups.start[g + 1]] = block.reshape(len(dense), -1)
+    return out
+
+
+#: Displacements smaller than this part of the size are not drawn: some thousandths of a mm.
+UNSEEN = 2e-6
+
+
+Frames = Literal["followed", "blended"]
+
+
+class PoseTables(NamedTuple):
+    """Weights of the poses, frames at the cubature's vertices, and reduced mass."""
+
+    scales: Floats
+    scaled_poses: Floats
+    matrix: Floats
+    constant: Floats
+    turns: Singles
+    """(m, 4k) quaternions at the k cubature vertices, or (m, 0) in the world."""
+    products: Singles
+    """(m(m+1)/2, r(r+1)/2) of `PoseSpaceModel.mass_products`."""
+    corrections: Singles
+    """(m + pairs, r(r+1)/2) ΔK of poses and pairs of poses."""
+    ends: Ints
+    """(pairs, 2) the poses of each pair."""
+
+
+class ElasticTables(NamedTuple):
+    """The elastic cubature, its tets ordered by the regions that reach them."""
+
+    basis: Singles
+    """(m, …) blocks of 12 rows a tet."""
+    first: Ints
+    width: Ints
+    start: Ints
+    columns: Ints
+    corners: Ints
+    """(c, 4) rows of the cubature's vertices."""
+    weights: Floats
+    """(m, c)"""
+    volumes: Floats
+    """(c,) at the neutral pose."""
+    parameters: Floats
+    """(c, …) of the material, where it is the same at all poses."""
+    young: Floats
+    poisson: Floats
+    """(m, c) where the material changes with the pose, else (0, c)."""
+
+
+class InertialTables(NamedTuple):
+    """The inertial cubature, its vertices ordered by the regions that reach them."""
+
+    basis: Singles
+    """(m, …) blocks of 3 weighted rows a vertex, corrections included (xu2016 eq. 23)."""
+    plain: Singles
+    """(m, …) blocks of 3 rows as they are: how these vertices move."""
+    first: Ints
+    width: Ints
+    start: Ints
+    columns: Ints
+    rows: Ints
+    """(c′,) rows of the cubature's vertices."""
+    masses: Floats
+
+
+class SurfaceTables(NamedTuple):
+    """Bases at the vertices that carry the skin, and how they carry it."""
+
+    basis: NDArray
+    """Flat: for each region, pose and column entries of its vertices; int16 steps or float32."""
+    steps: Singles
+    """(m, r) what a step of each column is worth."""
+    tops: Floats
+    """(m, r) the longest displacement of a vertex for a unit of each column."""
+    start: Ints
+    """(regions + 1,) where each region begins in `basis`."""
+    column: Ints
+    """(regions + 1,) first column of each region."""
+    row_start: Ints
+    """(regions + 1,) where each region's vertices begin in `rows`."""
+    rows: Ints
+    """Vertices of each region, as rows of the carrying ones."""
+    turns: Singles
+    """(m, 4b) quaternions at the b carrying vertices, or (m, 0) in the world."""
+    carriers: NDArray[np.int32]
+    """(n̄, 4)"""
+    shares: Singles
+    """(n̄, 4)"""
+
+
+class RuntimeModel:
+    """Tables of a model for compiled loops, read only.
+
+    Parameters
+    ----------
+    model
+        Whose numbers they are.
+    frames
+        How vertices turn between poses: ``"followed"`` as the rest shape does, ``"blended"`` by
+        the weights alone; see `supple.engines.pose_space.followed_frames`.
+
+    Attributes
+    ----------
+    vertices
+        (k,) tet vertices of the cubature, elastic and inertial: all that a step places.
+    carriers
+        (b,) tet vertices that carry the skin and that a basis moves.
+    size, unseen
+        The body's, in metres, and a displacement that nobody sees.
+    peaks
+        (r,) largest displacement of a vertex for a unit of each column, at any of the poses.
+    """
+
+    def __init__(self, model: PoseSpaceModel, *, frames: Frames = "followed") -> None:
+        if frames not in ("followed", "blended"):
+            raise SuppleError(f"no frames {frames!r}; there are followed, blended")
+        self.model, self.turning = model, frames
+        self.n_poses, self.n_modes = model.n_poses, model.n_modes
+        self.size = float(model.surface.size)
+        self.unseen = UNSEEN * self.size
+        self.kind = MATERIALS[model.material_kind]
+        corners = model.mesh.tets[model.elastic_tets]
+        self.vertices = np.unique(np.concatenate([corners.ravel(), model.inertial_vertices]))
+        self._places = [
+            np.full(len(model.mesh.vertices), -1, np.int64) for _ in model.basis_vertices
+        ]
+        for place, listed in zip(self._places, model.basis_vertices, strict=True):
+            place[listed] = np.arange(len(listed))
+        # Vertices that a basis moves and that carry the skin; others are cubature's alone.
+        bearing = model.embedding_vertices[model.embedding_weights != 0]
+        self.carriers = np.intersect1d(model.rotation_vertices, bearing)
+        squares = [(basis.astype(np.float64) ** 2).sum(axis=2) for basis in model.bases]
+        self.tops = np.concatenate([np.sqrt(each.max(axis=1)) for each in squares], axis=1)
+        self.peaks = self.tops.max(axis=0)
+        self.poses = self._pose_tables()
+        self.elastic = self._elastic_tables(corners)
+        self.inertial = self._inertial_tables()
+        self.skin = self._surface_tables()
+        #: How much farther than its carriers a skin vertex may go: those outside of the tets have
+        #: negative shares.
+        self.spread = float(np.abs(self.skin.shares).sum(axis=1).max(initial=1.0))
+        self.normalise = bool(model.pose_weights.normalise)
+        self.placement = CharacterPlacement(model.rig, model.tet_rig, self.vertices)
+        follows = frames == "followed" and self.in_frames and self.n_poses > 1
+        if follows and len(self.elastic.corners):
+            self.frames = frame_tables(model, self.elastic.corners, self.vertices, self.carriers)
+        else:
+            self.frames = no_frame_tables(self.n_poses)
+
+    @classmethod
+    def of(
+        cls, model: PoseSpaceModel | RuntimeModel, *, frames: Frames = "followed"
+    ) -> RuntimeModel:
+        """The tables of a model; those given, if they are tables already, made alike."""
+        if isinstance(model, RuntimeModel):
+            if frames != model.turning:
+                raise SuppleError(f'these tables have frames "{model.turning}", not "{frames}"')
+            return model
+        if not isinstance(model, PoseSpaceModel):
+            raise SuppleError(
+                f"a simulator needs a PoseSpaceModel, not {type(model).__name__}; see supple.build"
+            )
+        return cls(model, frames=frames)
+
+    @property
+    def in_frames(self) -> bool:
+        """Whether bases are blended in frames, rather than in the world."""
+        return self.model.interpolation == "frames"
+
+    def _reached(self, vertices: NDArray) -> NDArray[np.bool_]:
+        return np.stack([place[vertices] >= 0 for place in self._places], axis=-1)
+
+    def _rows(self, vertices: NDArray) -> NDArray:
+        """Basis rows (m, k, 3, r) of tet vertices (k,), dense."""
+        out = np.zeros((self.n_poses, len(vertices), 3, self.n_modes), np.float32)
+        for place, basis, columns in zip(
+            self._places, self.model.bases, self.model.columns, strict=True
+        ):
+            at = place[vertices]
+            inside = at >= 0
+            out[:, inside, :, columns] = basis[:, at[inside]]
+        return out
+
+    def _turns(self, vertices: NDArray) -> Singles:
+        """Quaternions (m, 4k) of tet vertices; the identity where no basis is."""
+        model = self.model
+        if model.rotations is None:
+            return np.zeros((self.n_poses, 0), np.float32)
+        out = np.zeros((self.n_poses, len(vertices), 4), np.float32)
+        out[..., 3] = 1
+        at = np.searchsorted(model.rotation_vertices, vertices)
+        at = np.minimum(at, len(model.rotation_vertices) - 1)
+        known = model.rotation_vertices[at] == vertices
+        out[:, known] = model.rotations[:, at[known]]
+        return out.reshape(self.n_poses, -1)
+
+    def _pose_tables(self) -> PoseTables:
+        model, weights = self.model, self.model.pose_weights
+        packed = self.n_modes * (self.n_modes + 1) // 2
+        corrections = model.stiffness_corrections
+        if corrections is None:
+            corrections = np.zeros((0, packed), np.float32)
+        return PoseTables(
+            weights.scales,
+            weights.scaled_poses,
+            weights.matrix,
+            weights.constant,
+            self._turns(self.vertices),
+            model.mass_products,
+            corrections,
+            model.correction_ends.astype(np.int64).reshape(-1, 2),
+        )
+
+    def _elastic_tables(self, corners: NDArray) -> ElasticTables:
+        model = self.model
+        met = np.any(self._reached(corners), axis=1, keepdims=True)[:, 0]
+        order, groups = group_by_regions(met, model.columns, 12)
+        order = order[: groups.first[-1]]  # tets that no basis moves have no stress
+        corners = corners[order]
+        dense = self._rows(corners.ravel()).reshape(self.n_poses, len(order), 12, self.n_modes)
+        tets = model.elastic_tets[order]
+        young, poisson = (self._per_pose(value, tets) for value in (model.young, model.poisson))
+        changing = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
+        if changing and model.material_kind == "orthotropic":
+            raise SuppleError("an orthotropic material cannot change with the pose")
+        none = np.zeros((0, len(tets)))
+        parameters = model.material(0).element_parameters(len(model.mesh.tets))[tets]
+        return ElasticTables(
+            basis_blocks(groups, dense),
+            groups.first,
+            groups.width,
+            groups.start,
+            groups.columns,
+            np.searchsorted(self.vertices, corners),
+            model.elastic_weights[:, order].astype(np.float64),
+            model.mesh.volumes()[tets],
+            np.ascontiguousarray(parameters),
+            young if changing else none,
+            poisson if changing else none,
+        )
+
+    def _per_pose(self, value: object, tets: NDArray) -> Floats:
+        array = np.asarray(value, np.float64)
+        if array.ndim:
+            array = array[..., tets]
+        return np.ascontiguousarray(np.broadcast_to(array, (self.n_poses, len(tets))))
+
+    def _inertial_tables(self) -> InertialTables:
+        model = self.model
+        vertices = model.inertial_vertices
+        plain = self._rows(vertices)
+        rows = plain * model.inertial_weights[:, :, None, None]
+        if model.inertial_corrections is not None:
+            rows = rows + model.inertial_corrections
+        met = np.stack([(rows[..., c] != 0).any(axis=(0, 2, 3)) for c in model.columns], axis=-1)
+        met |= self._reached(vertices)
+        order, groups = group_by_regions(met, model.columns, 3)
+        order = order[: groups.first[-1]]
+        masses = ElasticBody(model.mesh, model.material(0)).vertex_masses()
+        return InertialTables(
+            basis_blocks(groups, rows[:, order]),
+            basis_blocks(groups, plain[:, order]),
+            groups.first,
+            groups.width,
+            groups.start,
+            groups.columns,
+            np.searchsorted(self.vertices, vertices[order]),
+            masses[vertices[order]],
+        )
+
+    def _surface_tables(self) -> SurfaceTables:
+        model = self.model
+        # A vertex that no region reaches stands still; the last row, which stays zero, is theirs.
+        carrying = self.carriers
+        lookup = np.full(len(model.mesh.vertices), len(carrying), np.int64)
+        lookup[carrying] = np.arange(len(carrying))
+        blocks, steps, listed = [], [], []
+        for own, whole_basis in zip(model.basis_vertices, model.bases, strict=True):
+            used = np.isin(own, carrying)
+            basis = whole_basis[:, used]
+            listed.append(own[used])
+            whole: NDArray
+            if model.basis_bits == 16:
+                packed, exponents = packed_basis(whole_basis)
+                whole = packed[:, used]
+                steps.append(np.ldexp(np.float32(1), exponents.astype(np.int32)))
+            else:
+                whole = basis
+                steps.append(np.ones((self.n_poses, basis.shape[3]), np.float32))
+            columns_first = whole.transpose(0, 3, 1, 2)  # (m, r, k, 3)
+            blocks.append(np.ascontiguousarray(columns_first).reshape(-1))
+        starts = [0, *np.cumsum([len(block) for block in blocks])]
+        counts = [0, *np.cumsum([len(each) for each in listed])]
+        columns = [0, *(c.stop for c in model.columns)]
+        shares = model.embedding_weights.astype(np.float64)
+        shares[:, 0] = 1 - shares[:, 1:].sum(axis=1)
+        return SurfaceTables(
+            np.concatenate(blocks),
+            np.concatenate(steps, axis=1).astype(np.float32),
+            self.tops,
+            np.array(starts, np.int64),
+            np.array(columns, np.int64),
+            np.array(counts, np.int64),
+            np.concatenate([lookup[each] for each in listed]),
+            self._turns(carrying),
+            lookup[model.embedding_vertices].astype(np.int32),
+            shares.astype(np.float32),
+        )

@@ -1,0 +1,366 @@
+"""The reduced simulator: pose in, living skin out, well within a millisecond (xu2016 §4 to §8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Singles
+from supple.dynamics.between_poses import pose_before
+from supple.dynamics.character_inputs import CharacterInputs
+from supple.engines.pose_space.copying import Copyable
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.reduced_step import FLAGS
+from supple.engines.pose_space.runtime import Frames, RuntimeModel
+from supple.engines.pose_space.state import states_of
+from supple.engines.pose_space.step_options import StepOptions, checked_gravity, checked_stiffness
+from supple.engines.pose_space.stepper import Stepper
+from supple.mesh.obstacles import Obstacle
+from supple.rig.motion.motion import Motion
+
+__all__ = ["Simulator", "StepState", "limit_names"]
+
+
+def limit_names(flags: int) -> tuple[str, ...]:
+    """The limits that acted in a step, by name."""
+    if flags == 0:
+        return ()
+    return tuple(name for bit, name in enumerate(FLAGS) if flags >> bit & 1)
+
+
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """What one step did.
+
+    Attributes
+    ----------
+    time
+        Seconds since the reset.
+    limits
+        Names of the limits that acted, none in a healthy step. ``"acceleration"``: the rest
+        shape's was cut; ``"teleport"``: it was put elsewhere, so that no inertia acts;
+        ``"stiffness"``: the tangent was not positive definite, and the tets' were made so;
+        ``"rest"``: the pose flattens cubature tets, which were left out; ``"inversion"``:
+        cubature tets are squeezed flat or inside out, and are led back;
+        ``"displacement"``: cut to the longest allowed; ``"reset"``: the state was lost and
+        begins anew.
+    core, dynamics
+        Seconds that the step took: placing the cubature's vertices and blending the bases;
+        forces, stiffness and solving.
+    contacts
+        Skin vertices that obstacles pushed, counted for each obstacle.
+    """
+
+    time: float
+    limits: tuple[str, ...]
+    core: float
+    dynamics: float
+    contacts: int = 0
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The parts by name."""
+        return {"core": self.core, "dynamics": self.dynamics}
+
+
+class Simulator(Copyable):
+    """Steps a character's soft tissue in its pose-space subspace.
+
+    M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext + f̃_inert (xu2016 eq. 5 to 9) in the basis U(p) that is blended at
+    every pose; q is kept as it is when the basis changes. Nothing is allocated in a step but the
+    small report it returns, and the same inputs give the same bits. A copy, also one from a
+    pickle, goes on alone from where it was made.
+
+    Parameters
+    ----------
+    model
+        What to step.
+    dt
+        Seconds from one pose to the next.
+    integrator
+        ``"backward-euler"`` (the paper's: robust, and damps on its own, the more the longer the
+        step), ``"bdf2"`` (second order, damps only what is faster than the step) or
+        ``"newmark"`` (second order, keeps energy).
+    iterations
+        Newton iterations of a step; one is the papers' choice for real time.
+    substeps
+        Steps of time between two poses, in which the pose's inertia stays the same.
+    alpha, beta
+        Rayleigh damping D = αM + βK, in 1/s and s.
+    gravity, gravity_mode
+        In m/s². ``"relative"``: what was sculpted sags already, so that only what the root's
+        turn changes acts; ``"absolute"``; ``"none"``.
+    obstacles
+        Solid things in the world that the skin is pushed out of: `supple.mesh.Plane`, `Sphere`,
+        `Capsule`, or anything that knows distances. `Simulator.obstacles` may be set between
+        steps.
+    obstacle_stiffness
+        Pressure with which an obstacle answers a depth, in Pa/m. By default the body sinks in
+        a thousandth of its size where a hundredth of its skin carries its weight and as much
+        again as Young's modulus; stiffer is as stable.
+    acceleration_limit
+        In m/s²: no vertex of the moving rest shape is taken to accelerate more, and where all do
+        on average, it is taken for a cut in the animation.
+    displacement_limit
+        How far flesh may go from where the rig has it, as a part of the body's size. Cubature
+        vertices never go farther; no vertex of the skin goes twice as far.
+    look_ahead
+        Three poses tell how the rest shape accelerated a step ago. By default that is carried on
+        to now, which makes the simulation lag less; 0 takes it as it is, for poses that jitter.
+    transport
+        Let flesh keep its momentum while the basis turns under it (Coriolis and centrifugal
+        forces); without, as in the paper, it is carried around. Only backward Euler without
+        sub-steps does: with others those forces would come late and feed the swing.
+    frames
+        How bases turn between poses: ``"followed"`` as the rest shape itself turns there,
+        ``"blended"`` by the poses' weights alone.
+    negligible_weight
+        Poses whose weight is below this fade out of the blend, smoothly, which saves their cost;
+        0 keeps all.
+    stiffness
+        How many times as stiff as the model the flesh is, 0.001 to 1000. Poses and cubature
+        are the model's, so that far from 1 another build is more exact.
+
+    Examples
+    --------
+    >>> from supple.scenes import scene
+    >>> import supple
+    >>> x = scene("x")
+    >>> model = supple.build(x.character, **(x.recipe() | {"tets": 1000, "modes": 8}))
+    >>> simulator = supple.Simulator(model)
+    >>> simulator.step(0.2 * x.poses[2]).limits
+    ()
+    >>> simulator.surface().shape == x.character.surface.vertices.shape
+    True
+    """
+
+    _equipment: ClassVar = ("model", "_inputs", "_stepper")
+
+    def __init__(
+        self,
+        model: PoseSpaceModel | RuntimeModel,
+        dt: float = 1 / 90,
+        *,
+        integrator: str = "backward-euler",
+        iterations: int = 1,
+        substeps: int = 1,
+        alpha: float = 0.5,
+        beta: float = 0.01,
+        gravity: ArrayLike = (0.0, -9.81, 0.0),
+        gravity_mode: str = "relative",
+        obstacles: Sequence[Obstacle] = (),
+        acceleration_limit: float = 1000.0,
+        displacement_limit: float = 0.25,
+        look_ahead: float = 1.0,
+        transport: bool = True,
+        frames: Frames = "followed",
+        negligible_weight: float = 0.02,
+        obstacle_stiffness: float | None = None,
+        stiffness: float = 1.0,
+    ) -> None:
+        self.runtime = RuntimeModel.of(model, frames=frames)
+        self.options = StepOptions.checked(
+            self.runtime.size,
+            dt,
+            integrator=integrator,
+            iterations=iterations,
+            substeps=substeps,
+            alpha=alpha,
+            beta=beta,
+            gravity=gravity,
+            gravity_mode=gravity_mode,
+            acceleration_limit=acceleration_limit,
+            displacement_limit=displacement_limit,
+            look_ahead=look_ahead,
+            transport=transport,
+            negligible_weight=negligible_weight,
+            obstacle_stiffness=obstacle_stiffness,
+            stiffness=stiffness,
+        )
+        self._equip(obstacles)
+        (self._state,) = states_of(self.runtime, 1)
+        self.reset()
+
+    def _equip(self, obstacles: Iterable[Obstacle]) -> None:
+        self.model = self.runtime.model
+        self._inputs = CharacterInputs(self.model)
+        self._stepper = Stepper(self.runtime, self.options, obstacles)
+
+    def _acting(self) -> tuple[Obstacle, ...]:
+        return self._stepper.obstacles
+
+    def __repr__(self) -> str:
+        return f"Simulator({self.model!r}, dt=1/{1 / self.dt:.4g})"
+
+    @property
+    def dt(self) -> float:
+        """Seconds from one pose to the next."""
+        return self.options.dt
+
+    @property
+    def stiffness(self) -> float:
+        """How many times as stiff as its model the flesh is; it may change as it moves."""
+        return self.options.stiffness
+
+    @stiffness.setter
+    def stiffness(self, factor: float) -> None:
+        self._change(stiffness=checked_stiffness(factor))
+
+    @property
+    def gravity_mode(self) -> str:
+        """How gravity acts; it may change as the flesh moves."""
+        return self.options.mode
+
+    @gravity_mode.setter
+    def gravity_mode(self, mode: str) -> None:
+        self._change(mode=checked_gravity(mode))
+
+    def _change(self, **options: Any) -> None:
+        self.options = self._stepper.options = replace(self.options, **options)
+
+    @property
+    def time(self) -> float:
+        """Seconds since the reset."""
+        return self._state.steps * self.options.dt
+
+    @property
+    def q(self) -> Floats:
+        """Reduced coordinates, (r,); setting them starts a free motion from there."""
+        return self._state.q.copy()
+
+    @q.setter
+    def q(self, values: ArrayLike) -> None:
+        self._state.set_coordinates(self._inputs.coordinates("q", values), None)
+
+    @property
+    def velocity(self) -> Floats:
+        """Their velocities, (r,)."""
+        return self._state.v.copy()
+
+    @velocity.setter
+    def velocity(self, values: ArrayLike) -> None:
+        self._state.set_coordinates(None, self._inputs.coordinates("velocity", values))
+
+    @property
+    def weights(self) -> Floats:
+        """Weights of the model's poses at the current pose, (m,)."""
+        return self._state.weights.copy()
+
+    @property
+    def obstacles(self) -> tuple[Obstacle, ...]:
+        """Solid things in the world.
+
+        Set as many of the same kinds, in the same order, to move them: they then push as things
+        that move. Others are new, and what is inside them comes out slowly.
+        """
+        return self._stepper.obstacles
+
+    @obstacles.setter
+    def obstacles(self, obstacles: Sequence[Obstacle]) -> None:
+        self._stepper.obstacles = obstacles
+
+    @property
+    def surface_seconds(self) -> float:
+        """What the last call of `surface` took."""
+        return self._stepper.timing.surface
+
+    def reset(
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        *,
+        before: tuple[ArrayLike, ArrayLike | None] | None = None,
+    ) -> None:
+        """Start anew, undeformed.
+
+        Parameters
+        ----------
+        pose, root
+            Where: (s,), by default the rest pose, and (4, 4), by default the identity.
+        before
+            Pose and root one step earlier, which say how fast the body moves, None for the same;
+            by default it rests.
+        """
+        now = self._inputs.pose(pose, self.model.rig.rest_pose)
+        here = self._inputs.root(root, None)
+        moving = None
+        if before is not None:
+            moving = self._inputs.earlier(before, now, here)
+        self._stepper.begin(self._state, now, here, moving)
+
+    def step(
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        forces: Mapping[int, ArrayLike] | None = None,
+    ) -> StepState:
+        """Advance by one time step.
+
+        Parameters
+        ----------
+        pose, root
+            At the end of the step; by default they stay.
+        forces
+            In N, in the world: a mapping of skin vertices to (3,).
+
+        Raises
+        ------
+        SuppleError
+            If one of them cannot be; the state is then as it was.
+        """
+        state = self._state
+        now = self._inputs.pose(pose, state.pose)
+        here = self._inputs.root(root, state.root)
+        acting = None if forces is None else self._inputs.forces(forces)
+        flags = self._stepper.step(state, now, here, acting)
+        timing = self._stepper.timing
+        return StepState(
+            self.time, limit_names(flags), timing.core, timing.dynamics, state.contact.count
+        )
+
+    def surface(self, out: Singles | None = None) -> Singles:
+        """The skin in the world, (n̄, 3) float32: a new array, or `out`."""
+        target = self._inputs.skin(out)
+        self._stepper.surface(self._state, target)
+        return target
+
+    def run(
+        self,
+        motion: Motion | str,
+        *,
+        out: Singles | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> Singles:
+        """Step through a whole motion from its first pose on, moving as it does there.
+
+        Parameters
+        ----------
+        motion
+            Or the name of one of the model's. It is resampled to this simulator's rate; at a cut
+            the flesh starts anew.
+        out
+            (t, n̄, 3) float32 to write to, for t frames.
+        progress
+            Called with the part done, 0 to 1.
+
+        Returns
+        -------
+        (t, n̄, 3) float32
+            The skin at every frame, the first one undeformed.
+        """
+        even = self._inputs.motion(motion, self.model.motions).resample(1 / self.dt)
+        frames = self._inputs.frames(out, even.n_frames)
+        starts = {0, *even.cuts}
+        for k in range(even.n_frames):
+            pose, root = even.poses[k], even.roots[k]
+            if k in starts:
+                self.reset(pose, root, before=pose_before(even, k))
+            else:
+                self.step(pose, root)
+            self.surface(frames[k])
+            if progress is not None:
+                progress((k + 1) / even.n_frames)
+        return frames

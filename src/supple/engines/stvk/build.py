@@ -1,0 +1,157 @@
+"""What a Saint Venant–Kirchhoff model is built from: its basis, checked, and what is seen of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from supple.arrays import Floats
+from supple.checks import checked_array, numbers, shown
+from supple.elastic.body import ElasticBody, HexBody
+from supple.elastic.material import Material
+from supple.engines.stvk.bases import derivative_basis, fixed_vertices, free_vertices, mode_basis
+from supple.engines.stvk.strain_points import MaterialGroups, StrainPoints
+from supple.errors import SuppleError
+from supple.linalg.blas import single_threaded
+from supple.mesh.embedding import embed
+from supple.mesh.hex_embedding import embed_hexes
+from supple.mesh.hexes import HexMesh
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+
+__all__ = [
+    "BASES",
+    "checked_basis",
+    "elastic_basis",
+    "held_count",
+    "mass_parts",
+    "surface_of",
+]
+
+
+BASES = ("derivatives", "modes")
+#: Columns of which others leave less than this part (squared) are no directions of their own.
+_DEPENDENT = 1e-12
+
+
+def elastic_basis(
+    mesh: TetMesh | HexMesh,
+    material: Material,
+    modes: int,
+    fixed: ArrayLike,
+    kind: str,
+    order: int,
+    progress: Callable[[float], None] | None = None,
+) -> Floats:
+    """A mass-orthonormal basis (n, 3, modes) of a body that is held at `fixed` vertices."""
+    if not (isinstance(kind, str) and kind in BASES):
+        raise SuppleError(f"no basis {shown(kind, 40)}; there are {', '.join(BASES)}")
+    body: ElasticBody | HexBody
+    if isinstance(mesh, TetMesh):
+        body = ElasticBody(mesh, material)
+    else:
+        body = HexBody(mesh, material, order=order)
+    if kind == "modes":
+        if progress is not None:
+            progress(0.0)
+        shapes = mode_basis(body, modes, fixed=fixed)
+    else:
+        shapes = derivative_basis(body, modes, fixed=fixed, progress=progress)
+    shapes[np.setdiff1d(np.arange(len(shapes)), free_vertices(body, fixed))] = 0.0  # not rounding
+    return shapes
+
+
+def held_count(fixed: ArrayLike, points: StrainPoints, basis: Floats) -> int:
+    """How many vertices with mass are fixed; the basis must leave all that are alone."""
+    held = fixed_vertices(fixed, points.n_vertices)
+    moved = held[basis[held].any(axis=(1, 2))]
+    if len(moved):
+        raise SuppleError(
+            f"the basis moves {len(moved)} of the fixed vertices (one is vertex {moved[0]}); make "
+            "it with the same fixed vertices, or do not fix these"
+        )
+    return int((points.vertex_volumes()[held] > 0).sum())
+
+
+def checked_basis(
+    basis: ArrayLike, points: StrainPoints, groups: MaterialGroups, most: int
+) -> Floats:
+    """A basis as (n, 3, r), contiguous: finite, of independent columns, not too many."""
+    given = numbers("the basis", basis)
+    n = points.n_vertices
+    if given.ndim == 2 and given.shape[0] == 3 * n:
+        given = given.reshape(n, 3, -1)
+    if given.ndim != 3 or given.shape[:2] != (n, 3) or given.shape[2] == 0:
+        raise SuppleError(
+            f"a basis of shape {given.shape} for {n} vertices; expected ({n}, 3, r) or ({3 * n}, r)"
+        )
+    r = given.shape[2]
+    if r > min(most, 3 * n):
+        raise SuppleError(f"a basis of {r} columns is too large; use at most {min(most, 3 * n)}")
+    shapes = checked_array("the basis", given, given.shape).copy()
+    density = groups.density[groups.of_element[points.element]]
+    carried = (points.shares * density[:, None]).ravel()
+    masses = np.bincount(points.corners.ravel(), carried, minlength=n)
+    _check_independent(shapes, np.asarray(masses, np.float64))
+    return shapes
+
+
+def _check_independent(shapes: Floats, masses: Floats) -> None:
+    r = shapes.shape[2]
+    largest = np.abs(shapes).max(axis=(0, 1))
+    if not (largest > 0).all():
+        raise SuppleError(f"column {int(largest.argmin())} of the basis is zero; leave it out")
+    flat = (shapes / largest * np.sqrt(masses)[:, None, None]).reshape(-1, r)
+    with single_threaded():
+        gram = flat.T @ flat
+        sizes = np.sqrt(np.diag(gram))
+        if not (sizes > 0).all():
+            raise SuppleError(
+                f"column {int(sizes.argmin())} of the basis moves nothing that has mass"
+            )
+        parts = np.linalg.eigvalsh(gram / np.outer(sizes, sizes))
+    rank = int((parts > _DEPENDENT * parts[-1]).sum())
+    if rank < r:
+        raise SuppleError(
+            f"the basis has {r} columns but only {rank} independent ones; orthonormalise it "
+            "(supple.reduction.mass_pca) and keep those"
+        )
+
+
+def mass_parts(
+    points: StrainPoints, group: NDArray[np.int64], n_groups: int, basis: Floats
+) -> tuple[Floats, Floats]:
+    """UᵀMU and UᵀM along each axis for each group at unit density, mass lumped to vertices."""
+    r = basis.shape[2]
+    mass, weight = np.empty((n_groups, r, r)), np.empty((n_groups, 3, r))
+    for number in range(n_groups):
+        volumes = points.taken(np.flatnonzero(group == number)).vertex_volumes()
+        weighed = volumes[:, None, None] * basis
+        with single_threaded():  # the same bits on any number of cores
+            product = weighed.reshape(-1, r).T @ basis.reshape(-1, r)
+        mass[number] = (product + product.T) / 2
+        weight[number] = weighed.sum(axis=0)
+    return mass, weight
+
+
+def surface_of(
+    mesh: TetMesh | HexMesh, surface: SurfaceMesh | None, basis: Floats
+) -> tuple[SurfaceMesh, Floats]:
+    """What is seen, and (n̄, 3, r) how it moves with the basis."""
+    if surface is None:
+        seen, vertices = mesh.surface()
+        return seen, np.ascontiguousarray(basis[vertices])
+    if not isinstance(surface, SurfaceMesh):
+        raise SuppleError(f"the surface must be a SurfaceMesh, not {shown(surface)}")
+    carried: Any = _embedding(surface, mesh) @ basis.reshape(len(basis), -1)
+    return surface, np.ascontiguousarray(carried.reshape(-1, 3, basis.shape[2]))
+
+
+def _embedding(surface: SurfaceMesh, mesh: TetMesh | HexMesh) -> sp.csr_array:
+    if isinstance(mesh, TetMesh):
+        return embed(surface.vertices, mesh)
+    return embed_hexes(surface.vertices, mesh)

@@ -1,0 +1,238 @@
+"""Saint Venant–Kirchhoff forces in a basis: polynomials, with coefficients from one product.
+
+With G_i = ∇U_i, strain is E = Σ q_i e_i + ½ Σ q_i q_j Q_ij, e_i = sym G_i, Q_ij = sym(G_iᵀG_j),
+and the energy ∫ ½ λ tr²E + μ E:E is a quartic in q. Its coefficients are all products of columns
+e_i and Q_ij of one tall matrix with rows for the strains of each element (`strain_rows`): AᵀA
+(SYRK), taken some elements at a time, where barbic2005 (§4.2) sums cubic polynomials element by
+element.
+
+What is kept is the tangent stiffness, K(q) = K₀ + K₁[q] + K₂[q, q]. Its coefficients are a matrix
+(r(r+1)/2, 1 + r + r(r+1)/2): rows are entries of K's upper triangle, row by row, and columns the
+monomials 1, q_c, q_c q_d (c ≤ d, in the same order as rows). By Euler's theorem the force is
+(K₀ + ½ K₁[q] + ⅓ K₂[q, q]) q and the energy ½ qᵀ(K₀ + ⅓ K₁[q] + ⅙ K₂[q, q]) q.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+
+import numpy as np
+
+from supple.arrays import Floats, Ints
+from supple.compiled.jit import compiled, compiled_fused
+from supple.engines.stvk.strain_cubes import cubes_among
+from supple.engines.stvk.strain_points import PointRows, StrainPoints, StrainRows
+from supple.errors import SuppleError
+from supple.linalg.blas import addresses, single_threaded, syrk
+
+__all__ = [
+    "MOST_MODES",
+    "monomials",
+    "pair_count",
+    "paired_count",
+    "stvk_parts",
+    "truncated_tangent",
+]
+
+Progress = Callable[[float], None]
+
+#: Coefficients of more would take over 0.4 GB for each part of each group.
+MOST_MODES = 120
+#: Bytes of the strains that are worked on together, and of sums beside each other.
+_BLOCK_BYTES, _SUM_BYTES = 16 * 2**20, 256 * 2**20
+#: Elements at once: more do not make the product quicker, fewer make it slower.
+_FEWEST, _MOST_ELEMENTS = 32, 512
+_MOST_SUMS = 8
+#: Cubes have four sums where points have two: beyond this (over 100 modes) they count as points.
+_CUBE_BYTES = 2**30
+
+
+def pair_count(r: int) -> int:
+    """Entries of an upper triangle, r(r + 1)/2."""
+    return r * (r + 1) // 2
+
+
+def paired_count(pairs: int) -> int:
+    """The r of which r(r + 1)/2 is this, or the next that is smaller."""
+    return (math.isqrt(8 * pairs + 1) - 1) // 2
+
+
+def monomials(q: Floats) -> Floats:
+    """q_c q_d for c ≤ d, as the tangent's columns have them."""
+    first, second = np.triu_indices(len(q))
+    return q[first] * q[second]
+
+
+def stvk_parts(
+    points: StrainPoints, group: Ints, basis: Floats, progress: Progress | None = None
+) -> Floats:
+    """Coefficients of the tangent for λ = 1, μ = 0, and the other way round, of each group.
+
+    Parameters
+    ----------
+    points
+        Where strain is taken.
+    group
+        (p,) group of each point, from 0.
+    basis
+        (n, 3, r) U.
+    progress
+        Called with the part done, 0 to 1.
+
+    Returns
+    -------
+    (g, 2, r(r+1)/2, 1 + r + r(r+1)/2) array
+        The tangent is Σ λ_g parts[g, 0] + μ_g parts[g, 1]. The same bits for any number of
+        threads.
+    """
+    r = basis.shape[2]
+    if r > MOST_MODES:
+        raise SuppleError(
+            f"coefficients of {r} modes are too many; use at most {MOST_MODES}: they grow with "
+            "the fourth power"
+        )
+    pairs, n_groups = pair_count(r), int(group.max()) + 1
+    shape = (n_groups, 2, pairs, 1 + r + pairs)
+    if 8 * np.prod(shape, dtype=np.float64) > 4 * 2**30:
+        raise SuppleError(f"{n_groups} groups of {r} modes need over 4 GB; use fewer of either")
+    parts = np.empty(shape)
+    done = 0
+    for number in range(n_groups):
+        own = points if n_groups == 1 else points.taken(np.flatnonzero(group == number))
+
+        def report(points_done: int, before: int = done) -> None:
+            if progress is not None:
+                progress((before + points_done) / len(points))
+
+        for part, products in enumerate(_products(own, basis, report)):
+            _tangent(products, r, _pair_table(r), parts[number, part])
+        done += len(own)
+    if not np.isfinite(parts).all():
+        raise SuppleError("coefficients grow beyond all numbers; scale the basis down")
+    return parts
+
+
+def _products(
+    points: StrainPoints, basis: Floats, report: Callable[[int], None]
+) -> tuple[Floats, Floats]:
+    """AᵀA for λ and for μ, (r + pairs, r + pairs), upper triangles."""
+    cubes, others = cubes_among(points)
+    if cubes is None or _sum_bytes(cubes, basis.shape[2]) > _CUBE_BYTES:
+        return _products_of(PointRows(points), basis, report)
+    products = _products_of(cubes, basis, report)
+    if len(others):
+        before, rows = len(points) - len(others), PointRows(points.taken(others))
+        more = _products_of(rows, basis, lambda done: report(before + done))
+        for own, other in zip(products, more, strict=True):
+            own += other
+    return products
+
+
+def _sum_bytes(rows: StrainRows, r: int) -> int:
+    """What sums of products take, one for each class of rows."""
+    return 8 * len(rows.counts) * (r + pair_count(r)) ** 2
+
+
+def _products_of(
+    rows: StrainRows, basis: Floats, report: Callable[[int], None]
+) -> tuple[Floats, Floats]:
+    r = basis.shape[2]
+    columns = r + pair_count(r)
+    fitting = _BLOCK_BYTES // (8 * sum(rows.counts) * columns)
+    step = min(max(fitting, _FEWEST), _MOST_ELEMENTS, len(rows))
+    starts = np.arange(0, len(rows), step)
+    # Sums that threads add to side by side: as many as the work, not the machine, asks for.
+    count = min(len(starts), _MOST_SUMS, max(1, _SUM_BYTES // _sum_bytes(rows, r)))
+    sums = [[np.zeros((columns, columns)) for _ in rows.counts] for _ in range(count)]
+    finished, turn = [0] * count, Lock()
+
+    def add(slot: int) -> None:
+        room = [np.empty((each * step, columns)) for each in rows.counts]
+        for start in np.array_split(starts, count)[slot]:
+            end = min(start + step, len(rows))
+            own = tuple(
+                part[: each * (end - start)] for part, each in zip(room, rows.counts, strict=True)
+            )
+            rows.fill(start, end, basis, own)
+            for part, total in zip(own, sums[slot], strict=True):
+                _add_product(addresses(), part, total)
+            with turn:  # what is reported never goes back
+                finished[slot] += rows.points * (end - start)
+                report(sum(finished))
+
+    with single_threaded(), ThreadPoolExecutor(min(count, _cores())) as threads:
+        list(threads.map(add, range(count)))
+    for own in sums[1:]:
+        for total, other in zip(sums[0], own, strict=True):
+            total += other
+    return _shared_out(sums[0], rows.shares)
+
+
+def _shared_out(
+    totals: list[Floats], shares: tuple[tuple[float, float], ...]
+) -> tuple[Floats, Floats]:
+    """Sums for λ and for μ of classes of rows, in the room of the first and the last."""
+    bulk, shear = totals[0], totals[-1]
+    with np.errstate(invalid="ignore"):  # what is beyond all numbers is refused later
+        for total, (_, share) in zip(totals[:-1], shares, strict=False):
+            for own, other in zip(shear, total, strict=True):  # by rows: no room for a third
+                own += share * other
+        for total in totals[1:-1]:
+            bulk += total
+    return np.negative(bulk, out=bulk), np.negative(shear, out=shear)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@compiled
+def _add_product(blas, rows, total):  # type: ignore[no-untyped-def]
+    """Take the products of columns of some rows from their total."""
+    count, columns = rows.shape
+    flat, own = total.reshape(total.size), rows.reshape(rows.size)
+    syrk(blas, columns, count, (own, 0), columns, (flat, 0), columns)
+
+
+def _pair_table(r: int) -> Ints:
+    """(r, r) where a pair of either order is in a packed upper triangle."""
+    table = np.empty((r, r), np.int64)
+    upper = np.triu_indices(r)
+    table[upper] = table[upper[::-1]] = np.arange(pair_count(r))
+    return table
+
+
+@compiled_fused
+def _tangent(A, r, table, out):  # type: ignore[no-untyped-def]
+    """Second derivatives of ½ sᵀAs, s = (q, monomials with halved squares), made symmetric.
+
+    K₁ = A_a,bc + A_b,ac + A_c,ab and K₂ = A_ab,cd + A_ac,bd + A_ad,bc, squares halved.
+    """
+    for a in range(r):
+        for b in range(a, r):
+            ab = table[a, b]
+            row = out[ab]
+            row[0] = A[a, b]
+            for c in range(r):
+                row[1 + c] = A[a, r + table[b, c]] + A[b, r + table[a, c]] + A[c, r + ab]
+            for c in range(r):
+                ac, bc = table[a, c], table[b, c]
+                for d in range(c, r):
+                    cd, bd, ad = table[c, d], table[b, d], table[a, d]
+                    value = A[r + min(ab, cd), r + max(ab, cd)]
+                    value += A[r + min(ac, bd), r + max(ac, bd)]
+                    value += A[r + min(ad, bc), r + max(ad, bc)]
+                    row[1 + r + cd] = 0.5 * value if c == d else value
+
+
+def truncated_tangent(tangent: Floats, r: int, fewer: int) -> Floats:
+    """Coefficients (…, rows, columns) for the first of r modes: those that name no other."""
+    kept = _pair_table(r)[np.triu_indices(fewer)]
+    columns = np.concatenate([np.arange(1 + fewer), 1 + r + kept])
+    return np.ascontiguousarray(tangent[..., kept[:, None], columns])

@@ -1,0 +1,1 @@
+"""Saint Venant–Kirchhoff bodies that nothing holds."""

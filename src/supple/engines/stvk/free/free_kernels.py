@@ -1,0 +1,212 @@
+"""Steps of a free Saint Venant–Kirchhoff body that flies, turns and deforms.
+
+x = C + R y(q), y measured from the mass centre; `rigid_integrals` has the kinetic
+energy. Lagrange's equations, with P the linear momentum, L the angular momentum about the mass
+centre in the world, Ω the angular velocity in the body's frame and p = hᵀΩ + Mv that of q:
+
+    Ṗ = F,   L̇ = torque,   R (IΩ + hv) = L,
+    ṗ = ½ Ω·∂I/∂q Ω + Ω·∂h/∂q v − f(q) − D v + Q.
+
+barbic2005 (appendix D) makes the basis of a free body and leaves its rigid motion to Terzopoulos
+and Witkin, who couple by inertial forces of a frame. Here nothing is dropped: on the right are
+centrifugal and half of Coriolis forces, in ṗ the other half and Euler's (hᵀΩ̇), and I depends on q.
+
+A step takes P and L over exactly, from what acts. Deformation is stepped by the trapezoidal rule
+(Newmark) or backward Euler in p, and R always by Cayley's map of the mean Ω, so that the choice of
+integrator and all damping take energy from deformation alone. Ω is what L leaves for it. With
+Newmark a step is symmetric in time. Elastic forces are linearised as often as `iterations` says;
+terms of rotation, which cost little, are iterated until they change nothing.
+"""
+
+from __future__ import annotations
+
+import math
+
+from supple.compiled.jit import compiled_fused, compiled_sums
+from supple.engines.stvk.free.free_solve import (
+    ANGULAR,
+    CENTRE,
+    CHANGE,
+    COUPLING,
+    HERE,
+    LINEAR,
+    LOCAL,
+    MEAN,
+    MOMENTUM,
+    NEW_ANGULAR,
+    NEW_LINEAR,
+    NEW_OMEGA,
+    NEW_TURN,
+    OMEGA,
+    OMEGA_CHANGE,
+    POSITION,
+    PULL,
+    SPEED,
+    START_P,
+    START_Q,
+    TURN,
+    VELOCITY,
+    into_body,
+    into_world,
+    newton,
+    turned,
+)
+from supple.engines.stvk.stvk_step import MASS, copy_row
+from supple.linalg.upper_triangle import packed_times
+
+__all__ = ["fly"]
+
+
+@compiled_sums
+def fly(  # type: ignore[no-untyped-def]
+    steps, forces, vertices, trace, flight, gravity, surface_rest, surface_basis, drift, mass,
+    settings, counts, blocks, linear, terms, packed, state, system,
+    table, base, inertia_0, sums, inertia, spin,
+):  # fmt: skip
+    """Make `steps` steps; how many were made before one had no finite end.
+
+    That one leaves the state as it was, but not `sums` and `inertia`.
+
+    Parameters
+    ----------
+    steps
+        How many.
+    forces, vertices
+        (t, k, 3) in the world in each step, or (1, k, 3) in all, on k vertices of the surface.
+    trace, flight
+        (steps, r) and (steps, 7) where q, and C and R, go after each step; or without rows.
+    gravity
+        (3,).
+    surface_rest, surface_basis
+        (n̄, 3) from the mass centre at rest, and (n̄, 3, r).
+    drift, mass
+        (3, r) how the mass centre moves with q, and m.
+    settings, counts, blocks, linear, terms, packed, state, system
+        As those of `supple.engines.stvk.stvk_step.advance`, with other rows.
+    table, base, inertia_0, sums, inertia
+        From `moment_arrays`, and room for `evaluate_turning`: what it says of the state.
+    spin
+        (12, 4) the state of the body, and scratch.
+    """
+    several = len(forces) > 1
+    for step in range(steps):
+        force = forces[step] if several else forces[0]
+        _act(force, vertices, gravity, surface_rest, surface_basis, drift, mass,
+             settings, state, spin)  # fmt: skip
+        _begin(settings, counts, state, spin)
+        if not newton(
+            settings, counts, blocks, linear, terms, packed, state, system,
+            table, base, inertia_0, sums, inertia, spin,
+        ) or not _finite(state, spin):  # fmt: skip
+            return step
+        _accept(settings[1], packed, state, sums, spin)
+        _move_centre(settings[0], mass, spin)
+        if len(trace):
+            copy_row(state[POSITION], trace[step])
+            copy_row(spin[CENTRE, :3], flight[step, :3])
+            copy_row(spin[TURN], flight[step, 3:])
+    return steps
+
+
+@compiled_fused
+def _move_centre(h, mass, spin):  # type: ignore[no-untyped-def]
+    """C by the mean velocity of the step: the parabola itself where the force is constant."""
+    for k in range(3):
+        spin[CENTRE, k] += 0.5 * h / mass * (spin[LINEAR, k] + spin[NEW_LINEAR, k])
+        spin[LINEAR, k] = spin[NEW_LINEAR, k]
+
+
+@compiled_fused
+def _act(  # type: ignore[no-untyped-def]
+    force, vertices, gravity, surface_rest, surface_basis, drift, mass, settings, state, spin
+):
+    """New P and L, and where p begins, after h of forces.
+
+    They act where their vertices would be in the middle of the step if nothing changed its
+    velocity: R and q are foretold, the arm is taken from the mass centre.
+    """
+    h, ahead = settings[0], settings[0] - settings[1]
+    for k in range(3):
+        spin[NEW_LINEAR, k] = spin[LINEAR, k] + h * mass * gravity[k]
+        spin[NEW_ANGULAR, k] = spin[ANGULAR, k]
+    start, middle = state[START_P], state[HERE]
+    for j in range(len(start)):
+        start[j] = state[MOMENTUM, j] + ahead * state[PULL, j]
+        middle[j] = state[POSITION, j] + 0.5 * h * state[VELOCITY, j]
+    if len(vertices) == 0:
+        return
+    turn, local, torque = spin[NEW_TURN], spin[LOCAL], spin[MEAN]
+    turned(spin[TURN], spin[OMEGA], 0.5 * h, turn)
+    torque[:3] = 0.0
+    for number in range(len(vertices)):
+        acting, vertex = force[number], vertices[number]
+        into_body(turn, acting, local)
+        for k in range(3):
+            spin[NEW_LINEAR, k] += h * acting[k]
+            local[k] *= h
+        rest, basis = surface_rest[vertex], surface_basis[vertex]
+        x = rest[0] + _arm(basis[0], drift[0], middle)
+        y = rest[1] + _arm(basis[1], drift[1], middle)
+        z = rest[2] + _arm(basis[2], drift[2], middle)
+        torque[0] += y * local[2] - z * local[1]
+        torque[1] += z * local[0] - x * local[2]
+        torque[2] += x * local[1] - y * local[0]
+        for k in range(3):
+            row, along, push = basis[k], drift[k], local[k]
+            for j in range(len(start)):
+                start[j] += push * (row[j] - along[j])
+    into_world(turn, torque, torque)
+    for k in range(3):
+        spin[NEW_ANGULAR, k] += torque[k]
+
+
+@compiled_sums
+def _arm(row, along, q):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(len(q)):
+        total += (row[j] - along[j]) * q[j]
+    return total
+
+
+@compiled_fused
+def _begin(settings, counts, state, spin):  # type: ignore[no-untyped-def]
+    """Where the step's iterations begin: as fast as if what changed last changed again."""
+    h, tau, only = settings[0], settings[1], counts[0] == 1
+    q, v, w, here = state[POSITION], state[VELOCITY], state[SPEED], state[HERE]
+    for i in range(len(q)):
+        state[START_Q, i] = q[i] + (h - tau) * v[i]
+        w[i] = v[i] + state[CHANGE, i]
+        # A single iteration is about where the step begins, as the papers' are.
+        here[i] = q[i] if only else state[START_Q, i] + tau * w[i]
+    for k in range(3):
+        spin[NEW_OMEGA, k] = spin[OMEGA, k] + spin[OMEGA_CHANGE, k]
+
+
+@compiled_sums
+def _finite(state, spin):  # type: ignore[no-untyped-def]
+    """Whether what was found is numbers."""
+    total = 0.0
+    for i in range(state.shape[1]):
+        total += abs(state[SPEED, i]) + abs(state[HERE, i])
+    for k in range(3):
+        total += abs(spin[NEW_OMEGA, k]) + abs(spin[NEW_LINEAR, k]) + abs(spin[NEW_TURN, k])
+    return math.isfinite(total)
+
+
+@compiled_sums
+def _accept(tau, packed, state, sums, spin):  # type: ignore[no-untyped-def]
+    """Make what was found the state."""
+    r = state.shape[1]
+    omega, momentum = spin[NEW_OMEGA], state[MOMENTUM]
+    for k in range(4):
+        spin[OMEGA_CHANGE, k] = omega[k] - spin[OMEGA, k]
+        spin[OMEGA, k], spin[TURN, k] = omega[k], spin[NEW_TURN, k]
+        spin[ANGULAR, k] = spin[NEW_ANGULAR, k]
+    momentum[:] = 0.0
+    packed_times(packed[MASS], state[SPEED], momentum)
+    for j in range(r):
+        for k in range(3):
+            momentum[j] += sums[COUPLING + k, j] * omega[k]
+        state[PULL, j] = (momentum[j] - state[START_P, j]) / tau
+        state[CHANGE, j] = state[SPEED, j] - state[VELOCITY, j]
+        state[VELOCITY, j], state[POSITION, j] = state[SPEED, j], state[HERE, j]

@@ -1,0 +1,1 @@
+"""A ball in a hand that touches a reduced body."""

@@ -1,0 +1,347 @@
+"""A ball in a hand that touches a reduced body, and what the hand feels: at kilohertz."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats
+from supple.checks import checked_array, checked_count, checked_number, numbers, shown
+from supple.engines.stvk.haptics.haptic_kernels import (
+    BALL_ROWS,
+    CONTACT,
+    FELT,
+    GRAVITY,
+    HAND,
+    MASS,
+    PLACE,
+    RADIUS,
+    RECORD_COLUMNS,
+    SHARE_ROOM,
+    SLOWEST,
+    SPEED,
+    STIFFNESS,
+    WANTED,
+    haptic_steps,
+    share_out,
+)
+from supple.engines.stvk.haptics.sphere_tree import (
+    DIRECTION,
+    LONGEST,
+    PLACE_COLUMNS,
+    SphereTree,
+    checked_radius,
+)
+from supple.engines.stvk.setup import check_trace
+from supple.engines.stvk.simulator import StvkSimulator
+from supple.errors import SolverError, SuppleError
+
+__all__ = [
+    "MOST_DAMPED",
+    "HapticBall",
+    "HapticRun",
+    "HapticStep",
+    "check_stiffness",
+    "checked_amount",
+    "checked_places",
+    "lightness_of",
+]
+
+
+# ----------------------------------------------------------------------------
+# What a ball on a reduced body is set up with: numbers, checked, and how stiff contact may be.
+
+
+#: Contact of stiffness k is stable while k h² times the sum of inverse masses is less than 4;
+#: a ball in a corner meets several.
+STIFFEST = 1.0
+
+
+#: The part of a closing speed that contact may take away in a step.
+MOST_DAMPED = 0.5
+
+
+def checked_amount(name: str, value: float) -> float:
+    """A finite number that is not negative; of mass and stiffness, positive."""
+    number = checked_number(name, value)
+    least = 1e-12 if name in ("mass", "stiffness") else 0.0
+    if not least <= number <= 1e12:
+        raise SuppleError(f"{name} must be {'positive' if least else 'at least 0'}, not {value}")
+    return number
+
+
+def checked_places(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Finite numbers of this shape whose squares are numbers too."""
+    given = checked_array(name, value, shape)
+    if given.size and np.abs(given).max() > LONGEST:
+        raise SuppleError(f"{name}: too far away for distances to be numbers")
+    return given
+
+
+def lightness_of(simulator: StvkSimulator, mass: float) -> float:
+    """The sum of the ball's inverse mass and that of the body where it gives way most, in 1/kg."""
+    model = simulator.model
+    basis = model.surface_basis
+    eased = np.linalg.solve(model.mass, basis.reshape(-1, model.modes).T).T.reshape(basis.shape)
+    return 1 / mass + float(np.einsum("vir,vir->v", basis, eased).max())
+
+
+def check_stiffness(dt: float, lightness: float, stiffness: float) -> None:
+    """Refuse contact so stiff that steps would feed it energy."""
+    most = STIFFEST / (dt**2 * lightness)
+    if stiffness > most:
+        raise SuppleError(
+            f"a contact stiffness of {stiffness:g} N/m is too much for steps of {dt:g} s; use at "
+            f"most {most:.3g} N/m, smaller steps or a heavier ball"
+        )
+
+
+class HapticStep(NamedTuple):
+    """What a step did."""
+
+    force: Floats
+    """(3,) on the hand, in N."""
+    contact: Floats
+    """(3,) of the body on the ball, in N."""
+    depth: float
+    """How deep the ball was in the surface when they were taken, in m."""
+
+
+class HapticRun(NamedTuple):
+    """What many steps did, a row each."""
+
+    positions: Floats
+    """(t, 3) of the ball's centre after the step, in m."""
+    contacts: Floats
+    """(t, 3) forces of the body on the ball, in N."""
+    forces: Floats
+    """(t, 3) forces on the hand, in N."""
+    depths: Floats
+    """(t,) how deep the ball was in the surface, in m."""
+
+
+class HapticBall:
+    """A ball that a hand moves through a spring, and that pushes a body and is pushed by it.
+
+    Each step finds what the ball touches by a `SphereTree`, pushes the body and the ball apart,
+    and steps both. The spring between hand and ball is what keeps a haptic device stable (virtual
+    coupling): the hand feels the spring, never the contact itself.
+
+    Parameters
+    ----------
+    simulator
+        Of the body; the ball steps it, with its time step.
+    radius, mass
+        In m and kg.
+    position
+        Where the ball's centre begins.
+    stiffness
+        Of contact, in N/m.
+    damping
+        Of contact, in s/m: by how much of itself the force grows with each m/s of closing.
+    hand_stiffness, hand_damping
+        Of the spring between hand and ball, in N/m and Ns/m.
+    most_force
+        The most that the hand gets and gives, in N: what the device's motors can.
+    gravity
+        On the ball, in m/s².
+    leaf
+        Of the `SphereTree`.
+
+    Raises
+    ------
+    SuppleError
+        If something is not a number, or contact is too stiff for the time step.
+
+    Notes
+    -----
+    There is no friction. Triangles are touched from both sides, and pushed away from the ball's
+    centre: a ball that is forced in by more than its radius, or moves by as much in a step, comes
+    out on the other side. A force no greater than half of stiffness times radius cannot do it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from supple.elastic import Material
+    >>> from supple.engines.stvk.model import StvkModel
+    >>> from supple.scenes import beam
+    >>> mesh = beam(cells=(6, 2, 2))
+    >>> wall = np.flatnonzero(mesh.vertices[:, 0] == 0)
+    >>> model = StvkModel.build(mesh, Material("stvk", young=1e5), modes=6, fixed=wall)
+    >>> low, high = mesh.bounds
+    >>> above = [high[0] / 2, high[1] + 0.021, (low[2] + high[2]) / 2]
+    >>> ball = HapticBall(StvkSimulator(model), radius=0.02, mass=0.04, position=above)
+    >>> felt = ball.run(np.linspace(above, np.subtract(above, [0, 0.01, 0]), 300)).forces
+    >>> bool(felt[-1, 1] > 0.5)  # the beam pushes up against the hand
+    True
+    """
+
+    def __init__(
+        self,
+        simulator: StvkSimulator,
+        *,
+        radius: float,
+        mass: float,
+        position: ArrayLike,
+        stiffness: float = 2000.0,
+        damping: float = 1.0,
+        hand_stiffness: float = 500.0,
+        hand_damping: float = 5.0,
+        most_force: float = 10.0,
+        gravity: ArrayLike = (0.0, -9.81, 0.0),
+        leaf: int = 4,
+    ) -> None:
+        if not isinstance(simulator, StvkSimulator):
+            raise SuppleError(f"a HapticBall needs a StvkSimulator, not {shown(simulator)}")
+        self.simulator = simulator
+        named = {"mass": mass, "stiffness": stiffness, "damping": damping}
+        named |= {"hand_stiffness": hand_stiffness, "hand_damping": hand_damping}
+        amounts = [checked_amount(name, value) for name, value in named.items()]
+        most = checked_amount("most_force", most_force)
+        pull = checked_array("gravity", gravity, (3,))
+        size = checked_radius(radius)
+        self._settings = np.array([size, *amounts, most, simulator.dt, 0.0, *pull])
+        self.tree = SphereTree(simulator.model, leaf=leaf)
+        r, count = simulator.model.modes, len(self.tree.order)
+        vertices = len(simulator.model.surface.vertices)
+        self._work = (
+            *(np.ones(1 + r), np.zeros(1 + r), np.empty(r), np.empty((r, r))),
+            *(np.zeros(vertices, np.int64), np.empty((vertices, 3))),
+            *(np.empty((count, 2)), np.zeros(SHARE_ROOM)),
+        )
+        self._forces, self._no_trace = np.empty((1, r)), np.empty((0, r))
+        self._ball, self._single = np.empty((BALL_ROWS, 3)), np.empty((1, RECORD_COLUMNS))
+        self._hand, self._no_hand = np.empty((1, 3)), np.empty((0, 3))
+        body = simulator.kernel_arguments
+        self._begun = np.empty_like(body[6]), np.empty_like(self._ball), np.empty_like(body[1])
+        self._take_model()
+        self.reset(position)
+
+    def _take_model(self) -> None:
+        """Keep what depends on the body's material and gravity, which may change as it moves."""
+        model, weight = self.simulator.model, self.simulator.weight
+        lightness = lightness_of(self.simulator, self.mass)
+        check_stiffness(self.simulator.dt, lightness, self.stiffness)
+        self._settings[SLOWEST] = MOST_DAMPED / (self.stiffness * self.simulator.dt * lightness)
+        self._work[2][:], self._work[3][:] = weight, np.linalg.inv(model.mass)
+        self._weight = weight  # last: what is refused once is refused again
+
+    def reset(self, position: ArrayLike, velocity: ArrayLike = (0.0, 0.0, 0.0)) -> None:
+        """Put the ball somewhere, into no hand; the body stays as it is (`simulator.reset`)."""
+        at = checked_places("the ball's position", position, (3,))
+        moving = checked_places("the ball's velocity", velocity, (3,))
+        self._ball[:] = 0.0
+        self._ball[PLACE], self._ball[SPEED], self._ball[HAND] = at, moving, np.nan
+
+    @property
+    def radius(self) -> float:
+        """Of the ball, in m."""
+        return float(self._settings[RADIUS])
+
+    @property
+    def mass(self) -> float:
+        """Of the ball, in kg."""
+        return float(self._settings[MASS])
+
+    @property
+    def stiffness(self) -> float:
+        """Of contact, in N/m."""
+        return float(self._settings[STIFFNESS])
+
+    @property
+    def position(self) -> Floats:
+        """Of the ball's centre, (3,): a copy."""
+        return self._ball[PLACE].copy()
+
+    @property
+    def velocity(self) -> Floats:
+        """Of the ball, (3,): a copy."""
+        return self._ball[SPEED].copy()
+
+    def step(self, hand: ArrayLike | None = None) -> HapticStep:
+        """Advance ball and body by one time step of the simulator.
+
+        Parameters
+        ----------
+        hand
+            Where it is now, (3,) in m; None lets the ball go.
+        """
+        hands = self._no_hand
+        if hand is not None:
+            hands = self._hand
+            hands[0] = checked_places("the hand", hand, (3,))
+        self._advance(1, hands, self._single)
+        return HapticStep(
+            self._ball[FELT].copy(), self._ball[CONTACT].copy(), float(self._single[0, 9])
+        )
+
+    def run(self, hands: int | ArrayLike) -> HapticRun:
+        """Make many steps in one compiled call.
+
+        Parameters
+        ----------
+        hands
+            (t, 3) where the hand is at the end of each step; or a number of steps without hand.
+
+        Raises
+        ------
+        SuppleError
+            If the motion has no finite end; ball and body are then as before the first step.
+        """
+        if isinstance(hands, int | np.integer):
+            count, path = checked_count("the number of steps", hands, 0), self._no_hand
+        else:
+            given = numbers("hands", hands)
+            if given.ndim != 2 or given.shape[1] != 3:
+                raise SuppleError(f"hands of shape {given.shape}; expected (steps, 3)")
+            count, path = len(given), checked_places("hands", given, given.shape)
+        check_trace(count, RECORD_COLUMNS)
+        record = np.empty((count, RECORD_COLUMNS))
+        if count:
+            self._advance(count, path, record)
+        places, contacts, felt, depths = np.split(record, [3, 6, 9], axis=1)
+        return HapticRun(places.copy(), contacts.copy(), felt.copy(), depths[:, 0].copy())
+
+    def energies(self) -> dict[str, float]:
+        """Of the ball's motion, of its weight, of contact and of the body, and their sum, in J.
+
+        That of contact is what one contact holds, or several in directions apart.
+        """
+        x, v = self._ball[PLACE], self._ball[SPEED]
+        found = self.tree.touch(self.simulator.q, x, self.radius)
+        count, pushed = len(found.distances), np.empty(3)
+        places, pushes = np.zeros((count, PLACE_COLUMNS)), np.zeros((count, 2))
+        places[:, DIRECTION], pushes[:, WANTED] = found.directions, self.radius - found.distances
+        share_out(places, pushes, np.zeros(SHARE_ROOM), pushed)
+        contact = 0.5 * self.stiffness * float(pushed @ pushed)
+        parts = {
+            "kinetic": 0.5 * self.mass * float(v @ v),
+            "weight": -self.mass * float(self._settings[GRAVITY:] @ x),
+            "contact": contact,
+            "body": self.simulator.energies()["total"],
+        }
+        return parts | {"total": sum(parts.values())}
+
+    def _advance(self, count: int, hands: Floats, record: Floats) -> None:
+        """Make steps, or none of them."""
+        body: tuple[Any, ...] = self.simulator.kernel_arguments
+        if self._weight is not self.simulator.weight:
+            self._take_model()
+        changed = (body[6], self._ball, body[1])  # state of the body, of the ball, counters
+        for begun, now in zip(self._begun, changed, strict=True):
+            np.copyto(begun, now)
+        made = haptic_steps(
+            *(count, hands, record, self._ball, self._settings),
+            *(self.tree.kernel_arguments, self.tree.scratch, self._work),
+            *(self._forces, self._no_trace, body),
+        )
+        if made != count:
+            for begun, now in zip(self._begun, changed, strict=True):
+                np.copyto(now, begun)
+            raise SolverError(
+                f"ball and body diverge at {self.simulator.time + made * self.simulator.dt:.3f} s;"
+                " use a smaller dt, softer contact or more damping"
+            )
+        self.simulator.count_steps(count)

@@ -1,0 +1,307 @@
+"""Kernels of a ball in a hand that touches a reduced body: contacts, their forces, the step.
+
+A contact pushes with k δ (1 + χ v), δ how deep it is and v how fast it closes (Hunt and Crossley),
+and never pulls; χδ stays below what would turn a velocity round within a step. Where several
+triangles are within the ball, most are but the neighbours of the one that holds it up. So what
+acts is the least force that pushes as much as wanted along each direction (`contact_shares`): on
+a plane, only the nearest acts however fine the triangles are, and between two walls both do. The
+least force follows its data continuously, so that nothing buzzes where contacts change.
+
+Contact is taken where ball and body would be half a step later and acts through the whole step:
+position Verlet, which feeds no energy in. The body's acceleration is given the force before the
+step and relieved of it after, so that its state is always one without contact.
+"""
+
+from __future__ import annotations
+
+import math
+
+from supple.arrays import Floats
+from supple.compiled.jit import compiled_fused, compiled_sums
+from supple.engines.stvk.haptics.sphere_tree import DIRECTION, move, touching
+from supple.engines.stvk.stvk_step import ACCELERATION, POSITION, VELOCITY, advance
+
+__all__ = [
+    "BALL_ROWS",
+    "PUSHED",
+    "RECORD_COLUMNS",
+    "SHARE_ROOM",
+    "WANTED",
+    "haptic_steps",
+    "share_out",
+]
+
+
+# ----------------------------------------------------------------------------
+# Which of many contacts of a ball push, and how much: the least force that is enough.
+#
+# Of forces f_i n_i with 0 ≤ f_i ≤ b_i, that sum s of which ½|s|² − Σ f_i b_i is least: along each
+# direction it pushes as much as wanted, n_i·s = b_i, unless others do so already (f_i = 0) or its
+# own b_i is not enough (f_i = b_i). Found by moving from one set of contacts that share to the
+# next: three at most do so at a time, as space has three directions.
+
+
+#: What a contact wants to push, and what it does.
+WANTED, PUSHED = 0, 1
+
+
+#: Rows and columns of scratch: a small system, its solution, and which contacts share.
+SHARE_ROOM = (5, 4)
+
+
+_SOLUTION, _SHARING = 3, 4
+
+
+_MOST_MOVES = 200
+
+
+#: Parts of the largest wish that are as good as nothing.
+_SETTLED = 1e-10
+
+
+#: A direction of which others leave less (squared) is theirs.
+_DEPENDENT = 1e-14
+
+
+@compiled_fused
+def share_out(places: Floats, pushes: Floats, room: Floats, total: Floats) -> None:
+    """Fill column `PUSHED` of (c, 2) pushes from column `WANTED`, and the total (3,).
+
+    `places` has a contact's direction n, a unit vector or zero, where `sphere_tree_kernels` puts
+    it; `room` is scratch of shape `SHARE_ROOM`.
+    """
+    largest, sharing = 0.0, 0
+    total[:] = 0.0
+    for i in range(len(pushes)):
+        pushes[i, PUSHED] = 0.0
+        largest = max(largest, pushes[i, WANTED])
+    for _ in range(_MOST_MOVES):
+        which, worst, sign = -1, _SETTLED * largest, 1.0
+        for i in range(len(pushes)):
+            wanted, pushed = pushes[i, WANTED], pushes[i, PUSHED]
+            lack = wanted - _dot(places[i, DIRECTION], total)
+            if lack > worst and pushed < wanted:
+                which, worst, sign = i, lack, 1.0
+            elif -lack > worst and pushed > 0.0:
+                which, worst, sign = i, -lack, -1.0
+        if which < 0:
+            break
+        sharing = _let_in(places, pushes, which, sign, sharing, room, total)
+
+
+@compiled_fused
+def _let_in(places, pushes, which, sign, sharing, room, total):  # type: ignore[no-untyped-def]
+    """Push more with one contact (or less), those that share making way; how many then share."""
+    own, members = places[which, DIRECTION], room[_SHARING]
+    while True:
+        _responses(places, own, sign, sharing, room)
+        d = room[_SOLUTION]
+        x, y, z = sign * own[0], sign * own[1], sign * own[2]
+        for k in range(sharing):
+            n = places[int(members[k]), DIRECTION]
+            x, y, z = x + d[k] * n[0], y + d[k] * n[1], z + d[k] * n[2]
+        rate = x * x + y * y + z * z
+        lack = sign * (pushes[which, WANTED] - _dot(own, total))
+        pushed, most = pushes[which, PUSHED], pushes[which, WANTED]
+        step, stopped = most - pushed if sign > 0.0 else pushed, -2
+        if rate > _DEPENDENT and lack < step * rate:
+            step, stopped = lack / rate, -1
+        for k in range(sharing):
+            i = int(members[k])
+            left = pushes[i, PUSHED] if d[k] < 0.0 else pushes[i, WANTED] - pushes[i, PUSHED]
+            if left < step * abs(d[k]):
+                step, stopped = left / abs(d[k]), k
+        pushes[which, PUSHED] = min(max(pushed + sign * step, 0.0), most)
+        for k in range(sharing):
+            pushes[int(members[k]), PUSHED] += step * d[k]
+        total[0], total[1], total[2] = total[0] + step * x, total[1] + step * y, total[2] + step * z
+        if stopped == -1:
+            members[sharing] = which
+            return sharing + 1
+        if stopped == -2:
+            pushes[which, PUSHED] = most if sign > 0.0 else 0.0
+            return sharing
+        i = int(members[stopped])  # pushes nothing, or all that it may: no longer shares
+        pushes[i, PUSHED] = 0.0 if d[stopped] < 0.0 else pushes[i, WANTED]
+        sharing -= 1
+        for k in range(stopped, sharing):
+            members[k] = members[k + 1]
+
+
+@compiled_fused
+def _responses(places, own, sign, sharing, room):  # type: ignore[no-untyped-def]
+    """How those that share change so that none of them pushes more than wanted."""
+    members, d = room[_SHARING], room[_SOLUTION]
+    for k in range(sharing):
+        n = places[int(members[k]), DIRECTION]
+        for l in range(sharing):
+            room[k, l] = _dot(n, places[int(members[l]), DIRECTION])
+        d[k] = -sign * _dot(n, own)
+    for k in range(sharing):
+        for l in range(k + 1, sharing):
+            factor = room[l, k] / room[k, k]
+            for m in range(k, sharing):
+                room[l, m] -= factor * room[k, m]
+            d[l] -= factor * d[k]
+    for k in range(sharing - 1, -1, -1):
+        for l in range(k + 1, sharing):
+            d[k] -= room[k, l] * d[l]
+        d[k] /= room[k, k]
+
+
+@compiled_fused
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+#: Rows of the ball's state.
+PLACE, SPEED, HAND, CONTACT, FELT, AHEAD = range(6)
+
+
+BALL_ROWS = 6
+
+
+#: Settings: of the ball, of contact, of the spring between ball and hand, the step, gravity.
+RADIUS, MASS, STIFFNESS, CLOSING, SPRING, DAMPER, MOST, STEP, SLOWEST, GRAVITY = range(10)
+
+
+#: What is recorded of a step: place, force of contact, force on the hand, depth.
+RECORD_COLUMNS = 10
+
+
+@compiled_fused
+def haptic_steps(steps, hands, record, ball, settings, tree, scratch, work, forces, trace, body):  # type: ignore[no-untyped-def]
+    """Make `steps` steps of ball and body; how many were made before one had no finite end.
+
+    Parameters
+    ----------
+    steps, hands
+        How many, and where the hand is at the end of each, (t, 3); one row stays, none is no hand.
+    record
+        (steps, 10) what each did, or without rows.
+    ball
+        (6, 3): place, speed, the hand (NaN where none was), force of contact, force on the hand,
+        and where it is half a step ahead.
+    settings
+        Radius, mass, k, χ, the hand's spring and damper and most force, h, the most that χδ may
+        be in s, gravity (3).
+    tree, scratch
+        Of a `SphereTree`.
+    work
+        (1, q), (0, q̇), weight of the body, M⁻¹, marks (n,) and speeds (n, 3) of points, (m, 2)
+        pushes, and scratch of `share_out`.
+    forces, trace, body
+        (1, r) room for forces, no trace, and a simulator's `kernel_arguments`.
+    """
+    force, state = forces[0], body[6]
+    weight, lightness = work[2], work[3]
+    for step in range(steps):
+        deepest = _contact(ball, settings, tree, scratch, work, force, state)
+        _accelerate(lightness, 1.0, force, state[ACCELERATION])
+        for i in range(len(force)):
+            force[i] += weight[i]
+        if advance(1, forces, trace, *body) != 1:
+            return step
+        for i in range(len(force)):
+            force[i] -= weight[i]
+        _accelerate(lightness, -1.0, force, state[ACCELERATION])
+        row = min(step, len(hands) - 1)
+        if not _move_ball(hands, row, ball, settings):
+            return step
+        if len(record):
+            out = record[step]
+            for c in range(3):
+                out[c], out[3 + c], out[6 + c] = ball[PLACE, c], ball[CONTACT, c], ball[FELT, c]
+            out[9] = deepest
+    return steps
+
+
+@compiled_fused
+def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore[no-untyped-def]
+    """Forces of contact on the ball and, reduced, on the body; how deep it is."""
+    points, triangles, ranges, spheres = tree
+    stack, marks, moved, found, places, seen = scratch
+    factors, rates, _, _, rate_marks, speeds, pushes, room = work
+    half = 0.5 * settings[STEP]
+    for i in range(len(force)):
+        rates[1 + i] = state[VELOCITY, i]
+        factors[1 + i] = state[POSITION, i] + half * state[VELOCITY, i]
+        force[i] = 0.0
+    for c in range(3):
+        ball[AHEAD, c] = ball[PLACE, c] + half * ball[SPEED, c]
+    count = touching(
+        *(points, triangles, ranges, spheres, factors, ball[AHEAD], settings[RADIUS]),
+        *(stack, marks, moved, found, places, seen),
+    )
+    deepest = 0.0
+    for i in range(count):
+        where, depth = places[i], settings[RADIUS] - places[i, 3]
+        closing = 0.0
+        for corner in range(3):
+            vertex = triangles[found[i], corner]
+            move(points, rates, vertex, seen[2], rate_marks, speeds)
+            speed = speeds[vertex]
+            for c in range(3):
+                closing += where[corner] * (speed[c] - ball[SPEED, c]) * where[4 + c]
+        slowing = min(settings[CLOSING] * depth, settings[SLOWEST])
+        pushes[i, WANTED] = max(0.0, depth + slowing * closing)
+        deepest = max(deepest, depth)
+    share_out(places[:count], pushes[:count], room, ball[CONTACT])
+    k = settings[STIFFNESS]
+    for c in range(3):
+        ball[CONTACT, c] *= k
+    for i in range(count):
+        if pushes[i, PUSHED] > 0.0:
+            _react(points, triangles[found[i]], places[i], -k * pushes[i, PUSHED], force)
+    return deepest
+
+
+@compiled_sums
+def _accelerate(lightness, sign, force, out):  # type: ignore[no-untyped-def]
+    """Add or take M⁻¹ f."""
+    for i in range(len(out)):
+        row, total = lightness[i], 0.0
+        for j in range(len(force)):
+            total += row[j] * force[j]
+        out[i] += sign * total
+
+
+@compiled_sums
+def _react(points, corners, where, push, force):  # type: ignore[no-untyped-def]
+    """Add a push along a contact's direction to the body's reduced forces."""
+    for corner in range(3):
+        rows, own = points[corners[corner]], push * where[corner]
+        x, y, z = own * where[4], own * where[5], own * where[6]
+        first, second, third = rows[0, 1:], rows[1, 1:], rows[2, 1:]
+        for j in range(len(force)):
+            force[j] += x * first[j] + y * second[j] + z * third[j]
+
+
+@compiled_fused
+def _move_ball(hands, row, ball, settings):  # type: ignore[no-untyped-def]
+    """A step; the hand's spring and damper are taken at its end. False if that is not finite."""
+    h, mass, spring, damper = settings[STEP], settings[MASS], settings[SPRING], settings[DAMPER]
+    held = row >= 0
+    pull = 0.0
+    for c in range(3):
+        hand = hands[row, c] if held else math.nan
+        before = ball[HAND, c]
+        follow = 0.0 if math.isnan(before) else (hand - before) / h
+        free = ball[SPEED, c] + h * (ball[CONTACT, c] / mass + settings[GRAVITY + c])
+        ball[FELT, c], ball[HAND, c] = 0.0, hand
+        if held:
+            there = ball[PLACE, c] + 0.5 * h * (ball[SPEED, c] + free)
+            stretch = spring * (hand - there) + damper * (follow - free)
+            ball[FELT, c] = -stretch / (1.0 + h * (damper + 0.5 * h * spring) / mass)
+        pull += ball[FELT, c] ** 2
+    pull = math.sqrt(pull)
+    scale = settings[MOST] / pull if pull > settings[MOST] else 1.0
+    total = 0.0
+    for c in range(3):
+        ball[FELT, c] *= scale  # what the motor cannot give, the ball does not get either
+        push = ball[CONTACT, c] - ball[FELT, c]
+        before = ball[SPEED, c]
+        ball[SPEED, c] += h * (push / mass + settings[GRAVITY + c])
+        ball[PLACE, c] += 0.5 * h * (before + ball[SPEED, c])
+        total += abs(ball[SPEED, c]) + abs(ball[PLACE, c])
+    return math.isfinite(total)

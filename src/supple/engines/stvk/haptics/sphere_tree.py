@@ -1,0 +1,389 @@
+"""A tree of spheres around what is seen of a reduced body, updated only where it is looked at."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Ints
+from supple.checks import checked_array, checked_count, checked_number, shown
+from supple.compiled.jit import compiled_fused, compiled_sums
+from supple.engines.stvk.cubic_model import CubicModel
+from supple.engines.stvk.model import StvkModel
+from supple.errors import SuppleError
+from supple.mesh.contact_search import nearest_on_triangle
+
+__all__ = [
+    "DIRECTION",
+    "DISTANCE",
+    "PLACE_COLUMNS",
+    "WEIGHTS",
+    "Contacts",
+    "SphereTree",
+    "enclose",
+    "move",
+    "place",
+    "touching",
+]
+
+
+# ----------------------------------------------------------------------------
+# Kernels of a tree of spheres: making it, and finding the triangles that a ball touches.
+#
+# Places and spheres are rows of coefficients of (1, q): a point is its place at rest plus its row
+# of the basis times q, and the centre of a sphere is the same kind of sum. The radius is a sum with
+# |q| in place of q.
+
+
+#: Columns of what is said of a contact: barycentric coordinates of its point, how far that is
+#: from the ball's centre, and the direction from there to the centre.
+WEIGHTS, DISTANCE, DIRECTION, PLACE_COLUMNS = slice(0, 3), 3, slice(4, 7), 7
+
+
+#: A sphere's coefficients: its centre, and its radius.
+_RADIUS = 3
+
+
+#: Sums of k terms may be off by k times this part of them, for a point and for a centre.
+_ROUNDING = 4 * 2.0**-52
+
+
+@compiled_fused
+def enclose(points: Floats, triangles: Ints, ranges: Ints, box: Floats, spheres: Floats) -> None:
+    """Coefficients of all spheres, (nodes, 4, k), each around a range of triangles.
+
+    Column by column, the centre is the middle of the box of all corners' coefficients, and the
+    radius how far the farthest is: whatever q is, no corner is farther from the centre than the
+    radius. `points` is (n, 3, k), `box` scratch (3, 2, k).
+    """
+    for node in range(len(ranges)):
+        own = spheres[node]
+        first, last = ranges[node, 0], ranges[node, 1]
+        _middle(points, triangles[first:last], box, own)
+        _reach(points, triangles[first:last], own)
+
+
+@compiled_fused
+def _middle(points, triangles, box, own):  # type: ignore[no-untyped-def]
+    columns = points.shape[2]
+    for c in range(3):
+        low, high = box[c, 0], box[c, 1]
+        start = points[triangles[0, 0], c]
+        for k in range(columns):
+            low[k] = high[k] = start[k]
+        for t in range(len(triangles)):
+            for corner in range(3):
+                row = points[triangles[t, corner], c]
+                for k in range(columns):
+                    low[k] = min(low[k], row[k])
+                    high[k] = max(high[k], row[k])
+        target = own[c]
+        for k in range(columns):
+            target[k] = 0.5 * low[k] + 0.5 * high[k]
+
+
+@compiled_fused
+def _reach(points, triangles, own):  # type: ignore[no-untyped-def]
+    columns = points.shape[2]
+    x, y, z, radius = own[0], own[1], own[2], own[_RADIUS]
+    radius[:] = 0.0
+    for t in range(len(triangles)):
+        for corner in range(3):
+            at = points[triangles[t, corner]]
+            px, py, pz = at[0], at[1], at[2]
+            for k in range(columns):
+                dx, dy, dz = px[k] - x[k], py[k] - y[k], pz[k] - z[k]
+                radius[k] = max(radius[k], dx * dx + dy * dy + dz * dz)
+    for k in range(columns):
+        far = math.sqrt(radius[k])
+        size = abs(x[k]) + abs(y[k]) + abs(z[k]) + far
+        radius[k] = far + _ROUNDING * columns * size
+
+
+@compiled_sums
+def place(rows: Floats, factors: Floats, out: Floats) -> None:
+    """Rows (3, k) times (1, q) into (3,)."""
+    for c in range(3):
+        row, total = rows[c], 0.0
+        for k in range(len(factors)):
+            total += row[k] * factors[k]
+        out[c] = total
+
+
+@compiled_sums
+def _apart(sphere, factors, centre, reach):  # type: ignore[no-untyped-def]
+    """Whether a sphere is farther from a ball than their radii."""
+    x, y, z, radius = sphere[0], sphere[1], sphere[2], sphere[_RADIUS]
+    dx, dy, dz = -centre[0], -centre[1], -centre[2]
+    for k in range(len(factors)):
+        own = factors[k]
+        dx += x[k] * own
+        dy += y[k] * own
+        dz += z[k] * own
+        reach += radius[k] * abs(own)
+    return dx * dx + dy * dy + dz * dz > reach * reach
+
+
+@compiled_fused
+def move(points, factors, vertex, turn, marks, moved):  # type: ignore[no-untyped-def]
+    """See to it that a point's place is there, made once in a turn: triangles share corners."""
+    if marks[vertex] != turn:
+        marks[vertex] = turn
+        place(points[vertex], factors, moved[vertex])
+
+
+@compiled_fused
+def touching(  # type: ignore[no-untyped-def]
+    points,
+    triangles,
+    ranges,
+    spheres,
+    factors,
+    centre,
+    radius,
+    stack,
+    marks,
+    moved,
+    found,
+    places,
+    seen,
+):
+    """Find the triangles nearer than a radius; how many.
+
+    Parameters
+    ----------
+    points
+        (n, 3, k) coefficients of places.
+    triangles, ranges, spheres
+        In the tree's order; (nodes, 2) from where to where a sphere's triangles are; (nodes, 4, k).
+        Sphere i has spheres 2i + 1 and 2i + 2 within.
+    factors
+        (k,) 1 and q.
+    centre, radius
+        Of the ball.
+    stack
+        Scratch: one whole number more than the tree is deep.
+    marks, moved
+        (n,) and (n, 3) for `move`.
+    found, places
+        (m,) and (m, 7) that are filled: triangles in the tree's order, and where they touch.
+    seen
+        (3,) how many spheres and triangles were looked at, in how many turns: added to.
+    """
+    seen[2] += 1
+    turn = seen[2]
+    leaves = len(ranges) // 2  # where they begin
+    count, left = 0, 1
+    stack[0] = 0
+    while left:
+        left -= 1
+        node = stack[left]
+        seen[0] += 1
+        if _apart(spheres[node], factors, centre, radius):
+            continue
+        if node < leaves:
+            stack[left], stack[left + 1] = 2 * node + 2, 2 * node + 1
+            left += 2
+            continue
+        for t in range(ranges[node, 0], ranges[node, 1]):
+            seen[1] += 1
+            a, b, c = triangles[t, 0], triangles[t, 1], triangles[t, 2]
+            move(points, factors, a, turn, marks, moved)
+            move(points, factors, b, turn, marks, moved)
+            move(points, factors, c, turn, marks, moved)
+            if _touches(moved[a], moved[b], moved[c], centre, radius, places[count]):
+                found[count] = t
+                count += 1
+    return count
+
+
+@compiled_fused
+def _touches(a, b, c, centre, radius, out):  # type: ignore[no-untyped-def]
+    """Whether a triangle is nearer than a radius; if so, how."""
+    u, v, w = nearest_on_triangle(centre, a, b, c)
+    x = centre[0] - (u * a[0] + v * b[0] + w * c[0])
+    y = centre[1] - (u * a[1] + v * b[1] + w * c[1])
+    z = centre[2] - (u * a[2] + v * b[2] + w * c[2])
+    distance = math.sqrt(x * x + y * y + z * z)
+    if not distance < radius:
+        return False
+    if not distance > 1e-9 * radius:  # the centre lies in the triangle: out along its normal
+        ux, uy, uz = b[0] - a[0], b[1] - a[1], b[2] - a[2]
+        vx, vy, vz = c[0] - a[0], c[1] - a[1], c[2] - a[2]
+        x, y, z = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
+    length = math.sqrt(x * x + y * y + z * z)
+    scale = 1.0 / length if length > 0.0 else 0.0
+    out[0], out[1], out[2], out[3] = u, v, w, distance
+    out[4], out[5], out[6] = scale * x, scale * y, scale * z
+    return True
+
+
+#: Lengths whose squares are numbers, with room to spare.
+LONGEST = 1e100
+
+
+class Contacts(NamedTuple):
+    """The triangles that a ball touches, a row each, as the tree meets them."""
+
+    triangles: Ints
+    """(c,) which of the surface's triangles."""
+    weights: Floats
+    """(c, 3) barycentric coordinates of the point of each that is nearest to the ball's centre."""
+    distances: Floats
+    """(c,) how far that is from the centre, in m: less than the radius."""
+    directions: Floats
+    """(c, 3) unit vectors from there to the centre."""
+
+
+class SphereTree:
+    """Spheres within spheres around the triangles of a body that moves as x = X + U q.
+
+    A sphere's centre moves as a fixed combination of q, and its radius grows by Σ r_i |q_i| with
+    r_i the most that a point within is moved apart from the centre by q_i = 1 (James and Pai's
+    BD-tree, 2004). So spheres need no update when the body moves: one that is looked at costs
+    4(r + 1) products, and a small ball looks at few.
+
+    Parameters
+    ----------
+    model
+        Whose surface; `StvkModel`, or a `CubicModel` that has one.
+    leaf
+        Triangles in the smallest spheres: this many, up to twice as many.
+
+    Attributes
+    ----------
+    ranges
+        (nodes, 2) from where to where in `order` a sphere's triangles are. Sphere 0 has them all;
+        sphere i has spheres 2i + 1 and 2i + 2 within.
+    order
+        (m,) the surface's triangles.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from supple.elastic import Material
+    >>> from supple.scenes import beam
+    >>> mesh = beam(cells=(6, 2, 2))
+    >>> wall = np.flatnonzero(mesh.vertices[:, 0] == 0)
+    >>> model = StvkModel.build(mesh, Material("stvk", young=1e5), modes=6, fixed=wall)
+    >>> tree = SphereTree(model)
+    >>> above = mesh.vertices.max(axis=0) + [0, 0.01, 0]
+    >>> contacts = tree.touch(np.zeros(6), above, radius=0.02)
+    >>> bool((contacts.distances >= 0.01).all()), contacts.directions[0].round(12)
+    (True, array([0., 1., 0.]))
+    """
+
+    def __init__(self, model: StvkModel | CubicModel, *, leaf: int = 4) -> None:
+        if not isinstance(model, StvkModel | CubicModel):
+            raise SuppleError(f"a SphereTree needs a StvkModel, not {shown(model)}")
+        triangles = np.asarray(model.surface.triangles, np.int64)
+        fewest = checked_count("the triangles of a leaf", leaf)
+        self.modes = model.modes
+        self.order, self.ranges = _halved(model.surface.vertices[triangles].mean(axis=1), fewest)
+        k, count = 1 + model.modes, len(triangles)
+        self._triangles = np.ascontiguousarray(triangles[self.order])
+        self._points = np.empty((len(model.surface.vertices), 3, k))
+        self._points[:, :, 0] = model.surface.vertices
+        self._points[:, :, 1:] = model.surface_basis
+        self._spheres = np.empty((len(self.ranges), 4, k))
+        enclose(self._points, self._triangles, self.ranges, np.empty((3, 2, k)), self._spheres)
+        if not np.isfinite(self._spheres).all():
+            raise SuppleError("the surface moves beyond all numbers; scale the basis down")
+        self._found, self._places = np.empty(count, np.int64), np.empty((count, PLACE_COLUMNS))
+        self._stack = np.empty(1 + len(self.ranges).bit_length(), np.int64)
+        self._marks, self._moved = (
+            np.zeros(len(self._points), np.int64),
+            self._points[:, :, 0].copy(),
+        )
+        self._factors, self._seen = np.ones(k), np.zeros(3, np.int64)
+
+    def __len__(self) -> int:
+        """Number of spheres."""
+        return len(self.ranges)
+
+    def __repr__(self) -> str:
+        return f"SphereTree({len(self)} spheres, {len(self.order)} triangles, {self.modes} modes)"
+
+    @property
+    def kernel_arguments(self) -> tuple[Any, ...]:
+        """What `touching` reads first, for compiled loops around it."""
+        return self._points, self._triangles, self.ranges, self._spheres
+
+    @property
+    def scratch(self) -> tuple[Any, ...]:
+        """What it reads last: work space, where contacts go, and the counters."""
+        return self._stack, self._marks, self._moved, self._found, self._places, self._seen
+
+    @property
+    def looked_at(self) -> tuple[int, int]:
+        """How many spheres and how many triangles were looked at so far."""
+        return int(self._seen[0]), int(self._seen[1])
+
+    def spheres(self, q: ArrayLike) -> tuple[Floats, Floats]:
+        """Centres (nodes, 3) and radii (nodes,) at q, all of them."""
+        factors = self._factors_at(q)
+        return self._spheres[:, :3] @ factors, self._spheres[:, 3] @ np.abs(factors)
+
+    def touch(self, q: ArrayLike, centre: ArrayLike, radius: float) -> Contacts:
+        """The triangles that a ball touches when the body is at q.
+
+        Raises
+        ------
+        SuppleError
+            If something is not a number, or too large, or the radius is not positive.
+        """
+        factors = self._factors_at(q)
+        middle = checked_array("the ball's centre", centre, (3,))
+        size = checked_radius(radius)
+        if np.abs(middle).max() > LONGEST:
+            raise SuppleError("the ball is too far away for distances to be numbers")
+        count = touching(*self.kernel_arguments, factors, middle, size, *self.scratch)
+        at = self._places[:count]
+        return Contacts(
+            self.order[self._found[:count]],
+            at[:, WEIGHTS].copy(),
+            at[:, DISTANCE].copy(),
+            at[:, DIRECTION].copy(),
+        )
+
+    def _factors_at(self, q: ArrayLike) -> Floats:
+        """(1, q), checked."""
+        self._factors[1:] = checked_array("q", q, (self.modes,))
+        with np.errstate(over="ignore"):
+            reach = float(np.abs(self._spheres[0]).sum(axis=0) @ np.abs(self._factors))
+        if not reach < LONGEST:
+            raise SuppleError("q moves the surface beyond all numbers")
+        return self._factors
+
+
+def checked_radius(radius: float) -> float:
+    """A ball's radius: a positive length."""
+    size = checked_number("the ball's radius", radius)
+    if not 0 < size < LONGEST:
+        raise SuppleError(f"the ball's radius must be a positive length, not {radius}")
+    return size
+
+
+def _halved(centres: Floats, leaf: int) -> tuple[Ints, Ints]:
+    """An order of triangles in which every sphere has a range, and the ranges (nodes, 2).
+
+    Each is cut into halves across its longest side, all of a level at once.
+    """
+    count = len(centres)
+    order, bounds = np.arange(count), np.array([0, count])
+    levels = [bounds]
+    while bounds[1] >= 2 * leaf:  # the first range is never the longest
+        here = centres[order]
+        starts = bounds[:-1]
+        sides = np.maximum.reduceat(here, starts) - np.minimum.reduceat(here, starts)
+        part = np.repeat(np.arange(len(starts)), np.diff(bounds))
+        along = np.take_along_axis(here, sides.argmax(axis=1)[part, None], axis=1)[:, 0]
+        order = order[np.lexsort((along, part))]
+        middles = (starts + bounds[1:]) // 2
+        bounds = np.insert(bounds, np.arange(1, len(bounds)), middles)
+        levels.append(bounds)
+    ranges = [np.stack([level[:-1], level[1:]], axis=1) for level in levels]
+    return order, np.ascontiguousarray(np.concatenate(ranges))

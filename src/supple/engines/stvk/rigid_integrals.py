@@ -1,0 +1,201 @@
+"""Integrals of mass that a body needs to fly and turn while it deforms.
+
+A free body is at x = c + R (X + U q). Its momenta and kinetic energy need sums over vertices of
+products of X and U only: the volume, and first and second moments. They are taken once, at unit
+density for each group of a material, and a step then costs nothing that grows with the mesh.
+
+What the sums make (`RigidMoments`): let y = X + U q − s(q) be measured from the mass centre
+s(q) = X_c + W q / m, W = Σ m U. Then x = C + R y with C the mass centre in the world, and with Ω
+the angular velocity in the body's frame and v = q̇
+
+    T = ½ m |Ċ|² + ½ Ω·I(q) Ω + Ω·h(q) v + ½ vᵀM v,
+    I(q) = Σ m (|y|² 1 − y yᵀ),   h(q) = Σ m y × ∂y/∂q,   M = Σ m ∂y/∂qᵀ ∂y/∂q.
+
+Measuring from the mass centre is no restriction: a translation that shapes of the basis bring
+along only moves c. h is kept: shapes need not be free of rotation, and those of a deformed body
+never are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.arrays import Floats
+from supple.engines.stvk.strain_points import StrainPoints
+from supple.linalg.blas import single_threaded
+
+__all__ = ["RigidIntegrals", "RigidMoments"]
+
+
+#: The vector product, (a × b)_i = Σ ε_ijk a_j b_k.
+_CROSS = np.zeros((3, 3, 3))
+_CROSS[[0, 1, 2], [1, 2, 0], [2, 0, 1]] = 1.0
+_CROSS[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = -1.0
+
+
+@dataclass(frozen=True, eq=False)
+class RigidIntegrals:
+    """Moments of each of g groups of elements at a density of 1 kg/m³, mass lumped to vertices.
+
+    Lumped as all of a model's mass is: those of a box of n cells along an axis are 2/n² larger
+    about others than if its mass were spread evenly.
+
+    Attributes
+    ----------
+    about
+        (3,) the point from which X is measured, amid the body: far from it digits would be lost.
+    volumes
+        (g,) Σ v.
+    first
+        (g, 3) Σ v X.
+    second
+        (g, 3, 3) Σ v X Xᵀ.
+    mixed
+        (g, 3, 3, r) Σ v X_a U_bj.
+    shapes
+        (g, 3, 3, r, r) Σ v U_ai U_bj.
+    held
+        How many vertices with mass are fixed. Others that no shape moves are not: shapes may be
+        local.
+    """
+
+    about: Floats
+    volumes: Floats
+    first: Floats
+    second: Floats
+    mixed: Floats
+    shapes: Floats
+    held: int
+
+    @classmethod
+    def of(
+        cls,
+        points: StrainPoints,
+        group: NDArray[np.int64],
+        n_groups: int,
+        rest: Floats,
+        basis: Floats,
+        held: int = 0,
+    ) -> RigidIntegrals:
+        """Those of a body at `rest` (n, 3) in a basis (n, 3, r), of which `held` are fixed."""
+        r = basis.shape[2]
+        every = points.vertex_volumes()
+        about = every @ rest / every.sum()
+        made = cls(
+            about,
+            np.empty(n_groups),
+            np.empty((n_groups, 3)),
+            np.empty((n_groups, 3, 3)),
+            np.empty((n_groups, 3, 3, r)),
+            np.empty((n_groups, 3, 3, r, r)),
+            held,
+        )
+        for number in range(n_groups):
+            volumes = points.taken(np.flatnonzero(group == number)).vertex_volumes()
+            there = np.flatnonzero(volumes > 0)
+            made._fill(number, volumes[there], rest[there] - about, basis[there])
+        return made
+
+    def _fill(self, number: int, volumes: Floats, arms: Floats, basis: Floats) -> None:
+        r = basis.shape[2]
+        flat = basis.reshape(-1, 3 * r)
+        weighed = volumes[:, None] * arms
+        with single_threaded():
+            second, mixed = weighed.T @ arms, weighed.T @ flat
+            shapes = (volumes[:, None] * flat).T @ flat
+        self.volumes[number], self.first[number] = volumes.sum(), weighed.sum(axis=0)
+        self.second[number] = (second + second.T) / 2
+        self.mixed[number] = mixed.reshape(3, 3, r)
+        shapes = (shapes + shapes.T) / 2
+        self.shapes[number] = shapes.reshape(3, r, 3, r).swapaxes(1, 2)
+
+    def truncate(self, modes: int) -> RigidIntegrals:
+        """Those in the first columns of the basis."""
+        return replace(
+            self,
+            mixed=np.ascontiguousarray(self.mixed[..., :modes]),
+            shapes=np.ascontiguousarray(self.shapes[..., :modes, :modes]),
+        )
+
+    def moments(self, density: Floats, weight_parts: Floats) -> RigidMoments:
+        """What groups of these densities have together; `weight_parts` (g, 3, r) is Σ v U."""
+        mass = float(density @ self.volumes)
+        first = density @ self.first
+        moved = np.tensordot(density, weight_parts, 1)
+        second = np.tensordot(density, self.second, 1) - np.outer(first, first) / mass
+        mixed = np.tensordot(density, self.mixed, 1)
+        mixed -= first[:, None, None] * (moved / mass)
+        shapes = np.tensordot(density, self.shapes, 1)
+        shapes -= moved[:, None, :, None] * (moved / mass)[:, None, :]
+        return RigidMoments(
+            mass=mass,
+            centre=self.about + first / mass,
+            drift=moved / mass,
+            shape_mass=np.einsum("aaij->ij", shapes),
+            inertia_terms=(
+                _inertia(second),
+                _inertia(mixed + mixed.swapaxes(0, 1)),
+                _inertia((shapes + shapes.swapaxes(0, 1)) / 2),
+            ),
+            coupling_terms=(
+                np.einsum("abc,bcj->aj", _CROSS, mixed),
+                np.einsum("abc,bcij->aij", _CROSS, shapes),
+            ),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RigidMoments:
+    """A free body's mass, and how its inertia follows q; see the module for I, h and M.
+
+    Attributes
+    ----------
+    mass
+        m in kg.
+    centre
+        (3,) X_c, the mass centre at rest.
+    drift
+        (3, r) W / m, how it moves with q.
+    shape_mass
+        (r, r) M.
+    inertia_terms
+        (3, 3), (3, 3, r) and (3, 3, r, r): I(q) = I₀ + I₁[q] + I₂[q, q].
+    coupling_terms
+        (3, r) and (3, r, r): h(q) = h₀ + Σ q_i h₁[:, i], each of the latter antisymmetric.
+    """
+
+    mass: float
+    centre: Floats
+    drift: Floats
+    shape_mass: Floats
+    inertia_terms: tuple[Floats, Floats, Floats]
+    coupling_terms: tuple[Floats, Floats]
+
+    def centre_at(self, q: Floats) -> Floats:
+        """s(q), (3,)."""
+        return self.centre + self.drift @ q
+
+    def inertia_at(self, q: Floats) -> Floats:
+        """I(q), (3, 3)."""
+        constant, linear, quadratic = self.inertia_terms
+        return constant + linear @ q + quadratic @ q @ q
+
+    def coupling_at(self, q: Floats) -> Floats:
+        """h(q), (3, r)."""
+        constant, linear = self.coupling_terms
+        return constant + np.einsum("aij,i->aj", linear, q)
+
+    def deforming_mass_at(self, q: Floats) -> Floats:
+        """M − hᵀI⁻¹h, (r, r): the mass of shapes from which all rigid motion is taken away."""
+        coupling = self.coupling_at(q)
+        turned = coupling.T @ np.linalg.solve(self.inertia_at(q), coupling)
+        return self.shape_mass - (turned + turned.T) / 2
+
+
+def _inertia(second: Floats) -> Floats:
+    """tr(S) 1 − S of second moments S (3, 3, …)."""
+    trace = np.trace(second)
+    return np.multiply.outer(np.eye(3), trace) - second

@@ -1,0 +1,363 @@
+"""Where strain is integrated: points with gradients of shape functions, for any kind of element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Ints
+from supple.checks import plain_array, shown
+from supple.compiled.jit import compiled_fused
+from supple.elastic.material import Material
+from supple.errors import MeshError, SuppleError
+from supple.mesh.hex_shapes import gauss_points, shape_functions, shape_gradients
+from supple.mesh.hexes import HexMesh
+from supple.mesh.tets import TetMesh
+
+__all__ = [
+    "MaterialGroups",
+    "PointRows",
+    "StrainPoints",
+    "StrainRows",
+    "add_gradients",
+    "dot_row",
+    "square_row",
+]
+
+
+#: Every group has coefficients of its own; a painted body has thousands of values.
+MOST_GROUPS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class StrainPoints:
+    """Integration points of a mesh: strain is taken there, and stands for the volume around.
+
+    A linear tet has one point; a trilinear hexahedron eight or more. Whatever has k corners and
+    shape functions can be described.
+
+    Attributes
+    ----------
+    corners
+        (p, k) vertices whose shape functions are not zero at a point.
+    slopes
+        (p, k, 3) gradients ∂N/∂X of those there, in 1/m.
+    shares
+        (p, k) volume that each corner carries the mass of, in m³; a row adds up to the point's.
+    volumes
+        (p,) in m³.
+    element
+        (p,) the mesh's element that a point belongs to.
+    n_vertices, n_elements
+        Of the mesh.
+    """
+
+    corners: Ints
+    slopes: Floats
+    shares: Floats
+    volumes: Floats
+    element: Ints
+    n_vertices: int
+    n_elements: int
+
+    def __post_init__(self) -> None:
+        """Check that the arrays fit each other: kernels do not."""
+        count, corners = self.corners.shape
+        arrays = self.slopes, self.shares, self.volumes, self.element
+        shapes = [array.shape for array in arrays]
+        if shapes != [(count, corners, 3), (count, corners), (count,), (count,)]:
+            raise SuppleError(f"arrays of integration points do not fit each other: {shapes}")
+        for what, indices, end in (
+            ("vertex", self.corners, self.n_vertices),
+            ("element", self.element, self.n_elements),
+        ):
+            if not (count and indices.min() >= 0 and indices.max() < end):
+                raise MeshError(f"integration points name a {what} that is not there")
+        if not all(np.isfinite(array).all() for array in (self.slopes, self.shares)):
+            raise MeshError("shape functions are not finite; is an element flat?")
+        if not (self.volumes > 0).all():
+            worst = int(self.volumes.argmin())
+            raise MeshError(
+                f"element {int(self.element[worst])} is inverted or flat (volume "
+                f"{self.volumes[worst]:.3g} m³ at a point); turn it round or remove it"
+            )
+
+    def __len__(self) -> int:
+        return len(self.volumes)
+
+    @classmethod
+    def of(cls, mesh: TetMesh | HexMesh, order: int = 2) -> StrainPoints:
+        """The points of a mesh: one a tet, or `order`³ a hexahedron."""
+        if isinstance(mesh, TetMesh):
+            return cls.of_tets(mesh)
+        if isinstance(mesh, HexMesh):
+            return cls.of_hexes(mesh, order)
+        raise SuppleError(f"a body is made of a TetMesh or a HexMesh, not {shown(mesh)}")
+
+    @classmethod
+    def of_tets(cls, mesh: TetMesh) -> StrainPoints:
+        """One point for each tet, where strain is the same everywhere."""
+        volumes = mesh.volumes()
+        if not (volumes > 0).all():
+            worst = int(volumes.argmin())
+            raise MeshError(
+                f"{int((volumes <= 0).sum())} tets are inverted or flat (worst: tet {worst}, "
+                f"volume {volumes[worst]:.3g} m³); use mesh.oriented() or remove them"
+            )
+        origin, *ends = (mesh.vertices[mesh.tets[:, k]] for k in range(4))
+        edges = np.stack([end - origin for end in ends], axis=1)  # rows X_k − X_0
+        slopes = np.empty((len(volumes), 4, 3))
+        slopes[:, 1:] = np.swapaxes(np.linalg.inv(edges), 1, 2)
+        slopes[:, 0] = -slopes[:, 1:].sum(axis=1)
+        return cls(
+            corners=np.ascontiguousarray(mesh.tets, np.int64),
+            slopes=slopes,
+            shares=np.repeat(volumes[:, None] / 4, 4, axis=1),
+            volumes=volumes,
+            element=np.arange(len(volumes)),
+            n_vertices=len(mesh.vertices),
+            n_elements=len(volumes),
+        )
+
+    @classmethod
+    def of_hexes(cls, mesh: HexMesh, order: int = 2) -> StrainPoints:
+        """Gauss points, `order` along each axis; three integrate the energy of boxes exactly."""
+        places, weights = gauss_points(order)
+        values, reference = shape_functions(places), shape_gradients(places)
+        count = len(places)
+        # ∂x_i/∂ξ_k of every hex and point; ∂N/∂X = ∂N/∂ξ (∂x/∂ξ)⁻¹.
+        tangents = np.einsum("hai,gak->hgik", mesh.vertices[mesh.hexes], reference)
+        volumes = np.linalg.det(tangents) * weights
+        if not (volumes > 0).all():
+            worst = int(volumes.argmin()) // count
+            raise MeshError(
+                f"{int((volumes <= 0).any(axis=1).sum())} hexes are inverted or flat (worst: hex "
+                f"{worst}); use mesh.oriented() or remove them"
+            )
+        slopes = np.einsum("gak,hgki->hgai", reference, np.linalg.inv(tangents))
+        return cls(
+            corners=np.repeat(np.asarray(mesh.hexes, np.int64), count, axis=0),
+            slopes=slopes.reshape(-1, 8, 3),
+            shares=(volumes[:, :, None] * values).reshape(-1, 8),
+            volumes=volumes.ravel(),
+            element=np.repeat(np.arange(len(mesh.hexes)), count),
+            n_vertices=len(mesh.vertices),
+            n_elements=len(mesh.hexes),
+        )
+
+    def taken(self, chosen: Ints) -> StrainPoints:
+        """Some of the points, in the order given."""
+        return StrainPoints(
+            self.corners[chosen],
+            self.slopes[chosen],
+            self.shares[chosen],
+            self.volumes[chosen],
+            self.element[chosen],
+            self.n_vertices,
+            self.n_elements,
+        )
+
+    def vertex_volumes(self) -> Floats:
+        """Volume that each vertex carries the mass of, (n,): times density, its lumped mass."""
+        flat = np.bincount(self.corners.ravel(), self.shares.ravel(), minlength=self.n_vertices)
+        return np.asarray(flat, np.float64)
+
+    def gradients(self, basis: Floats, begin: int, end: int) -> Floats:
+        """∇U at points `begin` to `end` for a basis (n, 3, r): (points, 3, 3, r), ∂u_i/∂X_k."""
+        out = np.zeros((end - begin, 3, 3, basis.shape[2]))
+        for k in range(len(out)):
+            add_gradients(self.corners[begin + k], self.slopes[begin + k], basis, out[k])
+        return out
+
+
+@compiled_fused
+def add_gradients(corners: Ints, slopes: Floats, basis: Floats, out: Floats) -> None:
+    """Add ∇U at one point to `out` (3, 3, r), which is zero."""
+    for a in range(len(corners)):
+        for i in range(3):
+            row = basis[corners[a], i]
+            for k in range(3):
+                slope, target = slopes[a, k], out[i, k]
+                for j in range(len(target)):
+                    target[j] += slope * row[j]
+
+
+@dataclass(frozen=True, eq=False)
+class MaterialGroups:
+    """Elements that share a material, which can be changed for all of them at once.
+
+    Attributes
+    ----------
+    of_element
+        (m,) group of each element.
+    young, poisson, density
+        (g,) of each group.
+    """
+
+    of_element: Ints
+    young: Floats
+    poisson: Floats
+    density: Floats
+
+    @classmethod
+    def of(
+        cls, material: Material, n_elements: int, groups: ArrayLike | None = None
+    ) -> MaterialGroups:
+        """Groups as they are numbered in `groups` (m,), or one for each distinct material."""
+        if not isinstance(material, Material):
+            raise SuppleError(f"a body needs a Material, not {shown(material)}")
+        if material.kind != "stvk":
+            raise SuppleError(
+                f"only Material('stvk') has polynomial forces, not {material.kind!r}; "
+                "give its Young's modulus and Poisson's ratio to one"
+            )
+        material.element_parameters(n_elements)  # refuses counts that do not fit
+        values = [np.broadcast_to(v, n_elements) for v in (material.young, material.poisson)]
+        table = np.column_stack([*values, material.densities(n_elements)])
+        numbers = _distinct(table) if groups is None else _checked_groups(groups, n_elements)
+        count = int(numbers.max()) + 1
+        if count > MOST_GROUPS:
+            raise SuppleError(
+                f"{count} different materials, and at most {MOST_GROUPS} can be told apart; "
+                "round painted values to fewer"
+            )
+        first = np.array([np.argmax(numbers == group) for group in range(count)])
+        own = table[first]
+        if not (table == own[numbers]).all():
+            odd = int(np.argmax((table != own[numbers]).any(axis=1)))
+            raise SuppleError(
+                f"group {numbers[odd]} has several materials (element {odd} differs from "
+                f"element {first[numbers[odd]]}); give each its own group"
+            )
+        return cls(numbers, *(np.ascontiguousarray(column) for column in own.T))
+
+    def __len__(self) -> int:
+        return len(self.young)
+
+
+def _distinct(table: Floats) -> Ints:
+    """A number for each distinct row, in the order in which rows first occur."""
+    _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse.reshape(-1)]
+
+
+def _checked_groups(groups: ArrayLike, n_elements: int) -> Ints:
+    given = plain_array("groups", groups)
+    if given.shape != (n_elements,) or given.dtype.kind not in "iu":
+        raise SuppleError(f"groups must be a whole number for each of {n_elements} elements")
+    if given.min() < 0 or given.max() >= MOST_GROUPS:
+        raise SuppleError(f"groups must be numbered from 0, at most {MOST_GROUPS}")
+    if (np.bincount(given) == 0).any():
+        raise SuppleError(f"group {int(np.argmin(np.bincount(given)))} has no elements")
+    return given.astype(np.int64)
+
+
+# ----------------------------------------------------------------------------
+# Rows of strains whose squares add up to the energy: for any element, point by point.
+#
+# With F = 1 + Σ q_i ∇U_i strain is ½(FᵀF − 1): every row is a quadratic form of F's columns. So a
+# row needs no more than products of pairs of columns of a wider basis, the body at rest before U:
+# pairs of rest and mode i are e_i, pairs of modes i and j are Q_ij.
+
+
+class StrainRows(Protocol):
+    """Where rows come from: classes of them, each with its share in the products for λ and μ."""
+
+    #: How many of each class an element has.
+    counts: ClassVar[tuple[int, ...]]
+    #: What a class's squares count for λ and for μ: V tr²E and 2 V E:E in all.
+    shares: ClassVar[tuple[tuple[float, float], ...]]
+    #: Integration points of an element.
+    points: ClassVar[int]
+
+    def __len__(self) -> int:
+        """How many elements there are."""
+
+    def fill(self, begin: int, end: int, basis: Floats, out: tuple[Floats, ...]) -> None:
+        """Write the rows of some elements, (rows of these, r + r(r+1)/2) for each class."""
+
+
+@dataclass(frozen=True)
+class PointRows:
+    """Six rows a point: the trace, which counts for both, and what is left of the strain."""
+
+    where: StrainPoints
+    counts: ClassVar[tuple[int, ...]] = (1, 5)
+    shares: ClassVar[tuple[tuple[float, float], ...]] = ((1.0, 2 / 3), (0.0, 1.0))
+    points: ClassVar[int] = 1
+
+    def __len__(self) -> int:
+        return len(self.where)
+
+    def fill(self, begin: int, end: int, basis: Floats, out: tuple[Floats, ...]) -> None:
+        """Write the rows of points `begin` to `end`."""
+        some, room = slice(begin, end), np.empty((3, 3, 1 + basis.shape[2]))
+        own = self.where.corners[some], self.where.slopes[some], self.where.volumes[some]
+        _fill_points(*own, basis, room, *out)
+
+
+@compiled_fused
+def _fill_points(corners, slopes, volumes, basis, room, traces, rest):  # type: ignore[no-untyped-def]
+    for p in range(len(volumes)):
+        room[:] = 0.0
+        add_gradients(corners[p], slopes[p], basis, room[:, :, 1:])
+        for k in range(3):
+            room[k, k, 0] = 1.0
+        root = np.sqrt(volumes[p])
+        _point_rows(room, root, traces[p], rest[5 * p : 5 * p + 5])
+
+
+@compiled_fused
+def _point_rows(F, root, trace, rest):  # type: ignore[no-untyped-def]
+    """Trace, two differences of normal strains, three shears; F is ∂x_i/∂X_k."""
+    first, second = rest[0], rest[1]
+    square_row(F[:, 0], root, first)
+    square_row(F[:, 1], root, second)
+    square_row(F[:, 2], root, trace)
+    third = np.sqrt(1.0 / 3.0)
+    for j in range(len(trace)):
+        x, y, z = first[j], second[j], trace[j]
+        trace[j] = x + y + z
+        first[j] = x - y
+        second[j] = third * (x + y - 2.0 * z)
+    dot_row(F[:, 0], F[:, 1], 2.0 * root, rest[2])
+    dot_row(F[:, 0], F[:, 2], 2.0 * root, rest[3])
+    dot_row(F[:, 1], F[:, 2], 2.0 * root, rest[4])
+
+
+@compiled_fused
+def square_row(a, scale, target):  # type: ignore[no-untyped-def]
+    """Products a_i · a_j of the columns of (3, n), i ≤ j, row by row, without the first."""
+    n, at = a.shape[1], 0
+    a0, a1, a2 = a[0], a[1], a[2]
+    for i in range(n):
+        begin = max(i, 1)
+        own = target[at : at + n - begin]
+        x0, x1, x2 = scale * a0[i], scale * a1[i], scale * a2[i]
+        c0, c1, c2 = a0[begin:n], a1[begin:n], a2[begin:n]
+        for j in range(len(own)):
+            own[j] = x0 * c0[j] + x1 * c1[j] + x2 * c2[j]
+        at += n - begin
+
+
+@compiled_fused
+def dot_row(a, b, scale, target):  # type: ignore[no-untyped-def]
+    """The same of ½(a_i · b_j + b_i · a_j)."""
+    n, at, half = a.shape[1], 0, 0.5 * scale
+    a0, a1, a2, b0, b1, b2 = a[0], a[1], a[2], b[0], b[1], b[2]
+    for i in range(n):
+        begin = max(i, 1)
+        own = target[at : at + n - begin]
+        x0, x1, x2 = half * a0[i], half * a1[i], half * a2[i]
+        y0, y1, y2 = half * b0[i], half * b1[i], half * b2[i]
+        c0, c1, c2 = a0[begin:n], a1[begin:n], a2[begin:n]
+        d0, d1, d2 = b0[begin:n], b1[begin:n], b2[begin:n]
+        for j in range(len(own)):
+            across = x0 * d0[j] + x1 * d1[j] + x2 * d2[j]
+            own[j] = across + (y0 * c0[j] + y1 * c1[j] + y2 * c2[j])
+        at += n - begin

@@ -1,0 +1,322 @@
+"""Steps of a Saint Venant–Kirchhoff body in its basis, many in one call (barbic2005 App. C).
+
+One implicit stage makes both integrators, as in `supple.dynamics.integrators`:
+M (w − v*) + τ (D w + f(q* + τw) − f_ext) = 0 for the velocity w, with D = αM + βK, K taken where
+Newton's method begins.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from supple.arrays import Floats
+from supple.compiled.jit import compiled_fused, compiled_sums
+from supple.compiled.simd import LANES, WORD, VectorCode, kernel
+from supple.linalg.upper_triangle import cholesky, solve
+
+__all__ = [
+    "ACCELERATION",
+    "DAMPING",
+    "K0",
+    "MASS",
+    "PACKED_ROWS",
+    "POSITION",
+    "SECANT",
+    "STATE_ROWS",
+    "TANGENT",
+    "TERM_ROWS",
+    "VELOCITY",
+    "add_symmetric",
+    "advance",
+    "copy_row",
+    "evaluate_tangent",
+    "factorise",
+    "padded_pairs",
+    "quadratic_blocks",
+]
+
+
+# ----------------------------------------------------------------------------
+# The tangent's coefficients as a step reads them: half of a symmetric matrix, in one stream.
+#
+# Coefficients of K₂ are symmetric in all four of a, b, c, d. With squares of q halved, they are a
+# symmetric matrix of pairs ab by pairs cd, of which a step reads one half: it takes as long as its
+# coefficients take to arrive from memory. The half is stored as it is read: in blocks of four rows
+# by eight columns, pairs filled up with zeros to a multiple of eight.
+
+
+_ROWS = 4
+
+
+_ZERO = ir.Constant(WORD, 0)
+
+
+def padded_pairs(r: int) -> int:
+    """Entries of an upper triangle, r(r + 1)/2, filled up to a multiple of eight."""
+    return -(-(r * (r + 1) // 2) // LANES) * LANES
+
+
+def quadratic_blocks(tangent: Floats, r: int, dtype: Any) -> NDArray:
+    """Blocks of the upper half of K₂, flat, from the tangent's coefficients."""
+    size = padded_pairs(r)
+    quadratic = tangent[:, 1 + r :]
+    first, second = np.triu_indices(r)
+    padded = np.zeros((size, size), dtype)
+    padded[: len(quadratic), : len(quadratic)] = quadratic * np.where(first == second, 2.0, 1.0)
+    groups = size // LANES
+    blocks = padded.reshape(groups, LANES // _ROWS, _ROWS, groups, LANES).swapaxes(2, 3)
+    return np.concatenate([blocks[k, :, k:].ravel() for k in range(groups)])
+
+
+def _add_symmetric(typing: Any, blocks: Any, x: Any, size: Any, out: Any) -> Any:
+    """Add a symmetric matrix, given by `quadratic_blocks`, times x to `out`, both (size,)."""
+
+    def write(code: VectorCode) -> None:
+        blocks, x, size, out = code.args
+        builder = code.builder
+        vector = ir.VectorType(blocks.type.pointee, LANES)
+        at = cgutils.alloca_once_value(builder, _ZERO)
+        sums = [cgutils.alloca_once(builder, vector) for _ in range(_ROWS)]
+
+        def rows(place: Any) -> list[Any]:
+            return [code.load(blocks, code.at(place, LANES * i)) for i in range(_ROWS)]
+
+        with code.columns(_ZERO, size) as (corner, _), code.count(_ZERO, _halves(), 1) as (half, _):
+            first = code.at(corner, (half, _ROWS))
+            own = [code.spread(x, code.at(first, i)) for i in range(_ROWS)]
+            # The block on the diagonal is whole, and is not mirrored.
+            beside, place = code.load(x, corner), builder.load(at)
+            for row, total in zip(rows(place), sums, strict=True):
+                builder.store(builder.fmul(row, beside), total)
+            builder.store(code.at(place, _ROWS * LANES), at)
+            with code.columns(code.at(corner, LANES), size) as (column, _):
+                place = builder.load(at)
+                beside, below = code.load(x, column), code.load(out, column)
+                for row, factor, total in zip(rows(place), own, sums, strict=True):
+                    builder.store(code.multiply_add(row, beside, builder.load(total)), total)
+                    below = code.multiply_add(row, factor, below)
+                code.store(below, out, column)
+                builder.store(code.at(place, _ROWS * LANES), at)
+            for i, total in enumerate(sums):
+                slot = builder.gep(out, [code.at(first, i)])
+                value = code.total(builder.load(total))
+                builder.store(builder.fadd(builder.load(slot), value), slot)
+
+    return kernel(write, (blocks, x, size, out))
+
+
+def _halves() -> Any:
+    return ir.Constant(WORD, LANES // _ROWS)
+
+
+add_symmetric: Any = intrinsic(_add_symmetric)
+
+
+#: Rows of the state, and then of scratch.
+POSITION, VELOCITY, ACCELERATION, _START_Q, _START_V, _HERE, _SPEED, _RIGHT = range(8)
+
+
+#: Rows of what is packed like an upper triangle: K₀ and M are given.
+K0, MASS, TANGENT, SECANT, DAMPING = range(5)
+
+
+STATE_ROWS, PACKED_ROWS, TERM_ROWS = 8, 5, 4
+
+
+#: Shifts of a system that is not positive definite, each ten times the one before.
+_MOST_SHIFTS = 16
+
+
+@compiled_sums
+def advance(steps, forces, trace, settings, counts, blocks, linear, terms, packed, state, system):  # type: ignore[no-untyped-def]
+    """Make `steps` steps; how many were made before one had no finite end.
+
+    Parameters
+    ----------
+    steps
+        How many.
+    forces
+        (t, r) external forces of each step; a single row acts in all.
+    trace
+        (steps, r) where q goes after each step, or without rows.
+    settings
+        h, τ, α, β, and how small a change of q ends Newton's method.
+    counts
+        Newton iterations; steps whose system was not positive definite, which is added to;
+        steps that did not converge, likewise.
+    blocks, linear
+        Coefficients of K₂ as `quadratic_blocks` has them, and of K₁, (r, pairs).
+    terms
+        (4, pairs), scratch: monomials, K₁[q], K₂[q, q] and q.
+    packed
+        (5, pairs): K₀, M, and scratch.
+    state
+        (8, r): q, its velocity and acceleration, and scratch.
+    system
+        From `padded_identity`.
+    """
+    several = len(forces) > 1
+    for step in range(steps):
+        force = forces[step] if several else forces[0]
+        if not _one_step(force, settings, counts, blocks, linear, terms, packed, state, system):
+            return step
+        if len(trace):
+            copy_row(state[POSITION], trace[step])
+    return steps
+
+
+@compiled_sums
+def _one_step(force, settings, counts, blocks, linear, terms, packed, state, system):  # type: ignore[no-untyped-def]
+    """One step, False and the state unchanged where it has no finite end."""
+    h, tau = settings[0], settings[1]
+    r = state.shape[1]
+    q, v, a = state[POSITION], state[VELOCITY], state[ACCELERATION]
+    start_q, start_v, here, w = state[_START_Q], state[_START_V], state[_HERE], state[_SPEED]
+    ahead = h - tau  # half a step for Newmark, none for backward Euler
+    only = counts[0] == 1
+    for i in range(r):
+        start_q[i] = q[i] + ahead * v[i]
+        start_v[i] = v[i] + ahead * a[i]
+        # A single iteration begins where nothing has moved, as the papers' do; several find the
+        # same end from anywhere, and sooner from a good guess.
+        w[i] = -ahead / tau * v[i] if only else v[i] + tau * a[i]
+        here[i] = q[i] if only else start_q[i] + tau * w[i]
+    if not _newton(force, settings, counts, blocks, linear, terms, packed, state, system):
+        return False
+    total = 0.0
+    for i in range(r):
+        total += abs(w[i]) + abs(start_q[i] + tau * w[i])
+    if not math.isfinite(total):
+        return False
+    for i in range(r):
+        q[i] = start_q[i] + tau * w[i]
+        v[i] = w[i]
+        a[i] = (w[i] - start_v[i]) / tau
+    return True
+
+
+@compiled_fused
+def _newton(force, settings, counts, blocks, linear, terms, packed, state, system):  # type: ignore[no-untyped-def]
+    """Iterate on the velocity; False where no system could be solved."""
+    tau, tolerance = settings[1], settings[4]
+    here, w, right = state[_HERE], state[_SPEED], state[_RIGHT]
+    converged, shifted = False, False
+    for iteration in range(counts[0]):
+        evaluate_tangent(here, blocks, linear, terms, packed)
+        if iteration == 0:
+            copy_row(packed[TANGENT], packed[DAMPING])
+        _residual(force, settings, packed, state)
+        shift = factorise(settings, packed[MASS], packed, len(w), system)
+        if shift < 0.0:
+            return False
+        shifted = shifted or shift > 0.0
+        solve(system, right)
+        largest = 0.0
+        for i in range(len(w)):
+            w[i] += right[i]
+            here[i] += tau * right[i]
+            largest = max(largest, abs(right[i]))
+        converged = tau * largest <= tolerance
+        if converged:
+            break
+    counts[1] += shifted
+    counts[2] += not converged
+    return True
+
+
+@compiled_fused
+def copy_row(source, out):  # type: ignore[no-untyped-def]
+    """Make `out` what the source is."""
+    for j in range(len(out)):
+        out[j] = source[j]
+
+
+@compiled_fused
+def evaluate_tangent(q, blocks, linear, terms, packed):  # type: ignore[no-untyped-def]
+    """Packed tangent K₀ + K₁ + K₂ and secant K₀ + ½K₁ + ⅓K₂ at q."""
+    r, at = len(q), 0
+    products, first, second, factors = terms[0], terms[1], terms[2], terms[3]
+    for i in range(r):
+        factors[i] = q[i]  # in the precision of the coefficients
+        own, tail, row = q[i], q[i:r], products[at : at + r - i]
+        for j in range(len(row)):
+            row[j] = own * tail[j]
+        row[0] *= 0.5
+        at += r - i
+    first[:] = 0.0
+    second[:] = 0.0
+    add_symmetric(blocks, products, len(products), second)
+    for c in range(r):
+        _add_scaled(linear[c], factors[c], first)
+    constant, tangent, secant = packed[K0], packed[TANGENT], packed[SECANT]
+    third = 1.0 / 3.0
+    for j in range(len(constant)):
+        tangent[j] = constant[j] + first[j] + second[j]
+        secant[j] = constant[j] + 0.5 * first[j] + third * second[j]
+
+
+@compiled_fused
+def _add_scaled(row, factor, out):  # type: ignore[no-untyped-def]
+    for j in range(len(out)):
+        out[j] += factor * row[j]
+
+
+@compiled_sums
+def _residual(force, settings, packed, state):  # type: ignore[no-untyped-def]
+    """τ f_ext − M (w − v*) − τ (D w + S q), S the secant, into the right side."""
+    tau, alpha, beta = settings[1], settings[2], settings[3]
+    here, w, start_v, right = state[_HERE], state[_SPEED], state[_START_V], state[_RIGHT]
+    r, at, keep, bend = len(w), 0, 1.0 + tau * alpha, tau * beta
+    for i in range(r):
+        right[i] = tau * force[i]
+    for i in range(r):
+        n = r - i
+        mass, secant = packed[MASS, at : at + n], packed[SECANT, at : at + n]
+        damping = packed[DAMPING, at : at + n]
+        x, y, z, target = here[i:r], w[i:r], start_v[i:r], right[i:r]
+        own_x, own_y, own_z = tau * x[0], bend * y[0], keep * y[0] - z[0]
+        total = mass[0] * own_z + secant[0] * own_x + damping[0] * own_y
+        for j in range(1, n):
+            total += mass[j] * (keep * y[j] - z[j])
+            total += tau * secant[j] * x[j] + bend * damping[j] * y[j]
+            target[j] -= mass[j] * own_z + secant[j] * own_x + damping[j] * own_y
+        target[0] -= total
+        at += n
+
+
+@compiled_fused
+def factorise(settings, masses, packed, r, system):  # type: ignore[no-untyped-def]
+    """Factors of the system with these masses, as if they were heavier where it is indefinite.
+
+    By how many times M heavier: 0 for a system that is positive definite, −1 if no shift helps.
+    """
+    shift = 0.0
+    _fill(settings, shift, masses, packed, r, system)
+    while not cholesky(system):
+        shift = 1.0 if shift == 0.0 else 10.0 * shift
+        if not shift < 10.0**_MOST_SHIFTS:
+            return -1.0
+        _fill(settings, shift, masses, packed, r, system)
+    return shift
+
+
+@compiled_fused
+def _fill(settings, shift, masses, packed, r, system):  # type: ignore[no-untyped-def]
+    """(1 + τα + shift) M + τβ K_D + τ² K into the upper triangle."""
+    tau, alpha, beta = settings[1], settings[2], settings[3]
+    inertia, bend, stiff = 1.0 + tau * alpha + shift, tau * beta, tau * tau
+    at = 0
+    for i in range(r):
+        n = r - i
+        row, mass = system[i, i:r], masses[at : at + n]
+        damping, tangent = packed[DAMPING, at : at + n], packed[TANGENT, at : at + n]
+        for j in range(n):
+            row[j] = inertia * mass[j] + bend * damping[j] + stiff * tangent[j]
+        at += n

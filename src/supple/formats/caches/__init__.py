@@ -1,0 +1,1 @@
+"""Point caches and Alembic."""

@@ -1,0 +1,250 @@
+"""Accessors: typed views of buffers, of any component type, strided, sparse or normalised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.formats.gltf.document import Document
+
+COMPONENTS: dict[int, np.dtype[Any]] = {
+    5120: np.dtype("<i1"),
+    5121: np.dtype("<u1"),
+    5122: np.dtype("<i2"),
+    5123: np.dtype("<u2"),
+    5125: np.dtype("<u4"),
+    5126: np.dtype("<f4"),
+}
+COLUMNS_AND_ROWS = {
+    "SCALAR": (1, 1),
+    "VEC2": (1, 2),
+    "VEC3": (1, 3),
+    "VEC4": (1, 4),
+    "MAT2": (2, 2),
+    "MAT3": (3, 3),
+    "MAT4": (4, 4),
+}
+# Numbers in an accessor that no bytes of the file stand behind: what it declares is what we
+# would allocate.
+MOST_NUMBERS_FROM_NOTHING = 30_000_000
+# Numbers looked at in accessors that a character may not use; there is an end to thoroughness.
+MOST_NUMBERS_CHECKED = 200_000_000
+
+
+class Accessors:
+    """Reads accessors of a document, each checked against the bytes that are there."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._notes = document.notes
+        self._accessors = document.part("accessors")
+        self._views = document.part("bufferViews")
+        for index, view in enumerate(self._views):
+            self._check_view(index, view)
+        for index, accessor in enumerate(self._accessors):
+            self._check(index, accessor)
+        self._check_contents()
+
+    def describe(self, index: int) -> tuple[str, int, bool]:
+        """Type, component type and whether normalised."""
+        accessor = self._accessors[index]
+        return accessor["type"], accessor["componentType"], accessor.get("normalized", False)
+
+    def count(self, index: int) -> int:
+        """Number of elements."""
+        return self._accessors[index]["count"]
+
+    def has_bounds(self, index: int) -> bool:
+        """Whether the accessor declares its lowest and highest values."""
+        return {"min", "max"} <= self._accessors[index].keys()
+
+    def raw(self, index: int) -> NDArray[Any]:
+        """The elements as stored, (count, components)."""
+        accessor = self._accessors[index]
+        columns, rows = COLUMNS_AND_ROWS[accessor["type"]]
+        dtype = COMPONENTS[accessor["componentType"]]
+        count = accessor["count"]
+        if "bufferView" in accessor:
+            offset = accessor.get("byteOffset", 0)
+            values = self._strided(accessor["bufferView"], offset, count, columns, rows, dtype)
+        else:
+            self._bounded(index, count * columns * rows)
+            values = np.zeros((count, columns * rows), dtype)
+        if "sparse" in accessor:
+            self._fill_sparse(index, accessor["sparse"], values, columns, rows)
+        return values
+
+    def floats(self, index: int) -> NDArray[np.float64]:
+        """The elements as finite float64, (count, components), normalised integers divided."""
+        raw = self.raw(index)
+        values = raw.astype(np.float64)
+        if raw.dtype.kind == "f" and not np.isfinite(values).all():
+            row = int(np.argmin(np.isfinite(values).all(axis=1)))
+            self._notes.fail(
+                "ACCESSOR_INVALID_FLOAT", f"element {row} of accessor {index} is not finite"
+            )
+        if self._accessors[index].get("normalized", False) and raw.dtype.kind in "iu":
+            # The most negative integer stands for -1 as well.
+            values = np.maximum(values / np.iinfo(raw.dtype).max, -1.0)
+        return values
+
+    def _strided(
+        self, view: int, offset: int, count: int, columns: int, rows: int, dtype: np.dtype[Any]
+    ) -> NDArray[Any]:
+        described = self._views[view]
+        data = self._document.buffers[described["buffer"]]
+        column = _column_bytes(columns, rows, dtype)
+        stride = described.get("byteStride", columns * column)
+        start = described.get("byteOffset", 0) + offset
+        strides = (stride, column, dtype.itemsize)
+        shape = (count, columns, rows)
+        inside: NDArray[Any] = np.ndarray(shape, dtype, data, start, strides)
+        return inside.reshape(count, columns * rows).copy()
+
+    def _fill_sparse(
+        self, index: int, sparse: dict[str, Any], values: NDArray[Any], columns: int, rows: int
+    ) -> None:
+        count, where, what = sparse["count"], sparse["indices"], sparse["values"]
+        at = self._strided(
+            where["bufferView"], where.get("byteOffset", 0), count, 1, 1,
+            COMPONENTS[where["componentType"]],
+        )[:, 0].astype(np.int64)  # fmt: skip
+        if at.max() >= len(values):
+            code = "ACCESSOR_SPARSE_INDEX_OOB"
+            self._notes.fail(code, f"accessor {index} replaces element {at.max()} of {len(values)}")
+        if (np.diff(at) <= 0).any():
+            code = "ACCESSOR_SPARSE_INDICES_NON_INCREASING"
+            self._notes.warn(
+                code, f"accessor {index} replaces elements out of order; the last wins"
+            )
+        offset = what.get("byteOffset", 0)
+        values[at] = self._strided(what["bufferView"], offset, count, columns, rows, values.dtype)
+
+    def _bounded(self, index: int, numbers: int) -> None:
+        if numbers > MOST_NUMBERS_FROM_NOTHING:
+            what = f"accessor {index} declares {self.count(index):,} elements without data"
+            self._notes.fail("ACCESSOR_TOO_LONG", f"{what}; it is damaged")
+
+    # Checks before anything is read.
+
+    def _check_view(self, index: int, view: dict[str, Any]) -> None:
+        length, offset = view["byteLength"], view.get("byteOffset", 0)
+        available = self._document.part("buffers")[view["buffer"]]["byteLength"]
+        if offset + length > available:
+            self._notes.fail(
+                "BUFFER_VIEW_TOO_LONG",
+                f"buffer view {index} ends at byte {offset + length} of a buffer of {available}",
+            )
+        stride = view.get("byteStride")
+        if stride is not None and stride % 4:
+            code = "VALUE_MULTIPLE_OF"
+            self._notes.warn(code, f"buffer view {index} has a stride of {stride}; read as it is")
+        if stride is not None and stride > length:
+            code = "BUFFER_VIEW_TOO_BIG_BYTE_STRIDE"
+            self._notes.warn(code, f"buffer view {index} has {length} bytes, less than its stride")
+
+    def _check(self, index: int, accessor: dict[str, Any]) -> None:
+        dtype = COMPONENTS[accessor["componentType"]]
+        columns, rows = COLUMNS_AND_ROWS[accessor["type"]]
+        if accessor.get("normalized") and accessor["componentType"] in (5125, 5126):
+            code = "ACCESSOR_NORMALIZED_INVALID"
+            self._notes.warn(code, f"accessor {index} says that it is normalised; read as it is")
+            accessor["normalized"] = accessor["componentType"] == 5125
+        for key in ("min", "max"):
+            if key in accessor and len(accessor[key]) != columns * rows:
+                code = "ACCESSOR_MIN_MISMATCH" if key == "min" else "ACCESSOR_MAX_MISMATCH"
+                self._notes.warn(code, f"accessor {index} has a {key} of other length; ignored")
+                del accessor[key]
+        if "bufferView" in accessor:
+            self._check_span(index, accessor, accessor["count"], columns, rows, dtype)
+        elif "byteOffset" in accessor:
+            code = "UNSATISFIED_DEPENDENCY"
+            self._notes.warn(code, f"accessor {index} has an offset and no buffer view; ignored")
+        sparse = accessor.get("sparse")
+        if sparse:
+            if sparse["count"] > accessor["count"]:
+                code = "ACCESSOR_SPARSE_COUNT_OUT_OF_RANGE"
+                self._notes.fail(code, f"accessor {index} replaces more elements than it has")
+            where = COMPONENTS[sparse["indices"]["componentType"]]
+            self._check_span(index, sparse["indices"], sparse["count"], 1, 1, where)
+            self._check_span(index, sparse["values"], sparse["count"], columns, rows, dtype)
+
+    def _check_span(
+        self, index: int, at: dict[str, Any], count: int, columns: int, rows: int,
+        dtype: np.dtype[Any],
+    ) -> None:  # fmt: skip
+        view = self._views[at["bufferView"]]
+        column = _column_bytes(columns, rows, dtype)
+        stride = view.get("byteStride", columns * column)
+        element = (columns - 1) * column + rows * dtype.itemsize
+        offset = at.get("byteOffset", 0)
+        if columns > 1 and offset % 4:
+            code = "ACCESSOR_MATRIX_ALIGNMENT"
+            self._notes.warn(code, f"accessor {index} begins at byte {offset}; read as it is")
+        elif offset % dtype.itemsize:
+            code = "ACCESSOR_OFFSET_ALIGNMENT"
+            self._notes.warn(code, f"accessor {index} begins at byte {offset}; read as it is")
+        elif (offset + view.get("byteOffset", 0)) % dtype.itemsize:
+            code = "ACCESSOR_TOTAL_OFFSET_ALIGNMENT"
+            self._notes.warn(code, f"accessor {index} is not aligned; read as it is")
+        if stride < element:
+            code = "ACCESSOR_SMALL_BYTESTRIDE"
+            self._notes.fail(
+                code, f"accessor {index} has elements longer than their stride {stride}"
+            )
+        end = offset + (count - 1) * stride + element
+        if end > view["byteLength"]:
+            self._notes.fail(
+                "ACCESSOR_TOO_LONG",
+                f"accessor {index} has {count:,} elements and would end at byte {end} of a buffer"
+                f" view of {view['byteLength']}; it is damaged or cut off",
+            )
+
+    # Checks of what is stored, also where nothing uses it.
+
+    def _check_contents(self) -> None:
+        budget = MOST_NUMBERS_CHECKED
+        for index, accessor in enumerate(self._accessors):
+            columns, rows = COLUMNS_AND_ROWS[accessor["type"]]
+            budget -= accessor["count"] * columns * rows
+            if budget < 0:
+                return
+            if self._has_data(accessor):
+                self._check_numbers(index, accessor, self.raw(index))
+
+    def _has_data(self, accessor: dict[str, Any]) -> bool:
+        sparse = accessor.get("sparse", {})
+        used = [at["bufferView"] for at in (accessor, *_spans(sparse)) if "bufferView" in at]
+        present = self._document.buffers.present
+        return bool(used) and all(present(self._views[view]["buffer"]) for view in used)
+
+    def _check_numbers(self, index: int, accessor: dict[str, Any], values: NDArray[Any]) -> None:
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            code = "ACCESSOR_INVALID_FLOAT"
+            self._notes.warn(code, f"accessor {index} has numbers that are not finite")
+            return
+        for key, actual, code in (
+            ("min", values.min(axis=0), "ACCESSOR_MIN_MISMATCH"),
+            ("max", values.max(axis=0), "ACCESSOR_MAX_MISMATCH"),
+        ):
+            if key not in accessor:
+                continue
+            declared = np.asarray(accessor[key], np.float64)
+            # Writers round what they declare.
+            noise = 1e-5 * max(float(np.abs(values.astype(np.float64)).max()), 1e-30)
+            if (np.abs(declared - actual) > noise).any():
+                self._notes.warn(
+                    code, f"accessor {index} declares another {key} than it has; ignored"
+                )
+
+
+def _spans(sparse: dict[str, Any]) -> list[dict[str, Any]]:
+    return [sparse["indices"], sparse["values"]] if sparse else []
+
+
+def _column_bytes(columns: int, rows: int, dtype: np.dtype[Any]) -> int:
+    """Bytes from one column of a matrix to the next; they begin at multiples of four."""
+    size = rows * dtype.itemsize
+    return size if columns == 1 else -(-size // 4) * 4

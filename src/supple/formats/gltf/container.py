@@ -1,0 +1,198 @@
+"""The pieces a glTF file is made of: JSON, the binary chunk of a .glb, buffers beside it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import unquote, unquote_to_bytes
+
+from supple.formats.file_bytes import LARGEST_FILE
+from supple.formats.gltf.notes import Notes, quoted
+
+MAGIC = b"glTF"
+JSON_CHUNK, BINARY_CHUNK = 0x4E4F534A, 0x004E4942
+MEDIA_TYPES = ("application/octet-stream", "application/gltf-buffer")
+DATA_URI = re.compile(r"data:(?P<media>[^;,]*)(?:;[^;,=]+=[^;,]*)*(?P<base64>;base64)?,", re.I)
+SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
+
+
+@dataclass
+class Container:
+    """The JSON of a file and the bytes that came with it."""
+
+    json: dict[str, Any]
+    binary: memoryview | None
+
+
+def open_container(data: bytes, notes: Notes) -> Container:
+    """Split a file into JSON and its binary chunk; what it is is told by its first bytes."""
+    if data[:4] == MAGIC:
+        text, binary = _chunks(data, notes)
+    elif data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        text, binary = data, None
+    else:
+        code = "GLB_INVALID_MAGIC" if notes.name.lower().endswith(".glb") else "INVALID_JSON"
+        notes.fail(code, f"begins with {quoted(data[:4])}, like no glTF file; save it again")
+    return Container(_parse(text, notes), binary)
+
+
+def _chunks(data: bytes, notes: Notes) -> tuple[bytes, memoryview | None]:
+    if len(data) < 12:
+        notes.fail("GLB_UNEXPECTED_END_OF_HEADER", "is cut off in its header")
+    version, length = struct.unpack_from("<II", data, 4)
+    if version != 2:
+        notes.fail("GLB_INVALID_VERSION", f"is of binary glTF version {version}; save it as 2.0")
+    if length <= 12:
+        notes.fail("GLB_LENGTH_TOO_SMALL", "has a header and nothing else")
+    found: dict[int, memoryview] = {}
+    at, number = 12, 0
+    while at < len(data):
+        if at >= length:
+            notes.warn("GLB_LENGTH_MISMATCH", f"goes on after the {length} bytes it declares; cut")
+            break
+        if len(data) - at < 8:
+            notes.fail("GLB_UNEXPECTED_END_OF_CHUNK_HEADER", f"is cut off at byte {at}")
+        size, kind = struct.unpack_from("<II", data, at)
+        left = min(len(data), length) - at - 8
+        if size > left:
+            what = f"chunk {number} has {size} bytes, and {max(left, 0)} are left of the file"
+            notes.fail("GLB_CHUNK_TOO_BIG", f"{what}; it is damaged or cut off")
+        _accept_chunk(kind, number, found, notes)
+        found.setdefault(kind, memoryview(data)[at + 8 : at + 8 + size])
+        at, number = at + 8 + size, number + 1
+    if at < length:
+        notes.fail("GLB_LENGTH_MISMATCH", f"declares {length} bytes but has {at}; it is cut off")
+    if not found[JSON_CHUNK].nbytes:
+        notes.fail("GLB_EMPTY_CHUNK", "its JSON chunk is empty")
+    return bytes(found[JSON_CHUNK]), found.get(BINARY_CHUNK)
+
+
+def _accept_chunk(kind: int, number: int, found: dict[int, memoryview], notes: Notes) -> None:
+    if number == 0 and kind != JSON_CHUNK:
+        notes.fail("GLB_UNEXPECTED_FIRST_CHUNK", "does not begin with a JSON chunk; save it again")
+    if kind in found:
+        notes.warn("GLB_DUPLICATE_CHUNK", f"chunk {number} repeats one before it; ignored")
+    elif kind == BINARY_CHUNK and number != 1:
+        notes.warn(
+            "GLB_UNEXPECTED_BIN_CHUNK", "its binary chunk is not the second; used all the same"
+        )
+
+
+def _parse(text: bytes, notes: Notes) -> dict[str, Any]:
+    if text.startswith(b"\xef\xbb\xbf"):
+        notes.warn("INVALID_JSON", "its JSON begins with a byte-order mark; passed over")
+        text = text[3:]
+
+    def refuse(constant: str) -> NoReturn:
+        notes.fail("INVALID_JSON", f"its JSON has the number {constant}; save it again")
+
+    def finite(number: str) -> float:
+        value = float(number)
+        if math.isinf(value):
+            refuse(number[:20])
+        return value
+
+    try:
+        tree = json.loads(text.decode("utf-8"), parse_constant=refuse, parse_float=finite)
+    except RecursionError:
+        notes.fail("INVALID_JSON", "its JSON is nested too deeply")
+    except ValueError as error:
+        notes.fail("INVALID_JSON", f"its JSON cannot be read: {str(error)[:100]}; save it again")
+    if not isinstance(tree, dict):
+        notes.fail("TYPE_MISMATCH", "its JSON is not an object")
+    return tree
+
+
+class Buffers:
+    """The bytes of each buffer, fetched once.
+
+    A URI in a file is not to be trusted: only files in the folder of the glTF file, and below
+    it, are opened, whatever names, links or escapes the URI is made of.
+    """
+
+    def __init__(self, path: Path, container: Container, notes: Notes) -> None:
+        self._folder = path.parent
+        self._notes = notes
+        self._files: dict[Path, bytes] = {}
+        self._total = 0
+        buffers = container.json.get("buffers", [])
+        self._data = [self._fetch(k, buffer, container.binary) for k, buffer in enumerate(buffers)]
+
+    def __getitem__(self, index: int) -> memoryview:
+        data = self._data[index]
+        if data is None:
+            self._notes.fail("BUFFER_MISSING_GLB_DATA", f"buffer {index} has no data, and is used")
+        return data
+
+    def present(self, index: int) -> bool:
+        """Whether the buffer has data."""
+        return self._data[index] is not None
+
+    def _fetch(
+        self, index: int, buffer: dict[str, Any], binary: memoryview | None
+    ) -> memoryview | None:
+        declared, uri = buffer["byteLength"], buffer.get("uri")
+        data: bytes | memoryview
+        if uri is None:
+            if index > 0 or binary is None:
+                return None
+            data = binary
+        elif uri[:5].lower() == "data:":
+            data = self._inline(index, uri)
+        else:
+            data = self._beside(index, uri)
+        if len(data) < declared:
+            self._notes.fail(
+                "BUFFER_BYTE_LENGTH_MISMATCH",
+                f"buffer {index} declares {declared} bytes but has {len(data)}; it is cut off",
+            )
+        if uri is None and len(data) > declared + 3:
+            self._notes.warn(
+                "GLB_BUFFER_LENGTH_MISMATCH",
+                f"buffer 0 declares {declared} bytes of {len(data)}; the others are ignored",
+            )
+        return memoryview(data)[:declared]
+
+    def _inline(self, index: int, uri: str) -> bytes:
+        begin = DATA_URI.match(uri)
+        if begin is None:
+            self._notes.fail("INVALID_URI", f"buffer {index} has the data URI {quoted(uri)}")
+        if begin["media"].lower() not in MEDIA_TYPES:
+            media = f"buffer {index} is of media type {quoted(begin['media'])}"
+            self._notes.warn("BUFFER_DATA_URI_MIME_TYPE_INVALID", f"{media}; read as bytes")
+        payload = uri[begin.end() :]
+        if not begin["base64"]:
+            return unquote_to_bytes(payload)
+        try:
+            return base64.b64decode(payload, validate=True)
+        except (binascii.Error, ValueError):
+            self._notes.fail("INVALID_URI", f"buffer {index} is not in base64, though it says so")
+
+    def _beside(self, index: int, uri: str) -> bytes:
+        fail, what = self._notes.fail, f"buffer {index} has the URI {quoted(uri)}"
+        if SCHEME.match(uri) or uri.startswith((":", "/", "\\")) or not uri:
+            fail("INVALID_URI", f"{what}; only files beside the glTF file are opened")
+        try:
+            folder = self._folder.resolve()
+            file = (folder / unquote(uri).replace("\\", "/")).resolve()
+            if not file.is_relative_to(folder):
+                fail(
+                    "INVALID_URI", f"{what}, which leads out of its folder; put the file beside it"
+                )
+            if not file.is_file():
+                fail("IO_ERROR", f"{what}, and there is no such file beside it")
+            if file not in self._files:
+                self._total += file.stat().st_size
+                if self._total > LARGEST_FILE:
+                    fail("IO_ERROR", f"{what}, and buffers of more than 2 GiB are not read")
+                self._files[file] = file.read_bytes()
+        except (OSError, ValueError, RuntimeError) as error:
+            fail("IO_ERROR", f"{what}, which cannot be opened ({error})")
+        return self._files[file]

@@ -1,0 +1,1 @@
+"""Reading characters from glTF."""

@@ -1,0 +1,220 @@
+"""Animation channels: keys of one property of one node, and its value at any time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.arrays import Floats
+from supple.formats.gltf.accessors import Accessors
+from supple.formats.gltf.document import POINTER, Document
+
+WIDTHS = {"translation": 3, "rotation": 4, "scale": 3}
+NODE_POINTER = re.compile(r"/nodes/(\d{1,9})/(translation|rotation|scale|weights)")
+FLOAT, NORMALISED = 5126, (5120, 5121, 5122, 5123)
+
+
+@dataclass
+class Channel:
+    """Keys of a node's translation, rotation, scale or weights.
+
+    `values` is (t, c), and (t, 3, c) for splines: tangent in, value, tangent out.
+    """
+
+    node: int
+    path: str
+    interpolation: str
+    times: Floats
+    values: Floats
+
+    def at(self, times: Floats) -> Floats:
+        """Values at these times, (k, c); before the first key and after the last, as there."""
+        if len(self.times) == 1:
+            only = self.values[:, 1] if self.interpolation == "CUBICSPLINE" else self.values
+            return np.repeat(self._unit(only), len(times), axis=0)
+        clamped = np.clip(times, self.times[0], self.times[-1])
+        before = np.searchsorted(self.times, clamped, side="right") - 1
+        if self.interpolation == "STEP":
+            return self._unit(self.values[before])
+        before = np.minimum(before, len(self.times) - 2)
+        gap = self.times[before + 1] - self.times[before]
+        u = ((clamped - self.times[before]) / gap)[:, None]
+        if self.interpolation == "CUBICSPLINE":
+            return self._unit(self._hermite(before, u, gap[:, None]))
+        start, end = self.values[before], self.values[before + 1]
+        if self.path == "rotation":
+            return slerp(self._unit(start), self._unit(end), u)
+        return start + u * (end - start)
+
+    def _hermite(self, before: NDArray[np.int64], u: Floats, gap: Floats) -> Floats:
+        start, leaving = self.values[before, 1], self.values[before, 2]
+        arriving, end = self.values[before + 1, 0], self.values[before + 1, 1]
+        return (
+            (2 * u**3 - 3 * u**2 + 1) * start
+            + gap * (u**3 - 2 * u**2 + u) * leaving
+            + (3 * u**2 - 2 * u**3) * end
+            + gap * (u**3 - u**2) * arriving
+        )
+
+    def _unit(self, values: Floats) -> Floats:
+        if self.path != "rotation":
+            return values
+        lengths = np.linalg.norm(values, axis=1, keepdims=True)
+        none = np.array([0.0, 0.0, 0.0, 1.0])
+        return np.where(lengths > 1e-12, values / np.maximum(lengths, 1e-300), none)
+
+
+def slerp(start: Floats, end: Floats, u: Floats) -> Floats:
+    """Between unit quaternions the shorter way round, at constant speed."""
+    cosine = np.sum(start * end, axis=1, keepdims=True)
+    end = np.where(cosine < 0, -end, end)
+    # Half the angle from the chord: exact for small angles, where the cosine is not.
+    angle = 2 * np.arcsin(np.clip(np.linalg.norm(end - start, axis=1, keepdims=True) / 2, 0, 1))
+    sine = np.sin(angle)
+    straight = sine < 1e-9
+    sine = np.where(straight, 1, sine)
+    left = np.where(straight, 1 - u, np.sin((1 - u) * angle) / sine)
+    right = np.where(straight, u, np.sin(u * angle) / sine)
+    between = left * start + right * end
+    return between / np.linalg.norm(between, axis=1, keepdims=True)
+
+
+def read_channels(
+    document: Document, accessors: Accessors, index: int, n_targets: dict[int, int]
+) -> list[Channel]:
+    """The channels of an animation that move nodes; `n_targets` has each node's morph targets."""
+    animation, notes = document.part("animations")[index], document.notes
+    what = document.label("animation", index)
+    channels: dict[tuple[int, str], Channel] = {}
+    keys: dict[tuple[int, ...], Any] = {}
+    for number, described in enumerate(animation["channels"]):
+        if "sampler" not in described or described["sampler"] >= len(animation["samplers"]):
+            missing = "sampler" not in described
+            code = "UNDEFINED_PROPERTY" if missing else "UNRESOLVED_REFERENCE"
+            notes.fail(code, f"{what}, channel {number} has no sampler; save it again")
+        target = _target(document, f"{what}, channel {number}", described["target"])
+        if target is None:
+            continue
+        if target in channels:
+            message = f"{what} moves the {target[1]} of node {target[0]} twice"
+            notes.warn("ANIMATION_DUPLICATE_TARGETS", f"{message}; the first counts")
+            continue
+        if "matrix" in document.part("nodes")[target[0]] and target[1] != "weights":
+            message = f"{what} moves node {target[0]}, which has a matrix"
+            notes.warn("ANIMATION_CHANNEL_TARGET_NODE_MATRIX", f"{message}; its parts are moved")
+        sampler = animation["samplers"][described["sampler"]]
+        channel = _channel(document, accessors, what, sampler, target, n_targets, keys)
+        if channel is not None:
+            channels[target] = channel
+    return list(channels.values())
+
+
+def _target(document: Document, what: str, target: dict[str, Any]) -> tuple[int, str] | None:
+    notes, path = document.notes, target["path"]
+    extension = target.get("extensions", {}).get(POINTER)
+    if path == "pointer" and isinstance(extension, dict):
+        if "node" in target:
+            code = "KHR_ANIMATION_POINTER_ANIMATION_CHANNEL_TARGET_NODE"
+            notes.warn(code, f"{what} names a node beside a pointer; the pointer counts")
+        pointer = extension.get("pointer")
+        if not isinstance(pointer, str):
+            notes.warn("UNDEFINED_PROPERTY", f"{what} is to follow a pointer and has none; ignored")
+            return None
+        match = NODE_POINTER.fullmatch(pointer)
+        if match is None:
+            return None  # moves a material, a light, a camera
+        if int(match[1]) >= len(document.part("nodes")):
+            notes.fail("UNRESOLVED_REFERENCE", f"{what} points to {pointer}, which is not there")
+        return int(match[1]), match[2]
+    if extension is not None:
+        code = "KHR_ANIMATION_POINTER_ANIMATION_CHANNEL_TARGET_PATH"
+        notes.warn(code, f"{what} has a pointer and another path; ignored")
+        return None
+    if path not in (*WIDTHS, "weights"):
+        notes.warn("VALUE_NOT_IN_LIST", f"{what} moves an unknown property; ignored")
+        return None
+    return (target["node"], path) if "node" in target else None
+
+
+def _channel(
+    document: Document,
+    accessors: Accessors,
+    what: str,
+    sampler: dict[str, Any],
+    target: tuple[int, str],
+    n_targets: dict[int, int],
+    keys: dict[tuple[int, ...], Any],
+) -> Channel | None:
+    node, path = target
+    notes = document.notes
+    interpolation = sampler.get("interpolation", "LINEAR")
+    width = WIDTHS.get(path, n_targets.get(node, 0))
+    if width == 0:
+        code = "ANIMATION_CHANNEL_TARGET_NODE_WEIGHTS_NO_MORPHS"
+        notes.warn(
+            code, f"{what} moves weights of node {node}, which has no morph targets; ignored"
+        )
+        return None
+    _check_format(document, accessors, what, sampler, path)
+    times, kept = _times(document, accessors, what, sampler["input"], keys)
+    parts = 3 if interpolation == "CUBICSPLINE" else 1
+    n_keys, found = accessors.count(sampler["input"]), accessors.count(sampler["output"])
+    per_key = parts * (width if path == "weights" else 1)
+    if found != n_keys * per_key:
+        code = "ANIMATION_SAMPLER_OUTPUT_ACCESSOR_INVALID_COUNT"
+        notes.fail(code, f"{what} has {found} values for {n_keys} keys of {per_key}")
+    if parts == 3 and n_keys < 2:
+        code = "ANIMATION_SAMPLER_INPUT_ACCESSOR_TOO_FEW_ELEMENTS"
+        notes.warn(code, f"{what} has a spline of one key; held")
+    values = accessors.floats(sampler["output"]).reshape(n_keys, parts, width)
+    middle = values[:, 1] if parts == 3 else values[:, 0]
+    if path == "rotation" and (np.abs(np.linalg.norm(middle, axis=1) - 1) > 5e-3).any():
+        code = "ACCESSOR_ANIMATION_SAMPLER_OUTPUT_NON_NORMALIZED_QUATERNION"
+        notes.warn(code, f"{what} has rotations that are not of unit length; made unit")
+    return Channel(node, path, interpolation, times, (values if parts == 3 else middle)[kept])
+
+
+def _check_format(
+    document: Document, accessors: Accessors, what: str, sampler: dict[str, Any], path: str
+) -> None:
+    kind, component, _ = accessors.describe(sampler["input"])
+    if (kind, component) != ("SCALAR", FLOAT):
+        code = "ANIMATION_SAMPLER_INPUT_ACCESSOR_INVALID_FORMAT"
+        document.notes.fail(
+            code, f"{what}: its times are of type {kind}, component type {component}"
+        )
+    if not accessors.has_bounds(sampler["input"]):
+        code = "ANIMATION_SAMPLER_INPUT_ACCESSOR_WITHOUT_BOUNDS"
+        document.notes.warn(code, f"{what}: its times declare no bounds; not needed here")
+    kind, component, _ = accessors.describe(sampler["output"])
+    wanted = {"rotation": "VEC4", "weights": "SCALAR"}.get(path, "VEC3")
+    if kind != wanted or component not in (FLOAT, *NORMALISED):
+        code = "ANIMATION_SAMPLER_OUTPUT_ACCESSOR_INVALID_FORMAT"
+        document.notes.fail(code, f"{what}: values of a {path} are of type {kind}; save it again")
+
+
+def _times(
+    document: Document,
+    accessors: Accessors,
+    what: str,
+    index: int,
+    keys: dict[tuple[int, ...], Any],
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Increasing key times and which keys have them; read once for all channels."""
+    if (index,) not in keys:
+        times = accessors.floats(index)[:, 0]
+        if times.min() < 0:
+            code = "ACCESSOR_ANIMATION_INPUT_NEGATIVE"
+            document.notes.warn(code, f"{what} begins at {times.min():.4g} s, before zero")
+        highest = np.maximum.accumulate(times)
+        kept = np.flatnonzero(np.concatenate([[True], times[1:] > highest[:-1]]))
+        has_data = "bufferView" in document.part("accessors")[index]
+        if len(kept) < len(times) and has_data:
+            code = "ACCESSOR_ANIMATION_INPUT_NON_INCREASING"
+            document.notes.warn(code, f"{what} has keys that do not follow in time; left out")
+        keys[(index,)] = (times[kept], kept)
+    return keys[(index,)]

@@ -1,0 +1,365 @@
+"""Reading characters from glTF 2.0: .glb and .gltf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.arrays import Floats
+from supple.errors import FormatError, SuppleError
+from supple.formats.file_bytes import read_source, reading
+from supple.formats.gltf.accessors import Accessors
+from supple.formats.gltf.document import Document
+from supple.formats.gltf.notes import Notes
+from supple.formats.gltf.read.clips import ClipReader, GltfClip, pose_clips, read_clips
+from supple.formats.gltf.read.nodes import NodeForest, read_nodes
+from supple.formats.gltf.read.primitives import (
+    PrimitiveData,
+    check_primitives,
+    expanded_size,
+    read_primitive,
+)
+from supple.formats.gltf.read.skinned_body import Assembler, Body, GltfPrimitive, Instance
+from supple.formats.gltf.read.skins import JointFrames, Skin, read_skins
+from supple.mesh.surface import SurfaceMesh
+from supple.rig.character import Character
+from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.protocol import Rig
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import unique_names
+from supple.rig.skeleton.skinning import SkinnedRig
+
+__all__ = ["GltfSource", "load_gltf"]
+
+
+# ----------------------------------------------------------------------------
+# Which meshes a file shows, and where.
+
+
+# Numbers read of all meshes wherever they are shown: a gigabyte.
+MOST_NUMBERS = 150_000_000
+
+
+MOST_INSTANCES = 10_000
+
+
+def find_instances(document: Document, forest: NodeForest) -> list[Instance]:
+    """Nodes of the scene with a mesh; where there are none, all such nodes, or bare meshes.
+
+    Meshes that no node shows get a node each, at the end of the forest.
+    """
+    nodes, notes = document.part("nodes"), document.notes
+    shown = [k for k, node in enumerate(nodes) if "mesh" in node and forest.in_scene[k]]
+    if not shown:
+        shown = [k for k, node in enumerate(nodes) if "mesh" in node]
+        if shown:
+            notes.warn("UNUSED_OBJECT", "its scene shows no mesh; all nodes are taken")
+    if shown or not document.part("meshes"):
+        return [Instance(k, -1, nodes[k]["mesh"], nodes[k].get("skin"), {}) for k in shown]
+    notes.warn("UNUSED_OBJECT", "no node shows its meshes; each is taken as it is")
+    instances = []
+    for mesh, described in enumerate(document.part("meshes")):
+        nodes.append({"mesh": mesh, "name": described.get("name") or f"mesh_{mesh}"})
+        instances.append(Instance(len(nodes) - 1, -1, mesh, None, {}, unshown=True))
+    count = len(instances)
+    forest.parents = np.concatenate([forest.parents, np.full(count, -1)])
+    forest.translations = np.vstack([forest.translations, np.zeros((count, 3))])
+    forest.rotations = np.vstack([forest.rotations, np.tile([0.0, 0, 0, 1], (count, 1))])
+    forest.scales = np.vstack([forest.scales, np.ones((count, 3))])
+    forest.in_scene = np.concatenate([forest.in_scene, np.ones(count, dtype=bool)])
+    return instances
+
+
+def read_meshes(
+    document: Document, accessors: Accessors, instances: list[Instance]
+) -> tuple[NDArray[np.float64], list[tuple[int, int]]]:
+    """Fill in the instances' primitives; rest weights of all morph targets, and whose they are."""
+    if len(instances) > MOST_INSTANCES:
+        what = f"shows meshes in {len(instances):,} places"
+        document.notes.fail("TOO_LARGE", f"{what}; join them")
+    total = sum(expanded_size(document, accessors, i.mesh) for i in instances)
+    if total > MOST_NUMBERS:
+        document.notes.fail("TOO_LARGE", f"its nodes show meshes of {total:,} numbers; simplify it")
+    read: dict[int, dict[int, PrimitiveData]] = {}
+    weights: list[float] = []
+    shapes: list[tuple[int, int]] = []
+    for instance in instances:
+        mesh = document.part("meshes")[instance.mesh]
+        if instance.mesh not in read:
+            read[instance.mesh] = _read_mesh(document, accessors, instance.mesh)
+        instance.primitives = read[instance.mesh]
+        count = max((len(p.targets) for p in instance.primitives.values()), default=0)
+        instance.shapes = range(len(shapes), len(shapes) + count)
+        shapes += [(instance.node, target) for target in range(count)]
+        weights += _rest_weights(document, instance, mesh.get("weights", []), count)
+    return np.array(weights, dtype=np.float64), shapes
+
+
+def _read_mesh(document: Document, accessors: Accessors, mesh: int) -> dict[int, PrimitiveData]:
+    described = document.part("meshes")[mesh]["primitives"]
+    counts = {len(primitive.get("targets", [])) for primitive in described}
+    if len(counts) > 1:
+        what = f"{document.label('mesh', mesh)} has primitives with {min(counts)} to {max(counts)}"
+        code = "MESH_PRIMITIVES_UNEQUAL_TARGETS_COUNT"
+        document.notes.warn(code, f"{what} morph targets; those that lack are no change")
+    read = {k: read_primitive(document, accessors, mesh, k) for k in range(len(described))}
+    return {number: data for number, data in read.items() if data is not None}
+
+
+def _rest_weights(
+    document: Document, instance: Instance, default: list[float], count: int
+) -> list[float]:
+    node = document.part("nodes")[instance.node]
+    given = node.get("weights", default)
+    if given and len(given) != count:
+        code = "NODE_WEIGHTS_INVALID" if "weights" in node else "MESH_INVALID_WEIGHTS_COUNT"
+        what = f"{document.label('node', instance.node)} has {len(given)} weights"
+        document.notes.warn(code, f"{what} for {count} morph targets; cut or filled with zeros")
+    return [float(w) for w in [*given, *[0.0] * count][:count]]
+
+
+SUFFIXES = (".glb", ".gltf")
+
+
+# No character is taller in metres, and few smaller in centimetres.
+#: Beyond, squares of distances overflow.
+LARGEST_EXTENT = 1e100
+
+
+TALLEST = 30.0
+
+
+MOST_JOINTS = 50_000
+
+
+@dataclass(frozen=True, eq=False)
+class GltfSource:
+    """What came from where in a glTF file.
+
+    Attributes
+    ----------
+    path : Path
+    primitives : tuple of GltfPrimitive
+        For each primitive shown by a node, the surface vertex of each of its vertices.
+    joint_nodes : (J,) int array
+        The node of each joint of the skeleton, -1 for one that stands for a mesh without a
+        node. Copies of joints (for skins bound elsewhere) have the node of their joint.
+    joint_pose : JointPose
+        How the joints make the first part of a pose; morph weights follow. None without joints.
+    clips : dict of str to GltfClip
+        The clips with the file's own interpolation.
+    shapes : tuple of (int, int)
+        Node and morph target of each blend shape.
+    mesh_names : tuple of str
+        Of all meshes in the file.
+    """
+
+    path: Path
+    primitives: tuple[GltfPrimitive, ...]
+    joint_nodes: NDArray[np.int64]
+    joint_pose: JointPose | None
+    clips: dict[str, GltfClip]
+    shapes: tuple[tuple[int, int], ...]
+    mesh_names: tuple[str, ...] = ()
+
+    def file_positions(self, primitive: int, surface: ArrayLike) -> Floats:
+        """Positions of a primitive's vertices, (n, 3), from those of the surface.
+
+        Vertices that no triangle uses are nan.
+        """
+        positions = np.asarray(surface, dtype=np.float64)
+        welded = self.primitives[primitive].welded
+        return np.where(welded[:, None] >= 0, positions[welded], np.nan)
+
+
+def load_gltf(path: str | Path) -> Character:
+    """Read a character from a glTF file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A ``.glb`` or ``.gltf`` file; buffers are opened beside it and below, nowhere else.
+
+    Returns
+    -------
+    Character
+        Everything the scene shows as one surface: skinned meshes, and rigid ones as vertices
+        that follow their node. The skeleton has all nodes that matter. Vertices that the file
+        has several times, at seams, are welded; ``source`` maps them back. Lengths of a file
+        taller than 30 units are taken as centimetres. A file without a mesh gives a character
+        without surface and rig.
+
+    Raises
+    ------
+    FormatError
+        When the file is damaged or wants an extension Supple does not have; the message
+        begins with the file's name.
+
+    Warns
+    -----
+    SuppleWarning
+        For each kind of mistake that could be lived with, also in ``warnings``.
+    """
+    data = read_source(path, SUFFIXES)
+    path = Path(path)
+    notes = Notes(path.name)
+    # Numbers near the end of their range overflow; what comes of it is checked.
+    quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
+    with _named(path.name), reading(path.name), quiet:
+        try:
+            return _Loader(Document(path, data, notes)).character()
+        finally:
+            notes.emit()
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Errors of other rooms do not know the file."""
+    try:
+        yield
+    except SuppleError as error:
+        if str(error).startswith(f"{name}: "):
+            raise
+        raise FormatError(f"{name}: {error}") from error
+
+
+class _Loader:
+    """Holds what the steps of loading hand to each other."""
+
+    def __init__(self, document: Document) -> None:
+        self.document, self.notes = document, document.notes
+        self.accessors = Accessors(document)
+        check_primitives(document, self.accessors)
+        self.n_nodes = len(document.part("nodes"))
+        self.forest: NodeForest = read_nodes(document)
+        self.instances: list[Instance] = find_instances(document, self.forest)
+        used = {i.skin for i in self.instances if i.skin is not None}
+        self.skins: dict[int, Skin] = read_skins(document, self.accessors, self.forest, used)
+        self.frames = self._frames(1.0)
+        self.rest_weights, self.shapes = read_meshes(document, self.accessors, self.instances)
+        self.instances = [i for i in self.instances if i.primitives]
+
+    def character(self) -> Character:
+        if not self.instances:
+            self.notes.warn("NO_MESH", "has no mesh; only its joints and motions can be used")
+        metres, size = self._units()
+        self.frames = self._frames(metres)
+        body = self._body(size * metres) if self.instances else None
+        joint_pose, clips = self._clips(body, size * metres)
+        motions = {name: clip.motion() for name, clip in clips.items()}
+        rig = self._rig(joint_pose, body) if joint_pose and body else None
+        surface = SurfaceMesh(rig(rig.rest_pose), body.triangles) if rig and body else None
+        for defect in surface.defects() if surface else ():
+            self.notes.defect(defect.message)
+        source = self._source(body, joint_pose, clips)
+        name, said = self.document.path.stem, self.notes.messages()
+        return Character(name, surface, rig, motions, source, metres, said)
+
+    def _body(self, size: float) -> Body:
+        assembler = Assembler(self.document, self.frames, self.skins, size)
+        assembler.add(self.instances)
+        return assembler.body(len(self.shapes))
+
+    def _clips(
+        self, body: Body | None, size: float
+    ) -> tuple[JointPose | None, dict[str, GltfClip]]:
+        shapes = {i.node: i.shapes for i in self.instances if len(i.shapes)}
+        copies = body.copies if body else None
+        count = 0 if copies is None else len(copies)
+        reader = ClipReader(self.frames, self.forest, shapes, self.rest_weights, count)
+        clips = read_clips(self.document, self.accessors, reader)
+        if len(self.frames.nodes) == 0:
+            return None, {}
+        skeleton = self.frames.skeleton(copies)
+        weight = np.zeros(skeleton.n_joints)
+        if body is not None:
+            np.add.at(weight, body.joints.ravel(), body.weights.ravel())
+        return pose_clips(self.notes, reader, clips, skeleton, weight, size)
+
+    def _source(
+        self, body: Body | None, joint_pose: JointPose | None, clips: dict[str, GltfClip]
+    ) -> GltfSource:
+        nodes = self.frames.nodes
+        if body is not None:
+            nodes = np.concatenate([nodes, nodes[body.copies]])
+        names = [mesh.get("name") for mesh in self.document.part("meshes")]
+        return GltfSource(
+            self.document.path,
+            body.primitives if body else (),
+            np.where(nodes < self.n_nodes, nodes, -1),
+            joint_pose,
+            clips,
+            tuple(self.shapes),
+            tuple(str(name or f"mesh_{index}") for index, name in enumerate(names)),
+        )
+
+    def _frames(self, metres_per_unit: float) -> JointFrames:
+        """Joints: the nodes of skins and of rigid meshes, and all above them."""
+        nodes: set[int] = set()
+        for instance in self.instances:
+            if instance.skin is None:
+                nodes.add(instance.node)
+            else:
+                nodes.update(self.skins[instance.skin].joints.tolist())
+        if not self.instances:
+            for skin in self.document.part("skins"):
+                nodes.update(skin["joints"])
+            if not nodes:
+                nodes.update(np.flatnonzero(self.forest.in_scene).tolist())
+        order = self.forest.with_ancestors(nodes)
+        if len(order) > MOST_JOINTS:
+            self.notes.fail("TOO_LARGE", f"has {len(order):,} nodes that move it; simplify it")
+        joint_of = {int(node): joint for joint, node in enumerate(order)}
+        for instance in self.instances:
+            instance.joint = joint_of.get(instance.node, -1)
+        described = self.document.part("nodes")
+        names = [str(described[node].get("name") or f"node_{node}") for node in order]
+        return JointFrames(self.forest, order, names, metres_per_unit)
+
+    def _units(self) -> tuple[float, float]:
+        """Metres in a unit, and the character's size in units."""
+        if not self.instances:
+            return 1.0, 1.0
+        assembler = Assembler(self.document, self.frames, self.skins, 1.0)
+        low, high = np.full(3, np.inf), np.full(3, -np.inf)
+        for instance in self.instances:
+            for data in instance.primitives.values():
+                places = assembler.rest_positions(instance, data)[np.unique(data.triangles)]
+                low, high = (
+                    np.minimum(low, places.min(axis=0)),
+                    np.maximum(high, places.max(axis=0)),
+                )
+        extent = high - low
+        if not np.abs(extent).max(initial=0.0) < LARGEST_EXTENT:  # nan too
+            self.notes.fail("TOO_LARGE", "its rest pose is too large; its transforms are damaged")
+        metres = 0.01 if extent[1] > TALLEST else 1.0
+        if metres < 1:
+            self.notes.warn(
+                "CENTIMETRES",
+                f"is {extent[1]:.4g} units tall, which cannot be metres; read as centimetres,"
+                f" {extent[1] * metres:.3g} m",
+            )
+        return metres, float(np.linalg.norm(extent))
+
+    def _rig(self, joint_pose: JointPose, body: Body) -> Rig:
+        rig = SkinnedRig(joint_pose, body.points, body.joints, body.weights, body.inverse_bind)
+        if not self.shapes:
+            return rig
+        names = [self._shape_name(node, target) for node, target in self.shapes]
+        taken = [parameter.name for parameter in rig.parameters]
+        unique = unique_names([*taken, *names])[len(taken) :]
+        return BlendShapeRig(rig, body.deltas, unique, rest=self.rest_weights)
+
+    def _shape_name(self, node: int, target: int) -> str:
+        instance = next(i for i in self.instances if i.node == node)
+        extras: Any = self.document.part("meshes")[instance.mesh].get("extras")
+        names = extras.get("targetNames") if isinstance(extras, dict) else None
+        if isinstance(names, list) and target < len(names) and isinstance(names[target], str):
+            return names[target]
+        return f"shape_{target}"

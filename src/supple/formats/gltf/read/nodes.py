@@ -1,0 +1,152 @@
+"""The nodes of a glTF file as a forest with local transforms, and which of them matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.arrays import Floats
+from supple.formats.gltf.document import Document
+from supple.formats.gltf.notes import Notes
+
+# How far columns of a matrix may be from orthogonal before it is called sheared: float32.
+SHEAR = 1e-3
+
+
+@dataclass
+class NodeForest:
+    """Parents (-1 for none) and local transforms of all nodes."""
+
+    parents: NDArray[np.int64]
+    translations: Floats
+    rotations: Floats
+    scales: Floats
+    in_scene: NDArray[np.bool_]
+
+    def with_ancestors(self, nodes: Iterable[int]) -> NDArray[np.int64]:
+        """These nodes and all above them, parents first, families together."""
+        needed: set[int] = set()
+        for start in nodes:
+            node = start
+            while node >= 0 and node not in needed:
+                needed.add(node)
+                node = int(self.parents[node])
+        children: dict[int, list[int]] = {}
+        for node in sorted(needed, reverse=True):
+            children.setdefault(int(self.parents[node]), []).append(node)
+        order, stack = [], list(children.get(-1, []))
+        while stack:
+            node = stack.pop()
+            order.append(node)
+            stack.extend(children.get(node, []))
+        return np.array(order, dtype=np.int64)
+
+
+def read_nodes(document: Document) -> NodeForest:
+    """The forest, when it is one: no node is its own ancestor."""
+    nodes, notes = document.part("nodes"), document.notes
+    parents = _parents(nodes, notes)
+    count = len(nodes)
+    forest = NodeForest(
+        parents,
+        np.zeros((count, 3)),
+        np.tile([0.0, 0.0, 0.0, 1.0], (count, 1)),
+        np.ones((count, 3)),
+        _in_scene(document, parents),
+    )
+    for index, node in enumerate(nodes):
+        _check_dependencies(index, node, notes)
+        forest.translations[index], forest.rotations[index], forest.scales[index] = _transform(
+            index, node, notes
+        )
+    return forest
+
+
+def _parents(nodes: list[dict[str, Any]], notes: Notes) -> NDArray[np.int64]:
+    parents = np.full(len(nodes), -1, dtype=np.int64)
+    for index, node in enumerate(nodes):
+        for child in node.get("children", []):
+            if child == index:
+                notes.fail("NODE_LOOP", f"node {index} is its own child")
+            if parents[child] >= 0:
+                what = f"node {child} is a child of {parents[child]} and {index}"
+                notes.warn("NODE_PARENT_OVERRIDE", f"{what}; the first counts")
+            else:
+                parents[child] = index
+    # Following all parents at once, each as often as there are nodes, ends above the roots.
+    above, steps = parents.copy(), 1
+    while steps <= len(nodes) and (above >= 0).any():
+        above = np.where(above >= 0, above[above], -1)
+        steps *= 2
+    if (above >= 0).any():
+        notes.fail("NODE_LOOP", f"node {int(np.argmax(above >= 0))} hangs on a loop of nodes")
+    return parents
+
+
+def _in_scene(document: Document, parents: NDArray[np.int64]) -> NDArray[np.bool_]:
+    scenes = document.part("scenes")
+    if not scenes:
+        return np.ones(len(parents), dtype=bool)
+    inside = np.zeros(len(parents), dtype=bool)
+    children: dict[int, list[int]] = {}
+    for node, parent in enumerate(parents.tolist()):
+        children.setdefault(parent, []).append(node)
+    for node in scenes[document.json.get("scene", 0)].get("nodes", []):
+        if parents[node] >= 0:
+            what = f"node {node} is in the scene and below node {parents[node]}"
+            document.notes.warn("SCENE_NON_ROOT_NODE", f"{what}; its parent still moves it")
+        stack = [node]
+        while stack:
+            below = stack.pop()
+            if not inside[below]:
+                inside[below] = True
+                stack.extend(children.get(below, []))
+    return inside
+
+
+def _check_dependencies(index: int, node: dict[str, Any], notes: Notes) -> None:
+    for name in ("skin", "weights"):
+        if name in node and "mesh" not in node:
+            notes.warn("UNSATISFIED_DEPENDENCY", f"node {index} has {name} but no mesh; ignored")
+
+
+def _transform(index: int, node: dict[str, Any], notes: Notes) -> tuple[Any, Any, Any]:
+    given = {"translation", "rotation", "scale"} & node.keys()
+    if "matrix" in node:
+        if given:
+            notes.warn(
+                "NODE_MATRIX_TRS", f"node {index} has a matrix and parts of one; matrix taken"
+            )
+        return _decomposed(index, np.array(node["matrix"], np.float64).reshape(4, 4).T, notes)
+    rotation = np.array(node.get("rotation", (0, 0, 0, 1)), np.float64)
+    length = np.linalg.norm(rotation)
+    if abs(length - 1) > 1e-3:
+        notes.warn(
+            "ROTATION_NON_UNIT", f"rotation of node {index} has length {length:.3g}; made unit"
+        )
+    rotation = rotation / length if length > 1e-12 else np.array([0.0, 0, 0, 1])
+    return node.get("translation", (0, 0, 0)), rotation, node.get("scale", (1, 1, 1))
+
+
+def _decomposed(index: int, matrix: Floats, notes: Notes) -> tuple[Floats, Floats, Floats]:
+    """Translation, rotation and scale nearest to the matrix."""
+    from scipy.spatial.transform import Rotation
+
+    linear = matrix[:3, :3]
+    scales = np.linalg.norm(linear, axis=0)
+    if np.linalg.det(linear) < 0:
+        scales[0] = -scales[0]
+    unit = np.divide(linear, scales, out=np.zeros((3, 3)), where=scales != 0)
+    sheared = np.abs(unit.T @ unit - np.eye(3)).max() > SHEAR
+    if sheared or not np.allclose(matrix[3], (0, 0, 0, 1), atol=SHEAR):
+        what = f"the matrix of node {index} is sheared, or flattens"
+        notes.warn(
+            "NODE_MATRIX_NON_TRS", f"{what}; the nearest translation, rotation, scale is used"
+        )
+    left, _, right = np.linalg.svd(unit)
+    turn = left @ np.diag([1, 1, np.linalg.det(left @ right)]) @ right
+    return matrix[:3, 3], Rotation.from_matrix(turn).as_quat(), scales

@@ -1,0 +1,268 @@
+"""Meshes, skins and nodes put together: one body of vertices that follow joints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+
+from supple.arrays import Floats, Ints
+from supple.formats.gltf.document import Document
+from supple.formats.gltf.read.primitives import PrimitiveData
+from supple.formats.gltf.read.skins import Binding, JointFrames, Skin
+from supple.formats.welding import padded, weld
+
+# Numbers of all morph targets on all vertices: 1.6 GB.
+MOST_DELTAS = 200_000_000
+
+
+@dataclass
+class Instance:
+    """A mesh where a node shows it: the joint of the node, and a skin if it has one.
+
+    `shapes` are the places of its morph targets among all of the character's. An `unshown`
+    mesh has a node that is not in the file.
+    """
+
+    node: int
+    joint: int
+    mesh: int
+    skin: int | None
+    primitives: dict[int, PrimitiveData]
+    shapes: range = range(0)
+    unshown: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class GltfPrimitive:
+    """Where the vertices of a primitive in the file went.
+
+    Attributes
+    ----------
+    node, mesh, primitive : int
+        Indices in the file; node is -1 for a mesh that no node shows.
+    welded : (n,) int array
+        The surface vertex of each vertex of the primitive, -1 for one that no triangle of it
+        uses. Primitives that share their positions complete each other.
+    to_bind : (4, 4) array
+        From the primitive's coordinates to the rig's space of bound positions, in metres.
+    """
+
+    node: int
+    mesh: int
+    primitive: int
+    welded: Ints
+    to_bind: Floats
+
+
+@dataclass
+class Body:
+    """All vertices, welded, as a skinned rig wants them."""
+
+    points: Floats
+    joints: Ints
+    weights: Floats
+    deltas: Floats
+    triangles: Ints
+    inverse_bind: Floats
+    copies: Ints
+    primitives: tuple[GltfPrimitive, ...]
+    seams: int = field(default=0)
+
+
+class Assembler:
+    """Binds instances to joints one by one; `body` welds what came together."""
+
+    def __init__(
+        self, document: Document, frames: JointFrames, skins: dict[int, Skin], size: float
+    ) -> None:
+        self.document, self.frames, self.skins, self.size = document, frames, skins, size
+        self.binding = Binding(frames, size)
+        self.joint_of = {int(node): joint for joint, node in enumerate(frames.nodes)}
+        self._moves: dict[int, tuple[Floats, Ints]] = {}
+        self._points: list[Floats] = []
+        self._rows: list[tuple[Ints, Ints, Floats]] = []
+        self._deltas: list[tuple[range, Floats]] = []
+        self._triangles: list[Ints] = []
+        self._parts: list[tuple[Instance, int, Ints, Floats, int]] = []
+        self._count = 0
+
+    def add(self, instances: list[Instance]) -> None:
+        """Bind all instances; skins first, so that rigid parts follow their spaces."""
+        for index in dict.fromkeys(i.skin for i in instances if i.skin is not None):
+            self._bind_skin(index, [i for i in instances if i.skin == index])
+        for instance in instances:
+            for number, data in instance.primitives.items():
+                self._add_primitive(instance, number, data)
+
+    def _bind_skin(self, index: int, instances: list[Instance]) -> None:
+        skin = self.skins[index]
+        joints = np.array([self.joint_of[int(node)] for node in skin.joints], dtype=np.int64)
+        used = np.zeros(len(joints), dtype=bool)
+        low, high = np.full(3, np.inf), np.full(3, -np.inf)
+        for instance in instances:
+            for data in instance.primitives.values():
+                local, much = self.influences(instance, data)
+                used[local[much > 0]] = True
+                low = np.minimum(low, data.positions.min(axis=0))
+                high = np.maximum(high, data.positions.max(axis=0))
+        serving = joints.copy()
+        move = np.eye(4)
+        if used.any():
+            corners = _corners(low, high)
+            move, serving[used] = self.binding.bind(joints[used], skin.inverse_bind[used], corners)
+        self._moves[index] = move, serving
+
+    def influences(self, instance: Instance, data: PrimitiveData) -> tuple[Ints, Floats]:
+        """Joints of the instance's skin and weights of sum 1, (n, k); zero weights on joint 0."""
+        assert instance.skin is not None
+        notes, count = self.document.notes, len(self.skins[instance.skin].joints)
+        what = self.document.label("mesh", instance.mesh)
+        if data.joints is None or data.weights is None:
+            code = "NODE_SKINNED_MESH_WITHOUT_JOINTS"
+            notes.warn(code, f"{what} has a skin and no weights; it follows the first joint")
+            return np.zeros((len(data.positions), 1), np.int64), np.ones((len(data.positions), 1))
+        joints = np.where(data.weights > 0, data.joints, 0)
+        if joints.max() >= count:
+            code = "ACCESSOR_JOINTS_INDEX_OOB"
+            notes.fail(code, f"{what} follows joint {joints.max()} of a skin that has {count}")
+        sums = data.weights.sum(axis=1, keepdims=True)
+        weights = np.divide(data.weights, sums, out=np.zeros_like(data.weights), where=sums > 0)
+        bare = sums[:, 0] == 0
+        if bare.any():
+            name = self.document.label("node", int(self.skins[instance.skin].joints[0]))
+            message = (
+                f"{what} has {int(bare.sum())} vertices without any weight; they follow {name}"
+            )
+            notes.warn("ACCESSOR_WEIGHTS_NON_NORMALIZED", message)
+            weights[bare, 0] = 1
+        return joints, weights
+
+    def rest_positions(self, instance: Instance, data: PrimitiveData) -> Floats:
+        """World positions in the rest pose, (n, 3), in the units of the frames."""
+        if instance.skin is None:
+            matrix = self.frames.rest_world[instance.joint] @ _scaling(
+                self.frames.sizes[instance.joint]
+            )
+            return moved(matrix, data.positions)
+        joints, weights = self.influences(instance, data)
+        skin = self.skins[instance.skin]
+        nodes = np.array([self.joint_of[int(node)] for node in skin.joints])
+        own = skin.inverse_bind * self.frames.sizes[nodes][:, None, None]
+        own[:, 3] = (0, 0, 0, 1)
+        matrices = self.frames.rest_world[nodes] @ own
+        result = np.zeros((len(joints), 3))
+        for joint, weight in zip(joints.T, weights.T, strict=True):
+            chosen = matrices[joint]
+            place = np.einsum("nij,nj->ni", chosen[:, :3, :3], data.positions) + chosen[:, :3, 3]
+            result += weight[:, None] * place
+        return result
+
+    def _add_primitive(self, instance: Instance, number: int, data: PrimitiveData) -> None:
+        n = len(data.positions)
+        used = np.zeros(n, dtype=bool)
+        used[data.triangles] = True
+        kept = np.flatnonzero(used)
+        new = np.full(n, -1, dtype=np.int64)
+        new[kept] = self._count + np.arange(len(kept))
+        if instance.skin is None:
+            corners = _corners(data.positions.min(axis=0), data.positions.max(axis=0))
+            move, serving = self.binding.bind(np.array([instance.joint]), np.eye(4)[None], corners)
+            joints, weights = np.zeros((n, 1), np.int64), np.ones((n, 1))
+            first = instance.joint
+        else:
+            move, serving = self._moves[instance.skin]
+            joints, weights = self.influences(instance, data)
+            first = self.joint_of[int(self.skins[instance.skin].joints[joints[kept[0], 0]])]
+        self._points.append(moved(move, data.positions[kept]))
+        rows = np.repeat(new[kept], joints.shape[1])
+        self._rows.append((rows, serving[joints[kept]].ravel(), weights[kept].ravel()))
+        if len(data.targets):
+            linear = move.copy()
+            linear[:3, 3] = 0
+            self._deltas.append(
+                (instance.shapes, np.stack([moved(linear, d[kept]) for d in data.targets]))
+            )
+        else:
+            self._deltas.append((range(0), np.empty((0, len(kept), 3))))
+        triangles = new[data.triangles]
+        placed = np.linalg.det(self.frames.rest_world[first][:3, :3]) * self._handedness(instance)
+        self._triangles.append(triangles[:, ::-1] if placed < 0 else triangles)
+        self._parts.append((instance, number, new, move, self._count))
+        self._count += len(kept)
+
+    def _handedness(self, instance: Instance) -> float:
+        """Sign of the volume that binding leaves a mesh with, in its joint's frame."""
+        if instance.skin is None:
+            return float(np.sign(self.frames.sizes[instance.joint]))
+        skin = self.skins[instance.skin]
+        joint = self.joint_of[int(skin.joints[0])]
+        own = np.linalg.det(skin.inverse_bind[0][:3, :3])
+        return float(np.sign(own * self.frames.sizes[joint]))
+
+    def body(self, n_shapes: int) -> Body:
+        """Everything added, welded; there must be something."""
+        points = np.concatenate(self._points)
+        if n_shapes * self._count * 3 > MOST_DELTAS:
+            what = f"has {n_shapes} morph targets on {self._count:,} vertices"
+            self.document.notes.fail("TOO_LARGE", f"{what}; simplify it")
+        deltas = np.zeros((n_shapes, self._count, 3))
+        at = 0
+        for shapes, values in self._deltas:
+            end = at + values.shape[1]
+            if len(values):
+                deltas[shapes.start : shapes.start + len(values), at:end] = values
+            at = end
+        inverse_bind = self.binding.inverse_bind()
+        weights = self._weights(len(inverse_bind))
+        welded = weld(points, weights, deltas, self.size)
+        first = np.unique(welded, return_index=True)[1]
+        joints, much = padded(weights[first])
+        parts = []
+        for instance, number, new, move, _ in self._parts:
+            own = np.where(new >= 0, welded[np.maximum(new, 0)], -1)
+            node = -1 if instance.unshown else instance.node
+            parts.append(GltfPrimitive(node, instance.mesh, number, own, move))
+        return Body(
+            points[first],
+            joints,
+            much,
+            np.ascontiguousarray(deltas[:, first]),
+            welded[np.concatenate(self._triangles)],
+            inverse_bind,
+            self.binding.copies,
+            tuple(parts),
+            len(points) - len(first),
+        )
+
+    def _weights(self, n_joints: int) -> csr_array:
+        rows, joints, values = (np.concatenate(part) for part in zip(*self._rows, strict=True))
+        kept = values > 0
+        weights = coo_array(
+            (values[kept], (rows[kept], joints[kept])), (self._count, n_joints)
+        ).tocsr()
+        weights.sum_duplicates()
+        if weights.nnz < kept.sum():
+            message = (
+                f"has {int(kept.sum()) - weights.nnz} vertices that follow a joint twice; added up"
+            )
+            self.document.notes.warn("ACCESSOR_JOINTS_INDEX_DUPLICATE", message)
+        weights.sort_indices()
+        return weights
+
+
+def moved(matrix: Floats, points: Floats) -> Floats:
+    """Points under an affine transform, equal ones to equal bits wherever they stand."""
+    x, y, z = points.T
+    rows = [m[0] * x + m[1] * y + m[2] * z + m[3] for m in matrix[:3]]
+    return np.stack(rows, axis=1)
+
+
+def _scaling(factor: float) -> Floats:
+    return np.diag([factor, factor, factor, 1.0])
+
+
+def _corners(low: Floats, high: Floats) -> Floats:
+    choices = np.array(np.meshgrid([0, 1], [0, 1], [0, 1])).reshape(3, -1).T
+    return np.where(choices == 1, high, low)

@@ -1,0 +1,171 @@
+"""Baked motions as new glTF files, for characters that came from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.arrays import Floats, Singles
+from supple.errors import FormatError, warn
+from supple.formats.gltf.read.gltf import SUFFIXES
+from supple.formats.gltf.write.additions import CORNERS, VERTICES, GltfFile
+from supple.formats.gltf.write.offsets import VertexNormals
+from supple.formats.morph_fit import fit_morphs
+from supple.maths.rotations import continuous, from_matrix
+from supple.rig.baked_motion import BakedMotion
+from supple.saving import write_whole
+
+__all__ = ["write_new_gltf"]
+
+Progress = Callable[[float, str], None]
+
+SKIN_COLOUR = [0.78, 0.58, 0.5, 1.0]
+#: Parts of the size, or of a turn, below which a root stays where it is.
+STILL = 1e-7
+
+
+def write_new_gltf(
+    path: str | Path,
+    baked: BakedMotion,
+    *,
+    error: float = 0.002,
+    normals: bool = True,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Write a glTF file of the baked motion alone.
+
+    Parameters
+    ----------
+    path
+        A ``.glb``, or a ``.gltf`` with everything in one file.
+    baked
+        Of any character, with any rig.
+    error
+        How far any vertex may be from its simulated place at any frame, as part of the size.
+    normals
+        Normals always get morph targets here, whatever this says: no joint turns them.
+    progress
+        Called with the part done, 0 to 1, and what is being done.
+
+    Returns
+    -------
+    dict
+        ``n_shapes``, ``error`` reached, ``bytes`` written, ``animation``, ``new``: True.
+
+    Notes
+    -----
+    One node with the skin in its rest pose. The root's motion moves the node; all other motion,
+    the rig's and the flesh's, is in morph targets.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise FormatError(f'{path.name}: "{path.suffix}" is not glTF; use .glb or .gltf')
+    surface = baked.character.surface
+    tell = progress or (lambda part, what: None)
+    offsets = _offsets(baked)
+    shapes, weights, reached = fit_morphs(
+        offsets, None, surface.size, error, progress=lambda part, what: tell(0.8 * part, what)
+    )
+    tell(0.8, "turning normals")
+    turned = _normal_shapes(baked, weights)
+    name = baked.motion.name or "motion"
+    file = _scene(baked, shapes, turned, name)
+    _animate(file, baked, weights, name)
+    whole = file.glb() if path.suffix.lower() == ".glb" else file.gltf()
+    write_whole(path, whole)
+    if reached > error:
+        warn(f"{path.name}: {len(shapes)} shapes miss the simulation by {reached:.2%} of the size")
+    return {
+        "n_shapes": len(shapes),
+        "error": reached,
+        "animation": name,
+        "new": True,
+        "bytes": len(whole),
+    }
+
+
+def _offsets(baked: BakedMotion) -> Singles:
+    """Frames in the root's space, relative to the rest pose."""
+    rest = baked.character.surface.vertices
+    offsets = np.empty_like(baked.frames)
+    for frame in range(baked.n_frames):
+        offsets[frame] = _in_root(baked, frame) - rest
+    return offsets
+
+
+def _in_root(baked: BakedMotion, frame: int) -> Floats:
+    root = baked.motion.roots[frame]
+    there: Floats = (baked.frames[frame].astype(np.float64) - root[:3, 3]) @ root[:3, :3]
+    return there
+
+
+def _normal_shapes(baked: BakedMotion, weights: Singles) -> Singles:
+    surface = baked.character.surface
+    normals_of = VertexNormals(surface.triangles, len(surface.vertices))
+    rest = normals_of(surface.vertices)
+    onto = np.linalg.pinv(weights.astype(np.float64)) if weights.shape[1] else weights.T
+    total = np.zeros((weights.shape[1], len(rest), 3))
+    for frame in range(baked.n_frames if len(total) else 0):
+        total += onto[:, frame, None, None] * (normals_of(_in_root(baked, frame)) - rest)
+    return total.astype(np.float32)
+
+
+def _scene(baked: BakedMotion, shapes: Singles, turned: Singles, name: str) -> GltfFile:
+    surface, label = baked.character.surface, baked.character.name
+    file = GltfFile({"asset": {"version": "2.0", "generator": "Supple"}})
+    places = surface.vertices.astype(np.float32)
+    normals = VertexNormals(surface.triangles, len(places))(surface.vertices)
+    corners = surface.triangles.astype(np.uint16 if len(places) < 65535 else np.uint32)
+    attributes = {
+        "POSITION": file.accessor(places, bounds=True, target=VERTICES),
+        "NORMAL": file.accessor(normals.astype(np.float32), target=VERTICES),
+    }
+    primitive: dict[str, Any] = {
+        "attributes": attributes,
+        "indices": file.accessor(corners.reshape(-1, 1), target=CORNERS),
+        "material": file.add("materials", _material()),
+    }
+    mesh: dict[str, Any] = {"name": label, "primitives": [primitive]}
+    if len(shapes):
+        moved = file.accessors(shapes, bounds=True, target=VERTICES)
+        spun = file.accessors(turned, target=VERTICES)
+        pairs = zip(moved, spun, strict=True)
+        primitive["targets"] = [{"POSITION": p, "NORMAL": n} for p, n in pairs]
+        mesh["weights"] = [0.0] * len(shapes)
+        names = [f"{name} soft {number + 1}" for number in range(len(shapes))]
+        mesh["extras"] = {"targetNames": names}
+    node = file.add("nodes", {"name": label, "mesh": file.add("meshes", mesh)})
+    file.json["scene"] = file.add("scenes", {"name": label, "nodes": [node]})
+    return file
+
+
+def _material() -> dict[str, Any]:
+    surface = {"baseColorFactor": SKIN_COLOUR, "metallicFactor": 0.0, "roughnessFactor": 0.6}
+    # Skins may be open, and thin things show both sides.
+    return {"name": "skin", "pbrMetallicRoughness": surface, "doubleSided": True}
+
+
+def _animate(file: GltfFile, baked: BakedMotion, weights: Singles, name: str) -> None:
+    roots = baked.motion.roots
+    size = baked.character.surface.size
+    tracks: dict[str, NDArray[np.floating]] = {}
+    if np.abs(roots[:, :3, 3]).max() > STILL * size:
+        tracks["translation"] = roots[:, :3, 3]
+    if np.abs(roots[:, :3, :3] - np.eye(3)).max() > STILL:
+        tracks["rotation"] = continuous(from_matrix(roots[:, :3, :3]))
+    if weights.shape[1]:
+        tracks["weights"] = weights.reshape(-1, 1)
+    if not tracks:
+        return
+    times = file.accessor(baked.times.astype(np.float32)[:, None], bounds=True)
+    animation: dict[str, Any] = {"name": name, "channels": [], "samplers": []}
+    for path, values in tracks.items():
+        output = file.accessor(values.astype(np.float32))
+        animation["samplers"].append({"input": times, "output": output, "interpolation": "LINEAR"})
+        target = {"node": 0, "path": path}
+        animation["channels"].append({"sampler": len(animation["samplers"]) - 1, "target": target})
+    file.add("animations", animation)

@@ -1,0 +1,178 @@
+"""Morph targets added to the meshes of a glTF file."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.arrays import Singles
+from supple.formats.gltf.accessors import COMPONENTS, Accessors
+from supple.formats.gltf.document import DRACO, Document
+from supple.formats.gltf.draco import decode_draco
+from supple.formats.gltf.write.additions import CORNERS, VERTICES, GltfFile
+
+
+@dataclass
+class NewTargets:
+    """What a primitive gains: offsets (b, n, 3) in its own space, of normals too if wanted."""
+
+    positions: Singles
+    normals: Singles | None = None
+
+
+def own_mesh(file: GltfFile, node: int) -> dict[str, Any]:
+    """The mesh of a node, its own: where others show it as well, a copy of the same data."""
+    nodes = file.part("nodes")
+    index = nodes[node]["mesh"]
+    if any(other.get("mesh") == index for k, other in enumerate(nodes) if k != node):
+        index = file.add("meshes", copy.deepcopy(file.part("meshes")[index]))
+        nodes[node]["mesh"] = index
+    return file.part("meshes")[index]
+
+
+def add_targets(
+    file: GltfFile, mesh: dict[str, Any], new: dict[int, NewTargets], names: list[str]
+) -> int:
+    """Targets for a mesh, by primitive; primitives that have none of them get zeros.
+
+    Returns
+    -------
+    int
+        How many targets the mesh had before.
+    """
+    primitives = mesh["primitives"]
+    before = max(len(primitive.get("targets", [])) for primitive in primitives)
+    for number, primitive in enumerate(primitives):
+        if "POSITION" not in primitive["attributes"]:
+            continue  # shows nothing
+        _Targets(file, primitive).add(before, new.get(number), len(names))
+    given = [*mesh.get("weights", []), *[0.0] * before][:before]
+    mesh["weights"] = [*given, *[0.0] * len(names)]
+    _name_targets(mesh, before, names)
+    return before
+
+
+class _Targets:
+    """The targets of one primitive, all with the same attributes.
+
+    Some viewers take a missing attribute of a target for the primitive's own, not for no change.
+    """
+
+    def __init__(self, file: GltfFile, primitive: dict[str, Any]) -> None:
+        self.file, self.primitive = file, primitive
+        at = primitive["attributes"]["POSITION"]
+        self.count = file.part("accessors")[at]["count"]
+        self._zeros: dict[int, int] = {}
+
+    def add(self, before: int, new: NewTargets | None, count: int) -> None:
+        targets = list(self.primitive.get("targets", []))
+        targets += [{} for _ in range(before - len(targets))]
+        added: list[dict[str, int]] = [{} for _ in range(count)]
+        if new is not None:
+            self._fill(added, "POSITION", new.positions)
+            if new.normals is not None:
+                self._fill(added, "NORMAL", new.normals)
+        names = dict.fromkeys(["POSITION", *(name for t in [*targets, *added] for name in t)])
+        for target in [*targets, *added]:
+            for name in names:
+                if name not in target:
+                    target[name] = self._nothing(name)
+        self.primitive["targets"] = targets + added
+
+    def _fill(self, targets: list[dict[str, int]], name: str, values: Singles) -> None:
+        made = self.file.accessors(values, bounds=name == "POSITION", target=VERTICES)
+        for target, accessor in zip(targets, made, strict=True):
+            target[name] = accessor
+
+    def _nothing(self, name: str) -> int:
+        """No change of an attribute; tangents' sides and colours' alphas have as many parts."""
+        own = self.primitive["attributes"].get(name)
+        wide = own is not None and self.file.part("accessors")[own]["type"] == "VEC4"
+        width = 4 if wide and name.startswith("COLOR") else 2 if name.startswith("TEXCOORD") else 3
+        if width not in self._zeros:
+            zeros = np.zeros((self.count, width), np.float32)
+            self._zeros[width] = self.file.accessor(zeros, bounds=True, target=VERTICES)
+        return self._zeros[width]
+
+
+def _name_targets(mesh: dict[str, Any], before: int, names: list[str]) -> None:
+    extras = mesh.setdefault("extras", {})
+    if not isinstance(extras, dict):
+        return  # somebody's own; there is no room for names
+    old = extras.get("targetNames")
+    known = [name for name in old if isinstance(name, str)] if isinstance(old, list) else []
+    known += [f"target_{k}" for k in range(len(known), before)]
+    extras["targetNames"] = [*known[:before], *unused_names(names, known)]
+
+
+def unused_names(names: list[str], taken: list[str]) -> list[str]:
+    """The names, counted on where they are taken."""
+    result: list[str] = []
+    for name in names:
+        candidate, number = name, 2
+        while candidate in taken or candidate in result:
+            candidate, number = f"{name} ({number})", number + 1
+        result.append(candidate)
+    return result
+
+
+def unpack_draco(
+    file: GltfFile, document: Document, accessors: Accessors, mesh: dict[str, Any]
+) -> int:
+    """Write compressed primitives of a mesh plainly: vertices of a target follow their order."""
+    count = 0
+    for primitive in mesh["primitives"]:
+        if DRACO not in primitive.get("extensions", {}):
+            continue
+        n = accessors.count(primitive["attributes"]["POSITION"])
+        attributes, corners = decode_draco(document, primitive, n)
+        for name, values in attributes.items():
+            if name in primitive["attributes"]:
+                _give_data(file, primitive["attributes"][name], values, VERTICES)
+        if "indices" not in primitive:
+            primitive["indices"] = file.accessor(corners.astype(np.uint32)[:, None], target=CORNERS)
+        else:
+            file.part("accessors")[primitive["indices"]]["count"] = len(corners)
+            _give_data(file, primitive["indices"], corners[:, None], CORNERS)
+        primitive.pop("mode", None)  # decoded as triangles, whatever it was
+        del primitive["extensions"][DRACO]
+        if not primitive["extensions"]:
+            del primitive["extensions"]
+        count += 1
+    return count
+
+
+def _give_data(file: GltfFile, index: int, values: NDArray[Any], target: int) -> None:
+    """Bytes for an accessor that had none of its own."""
+    described = file.part("accessors")[index]
+    data = np.ascontiguousarray(values, COMPONENTS[described["componentType"]])
+    width = -(-data.shape[1] * data.itemsize // 4) * 4
+    more: dict[str, Any] = {"target": target}
+    if target == VERTICES and width != data.shape[1] * data.itemsize:
+        # Vertex attributes begin at multiples of four.
+        wide = np.zeros((len(data), width), np.uint8)
+        wide[:, : data.shape[1] * data.itemsize] = data.view(np.uint8).reshape(len(data), -1)
+        described["bufferView"] = file.view(wide.tobytes(), byteStride=width, **more)
+    else:
+        described["bufferView"] = file.view(data.tobytes(), **more)
+    described.pop("byteOffset", None)
+    for key, found in (("min", data.min(axis=0)), ("max", data.max(axis=0))):
+        if key in described:  # compression moved them a little
+            described[key] = found.tolist()
+
+
+def forget_draco(file: GltfFile) -> None:
+    """Take the extension out of the lists where nothing uses it any more."""
+    for mesh in file.part("meshes"):
+        if any(DRACO in p.get("extensions", {}) for p in mesh["primitives"]):
+            return
+    for name in ("extensionsUsed", "extensionsRequired"):
+        left = [e for e in file.part(name) if e != DRACO]
+        if name in file.json:
+            file.json[name] = left
+            if not left:
+                del file.json[name]

@@ -1,0 +1,219 @@
+"""Baked frames as offsets before the skinning of the file that is to play them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
+
+from supple.arrays import Floats, Ints, Singles
+from supple.formats.gltf.read.gltf import GltfSource
+from supple.formats.gltf.read.skinned_body import GltfPrimitive
+from supple.formats.morph_fit import MOST_KEPT, fit_morphs
+from supple.rig.baked_motion import BakedMotion
+from supple.rig.protocol import Rig
+from supple.rig.unskinning import (
+    OffsetMatrices,
+    largest_stretch,
+    offset_matrices,
+    offsets_before_skinning,
+    undone,
+)
+
+Progress = Callable[[float, str], None]
+
+
+#: What a vertex may miss for the sake of a small offset, as part of the allowed error.
+GIVEN_UP = 0.25
+
+
+@dataclass
+class Shaped:
+    """Nodes that are played with the same weights, and their shapes.
+
+    Attributes
+    ----------
+    nodes
+        In the file.
+    vertices
+        (m,) those of the surface that they show.
+    shapes
+        (b, m, 3) in the space of bound positions, metres.
+    weights
+        (t, b) over the baked frames.
+    reached
+        Largest error, as part of the size.
+    """
+
+    nodes: tuple[int, ...]
+    vertices: Ints
+    shapes: Singles
+    weights: Singles
+    reached: float
+
+    def of_vertices(self, welded: Ints) -> Singles:
+        """(b, n, 3) shapes of a primitive's vertices; none where a vertex is of no triangle."""
+        place = np.searchsorted(self.vertices, np.maximum(welded, 0))
+        place = np.minimum(place, len(self.vertices) - 1)
+        return np.where((welded >= 0)[:, None], self.shapes[:, place], np.float32(0))
+
+
+def fit_groups(
+    baked: BakedMotion,
+    rig: Rig,
+    source: GltfSource,
+    poses: Floats,
+    roots: Floats,
+    error: float,
+    progress: Progress,
+) -> list[Shaped]:
+    """Shapes and weights for each group of nodes that share vertices.
+
+    `rig` and `source` are the file's, `poses` and `roots` what it plays by itself at the frames.
+    """
+    size = baked.character.surface.size
+    offsets, moves, kept = _offsets(baked, rig, poses, roots, GIVEN_UP * error * size, progress)
+    groups = _groups(source)
+    found = []
+    for number, (nodes, vertices) in enumerate(groups):
+        some = slice(None) if len(vertices) == rig.n_vertices else vertices
+        begin, share = 0.4 + 0.6 * number / len(groups), 0.6 / len(groups)
+        shapes, weights, reached = fit_morphs(
+            offsets[:, some],
+            OffsetMatrices(rig, poses, vertices) if kept is None else kept[:, some],
+            size,
+            error,
+            moves=moves[:, some],
+            progress=_within(progress, begin, share),
+        )
+        found.append(Shaped(nodes, vertices, shapes, weights, reached))
+    return found
+
+
+def _within(progress: Progress, begin: float, share: float) -> Progress:
+    return lambda part, what: progress(begin + share * part, what)
+
+
+def _offsets(
+    baked: BakedMotion,
+    rig: Rig,
+    poses: Floats,
+    roots: Floats,
+    tolerance: float,
+    progress: Progress,
+) -> tuple[Singles, Singles, Singles | None]:
+    """Offsets before skinning, where they are to move vertices in the rig's space, and by what.
+
+    The matrices are None where all of them would take too much memory.
+    """
+    offsets, moves = np.empty_like(baked.frames), np.empty_like(baked.frames)
+    shape = (*baked.frames.shape, 3)
+    kept = np.empty(shape, np.float32) if np.prod(shape) <= MOST_KEPT else None
+    stretch = largest_stretch(rig, OffsetMatrices(rig, poses))
+    for frame, (pose, root) in enumerate(zip(poses, roots, strict=True)):
+        wanted = (baked.frames[frame].astype(np.float64) - root[:3, 3]) @ root[:3, :3]
+        present = rig(pose)
+        matrices = offset_matrices(rig, pose)
+        offsets[frame] = offsets_before_skinning(
+            rig,
+            pose,
+            wanted,
+            present=present,
+            matrices=matrices,
+            tolerance=tolerance,
+            stretch=stretch,
+        )
+        moves[frame] = wanted - present
+        if kept is not None:
+            kept[frame] = matrices
+        progress(0.4 * (frame + 1) / len(poses), "undoing the skinning")
+    return offsets, moves, kept
+
+
+def _groups(source: GltfSource) -> list[tuple[tuple[int, ...], Ints]]:
+    """Nodes whose meshes meet in vertices, which must move alike or a seam would open."""
+    nodes = sorted({primitive.node for primitive in source.primitives})
+    number = {node: k for k, node in enumerate(nodes)}
+    shown: list[list[Ints]] = [[] for _ in nodes]
+    for primitive in source.primitives:
+        used = primitive.welded[primitive.welded >= 0]
+        shown[number[primitive.node]].append(used)
+    sets = [np.unique(np.concatenate(parts)) for parts in shown]
+    rows = np.repeat(np.arange(len(nodes)), [len(s) for s in sets])
+    columns = np.concatenate(sets)
+    shape = (len(nodes), int(columns.max()) + 1)
+    meets = coo_array((np.ones(len(rows)), (rows, columns)), shape).tocsr()
+    count, label = connected_components(meets @ meets.T, directed=False)
+    groups = []
+    for group in range(count):
+        members = np.flatnonzero(label == group)
+        vertices = np.unique(np.concatenate([sets[k] for k in members]))
+        groups.append((tuple(nodes[k] for k in members), vertices))
+    return groups
+
+
+# ----------------------------------------------------------------------------
+# Normals of a deformed skin as morph targets: offsets of normals before skinning.
+
+
+class VertexNormals:
+    """Unit normals at the vertices of a surface whose triangles stay, by area."""
+
+    def __init__(self, triangles: Ints, n_vertices: int) -> None:
+        self._triangles = triangles
+        count = len(triangles)
+        rows, columns = triangles.ravel(), np.repeat(np.arange(count), 3)
+        self._sum = csr_array((np.ones(3 * count), (rows, columns)), (n_vertices, count))
+
+    def __call__(self, places: Floats) -> Floats:
+        a, b, c = (places[corner] for corner in self._triangles.T)
+        normals = np.asarray(self._sum @ np.cross(b - a, c - a))
+        lengths = np.linalg.norm(normals, axis=1, keepdims=True)
+        up = np.array([0.0, 1.0, 0.0])  # a vertex of flat triangles only shows none
+        return np.where(lengths > 1e-300, normals / np.maximum(lengths, 1e-300), up)
+
+
+def turned(vectors: Floats, start: Floats, end: Floats) -> Floats:
+    """Vectors turned as one unit vector is turned into another, the shorter way."""
+    axis = np.cross(start, end)
+    cosine = np.einsum("ni,ni->n", start, end)
+    once = np.cross(axis, vectors)
+    twice = np.cross(axis, once)
+    # Opposite normals have no shorter way; hardly turned is better than not a number.
+    return vectors + once + twice / np.maximum(1 + cosine, 1e-2)[:, None]
+
+
+def normal_targets(
+    baked: BakedMotion,
+    rig: Rig,
+    poses: Floats,
+    roots: Floats,
+    parts: list[tuple[Shaped, GltfPrimitive, Floats]],
+) -> list[Singles]:
+    """Targets (b, n, 3) of normals, for each of several primitives, played by the same weights.
+
+    `poses` and `roots` are what the file itself plays at the baked frames; `parts` have the fit
+    that a primitive takes part in, the primitive, and its normals, (n, 3).
+
+    A normal of the file is turned as the skin around it is, from where the rig has it to where it
+    was simulated; so edges that were sharp stay so.
+    """
+    normals_of = VertexNormals(baked.character.surface.triangles, rig.n_vertices)
+    onto = [np.linalg.pinv(fit.weights.astype(np.float64)) for fit, _, _ in parts]
+    sums = [np.zeros((len(p), len(own), 3)) for p, (_, _, own) in zip(onto, parts, strict=True)]
+    for frame, (pose, root) in enumerate(zip(poses, roots, strict=True)):
+        there = (baked.frames[frame].astype(np.float64) - root[:3, 3]) @ root[:3, :3]
+        before, after = normals_of(rig(pose)), normals_of(there)
+        matrices = offset_matrices(rig, pose)
+        for number, (_, primitive, own) in enumerate(parts):
+            seen = primitive.welded >= 0
+            welded = primitive.welded[seen]
+            blended = matrices[welded] @ primitive.to_bind[:3, :3]
+            posed = np.einsum("nij,nj->ni", blended, own[seen])
+            change = turned(posed, before[welded], after[welded]) - posed
+            offsets = undone(blended, change, np.inf)
+            sums[number][:, seen] += onto[number][:, frame, None, None] * offsets
+    return [total.astype(np.float32) for total in sums]

@@ -1,0 +1,1 @@
+"""Surface and tet meshes, a file for each format."""

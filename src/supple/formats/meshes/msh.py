@@ -1,0 +1,318 @@
+"""Gmsh ``.msh`` files, versions 2 and 4.1, text and binary: nodes, tets, physical groups.
+
+Read here because meshio allocates by the numbers that a file declares (a node numbered
+10^10 takes 80 GB), and lets node number 0 wrap around to the last one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from supple.errors import FormatError
+from supple.formats.file_bytes import as_floats, as_integers, checked_count
+
+# ----------------------------------------------------------------------------
+# The numbers in a section of a Gmsh file, text or binary.
+
+
+READ_SECTIONS = (b"Nodes", b"Elements", b"Entities")
+
+
+class Numbers:
+    """A cursor over the numbers of a section, text or binary, never beyond its end."""
+
+    def __init__(
+        self, name: str, data: bytes, start: int, end: int, order: str, size_kind: str
+    ) -> None:
+        self.name, self.data, self.order, self.size_kind = name, data, order, size_kind
+        self.at = start
+        self.values: np.ndarray | None = None
+        if not order:
+            self.at = 0
+            self.text = data[start:end].decode("latin-1")
+
+    def take(self, kind: str, count: int) -> np.ndarray:
+        """The next `count` numbers; `kind` is i4, f8, or size."""
+        return self._take_binary(kind, count) if self.order else self._take_text(kind, count)
+
+    def _take_binary(self, kind: str, count: int) -> np.ndarray:
+        dtype = np.dtype(self.order + (self.size_kind if kind == "size" else kind))
+        if count < 0 or count * dtype.itemsize > len(self.data) - self.at:
+            raise self._cut_off(count)
+        numbers = np.frombuffer(self.data, dtype, count, self.at)
+        self.at += count * dtype.itemsize
+        return numbers if kind == "f8" else numbers.astype(np.int64)
+
+    def _take_text(self, kind: str, count: int) -> np.ndarray:
+        if self.values is None:
+            self.values = as_floats(self.name, self.text.split(), "numbers of a section")
+        if count < 0 or count > len(self.values) - self.at:
+            raise self._cut_off(count)
+        self.at += count
+        numbers = self.values[self.at - count : self.at]
+        return numbers if kind == "f8" else as_integers(self.name, numbers, "numbers of a section")
+
+    def end_of_section(self, title: bytes, first_mark: int) -> int:
+        """Where its end mark is; nothing may stand between the numbers taken and it."""
+        end, left = first_mark, self.left()
+        if self.order and title in READ_SECTIONS:
+            # Binary numbers may look like the mark: it is looked for after them.
+            end = self.data.find(b"$End" + title, self.at)
+            left = end if end < 0 else len(self.data[self.at : end].strip())
+        if left:
+            raise FormatError(
+                f"{self.name}: its ${title.decode('latin-1')} go on after as many as it declares;"
+                f" it is damaged"
+            )
+        return end
+
+    def left(self) -> int:
+        """How many numbers a text section still has, once one has been taken."""
+        return 0 if self.values is None else len(self.values) - self.at
+
+    def text_count(self, what: str) -> int:
+        """A count that is written as text even in binary files, on a line of its own."""
+        if not self.order:
+            return int(self.take("i4", 1)[0])
+        line_end = self.data.find(b"\n", self.at) + 1
+        text = self.data[self.at : line_end].decode("latin-1").strip()
+        self.at = line_end
+        return checked_count(self.name, text, what, 1, len(self.data))
+
+    def _cut_off(self, count: int) -> FormatError:
+        return FormatError(
+            f"{self.name}: declares {count} numbers where fewer are left; it is damaged or cut off"
+        )
+
+
+# Nodes of each type of element, and the names of those that fill a volume.
+NODES = {
+    1: 2, 2: 3, 3: 4, 4: 4, 5: 8, 6: 6, 7: 5, 8: 3, 9: 6, 10: 9, 11: 10, 12: 27, 13: 18, 14: 14,
+    15: 1, 16: 8, 17: 20, 18: 15, 19: 13, 20: 9, 21: 10, 22: 12, 23: 15, 24: 15, 25: 21, 26: 4,
+    27: 5, 28: 6, 29: 20, 30: 35, 31: 56,
+}  # fmt: skip
+
+
+TET = 4
+
+
+LOOK_AHEAD = 1024
+
+
+VOLUMES = {
+    5: "hexahedra", 6: "prisms", 7: "pyramids", 11: "quadratic tetrahedra",
+    12: "quadratic hexahedra", 13: "quadratic prisms", 14: "quadratic pyramids",
+    17: "quadratic hexahedra", 18: "quadratic prisms", 19: "quadratic pyramids",
+    29: "cubic tetrahedra", 30: "quartic tetrahedra", 31: "quintic tetrahedra",
+}  # fmt: skip
+
+
+@dataclass
+class Msh:
+    """What a file says, node numbers as in the file."""
+
+    nodes: np.ndarray = field(default_factory=lambda: np.empty((0, 3)))
+    node_numbers: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    tets: list[np.ndarray] = field(default_factory=list)
+    groups: list[np.ndarray] = field(default_factory=list)  # physical group of each tet, or 0
+    others: set[str] = field(default_factory=set)
+    group_names: dict[int, str] = field(default_factory=dict)
+    entity_groups: dict[int, int] = field(default_factory=dict)
+
+
+def parse_msh(
+    name: str, data: bytes
+) -> tuple[np.ndarray, np.ndarray, list[str], dict[str, np.ndarray]]:
+    """Vertices (n, 3), tets (m, 4), names of other volume cells, and physical groups."""
+    version, binary, size_kind = _format(name, data)
+    order = _byte_order(name, data) if binary else ""
+    msh = Msh()
+    at = data.find(b"$EndMeshFormat")
+    while (section := _next_section(name, data, at)) is not None:
+        title, start, end = section
+        numbers = Numbers(name, data, start, end, order, size_kind)
+        if title == b"PhysicalNames":
+            _read_group_names(msh, data[start:end])
+        elif title == b"Nodes":
+            (_read_nodes_2 if version == 2 else _read_nodes_4)(msh, numbers)
+        elif title == b"Elements":
+            (_read_elements_2 if version == 2 else _read_elements_4)(msh, numbers)
+        elif title == b"Entities":
+            _read_entities_4(msh, numbers)
+        at = numbers.end_of_section(title, end)
+    return (msh.nodes, _zero_based(name, msh), sorted(msh.others), _sets(msh))
+
+
+def _format(name: str, data: bytes) -> tuple[int, bool, str]:
+    words = data[:200].split(maxsplit=4)
+    if len(words) < 4 or words[0] != b"$MeshFormat" or b"$EndMeshFormat" not in data[:300]:
+        raise FormatError(f"{name}: does not begin like a Gmsh mesh; it is something else")
+    version = words[1].decode("latin-1")
+    if version not in ("2", "2.0", "2.1", "2.2", "4.1"):
+        raise FormatError(f"{name}: is of version {version[:10]}; save it as version 4.1 or 2.2")
+    if words[2] not in (b"0", b"1") or words[3][:1] not in (b"4", b"8"):
+        raise FormatError(f"{name}: its $MeshFormat is not one of Gmsh's; save it again")
+    return int(version[0]), words[2] == b"1", f"u{words[3][:1].decode()}"
+
+
+def _byte_order(name: str, data: bytes) -> str:
+    one = data[data.find(b"\n", data.find(b"\n") + 1) + 1 :][:4]
+    for order, pattern in (("<", b"\1\0\0\0"), (">", b"\0\0\0\1")):
+        if one == pattern:
+            return order
+    raise FormatError(f"{name}: its byte order mark is missing; it is damaged")
+
+
+def _next_section(name: str, data: bytes, at: int) -> tuple[bytes, int, int] | None:
+    """Title, first byte and end of the next section; its end mark must be there."""
+    line_end = data.find(b"\n", at)
+    mark = data.find(b"$", line_end) if line_end >= 0 else -1
+    if at < 0 or mark < 0:
+        return None
+    start = data.find(b"\n", mark) + 1
+    title = data[mark + 1 : start].strip() if start else b""
+    end = data.find(b"$End" + title, start)
+    if not title or end < 0:
+        shown = title[:30].decode("latin-1")
+        raise FormatError(f"{name}: its section ${shown} does not end; it is damaged or cut off")
+    return title, start, end
+
+
+def _read_group_names(msh: Msh, section: bytes) -> None:
+    for line in section.decode("utf-8", errors="replace").splitlines()[1:]:
+        words = line.split(maxsplit=2)
+        if len(words) == 3 and words[0] == "3" and words[1].lstrip("-").isdigit():
+            msh.group_names[int(words[1])] = words[2].strip().strip('"')
+
+
+def _read_nodes_2(msh: Msh, numbers: Numbers) -> None:
+    count = numbers.text_count("nodes")
+    if numbers.order:
+        raw = numbers.take("u1", count * 28).astype(np.uint8).reshape(count, 28)
+        msh.node_numbers = raw[:, :4].copy().view(numbers.order + "i4").ravel().astype(np.int64)
+        msh.nodes = raw[:, 4:].copy().view(numbers.order + "f8").astype(np.float64)
+        return
+    table = numbers.take("f8", 4 * count).reshape(count, 4)
+    msh.node_numbers = as_integers(numbers.name, table[:, 0], "node numbers")
+    msh.nodes = table[:, 1:]
+
+
+def _read_elements_2(msh: Msh, numbers: Numbers) -> None:
+    left = numbers.text_count("elements")
+    while left > 0:
+        kind, n_tags, rows = (_binary_block if numbers.order else _text_block)(numbers, left)
+        n_nodes = NODES[kind]
+        tags = rows[:, -n_nodes - n_tags : -n_nodes]
+        _add_elements(msh, kind, rows[:, -n_nodes:], tags[:, 0] if n_tags else 0 * rows[:, 0])
+        left -= len(rows)
+
+
+def _binary_block(numbers: Numbers, left: int) -> tuple[int, int, np.ndarray]:
+    """Type, number of tags, and rows of element number, tags and nodes."""
+    kind, n, n_tags = (int(v) for v in numbers.take("i4", 3))
+    width = 1 + _checked_width(numbers.name, kind, n_tags)
+    if not 0 < n <= left:
+        raise FormatError(f"{numbers.name}: has a block of {n} elements where {left} are left")
+    return kind, n_tags, numbers.take("i4", n * width).reshape(n, width)
+
+
+def _text_block(numbers: Numbers, left: int) -> tuple[int, int, np.ndarray]:
+    """The same of as many of the next lines as are alike, for speed."""
+    start = numbers.at
+    _, kind, n_tags = (int(v) for v in numbers.take("i4", 3))
+    width = 3 + _checked_width(numbers.name, kind, n_tags)
+    numbers.at = start
+    n = max(1, min(left, LOOK_AHEAD, numbers.left() // width))
+    rows = numbers.take("i4", n * width).reshape(n, width)
+    alike = (rows[:, 1] == kind) & (rows[:, 2] == n_tags)
+    n = n if alike.all() else int(np.argmin(alike))
+    numbers.at = start + n * width
+    return kind, n_tags, rows[:n]
+
+
+def _read_nodes_4(msh: Msh, numbers: Numbers) -> None:
+    n_blocks = int(numbers.take("size", 4)[0])
+    found, points = [], []
+    for _ in range(n_blocks):
+        dimension, _, parametric = (int(v) for v in numbers.take("i4", 3))
+        n = int(numbers.take("size", 1)[0])
+        width = 3 + (dimension if parametric else 0)
+        found.append(numbers.take("size", n))
+        points.append(numbers.take("f8", n * width).reshape(n, width)[:, :3])
+    if found:
+        msh.node_numbers = np.concatenate(found)
+        msh.nodes = np.concatenate(points).astype(np.float64)
+
+
+def _read_elements_4(msh: Msh, numbers: Numbers) -> None:
+    n_blocks = int(numbers.take("size", 4)[0])
+    for _ in range(n_blocks):
+        dimension, entity, kind = (int(v) for v in numbers.take("i4", 3))
+        n = int(numbers.take("size", 1)[0])
+        width = 1 + _n_nodes(numbers.name, kind)
+        rows = numbers.take("size", n * width).reshape(n, width)
+        group = msh.entity_groups.get(entity, 0) if dimension == 3 else 0
+        _add_elements(msh, kind, rows[:, 1:], np.full(n, group))
+
+
+def _read_entities_4(msh: Msh, numbers: Numbers) -> None:
+    """Which physical group each volume belongs to (the first, when there are several)."""
+    for dimension, count in enumerate(numbers.take("size", 4)):
+        for _ in range(int(count)):
+            entity = int(numbers.take("i4", 1)[0])
+            numbers.take("f8", 3 if dimension == 0 else 6)
+            groups = numbers.take("i4", int(numbers.take("size", 1)[0]))
+            if dimension > 0:
+                numbers.take("i4", int(numbers.take("size", 1)[0]))
+            if dimension == 3 and len(groups):
+                msh.entity_groups[entity] = int(groups[0])
+
+
+def _checked_width(name: str, kind: int, n_tags: int) -> int:
+    if n_tags < 0:
+        raise FormatError(f"{name}: has an element with {n_tags} tags; it is damaged")
+    return n_tags + _n_nodes(name, kind)
+
+
+def _n_nodes(name: str, kind: int) -> int:
+    if kind not in NODES:
+        raise FormatError(f"{name}: has elements of type {kind}, which Gmsh does not define")
+    return NODES[kind]
+
+
+def _add_elements(msh: Msh, kind: int, corners: np.ndarray, group: np.ndarray) -> None:
+    if kind == TET:
+        msh.tets.append(corners)
+        msh.groups.append(group)
+    elif kind in VOLUMES and len(corners):
+        msh.others.add(VOLUMES[kind])
+
+
+def _zero_based(name: str, msh: Msh) -> np.ndarray:
+    """Tets by position of their nodes in the file; node numbers may have gaps."""
+    if not msh.tets or len(msh.node_numbers) == 0:
+        return np.empty((0, 4), dtype=np.int64)
+    tets = np.concatenate(msh.tets)
+    order = np.argsort(msh.node_numbers, kind="stable")
+    ascending = msh.node_numbers[order]
+    twice = ascending[1:][ascending[1:] == ascending[:-1]]
+    if len(twice):
+        raise FormatError(f"{name}: has two nodes numbered {twice[0]}")
+    place = np.minimum(np.searchsorted(ascending, tets), len(ascending) - 1)
+    wrong = ascending[place] != tets
+    if wrong.any():
+        tet, corner = np.argwhere(wrong)[0]
+        raise FormatError(f"{name}: tet {tet} refers to node {tets[tet, corner]}, not in the file")
+    return order[place]
+
+
+def _sets(msh: Msh) -> dict[str, np.ndarray]:
+    if not msh.groups:
+        return {}
+    groups = np.concatenate(msh.groups)
+    return {
+        msh.group_names.get(int(group), f"physical {group}"): np.flatnonzero(groups == group)
+        for group in np.unique(groups[groups != 0])
+    }

@@ -1,0 +1,255 @@
+"""Characters of the Fast Complementary Dynamics examples (Benchekroun et al. 2023).
+
+``skeleton_rig.json`` holds a surface (``V``, ``F``), its weights (``W``), and bones: parents
+(``pI``) and where they are at rest (``p0``, 3 × 4 each, in the world). Files beside it or in
+``anim/`` hold motions: where the bones are at every frame (``P``).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supple.arrays import Floats, Ints
+from supple.checks import checked_number
+from supple.errors import FormatError, SuppleError, warn
+from supple.formats.file_bytes import as_text, read_source, reading
+from supple.formats.usd.transforms import SHEAR, decompose
+from supple.mesh.surface import SurfaceMesh
+from supple.rig.character import Character
+from supple.rig.motion.motion import Motion
+from supple.rig.motion.root_motion import split_root
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skinning import SkinnedRig
+
+__all__ = ["FRAMES_PER_SECOND", "read_fast_cd", "read_json"]
+
+
+#: The files do not say; they were animated in Blender, where a second has 24 frames.
+FRAMES_PER_SECOND = 24.0
+#: Numbers in JSON take some twenty times their text's memory.
+LARGEST_JSON = 256 * 2**20
+#: Files looked at for motions.
+MOST_FILES = 100
+#: What moves by less than this part of the character's size does not move.
+STILL = 1e-6
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds, when it is of a size that can be read."""
+    name = path.name
+    try:
+        if path.is_file() and path.stat().st_size > LARGEST_JSON:
+            raise FormatError(f"{name}: has over {LARGEST_JSON >> 20} MiB, more JSON than is read")
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{name}: cannot be opened ({error})") from error
+    try:
+        return json.loads(as_text(name, read_source(path, (".json",))))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{name}: is no JSON ({str(error)[:100]})") from error
+
+
+def read_fast_cd(
+    path: str | Path,
+    content: Any = None,
+    *,
+    rate: float = FRAMES_PER_SECOND,
+    metres_per_unit: float = 1.0,
+) -> Character:
+    """Read an example whose rig is a skeleton on a surface.
+
+    Parameters
+    ----------
+    path : str or Path
+        Its rig, ``skeleton_rig.json``.
+    content : dict, optional
+        What that file holds, when it was read already.
+    rate : float
+        Frames of its motions per second.
+    metres_per_unit : float
+        Length of the file's unit.
+
+    Raises
+    ------
+    SuppleError
+        When the file is damaged or its parts do not fit.
+
+    Warns
+    -----
+    SuppleWarning
+        Of motions that cannot be read, and of what is wrong with the surface.
+    """
+    path = Path(path)
+    rate = checked_number("frames per second of a motion", rate)
+    scale = checked_number("metres per unit", metres_per_unit)
+    if not (rate > 0 and scale > 0):
+        raise SuppleError(f"{rate:g} frames per second, {scale:g} metres per unit: must be above 0")
+    content = read_json(path) if content is None else content
+    notes: list[str] = []
+    with reading(path.name):
+        try:
+            surface, rig, motions = _parts(path, content, scale, rate, notes)
+        except SuppleError as error:
+            text = str(error)
+            raise type(error)(
+                text if text.startswith(path.name) else f"{path.name}: {text}"
+            ) from error
+    notes += [f"{path.name}: {d.message}; continuing" for d in surface.defects()]
+    for note in notes:
+        warn(note)
+    name = path.parent.name if path.stem == "skeleton_rig" and path.parent.name else path.stem
+    return Character(name, surface, rig, motions, metres_per_unit=scale, warnings=tuple(notes))
+
+
+def _parts(
+    path: Path, content: Any, scale: float, rate: float, notes: list[str]
+) -> tuple[SurfaceMesh, SkinnedRig, dict[str, Motion]]:
+    if not isinstance(content, dict) or content.get("rig_type", "surface") != "surface":
+        raise FormatError("is no rig on a surface; only those are read")
+    vertices = _array(content, "V", (None, 3)) * scale
+    triangles = _whole(content, "F", (None, 3))
+    weights = _array(content, "W", (len(vertices), None))
+    bones = weights.shape[1]
+    order, parents = _outward(_whole(content, "pI", (bones,)))
+    rest = _worlds(_array(content, "p0", (bones, 3, 4)), scale)[order]
+    local, shear = decompose(_local(rest, parents))
+    if shear.max() >= SHEAR:
+        raise FormatError('a bone in "p0" is sheared; only turned and scaled ones are read')
+    names = [f"bone{bone}" for bone in order]
+    skeleton = Skeleton(names, parents, local.translations, local.rotations, local.scales)
+    clips = _clips(path, bones, scale, order, notes)
+    bound = SurfaceMesh(vertices, triangles)
+    rig, motions = _rigged(bound, skeleton, rest, weights[:, order], clips, rate, notes)
+    return SurfaceMesh(rig(rig.rest_pose), triangles), rig, motions
+
+
+def _rigged(
+    surface: SurfaceMesh,
+    skeleton: Skeleton,
+    rest: Floats,
+    weights: Floats,
+    clips: dict[str, Floats],
+    rate: float,
+    notes: list[str],
+) -> tuple[SkinnedRig, dict[str, Motion]]:
+    size = surface.size
+    tops = np.flatnonzero(skeleton.parents < 0)
+    root = int(tops[np.argmax(weights.sum(axis=0)[tops])])
+    tables, translating, scaled = {}, *np.zeros((2, skeleton.n_joints), dtype=bool)
+    for name, world in clips.items():
+        local, shear = decompose(_local(world, skeleton.parents))
+        if shear.max() >= SHEAR:
+            notes.append(f"{name}.json: has sheared bones; the shear is lost")
+        roots, moves, turns = split_root(
+            skeleton, local.translations, local.rotations, local.scales, joint=root
+        )
+        tables[name] = roots, moves, turns, local.scales
+        translating |= np.abs(moves - skeleton.translations).max(axis=(0, 2)) > STILL * size
+        scaled |= np.abs(local.scales - skeleton.scales).max(axis=(0, 2)) > 1e-5
+    pose = JointPose(skeleton, np.flatnonzero(translating), np.flatnonzero(scaled))
+    motions = {
+        name: Motion(np.arange(len(roots)) / rate, pose.pack(*local), roots, name)
+        for name, (roots, *local) in tables.items()
+    }
+    follow = np.argsort(-weights, axis=1, kind="stable")[:, :8]
+    much = np.maximum(np.take_along_axis(weights, follow, axis=1), 0.0)
+    rig = SkinnedRig(
+        pose, surface.vertices, follow, much, np.linalg.inv(rest), unweighted_joint=root
+    )
+    return rig, motions
+
+
+def _clips(
+    path: Path, bones: int, scale: float, order: Ints, notes: list[str]
+) -> dict[str, Floats]:
+    """World transforms of the bones, (t, b, 4, 4), by the name of the file."""
+    found: dict[str, Floats] = {}
+    try:
+        files = [file for file in sorted(path.parent.glob("*.json")) if file.name != path.name]
+        files += sorted((path.parent / "anim").glob("*.json"))
+    except OSError:
+        return found
+    budget = LARGEST_JSON
+    for file in files[:MOST_FILES]:
+        try:
+            budget -= file.stat().st_size
+            if budget < 0:
+                notes.append(f"{file.name}: more JSON than is read; motions from here on left out")
+                break
+            content = read_json(file)
+            if not isinstance(content, dict) or "P" not in content or file.stem in found:
+                continue
+            places = _array(content, "P", (None, bones, 3, 4))
+        except (SuppleError, OSError) as error:
+            text = str(error).removeprefix(f"{file.name}: ")
+            notes.append(f"{file.name}: {text}; this motion is left out")
+            continue
+        found[file.stem] = _worlds(places, scale)[:, order]
+    return found
+
+
+def _array(content: dict[str, Any], key: str, shape: tuple[int | None, ...]) -> Floats:
+    """Finite numbers of this shape; None stands for any number but zero."""
+    if key not in content:
+        raise FormatError(f'has no "{key}"')
+    try:
+        array = np.array(content[key], dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
+        raise FormatError(f'"{key}" is no table of numbers') from None
+    sizes = zip(array.shape, shape, strict=False)
+    if array.ndim != len(shape) or not all(n > 0 and n == (m or n) for n, m in sizes):
+        wanted = " × ".join("any" if m is None else str(m) for m in shape)
+        raise FormatError(f'"{key}" has {array.shape} numbers, not {wanted}')
+    if not np.isfinite(array).all() or np.abs(array).max() > 1e12:
+        raise FormatError(f'"{key}" has a number that is not finite')
+    return array
+
+
+def _whole(content: dict[str, Any], key: str, shape: tuple[int | None, ...]) -> Ints:
+    array = _array(content, key, shape)
+    if (array != np.floor(array)).any():
+        raise FormatError(f'"{key}" has an index that is not a whole number')
+    return array.astype(np.int64)
+
+
+def _outward(parents: Ints) -> tuple[Ints, Ints]:
+    """An order with parents before their children, and the parents in that order."""
+    count = len(parents)
+    if parents.max() >= count:
+        raise FormatError(f"a bone hangs on bone {parents.max()}, but there are {count}")
+    depth, above = np.zeros(count, np.int64), np.maximum(parents, -1)
+    for _ in range(count + 1):
+        if (above < 0).all():
+            break
+        depth += above >= 0
+        above = np.where(above >= 0, np.maximum(parents, -1)[above], -1)
+    else:
+        raise FormatError("bones hang on each other in a circle")
+    order = np.argsort(depth, kind="stable")
+    row = np.empty(count, np.int64)
+    row[order] = np.arange(count)
+    hung = parents[order]
+    return order, np.where(hung >= 0, row[np.maximum(hung, 0)], -1)
+
+
+def _worlds(places: Floats, scale: float) -> Floats:
+    worlds = np.zeros((*places.shape[:-2], 4, 4))
+    worlds[..., :3, :] = places
+    worlds[..., :3, 3] *= scale
+    worlds[..., 3, 3] = 1
+    if not (np.abs(np.linalg.det(worlds)) > 1e-12).all():
+        raise FormatError("a bone is scaled to nothing")
+    return worlds
+
+
+def _local(world: Floats, parents: Ints) -> Floats:
+    local = world.copy()
+    child = parents >= 0
+    local[..., child, :, :] = np.linalg.solve(
+        world[..., parents[child], :, :], world[..., child, :, :]
+    )
+    return local

@@ -1,0 +1,269 @@
+"""The prims of a stage as arrays: meshes, skins, shapes, skeletons (in the reading process)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from supple.formats.usd.layers import Refused
+from supple.formats.usd.pxr_modules import Usd, UsdGeom, UsdSkel
+
+__all__ = ["all_prims", "first_value", "mesh_data", "near_transform", "skeleton_data"]
+
+#: Instances of instances multiply: a file of a kilobyte can stand for billions of prims.
+MOST_PRIMS = 250_000
+
+
+def all_prims(stage: Any, notes: list[str]) -> list[Any]:
+    """Every prim, instances included; what hangs below a point instancer is not placed itself."""
+    walk = Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies())
+    walk = iter(walk)
+    prims = []
+    for prim in walk:
+        prims.append(prim)
+        if len(prims) > MOST_PRIMS:
+            raise Refused(f"holds more than {MOST_PRIMS:,} prims; split it")
+        if prim.IsA(UsdGeom.PointInstancer):
+            walk.PruneChildren()
+            notes.append(f"{prim.GetPath()} scatters copies (PointInstancer); left out")
+    return prims
+
+
+def first_value(prim: Any, name: str, dtype: Any, width: int | None = None) -> np.ndarray | None:
+    """The default, else the first sample, of an array attribute; None where it is not numbers."""
+    attribute = prim.GetAttribute(name)
+    if not attribute:
+        return None
+    value = attribute.Get()
+    if value is None:
+        value = attribute.Get(Usd.TimeCode.EarliestTime())
+    return as_array(value, dtype, width)
+
+
+def as_array(value: Any, dtype: Any, width: int | None = None) -> np.ndarray | None:
+    """A USD array as (n,) or (n, width); None where it is something else."""
+    try:
+        array = np.array(value, dtype=dtype)
+    except (TypeError, ValueError):
+        return None
+    if value is not None and array.size == 0:
+        return np.empty((0,) if width is None else (0, width), dtype=dtype)
+    if array.ndim != (1 if width is None else 2) or (width and array.shape[1] != width):
+        return None
+    return array
+
+
+def mesh_data(prim: Any, skeletons: dict[str, Any], notes: list[str]) -> dict[str, Any] | None:
+    """Points, faces, skin and blend shapes of a mesh; None, with a note, where it has no faces."""
+    path = str(prim.GetPath())
+    points = first_value(prim, "points", np.float64, 3)
+    counts = first_value(prim, "faceVertexCounts", np.int64)
+    corners = first_value(prim, "faceVertexIndices", np.int64)
+    if points is None or counts is None or corners is None or not (len(points) and len(counts)):
+        notes.append(f"mesh {path} has no faces; left out")
+        return None
+    problem = _mesh_problem(points, counts, corners)
+    if problem:
+        notes.append(f"mesh {path} {problem}; left out")
+        return None
+    samples = prim.GetAttribute("points").GetNumTimeSamples()
+    if samples > 1:
+        notes.append(f"mesh {path} has {samples} baked shapes, no rig; they stay behind")
+    holes = first_value(prim, "holeIndices", np.int64)
+    return {
+        "path": path,
+        "points": points,
+        "counts": counts,
+        "corners": corners,
+        "holes": np.empty(0, np.int64) if holes is None else holes,
+        "left_handed": UsdGeom.Mesh(prim).GetOrientationAttr().Get() == "leftHanded",
+        "driver": _driver(prim, skeletons),
+        "skin": _skin(prim, len(points), skeletons, notes),
+        "shapes": _blend_shapes(prim, len(points), notes),
+    }
+
+
+def _mesh_problem(points: np.ndarray, counts: np.ndarray, corners: np.ndarray) -> str | None:
+    n_points = len(points)
+    if not np.isfinite(points).all():
+        return (
+            f"has a point that is not finite (point {np.argmin(np.isfinite(points).all(axis=1))})"
+        )
+    if (counts < 0).any() or counts.sum() != len(corners):
+        return f"lists {len(corners)} corners for faces that have {counts.sum()}"
+    wrong = (corners < 0) | (corners >= n_points)
+    if wrong.any():
+        return f"refers to point {corners[np.argmax(wrong)]}, but has {n_points} points"
+    return None
+
+
+def _upwards(prim: Any) -> Iterator[Any]:
+    while prim and not prim.IsPseudoRoot():
+        yield prim
+        prim = prim.GetParent()
+
+
+def _inherited(prim: Any, name: str) -> Any:
+    """The attribute where this prim or the nearest ancestor has a value for it."""
+    for holder in _upwards(prim):
+        attribute = holder.GetAttribute(name)
+        if attribute and attribute.HasAuthoredValue():
+            return attribute
+    return None
+
+
+def _inherited_target(prim: Any, name: str) -> Any:
+    """The prim that the relationship on this prim or its nearest ancestor points to."""
+    for holder in _upwards(prim):
+        relationship = holder.GetRelationship(name)
+        if relationship and relationship.HasAuthoredTargets():
+            targets = relationship.GetForwardedTargets()
+            return prim.GetStage().GetPrimAtPath(targets[0]) if targets else None
+    return None
+
+
+def _driver(prim: Any, skeletons: dict[str, Any]) -> str | None:
+    """The skeleton whose animation sets the weights of the blend shapes."""
+    target = _inherited_target(prim, "skel:skeleton")
+    return str(target.GetPath()) if target and str(target.GetPath()) in skeletons else None
+
+
+def _skin(prim: Any, n_points: int, skeletons: dict[str, Any], notes: list[str]) -> Any:
+    """Skeleton, joints (n or 1, k), weights and bind transform; None where it is not skinned."""
+    path = prim.GetPath()
+    indices = _inherited(prim, "primvars:skel:jointIndices")
+    weights = _inherited(prim, "primvars:skel:jointWeights")
+    target = _inherited_target(prim, "skel:skeleton")
+    if indices is None and weights is None:
+        return None
+    if target is None or str(target.GetPath()) not in skeletons:
+        notes.append(f"mesh {path} has joint weights but no skeleton; it follows its transform")
+        return None
+    if not any(holder.IsA(UsdSkel.Root) for holder in _upwards(prim)):
+        notes.append(f"mesh {path} is skinned outside a SkelRoot; it follows its transform")
+        return None
+    skeleton = skeletons[str(target.GetPath())]
+    found = _influences(prim, indices, weights, n_points, skeleton["joints"])
+    if isinstance(found, str):
+        notes.append(f"mesh {path}: {found}; it follows its transform")
+        return None
+    method = _inherited(prim, "primvars:skel:skinningMethod")
+    bind = _inherited(prim, "primvars:skel:geomBindTransform")
+    matrix = np.eye(4) if bind is None else np.array(bind.Get(), dtype=np.float64)
+    return {
+        "skeleton": skeleton["path"],
+        "joints": found[0],
+        "weights": found[1],
+        "bind": matrix.T if matrix.shape == (4, 4) else np.eye(4),
+        "dual": method is not None and method.Get() == "dualQuaternion",
+    }
+
+
+def _influences(
+    prim: Any, indices: Any, weights: Any, n_points: int, joints: list[str]
+) -> tuple[np.ndarray, np.ndarray] | str:
+    if indices is None or weights is None:
+        return "has joint indices or joint weights, not both"
+    first, second = UsdGeom.Primvar(indices), UsdGeom.Primvar(weights)
+    size, kind = first.GetElementSize(), first.GetInterpolation()
+    if size != second.GetElementSize() or size < 1:
+        return f"has {size} joint indices and {second.GetElementSize()} weights per point"
+    if kind != second.GetInterpolation() or kind not in ("constant", "vertex"):
+        return f'has joint indices "{kind}" and weights "{second.GetInterpolation()}"'
+    follow = as_array(first.ComputeFlattened(), np.int64)
+    much = as_array(second.ComputeFlattened(), np.float64)
+    rows = n_points if kind == "vertex" else 1
+    if follow is None or much is None or len(follow) != size * rows or len(much) != size * rows:
+        counts = tuple("no" if a is None else len(a) for a in (follow, much))
+        return f"has {counts[0]} joint indices and {counts[1]} weights, not {size} × {rows}"
+    if not np.isfinite(much).all():
+        return "has joint weights that are not finite"
+    order = _inherited(prim, "skel:joints")
+    listed = joints if order is None else list(order.Get() or [])
+    used = much > 0
+    wrong = used & ((follow < 0) | (follow >= len(listed)))
+    if wrong.any():
+        return f"follows joint {follow[np.argmax(wrong)]}, but there are {len(listed)}"
+    place = {name: number for number, name in enumerate(joints)}
+    unknown = sorted({listed[j] for j in np.unique(follow[used])} - place.keys())
+    if unknown:
+        return f'follows joint "{unknown[0]}", which its skeleton has not'
+    table = np.array([place.get(name, 0) for name in listed] or [0])
+    follow = table[np.where(used, follow, 0)]
+    return follow.reshape(rows, size), much.reshape(rows, size)
+
+
+def _blend_shapes(prim: Any, n_points: int, notes: list[str]) -> list[dict[str, Any]]:
+    names = prim.GetAttribute("skel:blendShapes")
+    targets = prim.GetRelationship("skel:blendShapeTargets")
+    if not names or not targets or not names.Get():
+        return []
+    paths = targets.GetForwardedTargets()
+    listed = list(names.Get())
+    if len(listed) != len(paths):
+        notes.append(
+            f"mesh {prim.GetPath()} names {len(listed)} blend shapes for {len(paths)} targets;"
+            f" left out"
+        )
+        return []
+    shapes = []
+    for name, path in zip(listed, paths, strict=True):
+        shape = UsdSkel.BlendShape(prim.GetStage().GetPrimAtPath(path))
+        data = _blend_shape(shape, n_points) if shape else None
+        if data is None:
+            notes.append(f"blend shape {path} does not fit mesh {prim.GetPath()}; left out")
+        else:
+            shapes.append({"name": str(name), "path": str(path), **data})
+    return shapes
+
+
+def _blend_shape(shape: Any, n_points: int) -> dict[str, Any] | None:
+    """Points moved, and by how much at each weight: in-betweens first, the shape itself last."""
+    moved = first_value(shape.GetPrim(), "pointIndices", np.int64)
+    points = np.arange(n_points) if moved is None or not len(moved) else moved
+    if len(points) and not (points.min() >= 0 and points.max() < n_points):
+        return None
+    levels = [(1.0, as_array(shape.GetOffsetsAttr().Get(), np.float64, 3))]
+    for between in shape.GetInbetweens():
+        weight = between.GetWeight()
+        if weight is not None and weight not in (0.0, 1.0):
+            levels.append((float(weight), as_array(between.GetOffsets(), np.float64, 3)))
+    # A shape that moves normals only has no offsets.
+    whole = [(w, np.zeros((len(points), 3)) if o is None or not len(o) else o) for w, o in levels]
+    if any(len(o) != len(points) or not np.isfinite(o).all() for _, o in whole):
+        return None
+    return {
+        "points": points,
+        "weights": np.array([w for w, _ in whole]),
+        "offsets": np.stack([o for _, o in whole]),
+    }
+
+
+def skeleton_data(prim: Any) -> dict[str, Any]:
+    """Joint paths, bind and rest transforms (transposed to columns) and the bound animation."""
+    joints = prim.GetAttribute("joints").Get()
+    source = _inherited_target(prim, "skel:animationSource")
+    animated = bool(source) and source.IsA(UsdSkel.Animation)
+    return {
+        "path": str(prim.GetPath()),
+        "joints": [str(joint) for joint in joints or []],
+        "bind": _matrices(prim, "bindTransforms"),
+        "rest": _matrices(prim, "restTransforms"),
+        "animation": str(source.GetPath()) if animated else None,
+    }
+
+
+def _matrices(prim: Any, name: str) -> np.ndarray | None:
+    value = prim.GetAttribute(name).Get()
+    matrices = np.array(value if value is not None else [], dtype=np.float64)
+    return matrices.transpose(0, 2, 1).copy() if matrices.ndim == 3 else None
+
+
+def near_transform(prim: Any) -> Any:
+    """The nearest of prim and ancestors whose own transform changes over time, or None."""
+    for holder in _upwards(prim):
+        if holder.IsA(UsdGeom.Xformable) and len(UsdGeom.Xformable(holder).GetTimeSamples()) > 1:
+            return holder
+    return None

@@ -1,0 +1,13 @@
+"""USD's own modules, in one place: without the extra they are None, and nobody gets to them.
+
+`supple.formats.usd.process` says what to install before it starts the process that uses them.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Ar", "Kind", "Sdf", "Tf", "Usd", "UsdGeom", "UsdSkel", "UsdUtils", "Vt"]
+
+try:
+    from pxr import Ar, Kind, Sdf, Tf, Usd, UsdGeom, UsdSkel, UsdUtils, Vt
+except ImportError:
+    Ar = Kind = Sdf = Tf = Usd = UsdGeom = UsdSkel = UsdUtils = Vt = None

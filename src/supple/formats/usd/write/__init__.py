@@ -1,0 +1,1 @@
+"""Writing baked motions to USD."""

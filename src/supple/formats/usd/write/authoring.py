@@ -1,0 +1,212 @@
+"""Blend shapes, their weights and point caches, as opinions of a layer (in the writing process)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from supple.formats.usd.prims import as_array, first_value
+from supple.formats.usd.pxr_modules import Kind, Sdf, Usd, UsdGeom, UsdSkel, Vt
+
+__all__ = ["add_shapes", "add_weights", "bind_animations", "cache_points", "new_stage"]
+
+
+def bind_animations(stage: Any, skeletons: list[dict[str, Any]], name: str) -> None:
+    """Make every skeleton play the animation that is asked for, or a new one that holds it at rest.
+
+    A new one is entered in `skeletons`.
+    """
+    for skeleton in skeletons:
+        prim = stage.GetPrimAtPath(skeleton["path"])
+        if skeleton["animation"] is None:
+            path = _free_path(prim, name)
+            UsdSkel.Animation.Define(stage, path)
+            skeleton["animation"] = str(path)
+        binding = UsdSkel.BindingAPI(prim)
+        played = binding.GetInheritedAnimationSource() if prim else None
+        if not played or str(played.GetPath()) != skeleton["animation"]:
+            binding = UsdSkel.BindingAPI.Apply(prim)
+            binding.CreateAnimationSourceRel().SetTargets([Sdf.Path(skeleton["animation"])])
+
+
+def _free_path(prim: Any, name: str) -> Any:
+    """A child of the prim that is not there yet."""
+    kept = "".join(c if c.isascii() and c.isalnum() else "_" for c in name) or "_"
+    kept = kept if not kept[0].isdigit() else f"_{kept}"
+    path, number = prim.GetPath().AppendChild(kept), 2
+    while prim.GetStage().GetPrimAtPath(path):
+        path, number = prim.GetPath().AppendChild(f"{kept}_{number}"), number + 1
+    return path
+
+
+def add_shapes(
+    prim: Any, names: list[str], offsets: np.ndarray, normals: np.ndarray | None
+) -> None:
+    """Give a mesh more blend shapes, below it; those it has stay. Offsets are (b, n, 3)."""
+    moved = np.flatnonzero(np.any(offsets != 0, axis=(0, 2)))
+    if not len(moved):
+        return
+    binding = UsdSkel.BindingAPI.Apply(prim)
+    listed = list(binding.GetBlendShapesAttr().Get() or [])
+    targets = list(binding.GetBlendShapeTargetsRel().GetTargets())
+    if len(listed) != len(targets):
+        listed, targets = [], []  # USD leaves such out as well
+    for name, shape in zip(names, range(len(names)), strict=True):
+        path = _free_path(prim, name)
+        made = UsdSkel.BlendShape.Define(prim.GetStage(), path)
+        rows = moved if len(moved) < offsets.shape[1] else slice(None)
+        made.CreateOffsetsAttr(_vectors(offsets[shape][rows]))
+        made.CreateNormalOffsetsAttr(
+            _vectors(normals[shape][rows]) if normals is not None else Vt.Vec3fArray()
+        )
+        if len(moved) < offsets.shape[1]:
+            made.CreatePointIndicesAttr(Vt.IntArray.FromNumpy(moved.astype(np.int32)))
+        listed.append(name)
+        targets.append(path)
+    binding.CreateBlendShapesAttr(Vt.TokenArray(listed))
+    binding.CreateBlendShapeTargetsRel().SetTargets(targets)
+
+
+def add_weights(prim: Any, names: list[str], codes: np.ndarray, weights: np.ndarray) -> None:
+    """Give an animation more blend weights, (t, b), at these time codes; those it has stay."""
+    animation = UsdSkel.Animation(prim)
+    listed = [str(name) for name in animation.GetBlendShapesAttr().Get() or []]
+    own = animation.GetBlendShapeWeightsAttr()
+    keys = np.unique(np.concatenate([codes, np.array(own.GetTimeSamples() if own else [], float)]))
+    # Read before anything is written: what is written hides it.
+    before = [_weights(own, float(key), len(listed)) for key in keys]
+    animation.CreateBlendShapesAttr(Vt.TokenArray([*listed, *names]))
+    attribute = animation.CreateBlendShapeWeightsAttr()
+    columns = np.stack([np.interp(keys, codes, column) for column in weights.T], axis=1)
+    for key, old, new in zip(keys, before, columns, strict=True):
+        row = np.concatenate([old, new]).astype(np.float32)
+        attribute.Set(Vt.FloatArray.FromNumpy(row), float(key))
+
+
+def _weights(attribute: Any, code: float, count: int) -> np.ndarray:
+    value = as_array(attribute.Get(code), np.float32) if attribute and count else None
+    return value if value is not None and len(value) == count else np.zeros(count, np.float32)
+
+
+def cache_points(
+    prim: Any,
+    surface: dict[str, Any],
+    codes: np.ndarray,
+    inward: np.ndarray,
+    around: dict[float, np.ndarray],
+) -> None:
+    """Give a mesh its points at every time code, and switch its skinning off.
+
+    `surface` has frames (t, n̄, 3) in our world, the vertex of each point, and normals or None;
+    `inward` leads from our world to the stage's. Points of no face stay where they are. `around`
+    has points in the stage's world at further time codes, where the rig alone plays.
+    """
+    mesh, welded = UsdGeom.Mesh(prim), surface["welded"]
+    rest = first_value(prim, "points", np.float64, 3)
+    assert rest is not None
+    used = welded >= 0
+    _switch_skinning_off(prim)
+    for name in ("velocities", "accelerations", "normals", "primvars:normals"):
+        # They belong to the shape at rest, or to points that are no longer there.
+        if prim.GetAttribute(name).HasAuthoredValue():
+            prim.GetAttribute(name).Block()
+    for code, world in around.items():
+        local = _world_to_local(prim, code)
+        points = (world @ local[:3, :3].T + local[:3, 3]).astype(np.float32)
+        mesh.GetPointsAttr().Set(_vectors(points), code)
+        mesh.GetExtentAttr().Set(_extent(points[used]), code)
+        if surface["normals"] is not None:
+            mesh.GetNormalsAttr().Set(_vectors(_smooth_normals(mesh, points, welded)), code)
+    for k, code in enumerate(codes):
+        local = _world_to_local(prim, float(code)) @ inward
+        points = rest.copy()
+        points[used] = surface["frames"][k][welded[used]] @ local[:3, :3].T + local[:3, 3]
+        points = points.astype(np.float32)
+        mesh.GetPointsAttr().Set(_vectors(points), float(code))
+        mesh.GetExtentAttr().Set(_extent(points[used]), float(code))
+        if surface["normals"] is not None:
+            # Normals go by the transposed inverse.
+            turned = surface["normals"][k][np.maximum(welded, 0)] @ np.linalg.inv(local[:3, :3])
+            mesh.GetNormalsAttr().Set(_vectors(_unit(turned)), float(code))
+    if surface["normals"] is not None:
+        mesh.SetNormalsInterpolation("vertex")
+
+
+def _world_to_local(prim: Any, code: float) -> np.ndarray:
+    cache = UsdGeom.XformCache(Usd.TimeCode(code))
+    return np.linalg.inv(np.array(cache.GetLocalToWorldTransform(prim)).T)
+
+
+def _smooth_normals(mesh: Any, points: np.ndarray, welded: np.ndarray) -> np.ndarray:
+    """(n, 3) unit normals of points, by the area of the faces around each vertex."""
+    counts = np.array(mesh.GetFaceVertexCountsAttr().Get(Usd.TimeCode.EarliestTime()))
+    corners = np.array(mesh.GetFaceVertexIndicesAttr().Get(Usd.TimeCode.EarliestTime()))
+    first = np.cumsum(counts) - counts
+    following = np.arange(len(corners)) + 1
+    following[first + counts - 1] = first
+    here, there = points[corners].astype(np.float64), points[corners[following]]
+    # Twice a polygon's area is the sum of cross products around it.
+    areas = np.add.reduceat(np.cross(here, there), first, axis=0)
+    total = np.zeros((int(welded.max(initial=0)) + 1, 3))
+    np.add.at(total, np.maximum(welded[corners], 0), np.repeat(areas, counts, axis=0))
+    sign = -1.0 if mesh.GetOrientationAttr().Get() == UsdGeom.Tokens.leftHanded else 1.0
+    return sign * _unit(total)[np.maximum(welded, 0)]
+
+
+def _switch_skinning_off(prim: Any) -> None:
+    """No skeleton, no joints, no shapes: whatever the prims above it say."""
+    binding = UsdSkel.BindingAPI(prim)
+    if not prim.HasAPI(UsdSkel.BindingAPI):
+        binding = UsdSkel.BindingAPI.Apply(prim)
+    binding.CreateSkeletonRel().SetTargets([])
+    for name in ("primvars:skel:jointIndices", "primvars:skel:jointWeights", "skel:blendShapes"):
+        if prim.GetAttribute(name).HasAuthoredValue():
+            prim.GetAttribute(name).Block()
+    if prim.GetRelationship("skel:blendShapeTargets").HasAuthoredTargets():
+        prim.GetRelationship("skel:blendShapeTargets").SetTargets([])
+
+
+def new_stage(
+    stage: Any, request: dict[str, Any], frames: np.ndarray, normals: np.ndarray | None
+) -> None:
+    """One mesh with its points over time, metres, +Y up."""
+    UsdGeom.SetStageUpAxis(stage, "Y")
+    UsdGeom.SetStageMetersPerUnit(stage, 1.0)
+    stage.SetTimeCodesPerSecond(request["rate"])
+    stage.SetFramesPerSecond(request["rate"])
+    codes = request["codes"]
+    stage.SetStartTimeCode(float(codes[0]))
+    stage.SetEndTimeCode(float(codes[-1]))
+    top = UsdGeom.Xform.Define(stage, Sdf.Path.absoluteRootPath.AppendChild(request["name"]))
+    stage.SetDefaultPrim(top.GetPrim())
+    Usd.ModelAPI(top).SetKind(Kind.Tokens.component)
+    mesh = UsdGeom.Mesh.Define(stage, top.GetPath().AppendChild("skin"))
+    triangles = request["triangles"].astype(np.int32)
+    counts = np.full(len(triangles), 3, np.int32)
+    mesh.CreateFaceVertexCountsAttr(Vt.IntArray.FromNumpy(counts))
+    mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(np.ascontiguousarray(triangles.ravel())))
+    mesh.CreateSubdivisionSchemeAttr("none")
+    mesh.CreatePointsAttr(_vectors(request["rest"].astype(np.float32)))
+    mesh.CreateExtentAttr(_extent(request["rest"].astype(np.float32)))
+    mesh.CreateDisplayColorAttr(Vt.Vec3fArray([(0.8, 0.62, 0.53)]))
+    for k, code in enumerate(codes):
+        mesh.GetPointsAttr().Set(_vectors(frames[k]), float(code))
+        mesh.GetExtentAttr().Set(_extent(frames[k]), float(code))
+        if normals is not None:
+            mesh.GetNormalsAttr().Set(_vectors(normals[k]), float(code))
+    if normals is not None:
+        mesh.SetNormalsInterpolation("vertex")
+
+
+def _vectors(points: np.ndarray) -> Any:
+    return Vt.Vec3fArray.FromNumpy(np.ascontiguousarray(points, np.float32))
+
+
+def _extent(points: np.ndarray) -> Any:
+    return _vectors(np.stack([points.min(axis=0), points.max(axis=0)]))
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1)

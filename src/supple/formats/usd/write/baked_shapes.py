@@ -1,0 +1,214 @@
+"""Blend shapes of a stage's meshes that play a baked motion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from supple.arrays import Floats, Ints, Singles
+from supple.errors import FormatError
+from supple.formats.morph_fit import fit_morphs
+from supple.formats.usd.write.bake_process import run_child
+from supple.formats.usd.write.plan import BakePlan
+from supple.rig.baked_motion import BakedMotion
+from supple.rig.unskinning import largest_stretch, offsets_before_skinning
+
+__all__ = ["FittedShapes", "fitted_shapes", "normal_shapes", "vertex_normals"]
+
+
+# ----------------------------------------------------------------------------
+# Normals of baked frames.
+
+
+def vertex_normals(baked: BakedMotion) -> Singles:
+    """(t, n̄, 3) unit normals in the world, each the mean of its faces' by their areas."""
+    around = _faces_around(baked)
+    return np.stack([_normals(baked, frame, around) for frame in baked.frames]).astype(np.float32)
+
+
+def normal_shapes(
+    baked: BakedMotion, present: Singles, matrices: Singles, rows: Ints, weights: Singles
+) -> Singles:
+    """(b, n, 3) offsets of bound normals that go with the shapes' weights, (t, b).
+
+    What is wanted is the difference between the frame's normals and those of the surface as the
+    stage has it, both brought back before skinning: n → Mᵀ n. So edges that are hard stay hard.
+    """
+    around = _faces_around(baked)
+    wanted = np.empty((baked.n_frames, 3 * len(rows)), np.float32)
+    for k in range(baked.n_frames):
+        now = baked.frames[k].astype(np.float64)
+        now[rows] = present[k][rows]
+        turned = [
+            _unit(np.einsum("nji,nj->ni", matrices[k][rows], _normals(baked, points, around)[rows]))
+            for points in (baked.frames[k], now)
+        ]
+        wanted[k] = (turned[0] - turned[1]).ravel()
+    found = np.linalg.lstsq(weights.astype(np.float64), wanted.astype(np.float64), rcond=1e-6)[0]
+    return found.reshape(weights.shape[1], len(rows), 3).astype(np.float32)
+
+
+def _faces_around(baked: BakedMotion) -> csr_array:
+    """(n̄, f) which faces are at which vertex."""
+    triangles = baked.character.surface.triangles
+    faces = np.repeat(np.arange(len(triangles)), 3)
+    shape = (len(baked.character.surface.vertices), len(triangles))
+    return csr_array((np.ones(len(faces)), (triangles.ravel(), faces)), shape=shape)
+
+
+def _normals(baked: BakedMotion, points: NDArray[np.floating], around: csr_array) -> Floats:
+    corners = points.astype(np.float64)[baked.character.surface.triangles]
+    areas = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    return _unit(around @ areas)
+
+
+def _unit(vectors: Floats) -> Floats:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1)
+
+
+Progress = Callable[[float, str], None]
+
+
+#: Names of the shapes that are added.
+NAME = "supple_soft_{:03d}"
+
+
+@dataclass
+class FittedShapes:
+    """Names of the shapes, their weights (t, b), and which meshes take none."""
+
+    names: list[str]
+    weights: Singles
+    cached: list[bool]
+
+
+def fitted_shapes(
+    plan: BakePlan, baked: BakedMotion, folder: Path, error: float, normals: bool, tell: Progress
+) -> FittedShapes:
+    """Fit shapes to what the stage lacks; those of each mesh go to a file in the folder."""
+    # The survey passes matrices too: four times the frames.
+    answer = run_child(baked.character.name, folder, plan.request("survey"), 4 * plan.work)
+    present = np.load(folder / "present.npy", mmap_mode="r", allow_pickle=False)
+    matrices = np.load(folder / "matrices.npy", mmap_mode="r", allow_pickle=False)
+    shaped = np.zeros(plan.n_vertices, dtype=bool)
+    for mesh, takes in zip(plan.meshes, answer["takes_shapes"], strict=True):
+        shaped[mesh["vertices"]] |= takes
+    cached = [not takes for takes in answer["takes_shapes"]]
+    if not shaped.any():
+        return FittedShapes([], np.zeros((baked.n_frames, 0), np.float32), cached)
+    rows = np.flatnonzero(shaped)
+    offsets = _offsets(baked, present, matrices, rows, error)
+    shapes, weights, _ = fit_morphs(
+        offsets,
+        _Part(matrices, rows),
+        baked.character.surface.size,
+        error * 0.98,  # room for rounding between here and there
+        moves=_Moves(baked.frames, present, rows),
+        progress=lambda part, what: tell(0.1 + 0.6 * part, what),
+    )
+    turned = None
+    if normals and len(shapes):
+        turned = normal_shapes(baked, present, matrices, rows, weights)
+    _save(plan, answer["bounds"], folder, rows, shapes, turned)
+    return FittedShapes(_names(baked, len(shapes)), weights, cached)
+
+
+def _names(baked: BakedMotion, count: int) -> list[str]:
+    """Names no shape of the character has."""
+    taken = {parameter.name for parameter in baked.character.rig.parameters}
+    pattern, again = NAME, 2
+    while any(pattern.format(k) in taken for k in range(count)):
+        pattern, again = f"supple_soft{again}_{{:03d}}", again + 1
+    return [pattern.format(k) for k in range(count)]
+
+
+def _offsets(
+    baked: BakedMotion, present: Singles, matrices: Singles, rows: Ints, error: float
+) -> Singles:
+    rig = baked.character.rig
+    allowed = 0.25 * error * baked.character.surface.size
+    offsets = np.empty((baked.n_frames, len(rows), 3), np.float32)
+    slopes = np.tile(np.eye(3), (rig.n_vertices, 1, 1))
+    stretch = largest_stretch(rig, matrices)
+    for k in range(baked.n_frames):
+        # Vertices that take no shapes are where they are wanted, as far as shapes go.
+        wanted, now = baked.frames[k].astype(np.float64), baked.frames[k].astype(np.float64)
+        now[rows], slopes[rows] = present[k][rows], matrices[k][rows]
+        if not np.isfinite(slopes).all():
+            raise FormatError(f"{baked.character.name}: its joints at frame {k} are not finite")
+        offsets[k] = offsets_before_skinning(
+            rig,
+            rig.rest_pose,
+            wanted,
+            present=now,
+            matrices=slopes,
+            tolerance=allowed,
+            stretch=stretch,
+        )[rows]
+    return offsets
+
+
+class _Part(Sequence[Any]):
+    """Some vertices' matrices, frame by frame."""
+
+    def __init__(self, tables: Singles, rows: Ints) -> None:
+        self._tables, self._rows = tables, rows
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Any: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        return self._tables[index][..., self._rows, :, :].astype(np.float64)
+
+
+class _Moves(Sequence[Any]):
+    """How some vertices are wanted to move from where the stage has them, frame by frame."""
+
+    def __init__(self, frames: Singles, present: Singles, rows: Ints) -> None:
+        self._frames, self._present, self._rows = frames, present, rows
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Any: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        wanted = self._frames[index][..., self._rows, :].astype(np.float64)
+        return wanted - self._present[index][..., self._rows, :]
+
+
+def _save(
+    plan: BakePlan,
+    bounds: list[Any],
+    folder: Path,
+    rows: Ints,
+    shapes: Singles,
+    turned: Singles | None,
+) -> None:
+    """Each mesh's own offsets, (b, n, 3); welded points get the same, and seams stay closed."""
+    place = np.full(plan.n_vertices + 1, len(rows))
+    place[rows] = np.arange(len(rows))
+    for number, (mesh, bound) in enumerate(zip(plan.meshes, bounds, strict=True)):
+        points = place[mesh["welded"]]  # -1, a point of no face, is the last: no vertex
+        even = bound / np.cbrt(abs(np.linalg.det(bound)))
+        _save_rows(folder / f"shapes{number}.npy", shapes, points, np.linalg.inv(bound).T)
+        if turned is not None:
+            _save_rows(folder / f"normals{number}.npy", turned, points, even)
+
+
+def _save_rows(file: Path, shapes: Singles, points: Ints, matrix: Any) -> None:
+    padded = np.pad(shapes, ((0, 0), (0, 1), (0, 0)))
+    np.save(file, (padded[:, points] @ matrix).astype(np.float32))

@@ -1,0 +1,224 @@
+"""What a baked motion has to do with the stage its character came from."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.arrays import Floats
+from supple.errors import FormatError, SuppleWarning
+from supple.formats.clip_match import plays
+from supple.formats.usd.process import read_stage
+from supple.formats.usd.read.usd import UsdSource, staged_character
+from supple.formats.usd.write.bake_process import run_child
+from supple.formats.usd.write.package import root_entry
+from supple.rig.baked_motion import BakedMotion
+
+__all__ = ["BakePlan", "check_usd_target"]
+
+
+#: Time codes around a baked part of a clip; of longer clips only the keys.
+MOST_AROUND = 10_000
+
+
+def check_usd_target(path: Path, source: Path) -> None:
+    """Refuse to write over a file that the character's own file needs.
+
+    A layer over that file would then be a layer over itself.
+    """
+    original = Path(os.path.abspath(source))
+    request = {"action": "files", "path": str(original)}
+    with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
+        answer = run_child(source.name, Path(folder), request, original.stat().st_size)
+    for file in [original, *map(Path, answer["files"])]:
+        same = os.path.realpath(path) == os.path.realpath(file)
+        if same or (path.exists() and file.exists() and path.samefile(file)):
+            whose = f"{source.name} needs it" if file != original else "it is what is baked"
+            raise FormatError(f"{path.name}: cannot be written over, {whose}; choose another name")
+
+
+class BakePlan:
+    """Meshes, skeletons, the animation to play, and the time codes of the baked frames.
+
+    The stage is read once more: its file may have changed since the character was loaded.
+    """
+
+    def __init__(self, path: Path, baked: BakedMotion) -> None:
+        source = baked.character.source
+        assert isinstance(source, UsdSource)
+        self.source, self.source_path = source, Path(os.path.abspath(source.path))
+        self.notes: list[str] = []
+        if not self.source_path.is_file():
+            raise FormatError(
+                f"{path.name}: {source.path.name}, which it is a layer over, is gone; load it again"
+            )
+        if path.exists() and path.samefile(self.source_path):
+            raise FormatError(f"{path.name}: is the character's own file; choose another name")
+        stage = read_stage(self.source_path)
+        self._check(path, stage)
+        check_usd_target(path, self.source_path)
+        self.n_vertices = len(baked.character.surface.vertices)
+        self.name = baked.motion.name
+        self.known = self._known(baked, stage)
+        self.codes = self._codes(baked)
+        known = self.codes if self.known is None else self.known
+        self.range = np.array([min(known[0], self.codes[0]), max(known[-1], self.codes[-1])])
+        self.skeletons = self._skeletons(stage)
+        self.meshes = self._meshes()
+        self.sublayer = self._sublayer(path)
+        self.package = path.suffix.lower() == ".usdz"
+        self.work = self.source_path.stat().st_size + baked.frames.nbytes
+
+    def _check(self, path: Path, stage: dict[str, Any]) -> None:
+        found = [(mesh["path"], len(mesh["points"])) for mesh in stage["meshes"]]
+        if found != [(mesh.path, len(mesh.welded)) for mesh in self.source.meshes]:
+            raise FormatError(
+                f"{path.name}: {self.source.path.name} has other meshes than when it was loaded;"
+                f" load it again and bake"
+            )
+        times = [clip["times"] for clip in stage["clips"]]
+        known = list(self.source.time_codes.values())
+        if len(times) != len(known) or not all(map(np.array_equal, times, known)):
+            raise FormatError(
+                f"{path.name}: {self.source.path.name} has other motions than when it was loaded;"
+                f" load it again and bake"
+            )
+
+    def _known(self, baked: BakedMotion, stage: dict[str, Any]) -> Floats | None:
+        """The time codes of the clip that the motion is, if it is one of the file's."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SuppleWarning)
+            character = staged_character(self.source_path, stage)
+        clip, codes = character.motions.get(self.name), self.source.time_codes.get(self.name)
+        if clip is None or codes is None:
+            return None
+        first, last = clip.times[0], clip.times[-1]
+        same = plays(lambda t: clip.at(np.clip(t, first, last)), character.rig, baked)
+        return codes if same else None
+
+    def _codes(self, baked: BakedMotion) -> Floats:
+        first = float(self.known[0]) if self.known is not None else 0.0
+        # Keys of the file are round numbers, and those that fall on them should be as well.
+        return np.round(first + baked.times * self.source.time_codes_per_second, 6)
+
+    def _skeletons(self, stage: dict[str, Any]) -> list[dict[str, Any]]:
+        """Each with the animation that plays the baked motion, None where there is none."""
+        names = list(self.source.time_codes)
+        clip = stage["clips"][names.index(self.name)] if self.known is not None else None
+        found = []
+        for number, skeleton in enumerate(stage["skeletons"]):
+            animation = clip["animations"][number] if clip is not None else None
+            played = None if animation is None else animation["path"]
+            found.append({"path": skeleton["path"], "animation": played})
+        return found
+
+    def _meshes(self) -> list[dict[str, Any]]:
+        """With the first point of every vertex: the others go where it goes."""
+        meshes, seen = [], np.zeros(self.n_vertices, dtype=bool)
+        for mesh in self.source.meshes:
+            vertices, rows = np.unique(mesh.welded, return_index=True)
+            new = (vertices >= 0) & ~seen[np.maximum(vertices, 0)]
+            vertices, rows = vertices[new], rows[new]
+            seen[vertices] = True
+            meshes.append(
+                {
+                    "path": mesh.path,
+                    "n_points": len(mesh.welded),
+                    "rows": rows,
+                    "vertices": vertices,
+                    "welded": mesh.welded,
+                }
+            )
+        return meshes
+
+    def _sublayer(self, path: Path) -> str:
+        """The original as the layer names it."""
+        if path.suffix.lower() == ".usdz":
+            return root_entry(self.source_path)
+        folder = Path(os.path.realpath(path.parent))
+        original = Path(os.path.realpath(self.source_path))
+        try:
+            relative = os.path.relpath(original, folder)
+        except ValueError:  # on another drive
+            relative = str(original)
+        if not original.is_relative_to(folder):
+            self.notes.append(
+                f"{path.name}: refers to {relative}, outside its folder; Supple reads it only from"
+                f" there: write it beside that file, or as .usdz"
+            )
+            return Path(relative).as_posix()
+        return f"./{Path(relative).as_posix()}"
+
+    def request(self, action: str) -> dict[str, Any]:
+        """What every request to the writing process says."""
+        return {
+            "action": action,
+            "path": str(self.source_path),
+            "codes": self.codes,
+            "range": self.range,
+            "from_stage": self.source.from_stage,
+            "n_vertices": self.n_vertices,
+            "skeletons": self.skeletons,
+            "animation_name": self.name or "SoftMotion",
+            "meshes": self.meshes,
+        }
+
+    def author_request(
+        self,
+        kind: str,
+        cached: list[bool],
+        names: list[str],
+        weights: NDArray[np.float32],
+        normals: bool,
+    ) -> dict[str, Any]:
+        """For the layer itself."""
+        keys, values = self._faded(weights)
+        meshes = [
+            {**mesh, "cached": whole} for mesh, whole in zip(self.meshes, cached, strict=True)
+        ]
+        return {
+            **self.request("author"),
+            "meshes": meshes,
+            "format": kind,
+            "names": names,
+            "keys": keys,
+            "weights": values,
+            "normals": normals,
+            "around": self._around(),
+            "sublayer": self.sublayer,
+            "package": self.package,
+        }
+
+    def _gap(self) -> float:
+        return float(self.codes[1] - self.codes[0]) if len(self.codes) > 1 else 1.0
+
+    def _around(self) -> Floats:
+        """Time codes of the clip before and after the baked part of it, as dense as that."""
+        if self.known is None:
+            return np.zeros(0)
+        gap = self._gap()
+        first, last = self.codes[0] - 0.5 * gap, self.codes[-1] + 0.5 * gap
+        parts = [self.known]
+        if self.range[1] - self.range[0] <= MOST_AROUND * gap:
+            steps = np.arange(1, int((self.range[1] - self.range[0]) / gap) + 1)
+            parts += [self.codes[0] - gap * steps, self.codes[-1] + gap * steps]
+        codes = np.unique(np.round(np.concatenate(parts), 6))
+        inside = (codes >= self.range[0]) & (codes <= self.range[1])
+        return codes[inside & ((codes < first) | (codes > last))]
+
+    def _faded(self, weights: NDArray[np.float32]) -> tuple[Floats, NDArray[np.float32]]:
+        """Weights with a zero a frame before and after, where the clip goes on there."""
+        known, gap = self.known, self._gap()
+        keys, values = self.codes, weights
+        nothing = np.zeros((1, weights.shape[1]), np.float32)
+        if known is not None and known[0] < keys[0] - 0.5 * gap:
+            keys, values = np.r_[keys[0] - gap, keys], np.vstack([nothing, values])
+        if known is not None and known[-1] > keys[-1] + 0.5 * gap:
+            keys, values = np.r_[keys, keys[-1] + gap], np.vstack([values, nothing])
+        return keys, values

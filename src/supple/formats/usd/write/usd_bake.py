@@ -1,0 +1,176 @@
+"""Baked motions as USD: a layer over the character's own file, or a stage of their own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from supple.errors import FormatError, SuppleError, warn
+from supple.formats.caches.point_cache import checked_frames
+from supple.formats.usd.read.usd import SUFFIXES, UsdSource
+from supple.formats.usd.write.bake_process import run_child
+from supple.formats.usd.write.baked_shapes import fitted_shapes, vertex_normals
+from supple.formats.usd.write.package import package, package_entries
+from supple.formats.usd.write.plan import BakePlan
+from supple.rig.baked_motion import BakedMotion
+from supple.saving import write_chunks
+
+__all__ = ["write_usd"]
+
+Progress = Callable[[float, str], None]
+POINTS = ("blend-shapes", "cache")
+#: What is over the error by less than this is rounding.
+ROUNDING = 1.02
+
+
+def write_usd(
+    path: str | Path,
+    baked: BakedMotion,
+    *,
+    error: float = 0.002,
+    points: Literal["blend-shapes", "cache"] = "blend-shapes",
+    normals: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Write a baked motion as ``.usd``, ``.usda``, ``.usdc`` or ``.usdz``.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where to. A character that came from USD gets a layer over its file: nothing in that is
+        touched or copied, the layer names it by a relative path. A ``.usdz`` has it, and all it
+        needs, inside. Any other character becomes a stage with one mesh and its points over time.
+    baked : BakedMotion
+        What to write.
+    error : float
+        How far any point may be from its place at any frame, as part of the character's size.
+    points : {"blend-shapes", "cache"}
+        Blend shapes on the meshes, with weights in the animation that the stage plays, before
+        skinning; or points at every frame, with skinning switched off. Meshes without a skeleton
+        get the latter in any case.
+    normals : bool
+        Whether normals follow: as normal offsets of blend shapes, or over time. Without, caches
+        leave the file's normals out, which do not fit them, and renderers make their own.
+    progress : callable, optional
+        Called with the part done, 0 to 1, and what is being done.
+
+    Returns
+    -------
+    dict
+        n_shapes, n_frames, bytes, error: the largest distance of any point at any frame from
+        where it was wanted, as UsdSkel evaluates the result, as part of the size.
+
+    Raises
+    ------
+    SuppleError
+        When the character's file is gone or has changed, or the target cannot be written.
+
+    Warns
+    -----
+    SuppleWarning
+        When the error is not reached, or the layer's path leads out of its folder.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise FormatError(f'{path.name}: "{path.suffix}" is not USD; use {", ".join(SUFFIXES)}')
+    if points not in POINTS:
+        raise SuppleError(f'{path.name}: points as "{points}"; use one of {", ".join(POINTS)}')
+    if find_spec("pxr") is None:
+        raise SuppleError(f"{path.name}: USD files need an extra; run pip install 'supple[usd]'")
+    if not path.parent.is_dir():
+        raise FormatError(f"{path.name}: cannot be written to {path.parent} (no such folder)")
+    checked_frames(path, baked)
+    tell = progress or (lambda part, what: None)
+    try:
+        with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
+            if isinstance(baked.character.source, UsdSource):
+                return _write_layer(path, baked, Path(folder), error, points, normals, tell)
+            return _write_stage(path, baked, Path(folder), normals, tell)
+    except OSError as problem:
+        why = (problem.strerror or str(problem)).lower()
+        raise FormatError(f"{path.name}: cannot be written ({why})") from problem
+
+
+def _write_layer(
+    path: Path,
+    baked: BakedMotion,
+    folder: Path,
+    error: float,
+    points: str,
+    normals: bool,
+    tell: Progress,
+) -> dict[str, Any]:
+    plan = BakePlan(path, baked)
+    np.save(folder / "frames.npy", np.asarray(baked.frames, np.float32))
+    shapes, weights = [], np.zeros((baked.n_frames, 0), np.float32)
+    cached = [True] * len(plan.meshes)
+    if points == "blend-shapes":
+        tell(0.02, "evaluating the stage")
+        shaped = fitted_shapes(plan, baked, folder, error, normals, tell)
+        cached, shapes, weights = shaped.cached, shaped.names, shaped.weights
+    if normals and any(cached):
+        np.save(folder / "normals.npy", vertex_normals(baked))
+    tell(0.7, "writing the layer")
+    request = plan.author_request(_format(path), cached, shapes, weights, normals)
+    answer = run_child(path.name, folder, request, plan.work)
+    layer = folder / f"layer.{_format(path)}"
+    size = _deliver(path, layer, plan.source_path, answer["files"])
+    reached = answer["error_metres"] / baked.character.surface.size
+    if reached > ROUNDING * error:
+        missed = f"is off by {reached:.2%} of the size, not {error:.2%}"
+        warn(f"{path.name}: {missed}; {_advice(points)}")
+    for note in plan.notes:
+        warn(note)
+    figures = {"n_shapes": len(shapes), "n_frames": baked.n_frames, "error": reached, "bytes": size}
+    return {**figures, "cached_meshes": sum(cached), "sublayer": plan.sublayer}
+
+
+def _advice(points: str) -> str:
+    if points == "cache":
+        return "its transforms flatten a mesh"
+    return "use points as a cache, or a larger error"
+
+
+def _format(path: Path) -> str:
+    return "usda" if path.suffix.lower() == ".usda" else "usdc"
+
+
+def _write_stage(
+    path: Path, baked: BakedMotion, folder: Path, normals: bool, tell: Progress
+) -> dict[str, Any]:
+    """A stage of its own, for characters from elsewhere."""
+    surface = baked.character.surface
+    np.save(folder / "frames.npy", np.asarray(baked.frames, np.float32))
+    if normals:
+        np.save(folder / "normals.npy", vertex_normals(baked))
+    tell(0.2, "writing the stage")
+    kept = "".join(c if c.isascii() and c.isalnum() else "_" for c in baked.character.name)
+    request = {
+        "action": "new",
+        "path": None,
+        "format": _format(path),
+        "rate": float(baked.rate),
+        "codes": np.round(baked.times * baked.rate, 6),
+        "name": kept if kept and not kept[0].isdigit() else f"_{kept}",
+        "triangles": np.asarray(surface.triangles),
+        "rest": np.asarray(surface.vertices),
+    }
+    run_child(path.name, folder, request, baked.frames.nbytes)
+    size = _deliver(path, folder / f"layer.{_format(path)}", None, [])
+    return {"n_shapes": 0, "n_frames": baked.n_frames, "error": 0.0, "bytes": size}
+
+
+def _deliver(path: Path, layer: Path, original: Path | None, files: list[str]) -> int:
+    """Put the layer where it belongs, alone or in a package; how many bytes that has."""
+    if not layer.is_file():
+        raise FormatError(f"{path.name}: USD wrote no layer; the disk may be full")
+    if path.suffix.lower() == ".usdz":
+        entries = package_entries(layer, original, files)
+        return write_chunks(path, [], into=lambda file: package(path.name, file, entries))
+    with layer.open("rb") as file:
+        return write_chunks(path, iter(lambda: file.read(2**24), b""))

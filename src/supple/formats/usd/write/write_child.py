@@ -1,0 +1,290 @@
+"""The process that writes over USD: looks at what a stage plays, and lays a layer over it.
+
+It answers four requests. "files": what the stage is made of. "survey": where the points of meshes
+are at given time codes, and how offsets would move them. "author": the layer, with blend shapes and
+point caches in it, and how far the stage it makes is from what was wanted. "new": a stage of its
+own.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supple.formats.usd.layers import Refused, one_line, open_stage
+from supple.formats.usd.pxr_modules import Ar, Sdf, Tf, Usd, UsdUtils
+from supple.formats.usd.read.read_child import limit_memory
+from supple.formats.usd.transport import receive, send
+from supple.formats.usd.write.authoring import (
+    add_shapes,
+    add_weights,
+    bind_animations,
+    cache_points,
+    new_stage,
+)
+from supple.formats.usd.write.evaluation import PlayedMesh, played_meshes
+
+__all__ = ["main", "needed_files"]
+
+
+# ----------------------------------------------------------------------------
+# Which files a stage is made of (in the writing process).
+
+
+LAYERS = (".usd", ".usda", ".usdc", ".usdz")
+
+
+#: Files that are listed; nobody has more.
+MOST = 100_000
+
+
+def needed_files(path: Path) -> list[str]:
+    """All that a file names, and that what it names does: layers, clips, pictures.
+
+    Whether they are there or not. Only what lies in the file's folder, or below it, is opened.
+    """
+    folder = path.parent.resolve()
+    waiting, seen = [str(path)], {str(path)}
+    found: dict[str, None] = {}
+    while waiting and len(seen) < MOST:
+        layer = _opened_package(waiting.pop())
+        for asset in _named(layer):
+            where = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)
+            if where in seen:
+                continue
+            seen.add(where)
+            # A bare name that is not beside the layer stays one; it would be looked for there.
+            own = Path(Ar.SplitPackageRelativePathOuter(layer.realPath)[0])
+            file = own.parent / Ar.SplitPackageRelativePathOuter(where)[0]
+            found[str(file)] = None
+            if file.suffix.lower() in LAYERS and file.resolve().is_relative_to(folder):
+                waiting.append(where)
+    return list(found)
+
+
+def _opened_package(name: str) -> Any:
+    try:
+        return Sdf.Layer.FindOrOpen(name)
+    except Tf.ErrorException:
+        return None
+
+
+def _named(layer: Any) -> list[str]:
+    if not layer:
+        return []
+    listed = UsdUtils.ExtractExternalReferences(layer.identifier)
+    return [str(asset) for kind in listed for asset in kind if asset and "\0" not in str(asset)]
+
+
+#: What a layer says of itself and not of the stage: it is not taken over.
+OWN_KEYS = {"subLayers", "subLayerOffsets", "owner", "sessionOwner", "hasOwnedSubLayers"}
+
+
+def main(folder: str, memory: int) -> None:
+    """Answer the request that lies in the folder."""
+    limit_memory(memory)
+    place = Path(folder)
+    request = receive(place / "request.npz")
+    file = Path(request.get("path") or folder)
+    os.chdir(file.parent)
+    # Held until the end: without it USD prints what it thinks of a file.
+    delegate = UsdUtils.CoalescingDiagnosticDelegate()
+    try:
+        answers = {"survey": _survey, "author": _author, "new": _new, "files": _files}
+        result = answers[request["action"]](request, place)
+    except Refused as error:
+        result = {"error": str(error)}
+    except MemoryError:
+        result = {"error": f"needs more than {memory / 2**30:.0f} GiB to write; simplify it"}
+    except Exception as error:
+        result = {"error": f"cannot be written ({type(error).__name__}: {one_line(error, file)})"}
+    del delegate
+    send(place / "answer.npz", result)
+    # The stage's own tear-down may crash on what it was built from; nothing is left to do.
+    os._exit(0)
+
+
+def _opened(request: dict[str, Any]) -> tuple[Any, Any]:
+    """The layer to write, over the file's, and the stage of both."""
+    # Taken out in memory, as for reading: what lies outside the file's folder.
+    root = open_stage(Path(request["path"]), []).GetRootLayer()
+    layer = Sdf.Layer.CreateAnonymous(".usda")
+    for key in sorted(root.pseudoRoot.ListInfoKeys()):
+        if key not in OWN_KEYS:
+            layer.pseudoRoot.SetInfo(key, root.pseudoRoot.GetInfo(key))
+    layer.subLayerPaths.append(root.identifier)
+    stage = Usd.Stage.Open(layer)
+    _make_editable(stage, request)
+    bind_animations(stage, request["skeletons"], request["animation_name"])
+    return layer, stage
+
+
+def _make_editable(stage: Any, request: dict[str, Any]) -> None:
+    """Instances share their parts; those that hold the character become ordinary prims."""
+    wanted = [mesh["path"] for mesh in request["meshes"]]
+    for skeleton in request["skeletons"]:
+        wanted += [path for path in (skeleton["path"], skeleton["animation"]) if path]
+    for path in wanted:
+        prim = stage.GetPrimAtPath(path)
+        while prim and prim.IsInstanceProxy():
+            outer = prim
+            while outer.IsInstanceProxy():
+                outer = outer.GetParent()
+            while not outer.IsInstance():
+                outer = outer.GetParent()
+            outer.SetInstanceable(False)
+            prim = stage.GetPrimAtPath(path)
+        if not prim:
+            raise Refused(f"has no {path} any more; load it again")
+
+
+def _survey(request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    _, stage = _opened(request)
+    codes, count = request["codes"], request["n_vertices"]
+    played = played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
+    for mesh, asked in zip(played, request["meshes"], strict=True):
+        _check_points(mesh, asked)
+    outward = request["from_stage"]
+    unit = np.cbrt(abs(np.linalg.det(outward[:3, :3])))
+    present = _made(folder / "present.npy", (len(codes), count, 3))
+    matrices = _made(folder / "matrices.npy", (len(codes), count, 3, 3))
+    bounds = [unit * mesh.bound if mesh.takes_shapes else np.eye(3) for mesh in played]
+    for k, code in enumerate(codes):
+        for mesh, asked, bound in zip(played, request["meshes"], bounds, strict=True):
+            rows, vertices = asked["rows"], asked["vertices"]
+            if not len(rows) or not mesh.takes_shapes:
+                continue
+            placed, moved = mesh.probed(mesh.points(float(code)), float(code))
+            present[k, vertices] = placed[rows] @ outward[:3, :3].T + outward[:3, 3]
+            matrices[k, vertices] = outward[:3, :3] @ moved[rows] @ np.linalg.inv(bound)
+    present.flush()
+    matrices.flush()
+    return {
+        "takes_shapes": [mesh.takes_shapes for mesh in played],
+        "bounds": bounds,
+    }
+
+
+def _check_points(mesh: PlayedMesh, asked: dict[str, Any]) -> None:
+    found, wanted, path = len(mesh.points(0.0)), asked["n_points"], asked["path"]
+    if found != wanted:
+        raise Refused(f"has {found} points in {path}, not {wanted} any more; load it again")
+
+
+def _author(request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    layer, stage = _opened(request)
+    codes, names = request["codes"], request["names"]
+    inward = np.linalg.inv(request["from_stage"])
+    frames = _stored(folder / "frames.npy")
+    around = _points_around(stage, request)
+    for number, mesh in enumerate(request["meshes"]):
+        prim = stage.GetPrimAtPath(mesh["path"])
+        if mesh["cached"]:
+            normals = _stored(folder / "normals.npy") if request["normals"] else None
+            surface = {"frames": frames, "welded": mesh["welded"], "normals": normals}
+            cache_points(prim, surface, codes, inward, around[number])
+        elif names:
+            offsets = _stored(folder / f"shapes{number}.npy")
+            add_shapes(prim, names, offsets, _stored(folder / f"normals{number}.npy"))
+    if names:
+        animations = {skeleton["animation"] for skeleton in request["skeletons"]}
+        for path in sorted(animations):
+            add_weights(stage.GetPrimAtPath(path), names, request["keys"], request["weights"])
+    _widen_range(stage, request["range"])
+    return _finished(layer, stage, request, frames, folder)
+
+
+def _points_around(stage: Any, request: dict[str, Any]) -> list[dict[float, np.ndarray]]:
+    """Where the rig alone has the points of cached meshes, at codes that were not baked.
+
+    In the stage's world, before anything is written: a cache holds its last points for ever.
+    """
+    played = played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
+    found: list[dict[float, np.ndarray]] = []
+    for mesh, asked in zip(played, request["meshes"], strict=True):
+        codes = request["around"].tolist() if asked["cached"] else []
+        found.append({code: mesh.placed(mesh.points(code), code) for code in codes})
+    return found
+
+
+def _made(file: Path, shape: tuple[int, ...]) -> Any:
+    return np.lib.format.open_memmap(file, "w+", np.float32, shape)
+
+
+def _stored(file: Path) -> Any:
+    """An array that was left in the folder, read as it is used; None where there is none."""
+    return np.load(file, mmap_mode="r", allow_pickle=False) if file.exists() else None
+
+
+def _widen_range(stage: Any, played: np.ndarray) -> None:
+    first, last = float(played[0]), float(played[-1])
+    if stage.HasAuthoredTimeCodeRange():
+        first = min(first, stage.GetStartTimeCode())
+        last = max(last, stage.GetEndTimeCode())
+        if (first, last) == (stage.GetStartTimeCode(), stage.GetEndTimeCode()):
+            return
+    stage.SetStartTimeCode(first)
+    stage.SetEndTimeCode(last)
+
+
+def _finished(
+    layer: Any, stage: Any, request: dict[str, Any], frames: np.ndarray, folder: Path
+) -> dict[str, Any]:
+    """Measure, then write the layer with the path to the original that it is to have."""
+    error = _largest_error(stage, request, frames)
+    layer.subLayerPaths[0] = request["sublayer"]
+    layer.Export(str(folder / f"layer.{request['format']}"))
+    return {"error_metres": error, "files": _dependencies(request) if request["package"] else []}
+
+
+def _largest_error(stage: Any, request: dict[str, Any], frames: np.ndarray) -> float:
+    """How far any point is from where it was wanted, metres, as UsdSkel plays the stage."""
+    outward, largest = request["from_stage"], 0.0
+    played = played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
+    for k, code in enumerate(request["codes"]):
+        for mesh, asked in zip(played, request["meshes"], strict=True):
+            rows = np.flatnonzero(asked["welded"] >= 0)
+            placed = mesh.placed(mesh.points(float(code)), float(code))[rows]
+            wanted = frames[k, asked["welded"][rows]]
+            off = placed @ outward[:3, :3].T + outward[:3, 3] - wanted
+            largest = max(largest, float(np.linalg.norm(off, axis=1).max(initial=0.0)))
+    return largest
+
+
+def _dependencies(request: dict[str, Any]) -> list[str]:
+    """Files the original needs, itself first; all in its folder or below."""
+    own = Path(request["path"])
+    layers, assets, _ = UsdUtils.ComputeAllDependencies(Sdf.AssetPath(str(own)))
+    found = [own]
+    for name in [*(layer.realPath for layer in layers), *assets]:
+        outer = Ar.SplitPackageRelativePathOuter(str(name))[0]
+        file = _as_named(Path(os.path.abspath(outer)), own.parent) if outer else None
+        if file is not None and file not in found and file.is_file():
+            found.append(file)
+    return [str(found[0]), *sorted(str(file) for file in found[1:])]
+
+
+def _as_named(file: Path, folder: Path) -> Path | None:
+    """The file below the folder, by the name that layers call it, also where that is a link's."""
+    real = folder.resolve()
+    if not file.resolve().is_relative_to(real):
+        return None
+    for top in (folder, real):
+        if file.is_relative_to(top):
+            return folder / file.relative_to(top)
+    return folder / file.resolve().relative_to(real)
+
+
+def _files(request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    return {"files": needed_files(Path(request["path"]))}
+
+
+def _new(request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    layer = Sdf.Layer.CreateAnonymous(".usda")
+    frames, normals = _stored(folder / "frames.npy"), _stored(folder / "normals.npy")
+    new_stage(Usd.Stage.Open(layer), request, frames, normals)
+    layer.Export(str(folder / f"layer.{request['format']}"))
+    return {}

@@ -1,0 +1,1 @@
+"""VegaFEM's files."""

@@ -1,0 +1,269 @@
+"""VegaFEM's ``.cub`` files: the internal force of a reduced StVK body as cubic polynomials.
+
+Four little-endian int32, the number of coordinates r and the numbers of linear, quadratic and
+cubic monomials of them, r, r(r + 1)/2 and r(r + 1)(r + 2)/6; then float64 coefficients, all
+linear ones, all quadratic, all cubic. Within each, the first component of the force comes first
+with all its monomials, in lexicographic order: q_i, q_i q_j with i ≤ j, q_i q_j q_k with
+i ≤ j ≤ k. A coefficient belongs to the whole monomial: that of q₀q₁ counts once, not for q₁q₀.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Ints
+from supple.checks import checked_array, checked_path, numbers, shown
+from supple.engines.stvk.coefficients import paired_count
+from supple.errors import FormatError, SuppleError
+from supple.formats.file_bytes import read_source, reading
+from supple.saving import write_chunks
+
+__all__ = ["CubicForce", "read_cub", "write_cub"]
+
+
+# ----------------------------------------------------------------------------
+# A force whose components are cubic polynomials, and the tangent that it has.
+
+
+# How far a tangent may be from symmetric, as a part of its size, and still come from an energy.
+_ASYMMETRY = 1e-6
+
+
+# Rows of tangent coefficients made at once.
+_ROWS = 128
+
+
+class CubicForce:
+    """f(q) = L q + Q (q_i q_j)_{i≤j} + C (q_i q_j q_k)_{i≤j≤k}: rows are components.
+
+    The internal force of a StVK body in a basis, as VegaFEM stores it. It is the gradient of
+    energy, so it stands on the left of the equation of motion.
+
+    Parameters
+    ----------
+    linear
+        (r, r).
+    quadratic
+        (r, r(r + 1)/2), columns (0, 0), (0, 1), …, (1, 1), …
+    cubic
+        (r, r(r + 1)(r + 2)/6), columns (0, 0, 0), (0, 0, 1), …, (0, 1, 1), …
+
+    Examples
+    --------
+    >>> spring = CubicForce([[2.0]], [[0.0]], [[1.0]])
+    >>> spring.force([3.0]), spring.stiffness([3.0])
+    (array([33.]), array([[29.]]))
+    """
+
+    def __init__(self, linear: ArrayLike, quadratic: ArrayLike, cubic: ArrayLike) -> None:
+        given = numbers("linear terms", linear)
+        r = len(given) if given.ndim else 0
+        if r == 0:
+            raise SuppleError("linear terms must be a matrix (r, r) with r at least 1")
+        self.linear = checked_array("linear terms", given, (r, r))
+        self.quadratic = checked_array("quadratic terms", quadratic, (r, r * (r + 1) // 2))
+        self.cubic = checked_array("cubic terms", cubic, (r, r * (r + 1) * (r + 2) // 6))
+
+    def __repr__(self) -> str:
+        return f"CubicForce(r = {self.r})"
+
+    @property
+    def r(self) -> int:
+        """Number of coordinates."""
+        return len(self.linear)
+
+    @cached_property
+    def _pairs(self) -> tuple[Ints, Ints]:
+        return np.triu_indices(self.r)
+
+    @cached_property
+    def _triples(self) -> tuple[Ints, Ints, Ints]:
+        return _triples(self.r)
+
+    def force(self, q: ArrayLike) -> Floats:
+        """f(q), (r,)."""
+        linear, quadratic, cubic = self._terms(q)
+        return linear + quadratic + cubic
+
+    def energy(self, q: ArrayLike) -> float:
+        """W(q) with ∂W/∂q = f, by Euler's theorem; it must be the gradient of one."""
+        linear, quadratic, cubic = self._terms(q)
+        return float(np.asarray(q, np.float64) @ (linear / 2 + quadratic / 3 + cubic / 4))
+
+    def _terms(self, q: ArrayLike) -> tuple[Floats, Floats, Floats]:
+        q = checked_array("coordinates", q, (self.r,))
+        (i, j), (a, b, c) = self._pairs, self._triples
+        return self.linear @ q, self.quadratic @ (q[i] * q[j]), self.cubic @ (q[a] * q[b] * q[c])
+
+    def stiffness(self, q: ArrayLike) -> Floats:
+        """∂f/∂q, (r, r); row a is the gradient of component a."""
+        q = checked_array("coordinates", q, (self.r,))
+        (i, j), (a, b, c) = self._pairs, self._triples
+        squares = _derivatives((i, j), (q[j], q[i]), self.r)
+        cubes = _derivatives((a, b, c), (q[b] * q[c], q[a] * q[c], q[a] * q[b]), self.r)
+        return self.linear + (squares.T @ self.quadratic.T).T + (cubes.T @ self.cubic.T).T
+
+    def tangent_coefficients(self) -> Floats:
+        """∂f/∂q as polynomials, (r(r + 1)/2, 1 + r + r(r + 1)/2).
+
+        Rows are entries (a, b), a ≤ b, of the tangent; columns the monomials 1, q_i, and q_i q_j
+        with i ≤ j; both in lexicographic order.
+
+        Raises
+        ------
+        SuppleError
+            If the tangent is not symmetric, that is, the force has no energy.
+        """
+        a, b = self._pairs
+        table = np.empty((len(a), 1 + self.r + len(a)))
+        starts = np.array([0, 1, 1 + self.r])  # of the parts, whose sizes may differ much
+        largest, apart = np.zeros(3), np.zeros(3)
+        for first in range(0, len(a), _ROWS):
+            rows = slice(first, first + _ROWS)
+            table[rows] = self._tangent_rows(a[rows], b[rows])
+            below = self._tangent_rows(b[rows], a[rows])
+            for sizes, block in ((largest, table[rows]), (apart, table[rows] - below)):
+                columns = np.abs(block).max(axis=0)
+                np.maximum(sizes, np.maximum.reduceat(columns, starts), out=sizes)
+            table[rows] = (table[rows] + below) / 2
+        if (apart > _ASYMMETRY * largest).any():
+            raise SuppleError("the force is not the gradient of an energy: no symmetric tangent")
+        return table
+
+    def _tangent_rows(self, row: Ints, column: Ints) -> Floats:
+        """Coefficients of ∂f_row/∂q_column."""
+        row, column = row[:, None], column[:, None]
+        every, (i, j) = np.arange(self.r), self._pairs
+        pair = _pair_number(column, every, self.r)
+        triple = _triple_number(column, i, j, self.r)
+        often = 1 + (column == i).astype(np.int64) + (column == j)
+        return np.hstack(
+            [
+                self.linear[row, column],
+                self.quadratic[row, pair] * (1 + (column == every)),
+                self.cubic[row, triple] * often,
+            ]
+        )
+
+    @classmethod
+    def of_tangent(cls, coefficients: ArrayLike) -> CubicForce:
+        """The force whose tangent has these coefficients, laid out as `tangent_coefficients`."""
+        table = numbers("tangent coefficients", coefficients)
+        entries = len(table) if table.ndim == 2 else 0
+        r = paired_count(entries)
+        table = checked_array("tangent coefficients", table, (r * (r + 1) // 2, 1 + r + entries))
+        if r == 0:
+            raise SuppleError("tangent coefficients must have at least one row")
+        every = np.arange(r)[:, None]
+        i, j = np.triu_indices(r)
+        a, b, c = _triples(r)
+        # Each coefficient of f_l can be read from ∂f_l/∂q of any of its coordinates: the first.
+        linear = table[_pair_number(every, np.arange(r), r), 0]
+        quadratic = table[_pair_number(every, i, r), 1 + j] / (1 + (i == j))
+        pair = 1 + r + _pair_number(b, c, r)
+        cubic = table[_pair_number(every, a, r), pair] / (1 + (a == b).astype(np.int64) + (a == c))
+        return cls(linear, quadratic, cubic)
+
+
+def _derivatives(indices: tuple[Ints, ...], values: tuple[Floats, ...], r: int) -> sp.csr_array:
+    """∂(monomial)/∂q, a row for each monomial; entries at one place add up."""
+    rows = np.tile(np.arange(len(indices[0])), len(indices))
+    shape = (len(indices[0]), r)
+    entries = sp.coo_array((np.concatenate(values), (rows, np.concatenate(indices))), shape)
+    return sp.csr_array(entries)
+
+
+def _triples(r: int) -> tuple[Ints, Ints, Ints]:
+    """All i ≤ j ≤ k below r in lexicographic order."""
+    first, second = np.triu_indices(r)
+    often = r - second
+    ends = np.cumsum(often)
+    third = np.arange(ends[-1]) - np.repeat(ends - often, often) + np.repeat(second, often)
+    return np.repeat(first, often), np.repeat(second, often), third
+
+
+def _pair_number(i: Ints, j: Ints, r: int | Ints) -> Ints:
+    """Where (i, j), in any order, stands among the pairs."""
+    low, high = np.minimum(i, j), np.maximum(i, j)
+    return low * r - low * (low - 1) // 2 + high - low
+
+
+def _triple_number(i: Ints, j: Ints, k: Ints, r: int) -> Ints:
+    """Where (i, j, k), in any order, stands among the triples."""
+    low, high = np.minimum(np.minimum(i, j), k), np.maximum(np.maximum(i, j), k)
+    middle = i + j + k - low - high
+    left = r - low  # all that begin with less come before
+    before = (r * (r + 1) * (r + 2) - left * (left + 1) * (left + 2)) // 6
+    return before + _pair_number(middle - low, high - low, left)
+
+
+_HEADER = 16
+
+
+def read_cub(path: str | Path) -> CubicForce:
+    """Read a VegaFEM file of cubic polynomials.
+
+    Raises
+    ------
+    FormatError
+        When its sizes do not fit each other or the file, or a coefficient is not finite.
+    """
+    path = checked_path("a .cub file", path)
+    data = read_source(path, (".cub",))
+    with reading(path.name):
+        r = _checked_size(path.name, data)
+        if r == 0:
+            raise FormatError(f"{path.name}: has no coordinates (r = 0); nothing can move")
+        values = np.frombuffer(data, "<f8", offset=_HEADER).astype(np.float64)
+        if not np.isfinite(values).all():
+            bad = int(np.argmin(np.isfinite(values)))
+            raise FormatError(f"{path.name}: coefficient {bad} is not finite; make the file again")
+        ends = np.cumsum([r * count for count in _counts(r)])
+        parts = (part.reshape(r, -1) for part in np.split(values, ends[:-1]))
+        return CubicForce(*parts)
+
+
+def _checked_size(name: str, data: bytes) -> int:
+    if len(data) < _HEADER:
+        raise FormatError(f"{name}: has {len(data)} bytes, fewer than the head of a .cub file")
+    r, *declared = (int(number) for number in np.frombuffer(data, "<i4", 4))
+    if r < 0 or declared != list(_counts(r)):
+        said = ", ".join(map(str, (r, *declared)))
+        raise FormatError(
+            f"{name}: declares the sizes {said}, which are not those of r coordinates"
+            f" (r, r, r(r+1)/2, r(r+1)(r+2)/6); it is damaged or something else"
+        )
+    expected = _HEADER + 8 * r * sum(_counts(r))
+    if len(data) != expected:
+        raise FormatError(
+            f"{name}: has {len(data)} bytes where r = {r} needs {expected};"
+            f" it is {'damaged or cut off' if len(data) < expected else 'damaged'}"
+        )
+    return r
+
+
+def _counts(r: int) -> tuple[int, int, int]:
+    return r, r * (r + 1) // 2, r * (r + 1) * (r + 2) // 6
+
+
+def write_cub(path: str | Path, force: CubicForce) -> None:
+    """Write a VegaFEM file of cubic polynomials; the file is whole or not there.
+
+    What was read from a file is written as the same bytes.
+    """
+    path = checked_path("a .cub file", path)
+    if path.suffix.lower() != ".cub":
+        raise FormatError(f'{path.name}: "{path.suffix}" is not read back; name it .cub')
+    if not isinstance(force, CubicForce):
+        raise FormatError(f"{path.name}: holds a CubicForce, not {shown(force)}")
+    counts = _counts(force.r)
+    if 8 * force.r * counts[2] > 2**31:
+        raise FormatError(f"{path.name}: coefficients of r = {force.r} need more than 2 GiB")
+    parts = (force.linear, force.quadratic, force.cubic)
+    head = np.array([force.r, *counts], "<i4").tobytes()
+    write_chunks(path, [head, *(np.ascontiguousarray(part, "<f8").tobytes() for part in parts)])

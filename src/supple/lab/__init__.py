@@ -1,0 +1,1 @@
+"""Measuring and reproducing: benchmarks, fidelity, the papers' tables and figures."""

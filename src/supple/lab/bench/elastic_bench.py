@@ -1,0 +1,207 @@
+"""`supple bench elastic`: our element loops beside scikit-fem's, and the full step.
+
+Every size runs in a process of its own, so that its peak memory is its own; scikit-fem runs in
+another, after ours, on the same mesh and the same deformation.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from supple.app.processes import peak_megabytes, with_cores
+from supple.app.progress_bar import first_use_message, progress_bar
+from supple.arrays import Floats
+from supple.errors import SuppleError
+
+__all__ = ["DEFAULT_SIZES", "in_own_process", "measure", "table"]
+
+
+DEFAULT_SIZES = [10_000, 12_000, 100_000, 1_000_000]
+#: scikit-fem keeps every local matrix and needs tens of GB beyond.
+LARGEST_FOR_SCIKIT_FEM = 200_000
+#: A direct solver's fill grows faster than the mesh; beyond, a step is left out.
+LARGEST_STEP = 100_000
+YOUNG, POISSON = 2e4, 0.3
+
+
+def measure(sizes: Iterable[int], *, quiet: bool = False) -> list[dict[str, Any]]:
+    """One row of figures for each number of tets."""
+    sizes = list(sizes)
+    for size in sizes:
+        if not 6 <= size <= 5_000_000:
+            raise SuppleError(f"{size:,} tets; choose between 6 and 5,000,000")
+    first_use_message(quiet)
+    rows = []
+    with progress_bar(quiet) as progress:
+        task = progress.add_task("measuring", total=2 * len(sizes))
+        for size in sizes:
+            progress.update(task, description=f"{size:,} tets, Supple")
+            row = in_own_process(_measure_ours, size)
+            progress.advance(task)
+            progress.update(task, description=f"{size:,} tets, scikit-fem")
+            theirs = None
+            if size <= LARGEST_FOR_SCIKIT_FEM:
+                theirs = in_own_process(_measure_scikit_fem, size)
+            row["scikit_fem_ms"] = theirs
+            row["ratio"] = None if theirs is None else theirs / row["stiffness_ms"]
+            rows.append(row)
+            progress.advance(task)
+    return rows
+
+
+def table(rows: list[dict[str, Any]]) -> None:
+    """Print the rows for people."""
+    from rich.console import Console
+    from rich.table import Table
+
+    def shown(value: float | None) -> str:
+        return "–" if value is None else f"{value:,.1f}"
+
+    kernels = Table(title="Neo-Hookean beam, all cores, times in ms")
+    for heading in ("tets", "force", "stiffness", "ns/tet", "scikit-fem", "ratio", "peak MB"):
+        kernels.add_column(heading, justify="right")
+    steps = Table(title="Full step, backward Euler, one Newton iteration, times in ms")
+    for heading in ("tets", "step", "assembly", "factorise", "solve", "peak MB"):
+        steps.add_column(heading, justify="right")
+    for row in rows:
+        tets, stiffness = f"{row['tets']:,}", row["stiffness_ms"]
+        numbers = [row["force_ms"], stiffness, 1e6 * stiffness / row["tets"]]
+        numbers += [row["scikit_fem_ms"], row["ratio"], row["peak_mb"]]
+        kernels.add_row(tets, *map(shown, numbers))
+        if row["step_ms"]:
+            parts = list(row["step_ms"].values())
+            steps.add_row(tets, *map(shown, [sum(parts), *parts, row["peak_mb_step"]]))
+    console = Console()
+    console.print(kernels)
+    if steps.row_count:
+        console.print(steps)
+
+
+def in_own_process(function: Callable[[Any], Any], case: Any) -> Any:
+    """Its result, computed by a fresh process: peak memory is then its own."""
+    return with_cores(None, function, case)
+
+
+def _deformed_beam(size: int) -> tuple[Any, Floats]:
+    """A beam of about `size` tets, bent, stretched and twisted."""
+    from supple.scenes.bodies.beam import beam
+
+    across = max(1, round((size / 6 / 2.4) ** (1 / 3)))
+    along = max(1, round(size / 6 / across**2))
+    mesh = beam((2.4, 1.0, 1.0), (along, across, across))
+    x, y, z = mesh.vertices.T
+    angle = 0.3 * x
+    y, z = y * np.cos(angle) - z * np.sin(angle), y * np.sin(angle) + z * np.cos(angle)
+    return mesh, np.stack([1.1 * x, y + 0.1 * x**2, 0.95 * z], axis=1)
+
+
+def _best(function: Callable[[], Any], repeats: int) -> float:
+    """Shortest of several times, in ms: the others were disturbed."""
+    function()
+    times = []
+    for _ in range(repeats):
+        began = perf_counter()
+        function()
+        times.append(perf_counter() - began)
+    return 1e3 * min(times)
+
+
+def _measure_ours(size: int) -> dict[str, Any]:
+    from supple.elastic.body import ElasticBody
+    from supple.elastic.material import Material
+    from supple.engines.full.full_body import FullSimulator
+
+    mesh, x = _deformed_beam(size)
+    body = ElasticBody(mesh, Material("neo-hookean", young=YOUNG, poisson=POISSON))
+    out = np.empty_like(x)
+    repeats = 20 if size < 50_000 else 5
+    row: dict[str, Any] = {
+        "tets": len(mesh.tets),
+        "force_ms": _best(lambda: body.force(x, out=out), repeats),
+        "stiffness_ms": _best(lambda: body.stiffness(x), repeats),
+        "step_ms": None,
+    }
+    row["peak_mb"] = peak_megabytes()
+    if size <= LARGEST_STEP:
+        held = np.flatnonzero(mesh.vertices[:, 0] == 0)
+        simulator = FullSimulator(body, 1 / 90, fixed=held, alpha=0.5, beta=0.01)
+        simulator.step()
+        reports = [simulator.step().seconds for _ in range(5)]
+        fastest = min(reports, key=lambda seconds: sum(seconds.values()))
+        row["step_ms"] = {part: 1e3 * seconds for part, seconds in fastest.items()}
+        row["peak_mb_step"] = peak_megabytes()
+    return row
+
+
+def _measure_scikit_fem(size: int) -> float | None:
+    """The same material and deformation; checked to give the same matrix."""
+    try:
+        import skfem
+    except ImportError:
+        return None
+    mesh, x = _deformed_beam(size)
+    domain = skfem.MeshTet(mesh.vertices.T.copy(), mesh.tets.T.copy())
+    # One quadrature point is exact for linear tets, and cheapest.
+    basis = skfem.Basis(domain, skfem.ElementVector(skfem.ElementTetP1()), intorder=1)
+    order = basis.nodal_dofs.T.reshape(-1)
+    displacement = np.empty(x.size)
+    displacement[order] = (x - mesh.vertices).reshape(-1)
+
+    def assemble() -> Any:
+        stress_change = _neo_hookean_linearised(basis.interpolate(displacement).grad)
+        cache: dict[int, Floats] = {}
+
+        # The form is called for all 144 pairs of local functions; dP depends on one of them.
+        @skfem.BilinearForm(nthreads=os.cpu_count() or 1)
+        def form(u: Any, v: Any, w: Any) -> Any:
+            if id(u) not in cache:
+                cache[id(u)] = stress_change(u.grad)
+            return np.einsum("ij...,ij...->...", cache[id(u)], v.grad)
+
+        return form.assemble(basis)
+
+    elapsed = _best(assemble, 1 if size > 50_000 else 3)
+    _check_agreement(assemble().tocsr()[order][:, order], mesh, x)
+    return elapsed
+
+
+def _neo_hookean_linearised(gradient: Floats) -> Callable[[Floats], Floats]:
+    """The map dF ↦ dP of our neo-Hookean material at I + gradient, in NumPy, for scikit-fem."""
+    from supple.elastic.material import Material
+
+    mu, lam = Material("neo-hookean", young=YOUNG, poisson=POISSON).element_parameters(1)[0]
+    F = gradient + np.eye(3).reshape(3, 3, *([1] * (gradient.ndim - 2)))
+
+    def cross(a: Floats, b: Floats) -> Floats:
+        """Rows of a × rows of b: the cofactor matrix is half of F × F."""
+        rows = [np.cross(a[i - 2], b[i - 1], axis=0) for i in range(3)]
+        more = [np.cross(b[i - 2], a[i - 1], axis=0) for i in range(3)]
+        return np.stack(rows) + np.stack(more)
+
+    cofactor = 0.5 * cross(F, F)
+    determinant = np.einsum("ij...,ij...->...", cofactor, F) / 3
+    grown = np.einsum("ij...,ij...->...", F, F) + 1
+    pull, twice = mu * (1 - 1 / grown), 2 * mu / grown**2
+    push = lam * (determinant - 1) - 0.75 * mu
+
+    def change(dF: Floats) -> Floats:
+        along = twice * np.einsum("ij...,ij...->...", F, dF)
+        volume = lam * np.einsum("ij...,ij...->...", cofactor, dF)
+        return pull * dF + along * F + volume * cofactor + push * cross(F, dF)
+
+    return change
+
+
+def _check_agreement(theirs: Any, mesh: Any, x: Floats) -> None:
+    from supple.elastic.body import ElasticBody
+    from supple.elastic.material import Material
+
+    ours = ElasticBody(mesh, Material("neo-hookean", young=YOUNG, poisson=POISSON)).stiffness(x)
+    difference = abs(ours - theirs).max() / abs(ours).max()
+    if not difference < 1e-9:
+        raise SuppleError(f"scikit-fem's stiffness differs by {difference:.1e}; the timing is void")

@@ -1,0 +1,1 @@
+"""Reduced against full: position and frequency."""

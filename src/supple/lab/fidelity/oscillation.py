@@ -1,0 +1,183 @@
+"""How fast flesh swings: its strongest frequency, and what it does when it is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Singles
+from supple.checks import checked_array, checked_number, numbers
+from supple.dynamics.root_frame import checked_root
+from supple.errors import SuppleError
+
+__all__ = ["CharacterEngine", "dominant_frequency", "frequency_error", "ringdown"]
+
+
+#: Spectra are refined by this factor, by appended zeros.
+PADDING = 8
+#: Fewer cycles than this in a record cannot be told from a drift.
+FEWEST_CYCLES = 1.5
+#: Steps that forces on the skin act on, before the flesh is left alone.
+PUSHED = 3
+MOST_STEPS = 100_000
+
+
+class CharacterEngine(Protocol):
+    """What `supple.Simulator` and `supple.FullSimulator` of a model have in common."""
+
+    @property
+    def dt(self) -> float:
+        """Seconds from one pose to the next."""
+
+    def reset(
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        *,
+        before: Any = None,
+    ) -> None:
+        """Start anew, at rest or as fast as from a pose and root one step before."""
+
+    def step(
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        forces: Mapping[int, ArrayLike] | None = None,
+    ) -> Any:
+        """Advance by one step."""
+
+    def surface(self, out: Any = None) -> Singles:
+        """The skin in the world."""
+
+
+def dominant_frequency(signal: ArrayLike, rate: float) -> float:
+    """The frequency in Hz of the strongest oscillation.
+
+    The peak of the spectrum under a Hann window, between its samples by the parabola through the
+    logarithms of the three highest. A line through the record is taken away, and what is slower
+    than 1.5 cycles in all of it counts as drift.
+
+    Parameters
+    ----------
+    signal
+        (t,), or (t, …): displacements say, of which the first principal component is taken.
+    rate
+        Samples per second.
+
+    Examples
+    --------
+    >>> time = np.arange(200) / 90
+    >>> round(dominant_frequency(np.exp(-time) * np.sin(2 * np.pi * 4.3 * time), 90), 1)
+    4.3
+    """
+    samples = _record("signal", signal)
+    return _peak(samples @ _first_component(samples), _checked_rate(rate))
+
+
+def frequency_error(signal: ArrayLike, truth: ArrayLike, rate: float) -> float:
+    """How far the dominant frequency of a record is from that of the truth, relative to it.
+
+    Both are projected on the first principal component of the truth, so that it is the same
+    movement whose frequency is compared.
+
+    Parameters
+    ----------
+    signal, truth
+        (t, …) of the same shape but for their lengths.
+    rate
+        Samples per second.
+    """
+    ours, true = _record("signal", signal), _record("truth", truth)
+    if ours.shape[1] != true.shape[1]:
+        raise SuppleError(f"a signal of {ours.shape[1]} numbers, and a truth of {true.shape[1]}")
+    component, rate = _first_component(true), _checked_rate(rate)
+    return abs(_peak(ours @ component, rate) / _peak(true @ component, rate) - 1)
+
+
+def ringdown(
+    simulator: CharacterEngine,
+    pose: ArrayLike | None = None,
+    root: ArrayLike | None = None,
+    *,
+    velocity: ArrayLike | None = None,
+    forces: Mapping[int, ArrayLike] | None = None,
+    seconds: float = 2.0,
+) -> Singles:
+    """Displacements of the skin that swings freely after an impulse, (t, n̄, 3).
+
+    While a character moves, its flesh swings as it is driven. Only left alone does it show its
+    own frequencies, by which a reduced simulation can be compared with the full one.
+
+    Parameters
+    ----------
+    simulator
+        Is reset. For frequencies give it little damping, and ``"newmark"``.
+    pose, root
+        Where the character is.
+    velocity
+        (3,) in m/s: the character sets off with it and goes on steadily, so that all flesh gets
+        the same impulse back and is then left alone.
+    forces
+        On vertices of the skin, in N, for the first three steps, instead or as well.
+    seconds
+        How long.
+    """
+    speed = np.zeros(3) if velocity is None else checked_array("velocity", velocity, (3,))
+    steps = checked_number("seconds", seconds) / simulator.dt
+    if not 1 <= steps <= MOST_STEPS:
+        raise SuppleError(f"{seconds:g} s are {steps:.3g} steps; give 1 to {MOST_STEPS:,}")
+    place = checked_root(root)
+    simulator.reset(pose, place)
+    start = np.asarray(simulator.surface(), np.float64)
+    swings = np.empty((round(steps), *start.shape), np.float32)
+    for index in range(len(swings)):
+        carried = (index + 1) * simulator.dt * speed
+        there = place.copy()
+        there[:3, 3] += carried
+        simulator.step(root=there, forces=forces if index < PUSHED else None)
+        swings[index] = simulator.surface() - start - carried
+    return swings
+
+
+def _record(what: str, values: ArrayLike) -> Floats:
+    shape = numbers(what, values).shape
+    if not shape or shape[0] < 8:
+        raise SuppleError(f"{what} of shape {shape}; a frequency needs 8 samples or more")
+    samples = checked_array(what, values, shape).reshape(shape[0], -1)
+    return samples - samples.mean(axis=0)
+
+
+def _checked_rate(rate: float) -> float:
+    checked = checked_number("samples per second", rate)
+    if not checked > 0:
+        raise SuppleError(f"samples per second must be positive, not {checked:g}")
+    return checked
+
+
+def _first_component(samples: Floats) -> Floats:
+    """The direction of (t, k) samples in which they vary most, of unit length."""
+    _, vectors = np.linalg.eigh(samples @ samples.T)
+    direction = samples.T @ vectors[:, -1]
+    length = np.linalg.norm(direction)
+    if not length > 0:
+        raise SuppleError("nothing moves, so there is no frequency; give an impulse")
+    # The sign of an eigenvector is arbitrary; the largest entry's makes it repeatable.
+    return direction / np.copysign(length, direction[np.argmax(np.abs(direction))])
+
+
+def _peak(signal: Floats, rate: float) -> float:
+    count = len(signal)
+    window = np.hanning(count + 2)[1:-1]
+    line = np.polynomial.Polynomial.fit(np.arange(count), signal, 1, w=np.sqrt(window))
+    power = np.abs(np.fft.rfft(window * (signal - line(np.arange(count))), PADDING * count)) ** 2
+    lowest = int(np.ceil(FEWEST_CYCLES * PADDING))
+    peak = lowest + int(np.argmax(power[lowest:-1]))
+    if not power[peak] > 0:
+        raise SuppleError("nothing moves, so there is no frequency; give an impulse")
+    left, middle, right = np.log(np.maximum(power[peak - 1 : peak + 2], 1e-300))
+    bend = left - 2 * middle + right
+    shift = 0.5 * (left - right) / bend if bend < 0 else 0.0
+    return float((peak + np.clip(shift, -0.5, 0.5)) * rate / (PADDING * count))

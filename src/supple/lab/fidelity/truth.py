@@ -1,0 +1,221 @@
+"""The converged full simulation of a motion, which reduced ones are measured by."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Singles
+from supple.checks import checked_number, checked_whole_numbers, numbers
+from supple.dynamics.root_frame import to_world
+from supple.engines.full.full_character import CharacterSimulator
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.errors import SolverError, SuppleError
+from supple.rig.motion.motion import Motion
+from supple.saving import write_whole
+
+__all__ = ["Truth", "rig_surface", "rms_difference", "truth"]
+
+Progress = Callable[[float, str], None]
+
+#: What makes the full simulation converge, unless the caller says otherwise.
+CONVERGING: dict[str, Any] = {"integrator": "bdf2", "newton": 20, "tolerance": 1e-6}
+MOST_SUBSTEPS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """A full simulation whose step has been halved until that changed little.
+
+    Attributes
+    ----------
+    frames
+        (t, n̄, 3) float32: the skin.
+    rig
+        (t, n̄, 3) float32: where the rig alone would have it.
+    rate
+        Frames per second.
+    substeps
+        Steps between two frames.
+    changes
+        RMS difference that each halving of the step made, as `rms_difference` gives it; inf where
+        the longer step found no solution.
+    converged
+        Whether the last of them is as small as was asked.
+    unconverged_steps
+        Steps whose last Newton iteration moved a vertex by more than the tolerance.
+    seconds
+        Time it took, not counting what was found in a cache.
+    """
+
+    frames: Singles
+    rig: Singles
+    rate: float
+    substeps: int
+    changes: tuple[float, ...]
+    converged: bool
+    unconverged_steps: int
+    seconds: float
+
+    @property
+    def change(self) -> float:
+        """What the last halving changed; of the second order, so the error left is a third."""
+        return self.changes[-1] if self.changes else np.inf
+
+
+def rms_difference(frames: ArrayLike, true: ArrayLike, rig_only: ArrayLike) -> float:
+    """RMS over time and vertices of |a − b|, relative to that of the truth's displacement |b − Φ̄|.
+
+    Parameters
+    ----------
+    frames, true, rig_only
+        (t, n̄, 3): what is judged, the truth, and where the rig alone has the skin.
+    """
+    shape = numbers("true frames", true).shape
+    a, b, c = (np.asarray(numbers("frames", each)) for each in (frames, true, rig_only))
+    if len(shape) != 3 or shape[2] != 3 or a.shape != shape or c.shape != shape:
+        raise SuppleError(f"frames of shapes {a.shape}, {shape}, {c.shape}; all must be (t, n, 3)")
+    displacement = float(np.sqrt(np.mean((b - c) ** 2)))
+    if not 0 < displacement < np.inf:
+        raise SuppleError("the true flesh never leaves the rig, so nothing can be relative to it")
+    return float(np.sqrt(np.mean((a - b) ** 2))) / displacement
+
+
+def rig_surface(model: PoseSpaceModel, motion: Motion, rate: float = 90.0) -> Singles:
+    """The skin as the rig alone has it, in the world, (t, n̄, 3)."""
+    keys = motion.resample(rate)
+    placed = (
+        to_world(root, model.rig(pose)) for pose, root in zip(keys.poses, keys.roots, strict=True)
+    )
+    return np.stack([each.astype(np.float32) for each in placed])
+
+
+def truth(
+    model: PoseSpaceModel,
+    motion: Motion,
+    rate: float = 90.0,
+    *,
+    accuracy: float = 0.02,
+    most_substeps: int = MOST_SUBSTEPS,
+    cache: str | Path | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Truth:
+    """Simulate the full character until halving the step changes little.
+
+    By default with ``"bdf2"``, centred accelerations of the rig (both of second order), Newton's
+    method to 1e-6 of the size, and projection to positive semi-definite elements where a system
+    is not definite.
+
+    Parameters
+    ----------
+    model, motion
+        The character, from the start of the motion, moving as it does there.
+    rate
+        Frames per second.
+    accuracy
+        The largest change, as `rms_difference` gives it, that ends the halving.
+    most_substeps
+        When to give up; the result then says ``converged=False``.
+    cache
+        A folder. Simulations found in it are not repeated, and new ones are left there.
+    progress
+        Called with the part done of the simulation that runs, 0 to 1, and which it is.
+    **options
+        Of `CharacterSimulator`: damping, gravity, and what else should be as in what is compared.
+    """
+    limit = checked_number("accuracy", accuracy)
+    (most,) = checked_whole_numbers("most substeps", [most_substeps])
+    if not (limit > 0 and most >= 2):
+        raise SuppleError("truth needs a positive accuracy and two sub-steps at least")
+    began, options = perf_counter(), CONVERGING | options
+    rig, changes = rig_surface(model, motion, rate), list[float]()
+    levels = _Levels(model, motion, rate, cache, progress, options)
+    substeps, before = 1, levels(1)
+    while 2 * substeps <= most and not (changes and changes[-1] <= limit):
+        substeps, after = 2 * substeps, levels(2 * substeps)
+        found = before is not None and after is not None
+        changes.append(rms_difference(before[0], after[0], rig) if found else np.inf)  # type: ignore[index]
+        before = after
+    if before is None:
+        raise SolverError(f"no solution with {substeps} sub-steps; raise most_substeps")
+    frames, unconverged = before
+    done = changes[-1] <= limit
+    seconds = perf_counter() - began
+    return Truth(frames, rig, rate, substeps, tuple(changes), done, unconverged, seconds)
+
+
+@dataclass
+class _Levels:
+    """Simulations with ever more sub-steps, kept in a folder if there is one."""
+
+    model: PoseSpaceModel
+    motion: Motion
+    rate: float
+    cache: str | Path | None
+    progress: Progress | None
+    options: dict[str, Any]
+
+    def __call__(self, substeps: int) -> tuple[Singles, int] | None:
+        """Frames and unconverged steps; None where Newton's method found no solution."""
+        path = self._path(substeps)
+        if path is not None and (kept := self._kept(path)) is not None:
+            return kept
+        simulator = CharacterSimulator(self.model, 1 / self.rate, substeps=substeps, **self.options)
+        tell = self.progress or (lambda part, what: None)
+        what = f"full simulation, {substeps} steps a frame"
+        try:
+            frames = simulator.run(
+                self.motion, centred=True, progress=lambda part: tell(part, what)
+            )
+        except SolverError:
+            return None
+        if path is not None:
+            data = io.BytesIO()
+            np.savez(data, frames=frames, unconverged=simulator.unconverged_steps)
+            write_whole(path, data.getvalue())
+        return frames, simulator.unconverged_steps
+
+    def _path(self, substeps: int) -> Path | None:
+        """A name by content: all that the result depends on, the rigs by where they lead."""
+        if self.cache is None:
+            return None
+        model, motion = self.model, self.motion
+        digest = hashlib.sha256()
+        settings = {name: numbers_or_text(value) for name, value in self.options.items()}
+        texts = [model.material_kind, motion.cuts, self.rate, substeps, settings]
+        digest.update(json.dumps(texts, sort_keys=True).encode())
+        middle = motion.at(motion.times[0] + 0.37 * motion.duration)[0]
+        skin = model.embedding_vertices, model.embedding_weights
+        matter = model.mesh.tets, model.young, model.poisson, model.density, model.fixed, *skin
+        moving = motion.times, motion.poses, motion.roots, model.poses
+        for each in (*matter, *moving, model.tet_rig(middle), model.rig(middle)):
+            digest.update(np.ascontiguousarray(each).tobytes())
+        return Path(self.cache) / f"truth-{digest.hexdigest()[:24]}-{substeps}.npz"
+
+    def _kept(self, path: Path) -> tuple[Singles, int] | None:
+        """What is in the file, if all of it is there."""
+        try:
+            with np.load(path, allow_pickle=False) as data:
+                frames, unconverged = data["frames"], int(data["unconverged"])
+        except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
+            return None
+        count = self.motion.resample(self.rate).n_frames
+        shape = (count, len(self.model.surface.vertices), 3)
+        right = frames.shape == shape and frames.dtype == np.float32 and np.isfinite(frames).all()
+        return (frames, unconverged) if right else None
+
+
+def numbers_or_text(value: Any) -> Any:
+    """An option as JSON has it."""
+    return value if isinstance(value, str | bool) else np.asarray(value).tolist()

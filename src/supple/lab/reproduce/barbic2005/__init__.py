@@ -1,0 +1,1 @@
+"""Tables and figures of Barbič and James 2005."""

@@ -1,0 +1,197 @@
+"""What spoon, bridge, tower and heart cost to reduce and to step (barbic2005 figures 5, 8, 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from supple.app.processes import with_cores
+from supple.arrays import Floats
+from supple.compiled.jit import compiled_fused
+from supple.elastic.body import HexBody
+from supple.engines.stvk.bases import body_modes, principal_basis
+from supple.engines.stvk.build import surface_of
+from supple.engines.stvk.model import StvkModel
+from supple.engines.stvk.setup import coefficient_arrays
+from supple.engines.stvk.simulator import StvkSimulator
+from supple.engines.stvk.stvk_step import evaluate_tangent
+from supple.lab.bench.step_timing import DGEMM_SIZE, processor_time, timed
+from supple.linalg.upper_triangle import cholesky, padded_identity, solve
+from supple.reduction.mass_pca import scaled_candidates
+from supple.reduction.modes import Modes
+from supple.scenes.bodies.elastic_scene import ElasticScene, stvk_scene
+
+__all__ = ["body_costs", "derivative_parts", "shown_scene"]
+
+
+#: How far a body is displaced, as a part of its size, to difference its stiffness.
+_STEP = 0.05
+#: How much larger the cubes of a quick run are.
+_COARSE = 4
+#: How far the body swings meanwhile, as a part of its size.
+_SWING = 0.2
+#: Of so many measurements the quickest counts, each of so many seconds.
+_TRIES, _TRY_SECONDS = 7, 0.05
+
+
+def shown_scene(name: str, quick: bool) -> ElasticScene:
+    """The body at its published size, or, quickly, a spoon of large cubes whatever the name."""
+    if not quick:
+        return stvk_scene(name)
+    from supple.scenes.bodies.spoon import CUBE, assemble
+
+    return assemble(_COARSE * CUBE)
+
+
+@cache
+def body_costs(name: str, quick: bool) -> dict[str, Any]:
+    """Seconds and sizes, measured once in a process of its own that has one core.
+
+    ``shape`` (n̄, 3) is what is seen where the swinging body is farthest from rest.
+    """
+    found: dict[str, Any] = with_cores(1, _costs, name, quick)
+    return found
+
+
+def _costs(name: str, quick: bool) -> dict[str, Any]:
+    if not quick:
+        _costs("spoon", True)  # nothing is compiled while the clock runs
+    scene = shown_scene(name, quick)
+    found, basis, swinging = _basis_costs(scene)
+    model, seconds = _clocked(lambda: StvkModel.from_basis(scene.mesh, scene.material, basis))
+    surface, carried = surface_of(scene.mesh, scene.surface, basis)
+    model = replace(model, surface=surface, surface_basis=carried)
+    return {
+        "elements": len(scene.mesh.hexes),
+        "vertices": len(scene.mesh.vertices),
+        "modes": model.modes,
+        "linear_modes": scene.linear_modes,
+        **found,
+        "coefficients_s": seconds,
+        "coefficient_bytes": model.tangent.nbytes,
+        **_step_costs(model, scene.dt, swinging),
+    }
+
+
+def _basis_costs(scene: ElasticScene) -> tuple[dict[str, float], Floats, Floats]:
+    """Seconds of modes and of their derivatives, the basis they make, and a velocity in it.
+
+    With the velocity (r,), the first mode swings as far as the body is to swing.
+    """
+    body = scene.body()
+    modes, modes_s = _clocked(lambda: body_modes(body, scene.linear_modes, fixed=scene.fixed))
+    bent, right_s, solve_s = derivative_parts(body, modes)
+    bent /= np.sqrt(np.repeat(body.vertex_masses(), 3) @ bent**2)
+    shapes = scaled_candidates(modes.eigenvalues, modes.vectors, bent)
+    basis, pca_s = _clocked(lambda: principal_basis(body, shapes, scene.modes, scene.fixed))
+    seconds = {"modes_s": modes_s, "right_sides_s": right_s, "solve_s": solve_s, "pca_s": pca_s}
+    first = modes.vectors[:, 0].reshape(-1, 3)
+    reach = _SWING * float(np.ptp(body.rest, axis=0).max())
+    speed = np.sqrt(modes.eigenvalues[0]) * reach / np.linalg.norm(first, axis=1).max()
+    heavy = body.vertex_masses()[:, None] * first
+    return seconds, basis, speed * np.einsum("nkr,nk->r", basis, heavy)
+
+
+def derivative_parts(body: HexBody, modes: Modes) -> tuple[Floats, float, float]:
+    """Derivatives of modes, (3n, k(k + 1)/2), with seconds of their right sides and solutions.
+
+    −(H : Ψ_i) Ψ_j (barbic2005 eq. 14) is a difference of two stiffness matrices, which is exact:
+    a Saint Venant–Kirchhoff body's is of second degree.
+    """
+    vectors = modes.vectors
+    reach = _STEP * float(np.linalg.norm(np.ptp(body.rest, axis=0)))
+    found, seconds = [], [0.0, 0.0]
+    for i in range(vectors.shape[1]):
+        right, spent = _clocked(partial(_right_sides, body, vectors, i, reach))
+        seconds[0] += spent
+        bent, spent = _clocked(partial(modes.compliance, right))
+        seconds[1] += spent
+        found.append(bent)
+    return np.hstack(found), seconds[0], seconds[1]
+
+
+def _right_sides(body: HexBody, vectors: Floats, i: int, reach: float) -> Floats:
+    step = vectors[:, i].reshape(-1, 3)
+    h = reach / float(np.abs(step).max())
+    along = np.ascontiguousarray(vectors[:, i:])
+    ahead = body.stiffness(body.rest + h * step) @ along
+    return (body.stiffness(body.rest - h * step) @ along - ahead) / (2 * h)
+
+
+def _step_costs(model: StvkModel, dt: float, velocity: Floats) -> dict[str, Any]:
+    """Microseconds of a step and of its parts while the body swings, and a moment of it."""
+    simulator = StvkSimulator(model, dt)
+    simulator.reset(velocity=velocity)
+    trace = simulator.run(int(1 / dt))
+    moment = model.surface_at(trace[int((trace @ velocity).argmax())])
+    blocks, linear, terms, packed = coefficient_arrays(model, np.dtype(np.float64))
+    dense = model.mass + dt**2 / 4 * model.stiffness(trace[-1])
+    room, right = padded_identity(model.modes), np.ones((2, model.modes))
+    out = simulator.surface()
+    a, b = np.random.default_rng(0).random((2, DGEMM_SIZE, DGEMM_SIZE))
+    seconds = _each(
+        {
+            "step_us": simulator.run,
+            "evaluation_us": lambda n: _evaluations(n, trace[-1], blocks, linear, terms, packed),
+            "system_us": lambda n: _solutions(n, dense, right, room),
+            "surface_us": lambda n: [simulator.surface(out) for _ in range(n)],
+            "dgemm256_us": lambda n: [np.dot(a, b) for _ in range(n)],
+        }
+    )
+    return {name: 1e6 * spent for name, spent in seconds.items()} | {"shape": moment}
+
+
+@compiled_fused
+def _evaluations(count, q, blocks, linear, terms, packed):  # type: ignore[no-untyped-def]
+    """Force and stiffness, so many times."""
+    for _ in range(count):
+        evaluate_tangent(q, blocks, linear, terms, packed)
+
+
+@compiled_fused
+def _solutions(count, dense, right, system):  # type: ignore[no-untyped-def]
+    """A system filled, factorised and solved, so many times."""
+    given, found = right[0], right[1]
+    n = len(given)
+    for _ in range(count):
+        for i in range(n):
+            found[i] = given[i]
+            row, source = system[i, i:n], dense[i, i:n]
+            for j in range(len(row)):
+                row[j] = source[j]
+        cholesky(system)
+        solve(system, found)
+
+
+def _each(parts: dict[str, Callable[[int], Any]]) -> dict[str, float]:
+    """Seconds of one of many, by part: the quickest of a few measurements that take turns."""
+    counts = {name: _enough(repeat) for name, repeat in parts.items()}
+    best = dict.fromkeys(parts, np.inf)
+    for _ in range(_TRIES):
+        for name, repeat in parts.items():
+            best[name] = min(best[name], _spent(repeat, counts[name]) / counts[name])
+    return best
+
+
+def _enough(repeat: Callable[[int], Any]) -> int:
+    """How many take long enough to be measured."""
+    repeat(1)  # compiled now, if not before
+    count = 1
+    while (spent := _spent(repeat, count)) < 0.2 * _TRY_SECONDS:
+        count *= 4
+    return max(1, round(count * _TRY_SECONDS / spent))
+
+
+def _spent(repeat: Callable[[int], Any], count: int) -> float:
+    return timed(lambda: repeat(count), processor_time)
+
+
+def _clocked(make: Callable[[], Any]) -> tuple[Any, float]:
+    """What is made, and the seconds of the processor that it takes."""
+    began = processor_time()
+    found = make()
+    return found, processor_time() - began

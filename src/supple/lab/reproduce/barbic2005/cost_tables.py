@@ -1,0 +1,206 @@
+"""barbic2005 figures 5, 8 and 11: what a reduced body costs to make and to step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from supple.app.pictures.drawing import save_picture
+from supple.lab.reproduce.barbic2005.bars import bars, draw_body, picture
+from supple.lab.reproduce.barbic2005.bodies import body_costs, shown_scene
+from supple.scenes.bodies.elastic_scene import STVK_SCENES
+
+__all__ = ["PAPER", "PaperCosts", "fig5", "fig8", "fig11"]
+
+Tell = Callable[[float, str], None]
+
+_MINUTE = 60.0
+
+
+class PaperCosts(NamedTuple):
+    """What the paper prints of a body; None for what it does not, or what cannot be read."""
+
+    coefficients_s: float
+    coefficients_kb: float
+    derivatives_s: tuple[float, float | None, float] | None
+    """Of linear modes, right sides and solutions."""
+    force_us: float
+    stiffness_us: float
+    system_us: float
+    step_us: float
+    steps_a_frame: int
+    surface_us: float
+
+
+PAPER = {
+    "spoon": PaperCosts(60.0, 98.0, (24.0, 6.5, 33.0), 8.2, 9.5, 12.5, 30.2, 25, 565.0),
+    "bridge": PaperCosts(186.0, 223.0, None, 22.0, 25.0, 18.4, 65.4, 10, 14500.0),
+    "tower": PaperCosts(
+        79.2 * _MINUTE,
+        3072.0,
+        (65.0, None, 26 * _MINUTE),
+        550.0,
+        770.0,
+        75.0,
+        1395.0,
+        15,
+        25500.0,
+    ),
+    "heart": PaperCosts(
+        97.4 * _MINUTE,
+        3072.0,
+        (111.0, 201.0, 58 * _MINUTE),
+        550.0,
+        770.0,
+        75.0,
+        1395.0,
+        15,
+        6500.0,
+    ),
+}
+#: What the parts of the derivatives are called here, and where they were measured.
+_DERIVATIVES = {"linear_modes_s": "modes_s", "right_sides_s": "right_sides_s", "solve_s": "solve_s"}
+_NOTE = "Measured on one core, in seconds of the processor; the paper's: a 3.0 GHz Pentium. "
+_UNITS = "In this run a product of 256³ took {:.2g} ms. "
+
+
+def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+    """Precomputing polynomial coefficients: seconds and bytes."""
+    costs = _costs(quick, tell)
+    rows: list[dict[str, Any]] = [
+        {
+            "body": name,
+            "r": {"ours": found["modes"], "paper": _printed(name, quick, "modes")},
+            "elements": {"ours": found["elements"], "paper": _printed(name, quick, "elements")},
+            "seconds": _pair(found["coefficients_s"], PAPER[name].coefficients_s, quick),
+            "kilobytes": _pair(
+                found["coefficient_bytes"] / 1024, PAPER[name].coefficients_kb, quick
+            ),
+        }
+        for name, found in costs.items()
+    ]
+    tell(0.9, "drawing")
+    figure, parts = picture("Precomputing polynomial coefficients", len(costs) + 1)
+    for axes, (name, found) in zip(parts, costs.items(), strict=False):
+        caption = f"{name}: {found['elements']:,} cubes, r = {found['modes']}"
+        draw_body(axes, name, shown_scene(name, quick).surface, found["shape"], caption)
+    pairs = [(row["seconds"]["ours"], row["seconds"]["paper"]) for row in rows]
+    bars(parts[-1], list(costs), pairs, "s", "coefficients")
+    save_picture(figure, folder / "barbic2005-fig5.png")
+    return {
+        "title": "barbic2005 fig. 5: precomputing polynomial coefficients",
+        "message": _said("The coefficients take", rows, "seconds", "s"),
+        "rows": rows,
+        "note": _NOTE
+        + _dense(costs)
+        + "Kilobytes of float64: the paper keeps those of the force as well, which follows from "
+        "the stiffness by Euler's theorem.",
+    }
+
+
+def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+    """Modal derivatives: seconds of linear modes, right sides and solutions."""
+    costs = {
+        name: found
+        for name, found in _costs(quick, tell).items()
+        if PAPER[name].derivatives_s is not None
+    }
+    rows: list[dict[str, Any]] = []
+    for name, found in costs.items():
+        printed = PAPER[name].derivatives_s or (None, None, None)
+        rows.append(
+            {"body": name, "k": found["linear_modes"]}
+            | {
+                called: _pair(found[key], theirs, quick)
+                for (called, key), theirs in zip(_DERIVATIVES.items(), printed, strict=True)
+            }
+            | {"mass_pca_s": found["pca_s"]}
+        )
+    tell(0.9, "drawing")
+    figure, parts = picture("Computing modal derivatives", 3)
+    for axes, key in zip(parts, _DERIVATIVES, strict=True):
+        pairs = [(row[key]["ours"], row[key]["paper"]) for row in rows]
+        bars(axes, list(costs), pairs, "s", key.removesuffix("_s").replace("_", " "))
+    save_picture(figure, folder / "barbic2005-fig8.png")
+    return {
+        "title": "barbic2005 fig. 8: computation of modal derivatives",
+        "message": _said("Solving for the derivatives takes", rows, "solve_s", "s"),
+        "rows": rows,
+        "note": _NOTE
+        + _dense(costs)
+        + "Our linear modes include the sparse factorisation, which then solves for the "
+        "derivatives; the paper solves each with preconditioned iterations. Its right sides of "
+        "the tower cannot be read.",
+    }
+
+
+def fig11(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+    """One integration step, its parts, and the surface that is seen."""
+    costs = _costs(quick, tell)
+    rows = []
+    for name, found in costs.items():
+        paper = PAPER[name]
+        steps = paper.steps_a_frame
+        frame = steps * found["step_us"] + found["surface_us"]
+        rows.append(
+            {
+                "body": name,
+                "r": found["modes"],
+                "force_and_stiffness_us": _pair(
+                    found["evaluation_us"], paper.force_us + paper.stiffness_us, quick
+                ),
+                "linear_system_us": _pair(found["system_us"], paper.system_us, quick),
+                "step_us": _pair(found["step_us"], paper.step_us, quick),
+                "surface_us": _pair(found["surface_us"], paper.surface_us, quick),
+                "steps_a_frame": steps,
+                "frame_us": _pair(frame, steps * paper.step_us + paper.surface_us, quick),
+            }
+        )
+    tell(0.9, "drawing")
+    figure, parts = picture("Runtime computation performance", 3)
+    shown = {"step_us": "one step", "surface_us": "u = Uq", "frame_us": "steps and u of a frame"}
+    for axes, (key, title) in zip(parts, shown.items(), strict=True):
+        bars(
+            axes, list(costs), [(row[key]["ours"], row[key]["paper"]) for row in rows], "µs", title
+        )
+    save_picture(figure, folder / "barbic2005-fig11.png")
+    return {
+        "title": "barbic2005 fig. 11: runtime computation performance",
+        "message": _said("An implicit Newmark step takes", rows, "step_us", "µs"),
+        "rows": rows,
+        "note": _NOTE
+        + _dense(costs)
+        + "Force and stiffness, and the linear system, are measured by themselves, each many "
+        "times over. A frame is the paper's number of steps and one surface, nothing drawn.",
+    }
+
+
+def _costs(quick: bool, tell: Tell) -> dict[str, dict[str, Any]]:
+    names = ("spoon",) if quick else STVK_SCENES
+    found = {}
+    for at, name in enumerate(names):
+        tell(0.9 * at / len(names), f"{name}, reduced and stepped on one core")
+        found[name] = body_costs(name, quick)
+    return found
+
+
+def _pair(ours: float, paper: float | None, quick: bool) -> dict[str, float | None]:
+    """A smaller body has nothing to stand beside."""
+    return {"ours": ours, "paper": None if quick else paper}
+
+
+def _printed(name: str, quick: bool, what: str) -> int | None:
+    return None if quick else getattr(shown_scene(name, False).paper, what)
+
+
+def _dense(costs: dict[str, dict[str, Any]]) -> str:
+    return _UNITS.format(1e-3 * min(found["dgemm256_us"] for found in costs.values()))
+
+
+def _said(begin: str, rows: list[dict[str, Any]], key: str, unit: str) -> str:
+    own = ", ".join(f"{row[key]['ours']:.2g} {unit} ({row['body']})" for row in rows)
+    ratios = [row[key]["paper"] / row[key]["ours"] for row in rows if row[key]["paper"]]
+    if not ratios:
+        return f"{begin} {own}."
+    return f"{begin} {own}: {min(ratios):,.0f} to {max(ratios):,.0f} times less than printed."

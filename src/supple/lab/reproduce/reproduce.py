@@ -1,0 +1,234 @@
+"""`supple reproduce`: tables and figures of the papers, ours beside theirs.
+
+Every item is a function ``run(folder, *, quick, tell) -> dict`` of a module of its own that
+draws NAME.png into the folder, if it is a figure, and returns numbers with the paper's beside
+them. What a run makes appears in the folder when it is whole: NAME.png, NAME.json, and the page
+reproduce.md with all items that are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from time import perf_counter
+from typing import Any
+
+from supple.app.progress_bar import console, first_use_message, progress_bar
+from supple.errors import SuppleError
+from supple.saving import write_whole
+
+__all__ = ["GROUPS", "ITEMS", "Item", "chosen_items", "run_reproduce"]
+
+Tell = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table or figure: where its function is, and what it shows.
+
+    Attributes
+    ----------
+    module, function
+        In `supple.lab.reproduce`; imported when asked for.
+    about
+        A line for people.
+    """
+
+    module: str
+    function: str
+    about: str
+
+    def run(self, folder: Path, *, quick: bool, tell: Tell) -> dict[str, Any]:
+        """Make it."""
+        found = getattr(import_module(f"supple.lab.reproduce.{self.module}"), self.function)
+        return found(folder, quick=quick, tell=tell)
+
+
+ITEMS = {
+    "table1": Item("xu2016.tables", "table1", "modes with contact and without"),
+    "table2": Item("xu2016.tables", "table2", "the parts of the gorilla's step"),
+    "table3": Item("xu2016.tables", "table3", "four characters in real time"),
+    "fig4": Item("xu2016.fig4_warped", "run", "modes of a bent beam are not the straight one's"),
+    "fig5": Item("xu2016.fig5_contact", "run", "bases that know about contact"),
+    "fig6": Item("xu2016.fig6_alignment", "fig6", "modes that change places"),
+    "fig7": Item("xu2016.fig6_alignment", "fig7", "poses that are turned"),
+    "fig10": Item("xu2016.fig10_cubature", "fig10", "basis and cubature between two poses"),
+    "fig11": Item("xu2016.fig11_local", "run", "localised bases"),
+    "fig14": Item("xu2016.fig14_pca", "run", "one basis for all poses"),
+    "fig15": Item("xu2016.fig15_coarse", "run", "a coarse full simulation at equal time"),
+    "projection": Item("xu2016.projection_cost", "run", "a reduced system reassembled in full"),
+    "beam": Item("xu2016.bent_beam", "run", "the bent beam, reduced against full"),
+    "barbic2005-fig5": Item("barbic2005.cost_tables", "fig5", "polynomial coefficients"),
+    "barbic2005-fig8": Item("barbic2005.cost_tables", "fig8", "modal derivatives"),
+    "barbic2005-fig10": Item("barbic2005.fig10_sketch", "fig10", "a basis from a sketch"),
+    "barbic2005-fig11": Item("barbic2005.cost_tables", "fig11", "the cost of a step"),
+    "barbic2005-fig12": Item("barbic2005.fig12_impulse", "fig12", "a spoon's impulse response"),
+}
+#: Papers, and what there is of each: xu2016's go by their bare names.
+GROUPS = {
+    "xu2016": tuple(name for name in ITEMS if not name.startswith("barbic2005-")),
+    "barbic2005": tuple(name for name in ITEMS if name.startswith("barbic2005-")),
+}
+
+
+def chosen_items(what: Sequence[str]) -> list[str]:
+    """The items asked for, each once, in the papers' order; by default all of them.
+
+    "barbic2005-fig12" may be written barbic2005/fig12, "Barbič fig. 12" and the like.
+    """
+    spellings, known = _spellings(), [*GROUPS, *ITEMS]
+    wanted: set[str] = set()
+    for name in what or GROUPS:
+        simple = _simple(name)
+        if simple not in spellings:
+            near = [item for item in ITEMS if simple and item.endswith(f"-{simple}")]
+            near = near or difflib.get_close_matches(name.lower(), known, 3, 0.5)
+            there = f"did you mean {' or '.join(near)}?" if near else f"there are {_list(known)}"
+            raise SuppleError(f'nothing called "{name}" to reproduce; {there}')
+        wanted.update(spellings[simple])
+    return [name for name in ITEMS if name in wanted]
+
+
+def _spellings() -> dict[str, tuple[str, ...]]:
+    """What people may write, and the items meant."""
+    found: dict[str, tuple[str, ...]] = {}
+    for paper, items in GROUPS.items():
+        for said in (paper, paper.rstrip("0123456789")):
+            found[said] = items
+            found |= {_simple(f"{said}{item.removeprefix(paper)}"): (item,) for item in items}
+    return found | {_simple(item): (item,) for item in ITEMS}
+
+
+def _simple(name: str) -> str:
+    """Letters and digits alone, without accents."""
+    plain_letters = unicodedata.normalize("NFKD", name.lower())
+    return re.sub(r"[^a-z0-9]", "", plain_letters).replace("figure", "fig")
+
+
+def _list(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def run_reproduce(
+    what: Sequence[str], output: Path, *, quick: bool = False, quiet: bool = False
+) -> dict[str, Any]:
+    """Make items in a folder, and return their figures by name.
+
+    An item that cannot be made does not keep others from it; the error comes at the end.
+
+    Parameters
+    ----------
+    what
+        Names of items or papers; none for all.
+    output
+        The folder; made if it is not there.
+    quick
+        Smaller bodies and fewer steps: does it run, rather than what does it show.
+    quiet
+        Show neither progress nor tables.
+    """
+    from supple.app.report.html_tables import PAGE, print_item, write_page
+
+    names = chosen_items(what)
+    _check_folder(output)
+    first_use_message(quiet)
+    figures: dict[str, Any] = {}
+    troubles: list[str] = []
+    with progress_bar(quiet) as progress:
+        for name in names:
+            task = progress.add_task(f"{name}: {ITEMS[name].about}", total=1.0)
+
+            def tell(part: float, text: str, task: Any = task, name: str = name) -> None:
+                progress.update(task, completed=round(part, 2), description=f"{name}: {text}")
+
+            try:
+                figures[name] = _made(name, output, quick, tell)
+            except SuppleError as error:
+                troubles.append(f"{name}: {error}")
+                progress.update(task, description=f"{name}: cannot be made")
+                continue
+            write_page(output, list(ITEMS))  # now: whoever stops the next one has this one
+            progress.update(task, completed=1.0, description=name)
+    if not quiet:
+        for name, found in figures.items():
+            print_item(name, found, output)
+    if figures and not quiet:
+        console.print(f"wrote {output / PAGE}, which shows all of it")
+    if troubles:
+        raise SuppleError("; ".join(troubles))
+    return figures
+
+
+def _check_folder(output: Path) -> None:
+    """Better now than after minutes."""
+    if output.exists() and not output.is_dir():
+        raise SuppleError(f"{output}: is a file; choose a folder with --output")
+    missing = [folder for folder in (output, *output.parents) if not folder.exists()]
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=output):
+            pass
+    except OSError as error:
+        raise SuppleError(
+            f"{output}: cannot be written to ({error.strerror}); choose another --output"
+        ) from None
+    finally:  # it comes back with the first thing to put there
+        with contextlib.suppress(OSError):
+            for folder in missing:
+                folder.rmdir()
+
+
+def _made(name: str, output: Path, quick: bool, tell: Tell) -> dict[str, Any]:
+    """Run an item in a folder of its own, and keep what it made once all of it is there."""
+    began = perf_counter()
+    with TemporaryDirectory(prefix="supple-") as folder:
+        tell(0.0, "starting")
+        try:
+            found = ITEMS[name].run(Path(folder), quick=quick, tell=tell)
+        except ModuleNotFoundError as error:
+            if not str(error.name).startswith("supple"):
+                raise
+            raise SuppleError(f"is not part of this version ({error.name} is missing)") from None
+        known = {"title": _title(name), "quick": quick, "seconds": perf_counter() - began}
+        found = plain(known | dict(found))
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SuppleError(f"{output}: cannot be made ({error.strerror})") from None
+        made = sorted(Path(folder).glob("*.png"))
+        found["pictures"] = [picture.name for picture in made]
+        for picture in made:
+            write_whole(output / picture.name, picture.read_bytes())
+        text = json.dumps(found, indent=2, allow_nan=False)
+        write_whole(output / f"{name}.json", text.encode())
+    return found
+
+
+def _title(name: str) -> str:
+    """As the papers write it, for an item that has none of its own."""
+    paper, dash, own = name.rpartition("-")
+    word, number = own.rstrip("0123456789"), own.lstrip("abcdefghijklmnopqrstuvwxyz")
+    called = {"fig": "Fig.", "table": "Table"}.get(word, word.capitalize())
+    said = f"{paper} {called.lower()} {number}" if dash else f"{called} {number}"
+    return said.strip() + f": {ITEMS[name].about}"
+
+
+def plain(value: Any) -> Any:
+    """As JSON holds it, six digits of every number; None for what is not a number."""
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if hasattr(value, "tolist"):  # of NumPy
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if abs(value) < float("inf") else None
+    return value

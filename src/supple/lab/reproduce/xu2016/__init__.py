@@ -1,0 +1,1 @@
+"""Tables and figures of Xu and Barbič 2016."""

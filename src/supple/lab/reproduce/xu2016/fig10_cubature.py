@@ -1,0 +1,393 @@
+"""xu2016 fig. 10: basis and cubature between two poses, interpolated beside recomputed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from supple.app.pictures.drawing import INK, PAPER, draw_surface, save_picture, view_axes
+from supple.arrays import Floats
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.engines.pose_space.alignment import subspace_angles
+from supple.engines.pose_space.build.aligned_poses import Agreement, agree
+from supple.engines.pose_space.build.assessment import FREQUENCIES, split_basis
+from supple.engines.pose_space.build.build_parts import Body, choose_regions
+from supple.engines.pose_space.build.pose_basis import PoseModel, reduce_pose
+from supple.engines.pose_space.interpolation import (
+    column_scales,
+    frequency_ratios,
+    reduced_frequencies,
+)
+from supple.reduction.cubature.accuracy import blended_correction, force_error
+from supple.reduction.cubature.elastic_cubature import Between, ElasticCubature, elastic_cubature
+from supple.reduction.cubature.samples import dense_basis, force_samples
+from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.tets.flesh import flesh_out
+from supple.scenes.characters.character_scene import scene
+
+__all__ = ["PAPER_ERRORS", "POSES", "PosesBetween", "fig10", "picture"]
+
+
+# ----------------------------------------------------------------------------
+# The X at two poses and what lies between them, for fig. 10.
+
+
+POSES = ("flat", "bent forth")
+
+
+#: Errors of cubature in the paper's figure: at its two poses, and halfway between them.
+PAPER_ERRORS = {"pose1": 0.011, "pose2": 0.019, "interpolated": 0.015, "recomputed": 0.013}
+
+
+@dataclass(frozen=True)
+class PosesBetween:
+    """The X at two poses, and what can be asked of it between them.
+
+    Attributes
+    ----------
+    body, elastic, material
+        Tets with their rig and regions, and what they are made of.
+    poses, models, weights
+        The two poses, their bases, and how much each counts between them.
+    """
+
+    body: Body
+    elastic: ElasticBody
+    poses: Floats
+    models: list[PoseModel]
+    weights: PoseWeights
+    material: Material
+
+    @classmethod
+    def of_the_x(cls, quick: bool) -> tuple[PosesBetween, int]:
+        """The X at two of its poses, and how many cubature tets it has; a coarse one if quick."""
+        shown = scene("x")
+        recipe = shown.recipe()
+        ends = np.array([shown.pose(name) for name in POSES])
+        flesh = flesh_out(
+            shown.character.surface,
+            shown.character.rig,
+            ends[1:],
+            names=POSES[1:],
+            tets=2_500 if quick else recipe["tets"],
+            bones=recipe["bones"],
+        )
+        modes = (12,) if quick else tuple(shown.modes)
+        regions = choose_regions(shown.character, flesh, shown.handles)
+        body = Body(shown.character, flesh, regions, modes, "two-sided", ())
+        fitted = flesh.tet_rig.pose_weights
+        weights = PoseWeights(ends, fitted.scales, kind=fitted.kind, names=POSES)
+        models = [
+            reduce_pose(body.task(name, pose, shown.material))
+            for name, pose in zip(POSES, ends, strict=True)
+        ]
+        elastic = ElasticBody(flesh.mesh, shown.material)
+        count = 50 if quick else int(recipe["elastic_cubature"])
+        return cls(body, elastic, ends, models, weights, shown.material), count
+
+    @property
+    def mass(self) -> Floats:
+        """Of the vertices."""
+        return self.elastic.vertex_masses()
+
+    def agreement(self, variant: Any) -> Agreement:
+        """The two bases aligned, to be blended in frames or in the world."""
+        return agree(
+            self.body.flesh.mesh,
+            self.models,
+            self.weights,
+            self.body.regions,
+            self.mass,
+            variant=variant,
+        )
+
+    def pose(self, part: float) -> Floats:
+        """So far from the first to the second."""
+        return (1 - part) * self.poses[0] + part * self.poses[1]
+
+    def recomputed(self, part: float) -> PoseModel:
+        """The basis computed at the pose between."""
+        return reduce_pose(self.body.task("between", self.pose(part), self.material))
+
+    def spread(self, model: PoseModel) -> Floats:
+        """Its basis on all vertices, (n, 3, r)."""
+        return dense_basis(model.bases, self.body.regions, len(model.rest)).reshape(
+            len(model.rest), 3, -1
+        )
+
+    def blend(self, agreement: Agreement, part: float) -> Between:
+        """The interpolated basis and what cubature needs to know about it."""
+        shares = self.weights(self.pose(part))
+        rest = self.body.flesh.tet_rig(self.pose(part))
+        basis = split_basis(agreement.basis(shares, len(rest)), self.body.regions, self.body.modes)
+        scales = column_scales(agreement.products, shares)
+        return Between(self.elastic, rest, basis, (0, 1), shares, scales)
+
+
+# ----------------------------------------------------------------------------
+# How fig. 10 is drawn.
+
+
+_PAPERS, _OURS, _PRINTED = "#b5483a", "#2f6f8f", "#6b6b66"
+
+
+#: How far a picture of a column moves its farthest vertex, as a part of the body's size.
+_SHOWN = 0.12
+
+
+def picture(
+    case: PosesBetween,
+    agreement: Agreement,
+    halfway: PoseModel,
+    spaces: dict[str, dict[str, Floats]],
+    errors: tuple[Floats, dict[str, list[float]], dict[str, float]],
+) -> Figure:
+    """The softest column at four shapes, angles between spaces, and errors along the way."""
+    figure = Figure(figsize=(12.5, 6.6), facecolor=PAPER, layout="constrained")
+    figure.suptitle(
+        "Basis and cubature between two poses, interpolated beside recomputed",
+        color=INK,
+        fontsize=13,
+    )
+    parts: Any = figure.subfigures(2, 1, height_ratios=(1, 1.15))
+    top, bottom = parts
+    for axes, (caption, part, column) in zip(
+        top.subplots(1, 4), _columns(case, agreement, halfway), strict=True
+    ):
+        _draw_column(axes, case, part, column)
+        axes.set_title(caption, color=INK, fontsize=10)
+    left, right = bottom.subplots(1, 2)
+    _angles_chart(left, spaces)
+    _errors_chart(right, *errors)
+    return figure
+
+
+def _columns(
+    case: PosesBetween, agreement: Agreement, halfway: PoseModel
+) -> list[tuple[str, float, Floats]]:
+    """The softest column at the poses and halfway, and what the recomputed space has of it."""
+    n, which = len(halfway.rest), 0
+    ends = [agreement.basis(np.eye(2)[at], n)[:, which] for at in range(2)]
+    blended = agreement.basis(case.weights(case.pose(0.5)), n)[:, which]
+    flat = case.spread(halfway).reshape(3 * n, -1)
+    nearest = flat @ (flat.T @ (np.repeat(case.mass, 3) * blended))
+    return [
+        (f"pose 1, {POSES[0]}", 0.0, ends[0]),
+        ("halfway, interpolated", 0.5, blended),
+        ("halfway, nearest in recomputed", 0.5, nearest),
+        (f"pose 2, {POSES[1]}", 1.0, ends[1]),
+    ]
+
+
+def _draw_column(axes: Axes, case: PosesBetween, part: float, column: Floats) -> None:
+    view = view_axes(25.0, 35.0)
+    character, flesh = case.body.character, case.body.flesh
+    moved = flesh.embedding @ column.reshape(-1, 3)
+    moved *= _SHOWN * character.surface.size / np.linalg.norm(moved, axis=1).max()
+    points = character.rig(case.pose(part)) + moved
+    size = np.linalg.norm(moved, axis=1)[character.surface.triangles].mean(axis=1)
+    share = (size / size.max())[:, None]
+    colours = (1 - share) * np.array([0.62, 0.74, 0.82]) + share * np.array([0.85, 0.40, 0.32])
+    draw_surface(axes, points, character.surface.triangles, colour=colours, view=view)
+    flat = points @ view[:2].T
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    middle, reach = (low + high) / 2, 0.55 * (high - low).max()
+    axes.set(
+        xlim=(middle[0] - 1.25 * reach, middle[0] + 1.25 * reach),
+        ylim=(middle[1] - reach, middle[1] + reach),
+        aspect="equal",
+    )
+    axes.set_axis_off()
+
+
+def _angles_chart(axes: Axes, spaces: dict[str, dict[str, Floats]]) -> None:
+    names = {
+        "ours": ("blended in frames", _OURS, "o"),
+        "paper_variant": ("paper's variant", _PAPERS, "s"),
+    }
+    for key, (name, colour, mark) in names.items():
+        angles = spaces[key]["angles"]
+        axes.plot(np.arange(1, len(angles) + 1), angles, mark + "-", ms=4, color=colour, label=name)
+    axes.set_xlabel("principal direction", color=INK)
+    axes.set_ylabel("angle to the recomputed space, degrees", color=INK)
+    axes.set_title("Basis halfway", color=INK, fontsize=10)
+    axes.legend(frameon=False)
+    axes.grid(alpha=0.25)
+    axes.set_facecolor(PAPER)
+
+
+def _errors_chart(
+    axes: Axes, parts: Floats, curves: dict[str, list[float]], again: dict[str, float]
+) -> None:
+    names = {"ours": ("ours", _OURS, "o"), "paper_variant": ("paper's variant", _PAPERS, "s")}
+    for key, (name, colour, mark) in names.items():
+        axes.plot(parts, 100 * np.array(curves[key]), mark + "-", ms=4, color=colour, label=name)
+        axes.plot(
+            [0.5], [100 * again[key]], "*", ms=13, color=colour, label=f"{name}, recomputed there"
+        )
+    axes.plot(
+        [0, 0.5, 1],
+        [100 * PAPER_ERRORS[key] for key in ("pose1", "interpolated", "pose2")],
+        "x--",
+        color=_PRINTED,
+        label="printed in the paper (another body)",
+    )
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(f"way from {POSES[0]} to {POSES[1]}", color=INK)
+    axes.set_ylabel("error of cubature forces, %", color=INK)
+    axes.set_title("Cubature weights, interpolated", color=INK, fontsize=10)
+    axes.legend(frameon=False, fontsize=8)
+    axes.grid(alpha=0.25)
+    axes.set_facecolor(PAPER)
+
+
+Tell = Callable[[float, str], None]
+
+
+_SAMPLES = 60
+
+
+def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+    """The X between flat and bent: subspace angles, frequencies and cubature errors."""
+    tell(0.0, "reducing the X at two poses")
+    case, count = PosesBetween.of_the_x(quick)
+    tell(0.2, "bases between them")
+    frames, world = case.agreement("frames"), case.agreement("world")
+    halfway = case.recomputed(0.5)
+    spaces = {
+        name: _space_figures(case, agreement, halfway)
+        for name, agreement in (("ours", frames), ("paper_variant", world))
+    }
+    tell(0.4, "cubature at the poses")
+    trained = {
+        "paper_variant": (world, _trained(case, world, count, exact=False)),
+        "ours": (frames, _trained(case, frames, count, exact=True)),
+    }
+    parts = np.linspace(0, 1, 5 if quick else 9)
+    tell(0.7, "cubature between them")
+    curves = {
+        name: [_error(case, agreement, found, part) for part in parts]
+        for name, (agreement, found) in trained.items()
+    }
+    again = {
+        name: _recomputed_error(case, halfway, count, exact=name == "ours") for name in trained
+    }
+    tell(0.9, "drawing")
+    figure = picture(case, frames, halfway, spaces, (parts, curves, again))
+    save_picture(figure, folder / "fig10.png")
+    return {
+        "title": "Fig. 10: basis and cubature halfway between two poses of the X",
+        "message": _message(curves, again),
+        "cubature_error": _error_rows(curves, again),
+        "basis_halfway": {name: _summary(space) for name, space in spaces.items()},
+        "modes": sum(case.body.modes),
+        "cubature_tets": count,
+        "along_the_way": [
+            {"part": float(part), **{name: curve[at] for name, curve in curves.items()}}
+            for at, part in enumerate(parts)
+        ],
+        "note": "Relative error of reduced forces on fresh samples. Paper's variant: bases blended "
+        "in the world, weights fitted at the two poses alone (eq. 14, 17–20). Ours: bases blended "
+        "in frames, the pose halfway among the samples, linear part exact.",
+    }
+
+
+def _message(curves: dict[str, list[float]], again: dict[str, float]) -> str:
+    middle = len(curves["ours"]) // 2
+    ours, theirs = (
+        f"{100 * curves[kind][middle]:.2g} % off interpolated and {100 * again[kind]:.2g} % "
+        "recomputed"
+        for kind in ("ours", "paper_variant")
+    )
+    printed = [f"{100 * PAPER_ERRORS[at]:.2g}" for at in ("interpolated", "recomputed")]
+    return (
+        f"Halfway, forces of our cubature are {ours}; the paper's variant is {theirs} "
+        f"(printed: {printed[0]} % and {printed[1]} %, of another body)."
+    )
+
+
+def _space_figures(
+    case: PosesBetween, agreement: Agreement, halfway: PoseModel
+) -> dict[str, Floats]:
+    """Angles between the two spaces, in degrees, and the ratios of their frequencies."""
+    rest, mass = halfway.rest, case.mass
+    shares = case.weights(case.pose(0.5))
+    blended = agreement.basis(shares, len(rest))
+    there = case.spread(halfway)
+    stiffness = case.elastic.stiffness(rest, rest, out=case.elastic.pattern.zeros())
+    ours = reduced_frequencies(blended, stiffness, agreement.mass(shares))
+    theirs = reduced_frequencies(there.reshape(len(blended), -1), stiffness, np.eye(there.shape[2]))
+    angles = subspace_angles(blended.reshape(there.shape), there, mass)
+    return {
+        "angles": np.degrees(angles),
+        "ratios": frequency_ratios(ours, theirs, FREQUENCIES),
+    }
+
+
+def _summary(space: dict[str, Floats]) -> dict[str, float]:
+    angles, ratios = space["angles"], space["ratios"]
+    return {
+        "median_angle_degrees": float(np.median(angles)),
+        "largest_angle_degrees": float(angles.max()),
+        "worst_frequency_ratio": float(np.maximum(ratios, 1 / ratios).max()),
+    }
+
+
+def _trained(
+    case: PosesBetween, agreement: Agreement, count: int, *, exact: bool
+) -> ElasticCubature:
+    return elastic_cubature(
+        case.elastic,
+        [model.rest for model in case.models],
+        [agreement.world_bases(pose) for pose in range(2)],
+        case.body.regions,
+        count,
+        between=[case.blend(agreement, 0.5)] if exact else [],
+        linear="exact" if exact else "cubature",
+    )
+
+
+def _error(case: PosesBetween, agreement: Agreement, found: ElasticCubature, part: float) -> float:
+    """Of interpolated weights, on samples that no stage has seen."""
+    at, regions = case.blend(agreement, part), case.body.regions
+    samples = force_samples(at.body, at.rest, at.basis, regions, _SAMPLES, seed=1)
+    weights = np.maximum(np.asarray(at.shares) @ found.weights, 0.0)
+    correction = None
+    if found.corrections is not None:
+        correction = blended_correction(found.corrections, found.ends, at.shares, at.scales)
+    return force_error(
+        at.body, at.rest, at.basis, regions, found.tets, weights, samples, correction=correction
+    )
+
+
+def _recomputed_error(case: PosesBetween, halfway: PoseModel, count: int, *, exact: bool) -> float:
+    """Of cubature that is trained halfway and nowhere else, with the basis computed there."""
+    found = elastic_cubature(
+        case.elastic,
+        [halfway.rest],
+        [halfway.bases],
+        case.body.regions,
+        count,
+        linear="exact" if exact else "cubature",
+    )
+    return found.held_out_error
+
+
+def _error_rows(
+    curves: dict[str, list[float]], again: dict[str, float]
+) -> list[dict[str, float | str]]:
+    middle = len(curves["ours"]) // 2
+    rows: list[dict[str, float | str]] = []
+    for at, name in ((0, "pose1"), (-1, "pose2"), (middle, "interpolated"), (None, "recomputed")):
+        row: dict[str, float | str] = {"at": name}
+        for kind in ("ours", "paper_variant"):
+            row[kind] = again[kind] if at is None else curves[kind][at]
+        rows.append(row | {"paper": PAPER_ERRORS[name]})
+    return rows

@@ -1,0 +1,63 @@
+"""Rows and columns of the free unknowns, taken from a matrix whose pattern never changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+__all__ = ["PrincipalSubmatrix", "symmetrised"]
+
+
+class PrincipalSubmatrix:
+    """The part of a CSR matrix that couples the unknowns `keep` with each other.
+
+    The positions of its values are found once; `take` is then one gather.
+
+    Parameters
+    ----------
+    pattern
+        Square CSR matrix; only its pattern counts.
+    keep
+        Unknowns to keep, ascending.
+    """
+
+    def __init__(self, pattern: sp.csr_array, keep: NDArray[np.int64]) -> None:
+        self.keep = keep
+        self._everything = len(keep) == pattern.shape[0]
+        if self._everything:
+            self.pattern = pattern
+            return
+        positions = sp.csr_array(
+            (np.arange(pattern.nnz), pattern.indices, pattern.indptr), shape=pattern.shape
+        )
+        part = sp.csr_array(positions[keep][:, keep])
+        self._positions = part.data
+        self.pattern = sp.csr_array(
+            (np.zeros(part.nnz), part.indices, part.indptr), shape=part.shape
+        )
+
+    def take(self, data: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values of the submatrix, given all values of the matrix."""
+        return data if self._everything else data[self._positions]
+
+
+# ----------------------------------------------------------------------------
+# Matrices that are symmetric on paper, made so to the bit.
+
+
+def symmetrised(matrix: sp.csr_array) -> sp.csr_array:
+    """(A + Aᵀ) / 2, in CSR with sorted columns.
+
+    Sums and products of sparse matrices add the terms of (i, j) and of (j, i) in different orders,
+    and SciPy leaves out what comes to exactly zero: even the pattern may then have one and not
+    the other.
+
+    Examples
+    --------
+    >>> symmetrised(sp.csr_array([[2.0, 1e-17], [0.0, 3.0]])).nnz
+    4
+    """
+    half = sp.csr_array((matrix + matrix.T) / 2)
+    half.sort_indices()
+    return half

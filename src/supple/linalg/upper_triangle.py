@@ -1,0 +1,124 @@
+"""The small dense system of a step: upper triangles, row by row, in float64."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from supple.arrays import Floats, Singles
+from supple.compiled.jit import compiled_fused, compiled_sums
+from supple.compiled.simd import LANES, subtract_products
+
+__all__ = [
+    "add_packed",
+    "cholesky",
+    "combine",
+    "packed_times",
+    "padded_identity",
+    "solve",
+    "symmetric_times",
+]
+
+
+@compiled_fused
+def add_packed(packed: Singles, factor: float, out: Floats) -> None:
+    """Add a factor times a packed upper triangle to that of `out`."""
+    n, at = len(out), 0
+    for i in range(n):
+        row, source = out[i, i:n], packed[at : at + n - i]
+        for j in range(len(row)):
+            row[j] += factor * source[j]
+        at += n - i
+
+
+@compiled_fused
+def combine(upper: Floats, a: float, packed: Singles, b: float, out: Floats) -> None:
+    """A times an upper triangle plus b times a packed one, into the upper triangle of `out`."""
+    n, at = len(upper), 0
+    for i in range(n):
+        row, first, second = out[i, i:n], upper[i, i:n], packed[at : at + n - i]
+        for j in range(len(row)):
+            row[j] = a * first[j] + b * second[j]
+        at += n - i
+
+
+@compiled_sums
+def packed_times(packed: Singles, x: Floats, out: Floats) -> None:
+    """Add a packed symmetric matrix times x to `out`."""
+    n, at = len(x), 0
+    for i in range(n):
+        row, tail, target = packed[at : at + n - i], x[i:n], out[i:n]
+        own, total = x[i], 0.0
+        for j in range(1, len(row)):
+            total += row[j] * tail[j]
+            target[j] += row[j] * own
+        out[i] += total + row[0] * own
+        at += n - i
+
+
+@compiled_sums
+def symmetric_times(upper: Floats, x: Floats, out: Floats) -> None:
+    """Add a symmetric matrix, of which the upper triangle is given, times x to `out`."""
+    n = len(x)
+    for i in range(n):
+        row, tail, target = upper[i, i:n], x[i:n], out[i:n]
+        own, total = x[i], 0.0
+        for j in range(1, len(row)):
+            total += row[j] * tail[j]
+            target[j] += row[j] * own
+        out[i] += total + row[0] * own
+
+
+def padded_identity(n: int) -> Floats:
+    """Room for a matrix of n rows and columns as `cholesky` wants it.
+
+    Rows and columns are filled up to a multiple of eight with the identity's, which stay what
+    they are, and a row's end may be worked on for eight columns more.
+    """
+    size = -(-n // LANES) * LANES
+    return np.eye(size, size + LANES)
+
+
+@compiled_fused
+def cholesky(a: Floats) -> bool:
+    """A = UᵀU in place, upper triangle; False where A is not positive definite.
+
+    `a` is made by `padded_identity`. Four rows at a time: all that those above take from them,
+    then themselves.
+    """
+    n, stride = a.shape
+    flat = a.reshape(n * stride)
+    for begin in range(0, n, 4):
+        subtract_products(flat, stride, begin, n)
+        for k in range(begin, begin + 4):
+            pivot = a[k, k:n]
+            for before in range(begin, k):
+                _subtract(a[before, k:n], a[before, k], pivot)
+            if not pivot[0] > 0:
+                return False
+            scale = 1 / math.sqrt(pivot[0])
+            for j in range(len(pivot)):
+                pivot[j] *= scale
+    return True
+
+
+@compiled_fused
+def _subtract(row, factor, out):  # type: ignore[no-untyped-def]
+    for j in range(len(out)):
+        out[j] -= factor * row[j]
+
+
+@compiled_sums
+def solve(u: Floats, x: Floats) -> None:
+    """X ← (UᵀU)⁻¹ x."""
+    n = len(x)
+    for i in range(n):
+        x[i] /= u[i, i]
+        _subtract(u[i, i + 1 : n], x[i], x[i + 1 : n])
+    for i in range(n - 1, -1, -1):
+        row, tail = u[i, i + 1 : n], x[i + 1 : n]
+        total = 0.0
+        for j in range(len(row)):
+            total += row[j] * tail[j]
+        x[i] = (x[i] - total) / u[i, i]

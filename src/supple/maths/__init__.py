@@ -1,0 +1,1 @@
+"""Rotations, small matrices and curves."""

@@ -1,0 +1,216 @@
+"""Rotations of whole arrays: unit quaternions (x, y, z, w), and curves through them.
+
+`supple.maths.quaternions` has the same for one rotation inside compiled loops.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.transform import Rotation, RotationSpline
+
+from supple.arrays import Floats
+from supple.errors import SuppleError
+from supple.maths.curves import graded_times
+
+__all__ = [
+    "RotationCurve",
+    "between",
+    "continuous",
+    "exponential",
+    "from_matrix",
+    "inverse",
+    "logarithm",
+    "multiply",
+    "rotate",
+    "slerp",
+    "to_matrix",
+]
+
+
+#: Keys further apart than this get others between them on the shortest way, so that the
+#: spline's fixed-point iteration converges: measured, it does up to 2 rad.
+LARGEST_STEP = 2.0
+
+
+def multiply(a: ArrayLike, b: ArrayLike) -> Floats:
+    """Quaternions of "first b, then a", broadcast over leading axes."""
+    ax, ay, az, aw = np.moveaxis(np.asarray(a, dtype=np.float64), -1, 0)
+    bx, by, bz, bw = np.moveaxis(np.asarray(b, dtype=np.float64), -1, 0)
+    return np.stack(
+        [
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+            aw * bw - ax * bx - ay * by - az * bz,
+        ],
+        axis=-1,
+    )
+
+
+def inverse(quaternions: ArrayLike) -> Floats:
+    """Inverses of unit quaternions."""
+    return np.asarray(quaternions, dtype=np.float64) * np.array([-1.0, -1, -1, 1])
+
+
+def rotate(quaternions: ArrayLike, vectors: ArrayLike) -> Floats:
+    """Vectors (…, 3) turned by unit quaternions (…, 4)."""
+    q = np.asarray(quaternions, dtype=np.float64)
+    v = np.asarray(vectors, dtype=np.float64)
+    twice = 2 * np.cross(q[..., :3], v)
+    return v + q[..., 3:] * twice + np.cross(q[..., :3], twice)
+
+
+def exponential(vectors: ArrayLike) -> Floats:
+    """Unit quaternions (…, 4) of rotation vectors (…, 3)."""
+    v = np.asarray(vectors, dtype=np.float64)
+    half = 0.5 * np.linalg.norm(v, axis=-1, keepdims=True)
+    # NumPy's sinc(x) is sin(πx)/(πx): sin(a/2)/a without a quotient of zeros.
+    return np.concatenate([0.5 * np.sinc(half / np.pi) * v, np.cos(half)], axis=-1)
+
+
+def logarithm(quaternions: ArrayLike) -> Floats:
+    """Shortest rotation vectors (…, 3) of unit quaternions (…, 4).
+
+    >>> logarithm(exponential([0.0, 0.5, 0.0]))
+    array([0. , 0.5, 0. ])
+    """
+    q = np.asarray(quaternions, dtype=np.float64)
+    q = np.where(q[..., 3:] < 0, -q, q)
+    sine = np.linalg.norm(q[..., :3], axis=-1, keepdims=True)
+    angle = 2 * np.arctan2(sine, q[..., 3:])
+    return q[..., :3] * np.divide(angle, sine, out=np.full_like(sine, 2.0), where=sine > 1e-12)
+
+
+def slerp(a: ArrayLike, b: ArrayLike, fraction: ArrayLike) -> Floats:
+    """The shortest way from `a` to `b` at `fraction` (…) of it, at constant speed."""
+    part = np.asarray(fraction, dtype=np.float64)[..., None]
+    return multiply(a, exponential(part * logarithm(multiply(inverse(a), b))))
+
+
+def between(a: ArrayLike, b: ArrayLike) -> Floats:
+    """Smallest rotations, as quaternions, that turn directions `a` into `b`, (…, 3)."""
+    u = np.asarray(a, dtype=np.float64)
+    v = np.asarray(b, dtype=np.float64)
+    cross, dot = np.cross(u, v), np.sum(u * v, axis=-1, keepdims=True)
+    lengths = np.linalg.norm(u, axis=-1, keepdims=True) * np.linalg.norm(v, axis=-1, keepdims=True)
+    q = np.concatenate([cross, lengths + dot], axis=-1)
+    # Opposite directions: half a turn about any axis across them.
+    across = np.cross(u, np.eye(3)[np.argmin(np.abs(u), axis=-1)])
+    opposite = np.linalg.norm(q, axis=-1, keepdims=True) <= 1e-12 * lengths
+    q = np.where(opposite, np.concatenate([across, np.zeros_like(dot)], axis=-1), q)
+    size = np.linalg.norm(q, axis=-1, keepdims=True)
+    return np.where(size > 0, q / np.where(size > 0, size, 1), [0.0, 0, 0, 1])
+
+
+def to_matrix(quaternions: ArrayLike) -> Floats:
+    """Rotation matrices (…, 3, 3) of unit quaternions."""
+    q = np.asarray(quaternions, dtype=np.float64)
+    return Rotation.from_quat(q.reshape(-1, 4)).as_matrix().reshape(*q.shape[:-1], 3, 3)
+
+
+def from_matrix(matrices: ArrayLike) -> Floats:
+    """Unit quaternions of rotation matrices (…, 3, 3)."""
+    m = np.asarray(matrices, dtype=np.float64)
+    return Rotation.from_matrix(m.reshape(-1, 3, 3)).as_quat().reshape(*m.shape[:-2], 4)
+
+
+def continuous(quaternions: ArrayLike) -> Floats:
+    """The quaternions (t, …, 4) with signs such that each is near the one before."""
+    q = np.array(quaternions, dtype=np.float64)
+    turned = np.sum(q[1:] * q[:-1], axis=-1) < 0
+    # A sign flips when an odd number of neighbours before it did.
+    q[1:][np.cumsum(turned, axis=0) % 2 == 1] *= -1
+    return q
+
+
+class RotationCurve:
+    """A C² curve on the sphere of rotations through keys.
+
+    Parameters
+    ----------
+    times : (t,) array
+        Strictly increasing.
+    quaternions : (t, 4) array
+        Unit keys; between two the curve goes the shorter way.
+
+    Notes
+    -----
+    SciPy's `RotationSpline` has continuous angular velocity and acceleration, but holds the
+    end velocities at those of the first and last step, as if the acceleration stopped there.
+    Two keys continued beyond each end move that fault out of sight. Keys more than 2 rad
+    apart, or beside a gap more than four times longer, get others on the shortest way between.
+    """
+
+    def __init__(self, times: ArrayLike, quaternions: ArrayLike) -> None:
+        self.times = np.asarray(times, dtype=np.float64)
+        keys = np.asarray(quaternions, dtype=np.float64)
+        if keys.shape != (len(self.times), 4) or not np.linalg.norm(keys, axis=1).all():
+            raise SuppleError(f"rotation keys of shape {keys.shape} for {len(self.times)} times")
+        keys = keys / np.linalg.norm(keys, axis=1, keepdims=True)
+        self._only = keys[0]
+        self._spline = None
+        if len(keys) > 1:
+            dense = _in_small_steps(graded_times(self.times), self.times, keys)
+            filled = _on_the_way(self.times, keys, dense)
+            self._spline = RotationSpline(*_continued(dense, filled))
+
+    def __call__(self, times: ArrayLike) -> Floats:
+        """Unit quaternions (…, 4) at these times."""
+        where = np.asarray(times, dtype=np.float64)
+        if self._spline is None:
+            return np.broadcast_to(self._only, (*where.shape, 4)).copy()
+        return self._spline(where.ravel()).as_quat().reshape(*where.shape, 4)
+
+    def velocity(self, times: ArrayLike) -> Floats:
+        """Angular velocities (…, 3) in the turning frame, rad/s."""
+        return self._derivative(times, 1)
+
+    def acceleration(self, times: ArrayLike) -> Floats:
+        """Angular accelerations (…, 3) in the turning frame, rad/s²."""
+        return self._derivative(times, 2)
+
+    def _derivative(self, times: ArrayLike, order: int) -> Floats:
+        where = np.asarray(times, dtype=np.float64)
+        if self._spline is None:
+            return np.zeros((*where.shape, 3))
+        return self._spline(where.ravel(), order).reshape(*where.shape, 3)
+
+
+def _on_the_way(times: Floats, keys: Floats, at: Floats) -> Floats:
+    """Keys at the times `at`; where there is none, on the shortest way between two."""
+    before = np.clip(np.searchsorted(times, at, side="right") - 1, 0, len(times) - 2)
+    part = (at - times[before]) / np.diff(times)[before]
+    return slerp(keys[before], keys[before + 1], part)
+
+
+def _in_small_steps(dense: Floats, times: Floats, keys: Floats) -> Floats:
+    filled = _on_the_way(times, keys, dense)
+    angles = np.linalg.norm(logarithm(multiply(inverse(filled[:-1]), filled[1:])), axis=1)
+    pieces = np.maximum(1, np.ceil(angles / LARGEST_STEP)).astype(int)
+    starts = np.repeat(dense[:-1], pieces)
+    within = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    part = within / np.repeat(pieces, pieces)
+    return np.append(starts + part * np.repeat(np.diff(dense), pieces), dense[-1])
+
+
+def _continued(times: Floats, keys: Floats) -> tuple[Floats, Rotation]:
+    """Times and rotations with two more keys before the first and after the last."""
+    for _ in range(2):
+        first, last = _next_key(times[::-1], keys[::-1]), _next_key(times, keys)
+        times = np.concatenate([[first[0]], times, [last[0]]])
+        keys = np.concatenate([[first[1]], keys, [last[1]]])
+    return times, Rotation.from_quat(keys)
+
+
+def _next_key(times: Floats, keys: Floats) -> tuple[float, Floats]:
+    """The key after the last one, if the angular acceleration stayed as it is."""
+    ends, near = keys[-3:], times[-3:]
+    gaps = np.diff(near)
+    rates = logarithm(multiply(inverse(ends[:-1]), ends[1:])) / gaps[:, None]
+    rate = rates[-1]
+    if len(rates) > 1:
+        rate = rate + (rates[1] - rates[0]) * gaps[1] / (0.5 * (gaps[0] + gaps[1]))
+    step = rate * gaps[-1]
+    step = step * min(1.0, LARGEST_STEP / max(float(np.linalg.norm(step)), 1e-300))
+    return float(times[-1] + gaps[-1]), multiply(keys[-1], exponential(step))

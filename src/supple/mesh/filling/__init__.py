@@ -1,0 +1,1 @@
+"""Filling a surface with tets or cubes."""

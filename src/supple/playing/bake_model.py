@@ -1,0 +1,120 @@
+"""The model that a motion is baked with: how it is built, or whether one that is there will do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.anatomy.flesh_presets import Flesh, checked_flesh
+from supple.anatomy.joint_stiffness import Stiffness, stiffness_factors
+from supple.anatomy.slender_parts import slender_factors
+from supple.checks import checked_number, shown
+from supple.engines.pose_space.build.build import flesh_material
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.errors import SuppleError
+from supple.rig.character import Character
+
+__all__ = ["BUILDING", "check_model", "model_options"]
+
+#: How a model is built for baking where nobody says otherwise: in seconds.
+BUILDING = {"tets": 8_000, "modes": 60, "most_poses": 6}
+#: Rigs whose vertices are this near, as part of the size, are the same: files round.
+SAME_RIG = 1e-3
+
+
+def model_options(
+    character: Character,
+    flesh: str | Flesh = "normal",
+    *,
+    young: ArrayLike | None = None,
+    poisson: ArrayLike | None = None,
+    stiffness: Stiffness | None = None,
+    painted: ArrayLike | None = None,
+    **building: Any,
+) -> dict[str, Any]:
+    """Options of `supple.build` for a character with this flesh.
+
+    Where nobody says how stiff it is, thin parts far from any bone are stiffer: `slender_factors`.
+
+    Parameters
+    ----------
+    character
+        Whose size says what is stiff.
+    flesh, young, poisson, stiffness
+        As for `supple.bake`.
+    painted
+        A map of Young's modulus that belongs to normal flesh; `young` goes before it.
+    **building
+        Of `supple.build`; they are kept.
+    """
+    kind, options = checked_flesh(flesh), BUILDING | building
+    unsaid = young is None and painted is None and options.get("material") is None
+    material = options.get("material") or flesh_material(character.surface.size)
+    if young is None:
+        material = replace(material, young=kind.stiffness * np.asarray(material.young))
+        painted = None if painted is None else kind.stiffness * np.asarray(painted)
+    elif np.ndim(young) == 0:
+        material, painted = replace(material, young=checked_number("young", young)), None
+    else:
+        painted = young
+    if poisson is not None and np.ndim(poisson) == 0:
+        material = replace(material, poisson=checked_number("poisson", poisson))
+    elif poisson is not None:
+        options["poisson"] = poisson
+    thin = slender_factors(character) if unsaid else None
+    if stiffness is not None or thin is not None:
+        factors = np.ones(len(character.surface.vertices)) if thin is None else thin
+        if stiffness is not None:
+            factors = factors * stiffness_factors(character, stiffness)
+        painted = factors * np.asarray(material.young if painted is None else painted)
+    options["material"] = replace(material, young=_plain(material.young))
+    return options if painted is None else options | {"young": painted}
+
+
+def check_model(character: Character, model: PoseSpaceModel, **told: Any) -> None:
+    """Refuse a model of another character, and flesh that differs from the model's own."""
+    if not isinstance(model, PoseSpaceModel):
+        raise SuppleError(f"model is {shown(model)}; give a PoseSpaceModel")
+    if told.pop("flesh", "normal") not in ("normal", checked_flesh("normal")):
+        told["flesh"] = True
+    asked = [name for name, value in told.items() if value is not None]
+    if asked:
+        raise SuppleError(f"the model has its flesh already; leave out {', '.join(asked)}")
+    own, other = character.surface.vertices, model.surface.vertices
+    same = own.shape == other.shape and len(character.rig.parameters) == len(model.rig.parameters)
+    if not same or np.abs(own - other).max() > 1e-4 * character.surface.size:
+        raise SuppleError(
+            f"the model is of another character ({model.name}, {len(other):,} vertices) than "
+            f"{character.name} with {len(own):,}; build it again"
+        )
+    if not _same_rig(character, model):
+        raise SuppleError(
+            f"the model has another rig ({model.name}) than {character.name}: they move the same"
+            f" skin differently; build it again"
+        )
+
+
+def _same_rig(character: Character, model: PoseSpaceModel) -> bool:
+    """Whether both rigs have the same parameters and do the same at a few poses."""
+    mine, its = character.rig, model.rig
+    if [each.name for each in mine.parameters] != [each.name for each in its.parameters]:
+        return False
+    within = SAME_RIG * character.surface.size
+    return all(np.abs(mine(pose) - its(pose)).max() <= within for pose in _tried(character))
+
+
+def _tried(character: Character) -> list[NDArray[np.float64]]:
+    """Poses that tell rigs apart: some of the motions', or one with a bit of everything."""
+    rest = character.rig.rest_pose
+    tried = [rest]
+    for motion in list(character.motions.values())[:4]:
+        places = np.linspace(0, len(motion.poses) - 1, 5).astype(int)
+        tried += [motion.poses[place] for place in places]
+    return tried if len(tried) > 1 else [rest, rest + 0.1 * np.cos(np.arange(len(rest)))]
+
+
+def _plain(young: ArrayLike) -> ArrayLike:
+    return float(f"{float(np.asarray(young)):.6g}") if np.ndim(young) == 0 else young

@@ -1,0 +1,211 @@
+"""Playing a motion with flesh: the one way that baking and viewing step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Singles
+from supple.checks import checked_number, shown
+from supple.dynamics.between_poses import pose_before
+from supple.dynamics.character_inputs import CharacterInputs
+from supple.engines.pose_space.simulator import Simulator
+from supple.errors import SuppleError
+from supple.maths.rotations import from_matrix, to_matrix
+from supple.playing.cycle import StepTable, cycle_table, once_table
+from supple.rig.motion.motion import Motion
+
+if TYPE_CHECKING:
+    from supple.engines.full.full_character import CharacterSimulator
+
+__all__ = ["Player"]
+
+
+class Player:
+    """Steps a simulator through a motion, each step of time the same.
+
+    Parameters
+    ----------
+    simulator
+        `supple.Simulator`, or `supple.FullSimulator` of a model. Its `dt` is the step. It may
+        be changed between steps (obstacles, say), but stepped by the player only.
+    motion
+        Or the name of one of the model's.
+    loop
+        Go on with the first pose after the last: curves are smooth across the seam, and a root
+        that walked away walks on, so that flesh feels nothing of it. A cycle is a whole number
+        of steps; so that it is, the motion is played slower or faster by no more than half a
+        step. Where the rig does not end as it began, it jumps, and flesh is carried over.
+    start, end
+        Seconds of the motion; by default all of it.
+
+    Attributes
+    ----------
+    simulator, loop
+        As given.
+    motion
+        Poses and roots at the steps of a cycle, at seconds of the clip.
+    frame
+        Steps done in this cycle, 0 to `n_steps`.
+    cycle
+        Cycles done.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator | CharacterSimulator,
+        motion: Motion | str,
+        *,
+        loop: bool = False,
+        start: float | None = None,
+        end: float | None = None,
+    ) -> None:
+        model = getattr(simulator, "model", None)
+        if model is None:
+            raise SuppleError(f"a Player needs a simulator of a model, not {shown(simulator)}")
+        self.simulator, self.loop = simulator, bool(loop)
+        clip = CharacterInputs(model).motion(motion, model.motions)
+        self._table: StepTable
+        if loop:
+            size = model.surface.size
+            self._table = cycle_table(clip, model.rig, size, simulator.dt, start, end)
+        else:
+            self._table = once_table(clip, simulator.dt, start, end)
+        self.motion = self._table.motion
+        self.frame, self.cycle = 0, 0
+        self._anew = {0, *self.motion.cuts}
+        self._moved = np.eye(4)
+        self.restart()
+
+    def __repr__(self) -> str:
+        return f"Player({self.motion!r}, at {self.time:.3g} s)"
+
+    @property
+    def n_steps(self) -> int:
+        """Steps from the first pose to the last."""
+        return self._table.n_steps
+
+    @property
+    def time(self) -> float:
+        """Seconds in the clip."""
+        return float(self.motion.times[self.frame])
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last pose is reached; a loop never is."""
+        return not self.loop and self.frame == self.n_steps
+
+    @property
+    def seamless(self) -> bool:
+        """Whether the end of the cycle leads into its start."""
+        return self._table.displacement is not None
+
+    @property
+    def moved(self) -> Floats:
+        """(4, 4) from where the clip has the body to where a loop's cycles have walked with it."""
+        return self._moved.copy()
+
+    def restart(self) -> None:
+        """Begin anew at the first pose: undeformed, moving as the motion does there."""
+        self.frame, self.cycle, self._moved = 0, 0, np.eye(4)
+        first = self.motion.poses[0], self.motion.roots[0]
+        self.simulator.reset(*first, before=self._table.before)
+
+    def seek(self, time: float) -> None:
+        """Begin anew at the step nearest to a time of the clip, in seconds."""
+        wanted = checked_number("time", time)
+        times = self.motion.times
+        frame = int(np.argmin(np.abs(times - np.clip(wanted, times[0], times[-1]))))
+        if frame == 0:
+            self.restart()
+            return
+        self.frame, self.cycle, self._moved = frame, 0, np.eye(4)
+        before = None
+        if frame not in self._anew:
+            before = self.motion.poses[frame - 1], self.motion.roots[frame - 1]
+        self.simulator.reset(self.motion.poses[frame], self.motion.roots[frame], before=before)
+
+    def step(self, forces: Mapping[int, ArrayLike] | None = None) -> Any:
+        """Advance by `dt`; after the last pose it stays there, and the flesh comes to rest.
+
+        Parameters
+        ----------
+        forces
+            In N, in the world: a mapping of skin vertices to (3,).
+
+        Returns
+        -------
+        StepState, StepReport or None
+            What the simulator says; None at a cut, where flesh begins anew.
+        """
+        if self.finished:
+            return self.simulator.step(forces=forces)
+        if self.frame == self.n_steps:
+            self.wrap()
+        frame = self.frame + 1
+        pose, root = self.motion.poses[frame], self.motion.roots[frame]
+        if self.cycle and self.seamless:
+            root = self._moved @ root
+        if frame in self._anew:
+            self.simulator.reset(pose, root, before=pose_before(self.motion, frame))
+            self.frame = frame
+            return None
+        done = self.simulator.step(pose, root, self._turned(forces))
+        self.frame = frame
+        return done
+
+    def wrap(self) -> None:
+        """At the end of a cycle, go to its start, which takes no time; elsewhere do nothing.
+
+        `step` does it too; before it, the skin is where the motion ends, and after it where the
+        motion begins.
+        """
+        if not self.loop or self.frame != self.n_steps:
+            return
+        displacement = self._table.displacement
+        if displacement is None:
+            _carry_over(self.simulator, self.motion, self._table.before)
+        elif not np.array_equal(displacement, np.eye(4)):
+            self._moved = displacement @ self._moved
+            # Rounding must not pile up over an evening of cycles.
+            self._moved[:3, :3] = to_matrix(from_matrix(self._moved[:3, :3]))
+        self.frame, self.cycle = 0, self.cycle + 1
+
+    def surface(self, out: Singles | None = None) -> Singles:
+        """The skin in the world, (n̄, 3) float32: a new array, or `out`.
+
+        Where the clip has it: a walk comes back at the start of each cycle.
+        """
+        skin = self.simulator.surface(out)
+        if self.cycle and self.seamless and not np.array_equal(self._moved, np.eye(4)):
+            turn, shift = self._moved[:3, :3], self._moved[:3, 3]
+            skin[...] = (skin.astype(np.float64) - shift) @ turn
+        return skin
+
+    def _turned(self, forces: Mapping[int, ArrayLike] | None) -> Mapping[int, ArrayLike] | None:
+        """Forces where the clip is, as they act where the simulator has walked to."""
+        turn = self._moved[:3, :3]
+        if not forces or np.array_equal(turn, np.eye(3)):
+            return forces
+        return {vertex: turn @ np.asarray(force, float) for vertex, force in forces.items()}
+
+
+def _carry_over(
+    simulator: Simulator | CharacterSimulator,
+    motion: Motion,
+    before: tuple[Floats, Floats] | None,
+) -> None:
+    """Jump to the first pose with the flesh as it is, in the root's frame: no inertia acts."""
+    first, last = motion.roots[0], motion.roots[-1]
+    if isinstance(simulator, Simulator):
+        q, velocity = simulator.q, simulator.velocity
+        simulator.reset(motion.poses[0], first, before=before)
+        simulator.q, simulator.velocity = q, velocity
+        return
+    turn = first[:3, :3] @ last[:3, :3].T
+    u, v = simulator._u @ turn.T, simulator._v @ turn.T
+    simulator.reset(motion.poses[0], first, before=before)
+    simulator._u, simulator._v = u, v

@@ -1,0 +1,1 @@
+"""Cubature: few weighted tets and vertices that stand for all."""

@@ -1,0 +1,229 @@
+"""How well given cubature tets serve at a pose, and their weights there (xu2016 eq. 19)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.arrays import Floats, Ints
+from supple.checks import checked_array, numbers
+from supple.elastic.body import ElasticBody
+from supple.errors import SuppleError
+from supple.linalg.blas import single_threaded
+from supple.linalg.nnls import nonnegative_fit
+from supple.reduction.cubature.elastic_forces import PoseForces, force_norms, reduced_columns
+from supple.reduction.cubature.force_kernels import REMAINDER, WHOLE
+from supple.reduction.regions.region import Region
+
+__all__ = [
+    "blended_correction",
+    "check_linear",
+    "correction_weights",
+    "cubature_error",
+    "fit_weights",
+    "force_error",
+    "midway_corrections",
+    "normal_equations",
+]
+
+
+LocalBasis = Sequence[NDArray[np.float64]]
+
+
+def fit_weights(
+    body: ElasticBody,
+    rest: ArrayLike,
+    basis: LocalBasis,
+    regions: Sequence[Region],
+    tets: ArrayLike,
+    samples: ArrayLike,
+) -> tuple[Floats, float]:
+    """Weights v ≥ 0, (c,), of given tets at one pose, and their relative error (xu2016 eq. 19).
+
+    v minimises ‖A v − b‖ with the rows of A, U_eᵀ f_e(q), and b, f̃(q), divided by ‖f̃(q)‖ sample
+    by sample (eq. 17–18). Parameters are those of `force_error`.
+
+    Raises
+    ------
+    SuppleError
+        If a sample makes no force, or one beyond all numbers.
+    """
+    pose = PoseForces.of(body, rest, basis, regions)
+    chosen = PoseForces.of(body, rest, basis, regions, tets=tets).tets
+    q = _checked_samples(samples, pose)
+    with single_threaded(), np.errstate(over="ignore", invalid="ignore"):
+        total = pose.reduced(q)
+        weights = nonnegative_fit(*normal_equations(pose, chosen, q, None, total))
+        return weights, cubature_error(pose, chosen, q, weights, None, total)
+
+
+def force_error(
+    body: ElasticBody,
+    rest: ArrayLike,
+    basis: LocalBasis,
+    regions: Sequence[Region],
+    tets: ArrayLike,
+    weights: ArrayLike,
+    samples: ArrayLike,
+    *,
+    correction: ArrayLike | None = None,
+) -> float:
+    """Relative error of cubature at any pose: the root mean square over samples of ‖Δf̃‖/‖f̃‖.
+
+    f̃(q) = Σ U_eᵀ f_e over all tets, and Δf̃ is what the few miss of it, Σ v_e U_eᵀ f_e + ΔK q − f̃:
+    with rows divided by ‖f̃‖ as in xu2016 eq. 18, that is ‖A v − b‖ / ‖b‖ of eq. 17 and 19.
+
+    Parameters
+    ----------
+    body, rest, basis, regions
+        The pose: material, rest shape (n, 3), localised basis.
+    tets, weights
+        (c,) cubature tets and their weights there.
+    samples
+        (r, t) reduced displacements, such as `force_samples` draws.
+    correction
+        ΔK (r, r) there, such as the blend of those at the poses (see `blended_correction`); None
+        for the paper's cubature (eq. 21).
+
+    Raises
+    ------
+    SuppleError
+        If a sample makes no force, or one beyond all numbers.
+    """
+    pose = PoseForces.of(body, rest, basis, regions)
+    chosen = PoseForces.of(body, rest, basis, regions, tets=tets)
+    v = checked_array("cubature weights", weights, (len(chosen.tets),))
+    if correction is not None:
+        correction = checked_array("correction", correction, (pose.rank, pose.rank))
+    q = _checked_samples(samples, pose)
+    with single_threaded(), np.errstate(over="ignore", invalid="ignore"):
+        return _relative(pose.reduced(q), _cubature(chosen, q, v, correction))
+
+
+def check_linear(linear: str) -> None:
+    if linear not in ("cubature", "exact"):
+        raise SuppleError(f'linear "{linear}"; use "cubature" or "exact"')
+
+
+def _checked_samples(samples: ArrayLike, pose: PoseForces) -> Floats:
+    shape = np.shape(samples)
+    if len(shape) != 2 or shape[1] == 0:
+        raise SuppleError(f"samples of shape {shape}; expected ({pose.rank}, t)")
+    return checked_array("samples", samples, (pose.rank, shape[1]))
+
+
+def normal_equations(
+    pose: PoseForces, tets: Ints, q: Floats, stiffness: Floats | None, total: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """AᵀA (c, c) and Aᵀb (c,) of eq. 19, summed over chunks of samples.
+
+    `total` (r, t) are the forces of all tets at q, if known already.
+    """
+    chosen = pose.only(tets)
+    total = pose.reduced(q) if total is None else total
+    scale = 1 / force_norms(total)
+    target = (total if stiffness is None else total - stiffness @ q) * scale
+    gram, right = np.zeros((len(tets), len(tets))), np.zeros(len(tets))
+    for batch in chosen.of_part(WHOLE if stiffness is None else REMAINDER).batches(q):
+        forces = batch.elements * scale[batch.samples]
+        columns = reduced_columns(chosen.basis, chosen.regions, chosen.corners, forces)
+        gram += columns @ columns.T
+        right += columns @ target[:, batch.samples].ravel()
+    return gram, right
+
+
+def cubature_error(
+    pose: PoseForces,
+    tets: Ints,
+    q: Floats,
+    weights: Floats,
+    correction: Floats | None,
+    total: Floats | None = None,
+) -> float:
+    """Relative error at samples q; `total` as for `normal_equations`."""
+    exact = pose.reduced(q) if total is None else total
+    return _relative(exact, _cubature(pose.only(tets), q, weights, correction))
+
+
+def _cubature(chosen: PoseForces, q: Floats, weights: Floats, correction: Floats | None) -> Floats:
+    """Σ v_e U_eᵀ f_e + ΔK q, (r, t)."""
+    forces = chosen.reduced(q, weights)
+    return forces if correction is None else forces + correction @ q
+
+
+def _relative(exact: Floats, approximate: Floats) -> float:
+    norms = force_norms(exact)
+    return float(np.sqrt(((np.linalg.norm(approximate - exact, axis=0) / norms) ** 2).mean()))
+
+
+# ----------------------------------------------------------------------------
+# The part of the reduced stiffness that cubature misses, at any pose.
+
+
+Ends = Sequence[tuple[int, int]]
+
+
+def correction_weights(shares: ArrayLike, ends: Ends) -> Floats:
+    """What each stored correction counts at a pose, (m + k,).
+
+    Those of the m poses count as the poses do, and those of the k pairs of poses 4 w_i w_j: 1
+    halfway between the two, 0 at every pose.
+
+    Parameters
+    ----------
+    shares
+        (m,) w, weights of the poses.
+    ends
+        k pairs of poses.
+    """
+    w = numbers("pose weights", shares)
+    positive = np.maximum(w, 0.0)
+    return np.concatenate([w, [4 * positive[i] * positive[j] for i, j in ends]])
+
+
+def blended_correction(
+    corrections: Floats, ends: Ends, shares: ArrayLike, scales: ArrayLike | None = None
+) -> Floats:
+    """ΔK (r, r) at a pose: the stored corrections, (m + k, r, r), weighted and scaled.
+
+    Parameters
+    ----------
+    corrections, ends
+        Of the poses, then of pairs of them.
+    shares
+        (m,) weights of the poses.
+    scales
+        (r,) ϒ, by which interpolation stretches the columns of the basis (xu2016 eq. 15).
+    """
+    blend = np.tensordot(correction_weights(shares, ends), corrections, 1)
+    if scales is None:
+        return blend
+    stretched = checked_array("scales", scales, blend.shape[:1])
+    return stretched[:, None] * blend * stretched
+
+
+def midway_corrections(
+    wanted: Sequence[Floats], own: Floats, ends: Ends, shares: Sequence[Floats]
+) -> Floats:
+    """What pairs of poses must add so that ΔK comes out right at poses between them, (k, r, r).
+
+    Parameters
+    ----------
+    wanted
+        k matrices ΔK / ϒϒᵀ at poses between.
+    own
+        (m, r, r) of the poses.
+    ends, shares
+        The pair that each lies between, and (m,) weights there.
+    """
+    if len(wanted) == 0:
+        return np.empty((0, *own.shape[1:]))
+    m = len(own)
+    left = np.array(
+        [matrix - np.tensordot(w, own, 1) for matrix, w in zip(wanted, shares, strict=True)]
+    )
+    # Beside its own pair's, others' corrections reach a pose between too.
+    reach = np.array([correction_weights(w, ends)[m:] for w in shares])
+    return np.tensordot(np.linalg.pinv(reach, rcond=1e-3), left, 1)

@@ -1,0 +1,309 @@
+"""Reduced elastic forces of many samples at one pose: all tets', or a weighted few's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.arrays import Floats, Ints, Singles
+from supple.checks import checked_array, checked_indices
+from supple.compiled.jit import taking_turns
+from supple.elastic.body import ElasticBody
+from supple.errors import MeshError, SuppleError
+from supple.reduction.cubature.force_kernels import (
+    LINEAR,
+    REMAINDER,
+    WHOLE,
+    element_dots,
+    element_forces,
+    element_norms,
+    gather_at_vertices,
+)
+from supple.reduction.cubature.samples import checked_basis, dense_basis, displacements, projected
+from supple.reduction.regions.region import Region
+
+__all__ = ["ElasticProblem", "ForceBatch", "PoseForces", "force_norms", "reduced_columns"]
+
+
+#: Element forces held at once, in bytes.
+_CHUNK_BYTES = 64_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class ForceBatch:
+    """Forces of a few samples.
+
+    Attributes
+    ----------
+    samples
+        Which columns of the q asked for.
+    elements
+        (e, 9, t) forces of the tets, without their first corners'.
+    total
+        (r, t) their sum, projected.
+    """
+
+    samples: slice
+    elements: Floats
+    total: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class PoseForces:
+    """A pose as cubature sees it, restricted to some tets.
+
+    Attributes
+    ----------
+    body, rest, basis, regions
+        Material and mesh, rest shape (n, 3), localised basis.
+    tets
+        (e,) which tets are evaluated: by default all that touch a region, as the others' forces
+        project to zero.
+    part
+        WHOLE, LINEAR or REMAINDER: which part of the elements' forces is meant.
+    """
+
+    body: ElasticBody
+    rest: Floats
+    basis: tuple[Floats, ...]
+    regions: tuple[Region, ...]
+    tets: Ints
+    part: int = WHOLE
+
+    @classmethod
+    def of(
+        cls,
+        body: ElasticBody,
+        rest: ArrayLike,
+        basis: Sequence[NDArray[np.float64]],
+        regions: Sequence[Region],
+        *,
+        tets: ArrayLike | None = None,
+        name: str = "this pose",
+    ) -> PoseForces:
+        """Checked."""
+        if not isinstance(body, ElasticBody):
+            raise SuppleError(f"{name} needs an ElasticBody, not {type(body).__name__}")
+        rest = checked_array(f"rest shape of {name}", rest, body.rest.shape)
+        checked = checked_basis(f"basis of {name}", basis, regions, body.n_vertices)
+        if tets is None:
+            inside = np.zeros(body.n_vertices, bool)
+            for region in regions:
+                inside[region.vertices] = True
+            chosen = np.flatnonzero(inside[body.mesh.tets].any(axis=1))
+        else:
+            chosen = _checked_tets(tets, body.n_tets)
+        return cls(body, rest, checked, tuple(regions), chosen)
+
+    @property
+    def rank(self) -> int:
+        """Number of columns r."""
+        return sum(array.shape[2] for array in self.basis)
+
+    @property
+    def corners(self) -> Ints:
+        """(e, 4) vertices of the tets."""
+        return np.ascontiguousarray(self.body.mesh.tets[self.tets], np.int64)
+
+    def only(self, tets: Ints) -> PoseForces:
+        """The same pose, restricted to other tets."""
+        return replace(self, tets=tets)
+
+    def of_part(self, part: int) -> PoseForces:
+        """The same pose and tets, another part of their forces."""
+        return replace(self, part=part)
+
+    def batches(self, q: Floats, weights: Floats | None = None) -> Iterator[ForceBatch]:
+        """Forces at reduced displacements q (r, t), a few samples at a time."""
+        corners = self.corners
+        parameters = self.body.material.element_parameters(self.body.n_tets)[self.tets]
+        around = _around_vertices(corners, self.body.n_vertices)
+        step = max(1, min(32, _CHUNK_BYTES // (72 * max(1, len(corners)))))
+        for first in range(0, q.shape[1], step):
+            chunk = slice(first, min(first + step, q.shape[1]))
+            moved = displacements(self.basis, self.regions, self.body.n_vertices, q[:, chunk])
+            elements = np.empty((len(corners), 9, moved.shape[2]))
+            with taking_turns():
+                volume = element_forces(
+                    self.body.material.code,
+                    self.rest,
+                    moved,
+                    corners,
+                    np.ascontiguousarray(parameters),
+                    self.part,
+                    elements,
+                )
+            if not volume > 0:
+                raise MeshError(f"the rest shape inverts or flattens a tet (volume {volume:.3g})")
+            if weights is not None:
+                elements *= weights[:, None, None]
+            at_vertices = np.empty_like(moved)
+            with taking_turns():
+                gather_at_vertices(elements, *around, at_vertices)
+            yield ForceBatch(chunk, elements, projected(self.basis, self.regions, at_vertices))
+
+    def reduced(self, q: Floats, weights: Floats | None = None) -> Floats:
+        """f̃ (r, t) of the tets, weighted (xu2016 eq. 21)."""
+        return np.concatenate([batch.total for batch in self.batches(q, weights)], axis=1)
+
+    def stiffness(self, weights: Floats | None = None) -> Floats:
+        """K̃ (r, r) at rest of the tets, weighted (xu2016 eq. 22)."""
+        reduced = self.of_part(LINEAR).reduced(np.eye(self.rank), weights)
+        return (reduced + reduced.T) / 2
+
+
+def force_norms(total: Floats, first: int = 0, where: str = "") -> Floats:
+    """‖f̃‖ (t,) of samples' forces (r, t), which rows are divided by (xu2016 eq. 18).
+
+    `first` is the number of the first sample, and `where` stands before it in errors.
+    """
+    norms = np.linalg.norm(total, axis=0)
+    wrong = ~(np.isfinite(norms) & (norms > 0))
+    if wrong.any():
+        bad = int(np.argmax(wrong))
+        what = "makes no elastic force" if norms[bad] == 0 else "makes a force beyond all numbers"
+        advice = "larger" if norms[bad] == 0 else "smaller"
+        raise SuppleError(f"{where}sample {first + bad} {what}; draw {advice} ones")
+    return norms
+
+
+def _checked_tets(tets: ArrayLike, n_tets: int) -> Ints:
+    listed = checked_indices("cubature tet", tets, n_tets)
+    if len(listed) == 0:
+        raise SuppleError("there are no cubature tets; give some")
+    return listed
+
+
+def _around_vertices(corners: Ints, n_vertices: int) -> tuple[Ints, Ints]:
+    """Start of each vertex's run (n + 1,), and 4e + corner of the tets around it."""
+    flat = corners.ravel()
+    order = np.argsort(flat, kind="stable")
+    return np.searchsorted(flat[order], np.arange(n_vertices + 1)), order
+
+
+# ----------------------------------------------------------------------------
+# Elastic forces as columns for cubature to choose from, never all formed at once.
+
+
+#: Mixed forces of all poses held at once, in bytes; fewer mixtures are made of large meshes.
+_MOST_BYTES = 700_000_000
+
+
+def reduced_columns(
+    basis: Sequence[NDArray[np.float64]],
+    regions: Sequence[Region],
+    corners: Ints,
+    forces: NDArray,
+) -> Floats:
+    """U_eᵀ f_e of tets with these corners (c, 4), as (c, r·t): columns of eq. 17."""
+    n_vertices = int(max(corners.max(), *(region.vertices[-1] for region in regions))) + 1
+    parts = []
+    row = np.full(n_vertices, -1)
+    for array, region in zip(basis, regions, strict=True):
+        row[:] = -1
+        row[region.vertices] = np.arange(len(region.vertices))
+        padded = np.concatenate([array, np.zeros_like(array[:1])])  # row −1: outside, at rest
+        at = padded[row[corners]]
+        edges = (at[:, 1:] - at[:, :1]).reshape(len(corners), 9, -1)
+        parts.append(np.matmul(edges.transpose(0, 2, 1), forces))
+    return np.concatenate(parts, axis=1).reshape(len(corners), -1)
+
+
+class ElasticProblem:
+    """Normalised element forces at all poses, mixed (eq. 18), as a `CubatureProblem`.
+
+    A mixture is the sum of all samples with random signs. Being linear in the forces, it keeps
+    every sum of columns, and a few dozen mixtures keep their lengths to some percent; so tets
+    are chosen on what all samples say, at the cost of few. Stored in single precision: 1e-7 is
+    far below the errors of a percent that cubature makes.
+
+    Parameters
+    ----------
+    poses, samples
+        The poses and the reduced displacements (r, t) at each.
+    mixtures
+        How many to make for each pose; fewer where memory would pass 0.7 GB.
+    seed
+        Of the signs.
+    stiffnesses
+        (r, r) at rest, when columns are what is left of forces without their linear part.
+    """
+
+    def __init__(
+        self,
+        poses: Sequence[PoseForces],
+        samples: Sequence[Floats],
+        mixtures: int,
+        seed: int,
+        stiffnesses: Sequence[Floats] | None = None,
+        tell: Callable[[float, str], None] = lambda part, what: None,
+    ) -> None:
+        self.poses = poses
+        self.places = poses[0].corners
+        fitting = _MOST_BYTES // (36 * len(self.places) * len(poses))
+        self._mixtures = max(2, min(mixtures, fitting))
+        self.targets: list[Floats] = []
+        self.forces: list[Singles] = []
+        #: Forces of all samples (r, t), linear part and all.
+        self.totals: list[Floats] = []
+        self.norms = np.empty((len(poses), len(self.places)))
+        for i, (pose, q) in enumerate(zip(poses, samples, strict=True)):
+            tell(0.5 * i / len(poses), f"elastic forces of pose {i}")
+            linear = None if stiffnesses is None else stiffnesses[i] @ q
+            random = np.random.default_rng([seed, i, 2])
+            forces, target, total = self._mixed(pose, q, linear, random, i)
+            with taking_turns():
+                element_norms(forces, self._basis(i), self.places, self.norms[i])
+            self.forces.append(forces)
+            self.targets.append(target)
+            self.totals.append(total)
+
+    def _basis(self, pose: int) -> Singles:
+        """(n, 3, r), of one pose at a time: of all they would take more room than the forces."""
+        here = self.poses[pose]
+        return dense_basis(here.basis, here.regions, here.body.n_vertices, np.float32)
+
+    def _mixed(
+        self,
+        pose: PoseForces,
+        q: Floats,
+        linear: Floats | None,
+        random: np.random.Generator,
+        i: int,
+    ) -> tuple[Singles, Floats, Floats]:
+        """Forces (e, 9, t′) of mixtures, what they add up to (r, t′), and all samples' (r, t)."""
+        signs = random.choice([-1.0, 1.0], (q.shape[1], self._mixtures))
+        signs /= np.sqrt(self._mixtures)
+        forces = np.zeros((9 * len(pose.tets), self._mixtures), np.float32)
+        target = np.zeros((pose.rank, self._mixtures))
+        whole = np.empty(q.shape)
+        for batch in pose.of_part(WHOLE if linear is None else REMAINDER).batches(q):
+            total = batch.total
+            if linear is not None:
+                total = total + linear[:, batch.samples]
+            whole[:, batch.samples] = total
+            norms = force_norms(total, batch.samples.start, f"pose {i}: ")
+            mixing = signs[batch.samples] / norms[:, None]
+            target += batch.total @ mixing
+            forces += batch.elements.reshape(len(forces), -1) @ mixing
+        return forces.reshape(len(pose.tets), 9, -1), target, whole
+
+    def correlations(self, pose: int, residual: Floats) -> Floats:
+        """A_iᵀ ρ: the field U ρ, dotted with every tet's forces at its corners."""
+        basis = self._basis(pose)
+        n, _, r = basis.shape
+        field = basis.reshape(3 * n, r) @ residual.astype(np.float32)
+        dots = np.empty(len(self.places))
+        with taking_turns():
+            element_dots(self.forces[pose], field.reshape(n, 3, -1), self.places, dots)
+        return dots
+
+    def columns(self, pose: int, chosen: Ints) -> Floats:
+        """U_eᵀ f_e of the chosen tets, (c, r·t′)."""
+        here = self.poses[pose]
+        return reduced_columns(
+            here.basis, here.regions, self.places[chosen], self.forces[pose][chosen]
+        )

@@ -1,0 +1,205 @@
+"""Random reduced displacements to train and test cubature with, and the bases they live in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.arrays import Floats
+from supple.checks import checked_array, checked_count, checked_number
+from supple.compiled.jit import taking_turns
+from supple.elastic.body import ElasticBody
+from supple.errors import SuppleError
+from supple.reduction.cubature.force_kernels import DETERMINANT_CHUNK, smallest_determinants
+from supple.reduction.regions.region import Region
+
+__all__ = [
+    "AMPLITUDE",
+    "checked_basis",
+    "dense_basis",
+    "displacements",
+    "force_samples",
+    "projected",
+    "reduced_stiffness",
+]
+
+LocalBasis = Sequence[NDArray[np.float64]]
+
+#: Largest displacement of a typical sample, as a part of the character's size.
+AMPLITUDE = 0.05
+#: Samples that squeeze a tet below this part of its volume are halved until they do not.
+SMALLEST_DETERMINANT = 0.05
+_MOST_HALVINGS = 10
+#: Directions softer than this part of the stiffest make no force and get no displacement.
+_RIGID = 1e-10
+#: Displacements (n, 3, t) held at once, 40 MB; samples beyond that follow in chunks.
+_CHUNK_ENTRIES = 5_000_000
+
+
+def checked_basis(
+    what: str, basis: LocalBasis, regions: Sequence[Region], n_vertices: int
+) -> tuple[Floats, ...]:
+    """One array (k, 3, r) for each region, finite, with at least one column in all."""
+    if len(regions) == 0:
+        raise SuppleError("no regions; a basis of the whole body has one, Region.whole")
+    if len(basis) != len(regions):
+        raise SuppleError(f"{what}: arrays for {len(basis)} regions; there are {len(regions)}")
+    checked = []
+    for array, region in zip(basis, regions, strict=True):
+        if region.vertices[-1] >= n_vertices:
+            raise SuppleError(f"{region!r} has vertices beyond the body's {n_vertices:,}")
+        shape = (len(region.vertices), 3, np.shape(array)[-1] if np.ndim(array) == 3 else 1)
+        checked.append(checked_array(f'{what}, region "{region.name}"', array, shape))
+    if sum(array.shape[2] for array in checked) == 0:
+        raise SuppleError(f"{what} has no columns")
+    return tuple(checked)
+
+
+def dense_basis(
+    basis: LocalBasis, regions: Sequence[Region], n_vertices: int, dtype: type = np.float64
+) -> NDArray:
+    """(n, 3, r), zeros outside the regions; columns region by region."""
+    dense = np.zeros((n_vertices, 3, sum(array.shape[2] for array in basis)), dtype)
+    column = 0
+    for array, region in zip(basis, regions, strict=True):
+        dense[region.vertices, :, column : column + array.shape[2]] = array
+        column += array.shape[2]
+    return dense
+
+
+def displacements(
+    basis: LocalBasis, regions: Sequence[Region], n_vertices: int, q: Floats
+) -> Floats:
+    """U q of each column of q (r, t), as (n, 3, t)."""
+    moved = np.zeros((n_vertices, 3, q.shape[1]))
+    column = 0
+    for array, region in zip(basis, regions, strict=True):
+        k, _, r = array.shape
+        product = array.reshape(3 * k, r) @ q[column : column + r]
+        moved[region.vertices] += product.reshape(k, 3, -1)
+        column += r
+    return moved
+
+
+def projected(basis: LocalBasis, regions: Sequence[Region], forces: Floats) -> Floats:
+    """Uᵀ f of each column of the forces (n, 3, t), as (r, t)."""
+    parts = []
+    for array, region in zip(basis, regions, strict=True):
+        k, _, r = array.shape
+        parts.append(array.reshape(3 * k, r).T @ forces[region.vertices].reshape(3 * k, -1))
+    return np.concatenate(parts)
+
+
+def reduced_stiffness(
+    body: ElasticBody, rest: ArrayLike, basis: LocalBasis, regions: Sequence[Region]
+) -> Floats:
+    """K̃ = UᵀKU at rest, (r, r), exactly symmetric."""
+    rest = checked_array("rest shape", rest, body.rest.shape)
+    basis = checked_basis("basis", basis, regions, body.n_vertices)
+    K = body.stiffness(rest, rest=rest, out=body.pattern.zeros())  # threads may share the body
+    U = dense_basis(basis, regions, body.n_vertices)
+    U = U.reshape(-1, U.shape[2])
+    reduced = U.T @ (K @ U)
+    return (reduced + reduced.T) / 2
+
+
+def force_samples(
+    body: ElasticBody,
+    rest: ArrayLike,
+    basis: LocalBasis,
+    regions: Sequence[Region],
+    count: int,
+    *,
+    amplitude: float = AMPLITUDE,
+    stiffness: ArrayLike | None = None,
+    seed: int | np.random.Generator = 0,
+) -> Floats:
+    """Random reduced displacements q, (r, count), a sample a column (xu2016 §5.3).
+
+    In each region, Gaussian in the basis where its reduced stiffness is diagonal, with a
+    standard deviation proportional to 1/λ of the direction. All are scaled by one number so
+    that the median over samples of the largest displacement of a vertex is `amplitude` times
+    the diagonal of the body's bounding box; then a sample that squeezes a tet below
+    `SMALLEST_DETERMINANT` of its volume, or inverts it, is halved until it does not.
+
+    Parameters
+    ----------
+    body, rest, basis, regions
+        A pose: its material, rest shape (n, 3) and localised basis.
+    count
+        How many.
+    amplitude
+        Of a typical sample, as a part of the body's size.
+    stiffness
+        The reduced stiffness at rest (r, r), if it is known already.
+    seed
+        A number, or a generator to draw from.
+    """
+    rest = checked_array("rest shape", rest, body.rest.shape)
+    basis = checked_basis("basis", basis, regions, body.n_vertices)
+    count = checked_count("the number of samples", count)
+    if not checked_number("amplitude", amplitude) > 0:
+        raise SuppleError(f"amplitude {amplitude}; it must be positive, a part of the body's size")
+    random = _generator(seed)
+    widths = [array.shape[2] for array in basis]
+    if stiffness is None:
+        stiffness = reduced_stiffness(body, rest, basis, regions)
+    stiffness = checked_array("reduced stiffness", stiffness, (sum(widths), sum(widths)))
+    q = _gaussian(stiffness, widths, count, random)
+    step = max(16, _CHUNK_ENTRIES // (3 * body.n_vertices))
+    chunks = [slice(first, first + step) for first in range(0, count, step)]
+
+    def moved(chunk: slice) -> Floats:
+        return displacements(basis, regions, body.n_vertices, q[:, chunk])
+
+    farthest = [np.linalg.norm(moved(chunk), axis=1).max(axis=0) for chunk in chunks]
+    largest = float(np.median(np.concatenate(farthest)))
+    if not largest > 0:
+        raise SuppleError("the basis moves nothing, or makes no force; leave out such columns")
+    scale = amplitude * float(np.linalg.norm(np.ptp(body.rest, axis=0))) / largest
+    if not np.isfinite(scale):
+        raise SuppleError(f"amplitude {amplitude:g} is out of all proportion to the basis")
+    factors = [_harmless(body, rest, moved(chunk) * scale) for chunk in chunks]
+    return q * scale * np.concatenate(factors)
+
+
+def _generator(seed: int | np.random.Generator) -> np.random.Generator:
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(checked_count("the seed", seed, 0))
+
+
+def _gaussian(
+    stiffness: Floats, widths: Sequence[int], count: int, random: np.random.Generator
+) -> Floats:
+    """Samples with deviations 1/λ region by region."""
+    q = np.zeros((len(stiffness), count))
+    stiffest = np.abs(np.diag(stiffness)).max(initial=0.0)
+    column = 0
+    for width in widths:
+        mine = slice(column, column + width)
+        values, vectors = np.linalg.eigh(stiffness[mine, mine])
+        # An eigenvector's sign is the library's choice; ours must not depend on it.
+        signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(width)])
+        compliance = np.where(values > _RIGID * stiffest, 1 / np.maximum(values, 1e-300), 0.0)
+        normal = random.standard_normal((width, count))
+        q[mine] = (vectors * signs) @ (compliance[:, None] * normal)
+        column += width
+    return q
+
+
+def _harmless(body: ElasticBody, rest: Floats, moved: Floats) -> Floats:
+    """(t,) powers of ½ that keep each sample from inverting tets."""
+    factors = np.ones(moved.shape[2])
+    tets = np.require(body.mesh.tets, np.int64, ["C", "W"])
+    worst = np.empty((-(-len(tets) // DETERMINANT_CHUNK), len(factors)))
+    for _ in range(_MOST_HALVINGS):
+        with taking_turns():
+            smallest_determinants(rest, np.ascontiguousarray(moved * factors), tets, worst)
+        bad = worst.min(axis=0) < SMALLEST_DETERMINANT
+        if not bad.any():
+            break
+        factors[bad] /= 2
+    return factors

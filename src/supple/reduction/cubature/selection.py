@@ -1,0 +1,203 @@
+"""Cubature: few columns, the same for every pose, whose non-negative sum is the sum of all.
+
+A thresholding pursuit. As in Hard Thresholding Pursuit (xu2016 §5.3, after von Tycowicz et al.
+2013), columns come in by their correlation with what is left, all weights are fitted again, and
+the least useful go. Three things differ from the textbook: weights are separate for each pose
+from the start, as they will be at run time (eq. 19); more columns than wanted come in before
+any goes; and those go first whose removal costs least once the others have adapted, instead of
+those with small weights. On the published characters the surplus and the exchange left between a
+half and a tenth of the training error that columns let in once, and never dropped, had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.arrays import Floats, Ints
+from supple.compiled.jit import compiled
+from supple.linalg.nnls import nonnegative_fit, removal_costs
+
+__all__ = ["CubatureProblem", "Support", "pursue"]
+
+
+#: Columns beyond the wanted number that come in before the first are dropped, as a part of it;
+#: and in each later round of exchange.
+SURPLUS = 1.0
+EXCHANGE = 0.5
+ROUNDS = 2
+#: Part of the wanted number that comes in, and of those there that goes, between two fits.
+_BATCH = 1 / 6
+_DROP = 0.1
+
+
+class CubatureProblem(Protocol):
+    """Columns to choose from and what they should add up to, pose by pose."""
+
+    @property
+    def targets(self) -> Sequence[Floats]:
+        """b_i for each pose, any shape."""
+
+    @property
+    def norms(self) -> Floats:
+        """(m, e) squared norms of the columns."""
+
+    @property
+    def places(self) -> Ints:
+        """(e, k) labels; columns that share one come in together only if nothing else is left."""
+
+    def correlations(self, pose: int, residual: Floats) -> Floats:
+        """A_iᵀ ρ, (e,)."""
+
+    def columns(self, pose: int, chosen: Ints) -> Floats:
+        """(c, rows) the chosen columns, each flat like its target."""
+
+
+class Support:
+    """The columns in use: their entries, Gram matrices and weights at every pose."""
+
+    def __init__(self, problem: CubatureProblem, threads: Executor | None = None) -> None:
+        self.problem = problem
+        self._each = map if threads is None else threads.map
+        self.chosen = np.empty(0, np.int64)
+        targets = [target.ravel() for target in problem.targets]
+        self.columns = [np.empty((0, len(target))) for target in targets]
+        self.grams = [np.empty((0, 0)) for _ in targets]
+        self.rights = [np.empty(0) for _ in targets]
+        self.weights = [np.empty(0) for _ in targets]
+
+    def add(self, new: Ints) -> None:
+        """Let more columns in, and fit."""
+
+        def at_pose(i: int) -> None:
+            columns = self.problem.columns(i, new)
+            cross = self.columns[i] @ columns.T
+            self.grams[i] = np.block([[self.grams[i], cross], [cross.T, columns @ columns.T]])
+            target = self.problem.targets[i].ravel()
+            self.rights[i] = np.append(self.rights[i], columns @ target)
+            self.columns[i] = np.vstack([self.columns[i], columns])
+            # Newcomers are believed useful: their correlation with the residual is positive.
+            self._fit(i, np.append(self.weights[i] > 0, np.ones(len(new), bool)))
+
+        self._at_poses(at_pose)
+        self.chosen = np.append(self.chosen, new)
+
+    def keep(self, which: Ints) -> None:
+        """Drop all columns but these, given by their place in `chosen`, and fit."""
+
+        def at_pose(i: int) -> None:
+            self.grams[i] = self.grams[i][np.ix_(which, which)]
+            self.rights[i] = self.rights[i][which]
+            self.columns[i] = self.columns[i][which]
+            self._fit(i, self.weights[i][which] > 0)
+
+        self._at_poses(at_pose)
+        self.chosen = self.chosen[which]
+
+    def residual(self, pose: int) -> Floats:
+        """What the columns leave of the target."""
+        target = self.problem.targets[pose]
+        return target - (self.weights[pose] @ self.columns[pose]).reshape(target.shape)
+
+    def squared_error(self) -> float:
+        """Sum over poses of the squared residuals."""
+        return float(sum((self.residual(i) ** 2).sum() for i in range(len(self.grams))))
+
+    def costs(self) -> Floats:
+        """(c,) what each column's removal costs, summed over poses."""
+        return np.sum(list(self._each(removal_costs, self.grams, self.weights)), axis=0)
+
+    def _at_poses(self, work: Callable[[int], None]) -> None:
+        for _ in self._each(work, range(len(self.grams))):
+            pass
+
+    def _fit(self, i: int, positive: NDArray[np.bool_]) -> None:
+        self.weights[i] = nonnegative_fit(self.grams[i], self.rights[i], positive)
+
+
+def pursue(
+    problem: CubatureProblem,
+    count: int,
+    *,
+    surplus: float = SURPLUS,
+    exchange: float = EXCHANGE,
+    rounds: int = ROUNDS,
+    threads: Executor | None = None,
+) -> Ints:
+    """At most `count` columns, ascending, that fit the targets of all poses well.
+
+    Columns that are zero at every pose are never chosen, so there may be fewer. Poses are worked
+    on beside each other if there are `threads`.
+    """
+    usable = int((problem.norms > 0).any(axis=0).sum())
+    count = min(count, usable)
+    if count == usable:
+        return np.flatnonzero((problem.norms > 0).any(axis=0))
+    support = Support(problem, threads)
+    best, least = support.chosen, np.inf
+    for round_number in range(1 + rounds):
+        extra = surplus if round_number == 0 else exchange
+        _grow(support, min(usable, round((1 + extra) * count)), count)
+        _shrink(support, count)
+        error = support.squared_error()
+        if error < least:
+            best, least = support.chosen, error
+    return np.sort(best)
+
+
+def _grow(support: Support, size: int, count: int) -> None:
+    """Let columns in that correlate with the residual, batch by batch."""
+    problem = support.problem
+    batch = max(1, round(_BATCH * count))
+    floor = 1e-6 * problem.norms.max(axis=1)
+    while len(support.chosen) < size:
+        score = np.zeros(problem.norms.shape[1])
+        for i, norms in enumerate(problem.norms):
+            gain = np.maximum(problem.correlations(i, support.residual(i)), 0.0)
+            score += np.where(norms > 0, gain * gain / np.maximum(norms, floor[i]), 0.0)
+        score[support.chosen] = -1.0
+        score[(problem.norms <= 0).all(axis=0)] = -1.0
+        order = np.argsort(-score, kind="stable")
+        order = order[score[order] >= 0]
+        wanted = min(batch, size - len(support.chosen))
+        support.add(_spread(order, problem.places, int(problem.places.max()) + 1, wanted))
+
+
+@compiled
+def _spread(order: Ints, places: Ints, n_places: int, wanted: int) -> Ints:
+    """The first of `order` that share no place, filled up with the first that do."""
+    taken, chosen = np.zeros(n_places, np.bool_), np.empty(wanted, np.int64)
+    skipped = np.ones(len(order), np.bool_)
+    found = 0
+    for k in range(len(order)):
+        if found == wanted:
+            break
+        free = True
+        for place in places[order[k]]:
+            free = free and not taken[place]
+        if free:
+            for place in places[order[k]]:
+                taken[place] = True
+            chosen[found] = order[k]
+            skipped[k] = False
+            found += 1
+    for k in range(len(order)):
+        if found == wanted:
+            break
+        if skipped[k]:
+            chosen[found] = order[k]
+            found += 1
+    return chosen[:found]
+
+
+def _shrink(support: Support, count: int) -> None:
+    """Drop the columns that are missed least, a part at a time, fitting the others again."""
+    while len(support.chosen) > count:
+        here = len(support.chosen)
+        drop = min(here - count, max(1, round(_DROP * here)))
+        order = np.argsort(support.costs(), kind="stable")
+        support.keep(np.sort(order[drop:]))

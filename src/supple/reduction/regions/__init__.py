@@ -1,0 +1,1 @@
+"""Regions of a body that have bases of their own."""

@@ -1,0 +1,228 @@
+"""Handles: where the regions of a body have their middle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Ints
+from supple.checks import numbers
+from supple.errors import SuppleError
+from supple.mesh.embedding import locate
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.reduction.regions.limbs import MOST_LIMBS, Limb, limbs_of
+from supple.rig.protocol import Rig
+from supple.rig.tets.bones import Bones
+from supple.rig.tets.flesh import skinned_rigs
+from supple.rig.tets.surface_samples import typical_edge
+
+__all__ = ["Handle", "handle_vertices", "handles_from_bones"]
+
+
+# A handle no part of which is inside may be this far outside, in parts of the body's size or in
+# edges of its tets, whichever is more.
+_FAR = 0.05
+_FAR_EDGES = 2.0
+# Rounding of barycentric coordinates: a segment along a face is in the tets on both sides.
+_TOUCH = 1e-9
+# However fine the tets, a segment is tried at no more points than this.
+_MOST_POINTS = 10_000
+# A limb has a handle if it has this part of the vertices that move.
+_LEAST_MOVING = 0.01
+# The part of a limb's path its handle takes: a limb begins inside of the trunk, and ends where
+# nothing needs to be held.
+_LIMB_PART = (0.3, 0.75)
+_TRUNK_PART = (0.1, 0.9)
+
+
+@dataclass(frozen=True, eq=False)
+class Handle:
+    """Where a region's weight is 1 in the rest shape: a point (1, 3) or a segment (2, 3).
+
+    Attributes
+    ----------
+    name
+        The region's.
+    points
+        One or two places, in metres.
+    """
+
+    name: str
+    points: Floats
+
+    def __post_init__(self) -> None:
+        points = numbers(f'points of handle "{self.name}"', self.points).copy()
+        if points.shape not in ((1, 3), (2, 3)):
+            raise SuppleError(
+                f'handle "{self.name}" is a point (1, 3) or a segment (2, 3), not {points.shape}'
+            )
+        if not np.isfinite(points).all():
+            raise SuppleError(f'handle "{self.name}" has a point that is not finite')
+        points.setflags(write=False)
+        object.__setattr__(self, "points", points)
+
+
+def handle_vertices(mesh: TetMesh, handles: Sequence[Handle]) -> tuple[Ints, ...]:
+    """The vertices of the tets that each handle passes through.
+
+    A vertex that two handles want belongs to the first of them. A handle outside of the body
+    takes the nearest tets.
+
+    Raises
+    ------
+    SuppleError
+        If a handle is far outside, or others have all of its vertices.
+    """
+    taken = np.full(len(mesh.vertices), -1)
+    found = []
+    for index, handle in enumerate(handles):
+        wanted = np.unique(mesh.tets[_tets_along(mesh, handle)])
+        own = wanted[taken[wanted] < 0]
+        if len(own) == 0:
+            other = handles[int(taken[wanted[0]])].name
+            raise SuppleError(
+                f'handle "{handle.name}" is in the same tets as "{other}"; '
+                "move them apart, drop one, or use more tets"
+            )
+        taken[own] = index
+        found.append(own)
+    return tuple(found)
+
+
+def _along(mesh: TetMesh, points: Floats) -> Floats:
+    """Places from the first to the last point, a quarter of an edge apart."""
+    length = float(np.linalg.norm(points[-1] - points[0]))
+    count = int(min(np.ceil(length / (0.25 * typical_edge(mesh))) + 1, _MOST_POINTS))
+    return points[0] + np.linspace(0, 1, count)[:, None] * (points[-1] - points[0])
+
+
+def _tets_along(mesh: TetMesh, handle: Handle) -> Ints:
+    if len(handle.points) == 2:
+        crossed = _crossed(mesh, *handle.points)
+        if len(crossed):
+            return crossed
+    where = locate(_along(mesh, handle.points), mesh)
+    nearest = int(np.argmin(where.distance))
+    away = float(where.distance[nearest])
+    if away > max(_FAR * mesh.size, _FAR_EDGES * typical_edge(mesh)):
+        raise SuppleError(f'handle "{handle.name}" is {away:.3g} m outside of the body; move it in')
+    return where.tet[nearest : nearest + 1]
+
+
+def _crossed(mesh: TetMesh, start: Floats, end: Floats) -> Ints:
+    """Tets that a segment has a part of its length in: barycentric coordinates are linear."""
+    corners = mesh.vertices[mesh.tets]
+    low, high = np.minimum(start, end), np.maximum(start, end)
+    there = (corners.min(axis=1) <= high).all(axis=1) & (corners.max(axis=1) >= low).all(axis=1)
+    there[mesh.degenerate_tets()] = False
+    tets = np.flatnonzero(there)
+    sides = (corners[tets, 1:] - corners[tets, :1]).transpose(0, 2, 1)
+    ends = np.stack([start - corners[tets, 0], end - corners[tets, 0]], axis=2)
+    inner = np.linalg.solve(sides, ends)
+    at = np.concatenate([1 - inner.sum(axis=1, keepdims=True), inner], axis=1)
+    begin, slope = at[:, :, 0] + _TOUCH, at[:, :, 1] - at[:, :, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crossing = -begin / slope
+    first = np.where(slope > 0, crossing, np.where((slope == 0) & (begin < 0), np.inf, 0.0))
+    last = np.where(slope < 0, crossing, 1.0)
+    passed = np.minimum(last.min(axis=1), 1.0) - np.maximum(first.max(axis=1), 0.0)
+    return tets[passed > 2 * _TOUCH]
+
+
+def checked_fixed(fixed: ArrayLike | None, n_vertices: int) -> Ints:
+    """Vertex numbers, ascending and each once; none if None."""
+    if fixed is None:
+        return np.empty(0, np.int64)
+    listed = np.asarray(fixed)
+    if listed.size == 0:
+        return np.empty(0, np.int64)
+    if listed.ndim != 1 or listed.dtype.kind not in "iu" or listed.min() < 0:
+        raise SuppleError("fixed vertices must be a list of vertex numbers")
+    if listed.max() >= n_vertices:
+        raise SuppleError(f"fixed vertex {listed.max()} is not there; there are {n_vertices}")
+    return np.unique(listed.astype(np.int64))
+
+
+def handles_from_bones(
+    rig: Rig,
+    surface: SurfaceMesh,
+    mesh: TetMesh,
+    *,
+    fixed: ArrayLike | None = None,
+    most: int = MOST_LIMBS,
+) -> tuple[Handle, ...]:
+    """A handle for the trunk and for each limb, found from the rig's skeleton.
+
+    Handles are where the weights W of regions are 1; elsewhere W minimise ∫ |ΔW|², bounded and
+    adding up to 1 (xu2016 §7, see `handle_weights`). In the paper an artist places them.
+
+    Parameters
+    ----------
+    rig
+        Any; without a skeleton there are no handles, and the body is one region.
+    surface, mesh
+        The skin and the tets inside, at the rig's rest pose.
+    fixed
+        (f,) tet vertices that do not move. A limb that is bone through and through, as thin
+        ones are, has no handle.
+    most
+        How many handles at most.
+
+    Returns
+    -------
+    tuple of Handle
+        The trunk first. Each is called after the joint that carries most of its flesh.
+
+    See Also
+    --------
+    supple.reduction.regions.limbs.limbs_of : how joints are grouped.
+    """
+    if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
+        raise SuppleError(f"at most {most!r} handles; use a whole number from 1")
+    skinned = skinned_rigs(rig)
+    if len(skinned) != 1 or not Bones.of_rig(skinned[0]).names:
+        return ()
+    limbs = limbs_of(skinned[0], surface, mesh, most=int(most))
+    moving = np.ones(len(mesh.vertices), bool)
+    moving[checked_fixed(fixed, len(moving))] = False
+    free = np.ones(len(mesh.vertices), bool)
+    handles = []
+    for limb in limbs:
+        if moving[limb.vertices].sum() < _LEAST_MOVING * moving.sum():
+            continue
+        handle = Handle(limb.name, _inside(mesh, limb))
+        vertices = np.unique(mesh.tets[_tets_along(mesh, handle)])
+        # Limbs too small for the tets stay with their neighbour.
+        if free[vertices].any():
+            free[vertices] = False
+            handles.append(handle)
+    return tuple(handles)
+
+
+def _inside(mesh: TetMesh, limb: Limb) -> Floats:
+    """A point or segment within the flesh of a limb: along its path, a bone of it, its middle."""
+    part = _LIMB_PART if limb.is_end else _TRUNK_PART
+    path = limb.path[locate(limb.path, mesh).distance == 0]
+    steps = np.linalg.norm(np.diff(path, axis=0), axis=1)
+    candidates = []
+    if steps.sum() > 0:
+        longest = int(np.argmax(steps))
+        candidates = [_between(path, part), _between(path[longest : longest + 2], (0.2, 0.8))]
+    for points in candidates:
+        if (locate(_along(mesh, points), mesh).distance == 0).mean() >= 0.9:
+            return points
+    flesh = mesh.vertices[limb.vertices]
+    nearest = np.argmin(np.linalg.norm(flesh - limb.middle, axis=1))
+    return flesh[nearest : nearest + 1]
+
+
+def _between(path: Floats, part: tuple[float, float]) -> Floats:
+    """Two places on a path, at these parts of its length."""
+    steps = np.linalg.norm(np.diff(path, axis=0), axis=1)
+    along = np.concatenate([[0.0], np.cumsum(steps)])
+    places = np.array(part) * along[-1]
+    return np.column_stack([np.interp(places, along, path[:, axis]) for axis in range(3)])

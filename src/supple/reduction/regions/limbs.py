@@ -1,0 +1,359 @@
+"""The limbs of a skeleton: joints grouped by where it branches and by the flesh they carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from supple.arrays import Floats, Ints
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.tets.carried_weights import carried_influences
+from supple.rig.tets.surface_samples import SurfaceSamples
+
+__all__ = ["HANGS", "MOST_LIMBS", "CarriedFlesh", "Contact", "Limb", "limbs_of"]
+
+
+# ----------------------------------------------------------------------------
+# The flesh that each joint of a skeleton carries, and which joints' flesh touches.
+
+
+Contact = dict[int, dict[int, float]]
+
+
+# A branch of the skeleton is a limb if it carries this part of the flesh,
+_HEAVY = 0.04
+
+
+# or this part, as far out from its joint as that part of the body's size: a tail.
+_LIGHT, _LONG = 0.005, 0.15
+
+
+# What following two joints counts, against being between them.
+_FOLLOWING = 1e-3
+
+
+#: A small branch stays with what it hangs from if it touches that so much, of what it could.
+HANGS = 0.1
+
+
+class CarriedFlesh:
+    """What each joint carries. Joint J, beyond the last, is the parent of all roots."""
+
+    def __init__(self, rig: SkinnedRig, surface: SurfaceMesh, mesh: TetMesh) -> None:
+        count = rig.skeleton.n_joints
+        joints, weights = carried_influences(rig, mesh, SurfaceSamples.of(surface, mesh))
+        quarters = np.repeat(mesh.volumes() / (4 * mesh.volumes().sum()), 4)
+        volumes = np.bincount(mesh.tets.ravel(), quarters, len(joints)).astype(np.float64)
+        carried = (weights * volumes[:, None]).ravel()
+        self.n = count
+        self.places = rig.skeleton.rest_world()[:, :3, 3]
+        self.parents = np.append(
+            np.where(rig.skeleton.parents < 0, count, rig.skeleton.parents), -1
+        )
+        self.part = np.bincount(joints.ravel(), carried, count + 1)
+        self.vertex_part = volumes
+        self.joints, self.weights = joints, weights
+        self.tets = mesh.tets
+        self.points = mesh.vertices
+        self.joint_of = joints[np.arange(len(joints)), weights.argmax(axis=1)].astype(np.int64)
+        self.size = mesh.size
+
+    def branches(self) -> NDArray[np.bool_]:
+        """Which joints, (J + 1,), have a limb's worth of flesh at and below them."""
+        below, reach = self.part.copy(), np.zeros(self.n + 1)
+        at = self.joint_of
+        points = self.points
+        while len(at):
+            np.maximum.at(reach, at, np.linalg.norm(points - self.places[at], axis=1))
+            up = self.parents[at]
+            at, points = up[up < self.n], points[up < self.n]
+        for joint in range(self.n - 1, -1, -1):
+            below[self.parents[joint]] += below[joint]
+        matters = (below >= _HEAVY) | ((below >= _LIGHT) & (reach >= _LONG * self.size))
+        matters[self.n] = True
+        for joint in range(self.n - 1, -1, -1):
+            matters[self.parents[joint]] |= matters[joint]
+        return matters
+
+    def owners(self, matters: NDArray[np.bool_]) -> Ints:
+        """The joint that matters whose flesh each joint's goes with, (J + 1,).
+
+        Small branches go where they touch most, which is not always what they hang from: feet
+        led by inverse kinematics hang from the root.
+        """
+        owner = np.arange(self.n + 1)
+        for joint in range(self.n):
+            parent = self.parents[joint]
+            if not matters[joint] and not matters[parent]:
+                owner[joint] = owner[parent]
+        contact = self.contact(owner)
+        part = np.bincount(owner, self.part, self.n + 1)
+        small = np.flatnonzero(~matters & (owner == np.arange(self.n + 1)))
+        goes_to = np.arange(self.n + 1)
+        for branch in small[np.argsort(part[small], kind="stable")].tolist():
+            stem = _last(goes_to, int(self.parents[branch]))
+            touched = contact.get(branch, {})
+            nearest = max(touched, key=lambda joint: (touched[joint], -joint), default=stem)
+            if touched.get(stem, 0.0) >= HANGS * touched.get(nearest, 0.0):
+                nearest = stem
+            goes_to[branch] = nearest
+            _rename(contact, branch, nearest)
+        return np.array([_last(goes_to, joint) for joint in owner.tolist()])
+
+    def contact(self, owner: Ints) -> Contact:
+        """How much flesh of one joint touches that of another.
+
+        The volume of tets between them counts, and a little what follows both: joints too small
+        for the tets have no vertex of their own.
+        """
+        corners = owner[self.joint_of][self.tets]
+        rows, columns = np.repeat(corners, 4, axis=1).ravel(), np.tile(corners, 4).ravel()
+        volumes = np.repeat(self.vertex_part[self.tets].sum(axis=1), 16)
+        vertex = np.arange(len(self.joints)).repeat(self.joints.shape[1])
+        shape = (len(self.joints), self.n + 1)
+        entries = (self.weights.ravel(), (vertex, owner[self.joints].ravel()))
+        follows = sp.csr_array(sp.coo_array(entries, shape=shape))
+        between = sp.csr_array(sp.coo_array((volumes, (rows, columns)), shape=(self.n + 1,) * 2))
+        both = follows.T @ (sp.diags_array(self.vertex_part) @ follows)
+        shared = sp.coo_array(between + _FOLLOWING * both)
+        contact: Contact = {}
+        for first, second, volume in zip(
+            shared.row.tolist(), shared.col.tolist(), shared.data.tolist(), strict=True
+        ):
+            if first != second and volume > 0:
+                contact.setdefault(first, {})[second] = volume
+        return contact
+
+
+def _last(goes_to: Ints, joint: int) -> int:
+    """The end of a trail, which is then made short."""
+    end = joint
+    while goes_to[end] != end:
+        end = int(goes_to[end])
+    while goes_to[joint] != end:
+        goes_to[joint], joint = end, int(goes_to[joint])
+    return end
+
+
+def _rename(contact: Contact, old: int, new: int) -> None:
+    """What touched `old` touches `new`."""
+    for other, volume in contact.pop(old, {}).items():
+        contact[other].pop(old)
+        if other != new:
+            for first, second in ((new, other), (other, new)):
+                row = contact.setdefault(first, {})
+                row[second] = row.get(second, 0.0) + volume
+
+
+#: As many limbs as a four-legged animal with a tail has, and its trunk and head.
+MOST_LIMBS = 8
+
+
+# What is between branchings is part of the trunk unless it carries this part of the flesh.
+_TRUNK = 0.10
+
+
+# Joints with less than this part of the flesh (roots on the floor) are not on a limb's path.
+_NOTHING = 0.002
+
+
+_LEAST_TRUNK = 0.02
+
+
+# Limbs of one joint whose flesh differs by less than this are merged together or not at all.
+_ALIKE = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Limb:
+    """A group of joints.
+
+    Attributes
+    ----------
+    name
+        Of the joint with most of the flesh.
+    joints
+        Names of all its joints, the skeleton's order.
+    path
+        (p, 3) places of its joints from the trunk outward, without side branches; the last is
+        the middle of the last joint's flesh if nothing follows.
+    vertices
+        Tet vertices that follow its joints more than others.
+    middle
+        (3,) of its flesh.
+    part
+        Of the body's volume, 0 to 1.
+    is_end
+        Whether no other limb follows.
+    """
+
+    name: str
+    joints: tuple[str, ...]
+    path: Floats
+    vertices: Ints
+    middle: Floats
+    part: float
+    is_end: bool
+
+
+@dataclass(eq=False)
+class _Chain:
+    """Joints between two branchings."""
+
+    parent: _Chain | None
+    path: list[int] = field(default_factory=list)
+    merged: list[_Chain] = field(default_factory=list)
+
+    def all_joints(self) -> list[int]:
+        """Also those of chains that became part of it."""
+        return self.path + [joint for chain in self.merged for joint in chain.all_joints()]
+
+
+def limbs_of(
+    rig: SkinnedRig, surface: SurfaceMesh, mesh: TetMesh, *, most: int = MOST_LIMBS
+) -> tuple[Limb, ...]:
+    """Group a skeleton's joints into a trunk and limbs.
+
+    Joints between two branchings are one limb. A branch with little flesh (a finger, a jaw) is
+    part of what it touches, unless it is long (a tail); the root and the chain of joints
+    that goes on to further branchings (hips and spine) are the trunk. If there are more than
+    `most`, the lightest become part of what they grow from, like ones together.
+
+    Parameters
+    ----------
+    rig
+        The skinned rig.
+    surface, mesh
+        The skin and the tets inside, at the rig's rest pose.
+    most
+        How many limbs at most, the trunk among them.
+
+    Returns
+    -------
+    tuple of Limb
+        The trunk first, then in the order of the skeleton.
+    """
+    flesh = CarriedFlesh(rig, surface, mesh)
+    matters = flesh.branches()
+    chains = _chains(flesh, matters)
+    owner = flesh.owners(matters)
+    part = np.bincount(owner, flesh.part, flesh.n + 1).astype(np.float64)
+    _merge_trunk(chains, part)
+    _merge_lightest(chains, part, flesh.contact(owner), most)
+    limbs = [_limb(rig, flesh, chain, chains, owner, part) for chain in chains]
+    return tuple(limb for limb in limbs if limb is not None)
+
+
+def _chains(flesh: CarriedFlesh, matters: NDArray[np.bool_]) -> list[_Chain]:
+    children = np.bincount(flesh.parents[:-1][matters[:-1]], minlength=flesh.n + 1)
+    root = _Chain(None, [flesh.n])
+    chains, chain_of = [root], {flesh.n: root}
+    for joint in np.flatnonzero(matters[:-1]):
+        parent = int(flesh.parents[joint])
+        chain = chain_of[parent]
+        if children[parent] > 1:
+            chain = _Chain(chain)
+            chains.append(chain)
+        chain.path.append(int(joint))
+        chain_of[int(joint)] = chain
+    return chains
+
+
+def _children(chains: list[_Chain], chain: _Chain) -> list[_Chain]:
+    return [other for other in chains if other.parent is chain]
+
+
+def _part(chain: _Chain, part: Floats) -> float:
+    return float(part[chain.all_joints()].sum())
+
+
+def _merge(chains: list[_Chain], chain: _Chain, into: _Chain) -> None:
+    for other in chains:
+        if other.parent is chain:
+            other.parent = into
+    into.merged.append(chain)
+    chains.remove(chain)
+
+
+def _merge_trunk(chains: list[_Chain], part: Floats) -> None:
+    """The root goes on into the heaviest branch that branches again; so do light links."""
+    root = chains[0]
+    inner = [chain for chain in _children(chains, root) if _children(chains, chain)]
+    if inner:
+        onward = max(inner, key=lambda chain: _part(chain, part))
+        root.path += onward.path
+        onward.path = []
+        _merge(chains, onward, root)
+    for chain in chains[:0:-1]:
+        if _children(chains, chain) and chain.parent and _part(chain, part) < _TRUNK:
+            _merge(chains, chain, chain.parent)
+
+
+def _merge_lightest(chains: list[_Chain], part: Floats, contact: Contact, most: int) -> None:
+    while len(chains) > most:
+        ends = [chain for chain in chains[1:] if not _children(chains, chain)]
+        lightest = min(ends, key=lambda chain: _part(chain, part))
+        limit = (1 + _ALIKE) * _part(lightest, part)
+        alike = [end for end in ends if end.parent is lightest.parent and _part(end, part) <= limit]
+        for chain in alike:
+            _merge(chains, chain, _touched(chains, chain, contact))
+
+
+def _touched(chains: list[_Chain], chain: _Chain, contact: Contact) -> _Chain:
+    """The chain that one hangs from, or if they do not touch, what it touches most."""
+    touched: dict[int, float] = {}
+    for joint in chain.all_joints():
+        for other, volume in contact.get(joint, {}).items():
+            touched[other] = touched.get(other, 0.0) + volume
+
+    def shared(other: _Chain) -> float:
+        return sum(touched.get(joint, 0.0) for joint in other.all_joints())
+
+    nearest = max((other for other in chains if other is not chain), key=shared)
+    assert chain.parent is not None  # only the root has none, and it is never merged
+    return chain.parent if shared(chain.parent) >= HANGS * shared(nearest) else nearest
+
+
+def _limb(
+    rig: SkinnedRig,
+    flesh: CarriedFlesh,
+    chain: _Chain,
+    chains: list[_Chain],
+    owner: Ints,
+    part: Floats,
+) -> Limb | None:
+    own = np.isin(owner[:-1], chain.all_joints())
+    vertices = np.flatnonzero(own[flesh.joint_of])
+    # A root from which all limbs grow, flesh and all, is not one.
+    if len(vertices) == 0 or (chain.parent is None and flesh.part[:-1][own].sum() < _LEAST_TRUNK):
+        return None
+    is_end = len(chains) > 1 and not _children(chains, chain)
+    path = [joint for joint in chain.path if joint < flesh.n]
+    path = [joint for joint in path if part[joint] >= _NOTHING] or path
+    places = list(flesh.places[path])
+    if path and (is_end or len(path) == 1):
+        last = np.flatnonzero(owner[flesh.joint_of] == path[-1])
+        places.append(_middle(flesh, last if len(last) else vertices))
+    middle = _middle(flesh, vertices)
+    names = rig.skeleton.names
+    return Limb(
+        names[int(np.argmax(np.where(own, flesh.part[:-1], -1.0)))],
+        tuple(names[joint] for joint in np.flatnonzero(own)),
+        np.array(places or [middle]).reshape(-1, 3),
+        vertices,
+        middle,
+        float(flesh.part[:-1][own].sum()),
+        is_end,
+    )
+
+
+def _middle(flesh: CarriedFlesh, vertices: Ints) -> Floats:
+    share = flesh.vertex_part[vertices]
+    if share.sum() <= 0:
+        return flesh.points[vertices].mean(axis=0)
+    return share @ flesh.points[vertices] / share.sum()

@@ -1,0 +1,73 @@
+"""A part of the body that has basis vectors of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Ints
+from supple.checks import checked_count, checked_indices, owned_array
+from supple.errors import SuppleError
+
+__all__ = ["Region"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Region:
+    """Where a localised basis lives (xu2016 §7).
+
+    Attributes
+    ----------
+    name
+        Usually that of its handle.
+    vertices
+        (k,) tet vertices that may move, ascending: weight positive, not fixed.
+    weights
+        (k,) W′, in (0, 1]; all 1 for a region that is the whole body.
+    """
+
+    name: str
+    vertices: Ints
+    weights: Floats
+
+    def __post_init__(self) -> None:
+        vertices = _numbers(self.name, self.vertices)
+        if vertices[0] < 0 or (np.diff(vertices) <= 0).any():
+            raise SuppleError(f'vertices of region "{self.name}" must be ascending')
+        weights = owned_array(f'weights of region "{self.name}"', self.weights, vertices.shape)
+        if not (weights.min() > 0 and weights.max() <= 1):
+            raise SuppleError(f'weights of region "{self.name}" must be in (0, 1]')
+        vertices.setflags(write=False)
+        object.__setattr__(self, "vertices", vertices)
+        object.__setattr__(self, "weights", weights)
+
+    def __repr__(self) -> str:
+        return f'Region("{self.name}", {len(self.vertices)} vertices)'
+
+    @classmethod
+    def whole(cls, n_vertices: int, fixed: Ints | None = None, name: str = "body") -> Region:
+        """All vertices but the fixed ones, with weight 1."""
+        count = checked_count("the number of vertices", n_vertices)
+        held = checked_indices("fixed vertex", () if fixed is None else fixed, count)
+        vertices = np.setdiff1d(np.arange(count), held)
+        return cls(name, vertices, np.ones(len(vertices)))
+
+    @property
+    def unknowns(self) -> Ints:
+        """(3k,) rows of a 3n vector that belong to its vertices."""
+        return (3 * self.vertices[:, None] + np.arange(3)).ravel()
+
+
+def _numbers(name: str, vertices: ArrayLike) -> Ints:
+    """A copy; 0.5 and True are no vertices, and would become 0 and 1 without a word."""
+    try:
+        given = np.asarray(vertices)
+    except ValueError:  # rows of different lengths
+        given = np.empty((0, 0))
+    if given.ndim == 1 and len(given) == 0:
+        raise SuppleError(f'region "{name}" has no vertices; move or drop its handle')
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise SuppleError(f'vertices of region "{name}" must be a list of whole numbers')
+    return given.astype(np.int64)

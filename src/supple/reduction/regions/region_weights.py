@@ -1,0 +1,279 @@
+"""Regions: overlapping parts of a body, each with basis vectors of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Ints
+from supple.checks import checked_array, checked_number, checked_whole_numbers
+from supple.errors import SuppleError
+from supple.mesh.biharmonic import biharmonic_weights
+from supple.mesh.tets import EDGES, TetMesh
+from supple.mesh.topology import row_keys, unreferenced
+from supple.reduction.regions.handles import Handle, checked_fixed, handle_vertices
+from supple.reduction.regions.region import Region
+
+__all__ = [
+    "EXPONENT",
+    "THRESHOLD",
+    "BorderJump",
+    "border_jump",
+    "covering_threshold",
+    "handle_weights",
+    "region_weights",
+    "regions_of",
+    "stored_fraction",
+]
+
+
+#: η and κ of xu2016 §7, where they are 0.1 and 1/2. Regions that reach a little farther store a
+#: fifth more and hold twice as much of what the gorilla's and the bear's flesh does when shaken.
+THRESHOLD = 0.03
+EXPONENT = 0.25
+
+
+def region_weights(
+    weights: ArrayLike, threshold: float = THRESHOLD, exponent: float = EXPONENT
+) -> Floats:
+    """Cut weights off below a threshold and let them decay to zero there (xu2016 §7).
+
+    W′ = ((W − η) / (1 − η))^κ where W > η, and exactly 0 elsewhere.
+
+    Parameters
+    ----------
+    weights : array
+        W, in [0, 1], of any shape.
+    threshold : float
+        η, from 0 to below 1.
+    exponent : float
+        κ, positive; the larger, the more a region is confined to its handle.
+
+    Examples
+    --------
+    >>> region_weights([0.05, 0.1, 0.325, 1.0], 0.1, 0.5)
+    array([0. , 0. , 0.5, 1. ])
+    """
+    eta, kappa = _checked_remap(threshold, exponent)
+    given = np.asarray(weights)
+    values = checked_array("weights", weights, given.shape)
+    if values.size and not (values.min() >= 0 and values.max() <= 1):
+        raise SuppleError("weights must be from 0 to 1")
+    return (np.maximum(values - eta, 0.0) / (1 - eta)) ** kappa
+
+
+def _checked_remap(threshold: float, exponent: float) -> tuple[float, float]:
+    eta = checked_number("threshold", threshold)
+    kappa = checked_number("exponent", exponent)
+    if not 0 <= eta < 1:
+        raise SuppleError(f"threshold {eta:g} of regions; use 0 to below 1")
+    if not kappa > 0:
+        raise SuppleError(f"exponent {kappa:g} of regions; use one above 0")
+    return eta, kappa
+
+
+def covering_threshold(weights: Floats, threshold: float = THRESHOLD) -> float:
+    """The threshold, lowered if some vertex would be in no region otherwise.
+
+    Flesh in no region cannot move. Weights of d handles add up to 1, so the largest at a vertex
+    is at least 1/d: below 5 handles a threshold of 0.1 always stands. Where it does not, it is
+    half of the least of the vertices' largest weights.
+
+    Parameters
+    ----------
+    weights : (k, d) array
+        W of the vertices that must be covered.
+    threshold : float
+        η as wanted.
+    """
+    if len(weights) == 0:
+        return threshold
+    return min(threshold, 0.5 * float(weights.max(axis=1).min()))
+
+
+def handle_weights(mesh: TetMesh, handles: Sequence[Handle]) -> Floats:
+    """W, (n, d): bounded biharmonic weights of handles (xu2016 §7).
+
+    A handle holds the vertices of the tets it passes through; see `handle_vertices`.
+    """
+    return biharmonic_weights(mesh, handle_vertices(mesh, _checked_handles(handles)))
+
+
+def _checked_handles(handles: Sequence[Handle]) -> tuple[Handle, ...]:
+    try:
+        listed = tuple(Handle(str(each.name), each.points) for each in handles)
+    except (AttributeError, TypeError):
+        raise SuppleError("handles must be a list of handles, with a name and points") from None
+    names = [handle.name for handle in listed]
+    for name in names:
+        if names.count(name) > 1:
+            raise SuppleError(f'two handles are called "{name}"; rename one')
+    return listed
+
+
+def regions_of(
+    mesh: TetMesh,
+    handles: Sequence[Handle],
+    fixed: ArrayLike | None = None,
+    *,
+    threshold: float = THRESHOLD,
+    exponent: float = EXPONENT,
+    weights: Floats | None = None,
+) -> tuple[Region, ...]:
+    """Regions around handles (xu2016 §7).
+
+    Every vertex that can move is in at least one; for that the threshold may be lowered, see
+    `covering_threshold`.
+
+    Parameters
+    ----------
+    mesh : TetMesh
+        The tets, of n vertices.
+    handles : sequence of Handle
+        One for each region. None, or one: the whole body is the region.
+    fixed : (f,) int array, optional
+        Vertices that do not move; they are in no region. Neither are vertices of no tet.
+    threshold, exponent : float
+        η and κ; see `region_weights`.
+    weights : (n, d) array, optional
+        W, if known already; otherwise `handle_weights`.
+
+    Raises
+    ------
+    SuppleError
+        If nothing can move, a handle is far outside of the body or in the tets of another, or
+        a region has no vertices that can move.
+    """
+    n = len(mesh.vertices)
+    eta, kappa = _checked_remap(threshold, exponent)
+    listed = _checked_handles(handles)
+    still = np.union1d(checked_fixed(fixed, n), unreferenced(mesh.tets, n))
+    free = np.setdiff1d(np.arange(n), still)
+    if len(free) == 0:
+        raise SuppleError("every vertex is fixed; free some, or use more tets")
+    if len(listed) < 2:
+        return (Region.whole(n, still, *(handle.name for handle in listed)),)
+    if weights is None:
+        weights = handle_weights(mesh, listed)
+    rows = checked_array("weights", weights, (n, len(listed)))[free]
+    remapped = region_weights(rows, covering_threshold(rows, eta), kappa)
+    return tuple(
+        _region(handle.name, free, column)
+        for handle, column in zip(listed, remapped.T, strict=True)
+    )
+
+
+def _region(name: str, free: Ints, weights: Floats) -> Region:
+    inside = weights > 0
+    if not inside.any():
+        raise SuppleError(
+            f'region "{name}" has no vertices that can move: bones hold all of them; '
+            "move or drop its handle, lower the threshold, or use more tets"
+        )
+    return Region(name, free[inside], weights[inside])
+
+
+class BorderJump(NamedTuple):
+    """How far a region's weight is from zero at its border."""
+
+    largest: float
+    """The largest W′ at a vertex with a neighbour outside: what a jump looks like."""
+    allowed: float
+    """What the mesh allows at that vertex: a slope's rise over the edge, remapped."""
+    excess: float
+    """The largest difference of the two at any edge; 0 if none is above what is allowed."""
+    edges: int
+    """Number of edges across the border."""
+
+
+def border_jump(
+    region: Region,
+    mesh: TetMesh,
+    weights: ArrayLike,
+    fixed: ArrayLike | None = None,
+    *,
+    threshold: float = THRESHOLD,
+    exponent: float = EXPONENT,
+) -> BorderJump:
+    """Compare a region's weights at its border with the ones a continuous function may have.
+
+    W′ falls to zero like the κ-th power of the distance, steeply for κ = ½, so that the last
+    vertex inside may have a sizeable weight, and more so on a coarse mesh. On an edge of length
+    ℓ that leaves the region, W′ ≤ (ℓ |∇W| / (1 − η))^κ, with W's steepest slope in the tets of
+    that edge: more than that is a jump.
+
+    Parameters
+    ----------
+    region, mesh
+        The region, and the tets it is in.
+    weights : (n,) array
+        W of the region's handle.
+    fixed : (f,) int array, optional
+        Edges to these are no border: what is fixed does not move, whatever its weight.
+    threshold, exponent : float
+        η and κ that the region was made with.
+    """
+    n = len(mesh.vertices)
+    eta, kappa = _checked_remap(threshold, exponent)
+    if region.vertices[-1] >= n:
+        raise SuppleError(f'region "{region.name}" has vertex {region.vertices[-1]} of {n}')
+    smooth = checked_array("weights", weights, (n,))
+    remapped = np.zeros(n)
+    remapped[region.vertices] = region.weights
+    ends, slope = _edges_with_slopes(mesh, smooth)
+    inside = remapped[ends] > 0
+    held = np.isin(ends, checked_fixed(fixed, n)).any(axis=1)
+    border = (inside[:, 0] != inside[:, 1]) & ~held
+    if not border.any():
+        return BorderJump(0.0, 0.0, 0.0, 0)
+    ends, slope = ends[border], slope[border]
+    lengths = np.linalg.norm(mesh.vertices[ends[:, 1]] - mesh.vertices[ends[:, 0]], axis=1)
+    jumps = remapped[ends].max(axis=1)
+    allowed = (lengths * slope / (1 - eta)) ** kappa
+    worst = int(np.argmax(jumps))
+    excess = max(float((jumps - allowed).max()), 0.0)
+    return BorderJump(float(jumps[worst]), float(allowed[worst]), excess, len(ends))
+
+
+def _edges_with_slopes(mesh: TetMesh, values: Floats) -> tuple[Ints, Floats]:
+    """Edges (e, 2), and the steepest slope of values (n,) in the tets that have each, (e,)."""
+    corners, at = mesh.vertices[mesh.tets], values[mesh.tets]
+    sides = corners[:, 1:] - corners[:, :1]
+    rises = at[:, 1:] - at[:, :1]
+    slopes = np.linalg.norm(np.linalg.solve(sides, rises[:, :, None])[:, :, 0], axis=1)
+    ends = np.sort(mesh.tets[:, EDGES].reshape(-1, 2), axis=1)
+    _, first, edge = np.unique(row_keys(ends, len(values)), return_index=True, return_inverse=True)
+    steepest = np.zeros(len(first))
+    np.maximum.at(steepest, edge, np.repeat(slopes, len(EDGES)))
+    return ends[first], steepest
+
+
+def stored_fraction(
+    regions: Sequence[Region], modes_per_region: Sequence[int], n_vertices: int
+) -> float:
+    """Entries a localised basis stores, as a part of those of a dense one of as many columns.
+
+    Parameters
+    ----------
+    regions, modes_per_region
+        The regions, and how many columns each has.
+    n_vertices
+        Rows of the dense basis over 3: those that can move for a fair comparison, since no
+        dense basis need store what is fixed either.
+
+    Examples
+    --------
+    >>> left, right = Region("l", [0, 1], [1, 1]), Region("r", [1, 2, 3], [1, 1, 1])
+    >>> stored_fraction([left, right], [10, 10], 4)
+    0.625
+    """
+    counts = checked_whole_numbers("modes of regions", modes_per_region)
+    if len(counts) != len(regions):
+        raise SuppleError(f"modes of {len(counts)} regions are given, and there are {len(regions)}")
+    if min(counts, default=0) < 0 or sum(counts) == 0 or n_vertices < 1:
+        raise SuppleError("a basis needs at least one column and one vertex")
+    stored = sum(len(region.vertices) * r for region, r in zip(regions, counts, strict=True))
+    return stored / (n_vertices * sum(counts))

@@ -1,0 +1,1 @@
+"""Deformers: bends, twists, lattices, wires, blend shapes, pose-space deformation."""

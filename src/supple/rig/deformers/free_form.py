@@ -1,0 +1,126 @@
+"""Free-form deformation in a box of control points (Sederberg & Parry 1986)."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.arrays import Floats
+from supple.checks import owned_array
+from supple.compiled.jit import compiled
+from supple.errors import SuppleError
+from supple.rig.deformers.deformer_frame import PointDeformer
+from supple.rig.protocol import Ints, Parameter
+
+if TYPE_CHECKING:
+    from supple.rig.placement.deformers import LatticePlacement
+
+__all__ = ["Lattice", "bernstein", "pull_points"]
+
+
+#: Bernstein polynomials of a higher degree hardly follow their control points.
+MOST_PER_AXIS = 32
+
+
+class Lattice(PointDeformer):
+    """A box whose control points pull the points inside, by Bernstein polynomials.
+
+    Three parameters for each control point, "<name>.i.j.k.tx" and so on: its offset in metres.
+    A point outside the box moves like the nearest point of the box, so nothing tears.
+
+    Parameters
+    ----------
+    points : (n, 3) array
+        Rest points.
+    divisions : three ints
+        Control points along x, y and z, 2 to 32 each.
+    low, high : (3,) arrays, optional
+        Corners of the box; without them the bounding box of the points.
+
+    Examples
+    --------
+    >>> rig = Lattice([[0.5, 0.5, 0.5]], (2, 2, 2), low=(0, 0, 0), high=(1, 1, 1))
+    >>> pose = rig.rest_pose.copy()
+    >>> pose[0] = 0.8  # "lattice.0.0.0.tx"
+    >>> rig(pose)
+    array([[0.6, 0.5, 0.5]])
+    """
+
+    def __init__(
+        self,
+        points: ArrayLike,
+        divisions: tuple[int, int, int] = (3, 3, 3),
+        *,
+        low: ArrayLike | None = None,
+        high: ArrayLike | None = None,
+        name: str = "lattice",
+    ) -> None:
+        counts = np.asarray(divisions)
+        if counts.shape != (3,) or counts.dtype.kind not in "iu":
+            raise SuppleError(f"{name}: divisions must be three whole numbers")
+        if not (counts.min() >= 2 and counts.max() <= MOST_PER_AXIS):
+            shown = " × ".join(str(count) for count in counts)
+            raise SuppleError(f"{name}: {shown} control points; use 2 to {MOST_PER_AXIS} per axis")
+        self.divisions: tuple[int, int, int] = tuple(int(count) for count in counts)  # type: ignore[assignment]
+        cells = product(*(range(count) for count in self.divisions))
+        parameters = [
+            Parameter(f"{name}.{i}.{j}.{k}.t{axis}", "m") for i, j, k in cells for axis in "xyz"
+        ]
+        super().__init__(points, parameters)
+        corners = (self.rest_points.min(axis=0), self.rest_points.max(axis=0))
+        self.low = owned_array(f"{name}: low corner", corners[0] if low is None else low, (3,))
+        self.high = owned_array(f"{name}: high corner", corners[1] if high is None else high, (3,))
+        if not (self.high > self.low).all():
+            flat = "xyz"[int(np.argmin(self.high - self.low))]
+            raise SuppleError(f"{name}: its box has no extent along {flat}; give low and high")
+
+    def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
+        out = np.empty_like(points)
+        offsets = pose.reshape(*self.divisions, 3)
+        pull_points(points, self.low, self.high, offsets, np.empty((3, max(self.divisions))), out)
+        return out
+
+    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> LatticePlacement:
+        """Places the listed vertices, or all, again and again."""
+        from supple.rig.placement.deformers import LatticePlacement
+
+        return LatticePlacement(self, vertices)
+
+
+@compiled
+def pull_points(
+    points: Floats,
+    low: Floats,
+    high: Floats,
+    offsets: Floats,
+    basis: Floats,
+    out: NDArray[np.floating[Any]],
+) -> None:
+    for i in range(len(points)):
+        for axis in range(3):
+            part = (points[i, axis] - low[axis]) / (high[axis] - low[axis])
+            bernstein(min(max(part, 0.0), 1.0), basis[axis, : offsets.shape[axis]])
+        x = y = z = 0.0
+        for a in range(offsets.shape[0]):
+            for b in range(offsets.shape[1]):
+                across = basis[0, a] * basis[1, b]
+                for c in range(offsets.shape[2]):
+                    weight = across * basis[2, c]
+                    x += weight * offsets[a, b, c, 0]
+                    y += weight * offsets[a, b, c, 1]
+                    z += weight * offsets[a, b, c, 2]
+        out[i, 0], out[i, 1], out[i, 2] = points[i, 0] + x, points[i, 1] + y, points[i, 2] + z
+
+
+@compiled
+def bernstein(part: float, out: Floats) -> None:
+    """All Bernstein polynomials of degree len(out) - 1, raised degree by degree."""
+    out[0] = 1.0
+    for degree in range(1, len(out)):
+        out[degree] = part * out[degree - 1]
+        for k in range(degree - 1, 0, -1):
+            out[k] = (1 - part) * out[k] + part * out[k - 1]
+        out[0] *= 1 - part

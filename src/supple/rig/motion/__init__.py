@@ -1,0 +1,1 @@
+"""Motions: poses over time, cuts, root motion, retargeting."""

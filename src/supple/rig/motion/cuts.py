@@ -1,0 +1,78 @@
+"""Cuts: where a motion jumps to another place or pose."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supple.arrays import Floats
+from supple.errors import SuppleError
+from supple.maths.rotations import from_matrix, inverse, logarithm, multiply
+from supple.rig.motion.motion import Motion
+
+__all__ = ["detect_cuts"]
+
+
+#: Steps on either side of a step that say what is usual there.
+NEIGHBOURS = 6
+
+
+def detect_cuts(motion: Motion, limit: float = 6.0, acceleration: float = 250.0) -> tuple[int, ...]:
+    """Keys at which the motion jumps: a teleport, or another clip spliced on.
+
+    Parameters
+    ----------
+    motion : Motion
+        Its own cuts are not looked at.
+    limit : float
+        How many times more sudden than any step nearby a jump is.
+    acceleration : float
+        How sudden a jump is at least, in rad/s² over all angles of the pose together, or m/s²
+        of the root. A jump of 0.3 rad in one gap at 30 keys per second has 270.
+
+    Returns
+    -------
+    tuple of int
+        The first key after each jump, for `Motion.with_cuts`.
+
+    Notes
+    -----
+    A step's suddenness is how far its velocity is from the mean of its two neighbours', over
+    its duration: the acceleration of going there and stopping. In a fast but continuous motion
+    the steps nearby are sudden too, in a cut only the one that cuts (its two neighbours, which
+    see its velocity, count as half of it: two alike are a sudden start or stop). Pose, root
+    place and root rotation are judged apart. Of cuts less than six keys apart, and of a single
+    key that pops, nothing is told.
+    """
+    if not (limit > 1 and acceleration > 0):
+        raise SuppleError("cuts need a limit above 1 and an acceleration above 0")
+    if motion.n_frames < 3:
+        return ()
+    gaps = np.diff(motion.times)
+    turns = from_matrix(motion.roots[:, :3, :3])
+    steps = [
+        np.diff(motion.poses, axis=0),
+        np.diff(motion.roots[:, :3, 3], axis=0),
+        logarithm(multiply(inverse(turns[:-1]), turns[1:])),
+    ]
+    jumps = np.zeros(len(gaps), dtype=bool)
+    for step in steps:
+        suddenness = _suddenness(step / gaps[:, None], gaps)
+        # The steps beside a jump see half of it. Two alike are a sudden start or stop.
+        beside = np.maximum(np.append(suddenness[1:], 0), np.append(0, suddenness[:-1]))
+        usual = np.maximum(limit * _largest_nearby(suddenness), 1.3 * beside)
+        jumps |= (suddenness > acceleration) & (suddenness > usual)
+    return tuple(int(key) for key in np.flatnonzero(jumps) + 1)
+
+
+def _suddenness(velocities: Floats, gaps: Floats) -> Floats:
+    before = np.concatenate([velocities[1:2], velocities[:-1]])
+    after = np.concatenate([velocities[1:], velocities[-2:-1]])
+    return np.linalg.norm(velocities - 0.5 * (before + after), axis=1) / gaps
+
+
+def _largest_nearby(values: Floats) -> Floats:
+    """Largest of each value's neighbours, those right beside it left out."""
+    padded = np.pad(values, NEIGHBOURS)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * NEIGHBOURS + 1)
+    aside = np.abs(np.arange(-NEIGHBOURS, NEIGHBOURS + 1)) > 1
+    return windows[:, aside].max(axis=1)

@@ -1,0 +1,298 @@
+"""Motions: poses and root transforms over time, and what lies between their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats
+from supple.checks import checked_number, checked_whole_numbers, numbers, owned_array
+from supple.errors import SuppleError
+from supple.maths.curves import Curve, smoothed
+from supple.maths.rotations import (
+    RotationCurve,
+    continuous,
+    exponential,
+    from_matrix,
+    multiply,
+    to_matrix,
+)
+
+__all__ = ["Motion"]
+
+
+#: Keys nearer than this are a fault of the file, and slopes between them are noise.
+SHORTEST_GAP = 1e-6
+#: How far a root's rotation may be from one: files keep float32.
+RIGID = 1e-4
+#: A resampled motion takes no more memory than this.
+LARGEST_MOTION = 4 * 2**30
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class Motion:
+    """Poses and root transforms at key times; immutable.
+
+    Parameters
+    ----------
+    times : (t,) array
+        Seconds, strictly increasing, at least a microsecond apart.
+    poses : (t, s) array
+        Poses of a rig; rotation vectors continuous in time, as `JointPose.pack` makes them.
+    roots : (t, 4, 4) array, optional
+        Rigid transforms from the rig's space to the world, metres; none means no root motion.
+        Rotations of a file's precision are made exact.
+    name : str
+    cuts : sequence of int
+        Keys that begin a new shot: nothing is interpolated between key ``i - 1`` and ``i``.
+
+    Notes
+    -----
+    Between keys a motion is C²: cubic splines for the entries of the pose and the root's
+    place, a spline on the sphere for its rotation. So keys at 24 or 30 per second give
+    accelerations without spikes. How far a spline may leave the keys' range is said at
+    `supple.maths.curves.Curve`.
+
+    Examples
+    --------
+    >>> motion = Motion([0.0, 0.5, 1.0], [[0.0], [1.0], [0.0]])
+    >>> motion.at(0.5)[0], motion.resample(90).n_frames
+    (array([1.]), 91)
+    """
+
+    times: Floats
+    poses: Floats
+    roots: Floats
+    name: str = ""
+    cuts: tuple[int, ...] = ()
+
+    def __init__(
+        self,
+        times: ArrayLike,
+        poses: ArrayLike,
+        roots: ArrayLike | None = None,
+        name: str = "",
+        cuts: Sequence[int] = (),
+    ) -> None:
+        what = f'motion "{name}"' if name else "motion"
+        checked = _checked_times(what, times)
+        count = len(checked)
+        shape = numbers(f"{what}: poses", poses).shape
+        if len(shape) != 2 or shape[0] != count:
+            raise SuppleError(f"{what}: poses of shape {shape} for {count} times; give a row each")
+        object.__setattr__(self, "times", checked)
+        object.__setattr__(self, "poses", _frozen(f"{what}: poses", poses, (count, shape[1])))
+        object.__setattr__(self, "roots", _checked_roots(what, roots, count))
+        object.__setattr__(self, "name", str(name))
+        object.__setattr__(self, "cuts", _checked_cuts(what, cuts, count))
+
+    def __repr__(self) -> str:
+        name = f'"{self.name}", ' if self.name else ""
+        cuts = f", {len(self.cuts)} cuts" if self.cuts else ""
+        return f"Motion({name}{self.n_frames} keys, {self.duration:.3g} s{cuts})"
+
+    @property
+    def n_frames(self) -> int:
+        """Number of keys."""
+        return len(self.times)
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first key to the last."""
+        return float(self.times[-1] - self.times[0])
+
+    @property
+    def rate(self) -> float:
+        """Keys per second: the usual gap's inverse; 0 for a single key."""
+        return float(1 / np.median(np.diff(self.times))) if self.n_frames > 1 else 0.0
+
+    @cached_property
+    def _shots(self) -> list[_Shot]:
+        return self._shots_smoothed(0.0)
+
+    def _shots_smoothed(self, smooth: float) -> list[_Shot]:
+        ends = [0, *self.cuts, self.n_frames]
+        return [
+            _Shot(self.times[a:b], self.poses[a:b], self.roots[a:b], smooth)
+            for a, b in pairwise(ends)
+        ]
+
+    def at(self, time: ArrayLike) -> tuple[Floats, Floats]:
+        """Pose and root at any time between the first and the last key.
+
+        Parameters
+        ----------
+        time : float or (k,) array
+            Seconds. In the gap before a cut the old shot goes on, at its last velocity for no
+            longer than its last gap.
+
+        Returns
+        -------
+        pose : (s,) or (k, s) array
+        root : (4, 4) or (k, 4, 4) array
+        """
+        return self._evaluate(numbers("time", time, "seconds"), self._shots)
+
+    def _evaluate(self, where: Floats, shots: list[_Shot]) -> tuple[Floats, Floats]:
+        flat = self._inside(where.ravel())
+        starts = np.array([shot.times[0] for shot in shots])
+        owner = np.searchsorted(starts, flat, side="right") - 1
+        poses = np.empty((len(flat), self.poses.shape[1]))
+        roots = np.zeros((len(flat), 4, 4))
+        for index in np.unique(owner):
+            rows = owner == index
+            poses[rows], roots[rows] = shots[index].at(flat[rows])
+        width = self.poses.shape[1]
+        return poses.reshape(*where.shape, width), roots.reshape(*where.shape, 4, 4)
+
+    def _inside(self, times: Floats) -> Floats:
+        """The times, those that miss a key by rounding moved to it."""
+        nearest = np.clip(np.searchsorted(self.times, times), 1, max(self.n_frames - 1, 1)) - 1
+        for step in (0, 1):
+            key = self.times[np.minimum(nearest + step, self.n_frames - 1)]
+            times = np.where(np.abs(times - key) < 1e-9 * np.maximum(1, np.abs(key)), key, times)
+        first, last = self.times[0], self.times[-1]
+        outside = ~((times >= first) & (times <= last))
+        if outside.any():
+            bad = times[int(np.argmax(outside))]
+            raise SuppleError(
+                f"time {bad:.6g} s is not in the motion ({first:.6g} to {last:.6g} s)"
+            )
+        return times
+
+    def resample(self, rate: float, smooth: float = 0.0) -> Motion:
+        """The motion with keys at an even rate, C² between the old ones.
+
+        Parameters
+        ----------
+        rate : float
+            Keys per second, from the first key on.
+        smooth : float
+            Seconds. 0 goes through every key, exactly. Keys that are noisy, or samples of
+            stepped or linear interpolation, are smoothed first: what oscillates with this
+            period is halved, faster is damped strongly, slower hardly
+            (`supple.maths.curves.smoothed`). Two to four gaps of the keys are a light dose.
+
+        Returns
+        -------
+        Motion
+            With the cuts at the first key of each new shot.
+        """
+        rate = checked_number("keys per second of a resampled motion", rate)
+        smooth = checked_number("smoothing of a motion", smooth)
+        if not rate > 0:
+            raise SuppleError(f"a motion cannot be resampled at {rate} keys per second")
+        count = int(min(self.duration * rate + 1e-6, 2.0**60)) + 1
+        if count * 8 * (self.poses.shape[1] + 16) > LARGEST_MOTION or rate * SHORTEST_GAP > 0.5:
+            raise SuppleError(f"{self!r} at {rate:g} keys per second is too long; lower the rate")
+        times = np.minimum(self.times[0] + np.arange(count) / rate, self.times[-1])
+        shots = self._shots if smooth == 0 else self._shots_smoothed(smooth)
+        poses, roots = self._evaluate(times, shots)
+        firsts = np.searchsorted(self._inside(times), self.times[list(self.cuts)])
+        cuts = sorted({int(first) for first in firsts if 0 < first < count})
+        return Motion(times, poses, roots, self.name, cuts)
+
+    def slice(self, start: float, stop: float) -> Motion:
+        """The part from `start` to `stop`, in seconds: the keys inside, and both ends."""
+        start, stop = (checked_number("end of a slice", end) for end in (start, stop))
+        if not start <= stop:
+            raise SuppleError(f"a motion cannot be sliced from {start} to {stop} s")
+        ends = np.unique(self._inside(np.array([start, stop], dtype=np.float64)))
+        kept = (self.times >= ends[0]) & (self.times <= ends[-1])
+        # An end so near a key that the two could not both stay gives way to the key.
+        near = np.abs(ends[:, None] - self.times[kept]).min(axis=1, initial=np.inf)
+        added = ends[near >= 2 * SHORTEST_GAP]
+        times = np.sort(np.concatenate([self.times[kept], added]))
+        poses, roots = self.at(times)
+        cuts = np.searchsorted(times, self.times[list(self.cuts)])
+        inside = [int(cut) for cut in np.unique(cuts) if 0 < cut < len(times)]
+        return Motion(times, poses, roots, self.name, inside)
+
+    def with_cuts(self, cuts: Sequence[int]) -> Motion:
+        """The same keys with these cuts, as `detect_cuts` finds them."""
+        return Motion(self.times, self.poses, self.roots, self.name, cuts)
+
+
+class _Shot:
+    """The curves between two cuts."""
+
+    def __init__(self, times: Floats, poses: Floats, roots: Floats, smooth: float) -> None:
+        self.times = times
+        places, turns = roots[:, :3, 3], continuous(from_matrix(roots[:, :3, :3]))
+        if smooth:
+            poses, places = smoothed(times, poses, smooth), smoothed(times, places, smooth)
+            # Each component of a steady turn is damped alike: normalising restores it.
+            turns = smoothed(times, turns, smooth)
+            turns = turns / np.linalg.norm(turns, axis=1, keepdims=True)
+        self.poses, self.places = Curve(times, poses), Curve(times, places)
+        self.turns = RotationCurve(times, turns)
+
+    def at(self, times: Floats) -> tuple[Floats, Floats]:
+        """Poses and roots; after the last key at its velocity for one gap, then at rest."""
+        last = self.times[-1]
+        inside = np.minimum(times, last)
+        gap = last - self.times[-2] if len(self.times) > 1 else 0.0
+        over = np.minimum(times - inside, gap)[:, None]
+        poses, places, turns = self.poses(inside), self.places(inside), self.turns(inside)
+        if over.any():
+            poses = poses + over * self.poses(last, 1)
+            places = places + over * self.places(last, 1)
+            turns = multiply(turns, exponential(over * self.turns.velocity(last)))
+        roots = np.zeros((len(times), 4, 4))
+        roots[:, :3, :3] = to_matrix(turns)
+        roots[:, :3, 3] = places
+        roots[:, 3, 3] = 1
+        return poses, roots
+
+
+def _frozen(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    array = owned_array(what, value, shape)
+    array.flags.writeable = False
+    return array
+
+
+def _checked_times(what: str, times: ArrayLike) -> Floats:
+    shape = numbers(f"{what}: times", times).shape
+    if len(shape) != 1 or shape[0] == 0:
+        raise SuppleError(f"{what}: times of shape {shape}; it needs a list of at least one")
+    checked = _frozen(f"{what}: times", times, shape)
+    gaps = np.diff(checked)
+    if len(gaps) and not gaps.min() >= SHORTEST_GAP:
+        first = int(np.argmin(gaps >= SHORTEST_GAP)) + 1
+        raise SuppleError(
+            f"{what}: key {first} at {checked[first]:.9g} s follows {checked[first - 1]:.9g} s;"
+            f" times must increase by a microsecond at least"
+        )
+    return checked
+
+
+def _checked_roots(what: str, roots: ArrayLike | None, count: int) -> Floats:
+    if roots is None:
+        roots = np.broadcast_to(np.eye(4), (count, 4, 4))
+    checked = owned_array(f"{what}: roots", roots, (count, 4, 4))
+    turns = checked[:, :3, :3]
+    errors = np.abs(turns @ turns.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2))
+    errors = np.maximum(errors, np.abs(checked[:, 3] - [0, 0, 0, 1]).max(axis=1))
+    bad = (errors > RIGID) | (np.linalg.det(turns) < 0)
+    if bad.any():
+        raise SuppleError(
+            f"{what}: root {int(np.argmax(bad))} is not a rotation and a translation;"
+            f" keep scale in the pose (supple.rig.split_root does)"
+        )
+    if errors.max() > 1e-12:
+        checked[:, :3, :3] = to_matrix(from_matrix(turns))
+    checked.flags.writeable = False
+    return checked
+
+
+def _checked_cuts(what: str, cuts: Sequence[int], count: int) -> tuple[int, ...]:
+    checked = tuple(sorted(set(checked_whole_numbers(f"{what}: cuts", cuts))))
+    if checked and not 0 < checked[0] <= checked[-1] < count:
+        bad = checked[0] if checked[0] <= 0 else checked[-1]
+        raise SuppleError(f"{what}: a cut before key {bad}; keys are 1 to {count - 1}")
+    return checked

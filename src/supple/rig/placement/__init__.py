@@ -1,0 +1,1 @@
+"""Placing the same vertices again and again without allocating."""

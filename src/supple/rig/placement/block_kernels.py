@@ -1,0 +1,246 @@
+"""The loops of placements over vertices sorted by the joints they follow.
+
+Vertices that follow the same joints stand in blocks, coordinate by coordinate, so that a loop
+over them reads its transforms once and runs in vector instructions. A block is a stretch of one
+flat table, n numbers to a row: x, y, z, the weights of its joints one after another, then x, y,
+z of each correction. It is `BLOCK` vertices at most, whose sums stay in the nearest cache.
+
+What is written stands in rows `BLOCK` apart: a compiler that knows this distance can write
+several rows in one loop. Indices are unsigned, as loops look at the sign of others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.compiled.jit import compiled, compiled_fused
+from supple.rig.placement.joint_kernels import BLOCK, NEGLIGIBLE_WEIGHT, Floats, Ints, Number, Table
+
+__all__ = ["BLOCK", "ROOMS", "place_blocks"]
+
+#: Rows of `BLOCK` numbers that `place_blocks` works in: stretched points, dual quaternions.
+ROOMS = 11
+
+# Distances between rows.
+ONE, TWO, THREE = np.uint64(BLOCK), np.uint64(2 * BLOCK), np.uint64(3 * BLOCK)
+FOUR, FIVE, SIX, SEVEN = (np.uint64(rows * BLOCK) for rows in (4, 5, 6, 7))
+
+
+@compiled
+def place_blocks(
+    table: Table,
+    blocks: Ints,
+    joints: Ints,
+    active: NDArray[np.bool_],
+    ranks: NDArray[np.uint32],
+    matrices: Floats,
+    duals: Floats,
+    coefficients: Floats,
+    room: Table,
+    placed: Table,
+    out: Table,
+) -> None:
+    """Skinned positions plus Σ c δ of all vertices, block by block.
+
+    Parameters
+    ----------
+    table
+        Flat, the blocks one after another; all arithmetic is in its precision.
+    blocks
+        (b, 3): where a block starts in the table, how many vertices it has, and how many joints
+        they follow.
+    joints
+        (b, most): the joints of each block; for dual quaternions the heaviest first.
+    active
+        (b, m): which corrections are not zero throughout a block.
+    ranks
+        Where in `placed` the x of each row of `out` stands.
+    matrices
+        (J, 4, 4) transforms, or the stretches before dual quaternions move; the latter are
+        left out where there are none.
+    duals
+        (J, 8) dual quaternions; none for linear skinning.
+    coefficients
+        (m,) c.
+    room
+        (`ROOMS` * `BLOCK`,) to work in.
+    placed
+        (b * 3 * `BLOCK`,) room for the blocks' positions, x, y, z in rows.
+    out
+        (k, 3) written.
+    """
+    for block in range(len(blocks)):
+        start, n, slots = blocks[block]
+        rows = table[start : start + n * (3 + slots + 3 * len(coefficients))]
+        x, y, z = rows[:n], rows[n : 2 * n], rows[2 * n : 3 * n]
+        weights = rows[3 * n : (3 + slots) * n]
+        follow = joints[block, :slots]
+        own = placed[3 * BLOCK * block : 3 * BLOCK * (block + 1)]
+        if len(duals) == 0:
+            _blend_linear(x, y, z, weights, follow, matrices, own)
+        else:
+            if len(matrices):
+                _blend_linear(x, y, z, weights, follow, matrices, room)
+                x, y, z = room[:n], room[BLOCK : BLOCK + n], room[2 * BLOCK : 2 * BLOCK + n]
+            _blend_duals(n, weights, follow, duals, room[3 * BLOCK :])
+            _move_dual(x, y, z, room[3 * BLOCK :], own)
+        _correct(rows[(3 + slots) * n :], active[block], coefficients, n, own)
+    _write(ranks, placed, out)
+
+
+@compiled
+def _blend_linear(
+    x: Table, y: Table, z: Table, weights: Table, follow: Ints, matrices: Floats, out: Table
+) -> None:
+    """Σ w T x of a block, coordinates in rows of `out`; two joints to a loop."""
+    n, slots = len(x), len(follow)
+    for row in range(3):
+        out[row * BLOCK : row * BLOCK + n] = 0
+    for slot in range(0, slots, 2):
+        other = min(slot + 1, slots - 1)
+        counts = 1.0 if other > slot else 0.0
+        w, v = weights[slot * n : (slot + 1) * n], weights[other * n : (other + 1) * n]
+        _add_affine(x, y, z, w, v, matrices[follow[slot]], matrices[follow[other]], counts, out)
+
+
+@compiled_fused
+def _add_affine(
+    x: Table,
+    y: Table,
+    z: Table,
+    w: Table,
+    v: Table,
+    first: Floats,
+    second: Floats,
+    counts: float,
+    out: Table,
+) -> None:
+    """Add w (first x) + v (second x), the latter times `counts`."""
+    kind = x.dtype.type
+    axx, axy, axz, ax = _row(first[0], 1.0, kind)
+    ayx, ayy, ayz, ay = _row(first[1], 1.0, kind)
+    azx, azy, azz, az = _row(first[2], 1.0, kind)
+    bxx, bxy, bxz, bx = _row(second[0], counts, kind)
+    byx, byy, byz, by = _row(second[1], counts, kind)
+    bzx, bzy, bzz, bz = _row(second[2], counts, kind)
+    for i in range(np.uint64(len(x))):
+        px, py, pz, a, b = x[i], y[i], z[i], w[i], v[i]
+        out[i] += a * (axx * px + axy * py + axz * pz + ax) + b * (
+            bxx * px + bxy * py + bxz * pz + bx
+        )
+        out[i + ONE] += a * (ayx * px + ayy * py + ayz * pz + ay) + b * (
+            byx * px + byy * py + byz * pz + by
+        )
+        out[i + TWO] += a * (azx * px + azy * py + azz * pz + az) + b * (
+            bzx * px + bzy * py + bzz * pz + bz
+        )
+
+
+@compiled_fused
+def _row(values: Floats, much: float, kind: Any) -> tuple[Number, Number, Number, Number]:
+    return (
+        kind(much * values[0]),
+        kind(much * values[1]),
+        kind(much * values[2]),
+        kind(much * values[3]),
+    )
+
+
+@compiled
+def _blend_duals(n: int, weights: Table, follow: Ints, duals: Floats, out: Table) -> None:
+    """Σ w d of a block, the eight entries in rows of `out`; two joints to a loop."""
+    slots, pivot = len(follow), duals[follow[0]]
+    for row in range(8):
+        out[row * BLOCK : row * BLOCK + n] = 0
+    for slot in range(0, slots, 2):
+        other = min(slot + 1, slots - 1)
+        first, second = duals[follow[slot]], duals[follow[other]]
+        counts = _side(second, pivot) if other > slot else 0.0
+        w, v = weights[slot * n : (slot + 1) * n], weights[other * n : (other + 1) * n]
+        _add_duals(w, v, first, second, _side(first, pivot), counts, out)
+
+
+@compiled
+def _side(dual: Floats, pivot: Floats) -> float:
+    """The sign with which a dual quaternion is on the side of another."""
+    along = dual[0] * pivot[0] + dual[1] * pivot[1] + dual[2] * pivot[2] + dual[3] * pivot[3]
+    return -1.0 if along < 0 else 1.0
+
+
+@compiled_fused
+def _add_duals(
+    w: Table, v: Table, first: Floats, second: Floats, sign: float, counts: float, out: Table
+) -> None:
+    kind = w.dtype.type
+    ax, ay, az, aw = _row(first[:4], sign, kind)
+    ae, af, ag, ah = _row(first[4:], sign, kind)
+    bx, by, bz, bw = _row(second[:4], counts, kind)
+    be, bf, bg, bh = _row(second[4:], counts, kind)
+    for i in range(np.uint64(len(w))):
+        a, b = w[i], v[i]
+        out[i] += a * ax + b * bx
+        out[i + ONE] += a * ay + b * by
+        out[i + TWO] += a * az + b * bz
+        out[i + THREE] += a * aw + b * bw
+        out[i + FOUR] += a * ae + b * be
+        out[i + FIVE] += a * af + b * bf
+        out[i + SIX] += a * ag + b * bg
+        out[i + SEVEN] += a * ah + b * bh
+
+
+@compiled_fused
+def _move_dual(px: Table, py: Table, pz: Table, duals: Table, out: Table) -> None:
+    """Kavan et al. 2008, the formulas of `skin_dual`; coordinates in rows of `out`."""
+    two = px.dtype.type(2.0)
+    for i in range(np.uint64(len(px))):
+        x, y, z, w = duals[i], duals[i + ONE], duals[i + TWO], duals[i + THREE]
+        e, f, g, h = duals[i + FOUR], duals[i + FIVE], duals[i + SIX], duals[i + SEVEN]
+        twice = two / (x * x + y * y + z * z + w * w)
+        a, b, c = px[i], py[i], pz[i]
+        cx = y * c - z * b + w * a + e
+        cy = z * a - x * c + w * b + f
+        cz = x * b - y * a + w * c + g
+        out[i] = a + twice * (y * cz - z * cy + w * e - h * x)
+        out[i + ONE] = b + twice * (z * cx - x * cz + w * f - h * y)
+        out[i + TWO] = c + twice * (x * cy - y * cx + w * g - h * z)
+
+
+@compiled
+def _correct(
+    deltas: Table, active: NDArray[np.bool_], coefficients: Floats, n: int, out: Table
+) -> None:
+    """Add Σ c δ of a block, two corrections to a loop."""
+    kind, waiting = out.dtype.type, -1
+    for m in range(len(coefficients)):
+        if not active[m] or abs(coefficients[m]) < NEGLIGIBLE_WEIGHT:
+            continue
+        if waiting < 0:
+            waiting = m
+            continue
+        _add_two(kind(coefficients[waiting]), kind(coefficients[m]), deltas, waiting, m, n, out)
+        waiting = -1
+    if waiting >= 0:
+        _add_two(kind(coefficients[waiting]), kind(0.0), deltas, waiting, waiting, n, out)
+
+
+@compiled_fused
+def _add_two(
+    much: Number, more: Number, deltas: Table, first: int, second: int, n: int, out: Table
+) -> None:
+    for axis in range(3):
+        row = out[axis * BLOCK : axis * BLOCK + n]
+        a = deltas[(3 * first + axis) * n : (3 * first + axis + 1) * n]
+        b = deltas[(3 * second + axis) * n : (3 * second + axis + 1) * n]
+        for i in range(n):
+            row[i] += much * a[i] + more * b[i]
+
+
+@compiled_fused
+def _write(ranks: NDArray[np.uint32], placed: Table, out: Table) -> None:
+    """Gathered: what is written in order waits less than what is written here and there."""
+    for i in range(len(ranks)):
+        at = np.uint64(ranks[i])
+        out[i, 0], out[i, 1], out[i, 2] = placed[at], placed[at + ONE], placed[at + TWO]

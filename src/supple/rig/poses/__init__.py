@@ -1,0 +1,1 @@
+"""Example poses: weights, a tree through them, a choice of them."""

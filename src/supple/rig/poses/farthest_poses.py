@@ -1,0 +1,60 @@
+"""Choosing example poses from a motion."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Ints
+from supple.checks import checked_array, checked_whole_numbers, numbers
+from supple.errors import SuppleError
+from supple.rig.protocol import Rig
+
+__all__ = ["farthest_poses"]
+
+
+#: Vertices and poses looked at, at most: enough to tell poses apart.
+_VERTICES, _POSES = 200, 600
+
+
+def farthest_poses(rig: Rig, poses: ArrayLike, count: int) -> Ints:
+    """Of many poses, a few that are far from each other and from the rest pose.
+
+    Each is the one whose surface is farthest (root mean square over vertices) from that of the
+    rest pose and of all chosen before, so that angles that equal 2π apart count as the same.
+
+    Parameters
+    ----------
+    rig
+        The surface's rig.
+    poses
+        (t, s), a motion's for example.
+    count
+        How many; fewer come back when fewer differ.
+
+    Returns
+    -------
+    (k,) int array
+        Rows of `poses`, in the order chosen.
+    """
+    given = np.atleast_2d(numbers("poses", poses))
+    rows = checked_array("poses", given, (len(given), len(rig.parameters)))
+    (count,) = checked_whole_numbers("number of poses to choose", [count])
+    if count < 0:
+        raise SuppleError(f"cannot choose {count} poses")
+    tried = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _POSES)).astype(np.int64))
+    seen = np.unique(
+        np.linspace(0, rig.n_vertices - 1, min(rig.n_vertices, _VERTICES)).astype(np.int64)
+    )
+    rest = rig(rig.rest_pose, seen).ravel()
+    shapes = np.array([rig(rows[row], seen).ravel() for row in tried]).reshape(
+        len(tried), rest.size
+    )
+    apart = np.linalg.norm(shapes - rest, axis=1)
+    least = 1e-6 * max(apart.max(initial=0.0), float(np.ptp(rest)))
+    chosen: list[int] = []
+    while len(chosen) < min(count, len(tried)) and apart.max() > least:
+        best = int(np.argmax(apart))
+        chosen.append(int(tried[best]))
+        apart = np.minimum(apart, np.linalg.norm(shapes - shapes[best], axis=1))
+    return np.array(chosen, np.int64)

@@ -1,0 +1,114 @@
+"""A tree of poses, from the neutral one outwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Ints
+from supple.checks import checked_array, numbers
+from supple.errors import SuppleError
+
+__all__ = ["PoseTree", "alignment_tree"]
+
+
+@dataclass(frozen=True, eq=False)
+class PoseTree:
+    """Which pose's basis each pose's is aligned to (xu2016 fig. 9).
+
+    Attributes
+    ----------
+    parents
+        (m,) −1 for the root, which is pose 0.
+    order
+        (m,) poses, each after its parent.
+    """
+
+    parents: Ints
+    order: Ints
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    @classmethod
+    def of(cls, parents: ArrayLike) -> PoseTree:
+        """The tree of these parents, once it is known to be one."""
+        given = np.asarray(parents)
+        if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) == 0:
+            raise SuppleError("parents of poses must be a list of whole numbers, one for each pose")
+        parents = given.astype(np.int64)
+        if parents[0] != -1 or (parents[1:] < 0).any() or (parents >= len(parents)).any():
+            raise SuppleError("parents of poses must be poses, and -1 for pose 0 alone")
+        order, level = [np.zeros(1, np.int64)], np.zeros(1, np.int64)
+        while len(level):
+            level = np.flatnonzero(np.isin(parents, level))
+            order.append(level)
+        reached = np.concatenate(order)
+        if len(reached) < len(parents):
+            lost = np.setdiff1d(np.arange(len(parents)), reached)
+            raise SuppleError(f"pose {lost[0]} is not joined to pose 0; its parents go in a circle")
+        return cls(parents, reached)
+
+
+def alignment_tree(distances: ArrayLike, poses: ArrayLike | None = None) -> Ints:
+    """Which pose each pose is aligned to: the nearest joined before (xu2016 §5.1, fig. 9).
+
+    Beginning with the neutral pose, the pose nearest to a joined one is joined to it, again and
+    again (Prim's algorithm).
+
+    Parameters
+    ----------
+    distances
+        (m, m) between the poses, the neutral one first; see `PoseWeights.distances`.
+    poses
+        (m, s). Equal distances are told apart by the poses' values, so that the tree does not
+        depend on the order in which poses are given; without them by the distances to others.
+
+    Returns
+    -------
+    (m,) int array
+        Parents, −1 for pose 0.
+
+    Examples
+    --------
+    >>> alignment_tree([[0, 1, 2], [1, 0, 1], [2, 1, 0]])
+    array([-1,  0,  1])
+    """
+    apart = _checked_distances(distances)
+    count = len(apart)
+    ranks = _ranks(apart, poses)
+    parents = np.full(count, -1, np.int64)
+    joined = np.zeros(count, bool)
+    joined[0] = True
+    for _ in range(count - 1):
+        inside, outside = np.flatnonzero(joined), np.flatnonzero(~joined)
+        i, j = (each.ravel() for each in np.meshgrid(inside, outside, indexing="ij"))
+        low, high = np.minimum(ranks[i], ranks[j]), np.maximum(ranks[i], ranks[j])
+        nearest = np.lexsort((high, low, apart[i, j]))[0]
+        parents[j[nearest]] = i[nearest]
+        joined[j[nearest]] = True
+    return parents
+
+
+def _checked_distances(distances: ArrayLike) -> Floats:
+    count = len(np.atleast_1d(numbers("pose distances", distances)))
+    if count == 0:
+        raise SuppleError("there are no poses to align; give at least the neutral one")
+    apart = checked_array("pose distances", distances, (count, count))
+    if not ((apart >= 0).all() and (apart == apart.T).all()):
+        raise SuppleError("pose distances must be symmetric and not negative")
+    return apart
+
+
+def _ranks(apart: Floats, poses: ArrayLike | None) -> Ints:
+    """A number for each pose that follows from what it is, not from where it stands."""
+    if poses is None:
+        rows = np.column_stack([apart[0], np.sort(apart, axis=1)])
+    else:
+        width = numbers("poses", poses).shape[1:]
+        rows = checked_array("poses", poses, (len(apart), *width)).reshape(len(apart), -1)
+    ranks = np.empty(len(apart), np.int64)
+    ranks[np.lexsort((np.zeros(len(apart)), *rows.T[::-1]))] = np.arange(len(apart))
+    return ranks

@@ -1,0 +1,219 @@
+"""How much each example pose counts at a pose (METHOD: xu2016 §3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats
+from supple.checks import checked_array, numbers, owned_array
+from supple.compiled.jit import compiled
+from supple.errors import SuppleError
+from supple.rig.protocol import LARGEST_VALUE, Rig, checked_pose
+
+__all__ = ["PoseWeights", "evaluate_weights", "parameter_scales"]
+
+
+KINDS = ("normalised", "affine")
+#: Poses nearer than this part of the largest distance would be told apart by rounding only.
+SAME = 1e-8
+#: Parameters that hardly move the surface count at least this part of the strongest.
+SCALE_FLOOR = 1e-3
+DIFFERENCE_STEP = 1e-4
+#: Squares of scaled poses, summed, must be finite.
+LARGEST_SCALED = 1e100
+
+
+class PoseWeights:
+    """Weights of m example poses: 1 at its own pose, 0 at the others, sum 1 everywhere.
+
+    The biharmonic kernel φ(r) = r of the distance in a scaled parameter space.
+
+    Parameters
+    ----------
+    poses : (m, s) array
+        All different.
+    scales : (s,) array, optional
+        What a unit of each parameter counts, positive; `parameter_scales` finds them. 1 without.
+    kind : {"normalised", "affine"}
+        "normalised" divides Φ⁻¹ [‖p − p_j‖] by its sum, as xu2016 do. "affine" adds a constant
+        to the kernel's span so that the sum is 1 by itself. They agree at and, on a line,
+        between the poses. Farther and farther out the first tend to one constant, the same in
+        all directions; the second to one for each direction, and on a line they stay as at the
+        last pose.
+    names : sequence of str, optional
+        For messages.
+
+    Attributes
+    ----------
+    scaled_poses, scales, matrix, constant, normalise
+        What `evaluate_weights` takes, for compiled loops.
+
+    Notes
+    -----
+    The sum cannot vanish: Φ has one positive eigenvalue, and the smallest sum that optimisation
+    over poses found is that at the middle of a regular simplex, √(m / 2(m − 1)) > 0.7 for m > 1.
+    Weights are continuous and have a kink at each pose, as r has.
+
+    Examples
+    --------
+    >>> weights = PoseWeights([[0.0], [1.0]])
+    >>> weights([0.25])
+    array([0.75, 0.25])
+    """
+
+    def __init__(
+        self,
+        poses: ArrayLike,
+        scales: ArrayLike | None = None,
+        *,
+        kind: str = "normalised",
+        names: Sequence[str] | None = None,
+    ) -> None:
+        if kind not in KINDS:
+            raise SuppleError(f'pose weights of kind "{kind}"; use one of {", ".join(KINDS)}')
+        shape = numbers("example poses", poses).shape
+        if len(shape) != 2 or 0 in shape:
+            raise SuppleError(f"example poses of shape {shape}; expected (poses, parameters)")
+        self.poses = owned_array("example poses", poses, shape)
+        units = np.ones(shape[1]) if scales is None else scales
+        self.scales = owned_array("pose scales", units, (shape[1],))
+        if not (self.scales > 0).all():
+            raise SuppleError(f"pose scale {int(np.argmin(self.scales))} is not positive")
+        self.names = tuple(names) if names is not None else tuple(map(str, range(shape[0])))
+        if len(self.names) != shape[0]:
+            raise SuppleError(f"{len(self.names)} names for {shape[0]} poses")
+        self.kind = kind
+        self.normalise = kind == "normalised"
+        for pose, example in zip(self.poses, self.names, strict=True):
+            self._refuse_huge(f'example pose "{example}"', pose)
+        self.scaled_poses = self.poses * self.scales
+        self.matrix, self.constant = self._solve()
+
+    def __repr__(self) -> str:
+        return f"PoseWeights({self.n_poses} poses, {len(self.scales)} parameters, {self.kind})"
+
+    @property
+    def n_poses(self) -> int:
+        """Number of example poses."""
+        return len(self.poses)
+
+    def _refuse_huge(self, what: str, pose: Floats) -> None:
+        # Otherwise distances overflow, and weights are not numbers.
+        usable = (np.abs(pose) <= LARGEST_VALUE) & (np.abs(pose) <= LARGEST_SCALED / self.scales)
+        if not usable.all():
+            entry = int(np.argmin(usable))
+            value = f"{pose[entry]:.3g}, scaled by {self.scales[entry]:.3g}"
+            raise SuppleError(f"{what}: entry {entry} is {value}; that is too far")
+
+    def distances(self) -> Floats:
+        """Distances between the example poses in the scaled space, (m, m)."""
+        return np.linalg.norm(self.scaled_poses[:, None] - self.scaled_poses[None], axis=2)
+
+    def _solve(self) -> tuple[np.ndarray, np.ndarray]:
+        count = self.n_poses
+        if count == 1:
+            return np.zeros((1, 1)), np.ones(1)
+        distances = self.distances()
+        size = distances.max()
+        apart = np.where(np.eye(count, dtype=bool), np.inf, distances)
+        i, j = np.unravel_index(int(np.argmin(apart)), apart.shape)
+        if not apart[i, j] > SAME * size:
+            pair = f'"{self.names[i]}" and "{self.names[j]}"'
+            raise SuppleError(f"example poses {pair} are the same; drop one of them")
+        # Scaled by the size, so that the border of ones is as large as the rest.
+        if self.normalise:
+            return np.linalg.inv(distances / size) / size, np.zeros(count)
+        bordered = np.ones((count + 1, count + 1))
+        bordered[:count, :count] = distances / size
+        bordered[count, count] = 0
+        inverse = np.linalg.inv(bordered)[:count]
+        return np.ascontiguousarray(inverse[:, :count] / size), inverse[:, count].copy()
+
+    def weights(self, pose: ArrayLike) -> Floats:
+        """Weights of the example poses at `pose`, (m,)."""
+        values = checked_array("pose", pose, self.scales.shape)
+        self._refuse_huge("pose", values)
+        out = np.empty(self.n_poses)
+        evaluate_weights(
+            values,
+            self.scales,
+            self.scaled_poses,
+            self.matrix,
+            self.constant,
+            self.normalise,
+            np.empty(self.n_poses),
+            out,
+        )
+        return out
+
+    __call__ = weights
+
+
+@compiled
+def evaluate_weights(
+    pose: Floats,
+    scales: Floats,
+    scaled_poses: Floats,
+    matrix: Floats,
+    constant: Floats,
+    normalise: bool,
+    distances: Floats,
+    out: Floats,
+) -> None:
+    """Weights (m,) at a pose, into `out`; `distances` (m,) is room to work in."""
+    count = len(scaled_poses)
+    for j in range(count):
+        squared = 0.0
+        for k in range(len(pose)):
+            squared += (pose[k] * scales[k] - scaled_poses[j, k]) ** 2
+        distances[j] = math.sqrt(squared)
+    total = 0.0
+    for i in range(count):
+        out[i] = constant[i]
+        for j in range(count):
+            out[i] += matrix[i, j] * distances[j]
+        total += out[i]
+    if normalise:
+        for i in range(count):
+            out[i] /= total
+
+
+def parameter_scales(
+    rig: Rig, pose: ArrayLike | None = None, *, masses: ArrayLike | None = None
+) -> Floats:
+    """How far the surface moves for a unit of each parameter, (s,): metres, root mean square.
+
+    Parameters
+    ----------
+    rig : Rig
+        Evaluated twice for each parameter.
+    pose : (s,) array, optional
+        Where; the rest pose without.
+    masses : (n,) array, optional
+        What each vertex counts, not negative; all the same without.
+
+    Returns
+    -------
+    (s,) array
+        By central differences. Parameters that move less than a thousandth of what the strongest
+        moves count as that, so that poses which differ only there are still apart; all 1 when
+        nothing moves.
+    """
+    centre = checked_pose(rig.parameters, rig.rest_pose if pose is None else pose)
+    share = np.ones(rig.n_vertices) if masses is None else masses
+    share = checked_array("vertex masses", share, (rig.n_vertices,))
+    if not (share.min() >= 0 and share.sum() > 0):
+        raise SuppleError("vertex masses must not be negative, and not all zero")
+    share = share / share.sum()
+    scales = np.empty(len(centre))
+    for k in range(len(centre)):
+        step = np.zeros_like(centre)
+        step[k] = DIFFERENCE_STEP
+        moved = (rig(centre + step) - rig(centre - step)) / (2 * DIFFERENCE_STEP)
+        scales[k] = math.sqrt(share @ (moved**2).sum(axis=1))
+    largest = scales.max(initial=0.0)
+    return np.maximum(scales, SCALE_FLOOR * largest) if largest > 0 else np.ones_like(scales)

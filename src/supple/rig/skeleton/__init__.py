@@ -1,0 +1,1 @@
+"""Joint trees, skinning and inverse kinematics."""

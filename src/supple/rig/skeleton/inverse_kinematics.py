@@ -1,0 +1,258 @@
+"""Inverse kinematics: the pose of a joint chain that brings its end to a place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Ints
+from supple.checks import checked_array
+from supple.errors import SuppleError
+from supple.rig.skeleton.chain_kinematics import chain_span
+from supple.rig.skeleton.chain_solver import solve_chain
+from supple.rig.skeleton.joint_pose import JointPose
+
+__all__ = ["ChainSolution", "InverseKinematics"]
+
+
+REACHED = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class ChainSolution:
+    """What `InverseKinematics.solve` found.
+
+    Attributes
+    ----------
+    pose : (s,) array
+        The whole pose, with the chain's rotations in it.
+    error : float
+        Distance left to the target, in metres.
+    turn_error : float
+        Angle left to the wanted orientation, in radians; 0 when none was wanted.
+    iterations : int
+    reached : bool
+        Whether both errors are below 1e-4, of the chain's length and in radians.
+    """
+
+    pose: Floats
+    error: float
+    turn_error: float
+    iterations: int
+    reached: bool
+
+
+class InverseKinematics:
+    """Damped least squares on the rotations of a chain of joints, within limits.
+
+    A Newton method with the damping of Levenberg and Marquardt; it also uses the second
+    derivatives, so that a target out of reach, where Gauss–Newton creeps, takes few iterations.
+
+    Parameters
+    ----------
+    joint_pose : JointPose
+        Rotations that it has no entry for stay as they are at rest, whatever the limits.
+    top, tip : str or int
+        First and last joint of the chain, the second below the first.
+    offset : (3,) array
+        The point that is brought to the target, in the frame of the tip joint, in metres. With
+        no offset the tip's own rotation matters only for an orientation.
+    limits : mapping from joint to ((3,), (3,)), optional
+        Lowest and highest rotation vector of joints of the chain, in radians, entry by entry;
+        ±π without. Equal ones lock an entry.
+
+    Examples
+    --------
+    >>> from supple.rig import JointPose, Skeleton
+    >>> arm = Skeleton(["upper", "fore"], [-1, 0], [[0, 0, 0], [1, 0, 0]])
+    >>> chain = InverseKinematics(JointPose(arm), "upper", "fore", offset=[1, 0, 0])
+    >>> bool(chain.solve([1, 1, 0]).reached)
+    True
+    """
+
+    def __init__(
+        self,
+        joint_pose: JointPose,
+        top: str | int,
+        tip: str | int,
+        *,
+        offset: ArrayLike = (0.0, 0.0, 0.0),
+        limits: Mapping[str | int, tuple[ArrayLike, ArrayLike]] | None = None,
+    ) -> None:
+        self.joint_pose = joint_pose
+        skeleton = joint_pose.skeleton
+        self.joints = skeleton.path(top, tip)
+        self.offset = checked_array("offset of the chain's end", offset, (3,))
+        #: Entries of the pose that are solved for, and which of the chain's 3c rotations they are.
+        self.entries, self._rotations = self._found_entries()
+        #: Limits of these entries.
+        self.low, self.high = self._checked_limits(limits or {})
+        if not (self.low < self.high).any():
+            raise SuppleError("all joints of the chain are locked; widen a limit")
+        sizes = np.linalg.norm(skeleton.translations[self.joints[1:]], axis=1)
+        world = skeleton.rest_world()[self.joints]
+        scales = np.linalg.norm(world[:, :3, :3], ord=2, axis=(1, 2))
+        self.length = float(sizes @ scales[:-1] + np.linalg.norm(self.offset) * scales[-1])
+        if not self.length > 0:
+            raise SuppleError("the joint chain has no length; give a tip farther down or an offset")
+
+    def __repr__(self) -> str:
+        names = [self.joint_pose.skeleton.names[joint] for joint in self.joints]
+        return f"InverseKinematics({' > '.join(names)})"
+
+    def _found_entries(self) -> tuple[Ints, Ints]:
+        """By name: a pose with locked channels has them elsewhere, or not at all."""
+        places = {entry.name: place for place, entry in enumerate(self.joint_pose.parameters)}
+        names = self.joint_pose.skeleton.names
+        wanted = [f"{names[joint]}.r{axis}" for joint in self.joints for axis in "xyz"]
+        there = [k for k, name in enumerate(wanted) if name in places]
+        entries = [places[wanted[k]] for k in there]
+        return np.array(entries, dtype=np.int64), np.array(there, dtype=np.int64)
+
+    def _checked_limits(
+        self, limits: Mapping[str | int, tuple[ArrayLike, ArrayLike]]
+    ) -> tuple[Floats, Floats]:
+        low = np.full((len(self.joints), 3), -np.pi)
+        high = -low
+        skeleton = self.joint_pose.skeleton
+        for joint, (lowest, highest) in limits.items():
+            index = skeleton.joint(joint)
+            name = skeleton.names[index]
+            place = np.flatnonzero(self.joints == index)
+            if not place.size:
+                raise SuppleError(f'limits for joint "{name}", which is not in the chain')
+            low[place[0]] = checked_array(f'low limits of "{name}"', lowest, (3,))
+            high[place[0]] = checked_array(f'high limits of "{name}"', highest, (3,))
+            if (low[place[0]] > high[place[0]]).any():
+                raise SuppleError(f'joint "{name}": a low limit is above its high one')
+        return low.reshape(-1)[self._rotations], high.reshape(-1)[self._rotations]
+
+    def span(self, pose: ArrayLike | None = None, *, held: ArrayLike = ()) -> tuple[Floats, float]:
+        """Place (3,) of the first joint that turns, and how far from it the end can be.
+
+        Locked joints make one bone. Both are those of this pose, whose translations and scales
+        may move and lengthen the chain; of the rest pose without one.
+
+        Parameters
+        ----------
+        pose : (s,) array, optional
+            Of all joints; only what is not solved for matters.
+        held : list of ints
+            Entries of the pose that keep their value although they are in the chain.
+        """
+        values = self._pose(pose)
+        low, high = map(self._whole, self._bounds(values, held))
+        return chain_span(self._chain(values), np.clip(0.0, low, high), low, high)
+
+    def end(self, pose: ArrayLike | None = None) -> Floats:
+        """Where the chain's end is, (3,); in the rest pose without one."""
+        tip = self.joint_pose.matrices(self._pose(pose))[self.joints[-1]]
+        return tip[:3, :3] @ self.offset + tip[:3, 3]
+
+    def solve(
+        self,
+        target: ArrayLike,
+        orientation: ArrayLike | None = None,
+        *,
+        pose: ArrayLike | None = None,
+        held: ArrayLike = (),
+        softness: float = 0.0,
+    ) -> ChainSolution:
+        """The pose that brings the chain's end nearest to a target.
+
+        Parameters
+        ----------
+        target : (3,) array
+            In metres, in the rig's space.
+        orientation : (4,) array, optional
+            Wanted rotation of the tip joint in the rig's space, quaternion (x, y, z, w). A
+            radian off counts as much as the chain's length.
+        pose : (s,) array, optional
+            Where to start, such as the last solution, and the pose of all other joints; the
+            rest pose without. Entries outside their limits are brought inside.
+        held : list of ints
+            Entries of the pose that keep their value although they are in the chain.
+        softness : float
+            Part of the chain's reach over which a target is drawn in, so that the chain is never
+            quite stretched; errors are then those to the target drawn in.
+
+        Returns
+        -------
+        ChainSolution
+            The nearest pose found where the target cannot be reached.
+        """
+        wanted = checked_array("target", target, (3,))
+        values = self._pose(pose).copy()
+        low, high = map(self._whole, self._bounds(values, held))
+        turn, quaternion = orientation is not None, np.array([0.0, 0, 0, 1])
+        if orientation is not None:
+            quaternion = checked_array("wanted orientation", orientation, (4,))
+            if not np.linalg.norm(quaternion) > 0:
+                raise SuppleError("the wanted orientation is a zero quaternion")
+            quaternion = quaternion / np.linalg.norm(quaternion)
+        chain = self._chain(values)
+        start = np.clip(self._whole(values[self.entries]), low, high)
+        preferred = np.clip(0.0, low, high)
+        if softness:
+            top, reach = chain_span(chain, preferred, low, high)
+            wanted = _drawn_in(wanted, top, reach, softness)
+        found, error, turn_error, iterations = solve_chain(
+            *chain, wanted, quaternion, turn, start, preferred, low, high, self.length
+        )
+        values[self.entries] = found[self._rotations]
+        reached = error <= REACHED * self.length and turn_error <= REACHED
+        return ChainSolution(values, error, turn_error, iterations, bool(reached))
+
+    def _chain(self, pose: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
+        """Where the chain hangs (4, 4), how it is turned there (4,), and its local transforms."""
+        moved, turned, sized = self.joint_pose.unpack(pose)
+        skeleton = self.joint_pose.skeleton
+        parent = int(skeleton.parents[self.joints[0]])
+        base, turn = np.eye(4), np.array([0.0, 0, 0, 1])
+        if parent >= 0:
+            base = self.joint_pose.matrices(pose)[parent].copy()
+            # Without scales: a scaled parent's matrix is no rotation.
+            above = skeleton.world(np.zeros_like(moved), turned, np.ones_like(sized))[parent]
+            turn = _quaternion_of(above[:3, :3])
+        local = (moved[self.joints], skeleton.rotations[self.joints], sized[self.joints])
+        return (base, turn, *local, self.offset)
+
+    def _pose(self, pose: ArrayLike | None) -> Floats:
+        count = self.joint_pose.n_parameters
+        return np.zeros(count) if pose is None else checked_array("pose", pose, (count,))
+
+    def _bounds(self, pose: Floats, held: ArrayLike) -> tuple[Floats, Floats]:
+        """Limits of the entries, closed where one is held."""
+        low, high = self.low.copy(), self.high.copy()
+        kept = np.isin(self.entries, np.asarray(held, dtype=np.int64))
+        low[kept] = high[kept] = pose[self.entries[kept]]
+        return low, high
+
+    def _whole(self, values: Floats) -> Floats:
+        """Values of all rotations of the chain, (3c,): zero where the pose has no entry."""
+        whole = np.zeros(3 * len(self.joints))
+        whole[self._rotations] = values
+        return whole
+
+
+def _drawn_in(target: Floats, top: Floats, reach: float, softness: float) -> Floats:
+    """The target, or where the chain is nearly stretched a place it reaches on the way there."""
+    if not 0 <= softness < 1:
+        raise SuppleError(f"softness {softness}; it must be 0 or a part of 1")
+    arm = target - top
+    distance = float(np.linalg.norm(arm))
+    zone = softness * reach
+    begins = reach - zone
+    if zone == 0 or distance <= begins:
+        return target
+    drawn = reach - zone * np.exp(-(distance - begins) / zone)
+    return checked_array("target", top + arm * (drawn / distance), (3,))
+
+
+def _quaternion_of(matrix: Floats) -> Floats:
+    from scipy.spatial.transform import Rotation
+
+    return Rotation.from_matrix(matrix).as_quat()

@@ -1,0 +1,247 @@
+"""Joint trees: local transforms in, world transforms out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Ints
+from supple.checks import checked_array, numbers, owned_array, without_overflow
+from supple.compiled.jit import compiled
+from supple.errors import SuppleError
+from supple.maths.quaternions import to_matrix
+
+__all__ = ["Skeleton", "unique_names"]
+
+
+class Skeleton:
+    """A tree of joints with local rest transforms.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Unique; `unique_names` makes them so.
+    parents : (J,) ints
+        Parent of each joint, listed before it, or -1; several joints may have none.
+    translations, rotations, scales : (J, 3), (J, 4), (J, 3) arrays
+        Local rest transforms: scale first, then rotation by the quaternion (x, y, z, w), then
+        translation in metres. Quaternions are normalised; no rotations or scales means none.
+
+    Examples
+    --------
+    >>> arm = Skeleton(["upper", "fore"], [-1, 0], [[0, 1, 0], [0.3, 0, 0]])
+    >>> arm.rest_world()[1, :3, 3]
+    array([0.3, 1. , 0. ])
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        parents: ArrayLike,
+        translations: ArrayLike,
+        rotations: ArrayLike | None = None,
+        scales: ArrayLike | None = None,
+    ) -> None:
+        self.names = tuple(str(name) for name in names)
+        count = len(self.names)
+        if count == 0:
+            raise SuppleError("a skeleton needs at least one joint")
+        self._index = {name: joint for joint, name in enumerate(self.names)}
+        if len(self._index) < count:
+            twice = next(
+                name for joint, name in enumerate(self.names) if self._index[name] != joint
+            )
+            raise SuppleError(
+                f'two joints are called "{twice}"; rename one (rig.unique_names does)'
+            )
+        self.parents = self._checked_parents(parents)
+        self.translations = owned_array("joint translations", translations, (count, 3))
+        turns = np.tile([0.0, 0, 0, 1], (count, 1)) if rotations is None else rotations
+        self.rotations = self._unit(checked_array("joint rotations", turns, (count, 4)))
+        sizes = np.ones((count, 3)) if scales is None else scales
+        self.scales = owned_array("joint scales", sizes, (count, 3))
+        self._rest_world = self.world(self.translations, self.rotations, self.scales)
+        self._rest_world.flags.writeable = False
+
+    def __repr__(self) -> str:
+        return f"Skeleton({self.n_joints} joints)"
+
+    def _checked_parents(self, parents: ArrayLike) -> Ints:
+        array = np.asarray(parents)
+        if array.shape != (self.n_joints,) or array.dtype.kind not in "iu":
+            raise SuppleError(f"parents must be {self.n_joints} joint indices, -1 for none")
+        array = np.array(array, dtype=np.int64)
+        bad = np.flatnonzero((array < -1) | (array >= np.arange(self.n_joints)))
+        if bad.size:
+            name, parent = self.names[bad[0]], int(array[bad[0]])
+            raise SuppleError(f'joint {bad[0]} "{name}" has parent {parent}; list parents first')
+        return array
+
+    def _unit(self, rotations: Floats) -> Floats:
+        rotations = without_overflow(rotations)
+        lengths = np.linalg.norm(rotations, axis=1)
+        if not (lengths > 0).all():
+            name = self.names[int(np.argmin(lengths))]
+            raise SuppleError(f'joint "{name}": its rest rotation is a zero quaternion')
+        return rotations / lengths[:, None]
+
+    @property
+    def n_joints(self) -> int:
+        """Number of joints."""
+        return len(self.names)
+
+    def rest_world(self) -> Floats:
+        """World transforms in the rest pose, (J, 4, 4), read-only."""
+        return self._rest_world
+
+    def world(
+        self,
+        translations: ArrayLike | None = None,
+        rotations: ArrayLike | None = None,
+        scales: ArrayLike | None = None,
+    ) -> Floats:
+        """World transforms from local ones.
+
+        Parameters
+        ----------
+        translations, rotations, scales : (…, J, 3), (…, J, 4), (…, J, 3) arrays, optional
+            Leading axes are broadcast; what is left out is as in the rest pose. Quaternions
+            need not be unit; a zero one is no rotation.
+
+        Returns
+        -------
+        (…, J, 4, 4) array
+        """
+        given = (
+            self.translations if translations is None else translations,
+            self.rotations if rotations is None else rotations,
+            self.scales if scales is None else scales,
+        )
+        t, r, s = (
+            self._joint_array(what, value, width)
+            for what, value, width in zip(
+                ("translations", "rotations", "scales"), given, (3, 4, 3), strict=True
+            )
+        )
+        try:
+            leading = np.broadcast_shapes(t.shape[:-2], r.shape[:-2], s.shape[:-2])
+        except ValueError:
+            shapes = f"{t.shape}, {r.shape}, {s.shape}"
+            raise SuppleError(f"joint transforms of shapes {shapes} do not fit together") from None
+        moved, turned, sized = (
+            np.broadcast_to(a, (*leading, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
+            for a in map(np.ascontiguousarray, (t, r, s))
+        )
+        out = np.empty((len(moved), self.n_joints, 4, 4))
+        compose_world(
+            self.parents,
+            # Writable, though nobody writes: Numba would compile once more for what is not.
+            *(np.require(a, requirements=["C", "W"]) for a in (moved, turned, sized)),
+            out,
+        )
+        return out.reshape(*leading, self.n_joints, 4, 4)
+
+    def _joint_array(self, what: str, value: ArrayLike, width: int) -> Floats:
+        array = numbers(f"joint {what}", value)
+        if array.shape[-2:] != (self.n_joints, width):
+            wanted = f"(…, {self.n_joints}, {width})"
+            raise SuppleError(f"joint {what}: shape {array.shape}; expected {wanted}")
+        return array
+
+    def joint(self, name: str | int) -> int:
+        """Index of the joint with this name; an index in range is returned as it is."""
+        if isinstance(name, bool) or not isinstance(name, (str, int, np.integer)):
+            raise SuppleError(f"{name!r} is no joint; give a name or an index")
+        if not isinstance(name, str):
+            if not 0 <= name < self.n_joints:
+                raise SuppleError(f"joint {name} does not exist; the skeleton has {self.n_joints}")
+            return int(name)
+        if name in self._index:
+            return self._index[name]
+        lowered = {known.lower(): known for known in self.names}
+        near = get_close_matches(str(name).lower(), lowered, n=3, cutoff=0.5)
+        hint = ", ".join(f'"{lowered[match]}"' for match in near)
+        advice = f"near: {hint}" if hint else f'the first is "{self.names[0]}"'
+        raise SuppleError(f'no joint "{name}"; {advice}')
+
+    def descendants(self, joint: str | int) -> Ints:
+        """Joints below this one, itself excluded, ascending."""
+        below = np.zeros(self.n_joints, dtype=bool)
+        top = self.joint(joint)
+        below[top] = True
+        for child in range(top + 1, self.n_joints):
+            below[child] = self.parents[child] >= 0 and below[self.parents[child]]
+        below[top] = False
+        return np.flatnonzero(below)
+
+    def path(self, top: str | int, tip: str | int) -> Ints:
+        """Joints from `top` down to `tip`, both included."""
+        first, joint = self.joint(top), self.joint(tip)
+        joints = [joint]
+        while joint != first:
+            joint = int(self.parents[joint])
+            if joint < 0:
+                names = f'"{self.names[self.joint(tip)]}" does not hang on "{self.names[first]}"'
+                raise SuppleError(f"no path between joints: {names}")
+            joints.append(joint)
+        return np.array(joints[::-1])
+
+
+def unique_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The names with "_2", "_3" … appended to repeated ones.
+
+    >>> unique_names(["hip", "leg", "leg"])
+    ('hip', 'leg', 'leg_2')
+    """
+    wanted = [str(name) for name in names]
+    taken = set(wanted)
+    seen: set[str] = set()
+    counts: dict[str, int] = {}
+    result = []
+    for name in wanted:
+        unique = name
+        if name in seen:
+            number = counts.get(name, 1) + 1
+            while f"{name}_{number}" in taken:
+                number += 1
+            counts[name] = number
+            unique = f"{name}_{number}"
+            taken.add(unique)
+        seen.add(unique)
+        result.append(unique)
+    return tuple(result)
+
+
+@compiled
+def compose_world(
+    parents: Ints, translations: Floats, rotations: Floats, scales: Floats, out: Floats
+) -> None:
+    """World matrices, (b, J, 4, 4), of local transforms, (b, J, …): parent's · T · R · S."""
+    local = np.empty((3, 4))
+    for pose in range(len(out)):
+        for joint in range(len(parents)):
+            world = out[pose, joint]
+            to_matrix(rotations[pose, joint], local)
+            for row in range(3):
+                for column in range(3):
+                    local[row, column] *= scales[pose, joint, column]
+                local[row, 3] = translations[pose, joint, row]
+            parent = parents[joint]
+            if parent < 0:
+                world[:3] = local
+            else:
+                _times_affine(out[pose, parent], local, world)
+            world[3, 0] = world[3, 1] = world[3, 2] = 0
+            world[3, 3] = 1
+
+
+@compiled
+def _times_affine(a: Floats, b: Floats, out: Floats) -> None:
+    """First three rows of the product of two affine transforms."""
+    for row in range(3):
+        for column in range(4):
+            total = a[row, 0] * b[0, column] + a[row, 1] * b[1, column] + a[row, 2] * b[2, column]
+            out[row, column] = total + a[row, 3] if column == 3 else total

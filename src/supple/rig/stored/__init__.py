@@ -1,0 +1,1 @@
+"""Rigs as headers and plain arrays."""

@@ -1,0 +1,155 @@
+"""Arrays as files keep them: rounded, narrow, and without their zeros.
+
+Rounding is settled: what was rounded once is not changed by rounding it again, so that a file
+that is read and written has the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from supple.arrays import Floats
+from supple.errors import SuppleError
+
+__all__ = [
+    "Room",
+    "narrowed",
+    "packed_rows",
+    "packed_weights",
+    "rounded",
+    "unpacked_rows",
+    "unpacked_weights",
+]
+
+Arrays = dict[str, NDArray]
+
+#: All that is packed in a file may fill this many numbers, and as many as the file has bytes: more
+#: is no character, but a small file made to fill the memory.
+LARGEST_EXPANSION = 200_000_000
+#: Weights are multiples of this, which float32 holds exactly, and add up to 1 exactly.
+WEIGHT_STEP = 2.0**-24
+
+
+def rounded(values: ArrayLike) -> NDArray[np.float32]:
+    """`values` as contiguous float32; none becomes infinite."""
+    exact = np.asarray(values, np.float64)
+    largest = np.abs(exact).max(initial=0.0)
+    if not largest < 1e30:
+        raise SuppleError(f"a number as large as {largest:.3g} cannot be stored; check the units")
+    # Adding zero: the two zeros are one.
+    return np.ascontiguousarray(exact.astype(np.float32) + np.float32(0))
+
+
+def narrowed(indices: ArrayLike) -> NDArray:
+    """Whole numbers that are not negative in the narrowest of uint8, uint16 and int32."""
+    whole = np.ascontiguousarray(indices)
+    largest = int(whole.max(initial=0))
+    if largest >= 2**31 or int(whole.min(initial=0)) < 0:
+        raise SuppleError(f"index {largest:,} cannot be stored; indices are 0 to 2³¹ − 1")
+    kind = np.uint8 if largest < 2**8 else np.uint16 if largest < 2**16 else np.int32
+    return whole.astype(kind)
+
+
+class Room:
+    """How many numbers may still be made of what a file packs.
+
+    Parameters
+    ----------
+    stored_bytes
+        Of the file.
+    """
+
+    def __init__(self, stored_bytes: int) -> None:
+        self.left = LARGEST_EXPANSION + stored_bytes
+
+    def take(self, what: str, entries: int) -> None:
+        """Refuse what is small in a file and would fill the memory."""
+        if entries > self.left:
+            raise SuppleError(f"{what} would fill {entries:,} numbers; that is too large to read")
+        self.left -= entries
+
+
+def packed_rows(values: ArrayLike) -> Arrays:
+    """An array (…, c) as float32 without its rows of zeros: a bit for each row, and the others.
+
+    Corrections of the neutral pose are zero, and those of a raised arm are at the feet.
+    """
+    small = rounded(values)
+    rows = small.reshape(-1, small.shape[-1])
+    kept: NDArray[np.bool_] = np.asarray(rows.any(axis=1))
+    stored = 4 * int(kept.sum()) * rows.shape[1] + len(rows) // 8
+    if rows.size > max(LARGEST_EXPANSION, stored):
+        kept[:] = True  # so large and so empty that a reader would refuse it
+    return {"mask": np.packbits(kept), "rows": np.ascontiguousarray(rows[kept])}
+
+
+def unpacked_rows(
+    what: str, mask: NDArray, rows: NDArray, shape: tuple[int, ...], room: Room
+) -> Floats:
+    """The array of this shape that `packed_rows` packed."""
+    count = math.prod(shape[:-1])
+    room.take(what, count * shape[-1])
+    if mask.shape != (-(-count // 8),):
+        raise SuppleError(f"{what}: a mask of {mask.size} bytes for {count:,} rows")
+    bits = np.unpackbits(mask)
+    kept = bits[:count].astype(bool)
+    if bits[count:].any() or rows.shape != (int(kept.sum()), shape[-1]):
+        raise SuppleError(f"{what}: {len(rows):,} rows where its mask has {int(kept.sum()):,}")
+    whole = np.zeros((count, shape[-1]))
+    whole[kept] = rows
+    return whole.reshape(shape)
+
+
+def packed_weights(matrix: sp.csr_array) -> Arrays:
+    """A matrix (n, c) whose rows are not negative and add up to 1, as float32.
+
+    Each row's columns, heaviest first, and its weights but the heaviest, which is what the
+    others leave of 1. So rows still add up to 1, exactly.
+    """
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    steps = np.rint(matrix.data / WEIGHT_STEP).astype(np.int64)
+    order = np.lexsort((matrix.indices, -steps, rows))
+    columns, steps = matrix.indices[order], steps[order]
+    first = np.flatnonzero(np.diff(rows, prepend=-1))
+    if len(first) != matrix.shape[0]:
+        raise SuppleError("a row without weights cannot be stored")
+    steps[first] += round(1 / WEIGHT_STEP) - np.add.reduceat(steps, first)
+    kept = steps > 0
+    rows, columns, steps = rows[kept], columns[kept], steps[kept]
+    # What the heaviest gave away may have made another one the heaviest.
+    order = np.lexsort((columns, -steps, rows))
+    counts = np.bincount(rows, minlength=matrix.shape[0])
+    others = np.diff(rows, prepend=-1) == 0
+    return {
+        "counts": narrowed(counts),
+        "columns": narrowed(columns[order]),
+        "weights": rounded(steps[order][others] * WEIGHT_STEP),
+    }
+
+
+def unpacked_weights(
+    what: str, counts: NDArray, columns: NDArray, weights: NDArray, n_columns: int, room: Room
+) -> sp.csr_array:
+    """The matrix that `packed_weights` packed, (n, n_columns), the heaviest of a row first."""
+    counts = counts.astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    wrong = len(counts) == 0 or counts.min() < 1 or len(columns) != starts[-1]
+    if wrong or len(weights) != starts[-1] - len(counts):
+        raise SuppleError(f"{what}: its counts do not fit its {len(columns):,} entries")
+    if columns.max() >= n_columns:
+        raise SuppleError(f"{what}: column {columns.max()} of {n_columns}")
+    room.take(what, len(counts) * int(counts.max()))
+    whole = np.zeros(len(columns))
+    others = np.ones(len(columns), bool)
+    others[starts[:-1]] = False
+    whole[others] = weights
+    whole[starts[:-1]] = 1 - np.add.reduceat(whole, starts[:-1])
+    if not (whole.min() > 0 and whole.max() <= 1):
+        raise SuppleError(f"{what}: a weight of {whole.min():.3g}; they must be positive, sum 1")
+    return sp.csr_array(
+        (whole, columns.astype(np.int32), starts), shape=(len(counts), int(n_columns))
+    )

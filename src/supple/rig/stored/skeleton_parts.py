@@ -1,0 +1,252 @@
+"""Skeletons, poses, skinning and what is built over it, as stored parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.chain import RigChain
+from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
+from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.protocol import Deformer, Rig
+from supple.rig.skeleton.handle_rig import HandleRig
+from supple.rig.skeleton.inverse_kinematics import InverseKinematics
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.partial_pose import PartialJointPose
+from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.stored.deformer_parts import keep_bits
+from supple.rig.stored.narrow_arrays import (
+    narrowed,
+    packed_rows,
+    packed_weights,
+    rounded,
+    unpacked_rows,
+    unpacked_weights,
+)
+from supple.rig.stored.rig_parts import Fields, Kind, PartReader, Store
+
+__all__ = ["SKELETONS", "read_rows", "read_weights", "rows_of", "weights_of"]
+
+Arrays = dict[str, NDArray]
+
+
+def rows_of(name: str, values: NDArray) -> Arrays:
+    """The two arrays of `packed_rows`, with names."""
+    return {f"{name}_{field}": array for field, array in packed_rows(values).items()}
+
+
+def read_rows(part: PartReader, name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """What `rows_of` wrote."""
+    rows = part.floats(f"{name}_rows", (None, shape[-1]))
+    mask = part.bytes(f"{name}_mask")
+    return unpacked_rows(f"{part.what}: {name}", mask, rows, shape, part.room)
+
+
+def weights_of(name: str, matrix: Any) -> Arrays:
+    """The three arrays of `packed_weights`, with names."""
+    return {f"{name}_{field}": array for field, array in packed_weights(matrix).items()}
+
+
+def read_weights(part: PartReader, name: str, n_rows: int, n_columns: int) -> Any:
+    """What `weights_of` wrote."""
+    return unpacked_weights(
+        f"{part.what}: {name}",
+        part.indices(f"{name}_counts", (n_rows,)),
+        part.indices(f"{name}_columns", (None,)),
+        part.floats(f"{name}_weights", (None,)),
+        n_columns,
+        part.room,
+    )
+
+
+def _store_skeleton(skeleton: Skeleton, store: Store) -> Fields:
+    return Fields(
+        {"names": list(skeleton.names)},
+        arrays={
+            "parents": narrowed(skeleton.parents + 1),
+            "translations": skeleton.translations,
+            "rotations": skeleton.rotations,
+            "scales": skeleton.scales,
+        },
+    )
+
+
+def _restore_skeleton(part: PartReader) -> Skeleton:
+    names = part.texts("names")
+    part.take_parameters(9 * len(names))
+    rotations = part.floats("rotations", (len(names), 4), single=False)
+    skeleton = Skeleton(
+        names,
+        part.indices("parents", (len(names),)) - 1,
+        part.floats("translations", (len(names), 3), single=False),
+        rotations,
+        part.floats("scales", (len(names), 3), single=False),
+    )
+    keep_bits(part, "a rotation", skeleton.rotations, rotations)
+    return skeleton
+
+
+def _store_joint_pose(pose: JointPose, store: Store) -> Fields:
+    moving = {"translating": narrowed(pose.translating), "scaling": narrowed(pose.scaling)}
+    return Fields(parts={"skeleton": store(pose.skeleton)}, arrays=moving)
+
+
+def _restore_joint_pose(part: PartReader) -> JointPose:
+    skeleton = part.part("skeleton", Skeleton)
+    translating, scaling = (part.indices(name, (None,)) for name in ("translating", "scaling"))
+    return JointPose(skeleton, translating, scaling)
+
+
+def _store_partial(pose: PartialJointPose, store: Store) -> Fields:
+    return Fields(
+        {"free": [parameter.name for parameter in pose.parameters]},
+        {"skeleton": store(pose.skeleton)},
+        {"translating": narrowed(pose.translating)},
+    )
+
+
+def _restore_partial(part: PartReader) -> PartialJointPose:
+    skeleton = part.part("skeleton", Skeleton)
+    return PartialJointPose(skeleton, part.texts("free"), part.indices("translating", (None,)))
+
+
+def _store_pose_weights(weights: PoseWeights, store: Store) -> Fields:
+    return Fields(
+        {"kind": weights.kind, "names": [str(name) for name in weights.names]},
+        arrays={"poses": weights.poses, "scales": weights.scales},
+    )
+
+
+def _restore_pose_weights(part: PartReader) -> PoseWeights:
+    poses = part.floats("poses", (None, None), single=False)
+    part.room.take("distances between example poses", len(poses) * poses.size)
+    scales = part.floats("scales", (poses.shape[1],), single=False)
+    return PoseWeights(poses, scales, kind=part.text("kind"), names=part.texts("names"))
+
+
+def _store_skinned(rig: SkinnedRig, store: Store) -> Fields:
+    return Fields(
+        {"method": rig.method},
+        {"joint_pose": store(rig.joint_pose)},
+        {
+            "vertices": rounded(rig.vertices),
+            "inverse_bind": rig.inverse_bind,
+            **weights_of("influence", rig.weight_matrix()),
+        },
+    )
+
+
+def _restore_skinned(part: PartReader) -> SkinnedRig:
+    pose = part.part("joint_pose", JointPose)
+    count = pose.skeleton.n_joints
+    vertices = part.floats("vertices", (None, 3))
+    matrix = read_weights(part, "influence", len(vertices), count)
+    counts = np.diff(matrix.indptr)
+    there = np.arange(counts.max()) < counts[:, None]
+    joints, weights = np.zeros(there.shape, np.int32), np.zeros(there.shape)
+    joints[there], weights[there] = matrix.indices, matrix.data
+    bind = part.floats("inverse_bind", (count, 4, 4), single=False)
+    return SkinnedRig(pose, vertices, joints, weights, bind, part.text("method"))
+
+
+def _store_blend_shapes(rig: BlendShapeRig, store: Store) -> Fields:
+    rest = rig.rest_pose[len(rig.base.parameters) :]
+    return Fields(
+        {"names": list(rig.names)},
+        {"base": store(rig.base)},
+        {"rest": rest, **rows_of("deltas", rig.deltas)},
+    )
+
+
+def _restore_blend_shapes(part: PartReader) -> BlendShapeRig:
+    base = part.part("base", Deformer)  # type: ignore[type-abstract]
+    names = part.texts("names")
+    deltas = read_rows(part, "deltas", (len(names), base.n_vertices, 3))
+    return BlendShapeRig(base, deltas, names, rest=part.floats("rest", (len(names),), single=False))
+
+
+def _store_corrections(rig: PoseSpaceDeformation, store: Store) -> Fields:
+    parts: dict[str, int | list[int]] = {
+        "base": store(rig.base),
+        "pose_weights": store(rig.pose_weights),
+    }
+    return Fields(parts=parts, arrays=rows_of("corrections", rig.corrections))
+
+
+def _restore_corrections(part: PartReader) -> PoseSpaceDeformation:
+    base = part.part("base", Rig)  # type: ignore[type-abstract]
+    weights = part.part("pose_weights", PoseWeights)
+    corrections = read_rows(part, "corrections", (weights.n_poses, base.n_vertices, 3))
+    return PoseSpaceDeformation(base, weights.poses, corrections, weights)
+
+
+def _store_chain(rig: RigChain, store: Store) -> Fields:
+    return Fields(parts={"rigs": [store(link) for link in rig.rigs]})
+
+
+def _restore_chain(part: PartReader) -> RigChain:
+    rigs = part.parts("rigs", Rig)  # type: ignore[type-abstract]
+    part.take_parameters(sum(len(rig.parameters) for rig in rigs))
+    return RigChain(*rigs)
+
+
+def _store_solver(chain: InverseKinematics, store: Store) -> Fields:
+    # Entries without a limit of their own have ±π; those the pose does not have stay at rest.
+    low = np.full(3 * len(chain.joints), -np.pi)
+    high = -low
+    low[chain._rotations], high[chain._rotations] = chain.low, chain.high
+    arrays = {"offset": chain.offset, "low": low.reshape(-1, 3), "high": high.reshape(-1, 3)}
+    ends = {"top": int(chain.joints[0]), "tip": int(chain.joints[-1])}
+    return Fields(dict(ends), {"joint_pose": store(chain.joint_pose)}, arrays)
+
+
+def _restore_solver(part: PartReader) -> InverseKinematics:
+    pose = part.part("joint_pose", JointPose)
+    top, tip = (int(part.number(name)) for name in ("top", "tip"))
+    joints = pose.skeleton.path(top, tip)
+    low, high = (part.floats(name, (len(joints), 3), single=False) for name in ("low", "high"))
+    limits: Mapping[str | int, Any] = {
+        int(joint): (low[k], high[k]) for k, joint in enumerate(joints)
+    }
+    offset = part.floats("offset", (3,), single=False)
+    return InverseKinematics(pose, top, tip, offset=offset, limits=limits)
+
+
+def _store_handle(rig: HandleRig, store: Store) -> Fields:
+    return Fields(
+        {
+            "extra": [parameter.name for parameter in rig.parameters[3:]],
+            "softness": rig.softness,
+            "name": rig.parameters[0].name.removesuffix(".x"),
+        },
+        {"base": store(rig.base), "chain": store(rig.chain)},
+    )
+
+
+def _restore_handle(part: PartReader) -> HandleRig:
+    return HandleRig(
+        part.part("base", Rig),  # type: ignore[type-abstract]
+        part.part("chain", InverseKinematics),
+        part.texts("extra"),
+        softness=part.number("softness"),
+        name=part.text("name"),
+    )
+
+
+SKELETONS = (
+    Kind("skeleton", Skeleton, _store_skeleton, _restore_skeleton),
+    Kind("joint pose", JointPose, _store_joint_pose, _restore_joint_pose),
+    Kind("partial joint pose", PartialJointPose, _store_partial, _restore_partial),
+    Kind("pose weights", PoseWeights, _store_pose_weights, _restore_pose_weights),
+    Kind("skinned", SkinnedRig, _store_skinned, _restore_skinned),
+    Kind("blend shapes", BlendShapeRig, _store_blend_shapes, _restore_blend_shapes),
+    Kind("corrections", PoseSpaceDeformation, _store_corrections, _restore_corrections),
+    Kind("chain", RigChain, _store_chain, _restore_chain),
+    Kind("inverse kinematics", InverseKinematics, _store_solver, _restore_solver),
+    Kind("handle", HandleRig, _store_handle, _restore_handle),
+)

@@ -1,0 +1,1 @@
+"""The rig on the tets, and what bones hold."""

@@ -1,0 +1,1 @@
+"""Modelling: solids, sculpting, skinning weights, keyframes."""

@@ -1,0 +1,108 @@
+"""Frameworks of straight beams: as triangles to look at, and as points for a grid of cubes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Ints
+from supple.mesh.surface import SurfaceMesh
+from supple.scenes.modelling.voxel_lists import box_points
+
+__all__ = ["Framework"]
+
+
+class Framework:
+    """Straight beams with rectangular sections, added one after the other."""
+
+    def __init__(self) -> None:
+        self._ends: list[tuple[Floats, Floats]] = []
+        self._halves: list[tuple[float, float]] = []
+        self._ups: list[Floats] = []
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def add(
+        self,
+        start: ArrayLike,
+        end: ArrayLike,
+        width: float,
+        height: float | None = None,
+        up: ArrayLike = (0.0, 1.0, 0.0),
+    ) -> None:
+        """A beam; `height` is its size towards `up`, and its width by default."""
+        ends = np.asarray(start, float), np.asarray(end, float)
+        self._ends.append(ends)
+        self._halves.append((width / 2, (width if height is None else height) / 2))
+        along = ends[1] - ends[0]
+        upright = np.asarray(up, float)
+        # A beam that stands has no height of its own: take any direction across it.
+        if np.linalg.norm(np.cross(along, upright)) < 1e-6 * np.linalg.norm(along):
+            upright = np.array([0.0, 0.0, 1.0])
+        self._ups.append(upright)
+
+    def add_chain(self, points: Sequence[ArrayLike], width: float, **options: float) -> None:
+        """Beams from point to point."""
+        for start, end in pairwise(points):
+            self.add(start, end, width, **options)
+
+    def add_crossed(self, corners: Sequence[ArrayLike], width: float) -> None:
+        """The two diagonals of a panel with corners a, b and, beyond them, c, d: a–d and b–c."""
+        a, b, c, d = corners
+        self.add(a, d, width)
+        self.add(b, c, width)
+
+    def surface(self, piece: float) -> SurfaceMesh:
+        """Closed prisms, cut across about every `piece`, so that they can bend."""
+        vertices: list[Floats] = []
+        triangles: list[Ints] = []
+        count = 0
+        for (start, end), frame, half in self._beams():
+            length = float(np.linalg.norm(end - start))
+            cuts = max(1, round(length / piece))
+            ring = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * half @ frame[1:]
+            stations = np.linspace(0.0, 1.0, cuts + 1)[:, None] * (end - start) + start
+            vertices.append((stations[:, None] + ring).reshape(-1, 3))
+            triangles.append(_prism(cuts) + count)
+            count += 4 * (cuts + 1)
+        return SurfaceMesh(np.concatenate(vertices), np.concatenate(triangles))
+
+    def points(self, spacing: float) -> Floats:
+        """Points all through the beams, no farther apart than `spacing`."""
+        return np.concatenate(
+            [
+                box_points(
+                    (start + end) / 2,
+                    np.array([np.linalg.norm(end - start) / 2, *half]),
+                    frame,
+                    spacing,
+                )
+                for (start, end), frame, half in self._beams()
+            ]
+        )
+
+    def _beams(self) -> list[tuple[tuple[Floats, Floats], Floats, tuple[float, float]]]:
+        """Ends, rows along, across and up, and half sizes of each."""
+        beams = []
+        for ends, up, half in zip(self._ends, self._ups, self._halves, strict=True):
+            along = (ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0])
+            across = np.cross(up, along)
+            across /= np.linalg.norm(across)
+            beams.append((ends, np.stack([along, across, np.cross(along, across)]), half))
+        return beams
+
+
+def _prism(cuts: int) -> Ints:
+    """Outward triangles of a prism of four-cornered rings, with both its ends."""
+    side = np.arange(4)
+    ahead = (side + 1) % 4
+    ring = 4 * np.arange(cuts)[:, None]
+    a, b = ring + side, ring + ahead
+    sides = np.stack([a, b, b + 4, a, b + 4, a + 4], axis=-1).reshape(-1, 3)
+    last = 4 * cuts
+    ends = [[0, 2, 1], [0, 3, 2], [last, last + 1, last + 2], [last, last + 2, last + 3]]
+    return np.concatenate([sides, np.array(ends)])

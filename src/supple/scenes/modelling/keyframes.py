@@ -1,0 +1,84 @@
+"""Writing motions: keys in seconds and degrees, turned into C² curves at an even rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.interpolate import CubicSpline
+
+from supple.arrays import Floats
+from supple.errors import SuppleError
+
+__all__ = ["Timeline"]
+
+
+#: A key: when, and the value or values.
+Key = tuple[float, ArrayLike]
+
+
+class Timeline:
+    """Frames at an even rate over some seconds, and curves on them.
+
+    Parameters
+    ----------
+    seconds : float
+    rate : float
+        Frames per second.
+
+    Examples
+    --------
+    >>> line = Timeline(2.0, rate=2)
+    >>> line.curve([(0, 0.0), (1, 1.0), (2, 0.0)])[:, 0]
+    array([0. , 0.5, 1. , 0.5, 0. ])
+    """
+
+    def __init__(self, seconds: float, rate: float = 60.0) -> None:
+        if not (0 < seconds <= 3600 and 0 < rate <= 1000):
+            raise SuppleError(f"a timeline of {seconds} s at {rate} frames per second")
+        self.seconds = float(seconds)
+        self.times = np.arange(round(seconds * rate) + 1) / rate
+
+    def curve(self, keys: Sequence[Key]) -> Floats:
+        """A C² curve (t, c) through the keys, at rest at both ends of the timeline.
+
+        It holds the first key's value from the beginning and the last one's to the end, but
+        for what a spline swings over.
+        """
+        moments = [float(time) for time, _ in keys]
+        values = [np.atleast_1d(np.asarray(value, float)) for _, value in keys]
+        if not moments or not (np.diff(moments) > 0).all() or moments[0] < 0:
+            raise SuppleError("a curve needs keys in order of time, from 0 s on")
+        if moments[0] > 0:
+            moments, values = [0.0, *moments], [values[0], *values]
+        if moments[-1] < self.times[-1]:
+            moments, values = [*moments, self.times[-1]], [*values, values[-1]]
+        return CubicSpline(moments, np.array(values), bc_type="clamped")(self.times)
+
+    def wave(self, hertz: float, start: float, stop: float, ease: float = 0.4) -> Floats:
+        """A sine (t,) that swells after `start` and has died away at `stop`, C²."""
+        rise = _ease((self.times - start) / ease) * _ease((stop - self.times) / ease)
+        return rise * np.sin(2 * np.pi * hertz * (self.times - start))
+
+    def roots(
+        self,
+        places: Sequence[Key] = ((0.0, (0.0, 0.0, 0.0)),),
+        headings: Sequence[Key] = ((0.0, 0.0),),
+        leans: Sequence[Key] = ((0.0, 0.0),),
+    ) -> Floats:
+        """Root transforms (t, 4, 4): metres, degrees about y, then degrees of leaning forward."""
+        place = self.curve(places)
+        heading, lean = (np.radians(self.curve(keys)[:, 0]) for keys in (headings, leans))
+        c, s, b, a = np.cos(heading), np.sin(heading), np.cos(lean), np.sin(lean)
+        roots = np.tile(np.eye(4), (len(self.times), 1, 1))
+        roots[:, 0, :3] = np.stack([c, s * a, s * b], axis=1)
+        roots[:, 1, :3] = np.stack([np.zeros_like(c), b, -a], axis=1)
+        roots[:, 2, :3] = np.stack([-s, c * a, c * b], axis=1)
+        roots[:, :3, 3] = place
+        return roots
+
+
+def _ease(t: Floats) -> Floats:
+    t = np.clip(t, 0.0, 1.0)
+    return t**3 * (10 - 15 * t + 6 * t * t)

@@ -1,0 +1,311 @@
+"""Safetensors files: a short header, then arrays, written to the byte and read with suspicion.
+
+A file is eight bytes with the header's length, the header as JSON (for each array its dtype,
+shape and place; texts under "__metadata__"), and the arrays without gaps. The `safetensors`
+library reads what is written here. It is not used to write, because it puts texts in no fixed
+order, nor to read, because it believes headers of 100 MB and repeated names.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.errors import FormatError
+
+__all__ = ["HeaderReader", "TensorReader", "checked_json", "packed_tensors", "unpacked_tensors"]
+
+
+Arrays = dict[str, NDArray]
+
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "F64": np.dtype("<f8"),
+    "F32": np.dtype("<f4"),
+    "I32": np.dtype("<i4"),
+    "I16": np.dtype("<i2"),
+    "U16": np.dtype("<u2"),
+    "U8": np.dtype("u1"),
+}
+
+
+_CODES = {dtype: code for code, dtype in DTYPES.items()}
+
+
+#: Texts of a model are names and figures; its arrays are not in the header.
+LARGEST_HEADER = 16 * 2**20
+
+
+#: Nobody writes JSON deeper than this, or numbers longer than that.
+DEEPEST, LONGEST_NUMBER = 40, 30
+
+
+MOST_TENSORS = 50_000
+
+
+#: Names are looked up, never opened; still none may look like a path or a command.
+NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
+
+
+def packed_tensors(tensors: Mapping[str, NDArray], texts: Mapping[str, str]) -> bytes:
+    """The bytes of a file: the same arrays and texts give the same."""
+    # Wide types first, as the format wants, so that every array is aligned in the file.
+    order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
+    header: dict[str, Any] = {"__metadata__": {name: texts[name] for name in sorted(texts)}}
+    blocks, end = [], 0
+    for name in order:
+        array = np.ascontiguousarray(tensors[name])
+        place = [end, end + array.nbytes]
+        code = _CODES[array.dtype.newbyteorder("<")]
+        header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": place}
+        blocks.append(array.astype(DTYPES[code], copy=False).tobytes())
+        end += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode("ascii")
+    text += b" " * (-len(text) % 8)
+    if len(text) > LARGEST_HEADER:
+        raise FormatError(f"names and figures of {len(text) / 2**20:.0f} MiB are too many to write")
+    return b"".join([len(text).to_bytes(8, "little"), text, *blocks])
+
+
+def unpacked_tensors(data: bytes) -> tuple[Arrays, dict[str, str], memoryview]:
+    """Arrays, texts and the block of all arrays' bytes; the arrays are views of it.
+
+    Raises
+    ------
+    FormatError
+        If the bytes are not such a file, whole and nothing but it.
+    """
+    if len(data) < 10 or data[8:9] != b"{":
+        raise FormatError("is no model file")
+    length = int.from_bytes(data[:8], "little")
+    if length > LARGEST_HEADER or 8 + length > len(data):
+        raise FormatError("is cut off, or no model file")
+    header = checked_json(data[8 : 8 + length], "its header")
+    if not isinstance(header, dict) or len(header) > MOST_TENSORS:
+        raise FormatError("its header is no list of arrays, or far too long")
+    texts = header.pop("__metadata__", {})
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        raise FormatError("its header's texts are no texts")
+    block = memoryview(data)[8 + length :]
+    return _views(header, block), texts, block
+
+
+def _views(header: dict[str, Any], block: memoryview) -> Arrays:
+    """The arrays, which must fill the block in the order of the header's places."""
+    entries = [(*_checked_entry(name, entry), name) for name, entry in header.items()]
+    arrays: Arrays = {}
+    end = 0
+    for start, stop, dtype, shape, name in sorted(entries, key=lambda entry: entry[:2]):
+        if start != end or stop > len(block):
+            raise FormatError(
+                f'array "{name}" is not where it should be; the file is cut or edited'
+            )
+        flat = np.frombuffer(block[start:stop], dtype=dtype)
+        arrays[name] = flat.reshape(shape)
+        end = stop
+    if end != len(block):
+        raise FormatError(f"has {len(block) - end:,} bytes that belong to no array")
+    return arrays
+
+
+def _checked_entry(name: str, entry: Any) -> tuple[int, int, np.dtype[Any], tuple[int, ...]]:
+    if len(name) > 200 or not NAME.fullmatch(name):
+        raise FormatError(f'array name "{_shown(name)}" is none that a model has')
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise FormatError(f'array "{name}" has no type, shape and place')
+    dtype = DTYPES.get(entry["dtype"]) if isinstance(entry["dtype"], str) else None
+    if dtype is None:
+        raise FormatError(f'array "{name}" is of a type that models do not have')
+    shape, place = entry["shape"], entry["data_offsets"]
+    for numbers in (shape, place):
+        whole = isinstance(numbers, list) and all(type(n) is int and n >= 0 for n in numbers)
+        if not whole or len(numbers) > 8:
+            raise FormatError(f'array "{name}" has a shape or place that is none')
+    if len(place) != 2 or place[1] - place[0] != math.prod(shape) * dtype.itemsize:
+        raise FormatError(f'array "{name}" does not have the bytes that its shape needs')
+    return place[0], place[1], dtype, tuple(shape)
+
+
+def checked_json(data: bytes | str, what: str) -> Any:
+    """JSON without repeated keys, NaN, endless numbers or bottomless nesting."""
+    try:
+        text = data if isinstance(data, str) else data.decode("utf-8")
+        _check_depth(text, what)
+        return json.loads(
+            text,
+            object_pairs_hook=_without_repeats,
+            parse_constant=_refuse,
+            parse_int=_whole,
+            parse_float=_real,
+        )
+    except (ValueError, RecursionError) as error:
+        why = _shown(str(error))
+        raise FormatError(f"{what} is damaged ({why})") from error
+
+
+def _check_depth(text: str, what: str) -> None:
+    depth = deepest = 0
+    # Brackets inside of strings count too: names do not have so many.
+    for bracket in re.finditer(r"[\[{]+|[\]}]+", text):
+        run = bracket.group()
+        depth += len(run) if run[0] in "[{" else -len(run)
+        deepest = max(deepest, depth)
+    if deepest > DEEPEST:
+        raise FormatError(f"{what} is nested too deeply")
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is no number")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > LONGEST_NUMBER:
+        raise ValueError("a number has too many digits")
+    return int(digits)
+
+
+def _real(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError("a number is too large")
+    return value
+
+
+def _shown(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)[:100]
+
+
+# ----------------------------------------------------------------------------
+# Fields of a header and of a set of arrays, taken one by one and checked.
+
+
+Shape = tuple[int | None, ...]
+
+
+LONGEST_TEXT = 1000
+
+
+class TensorReader:
+    """Arrays by name, each asked for once; what is left over is an error."""
+
+    def __init__(self, tensors: Arrays) -> None:
+        self._left = dict(tensors)
+
+    def has(self, name: str) -> bool:
+        """Whether there is such an array."""
+        return name in self._left
+
+    def under(self, prefix: str) -> Arrays:
+        """All whose names begin with "<prefix>.", without it."""
+        start = f"{prefix}."
+        names = [name for name in self._left if name.startswith(start)]
+        return {name.removeprefix(start): self._left.pop(name) for name in names}
+
+    def floats(self, name: str, shape: Shape | None, *, single: bool = True) -> NDArray:
+        """An array of float32, or of float64."""
+        return self._taken(name, shape, (np.float32,) if single else (np.float64,))
+
+    def indices(self, name: str, shape: Shape) -> NDArray:
+        """An array of whole numbers, in any of the widths that files have."""
+        array = self._taken(name, shape, (np.uint8, np.uint16, np.int32))
+        return array if array.dtype == np.uint8 and name.endswith("mask") else _wide(array)
+
+    def shorts(self, name: str, shape: Shape) -> NDArray:
+        """An array of int16."""
+        return self._taken(name, shape, (np.int16,))
+
+    def _taken(self, name: str, shape: Shape | None, types: tuple[type, ...]) -> NDArray:
+        if name not in self._left:
+            raise FormatError(f'array "{name}" is missing')
+        array = self._left.pop(name)
+        if array.dtype not in types:
+            raise FormatError(f'array "{name}" is {array.dtype}, and should be {types[0].__name__}')
+        fits = shape is None or (
+            len(shape) == array.ndim
+            and all(
+                wanted in (None, found) for found, wanted in zip(array.shape, shape, strict=True)
+            )
+        )
+        if not fits:
+            wanted = ", ".join("any" if length is None else str(length) for length in shape or ())
+            raise FormatError(f'array "{name}" has shape {array.shape}; expected ({wanted})')
+        return array
+
+    def finish(self) -> None:
+        """Refuse arrays that nobody asked for."""
+        if self._left:
+            raise FormatError(f'has an array "{min(self._left)[:60]}" that models do not have')
+
+
+def _wide(array: NDArray) -> NDArray:
+    return array.astype(np.int32)
+
+
+class HeaderReader:
+    """Fields of a table, each asked for once; what is left over is an error."""
+
+    def __init__(self, table: Any, what: str) -> None:
+        if not isinstance(table, dict):
+            raise FormatError(f"{what} is no table")
+        self._left, self._what = dict(table), what
+
+    def _taken(self, name: str, type_: type, wanted: str) -> Any:
+        if name not in self._left:
+            raise FormatError(f'{self._what} has no "{name}"')
+        value = self._left.pop(name)
+        if not isinstance(value, type_) or isinstance(value, bool):
+            raise FormatError(f'{self._what}: "{name}" is no {wanted}')
+        return value
+
+    def table(self, name: str) -> dict[str, Any]:
+        """A table."""
+        return self._taken(name, dict, "table")
+
+    def listed(self, name: str) -> list[Any]:
+        """A list."""
+        return self._taken(name, list, "list")
+
+    def text(self, name: str) -> str:
+        """A short text."""
+        return self._short(name, self._taken(name, str, "text"))
+
+    def texts(self, name: str) -> list[str]:
+        """A list of short texts."""
+        return [self._short(name, text) for text in self.listed(name)]
+
+    def _short(self, name: str, text: Any) -> str:
+        if not isinstance(text, str) or len(text) > LONGEST_TEXT:
+            raise FormatError(f'{self._what}: "{name}" is no text, or far too long')
+        return text
+
+    def whole(self, name: str) -> int:
+        """A whole number."""
+        return self._taken(name, int, "whole number")
+
+    def number_or_none(self, name: str) -> float | None:
+        """A finite number, or null."""
+        if name in self._left and self._left[name] is None:
+            del self._left[name]
+            return None
+        value = self._taken(name, (int, float), "number")  # type: ignore[arg-type]
+        if not (abs(value) < 1e300 and math.isfinite(value)):
+            raise FormatError(f'{self._what}: "{name}" is no finite number')
+        return float(value)
+
+    def finish(self) -> None:
+        """Refuse fields that nobody asked for."""
+        if self._left:
+            raise FormatError(f'{self._what} has an unknown field "{min(self._left)[:60]}"')
