@@ -29,7 +29,7 @@ def _compiled_once(
     """Several workers share what is to be compiled."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
-    from cold_start import begin_apart, compile_once
+    from helpers.cold_start import begin_apart, compile_once
 
     # Workers have folders of their own in the run's; pytest's cache may be off, or read-only.
     compile_once(tmp_path_factory.getbasetemp().parent)

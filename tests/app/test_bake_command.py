@@ -1,0 +1,385 @@
+"""`supple bake`: what it writes and says, and what it does not leave behind."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple
+from helpers.build_samples import bar_mesh, kept_scenes, stepped_model
+from helpers.gltf_builder import Builder, turn
+from supple.app.bake_models import prepared_model
+from supple.app.bake_source import Source, read_bake_source, read_stiffness
+from supple.cli.main import main
+from supple.errors import SuppleError, SuppleWarning
+from supple.playing.bake import bake
+from supple.rig.character import Character
+from supple.rig.protocol import FunctionRig
+
+SMALL = ("--tets", "600", "--modes", "8", "--poses", "2")
+PERIOD = 0.8
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _scene_cache(request: pytest.FixtureRequest) -> Iterator[None]:
+    with kept_scenes(request.config.cache.mkdir("scenes")):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def add_worm(b: Builder, place: float = 0.0, colours: Any = None, letter: str = "f") -> int:
+    """A bar on two joints of its own, 1 m along x; the armature's node."""
+    surface, _ = bar_mesh().surface()
+    share = np.clip(0.5 + (surface.vertices[:, 0] - 0.5) / 0.3, 0, 1)
+    count, zeros = len(share), np.zeros(len(share))
+    attributes = {
+        "POSITION": b.accessor(surface.vertices),
+        "JOINTS_0": b.accessor(np.tile([0, 1, 0, 0], (count, 1)), "B"),
+        "WEIGHTS_0": b.accessor(np.column_stack([1 - share, share, zeros, zeros])),
+    }
+    if colours is not None:
+        more = {"normalized": True} if letter != "f" else {}
+        attributes["COLOR_0"] = b.accessor(colours, letter, **more)
+    shape = {"attributes": attributes, "indices": b.accessor(surface.triangles.ravel(), "H")}
+    mesh = b.add("meshes", {"name": "worm", "primitives": [shape]})
+    inverse = np.tile(np.eye(4), (2, 1, 1))
+    inverse[1, 0, 3] = -0.5
+    tail = b.add("nodes", {"name": "tail", "translation": [0.5, 0, 0]})
+    front = b.add("nodes", {"name": "front", "children": [tail]})
+    bind = b.accessor(inverse.transpose(0, 2, 1).reshape(2, 16))
+    skin = b.add("skins", {"joints": [front, tail], "inverseBindMatrices": bind})
+    shown = b.add("nodes", {"name": "shown", "mesh": mesh, "skin": skin})
+    top = {"name": "armature", "translation": [0, 0, place], "children": [front]}
+    armature = b.add("nodes", top)
+    scene = b.json.setdefault("scenes", [{"nodes": []}])[0]
+    scene["nodes"] += [shown, armature]
+    return tail
+
+
+def worm(path: str = "worm.glb", moving: bool = True, **options: Any) -> str:
+    """A character file in this folder; its tail swings once in a clip."""
+    b = Builder()
+    tail = add_worm(b, **options)
+    if moving:
+        times = np.arange(13) * PERIOD / 12
+        angles = 0.4 * np.sin(2 * np.pi * times / PERIOD)
+        b.animate(tail, "rotation", times, [turn(2, angle) for angle in angles])
+    b.save_glb(Path(path))
+    return path
+
+
+def files() -> list[str]:
+    """All that is in the current folder, hidden ones too."""
+    return sorted(os.listdir("."))
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 1) -> str:
+    """Run what must fail: the line it says, with nothing on standard output and no file left."""
+    before = files()
+    with pytest.raises(SystemExit) as caught:
+        main(["bake", *arguments, "--quiet"])
+    said = capsys.readouterr()
+    assert caught.value.code == code
+    assert said.out == ""
+    assert "Traceback" not in said.err
+    assert files() == before
+    lines = [line for line in said.err.splitlines() if not line.startswith("supple: warning")]
+    if code == 1:
+        assert len(lines) == 1
+        assert lines[0].startswith("supple: ")
+    return said.err
+
+
+def test_json_has_every_figure_and_the_frames_are_those_of_the_library(capsys):
+    main(["bake", worm(), "-o", "worm.npz", "--json", *SMALL])
+    said = capsys.readouterr()
+    figures = json.loads(said.out)
+    assert said.err == ""
+    assert set(figures) >= {
+        "name", "motion", "method", "flesh", "size", "vertices", "tets", "poses", "modes",
+        "frames", "rate", "loop", "build_s", "step_ms", "bake_s", "output", "bytes",
+    }  # fmt: skip
+    assert (figures["motion"], figures["modes"], figures["output"]) == ("clip", 8, "worm.npz")
+    assert files() == ["worm.glb", "worm.npz"]
+    character = supple.load("worm.glb")
+    baked = bake(character, tets=600, modes=8, poses=2)
+    with np.load("worm.npz") as written:
+        assert written["frames"].tobytes() == baked.frames.tobytes()
+        np.testing.assert_array_equal(written["times"], baked.times)
+
+
+def test_baking_again_gives_the_same_bytes_from_the_model_that_was_kept(capsys):
+    worm()
+    figures = []
+    for output in ("one.npz", "two.npz"):
+        main(["bake", "worm.glb", "-o", output, "--json", "--flesh", "soft", *SMALL])
+        figures.append(json.loads(capsys.readouterr().out))
+    assert figures[1]["model_kept"]
+    assert Path("one.npz").read_bytes() == Path("two.npz").read_bytes()
+    # Other flesh is another model.
+    main(["bake", "worm.glb", "-o", "three.npz", "--json", "--flesh", "firm", *SMALL])
+    capsys.readouterr()
+    assert Path("one.npz").read_bytes() != Path("three.npz").read_bytes()
+
+
+def test_people_hear_what_was_done_and_the_file_is_named_after_the_character(capsys):
+    main(["bake", worm(), "--loop", *SMALL])
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "wrote worm_soft.glb" in said.err
+    assert "ms" in said.err
+    assert files() == ["worm.glb", "worm_soft.glb"]
+    again = supple.load("worm_soft.glb")
+    assert list(again.motions) == ["clip"]
+
+
+def test_a_character_without_motion_wiggles_and_that_is_said(capsys):
+    main(["bake", worm(moving=False), "-o", "worm.npz", *SMALL[:4]])
+    assert 'it has no motion; "wiggle" shakes and tilts it' in capsys.readouterr().err
+    assert refused(capsys, "worm.glb", "--motion", "Run").endswith("it has none: use wiggle\n")
+
+
+def test_models_are_baked_too_and_used_for_their_file(capsys):
+    stepped_model("firm").save("bar.supple")
+    main(["bake", "bar.supple", "-o", "bar.npz", "--quiet"])
+    with np.load("bar.npz") as written:
+        assert written["frames"].shape[1] == len(stepped_model("firm").surface.vertices)
+    said = refused(capsys, worm(), "-o", "x.npz", "--model", "bar.supple")
+    assert "is of another character" in said
+    said = refused(capsys, "bar.supple", "-o", "x.npz", "--flesh", "soft")
+    assert "has its flesh already; leave out flesh" in said
+
+
+def test_scenes_are_baked_by_name(capsys):
+    short = ("--tets", "1000", "--modes", "8", "--from", "0", "--to", "0.2")
+    main(["bake", "x", "-o", "x.npz", "--json", *short])
+    figures = json.loads(capsys.readouterr().out)
+    assert (figures["name"], figures["frames"]) == ("x", 7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none.glb"], "none.glb: there is no such file"),
+        (["gorila"], 'did you mean "gorilla"'),
+        (["worm.glb", "--motion", "clap"], 'did you mean "clip"?'),
+        (["worm.glb", "-o", "no/where.glb"], "there is no folder no"),
+        (["worm.glb", "-o", "worm.txt"], '".txt" files are not written'),
+        (["worm.glb", "-o", "worm.glb"], "is what is baked; give the result another name"),
+        (["worm.glb", "-o", "folder.glb"], "it is no file"),
+        (["worm.glb", "--from", "3"], "lasts from 0 to 0.8 s"),
+        (["worm.glb", "--rate", "0"], "0 frames per second"),
+        (["worm.glb", "--damping", "-1"], "use 0 to 100"),
+        (["worm.glb", "--error", "0"], "--error is 0 of the size"),
+        (["worm.glb", "-o", "a.npz", "--points", "cache"], "--points is for .usd"),
+        (["worm.glb", "--report", "page.txt"], "a report ends in .html"),
+        (["worm.glb", "--stiffness", "none.json"], "cannot be read"),
+        (["worm.glb", "--stiffness", "bad.json"], "is not JSON"),
+        (["worm.glb", "--stiffness", "list.json"], "must be an object"),
+        (["worm.glb", "--stiffness", "tale.json"], 'did you mean "tail"?'),
+        (["worm.glb", "--stiffness", "color:COLOR_0"], "no vertex colour"),
+        (["worm.glb", "--stiffness", "color:COLOR_0:pink"], 'no channel "pink"'),
+        (["worm.glb", "--model", "none.supple"], "none.supple"),
+        (["worm.glb", "--poses", "clip:99"], "has no frame 99"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line_and_nothing_is_left(arguments, said, capsys):
+    worm()
+    Path("folder.glb").mkdir()
+    Path("bad.json").write_text("{")
+    Path("list.json").write_text("[1]")
+    Path("tale.json").write_text('{"joints": {"tale": 2}}')
+    assert said in refused(capsys, *arguments)
+
+
+def test_wrong_usage_is_explained(capsys):
+    refused(capsys, worm(), "--flesh", "wood", code=2)
+
+
+def test_two_characters_are_one_too_many(capsys):
+    b = Builder()
+    add_worm(b)
+    add_worm(b, place=2.0)
+    b.save_glb(Path("pair.glb"))
+    said = refused(capsys, "pair.glb")
+    assert "pair.glb: has 2 characters" in said
+    assert "save each in a file of its own" in said
+
+
+def test_two_skins_on_the_same_joints_are_one_character():
+    b = Builder()
+    add_worm(b)
+    hat = {"name": "hat", "mesh": 0, "skin": b.add("skins", dict(b.json["skins"][0]))}
+    b.json["scenes"][0]["nodes"].append(b.add("nodes", hat))
+    b.save_glb(Path("dressed.glb"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the hat fits so well that its triangles are the body's
+        assert read_bake_source("dressed.glb").character.has_mesh
+
+
+def test_a_file_without_a_rig_or_a_mesh_is_refused(capsys):
+    surface, _ = bar_mesh().surface()
+    b = Builder()
+    shape = {
+        "attributes": {"POSITION": b.accessor(surface.vertices)},
+        "indices": b.accessor(surface.triangles.ravel(), "H"),
+    }
+    b.add("meshes", {"primitives": [shape]})
+    b.add("nodes", {"mesh": 0})
+    b.json["scenes"] = [{"nodes": [0]}]
+    b.save_glb(Path("prop.glb"))
+    assert "prop.glb: has no rig" in refused(capsys, "prop.glb")
+    empty = Builder()
+    empty.add("nodes", {"name": "only"})
+    empty.json["scenes"] = [{"nodes": [0]}]
+    empty.save_glb(Path("empty.glb"))
+    assert "has no mesh" in refused(capsys, "empty.glb")
+
+
+def test_a_target_that_cannot_be_written_is_refused_before_any_work(capsys, monkeypatch):
+    worm()
+    monkeypatch.setattr(
+        "supple.app.bake_files.read_bake_source", lambda given: pytest.fail("worked")
+    )
+    if Path("/proc/self").is_dir():
+        assert "cannot be written" in refused(capsys, "worm.glb", "-o", "/proc/worm.npz")
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert "cannot be written (no space left on device)" in refused(capsys, "worm.glb")
+
+
+def test_a_disk_that_fills_up_while_writing_leaves_nothing(capsys, monkeypatch):
+    worm()
+    real, calls = os.fsync, []
+
+    def filling(handle: int) -> None:
+        calls.append(handle)
+        if len(calls) > 1 and Path(f"/proc/self/fd/{handle}").resolve().parent == Path.cwd():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(handle)
+
+    if not Path("/proc/self/fd").is_dir():
+        pytest.skip("which file is written is told by /proc only")
+    monkeypatch.setattr(os, "fsync", filling)
+    assert "no space left" in refused(capsys, "worm.glb", "-o", "worm.npz", *SMALL).lower()
+
+
+def test_an_interrupt_ends_it_and_leaves_nothing():
+    worm()
+    program = (
+        "import signal, sys\n"
+        "from supple.cli.main import main\n"
+        "import supple.app.bake_files\n"
+        # What runs in the background of a shell is born deaf to it.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "print('ready', file=sys.stderr, flush=True)\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", program, "bake", "worm.glb", "-o", "worm.npz"]
+    process = subprocess.Popen([*command, *SMALL], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert process.stderr.readline() == "ready\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    said = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) == 130
+    assert said.rstrip().endswith("supple: stopped")
+    assert "Traceback" not in said
+    assert files() == ["worm.glb"]
+
+
+def test_an_interrupt_while_it_writes_leaves_nothing(capsys, monkeypatch):
+    def stopped(source: str, target: str) -> None:
+        if Path(target).name == "worm.npz":
+            raise KeyboardInterrupt
+        real(source, target)
+
+    worm()
+    real = os.replace
+    monkeypatch.setattr(os, "replace", stopped)
+    refused(capsys, "worm.glb", "-o", "worm.npz", *SMALL, code=130)
+
+
+@pytest.mark.parametrize("letter", ["f", "B", "H"])
+def test_a_painted_file_says_how_stiff_it_is(letter):
+    surface, _ = bar_mesh().surface()
+    grey = np.linspace(0, 1, len(surface.vertices))
+    most = {"f": 1, "B": 255, "H": 65535}[letter]
+    colours = np.column_stack([grey, grey, 0 * grey, 1 + 0 * grey]) * most
+    colours = colours if letter == "f" else colours.round().astype(int)
+    worm(colours=colours, letter=letter)
+    character = supple.load("worm.glb")
+    red = read_stiffness("color:COLOR_0:red", character)
+    np.testing.assert_allclose(red, np.maximum(grey, 0.02), atol=1 / 255)
+    mean = read_stiffness("color:COLOR_0", character)
+    np.testing.assert_allclose(mean, np.maximum(grey * 2 / 3, 0.02), atol=1 / 255)
+
+
+def test_stiffness_changes_what_is_baked(capsys):
+    worm()
+    Path("map.json").write_text('{"joints": {"tail": 30}}')
+    moved = {}
+    for name, more in (("plain", ()), ("stiff", ("--stiffness", "map.json"))):
+        main(["bake", "worm.glb", "-o", f"{name}.npz", "-q", "--young", "3e5", *more, *SMALL])
+        with np.load(f"{name}.npz") as written:
+            moved[name] = written["frames"]
+    assert np.abs(moved["plain"] - moved["stiff"]).max() > 1e-4
+
+
+def test_a_black_box_is_built_each_time_and_a_damaged_model_again(monkeypatch, tmp_path):
+    monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
+    options: dict[str, Any] = {"tets": 600, "modes": 6, "poses": 1}
+    worm()
+    source = read_bake_source("worm.glb")
+    assert [prepared_model(source, **options).kept for _ in range(2)] == [False, True]
+    (kept,) = (tmp_path / "cache").iterdir()
+    kept.write_bytes(kept.read_bytes()[:-9])
+    assert [prepared_model(source, **options).kept for _ in range(2)] == [False, True]
+    rig = source.character.rig
+    box = FunctionRig(lambda pose: rig(pose), rig.parameters, rig.n_vertices)
+    black = Source(Character("box", source.character.surface, box))
+    with pytest.warns(SuppleWarning, match="nothing holds its flesh"):
+        assert [prepared_model(black, **options).kept for _ in range(2)] == [False, False]
+
+
+def test_the_cache_forgets_what_was_not_used_for_longest(monkeypatch, tmp_path):
+    monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("supple.app.bake_models.MOST_KEPT", 2)
+    worm()
+    source = read_bake_source("worm.glb")
+    for modes in (5, 6, 7):
+        prepared_model(source, tets=600, modes=modes, poses=1)
+        time.sleep(0.02)
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+    assert prepared_model(source, tets=600, modes=7, poses=1).kept
+    assert not prepared_model(source, tets=600, modes=5, poses=1).kept
+
+
+def test_stiffness_from_a_file_that_is_too_large_or_no_gltf_is_refused():
+    Path("big.json").write_text(" " * (17 * 2**20))
+    character = supple.load(worm())
+    with pytest.raises(SuppleError, match="too large"):
+        read_stiffness("big.json", character)
+    bare = Character("bare", character.surface, character.rig)
+    with pytest.raises(SuppleError, match="read from glTF files only"):
+        read_stiffness("color:COLOR_0", bare)

@@ -1,0 +1,47 @@
+"""The examples run as they stand, and find what they say."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.errors import SuppleWarning
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def example(name: str) -> Any:
+    """The `main` of an example."""
+    return runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"]
+
+
+def test_every_example_is_tested_here():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {"haptic_bridge", "from_vegafem"}
+
+
+def test_a_hand_feels_the_bridge_faster_than_a_device_asks(tmp_path, capsys):
+    picture = tmp_path / "felt.png"
+    found = example("haptic_bridge")(["--quick", "--picture", str(picture)])
+    assert 1.0 < found["strongest"] <= 3.3
+    assert 0 < found["depth"] < 0.002
+    assert found["rate"] > 1000
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    said = capsys.readouterr().out
+    assert "steps a second in one call; 1000 are needed" in said
+
+
+def test_a_beam_moves_over_from_vegafems_files(capsys):
+    moved = example("from_vegafem")([])
+    assert moved == pytest.approx(0.1, rel=0.2)
+    assert "CubicModel(8 modes, 90 surface vertices)" in capsys.readouterr().out
+
+
+def test_a_model_of_vegafems_moves_over(assets):
+    folder = assets / "vegafem/reduced_A"
+    files = [str(folder / name) for name in ("A.cub", "A.URendering.float", "A.obj")]
+    with pytest.warns(SuppleWarning, match="unreferenced"):
+        moved = example("from_vegafem")([*files, "--frequency-scaling", "0.02"])
+    assert moved == pytest.approx(0.126, rel=0.2)

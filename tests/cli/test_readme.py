@@ -1,0 +1,201 @@
+"""What the README and the pages of docs/ show runs, with a small rat in place of the reader's."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import supple
+from helpers.build_samples import kept_scenes
+from helpers.rat_sample import write_rat
+from supple.anatomy.joint_stiffness import stiffness_factors
+from supple.cli.main import app, main
+from supple.engines.pose_space.model.model_tensors import tensors_of
+from supple.playing import bake_model
+from supple.rig.stored.rigs import GIVEN, KINDS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ROOMS = ("dynamics", "elastic", "formats", "linalg", "mesh", "reduction", "rig", "scenes", "errors")
+
+#: What the pages ask for is for a real character; the small rat needs less.
+LESS = {"tets": 500, "modes": 9, "poses": 2, "most_poses": 3}
+#: Commands that are run, not only understood: the others serve a page, or take minutes.
+RUN = ("info", "bake", "build")
+#: Languages whose blocks are checked; text is what a command prints.
+KNOWN = {"python", "sh", "json", "text", ""}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its text, and the line before it."""
+
+    language: str
+    text: str
+    before: str
+
+
+def blocks(page: Path) -> list[Block]:
+    found = re.finditer(
+        r"(?P<before>[^\n]*)\n+^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+        page.read_text(encoding="utf-8"),
+        flags=re.DOTALL | re.MULTILINE,
+    )
+    return [Block(each["language"], each["text"], each["before"]) for each in found]
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    for line in text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words:
+            yield words
+
+
+def smaller(text: str) -> str:
+    """The same with fewer tets, modes and poses."""
+
+    def less(found: re.Match[str]) -> str:
+        return f"{found[1]}{min(int(found[3]), LESS[found[2]])}"
+
+    return re.sub(r'(\b(tets|modes|poses|most_poses)(?:[ =]|": ))(\d+)\b', less, text)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _scene_cache(request: pytest.FixtureRequest) -> Iterator[None]:
+    with kept_scenes(request.config.cache.mkdir("scenes")):
+        yield
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with rat.glb, in which models are built smaller than by default."""
+    monkeypatch.chdir(tmp_path)
+    write_rat(tmp_path / "rat.glb")
+    defaults = supple.build.__kwdefaults__
+    assert defaults is not None
+    for name in ("tets", "modes", "most_poses"):
+        monkeypatch.setitem(bake_model.BUILDING, name, LESS[name])
+        monkeypatch.setitem(defaults, name, LESS[name])
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_block_of_a_page_runs_in_order(page, folder, capsys):
+    names: dict[str, Any] = {"__name__": page.stem}
+    for block in blocks(page):
+        assert block.language in KNOWN, f"{page.name}: nothing runs {block.language} blocks"
+        if block.language == "python":
+            code = compile(smaller(block.text), f"{page.name}: {block.text[:40]!r}…", "exec")
+            exec(code, names)
+        elif block.language == "sh":
+            for words in commands(smaller(block.text)):
+                run(words)
+        elif block.language == "json":
+            write_json(block, folder)
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def run(words: list[str]) -> None:
+    """Run a command line of a page, or at least understand it."""
+    if words[0] == "make":
+        makefile = (ROOT / "Makefile").read_text()
+        assert all(f"\n{target}:" in makefile for target in words[1:])
+    elif words[:2] == ["pip", "install"]:
+        check_extras(words[2])
+    else:
+        assert words[0] == "supple", f"nothing runs {words}"
+        app.parse_args(words[1:], exit_on_error=False, print_error=False)
+        if words[1] in RUN:
+            main([*words[1:], "--quiet"])
+
+
+def check_extras(requirement: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    found = re.fullmatch(r"supple(?:\[([\w,]+)\])?", requirement)
+    assert found, requirement
+    for extra in filter(None, (found[1] or "").split(",")):
+        assert extra in project["optional-dependencies"]
+
+
+def write_json(block: Block, folder: Path) -> None:
+    """A map of stiffness, whose file the line before it names."""
+    named = re.search(r"`(\w+\.json)`", block.before)
+    assert named, f"no file name before {block.text}"
+    stiffness_factors(supple.load(folder / "rat.glb"), json.loads(block.text))
+    (folder / named[1]).write_text(block.text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_and_commands_between_the_lines_exist(page):
+    text = page.read_text(encoding="utf-8")
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
+        assert link.startswith("https://") or (page.parent / link).is_file(), link
+    for picture in (page.parent / link for link in re.findall(r"!\[[^]]*\]\(([^)]+)\)", prose)):
+        assert picture.stat().st_size < 300_000, picture
+    for requirement in re.findall(r"`pip install '([^`]+)'`", prose):
+        check_extras(requirement)
+    for command in re.findall(r"`(?:supple) ([a-z]+)", prose):
+        assert command in app, f"{page.name}: there is no command supple {command}"
+
+
+def test_pages_name_no_option_that_a_command_does_not_have():
+    known = set()
+    for path in (ROOT / "src/supple/app").glob("cli*.py"):
+        source = path.read_text()
+        known |= set(re.findall(r'"(--[a-z-]+)"', source))
+        known |= {
+            f"--{name.replace('_', '-')}" for name in re.findall(r"^    (\w+): ", source, re.M)
+        }
+    for page in PAGES:
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text(encoding="utf-8")):
+            assert option in known, f"{page.name}: {option}"
+
+
+def test_no_public_name_is_missing_from_the_page_of_the_api():
+    sections = re.split(r"^## ", (ROOT / "docs/api.md").read_text(encoding="utf-8"), flags=re.M)
+    by_title = {section.split("\n")[0].split(":")[0]: section for section in sections}
+    for room in ("supple", *(f"supple.{room}" for room in ROOMS)):
+        section = by_title[room]
+        listed = set(re.findall(r"^\| `(\w+)` \|", section, flags=re.M))
+        public = set(import_module(room).__all__)
+        assert not listed - public, f"{room}: these are not public"
+        also = re.findall(r"^Also (.*), as above\.$", section, flags=re.M)
+        listed |= set(re.findall(r"`(\w+)`", " ".join(also)))
+        assert listed == public, f"{room}: docs/api.md lacks {public - listed}"
+
+
+def test_every_array_of_a_model_file_is_described(folder):
+    text = (ROOT / "docs/model_file.md").read_text(encoding="utf-8")
+    described = re.findall(r"`([a-zA-Z_.]+)`", "".join(re.findall(r"^\| (`.*?) \|", text, re.M)))
+    patterns = [
+        re.compile(re.sub(r"\bK\b", r"\\d+", re.escape(name)).replace("FIELD", r"\w+"))
+        for name in described
+    ]
+    character = supple.load(folder / "rat.glb")
+    painted = [2e4 + vertex for vertex in range(len(character.surface.vertices))]
+    header, tensors = tensors_of(supple.build(character, poses=2, young=painted))
+    for name in tensors:
+        assert any(pattern.fullmatch(name) for pattern in patterns), name
+    for field in (*header, "same"):
+        assert f"| `{field}` |" in text, field
+    kinds = {part["kind"] for part in header["rigs"]["parts"]}
+    for kind in {GIVEN, *kinds, *(kind.name for kind in KINDS)}:
+        assert re.search(rf"^\| (?:\w+, )?{kind}(?:, \w+)? \|", text, re.M), kind
+
+
+def test_the_starfish_of_the_api_page_falls(folder, capsys):
+    starfish = next(b for b in blocks(ROOT / "docs/api.md") if "starfish()" in b.text)
+    names: dict[str, Any] = {}
+    exec(starfish.text, names)
+    assert "hangs" in capsys.readouterr().out
+    assert names["drop"] > 0.05

@@ -1,0 +1,33 @@
+"""Loading and evaluating glTF files, for tests."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from supple.errors import SuppleWarning
+from supple.formats.gltf.read.gltf import load_gltf
+from supple.rig.character import Character
+
+
+def quietly(path: Path) -> Character:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SuppleWarning)
+        return load_gltf(path)
+
+
+def world(character: Character, pose: np.ndarray, root: np.ndarray) -> np.ndarray:
+    return character.rig(pose) @ root[:3, :3].T + root[:3, 3]
+
+
+def farthest(character: Character, surface: np.ndarray, expected: dict) -> float:
+    """Largest distance of any vertex of the file from where it should be, over the size."""
+    worst = 0.0
+    for number, primitive in enumerate(character.source.primitives):
+        found = character.source.file_positions(number, surface)
+        used = primitive.welded >= 0
+        there = expected[primitive.node, primitive.primitive] * character.metres_per_unit
+        worst = max(worst, float(np.abs(found - there)[used].max()))
+    return worst / character.surface.size

@@ -1,0 +1,291 @@
+"""`supple bench`: what it prints, and that what it times is what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.build_samples import bar_options, bending_bar
+from helpers.model_samples import sample_model
+from supple.app import scene_models
+from supple.app.processes import with_cores
+from supple.cli.main import main
+from supple.engines.pose_space.build.build import build
+from supple.errors import SuppleError
+from supple.lab.bench.bench_motion import back_and_forth, motion_of, turning_times
+from supple.lab.bench.growth_bench import scaled_modes
+from supple.lab.bench.step_bench import KEYS, checked_scenes
+from supple.lab.bench.step_table import growth_table, step_table
+from supple.lab.bench.step_timing import BREAKS, WARM_UP, time_steps
+from supple.saving import write_whole
+
+
+@pytest.fixture(scope="module")
+def bar_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "bar.supple"
+    build(bending_bar(), **bar_options()).save(path)
+    return path
+
+
+# --- The command --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bar_row(bar_file: Path) -> dict[str, Any]:
+    from supple.lab.bench.step_bench import measure
+
+    (row,) = measure(model=bar_file, steps=40, quiet=True)
+    return row
+
+
+def test_a_row_has_all_keys_and_its_figures_agree_with_each_other(bar_row: dict[str, Any]) -> None:
+    row = bar_row
+    assert tuple(row)[: len(KEYS)] == KEYS
+    assert row["scene"] == "bar"
+    assert (row["modes"], row["poses"], row["cubature_elastic"]) == (8, 3, 20)
+    step = row["step_ms"]
+    assert 0 < step["median"] <= step["p99"] <= step["max"]
+    assert sum(row["split_ms"].values()) == pytest.approx(step["median"], rel=0.7)
+    assert row["step_in_dgemm"] == pytest.approx(step["median"] / row["dgemm256_ms"], rel=1e-3)
+    speedup = row["full_step_ms"] / row["step_cpu_ms"]["median"]
+    assert row["speedup"] == pytest.approx(speedup, rel=1e-3)
+    assert row["step_ms_two_cores"] > 0
+    assert 0 < row["rig_ms"] < row["split_ms"]["core"] + row["split_ms"]["surface"]
+    assert all(0 < count <= 60 for count in row["limited_steps"].values())
+    for absent in ("paper_ms", "paper_speedup", "rms_vs_full", "frequency_error"):
+        assert row[absent] is None, absent
+    json.dumps(row, allow_nan=False)
+
+
+def test_tables_for_people_show_every_scene_and_a_dash_for_what_is_not_known(
+    bar_row: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    step_table([bar_row, bar_row | {"scene": "other", "paper_ms": 12.34}])
+    shown = capsys.readouterr().out
+    for word in ("bar", "other", "12.34", "–", "step in dgemm", "the rig", "a limit acted"):
+        assert word in shown
+    step_table([bar_row | {"limited_steps": {"acceleration": 12}}])
+    assert "12 acceleration" in capsys.readouterr().out
+    growth_table(
+        {
+            "scene": "bar",
+            "modes": [{"modes": 8, "reduced_ms": 0.1, "step_ms": 0.2, "paper_ms": None}],
+            "tets": [{"tets": 9, "reduced_ms": 1, "ratio": 1, "surface_ms": 1, "step_ms": 2}],
+        }
+    )
+    assert "as tets grow" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["gorila"], 'did you mean "gorilla"?'),
+        (["grwoth"], "did you mean supple bench growth?"),
+        (["--model", "nowhere.supple"], "nowhere.supple: there is no such file"),
+        (["--steps", "3"], "3 steps; choose between"),
+        (["growth", "--scene", "bare"], 'did you mean "bear"?'),
+        (["growth", "--scene", "x", "--modes", "0"], "0 modes; choose between 1"),
+        (["growth", "--tets", "10"], "10 tets; choose between"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["bench", *arguments])
+    assert stopped.value.code == 1
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert said in line
+
+
+def test_a_model_that_cannot_be_read_is_one_line_though_another_process_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.supple").write_bytes(b"no model")
+    with pytest.raises(SystemExit) as stopped:
+        main(["bench", "--model", str(tmp_path / "broken.supple"), "--json"])
+    assert stopped.value.code == 1
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "broken.supple" in line
+
+
+def test_wrong_usage_of_bench_exits_with_two() -> None:
+    for arguments in (["bench", "--steps", "many"], ["bench", "growth", "--tets", "x"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == 2
+
+
+def test_scenes_are_each_measured_once_and_not_beside_a_model(bar_file: Path) -> None:
+    assert checked_scenes(["x", "arm", "x"]) == ["x", "arm"]
+    assert len(checked_scenes([])) == 4
+    with pytest.raises(SuppleError, match="one or the other"):
+        checked_scenes(["x"], bar_file)
+
+
+# --- Timing -------------------------------------------------------------------------------
+
+
+class Clockwork:
+    """Looks like a simulator, and remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.poses: list[float] = []
+        self.log: list[str] = []
+
+    def reset(self, pose: np.ndarray, root: np.ndarray) -> None:
+        self.poses = []
+        self.log.append("reset")
+
+    def step(self, pose: np.ndarray, root: np.ndarray) -> Any:
+        self.poses.append(float(pose[0]))
+        limits = ("acceleration",) if pose[0] == 7 else ()
+        return SimpleNamespace(seconds={"core": 1.0, "dynamics": 2.0}, limits=limits)
+
+    def surface(self, out: np.ndarray | None = None) -> np.ndarray:
+        return np.zeros((4, 3), np.float32) if out is None else out
+
+
+def test_every_pose_is_stepped_once_after_warming_up_and_cold_steps_do_not_count() -> None:
+    simulator, count, calls = Clockwork(), 400, []
+    poses, roots = np.arange(count, dtype=float)[:, None], np.tile(np.eye(4), (count, 1, 1))
+    found = time_steps(simulator, poses, roots, lambda: calls.append(len(simulator.poses)))
+    assert simulator.log == ["reset", "reset"]
+    assert simulator.poses == list(range(count))
+    assert calls == list(range(0, count, count // BREAKS))
+    assert len(found.whole) == len(found.cpu) == count - BREAKS
+    assert (found.core == 1).all()
+    assert (found.dynamics == 2).all()
+    assert (found.surface <= found.whole).all()
+    assert (len(found.beside), len(found.products)) == (BREAKS, 5 * BREAKS)
+    assert found.limited == {"acceleration": 1}
+    assert count > WARM_UP
+
+
+@pytest.mark.parametrize("duration", [0.2, 1.0, 7.5])
+def test_going_back_and_forth_never_jumps_nor_turns_at_once(duration: float) -> None:
+    times = turning_times(duration, 3000, 90.0)
+    speed = np.diff(times) * 90
+    assert times.min() >= 0
+    assert times[0] == 0
+    assert times.max() == pytest.approx(duration, abs=0.01)
+    assert np.abs(speed).max() <= 1 + 1e-9
+    assert np.abs(np.diff(speed)).max() <= 2 / (min(0.5, duration) * 90) + 1e-9
+    if duration > 5:
+        assert np.isclose(np.abs(speed), 1).mean() > 0.8
+
+
+def test_a_motion_is_as_long_as_asked_and_a_model_without_one_tours_its_poses() -> None:
+    model = sample_model()
+    poses, roots = back_and_forth(motion_of(model, "wag"), 700)
+    assert poses.shape == (700, 6)
+    assert roots.shape == (700, 4, 4)
+    assert poses.flags.c_contiguous
+    with pytest.raises(SuppleError, match='no motion "run"; there are wag'):
+        motion_of(model, "run")
+    still: Any = SimpleNamespace(motions={}, pose_weights=model.pose_weights)
+    np.testing.assert_array_equal(motion_of(still).poses, model.pose_weights.poses)
+    alone: Any = SimpleNamespace(
+        motions={},
+        pose_weights=SimpleNamespace(poses=np.zeros((1, 2))),
+        surface=model.surface,
+    )
+    assert np.ptp(motion_of(alone).roots[:, 1, 3]) > 0
+
+
+def test_the_parts_of_a_step_make_up_the_whole_of_it(bar_file: Path) -> None:
+    """xu2016 Table 2; the parts are timed where the step calls them."""
+    from supple.engines.pose_space.model.model import PoseSpaceModel
+    from supple.lab.reproduce.xu2016.tables import part_megabytes, part_times
+
+    times = with_cores(1, part_times, bar_file, 100)
+    whole = times.pop("whole step")
+    assert sum(times.values()) == pytest.approx(whole, rel=0.3)
+    assert min(times[part] for part in times if part != "integration") > 0
+    kept = part_megabytes(PoseSpaceModel.load(bar_file))
+    assert set(kept) == set(times) - {"checks and calls"}
+    assert 0 < sum(kept.values()) < bar_file.stat().st_size / 1e6
+
+
+@pytest.mark.parametrize("count", [6, 10, 25, 50, 100, 137])
+def test_modes_are_spread_over_regions_as_the_scene_has_them(count: int) -> None:
+    own = (10, 20, 20, 20, 20, 10)
+    found = scaled_modes(own, count)
+    assert sum(found) == count
+    assert min(found) >= 1
+    assert np.abs(np.array(found) - np.array(own) * count / 100).max() <= 1
+
+
+# --- Processes and models -----------------------------------------------------------------
+
+
+def test_another_process_has_the_cores_it_is_given_and_this_one_keeps_its_own(
+    tmp_path: Path,
+) -> None:
+    before = dict(os.environ)
+    assert with_cores(1, os.getenv, "NUMBA_NUM_THREADS") == "1"
+    with pytest.raises(SuppleError, match="cannot be written"):
+        with_cores(1, write_whole, tmp_path / "no" / "folder", b"")
+    with pytest.raises(SuppleError, match="ended from outside"):
+        with_cores(None, os._exit, 3)
+    assert dict(os.environ) == before
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any]]:
+    """What is built is a small model; the cache is empty."""
+    asked: list[dict[str, Any]] = []
+
+    def pretend(character: Any, **recipe: Any) -> Any:
+        asked.append(recipe)
+        return sample_model()
+
+    recipe = {"tets": 5, "modes": (4, 3)}
+    shown = SimpleNamespace(character=None, recipe=lambda: recipe)
+    monkeypatch.setattr(scene_models, "build", pretend)
+    monkeypatch.setattr(scene_models, "scene", lambda name: shown)
+    monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
+    return asked
+
+
+def test_a_model_is_built_once_and_again_when_its_file_is_damaged(
+    builds: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    old = folder / f"model-x-{'0' * 20}.supple"
+    old.write_bytes(b"of another version")
+    first = scene_models.scene_model("x")
+    assert not old.exists()
+    assert repr(scene_models.scene_model("x")) == repr(first)
+    assert len(builds) == 1
+    path = scene_models.cached_model_file("x")
+    assert path is not None
+    path.write_bytes(path.read_bytes()[:-7])
+    scene_models.scene_model("x")
+    assert len(builds) == 2
+    scene_models.scene_model("x", tets=9, modes=(2, 1))
+    assert builds[2]["tets"] == 9
+    assert builds[2]["modes"] == (2, 1)
+    assert len(list(folder.iterdir())) == 2
+    for _ in range(2):
+        scene_models.scene_model("x", contacts=None, regions=None)
+    scene_models.scene_model("x", contacts="one-sided", regions=None)
+    assert [each["contacts"] for each in builds[3:]] == [None, "one-sided"]
+    assert len(list(folder.iterdir())) == 4
+
+
+def test_where_nothing_can_be_kept_a_model_is_built_all_the_same(
+    builds: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    with scene_models.scene_model_file("x") as path:
+        assert path.is_file()
+    assert not path.exists()
+    assert len(builds) == 1
