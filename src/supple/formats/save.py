@@ -129,11 +129,11 @@ def _writer(path: Path, baked: BakedMotion) -> Callable[..., dict[str, Any]]:
         listed = ", ".join(SUFFIXES)
         raise FormatError(f'{path.name}: cannot save a motion as "{suffix}"; use one of {listed}')
     module, function = WRITERS[suffix]
-    if module == "gltf_bake":
+    if module == "gltf.write.gltf_bake":
         from supple.formats.gltf.read.gltf import GltfSource
 
         if not isinstance(baked.character.source, GltfSource):
-            module, function = "gltf_new", "write_new_gltf"
+            module, function = "gltf.write.gltf_new", "write_new_gltf"
     found: Callable[..., dict[str, Any]] = getattr(
         import_module(f"supple.formats.{module}"), function
     )
