@@ -1,0 +1,1 @@
+"""Building a pose-space model: poses, bases, alignment, cubature."""

@@ -1,0 +1,139 @@
+"""The poses' bases together: aligned, and blended at any pose (xu2016 §5.1, §5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.arrays import Floats, Ints
+from supple.mesh.tets import TetMesh
+from supple.engines.pose_space.alignment import Variant, align
+from supple.engines.pose_space.interpolation import interpolated_basis, mass_products, reduced_mass
+from supple.engines.pose_space.build.pose_basis import PoseModel
+from supple.reduction.regions.region import Region
+from supple.rig.poses.pose_tree import alignment_tree
+from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations, rotate
+
+__all__ = ["Agreement", "agree"]
+
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """Aligned bases of all poses and regions.
+
+    Attributes
+    ----------
+    regions, variant
+        Where the bases live, and what they are blended in.
+    bases
+        For each pose, for each region (k, 3, r): in the neutral pose's frames, or in the world.
+    rotations
+        (m, n, 4) vertex rotations from the neutral pose; None in the world.
+    parents
+        (m,) the alignment tree.
+    angles
+        (m, r) subspace angles between each pose and its parent, region by region; radians.
+    eigenvalues
+        (r,) λ of the neutral pose's columns, each region's ascending.
+    products
+        (m(m+1)/2, r, r) from which reduced mass matrices are summed.
+    """
+
+    regions: tuple[Region, ...]
+    variant: Variant
+    bases: tuple[tuple[Floats, ...], ...]
+    rotations: Floats | None
+    parents: Ints
+    angles: Floats
+    eigenvalues: Floats
+    products: Floats
+
+    @property
+    def n_columns(self) -> int:
+        """r, of all regions together."""
+        return len(self.eigenvalues)
+
+    def basis(self, weights: Floats, n_vertices: int) -> Floats:
+        """U(p), (3n, r), at a pose of these weights."""
+        return interpolated_basis(
+            self.bases,
+            self.regions,
+            weights,
+            self.rotations,
+            self.products,
+            n_vertices,
+            variant=self.variant,
+        )
+
+    def mass(self, weights: Floats) -> Floats:
+        """M̃(p), (r, r)."""
+        return reduced_mass(self.products, weights)
+
+    def world_bases(self, pose: int) -> tuple[Floats, ...]:
+        """The bases of one of the poses as they are there."""
+        if self.rotations is None:
+            return self.bases[pose]
+        turns = self.rotations[pose]
+        return tuple(
+            rotate(turns[region.vertices], basis)
+            for region, basis in zip(self.regions, self.bases[pose], strict=True)
+        )
+
+
+def agree(
+    mesh: TetMesh,
+    models: Sequence[PoseModel],
+    pose_weights: PoseWeights,
+    regions: Sequence[Region],
+    mass: Floats,
+    *,
+    variant: Variant = "frames",
+) -> Agreement:
+    """Align the bases of all poses, region by region so that they stay sparse.
+
+    Parameters
+    ----------
+    mesh
+        The tets.
+    models
+        Of each pose, the neutral one first.
+    pose_weights
+        Whose metric says which poses are near.
+    regions
+        Where the bases live.
+    mass
+        (n,) of the vertices.
+    variant
+        "frames": blended in frames, soft columns first; "world": as in the paper.
+    """
+    parents = alignment_tree(pose_weights.distances(), pose_weights.poses)
+    shapes = [model.rest for model in models]
+    turns = (pose_rotations if variant == "frames" else edge_rotations)(mesh, shapes, parents)
+    aligned = [
+        align(
+            [model.bases[at] for model in models],
+            parents,
+            mass[region.vertices],
+            stiffnesses=[model.stiffnesses[at] for model in models],
+            rotations=turns[:, region.vertices],
+            weighted=variant == "frames",
+            variant=variant,
+        )
+        for at, region in enumerate(regions)
+    ]
+    bases = tuple(tuple(part.bases[pose] for part in aligned) for pose in range(len(models)))
+    return Agreement(
+        regions=tuple(regions),
+        variant=variant,
+        bases=bases,
+        rotations=turns if variant == "frames" else None,
+        parents=parents,
+        angles=np.concatenate([part.angles for part in aligned], axis=1),
+        eigenvalues=np.concatenate([part.eigenvalues for part in aligned]),
+        products=mass_products(bases, regions, mass),
+    )

@@ -1,0 +1,144 @@
+"""What a build works on: the body, its regions, and how many modes each has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.arrays import Floats
+from supple.checks import checked_whole_numbers
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.errors import SuppleError, warn
+from supple.mesh.obstacles import Obstacle
+from supple.mesh.topology import counted, unreferenced
+from supple.reduction.contact_constraints import ContactKind
+from supple.reduction.regions.handles import Handle, handles_from_bones
+from supple.engines.pose_space.build.pose_basis import PoseTask
+from supple.reduction.regions.region import Region
+from supple.reduction.regions.region_weights import regions_of
+from supple.rig.character import Character
+from supple.rig.tets.flesh import Flesh
+
+__all__ = ["Body", "choose_regions", "modes_per_region"]
+
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """What is the same at every pose.
+
+    Attributes
+    ----------
+    character, flesh
+        The surface with its rig, and the tets inside.
+    regions, modes
+        Where bases live, and how many columns each has.
+    contacts, obstacles
+        How touching binds, and what else there is to touch.
+    """
+
+    character: Character
+    flesh: Flesh
+    regions: tuple[Region, ...]
+    modes: tuple[int, ...]
+    contacts: ContactKind | None
+    obstacles: tuple[Obstacle, ...]
+    _bodies: dict[int, ElasticBody] = field(default_factory=dict, init=False, repr=False)
+
+    def task(self, name: str, pose: Floats, material: Material) -> PoseTask:
+        """What `reduce_pose` needs to know of a pose."""
+        return PoseTask(
+            name=name,
+            mesh=self.flesh.mesh,
+            material=material,
+            rest=self.flesh.tet_rig(pose),
+            regions=self.regions,
+            modes=self.modes,
+            contacts=self.contacts,
+            obstacles=self.obstacles,
+        )
+
+    def elastic(self, materials: Sequence[Material]) -> list[ElasticBody]:
+        """A body for each material; one for those that are the same, however often asked."""
+        for material in materials:
+            if id(material) not in self._bodies:  # a body keeps its material, and so the number
+                self._bodies[id(material)] = ElasticBody(self.flesh.mesh, material)
+        return [self._bodies[id(material)] for material in materials]
+
+
+def choose_regions(
+    character: Character,
+    flesh: Flesh,
+    regions: Literal["auto"] | Sequence[Handle] | Sequence[Region] | None,
+) -> tuple[Region, ...]:
+    """The regions somebody asked for; see `build`."""
+    n_vertices = len(flesh.mesh.vertices)
+    if len(flesh.fixed) == n_vertices:
+        raise SuppleError("every tet vertex is fixed; nothing is left to move")
+    if isinstance(regions, str):
+        if regions != "auto":
+            raise SuppleError(f'regions="{regions}"; use "auto", handles, regions or None')
+        regions = handles_from_bones(
+            character.rig, character.surface, flesh.mesh, fixed=flesh.fixed
+        )
+    regions = () if regions is None else regions
+    if len(regions) and all(isinstance(region, Region) for region in regions):
+        return _checked_regions(regions, n_vertices, flesh)  # type: ignore[arg-type]
+    return regions_of(flesh.mesh, regions, flesh.fixed)  # type: ignore[arg-type]
+
+
+def _checked_regions(
+    regions: Sequence[Region], n_vertices: int, flesh: Flesh
+) -> tuple[Region, ...]:
+    for region in regions:
+        if region.vertices[-1] >= n_vertices:
+            raise SuppleError(
+                f'region "{region.name}" has vertex {region.vertices[-1]}, and there are '
+                f"{n_vertices} tet vertices; give the tets it was made for"
+            )
+        held = np.intersect1d(region.vertices, flesh.fixed)
+        if len(held):
+            raise SuppleError(
+                f'region "{region.name}" has vertex {held[0]}, which is fixed; leave it out'
+            )
+    names = [region.name for region in regions]
+    for name in names:
+        if names.count(name) > 1:
+            raise SuppleError(f'two regions are called "{name}"; rename one')
+    _warn_uncovered(regions, n_vertices, flesh)
+    return tuple(regions)
+
+
+def _warn_uncovered(regions: Sequence[Region], n_vertices: int, flesh: Flesh) -> None:
+    still = np.union1d(flesh.fixed, unreferenced(flesh.mesh.tets, n_vertices))
+    moving = np.setdiff1d(np.arange(n_vertices), still)
+    left = np.setdiff1d(moving, np.concatenate([region.vertices for region in regions]))
+    if len(left):
+        warn(
+            f"{counted(len(left), 'tet vertex', 'tet vertices')} that nothing fixes "
+            f"(first: {left[0]}) are in no region; they will not move"
+        )
+
+
+def modes_per_region(modes: int | Sequence[int], regions: Sequence[Region]) -> tuple[int, ...]:
+    """Columns of each region: as given, or a total shared out evenly, the larger ones first."""
+    listed = np.ndim(modes) > 0
+    counts = checked_whole_numbers("modes", modes if listed else [modes])  # type: ignore[arg-type, list-item]
+    if listed and len(counts) != len(regions):
+        raise SuppleError(f"{len(counts)} numbers of modes for {len(regions)} regions")
+    if not listed:
+        total, share = int(counts[0]), len(regions)
+        if total < share:
+            raise SuppleError(f"{total} modes for {share} regions; each needs at least one")
+        larger = np.argsort([-len(region.vertices) for region in regions], kind="stable")
+        even = np.full(share, total // share)
+        even[larger[: total % share]] += 1
+        counts = tuple(even.tolist())
+    if min(counts) < 1:
+        raise SuppleError(f"{min(counts)} modes; a region needs at least one")
+    return tuple(int(count) for count in counts)

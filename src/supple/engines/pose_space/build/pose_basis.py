@@ -1,0 +1,398 @@
+"""The basis of one region at one pose: modes, their derivatives, and what matters of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from supple.arrays import Floats
+from supple.checks import checked_array, checked_number
+from supple.elastic.body import ElasticBody
+from supple.errors import SuppleError
+from supple.linalg.sparse import PrincipalSubmatrix
+from supple.checks import checked_count, checked_masses
+from supple.reduction.compliance import Compliance, LoosePieceError
+from supple.reduction.null_space import UNTOUCHED, checked_rows, largest_entries
+from supple.reduction.derivatives import modal_derivatives
+from supple.reduction.mass_pca import mass_pca, scaled_candidates
+from supple.reduction.modes import Modes, linear_modes
+from supple.reduction.null_space import NullSpace, null_space
+from supple.reduction.regions.region import Region
+from supple.reduction.compliance import inertial_responses, largest_displacements
+from numpy.typing import NDArray
+from supple.compiled.jit import at_most_threads
+from supple.elastic.material import Material
+from supple.linalg.blas import single_threaded
+from supple.mesh.tets import TetMesh
+from supple.mesh.self_contact import Contacts, find_contacts
+from supple.mesh.obstacles import Obstacle
+from supple.reduction.contact_constraints import ContactKind, contact_constraints
+
+__all__ = ['PoseModel', 'PoseTask', 'RegionBasis', 'pose_basis', 'reduce_pose', 'reduced_stiffness']
+
+
+
+
+#: Modes for each vector of the basis; their derivatives are many more.
+_MODES_PER_VECTOR = 0.5
+
+
+#: How far a basis is made to reach, as a part of the body's size.
+REACH = 0.05
+
+
+#: Responses smaller than this part of what a mode's own load gives are rounding: nothing holds
+#: the body, and it follows.
+RIGID = 1e-9
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RegionBasis:
+    """A localised basis at one pose.
+
+    Attributes
+    ----------
+    vectors
+        (k, 3, r) U on the region's vertices, UᵀMU = I, what matters most first.
+    eigenvalues
+        (r̂,) λ of the linear modes it is made from.
+    singular_values
+        (r,) of the mass-PCA, descending.
+    residual
+        Largest relative residual of the modes.
+    dropped_rows
+        How many constraint rows were redundant or outside.
+    """
+
+    vectors: Floats
+    eigenvalues: Floats
+    singular_values: Floats
+    residual: float
+    dropped_rows: int
+
+    def __repr__(self) -> str:
+        k, _, r = self.vectors.shape
+        return f"RegionBasis({r} vectors on {k} vertices, {len(self.eigenvalues)} modes)"
+
+
+def pose_basis(
+    body: ElasticBody,
+    rest: ArrayLike,
+    stiffness: sp.csr_array,
+    mass: ArrayLike,
+    region: Region,
+    count: int,
+    *,
+    constraints: sp.csr_array | None = None,
+    linear: int | None = None,
+    reach: float | None = REACH,
+    beside: Floats | None = None,
+) -> RegionBasis:
+    """`count` vectors from linear modes and modal derivatives (xu2016 §5–7, eq. 34–35).
+
+    Beside them are the region's static responses to accelerations of the body, which are what
+    moves flesh; see `inertial_responses`.
+
+    Parameters
+    ----------
+    body, rest
+        The body and (n, 3) its rest shape at the pose.
+    stiffness
+        (3n, 3n) K there, ``body.stiffness(rest, rest=rest)``.
+    mass
+        (n,) vertex masses.
+    region
+        Which vertices may move, and how much; those outside are held.
+    count
+        r, the number of vectors.
+    constraints
+        (c, 3n) C with C U = 0.
+    linear
+        How many modes to start from, r̂; they give r̂(r̂ + 1)/2 derivatives. By default 0.5 r, or
+        what it takes to have r in all.
+    reach
+        How far the softest mode is thought to swing, as a part of the body's size: the farther,
+        the more derivatives are worth beside modes. None is the paper's recipe, without
+        responses, where that depends on the units.
+    beside
+        (3n, b) mass-orthonormal vectors of other regions: where regions overlap, what they hold
+        is not held twice.
+
+    Raises
+    ------
+    SuppleError
+        If the region does not have so many vectors, or part of it is held by nothing.
+    """
+    masses = checked_masses(mass, body.n_vertices)
+    shape = checked_array("rest shape", rest, body.rest.shape)
+    _check_fit(body, stiffness, region)
+    count = checked_count("the number of basis vectors", count)
+    linear = _linear_modes_for(count) if linear is None else checked_count("linear modes", linear)
+    together = None
+    if beside is not None:
+        size = (3 * body.n_vertices, np.shape(beside)[-1] if np.ndim(beside) else 0)
+        together = checked_array("vectors beside", beside, size)[region.unknowns]
+    inertia = masses[region.vertices]
+    allowed = null_space(_weighted_rows(constraints, region, body.n_vertices), len(inertia))
+    try:
+        modes = _modes(stiffness, inertia, region, allowed, count, linear)
+    except LoosePieceError as error:
+        raise _located(error, body, shape, region) from None
+    candidates = _candidates(
+        modes,
+        modal_derivatives(body, shape, modes, vertices=region.vertices),
+        shape[region.vertices],
+        inertia,
+        reach,
+        body.mesh.size,
+    )
+    basis, sizes = mass_pca(candidates, inertia, count, beside=together)
+    return RegionBasis(
+        basis.reshape(len(inertia), 3, count),
+        modes.eigenvalues,
+        sizes,
+        float(modes.residuals.max()),
+        len(allowed.dropped_rows),
+    )
+
+
+def _check_fit(body: ElasticBody, stiffness: sp.csr_array, region: Region) -> None:
+    if region.vertices[-1] >= body.n_vertices:
+        raise SuppleError(
+            f'region "{region.name}" has vertex {region.vertices[-1]}, '
+            f"and the body {body.n_vertices}"
+        )
+    if not sp.issparse(stiffness) or stiffness.format != "csr":
+        raise SuppleError("the stiffness must be a sparse matrix of rows, as a body makes it")
+    if stiffness.shape != (3 * body.n_vertices,) * 2:
+        raise SuppleError(f"stiffness of shape {stiffness.shape} for {body.n_vertices} vertices")
+
+
+def _modes(
+    stiffness: sp.csr_array,
+    inertia: Floats,
+    region: Region,
+    allowed: NullSpace,
+    count: int,
+    linear: int,
+) -> Modes:
+    """Of the region, with all that is outside held."""
+    part = PrincipalSubmatrix(stiffness, region.unknowns)
+    inner = sp.csr_array(
+        (part.take(stiffness.data), part.pattern.indices, part.pattern.indptr),
+        shape=part.pattern.shape,
+    )
+    weights = region.weights
+    held = Compliance(inner, inertia * weights**2, allowed)
+    _check_enough(region, count, linear, held.n_unknowns)
+    return linear_modes(inner, inertia, linear, null_space=allowed, weights=weights, factor=held)
+
+
+def _candidates(
+    modes: Modes, bent: Floats, places: Floats, mass: Floats, reach: float | None, size: float
+) -> Floats:
+    """Shapes as large as they are when the softest mode swings as far as `reach` says."""
+    if reach is None:
+        return scaled_candidates(modes.eigenvalues, modes.vectors, bent)
+    if not checked_number("reach", reach) > 0:
+        raise SuppleError(f"a basis cannot reach {reach} of the body's size; give more than 0")
+    far = reach * size
+    (soft,) = largest_displacements(modes.vectors[:, :1])
+    shapes = scaled_candidates(modes.eigenvalues, modes.vectors, bent, far / soft)
+    del bent  # as large as all the rest together
+    given_way = inertial_responses(modes.compliance, places, mass, modes.weights)
+    # Of all axes together, so that it does not matter how the body is turned.
+    largest = float(np.sqrt((given_way.reshape(len(places), -1) ** 2).sum(axis=1).max()))
+    if largest <= RIGID * soft / modes.eigenvalues[0]:
+        return shapes
+    return np.hstack([shapes, given_way * (far / largest)])
+
+
+def _linear_modes_for(count: int) -> int:
+    """0.5 r, and enough that c modes and c(c + 1)/2 derivatives are at least r."""
+    enough = 1
+    while enough + enough * (enough + 1) // 2 < count:
+        enough += 1
+    return max(enough, ceil(_MODES_PER_VECTOR * count))
+
+
+def _weighted_rows(
+    constraints: sp.csr_array | None, region: Region, n_vertices: int
+) -> sp.csr_array | None:
+    """CW on the region's unknowns: what is outside does not move (xu2016 §7)."""
+    if constraints is None:
+        return None
+    rows = checked_rows(constraints, n_vertices)
+    inside = sp.csr_array(rows[:, region.unknowns])
+    # What is but rounding of a row must not hold the region as a row of its own would.
+    there = largest_entries(inside) > UNTOUCHED * largest_entries(rows)
+    weights = sp.diags_array(np.repeat(region.weights, 3))
+    return sp.csr_array(sp.diags_array(there.astype(float)) @ inside @ weights)
+
+
+def _check_enough(region: Region, count: int, linear: int, unknowns: int) -> None:
+    where = f'region "{region.name}"'
+    most = linear + linear * (linear + 1) // 2
+    if count > most:
+        raise SuppleError(
+            f"{where}: {count} basis vectors asked for, and {linear} modes with their "
+            f"derivatives are {most}; start from more modes"
+        )
+    if max(count, linear) > unknowns:
+        raise SuppleError(
+            f"{where}: {max(count, linear)} vectors asked for, and it can move in {unknowns} ways; "
+            "ask for fewer, use a finer mesh, or make it larger"
+        )
+
+
+def _located(
+    error: LoosePieceError, body: ElasticBody, rest: Floats, region: Region
+) -> SuppleError:
+    """The error with the body's own vertex numbers, tets and place."""
+    vertices = region.vertices[error.vertices]
+    tets = int(np.isin(body.mesh.tets, vertices).all(axis=1).sum())
+    x, y, z = rest[vertices].mean(axis=0)
+    return SuppleError(
+        f'region "{region.name}": a piece of {tets} tets, {len(vertices)} vertices (one is vertex '
+        f"{vertices[0]}) around ({x:.3g}, {y:.3g}, {z:.3g}) moves without resistance; "
+        "fix some of its vertices, join it to the rest, or remove it"
+    )
+
+
+# ----------------------------------------------------------------------------
+# The reduced model of one pose, before it knows of the others (xu2016 §5 to §7).
+
+
+@dataclass(frozen=True, eq=False)
+class PoseTask:
+    """All that one pose's basis is computed from; can be sent to another process.
+
+    Attributes
+    ----------
+    name
+        For messages.
+    mesh
+        The tets at the neutral pose.
+    material
+        At this pose.
+    rest
+        (n, 3) Φ(p), the rest shape at this pose.
+    regions, modes
+        Where bases live, and how many columns each has.
+    contacts
+        How contact binds, or None to ignore it.
+    obstacles
+        What the body may rest against.
+    """
+
+    name: str
+    mesh: TetMesh
+    material: Material
+    rest: Floats
+    regions: tuple[Region, ...]
+    modes: tuple[int, ...]
+    contacts: ContactKind | None = "two-sided"
+    obstacles: tuple[Obstacle, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class PoseModel:
+    """What `reduce_pose` finds.
+
+    Attributes
+    ----------
+    rest
+        (n, 3) the rest shape.
+    bases
+        For each region (k, 3, r), mass-orthonormal within the region, in world space.
+    stiffnesses
+        For each region UᵀKU at rest, (r, r).
+    contacts
+        Where the body touches itself or obstacles; None when nobody looked.
+    constraints
+        Number of rows that hold it there.
+    """
+
+    rest: Floats
+    bases: tuple[Floats, ...]
+    stiffnesses: tuple[Floats, ...]
+    contacts: Contacts | None
+    constraints: int
+
+
+def reduce_pose(task: PoseTask) -> PoseModel:
+    """Modes, derivatives and their mass-PCA in every region, at one pose.
+
+    One thread is enough for one pose: poses run beside each other.
+
+    Raises
+    ------
+    SuppleError
+        That names the pose.
+    """
+    try:
+        return _reduced(task)
+    except SuppleError as error:
+        raise SuppleError(f'pose "{task.name}": {error}') from error
+
+
+def _reduced(task: PoseTask) -> PoseModel:
+    with single_threaded(), at_most_threads(1):  # also where this runs in a process of its own
+        body = ElasticBody(task.mesh, task.material)
+        stiffness = body.stiffness(task.rest, task.rest, out=body.pattern.zeros())
+        contacts, rows = _contact_rows(task)
+        masses = body.vertex_masses()
+        bases = _region_bases(task, body, stiffness, masses, rows)
+        stiffnesses = tuple(
+            reduced_stiffness(stiffness, region, basis)
+            for region, basis in zip(task.regions, bases, strict=True)
+        )
+    return PoseModel(task.rest, bases, stiffnesses, contacts, 0 if rows is None else rows.shape[0])
+
+
+def _region_bases(
+    task: PoseTask,
+    body: ElasticBody,
+    stiffness: sp.csr_array,
+    masses: Floats,
+    rows: sp.csr_array | None,
+) -> tuple[Floats, ...]:
+    """Of each region in turn, each with what those before it do not hold."""
+    root = np.repeat(np.sqrt(masses), 3)[:, None]
+    bases: list[Floats] = []
+    together = np.empty((3 * len(masses), 0))
+    for region, count in zip(task.regions, task.modes, strict=True):
+        made = pose_basis(
+            body,
+            task.rest,
+            stiffness,
+            masses,
+            region,
+            count,
+            constraints=rows,
+            beside=together if bases else None,
+        )
+        bases.append(made.vectors)
+        if len(bases) < len(task.regions):
+            own = np.zeros((len(root), count))
+            own[region.unknowns] = root[region.unknowns] * made.vectors.reshape(-1, count)
+            frame, _ = np.linalg.qr(np.hstack([root * together, own]))
+            together = frame / np.where(root > 0, root, 1.0)
+    return tuple(bases)
+
+
+def reduced_stiffness(stiffness: sp.csr_array, region: Region, basis: Floats) -> Floats:
+    """UᵀKU of a region's basis (k, 3, r): symmetric, (r, r)."""
+    columns = basis.reshape(-1, basis.shape[2])
+    unknowns = region.unknowns
+    product = columns.T @ (stiffness[unknowns][:, unknowns] @ columns)
+    return (product + product.T) / 2
+
+
+def _contact_rows(task: PoseTask) -> tuple[Contacts | None, sp.csr_array | None]:
+    if task.contacts is None:
+        return None, None
+    found = find_contacts(task.mesh, None, task.rest, obstacles=task.obstacles)
+    return found, contact_constraints(found, len(task.rest), kind=task.contacts)

@@ -1,0 +1,215 @@
+"""Reduced models of several poses on the whole mesh, before anything holds between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from supple.arrays import Floats
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.errors import SuppleError
+from supple.mesh.tets import TetMesh
+from supple.mesh.obstacles import Obstacle
+from supple.engines.pose_space.build.aligned_poses import Agreement, agree
+from supple.engines.pose_space.alignment import Variant
+from supple.engines.pose_space.build.build_parts import modes_per_region
+from supple.reduction.contact_constraints import ContactKind
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.build.pose_basis import pose_basis
+from supple.engines.pose_space.build.pose_basis import (
+    PoseModel,
+    PoseTask,
+    reduce_pose,
+    reduced_stiffness,
+)
+from supple.reduction.regions.region import Region
+from supple.reduction.cubature.samples import dense_basis
+from supple.rig.poses.pose_weights import PoseWeights
+
+__all__ = ["OfPose", "ReducedPoses", "model_embedding", "stand_in_basis"]
+
+#: From a pose (s,) to rest positions (n, 3), or to a basis (3n, r).
+OfPose = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedPoses:
+    """Models of several poses, before anybody said what holds between them.
+
+    Attributes
+    ----------
+    mesh, rest
+        The tets, and Φ: from a pose to their rest positions (n, 3).
+    models, weights
+        Of each pose, the neutral one first; and how much each counts.
+    regions
+        Where the bases live.
+    mass
+        (n,) of the vertices.
+    """
+
+    mesh: TetMesh
+    rest: OfPose
+    models: tuple[PoseModel, ...]
+    weights: PoseWeights
+    regions: tuple[Region, ...]
+    mass: Floats
+    _agreements: dict[str, Agreement] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def at(
+        cls,
+        mesh: TetMesh,
+        material: Material | Sequence[Material],
+        rest: OfPose,
+        poses: ArrayLike | PoseWeights,
+        *,
+        modes: int | Sequence[int],
+        fixed: ArrayLike = (),
+        regions: Sequence[Region] | None = None,
+        contacts: ContactKind | None = None,
+        obstacles: Sequence[Obstacle] = (),
+        recipe: dict[str, Any] | None = None,
+    ) -> ReducedPoses:
+        """Reduce a body at each of some poses.
+
+        Parameters
+        ----------
+        mesh, material
+            The tets, and what they are made of, once or at each pose.
+        rest
+            Φ, such as a rig.
+        poses
+            (m, s), the neutral one first, or their weights.
+        modes
+            Columns in all, or of each region.
+        fixed, regions
+            Vertices that do not move, and where bases live: without regions, in the whole body
+            (global modes).
+        contacts, obstacles
+            How touching binds, None for a basis that knows of no contact, and what else there
+            is to touch.
+        recipe
+            Options of `pose_basis`, for one region without contacts; a build's own without.
+        """
+        weights = poses if isinstance(poses, PoseWeights) else PoseWeights(poses)
+        held = np.asarray(fixed, np.int64)
+        where = (Region.whole(len(mesh.vertices), held),) if regions is None else tuple(regions)
+        counts = modes_per_region(modes, where)
+        count = weights.n_poses
+        made_of = [material] * count if isinstance(material, Material) else list(material)
+        if len(made_of) != count:
+            raise SuppleError(f"{len(made_of)} materials for {count} poses")
+        tasks = [
+            PoseTask(name, mesh, each, rest(pose), where, counts, contacts, tuple(obstacles))
+            for name, pose, each in zip(weights.names, weights.poses, made_of, strict=True)
+        ]
+        models = tuple(
+            reduce_pose(task) if recipe is None else _by_recipe(task, recipe) for task in tasks
+        )
+        mass = ElasticBody(mesh, made_of[0]).vertex_masses()
+        return cls(mesh, rest, models, weights, where, mass)
+
+    @classmethod
+    def of_model(
+        cls,
+        model: PoseSpaceModel,
+        *,
+        regions: Sequence[Region] | None = None,
+        modes: int | Sequence[int] | None = None,
+        contacts: ContactKind | None = "two-sided",
+        obstacles: Sequence[Obstacle] = (),
+    ) -> ReducedPoses:
+        """Reduce a model's poses again, on all vertices, with its own regions or others.
+
+        A model keeps its bases where the skin and cubature need them; with the options it was
+        built with, those of `interpolated` are the same there, but for rounding.
+        """
+        where = model.regions if regions is None else tuple(regions)
+        counts: Any = [basis.shape[3] for basis in model.bases]
+        if modes is not None:
+            counts = modes
+        elif regions is not None:
+            counts = model.n_modes
+        return cls.at(
+            model.mesh,
+            [model.material(at) for at in range(model.n_poses)],
+            model.tet_rig,
+            model.pose_weights,
+            modes=counts,
+            regions=where,
+            contacts=contacts,
+            obstacles=obstacles,
+        )
+
+    @property
+    def n_columns(self) -> int:
+        """Number of basis vectors, r."""
+        return sum(basis.shape[2] for basis in self.models[0].bases)
+
+    def basis(self, pose: int) -> Floats:
+        """U of one of the poses, in the world, (3n, r)."""
+        count = len(self.mesh.vertices)
+        return dense_basis(self.models[pose].bases, self.regions, count).reshape(3 * count, -1)
+
+    def agreement(self, variant: Variant = "frames") -> Agreement:
+        """The poses' bases, aligned; computed once."""
+        if variant not in self._agreements:
+            self._agreements[variant] = agree(
+                self.mesh, self.models, self.weights, self.regions, self.mass, variant=variant
+            )
+        return self._agreements[variant]
+
+
+def _by_recipe(task: PoseTask, recipe: dict[str, Any]) -> PoseModel:
+    if len(task.regions) != 1 or task.contacts is not None:
+        raise SuppleError("a recipe is for one region without contacts")
+    body, (region,) = ElasticBody(task.mesh, task.material), task.regions
+    stiffness = body.stiffness(task.rest, task.rest, out=body.pattern.zeros())
+    made = pose_basis(
+        body, task.rest, stiffness, body.vertex_masses(), region, task.modes[0], **recipe
+    )
+    reduced = reduced_stiffness(stiffness, region, made.vectors)
+    return PoseModel(task.rest, (made.vectors,), (reduced,), None, 0)
+
+
+def model_embedding(model: PoseSpaceModel) -> sp.csr_array:
+    """A (n̄, n): the model's skin from its tet vertices."""
+    count, corners = model.embedding_vertices.shape
+    rows = np.repeat(np.arange(count), corners)
+    entries = model.embedding_weights.astype(np.float64).ravel()
+    return sp.csr_array(
+        (entries, (rows, model.embedding_vertices.ravel())), (count, len(model.mesh.vertices))
+    )
+
+
+def stand_in_basis(model: PoseSpaceModel) -> Floats:
+    """(3n, r) of a model's size: its own at the neutral pose where that is stored.
+
+    Elsewhere, in the interior, the mean of the stored rows of the same tets' vertices, so that it
+    is as dense and as smooth as the real one. To measure time with, not to simulate with.
+    """
+    count = len(model.mesh.vertices)
+    found = model.interpolated_basis(model.rig.rest_pose).reshape(count, -1)
+    known = np.zeros(count, bool)
+    known[model.rotation_vertices] = True
+    known[model.fixed] = True
+    tets = model.mesh.tets
+    ones = np.ones(tets.size)
+    touching = sp.csr_array((ones, (tets.ravel(), np.repeat(np.arange(len(tets)), 4))))
+    near = sp.csr_array(touching @ touching.T)
+    while not known.all():
+        weights = near @ known.astype(float)
+        reached = ~known & (weights > 0)
+        if not reached.any():
+            break
+        rows = near[reached] @ (found * known[:, None])
+        found[reached] = rows / weights[reached, None]
+        known |= reached
+    return found.reshape(3 * count, -1)
