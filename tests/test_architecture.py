@@ -1,0 +1,217 @@
+"""The house keeps its floors: imports go down, folders stay small, names are unique."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+PACKAGE = SOURCE / "supple"
+#: From the roof to the ground; a module imports from its own package and from those below.
+FLOORS = (
+    "cli",
+    "lab",
+    "app",
+    "scenes",
+    "formats",
+    "playing",
+    "engines",
+    "anatomy",
+    "reduction",
+    "dynamics",
+    "rig",
+    "elastic",
+    "mesh",
+    "linalg",
+    "maths",
+    "compiled",
+)
+#: Names of roles, which sibling folders may share.
+ROLES = {"build", "model", "simulator", "read", "write"}
+MOST_MODULES, MOST_IN_FOLDER, MOST_LINES, MOST_FUNCTION_LINES = 380, 20, 450, 80
+MOST_RIDDLES = 60
+RIDDLE = re.compile(r"(What|How|Where|Which|Those)\b")
+#: Functions that may be longer, and why.
+LONG_FUNCTIONS: dict[str, str] = {}
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Dotted names of all modules but packages, and their files."""
+    return {
+        ".".join(file.relative_to(SOURCE).with_suffix("").parts): file
+        for file in sorted(PACKAGE.rglob("*.py"))
+        if file.name != "__init__.py"
+    }
+
+
+@cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def imported(name: str) -> Iterator[str]:
+    """Modules and packages of ours that a module imports: at its top, late, or for types only."""
+    for node in ast.walk(tree(modules()[name])):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names if each.name.split(".")[0] == "supple")
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}:{node.lineno} imports relatively"
+            if (node.module or "").split(".")[0] == "supple":
+                for each in node.names:
+                    whole = f"{node.module}.{each.name}"
+                    yield whole if whole in modules() else str(node.module)
+
+
+@cache
+def graph() -> dict[str, set[str]]:
+    return {name: set(imported(name)) - {name} for name in modules()}
+
+
+def floor(name: str) -> int:
+    """How deep a module lies: what everything uses is the ground, `supple` itself the sky."""
+    first = [*name.split("."), ""][1]
+    return -1 if not first else FLOORS.index(first) if first in FLOORS else len(FLOORS)
+
+
+def round_trip(edges: dict[str, set[str]]) -> list[str]:
+    """A way that comes back to where it began, if there is one."""
+    done: set[str] = set()
+
+    def search(name: str, way: list[str]) -> list[str]:
+        if name in way:
+            return [*way[way.index(name) :], name]
+        if name not in done:
+            for other in sorted(edges.get(name, ())):
+                if found := search(other, [*way, name]):
+                    return found
+            done.add(name)
+        return []
+
+    for start in sorted(edges):
+        if found := search(start, []):
+            return found
+    return []
+
+
+def test_modules_import_what_is_defined_and_not_what_a_package_passes_on():
+    packages = [
+        f"{name} imports from the package {other}"
+        for name, others in graph().items()
+        for other in others
+        if other not in modules() and other != "supple"
+    ]
+    assert not packages
+
+
+def test_imports_go_down():
+    upward = [
+        f"{name} -> {other}"
+        for name, others in graph().items()
+        for other in others
+        if other in modules() and floor(other) < floor(name)
+    ]
+    assert not upward
+
+
+def folders() -> list[str]:
+    return sorted({name.rsplit(".", 1)[0] for name in modules()})
+
+
+def test_no_module_imports_itself_by_a_detour():
+    way = round_trip({name: others & set(modules()) for name, others in graph().items()})
+    assert not way, " -> ".join(way)
+
+
+@pytest.mark.parametrize("folder", folders())
+def test_what_a_folder_holds_has_an_order(folder: str):
+    """Files and folders of a folder import each other in one direction only."""
+    edges: dict[str, set[str]] = defaultdict(set)
+    depth = folder.count(".") + 1
+    for name, others in graph().items():
+        for other in others:
+            if name.startswith(f"{folder}.") and other.startswith(f"{folder}."):
+                here, there = name.split(".")[depth], other.split(".")[depth]
+                if here != there:
+                    edges[here].add(there)
+    way = round_trip(edges)
+    assert not way, f"in {folder}: " + " -> ".join(way)
+
+
+def test_a_late_import_is_none_that_could_stand_at_the_top_of_a_ring():
+    """A ring in which every import but one is at the top is found as well: see `imported`."""
+    ring = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}
+    assert round_trip(ring) == ["a", "b", "c", "a"]
+    assert not round_trip({"a": {"b", "c"}, "b": {"c"}})
+
+
+def test_folders_are_small():
+    counts = Counter(name.rsplit(".", 1)[0] for name in modules())
+    assert not {folder: n for folder, n in counts.items() if n > MOST_IN_FOLDER}
+
+
+def test_there_are_few_modules():
+    assert len(modules()) <= MOST_MODULES
+
+
+def test_names_of_files_are_unique():
+    homes = defaultdict(list)
+    for name in modules():
+        homes[name.rsplit(".", 1)[1]].append(name)
+    twice = {name: found for name, found in homes.items() if len(found) > 1 and name not in ROLES}
+    assert not twice
+
+
+def test_files_with_one_prefix_have_a_folder():
+    """Three files of a folder that share a first word would be one."""
+    families = Counter(
+        (name.rsplit(".", 1)[0], name.rsplit(".", 1)[1].split("_")[0])
+        for name in modules()
+        if "_" in name.rsplit(".", 1)[1]
+    )
+    assert not [family for family, n in families.items() if n >= 3]
+
+
+def test_modules_have_a_length_that_one_noun_needs():
+    long = {
+        name: n
+        for name, file in modules().items()
+        if (n := len(file.read_text(encoding="utf-8").splitlines())) > MOST_LINES
+    }
+    assert not long
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    for name, file in modules().items():
+        for node in ast.walk(tree(file)):
+            if isinstance(node, ast.FunctionDef):
+                yield f"{name}.{node.name}", node
+
+
+def test_functions_are_short_or_say_why_not():
+    long = {
+        n for n, node in functions() if (node.end_lineno or 0) - node.lineno > MOST_FUNCTION_LINES
+    }
+    assert long == set(LONG_FUNCTIONS)
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(tree(file)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                text = ast.get_docstring(node)
+                if text:
+                    yield f"{file.relative_to(SOURCE)}: {getattr(node, 'name', '')}", text
+
+
+def test_docstrings_open_with_a_verb_or_a_formula():
+    riddles = [
+        f"{where}: {text.splitlines()[0]}" for where, text in docstrings() if RIDDLE.match(text)
+    ]
+    assert len(riddles) <= MOST_RIDDLES, "\n".join(riddles)
