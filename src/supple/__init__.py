@@ -12,11 +12,10 @@ from supple.errors import SuppleError, SuppleWarning
 
 if TYPE_CHECKING:
     from supple.elastic.material import Material
+    from supple.engines.engine import Simulator, build, load_model
     from supple.engines.full.full_body import FullSimulator
-    from supple.engines.pose_space.build.build import build
     from supple.engines.pose_space.crowd import Crowd
     from supple.engines.pose_space.model.model import PoseSpaceModel
-    from supple.engines.pose_space.simulator import Simulator
     from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
     from supple.engines.stvk.haptics.haptic_ball import HapticBall
     from supple.engines.stvk.model import StvkModel
@@ -45,6 +44,7 @@ __all__ = [
     "bake",
     "build",
     "load",
+    "load_model",
     "save",
 ]
 
@@ -59,12 +59,13 @@ _HOMES = {
     "Material": "supple.elastic.material",
     "Player": "supple.playing.player",
     "PoseSpaceModel": "supple.engines.pose_space.model.model",
-    "Simulator": "supple.engines.pose_space.simulator",
+    "Simulator": "supple.engines.engine",
     "StvkModel": "supple.engines.stvk.model",
     "StvkSimulator": "supple.engines.stvk.simulator",
     "bake": "supple.playing.bake",
-    "build": "supple.engines.pose_space.build.build",
+    "build": "supple.engines.engine",
     "load": "supple.formats.load",
+    "load_model": "supple.engines.engine",
     "save": "supple.formats.save",
 }
 _PACKAGES = (

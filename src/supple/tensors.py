@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,14 @@ from numpy.typing import NDArray
 
 from supple.errors import FormatError
 
-__all__ = ["HeaderReader", "TensorReader", "checked_json", "packed_tensors", "unpacked_tensors"]
+__all__ = [
+    "HeaderReader",
+    "TensorReader",
+    "checked_json",
+    "header_texts",
+    "packed_tensors",
+    "unpacked_tensors",
+]
 
 
 Arrays = dict[str, NDArray]
@@ -73,6 +81,43 @@ def packed_tensors(tensors: Mapping[str, NDArray], texts: Mapping[str, str]) -> 
     return b"".join([len(text).to_bytes(8, "little"), text, *blocks])
 
 
+def header_texts(path: Path) -> dict[str, str]:
+    """Read the texts of a file's header, and nothing else of it.
+
+    Raises
+    ------
+    FormatError
+        If it is no such file, or cannot be opened.
+    """
+    try:
+        if not path.is_file():
+            what = "is not a file" if path.exists() else f"there is no such file in {path.parent}"
+            raise FormatError(f"{path.name}: {what}")
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > LARGEST_HEADER:
+                raise FormatError(f"{path.name}: is no model file")
+            text = file.read(length)
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{path.name}: cannot be opened ({error})") from error
+    if not text.startswith(b"{") or len(text) < length:
+        raise FormatError(f"{path.name}: is cut off, or no model file")
+    try:
+        return _texts(checked_json(text, "its header"))
+    except FormatError as error:
+        raise FormatError(f"{path.name}: {error}") from error
+
+
+def _texts(header: Any) -> dict[str, str]:
+    """Take the texts out of a header."""
+    if not isinstance(header, dict) or len(header) > MOST_TENSORS:
+        raise FormatError("its header is no list of arrays, or far too long")
+    texts = header.pop("__metadata__", {})
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        raise FormatError("its header's texts are no texts")
+    return texts
+
+
 def unpacked_tensors(data: bytes) -> tuple[Arrays, dict[str, str], memoryview]:
     """Arrays, texts and the block of all arrays' bytes; the arrays are views of it.
 
@@ -87,11 +132,7 @@ def unpacked_tensors(data: bytes) -> tuple[Arrays, dict[str, str], memoryview]:
     if length > LARGEST_HEADER or 8 + length > len(data):
         raise FormatError("is cut off, or no model file")
     header = checked_json(data[8 : 8 + length], "its header")
-    if not isinstance(header, dict) or len(header) > MOST_TENSORS:
-        raise FormatError("its header is no list of arrays, or far too long")
-    texts = header.pop("__metadata__", {})
-    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-        raise FormatError("its header's texts are no texts")
+    texts = _texts(header)
     block = memoryview(data)[8 + length :]
     return _views(header, block), texts, block
 

@@ -17,6 +17,7 @@ from helpers.gltf_validation import new_issues
 from supple.app.bake_models import prepared_model
 from supple.app.bake_source import read_bake_source
 from supple.cli.main import main
+from supple.engines.engine import ENGINES
 from supple.errors import SuppleWarning
 from supple.formats.load import load
 from supple.formats.save import save
@@ -96,7 +97,8 @@ def test_flesh_moves_and_nothing_tears(assets, name):
 
 def test_the_bench_has_a_row_for_each_file_and_says_what_fails(assets, monkeypatch, capsys):
     small = {"tets": 1500, "modes": 12, "most_poses": 2}
-    monkeypatch.setattr("supple.playing.bake_model.BUILDING", small)
+    for name, value in small.items():
+        monkeypatch.setitem(ENGINES["pose-space"].bake_options, name, value)
     whale = str(assets / "gltf_characters" / "q_Whale.glb")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuppleWarning)

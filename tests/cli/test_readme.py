@@ -19,8 +19,8 @@ from helpers.build_samples import kept_scenes
 from helpers.rat_sample import write_rat
 from supple.anatomy.joint_stiffness import stiffness_factors
 from supple.cli.main import app, main
+from supple.engines.engine import ENGINES
 from supple.engines.pose_space.model.model_tensors import tensors_of
-from supple.playing import bake_model
 from supple.rig.stored.rigs import GIVEN, KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,10 +80,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with rat.glb, in which models are built smaller than by default."""
     monkeypatch.chdir(tmp_path)
     write_rat(tmp_path / "rat.glb")
-    defaults = supple.build.__kwdefaults__
+    row = ENGINES["pose-space"]
+    defaults = row.build.__kwdefaults__
     assert defaults is not None
     for name in ("tets", "modes", "most_poses"):
-        monkeypatch.setitem(bake_model.BUILDING, name, LESS[name])
+        monkeypatch.setitem(row.bake_options, name, LESS[name])
         monkeypatch.setitem(defaults, name, LESS[name])
     return tmp_path
 

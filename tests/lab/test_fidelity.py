@@ -12,7 +12,7 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.full.full_body import FullSimulator
 from supple.engines.pose_space.interpolation import reduced_frequencies
-from supple.engines.pose_space.simulator import Simulator
+from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError
 from supple.lab.fidelity.fidelity import compare, compare_ringing, played
 from supple.lab.fidelity.oscillation import dominant_frequency, frequency_error, ringdown
@@ -194,7 +194,7 @@ def test_the_reduced_simulation_is_near_the_full_one():
 def test_a_cut_begins_anew_for_every_simulator():
     poses = np.radians([[0.0], [10.0], [50.0], [50.0]])
     motion = Motion([0.0, 0.1, 0.2, 0.3], poses, cuts=[2])
-    for simulator in (full(bar(), 1 / 30), Simulator(bar(), 1 / 30)):
+    for simulator in (full(bar(), 1 / 30), PoseSpaceSimulator(bar(), 1 / 30)):
         frames = played(simulator, motion)
         np.testing.assert_allclose(frames[6:], [bar().rig(poses[2])] * 4, atol=1e-6)
         assert len(played(simulator, motion, every=3)) == 4

@@ -16,11 +16,11 @@ from helpers.build_samples import (
     jointed_arm,
     stepped_model,
 )
+from supple.anatomy.flesh_presets import flesh_material
 from supple.anatomy.joint_stiffness import stiffness_factors
 from supple.app.bake_source import read_bake_source
 from supple.engines.full.full_body import FullSimulator
-from supple.engines.pose_space.build.build import flesh_material
-from supple.engines.pose_space.simulator import Simulator
+from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError, SuppleWarning
 from supple.maths.rotations import exponential, to_matrix
 from supple.playing.bake import bake, bake_plan, bake_simulator
@@ -67,8 +67,8 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 
 def test_a_player_gives_the_bits_of_a_run():
     model, motion = stepped_model("firm"), swinging()
-    expected = Simulator(model).run(motion)
-    player = Player(Simulator(model), motion)
+    expected = PoseSpaceSimulator(model).run(motion)
+    player = Player(PoseSpaceSimulator(model), motion)
     frames = [player.surface()]
     while not player.finished:
         player.step()
@@ -182,7 +182,7 @@ def test_a_rig_that_does_not_close_jumps_and_its_flesh_is_carried_over():
 
 def test_cycles_of_a_player_go_on_and_its_skin_stays_where_the_clip_is():
     model = stepped_model("firm")
-    player = Player(Simulator(model), swinging(1, walk=0.5), loop=True)
+    player = Player(PoseSpaceSimulator(model), swinging(1, walk=0.5), loop=True)
     middles = []
     for _ in range(4 * player.n_steps):
         player.step()
@@ -197,7 +197,7 @@ def test_cycles_of_a_player_go_on_and_its_skin_stays_where_the_clip_is():
 
 def test_seeking_starts_anew_there_and_a_finished_player_comes_to_rest():
     model = stepped_model("firm")
-    simulator = Simulator(model)
+    simulator = PoseSpaceSimulator(model)
     player = Player(simulator, swinging())
     player.seek(0.41)
     assert player.time == pytest.approx(0.41, abs=1 / 180)
@@ -416,7 +416,7 @@ def test_a_folder_with_the_name_of_a_scene_does_not_hide_it(tmp_path, monkeypatc
 def test_a_motion_too_short_to_loop_or_too_long_to_keep_is_refused():
     short = Motion([0.0, 0.01], [[0.0], [0.0]], name="blink")
     with pytest.raises(SuppleError, match="too short to loop"):
-        Player(Simulator(stepped_model("firm")), short, loop=True)
+        Player(PoseSpaceSimulator(stepped_model("firm")), short, loop=True)
     long = Motion([0.0, 1e9], [[0.0], [0.0]], name="geology")
     with pytest.raises(SuppleError, match="too long"):
         bake(bar(), long, stepped_model("firm"))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from supple.elastic.material import Material
 from supple.errors import SuppleError
 
-__all__ = ["FLESH_PRESETS", "Flesh", "checked_flesh"]
+__all__ = ["FLESH_PRESETS", "HUMAN", "Flesh", "checked_flesh", "flesh_material"]
 
 
 @dataclass(frozen=True)
@@ -54,3 +55,21 @@ def checked_flesh(flesh: str | Flesh) -> Flesh:
         hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(FLESH_PRESETS)}"
         raise SuppleError(f'no flesh "{flesh}"; {hint}')
     return FLESH_PRESETS[flesh]
+
+
+#: Young's modulus of flesh that swings at a few hertz on a body of human size: Pa, and metres.
+FLESH, HUMAN = 2e4, 2.0
+
+
+def flesh_material(size: float) -> Material:
+    """Return flesh for a body of this size in metres: it swings as a human's, however large.
+
+    Frequencies go with √(E/ρ) over the size. Files often mistake their units, and a rat of seven
+    metres made of real flesh would flow.
+
+    Examples
+    --------
+    >>> flesh_material(2.0).young
+    20000.0
+    """
+    return Material("stvk", young=float(f"{FLESH * (size / HUMAN) ** 2:.3g}"), poisson=0.45)

@@ -11,10 +11,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from supple.anatomy.flesh_presets import flesh_material
 from supple.app.build_display import build_log, print_summary
 from supple.app.processes import peak_megabytes
 from supple.app.progress_bar import console, first_use_message, working
-from supple.engines.pose_space.build.build import build, flesh_material
+from supple.engines.pose_space.build.build import build
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Plane
 from supple.scenes.characters.character_scene import SCENES, scene

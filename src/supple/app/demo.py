@@ -142,10 +142,10 @@ def _baked(name: str, model: PoseSpaceModel, quiet: bool) -> BakedMotion:
 
 def _step_ms(model: PoseSpaceModel, baked: BakedMotion) -> float:
     """The median of whole steps, skin included, one after the other."""
-    from supple.engines.pose_space.simulator import Simulator
+    from supple.engines.pose_space.simulator import PoseSpaceSimulator
 
     motion = baked.motion.resample(90)
-    simulator, out = Simulator(model, 1 / 90), np.empty(baked.frames.shape[1:], np.float32)
+    simulator, out = PoseSpaceSimulator(model, 1 / 90), np.empty(baked.frames.shape[1:], np.float32)
     simulator.reset(motion.poses[0], motion.roots[0])
     seconds = []
     for pose, root in zip(motion.poses[:TIMED], motion.roots[:TIMED], strict=True):

@@ -1,34 +1,30 @@
-"""What callers give a simulator of a character at every step, checked quickly."""
+"""Inputs of a character's simulator at every step: poses, roots, forces; checked quickly."""
 
 from __future__ import annotations
 
 import difflib
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints, Singles
-from supple.checks import checked_array
+from supple.checks import checked_array, checked_number
 from supple.compiled.jit import compiled_brief
 from supple.dynamics.root_frame import checked_root
-from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
+from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
 from supple.rig.poses.pose_weights import LARGEST_SCALED
-from supple.rig.protocol import LARGEST_VALUE, checked_pose
+from supple.rig.protocol import LARGEST_VALUE, Rig, checked_pose
 
-__all__ = ["CharacterInputs", "skin_forces"]
-
-
-# ----------------------------------------------------------------------------
-# Forces on the skin, as callers give them.
+__all__ = ["CharacterInputs", "SteppedCharacter", "checked_stiffness", "skin_forces"]
 
 
 def skin_forces(forces: Mapping[int, ArrayLike], n_vertices: int) -> tuple[Ints, Floats]:
-    """Vertices (k,) and forces (k, 3) of a mapping of skin vertices to forces (3,) in N.
+    """Return vertices (k,) and forces (k, 3) of a mapping of skin vertices to forces (3,) in N.
 
     Raises
     ------
@@ -48,8 +44,30 @@ def skin_forces(forces: Mapping[int, ArrayLike], n_vertices: int) -> tuple[Ints,
     return np.array(list(forces), np.int64), np.array(acting, np.float64).reshape(-1, 3)
 
 
+def checked_stiffness(value: float) -> float:
+    """Return a factor on elastic forces, 0.001 to 1000."""
+    factor = checked_number("stiffness", value)
+    if not 1e-3 <= factor <= 1e3:
+        raise SuppleError(
+            f"stiffness is {factor:g} times the model's; it must be between 0.001 and 1000"
+        )
+    return factor
+
+
 #: All frames of a run take no more memory than this.
 LARGEST_RUN = 4 * 2**30
+
+
+class SteppedCharacter(Protocol):
+    """Model of a character, as far as inputs depend on it."""
+
+    @property
+    def rig(self) -> Rig:
+        """Rig of the skin, whose parameters make a pose."""
+
+    @property
+    def surface(self) -> SurfaceMesh:
+        """Skin at rest."""
 
 
 class CharacterInputs:
@@ -58,14 +76,16 @@ class CharacterInputs:
     Parameters
     ----------
     model
-        Whose they are.
+        Model that they are for.
+    scales
+        (s,) sizes of the parameters among the model's poses, where it has poses: entries that
+        are too far from any are refused.
     """
 
-    def __init__(self, model: PoseSpaceModel) -> None:
+    def __init__(self, model: SteppedCharacter, scales: Floats | None = None) -> None:
         self._parameters = model.rig.parameters
-        self._scales = model.pose_weights.scales
+        self._scales = np.ones(len(self._parameters)) if scales is None else scales
         self._skin = len(model.surface.vertices)
-        self._modes = model.n_modes
 
     def pose(self, pose: ArrayLike | None, usual: Floats) -> Floats:
         """A pose (s,); the usual one for None."""
@@ -99,10 +119,6 @@ class CharacterInputs:
     def forces(self, forces: Mapping[int, ArrayLike]) -> tuple[Ints, Floats]:
         """Skin vertices (k,) and forces (k, 3)."""
         return skin_forces(forces, self._skin)
-
-    def coordinates(self, what: str, values: ArrayLike) -> Floats:
-        """Reduced coordinates or velocities, (r,)."""
-        return checked_array(what, values, (self._modes,))
 
     def skin(self, out: Singles | None) -> Singles:
         """Where to write the skin, (n̄, 3) float32."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +25,7 @@ __all__ = ["ImplicitSolver", "StageProblem", "StepReport"]
 
 @dataclass
 class StepReport:
-    """What one step did.
+    """Report of one step.
 
     Attributes
     ----------
@@ -35,6 +36,8 @@ class StepReport:
         iteration that is rarely so.
     seconds
         Time spent in ``assembly``, ``factorise`` and ``solve``.
+    time
+        Seconds since the reset, at the end of the step.
     """
 
     iterations: int = 0
@@ -42,6 +45,17 @@ class StepReport:
     seconds: dict[str, float] = field(
         default_factory=lambda: {"assembly": 0.0, "factorise": 0.0, "solve": 0.0}
     )
+    time: float = 0.0
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Names of the limits that acted: none, ever."""
+        return ()
+
+    @property
+    def readings(self) -> dict[str, Any]:
+        """Figures of the step: Newton ``"iterations"``, and whether they ``"converged"``."""
+        return {"iterations": self.iterations, "converged": self.converged}
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:

@@ -1,1 +1,21 @@
-"""Engines: what steps a character or a body through time, a folder each."""
+"""Engines: a folder for each way to step a character or a body through time."""
+
+from supple.engines.engine import (
+    ENGINES,
+    BodyEngine,
+    CharacterEngine,
+    Engine,
+    StepState,
+    engine_named,
+    engine_of,
+)
+
+__all__ = [
+    "ENGINES",
+    "BodyEngine",
+    "CharacterEngine",
+    "Engine",
+    "StepState",
+    "engine_named",
+    "engine_of",
+]

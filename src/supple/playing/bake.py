@@ -7,19 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.anatomy.flesh_presets import Flesh, checked_flesh
+from supple.anatomy.flesh_presets import HUMAN, Flesh, checked_flesh
 from supple.anatomy.joint_stiffness import Stiffness
 from supple.checks import checked_number
-from supple.engines.full.full_body import FullSimulator
-from supple.engines.pose_space.build.build import HUMAN, build
-from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.engines.pose_space.simulator import Simulator
-from supple.errors import SuppleError, SuppleWarning
+from supple.engines.engine import CharacterEngine, CharacterModel, Engine, engine_named
+from supple.errors import SuppleError, SuppleWarning, warn
 from supple.playing.bake_model import check_model, model_options
 from supple.playing.cycle import checked_span, steps_of_frames
 from supple.playing.player import Player
@@ -29,11 +26,7 @@ from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 
-if TYPE_CHECKING:
-    from supple.engines.full.full_character import CharacterSimulator
-
 __all__ = [
-    "METHODS",
     "BakePlan",
     "bake",
     "bake_plan",
@@ -45,7 +38,6 @@ __all__ = [
 
 Progress = Callable[[float, str], None]
 
-METHODS = ("pose-space", "full")
 #: In m/s² for a body of 2 m, beyond which flesh is taken to have been put elsewhere.
 FASTEST = 1000.0
 
@@ -53,8 +45,9 @@ FASTEST = 1000.0
 def bake(
     character: Character,
     motion: Motion | str | None = None,
-    model: PoseSpaceModel | None = None,
+    model: CharacterModel | None = None,
     *,
+    engine: str = "pose-space",
     flesh: str | Flesh = "normal",
     young: ArrayLike | None = None,
     poisson: ArrayLike | None = None,
@@ -64,7 +57,7 @@ def bake(
     start: float | None = None,
     end: float | None = None,
     loop: bool = False,
-    method: str = "pose-space",
+    method: str | None = None,
     simulation: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **building: Any,
@@ -80,6 +73,9 @@ def bake(
         and ``"wiggle"``, is shaken and tilted.
     model
         Of this character; by default one is built.
+    engine
+        ``"pose-space"``, or another of `supple.engines.ENGINES`: ``"full"`` steps all tets, which
+        takes minutes.
     flesh
         ``"firm"``, ``"normal"``, ``"soft"`` or ``"jelly"``: how stiff, and how it is damped.
     young, poisson
@@ -97,7 +93,7 @@ def bake(
         Play until the cycle closes: the last frame then is the first again, in the root's frame,
         to 0.1 % of the size. So that it ends with a frame, the rate is changed a little.
     method
-        ``"pose-space"``, or ``"full"``: all tets, which takes minutes.
+        The older word for `engine`.
     simulation
         More options of the simulator, such as ``{"gravity_mode": "none"}``.
     progress
@@ -117,26 +113,27 @@ def bake(
         that flesh was made stiffer (``{"stiffness": 1}`` in `simulation` keeps it as it is), or
         the simulation had to begin anew.
     """
-    plan = bake_plan(character, motion, rate=rate, start=start, end=end, loop=loop, method=method)
+    row = _chosen_engine(engine, method)
+    plan = bake_plan(character, motion, rate=rate, start=start, end=end, loop=loop)
     kind, began = checked_flesh(flesh), perf_counter()
     told = {"young": young, "poisson": poisson, "stiffness": stiffness, **building}
-    options = {"flesh": kind, "damping": damping, "method": method, **dict(simulation or {})}
+    options = {"flesh": kind, "damping": damping, "engine": row.name, **dict(simulation or {})}
     if model is None:
-        model = build(character, **model_options(character, kind, **told))
+        model = row.build(character, **model_options(character, kind, row.name, **told))
     else:
         check_model(character, model, flesh=kind, **told)
     built = perf_counter() - began
 
     # Who says how stiff it is gets it.
-    free = method == "pose-space" and young is None and "stiffness" not in options
+    free = row.firms and young is None and "stiffness" not in options
     tell = progress or (lambda part, what: None)
     take, frames = calm_frames(_players(model, plan, options), plan.every, tell, free)
-    report = _report(model, take, method) | {"build_s": round(built, 3)}
+    report = _report(model, take, row) | {"build_s": round(built, 3)}
     kept = _kept_motion(take.player, plan.every, len(frames))
     return BakedMotion(character, kept, frames, 1 / (plan.dt * plan.every), bool(loop), report)
 
 
-def calm_stiffness(model: PoseSpaceModel, plan: BakePlan, **options: Any) -> float:
+def calm_stiffness(model: CharacterModel, plan: BakePlan, **options: Any) -> float:
     """How many times as stiff `bake` makes flesh for a motion: 1 but for violent ones.
 
     Parameters
@@ -153,7 +150,7 @@ def calm_stiffness(model: PoseSpaceModel, plan: BakePlan, **options: Any) -> flo
 
 
 def _players(
-    model: PoseSpaceModel, plan: BakePlan, options: Mapping[str, Any]
+    model: CharacterModel, plan: BakePlan, options: Mapping[str, Any]
 ) -> Callable[[float], Player]:
     def player_with(factor: float) -> Player:
         own = dict(options) if factor == 1 else {**options, "stiffness": factor}
@@ -183,7 +180,7 @@ class BakePlan:
     dt: float
     every: int
 
-    def player(self, simulator: Simulator | CharacterSimulator) -> Player:
+    def player(self, simulator: CharacterEngine) -> Player:
         """What steps it; the simulator's step must be this plan's."""
         if simulator.dt != self.dt:
             raise SuppleError(f"the simulator steps {simulator.dt:g} s; the plan is {self.dt:g} s")
@@ -199,11 +196,8 @@ def bake_plan(
     start: float | None = None,
     end: float | None = None,
     loop: bool = False,
-    method: str = "pose-space",
 ) -> BakePlan:
     """What `bake` would play, refused before anything is computed; see there."""
-    if method not in METHODS:
-        raise SuppleError(f"no method {method!r}; there are {', '.join(METHODS)}")
     clip = chosen_motion(character, motion)
     first, last = checked_span(clip, start, end)
     if loop and not last > first:
@@ -213,31 +207,37 @@ def bake_plan(
 
 
 def bake_simulator(
-    model: PoseSpaceModel,
+    model: CharacterModel,
     dt: float = 1 / 90,
     *,
     flesh: str | Flesh = "normal",
     damping: float = 1.0,
-    method: str = "pose-space",
+    engine: str = "pose-space",
     **options: Any,
 ) -> Any:
-    """The simulator that `bake` steps: what else does gets the same bits.
+    """Make the simulator that `bake` steps: what else does gets the same bits.
 
     Parameters
     ----------
     model, dt
         As for `supple.Simulator`.
-    flesh, damping, method
+    flesh, damping, engine
         As for `bake`; the model has its stiffness already.
     **options
-        Of `supple.Simulator` or `supple.FullSimulator`, in place of these.
+        Of the engine's simulator, in place of these.
     """
-    damped = flesh_damping(flesh, damping)
-    if method == "full":
-        return FullSimulator(model, dt, **(damped | options))
+    row = engine_named(engine, "character")
     # Files mistake their units: a rat of seven metres scurries as fast as it is large.
     fastest = FASTEST * max(1.0, model.surface.size / HUMAN)
-    return Simulator(model, dt, **(damped | {"acceleration_limit": fastest} | options))
+    usual = flesh_damping(flesh, damping) | {"acceleration_limit": fastest}
+    known = {name: value for name, value in usual.items() if name in row.step_options}
+    return row.simulate(model, dt, **(known | options))
+
+
+def _chosen_engine(engine: str, method: str | None) -> Engine:
+    if method is not None:
+        warn('"method" is called "engine" now')
+    return engine_named(engine if method is None else method, "character")
 
 
 def flesh_damping(flesh: str | Flesh, damping: float = 1.0) -> dict[str, float]:
@@ -285,18 +285,15 @@ def _kept_motion(player: Player, every: int, count: int) -> Motion:
     )
 
 
-def _report(model: PoseSpaceModel, take: Take, method: str) -> dict[str, Any]:
+def _report(model: CharacterModel, take: Take, row: Engine) -> dict[str, Any]:
     player = take.player
-    figures = {
+    figures: dict[str, Any] = {
         "name": model.name,
         "motion": player.motion.name,
-        "method": method,
+        "engine": row.name,
         "size": float(f"{model.surface.size:.6g}"),
         "vertices": len(model.surface.vertices),
-        "tets": len(model.mesh.tets),
-        "poses": model.n_poses,
-        "modes": model.n_modes,
-        "regions": len(model.regions),
+        **model.figures,
         "frames": player.n_steps // take.every + 1,
         "rate": 1 / (player.simulator.dt * take.every),
         "steps": take.steps,

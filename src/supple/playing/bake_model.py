@@ -1,4 +1,4 @@
-"""The model that a motion is baked with: how it is built, or whether one that is there will do."""
+"""Models to bake with: options to build one, and checks of one that is there."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.anatomy.flesh_presets import Flesh, checked_flesh
+from supple.anatomy.flesh_presets import Flesh, checked_flesh, flesh_material
 from supple.anatomy.joint_stiffness import Stiffness, stiffness_factors
 from supple.anatomy.slender_parts import slender_factors
 from supple.checks import checked_number, shown
-from supple.engines.pose_space.build.build import flesh_material
-from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.engine import CharacterModel, engine_named, engine_of
 from supple.errors import SuppleError
 from supple.rig.character import Character
 
-__all__ = ["BUILDING", "check_model", "model_options"]
+__all__ = ["check_model", "model_options"]
 
-#: How a model is built for baking where nobody says otherwise: in seconds.
-BUILDING = {"tets": 8_000, "modes": 60, "most_poses": 6}
 #: Rigs whose vertices are this near, as part of the size, are the same: files round.
 SAME_RIG = 1e-3
 
@@ -28,6 +25,7 @@ SAME_RIG = 1e-3
 def model_options(
     character: Character,
     flesh: str | Flesh = "normal",
+    engine: str = "pose-space",
     *,
     young: ArrayLike | None = None,
     poisson: ArrayLike | None = None,
@@ -35,7 +33,7 @@ def model_options(
     painted: ArrayLike | None = None,
     **building: Any,
 ) -> dict[str, Any]:
-    """Options of `supple.build` for a character with this flesh.
+    """Return options of `supple.build` for a character with this flesh.
 
     Where nobody says how stiff it is, thin parts far from any bone are stiffer: `slender_factors`.
 
@@ -43,14 +41,15 @@ def model_options(
     ----------
     character
         Whose size says what is stiff.
-    flesh, young, poisson, stiffness
+    flesh, engine, young, poisson, stiffness
         As for `supple.bake`.
     painted
         A map of Young's modulus that belongs to normal flesh; `young` goes before it.
     **building
         Of `supple.build`; they are kept.
     """
-    kind, options = checked_flesh(flesh), BUILDING | building
+    kind, row = checked_flesh(flesh), engine_named(engine, "character")
+    options = {**row.bake_options, **building}
     unsaid = young is None and painted is None and options.get("material") is None
     material = options.get("material") or flesh_material(character.surface.size)
     if young is None:
@@ -74,10 +73,10 @@ def model_options(
     return options if painted is None else options | {"young": painted}
 
 
-def check_model(character: Character, model: PoseSpaceModel, **told: Any) -> None:
+def check_model(character: Character, model: CharacterModel, **told: Any) -> None:
     """Refuse a model of another character, and flesh that differs from the model's own."""
-    if not isinstance(model, PoseSpaceModel):
-        raise SuppleError(f"model is {shown(model)}; give a PoseSpaceModel")
+    if engine_of(model).moves != "character":
+        raise SuppleError(f"{shown(model)} is no model of a character")
     if told.pop("flesh", "normal") not in ("normal", checked_flesh("normal")):
         told["flesh"] = True
     asked = [name for name, value in told.items() if value is not None]
@@ -97,7 +96,7 @@ def check_model(character: Character, model: PoseSpaceModel, **told: Any) -> Non
         )
 
 
-def _same_rig(character: Character, model: PoseSpaceModel) -> bool:
+def _same_rig(character: Character, model: CharacterModel) -> bool:
     """Whether both rigs have the same parameters and do the same at a few poses."""
     mine, its = character.rig, model.rig
     if [each.name for each in mine.parameters] != [each.name for each in its.parameters]:

@@ -1,9 +1,8 @@
-"""Playing a motion with flesh: the one way that baking and viewing step."""
+"""Playing a motion with flesh: the one way that baking and viewing step any engine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,14 +11,11 @@ from supple.arrays import Floats, Singles
 from supple.checks import checked_number, shown
 from supple.dynamics.between_poses import pose_before
 from supple.dynamics.character_inputs import CharacterInputs
-from supple.engines.pose_space.simulator import Simulator
+from supple.engines.engine import CharacterEngine, StepState
 from supple.errors import SuppleError
 from supple.maths.rotations import from_matrix, to_matrix
 from supple.playing.cycle import StepTable, cycle_table, once_table
 from supple.rig.motion.motion import Motion
-
-if TYPE_CHECKING:
-    from supple.engines.full.full_character import CharacterSimulator
 
 __all__ = ["Player"]
 
@@ -30,8 +26,9 @@ class Player:
     Parameters
     ----------
     simulator
-        `supple.Simulator`, or `supple.FullSimulator` of a model. Its `dt` is the step. It may
-        be changed between steps (obstacles, say), but stepped by the player only.
+        Of any character engine: `supple.Simulator`, or `supple.FullSimulator` of a model. Its `dt`
+        is the step. It may be changed between steps (obstacles, say), but stepped by the player
+        only.
     motion
         Or the name of one of the model's.
     loop
@@ -56,7 +53,7 @@ class Player:
 
     def __init__(
         self,
-        simulator: Simulator | CharacterSimulator,
+        simulator: CharacterEngine,
         motion: Motion | str,
         *,
         loop: bool = False,
@@ -128,7 +125,7 @@ class Player:
             before = self.motion.poses[frame - 1], self.motion.roots[frame - 1]
         self.simulator.reset(self.motion.poses[frame], self.motion.roots[frame], before=before)
 
-    def step(self, forces: Mapping[int, ArrayLike] | None = None) -> Any:
+    def step(self, forces: Mapping[int, ArrayLike] | None = None) -> StepState | None:
         """Advance by `dt`; after the last pose it stays there, and the flesh comes to rest.
 
         Parameters
@@ -138,8 +135,8 @@ class Player:
 
         Returns
         -------
-        StepState, StepReport or None
-            What the simulator says; None at a cut, where flesh begins anew.
+        StepState or None
+            Report of the simulator; None at a cut, where flesh begins anew.
         """
         if self.finished:
             return self.simulator.step(forces=forces)
@@ -167,7 +164,8 @@ class Player:
             return
         displacement = self._table.displacement
         if displacement is None:
-            _carry_over(self.simulator, self.motion, self._table.before)
+            first = self.motion.poses[0], self.motion.roots[0]
+            self.simulator.carry(*first, before=self._table.before)
         elif not np.array_equal(displacement, np.eye(4)):
             self._moved = displacement @ self._moved
             # Rounding must not pile up over an evening of cycles.
@@ -191,21 +189,3 @@ class Player:
         if not forces or np.array_equal(turn, np.eye(3)):
             return forces
         return {vertex: turn @ np.asarray(force, float) for vertex, force in forces.items()}
-
-
-def _carry_over(
-    simulator: Simulator | CharacterSimulator,
-    motion: Motion,
-    before: tuple[Floats, Floats] | None,
-) -> None:
-    """Jump to the first pose with the flesh as it is, in the root's frame: no inertia acts."""
-    first, last = motion.roots[0], motion.roots[-1]
-    if isinstance(simulator, Simulator):
-        q, velocity = simulator.q, simulator.velocity
-        simulator.reset(motion.poses[0], first, before=before)
-        simulator.q, simulator.velocity = q, velocity
-        return
-    turn = first[:3, :3] @ last[:3, :3].T
-    u, v = simulator._u @ turn.T, simulator._v @ turn.T
-    simulator.reset(motion.poses[0], first, before=before)
-    simulator._u, simulator._v = u, v

@@ -151,7 +151,7 @@ class Take:
         began = perf_counter()
         for _ in range(self.every):
             done = self.player.step()
-            for name in getattr(done, "limits", ()):
+            for name in () if done is None else done.limits:
                 self.limits[name] = self.limits.get(name, 0) + 1
         self.times.append(perf_counter() - began)
         self.steps += self.every

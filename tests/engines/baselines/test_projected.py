@@ -18,7 +18,7 @@ from supple.engines.baselines.subspace import Subspace, reduced_equilibrium
 from supple.engines.full.full_body import FullSimulator
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.build.reduced_poses import ReducedPoses
-from supple.engines.pose_space.simulator import Simulator
+from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError
 from supple.rig.deformers.bend import Bend
 from supple.scenes.bodies.beam import beam
@@ -275,7 +275,7 @@ def test_the_real_time_step_approaches_it_with_more_cubature() -> None:
         model = build(bending_bar(60.0), **options)
         basis = pose_bases.interpolated(ReducedPoses.of_model(model))
         oracle = ProjectedSimulator.from_model(model, basis)
-        ours = Simulator(model, transport=False, look_ahead=0, frames="blended")
+        ours = PoseSpaceSimulator(model, transport=False, look_ahead=0, frames="blended")
         missed = moved = 0.0
         for angle in 0.5 * np.sin(6 * np.arange(60) / 90) ** 2:
             oracle.step([angle])

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.engines.pose_space.build.build import build, flesh_material
+from supple.anatomy.flesh_presets import flesh_material
+from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleWarning
 from supple.formats.load import load

@@ -16,8 +16,9 @@ import pytest
 from numpy.typing import NDArray
 
 from helpers.build_samples import stepped_model
-from supple import Crowd, Simulator
+from supple import Crowd
 from supple.engines.pose_space.runtime import RuntimeModel
+from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.engines.pose_space.state import State, states_of
 from supple.mesh.obstacles import Plane
 
@@ -51,7 +52,7 @@ def begun(contact: bool, runtime: RuntimeModel | None = None, n: int = 0, **opti
     """A simulator, or a crowd of n, in the middle of a motion."""
     tables = RuntimeModel.of(stepped_model("firm")) if runtime is None else runtime
     options |= options_of(contact)
-    each = Crowd(tables, n, **options) if n else Simulator(tables, **options)
+    each = Crowd(tables, n, **options) if n else PoseSpaceSimulator(tables, **options)
     for k in range(BEFORE):
         each.step(np.array([0.002 * k]))
     return each
@@ -132,7 +133,7 @@ def test_what_was_changed_is_copied_and_can_be_changed_apart():
 
 
 def test_copies_share_the_models_tables_and_keep_what_was_put_on_them():
-    class Named(Simulator):
+    class Named(PoseSpaceSimulator):
         name = ""
 
     original = Named(stepped_model("bar"))

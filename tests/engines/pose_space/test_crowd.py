@@ -11,8 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from helpers.build_samples import stepped_model
-from supple import Crowd, PoseSpaceModel, Simulator, SuppleError
+from supple import Crowd, PoseSpaceModel, SuppleError
 from supple.engines.pose_space.runtime import RuntimeModel
+from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.maths.rotations import exponential, to_matrix
 from supple.mesh.obstacles import Plane
 from supple.rig.protocol import FunctionRig
@@ -41,7 +42,7 @@ def test_everyone_moves_as_alone_to_the_bit(threads, integrator):
     model = stepped_model("arm")
     runtime = RuntimeModel.of(model)
     crowd = Crowd(runtime, N, threads=threads, integrator=integrator)
-    alone = [Simulator(runtime, integrator=integrator) for _ in range(N)]
+    alone = [PoseSpaceSimulator(runtime, integrator=integrator) for _ in range(N)]
     push = {1: {7: (3.0, 0.0, -2.0)}, 4: {0: (0.0, 1.0, 0.0), 9: (1.0, 1.0, 1.0)}}
     skins = np.empty((N, len(model.surface.vertices), 3), np.float32)
     crowd.reset(poses_at(model, 0), roots_at(0))
@@ -68,7 +69,7 @@ def test_everyone_moves_as_alone_to_the_bit(threads, integrator):
 
 def test_one_pose_and_one_root_serve_all():
     model = stepped_model("bar")
-    crowd, alone = Crowd(model, 4, threads=2), Simulator(model)
+    crowd, alone = Crowd(model, 4, threads=2), PoseSpaceSimulator(model)
     root = roots_at(0)[2]
     crowd.reset(np.array([0.2]), root)
     alone.reset(np.array([0.2]), root)
@@ -84,7 +85,7 @@ def test_obstacles_are_there_for_all():
     model = stepped_model("firm")
     ground = Plane((0, -0.02, 0), (0, 1, 0))
     crowd = Crowd(model, 3, threads=2, obstacles=(ground,), gravity_mode="absolute")
-    alone = Simulator(model, obstacles=(ground,), gravity_mode="absolute")
+    alone = PoseSpaceSimulator(model, obstacles=(ground,), gravity_mode="absolute")
     touched = 0
     for _ in range(40):
         crowd.step()

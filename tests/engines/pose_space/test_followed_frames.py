@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from helpers.build_samples import bar_options, bending_bar, jointed_arm
-from supple import FullSimulator, PoseSpaceModel, Simulator, build
+from supple import FullSimulator, PoseSpaceModel, build
 from supple.elastic.material import Material
 from supple.engines.pose_space.blend import fade_out
 from supple.engines.pose_space.followed_frames import spread_out
+from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.maths.rotations import exponential as from_vector
 from supple.maths.rotations import from_matrix, inverse, multiply, to_matrix
 from supple.rig.motion.motion import Motion
@@ -40,7 +41,7 @@ def bar() -> PoseSpaceModel:
 
 def angles_off(model: PoseSpaceModel, frames: str, pose: np.ndarray) -> np.ndarray:
     """How far the frames of cubature vertices are from how the rest shape turned, in degrees."""
-    simulator = Simulator(model, frames=frames)  # type: ignore[arg-type]
+    simulator = PoseSpaceSimulator(model, frames=frames)  # type: ignore[arg-type]
     simulator.reset(pose)
     runtime, found = simulator.runtime, simulator._stepper.room.blend.frames
     shapes = [model.mesh.vertices, model.tet_rig(pose)]
@@ -63,7 +64,7 @@ def test_at_the_poses_nothing_is_turned_further(index):
     model = arm()
     skins = []
     for frames in ("followed", "blended"):
-        simulator = Simulator(model, frames=frames)
+        simulator = PoseSpaceSimulator(model, frames=frames)
         simulator.reset(model.poses[index])
         simulator.q = np.full(model.n_modes, 0.02)
         skins.append(simulator.surface())
@@ -73,7 +74,7 @@ def test_at_the_poses_nothing_is_turned_further(index):
 
 def test_frames_follow_continuously_through_the_poses():
     model = arm()
-    simulator = Simulator(model)
+    simulator = PoseSpaceSimulator(model)
     way = np.linspace(0, 1, 401)[:, None] * np.radians([80.0, 85, 0, 0, 0, 90])
     skins = []
     for pose in way:
@@ -98,17 +99,17 @@ def test_keeping_momentum_brings_the_flesh_nearer_to_the_full_simulation():
     truth = FullSimulator(model, H, newton=20, tolerance=1e-6, **options).run(motion)
 
     def missed(**changed: Any) -> float:
-        found = Simulator(model, H, look_ahead=0, **options, **changed).run(motion)
+        found = PoseSpaceSimulator(model, H, look_ahead=0, **options, **changed).run(motion)
         return float(np.sqrt(((found - truth) ** 2).sum() / ((truth - rig) ** 2).sum()))
 
     assert missed() < 0.7 * missed(transport=False)
 
 
 def test_frames_of_another_kind_are_refused_for_tables_that_are_made():
-    simulator = Simulator(arm())
+    simulator = PoseSpaceSimulator(arm())
     with pytest.raises(Exception, match='frames "followed", not "blended"'):
-        Simulator(simulator.runtime, frames="blended")
-    assert Simulator(simulator.runtime).runtime is simulator.runtime
+        PoseSpaceSimulator(simulator.runtime, frames="blended")
+    assert PoseSpaceSimulator(simulator.runtime).runtime is simulator.runtime
 
 
 def test_points_that_are_spread_out_cover_all_of_them():
@@ -125,7 +126,7 @@ def test_points_that_are_spread_out_cover_all_of_them():
 def test_a_steady_spin_does_not_feed_the_swing(integrator, substeps):
     model = bar()
     options: dict[str, Any] = {"integrator": integrator, "substeps": substeps}
-    simulator = Simulator(model, H, alpha=0, beta=0, gravity_mode="none", **options)
+    simulator = PoseSpaceSimulator(model, H, alpha=0, beta=0, gravity_mode="none", **options)
     lengths = []
     for k in range(500):
         root = np.eye(4)
@@ -138,7 +139,7 @@ def test_a_steady_spin_does_not_feed_the_swing(integrator, substeps):
 def test_corrections_fade_where_tets_are_left_out():
     model = arm()
     far = np.radians([170.0, 160, 0, 0, 0, 170])
-    simulator = Simulator(model, gravity_mode="none")
+    simulator = PoseSpaceSimulator(model, gravity_mode="none")
     simulator.reset(far)
     simulator.q = np.full(model.n_modes, 1e-3)
     for _ in range(450):

@@ -15,7 +15,7 @@ from helpers.dense_step import DenseStep
 from supple import PoseSpaceModel, build
 from supple.engines.pose_space.contact.find_kernels import into_root
 from supple.engines.pose_space.contact.skin_contact import HARDEST, SETTLING, usual_stiffness
-from supple.engines.pose_space.simulator import Simulator
+from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError
 from supple.maths.rotations import exponential, to_matrix
 from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere, plain_numbers
@@ -50,13 +50,13 @@ def ground(height: float) -> Plane:
     return Plane((0, height, 0), (0, 1, 0))
 
 
-def deepest(simulator: Simulator) -> float:
+def deepest(simulator: PoseSpaceSimulator) -> float:
     """How deep the skin is in any obstacle, in sizes of the body."""
     skin = simulator.surface().astype(np.float64)
     return max(-o.distances(skin)[0].min() for o in simulator.obstacles) / simulator.runtime.size
 
 
-def skin_speed(simulator: Simulator, **given) -> float:
+def skin_speed(simulator: PoseSpaceSimulator, **given) -> float:
     """Step, and say how fast the fastest skin vertex went, in m/s."""
     before = simulator.surface()
     simulator.step(**given)
@@ -75,10 +75,10 @@ class BlackBox:
 
 @pytest.mark.parametrize("integrator", ["backward-euler", "bdf2", "newmark"])
 def test_a_body_that_sags_onto_a_plane_rests_there(integrator):
-    simulator = Simulator(
+    simulator = PoseSpaceSimulator(
         bar(), gravity_mode="absolute", integrator=integrator, obstacles=[ground(-0.02)]
     )
-    free = Simulator(bar(), gravity_mode="absolute", integrator=integrator)
+    free = PoseSpaceSimulator(bar(), gravity_mode="absolute", integrator=integrator)
     for _ in range(400):
         state = simulator.step()
         free.step()
@@ -93,7 +93,7 @@ def test_a_body_that_sags_onto_a_plane_rests_there(integrator):
 def test_a_cross_pressed_down_by_its_root_does_not_sink_in():
     model = small_x()
     low = model.surface.vertices[:, 1].min()
-    simulator = Simulator(model, obstacles=[ground(low - 0.001)])
+    simulator = PoseSpaceSimulator(model, obstacles=[ground(low - 0.001)])
     size, root, depths = simulator.runtime.size, np.eye(4), []
     for k in range(120):
         root[1, 3] = -0.02 * size * min(k / 45, 1)
@@ -107,7 +107,7 @@ def test_a_ball_dents_flesh_that_leans_on_a_wall_and_the_flesh_returns():
     model, radius, depth = bar(), 0.15, 0.01
     wall = Plane((0, 0, WIDTH), (0, 0, -1))
     ball = Sphere(SIDE - [0, 0, radius], radius)
-    simulator = Simulator(model, obstacles=[ball, wall], alpha=5.0)
+    simulator = PoseSpaceSimulator(model, obstacles=[ball, wall], alpha=5.0)
     rest = simulator.surface()
     spot = int(np.linalg.norm(rest - SIDE, axis=1).argmin())
     opposite = int(np.linalg.norm(rest - SIDE - [0, 0, WIDTH], axis=1).argmin())
@@ -128,7 +128,7 @@ def test_a_ball_dents_flesh_that_leans_on_a_wall_and_the_flesh_returns():
     assert np.abs(simulator.surface() - rest).max() < 0.03 * depth
 
 
-def system_of_contacts(simulator: Simulator, q: np.ndarray):
+def system_of_contacts(simulator: PoseSpaceSimulator, q: np.ndarray):
     """Force and stiffness of contacts alone, at q and at rest, in reduced coordinates."""
     simulator.q = q
     stepper, state = simulator._stepper, simulator._state
@@ -156,7 +156,7 @@ def system_of_contacts(simulator: Simulator, q: np.ndarray):
 )
 def test_force_and_stiffness_are_those_of_the_penalty_energy(solid):
     model, pose = bar(), np.radians([25.0])
-    simulator = Simulator(model, H, obstacles=[solid], frames="blended")
+    simulator = PoseSpaceSimulator(model, H, obstacles=[solid], frames="blended")
     simulator.reset(pose)
     q = 0.01 * np.random.default_rng(0).standard_normal(model.n_modes)
     skin = model.rig(pose)
@@ -194,7 +194,7 @@ def test_force_and_stiffness_are_those_of_the_penalty_energy(solid):
 
 def test_a_step_in_contact_is_the_dense_step_with_the_stiffness_of_contacts():
     model, pose = bar(), np.radians([20.0])
-    simulator = Simulator(
+    simulator = PoseSpaceSimulator(
         model, H, obstacles=[ground(0.003)], gravity_mode="none", frames="blended"
     )
     simulator.reset(pose)
@@ -226,8 +226,8 @@ def test_obstacles_are_in_the_world_wherever_the_root_is(make):
     turn = to_matrix(exponential(np.array([0.4, -1.1, 2.0])))
     root = np.eye(4)
     root[:3, :3], root[:3, 3] = turn, [3.0, -2.0, 5.0]
-    here = Simulator(bar(), gravity_mode="none", obstacles=[make(np.eye(3), np.zeros(3))])
-    there = Simulator(bar(), gravity_mode="none", obstacles=[make(turn, root[:3, 3])])
+    here = PoseSpaceSimulator(bar(), gravity_mode="none", obstacles=[make(np.eye(3), np.zeros(3))])
+    there = PoseSpaceSimulator(bar(), gravity_mode="none", obstacles=[make(turn, root[:3, 3])])
     there.reset(root=root)
     for k in range(25):
         pose = np.radians([k / 2])
@@ -240,9 +240,9 @@ def test_obstacles_are_in_the_world_wherever_the_root_is(make):
 
 
 def test_an_obstacle_that_is_not_touched_changes_no_bit():
-    alone = Simulator(bar())
-    beside = Simulator(bar(), obstacles=[ground(-9.0), Sphere((0.5, 2.0, 0), 0.5)])
-    touching = Simulator(bar(), obstacles=[ground(0.02)])
+    alone = PoseSpaceSimulator(bar())
+    beside = PoseSpaceSimulator(bar(), obstacles=[ground(-9.0), Sphere((0.5, 2.0, 0), 0.5)])
+    touching = PoseSpaceSimulator(bar(), obstacles=[ground(0.02)])
     for k in range(40):
         pose = np.radians([40 * np.sin(k / 5)])
         for simulator in (alone, beside, touching):
@@ -261,7 +261,7 @@ def test_an_obstacle_that_is_not_touched_changes_no_bit():
 @pytest.mark.parametrize(("stiffness", "rate"), [(None, 30), (1e12, 30), (1e12, 10), (1e12, 90)])
 def test_violent_motion_onto_stiff_things_stays_finite_and_calms_down(stiffness, rate):
     model = bar()
-    simulator = Simulator(
+    simulator = PoseSpaceSimulator(
         model,
         1 / rate,
         gravity_mode="absolute",
@@ -289,7 +289,7 @@ def test_violent_motion_onto_stiff_things_stays_finite_and_calms_down(stiffness,
 
 def test_what_is_deep_inside_at_the_start_comes_out_smoothly():
     ball = Sphere((0.75, WIDTH / 3, -0.02), 0.09)
-    simulator = Simulator(bar(), obstacles=[ball], gravity_mode="none")
+    simulator = PoseSpaceSimulator(bar(), obstacles=[ball], gravity_mode="none")
     simulator.reset()
     depths = [deepest(simulator)]
     assert depths[0] > 0.05
@@ -304,7 +304,7 @@ def test_what_is_deep_inside_at_the_start_comes_out_smoothly():
 
 def test_a_thing_that_moves_pushes_at_its_own_speed():
     ball = Sphere((0.8, -0.07, MIDDLE), 0.06)
-    simulator = Simulator(bar(), obstacles=[ball], gravity_mode="none")
+    simulator = PoseSpaceSimulator(bar(), obstacles=[ball], gravity_mode="none")
     for k in range(1, 12):
         simulator.obstacles = [Sphere((0.8, -0.07 + k * H, MIDDLE), 0.06)]
         simulator.step()
@@ -319,7 +319,7 @@ def test_flesh_is_held_between_two_things():
         Capsule((2 / 3, -0.05, -1), (2 / 3, -0.05, 1), 0.05),
         Capsule((2 / 3, WIDTH + 0.05, -1), (2 / 3, WIDTH + 0.05, 1), 0.05),
     ]
-    simulator = Simulator(bar(), obstacles=squeeze, gravity_mode="none")
+    simulator = PoseSpaceSimulator(bar(), obstacles=squeeze, gravity_mode="none")
     for k in range(120):
         y = 0.05 - 0.01 * min(k / 60, 1)
         simulator.obstacles = [
@@ -336,8 +336,8 @@ def test_flesh_is_held_between_two_things():
 
 def test_a_black_box_acts_as_what_it_wraps():
     solid = Sphere((0.7, -0.2, MIDDLE), 0.22)
-    plain = Simulator(bar(), obstacles=[solid], gravity_mode="none")
-    boxed = Simulator(bar(), obstacles=[BlackBox(solid)], gravity_mode="none")
+    plain = PoseSpaceSimulator(bar(), obstacles=[solid], gravity_mode="none")
+    boxed = PoseSpaceSimulator(bar(), obstacles=[BlackBox(solid)], gravity_mode="none")
     for _ in range(40):
         states = plain.step(), boxed.step()
     assert states[0].contacts == states[1].contacts > 0
@@ -404,8 +404,8 @@ def up(points):
     ],
 )
 def test_an_obstacle_that_answers_nonsense_is_an_error_and_nothing_happened(answer, words):
-    simulator = Simulator(bar(), obstacles=[ground(0.01)], gravity_mode="absolute")
-    twin = Simulator(bar(), obstacles=[ground(0.01)], gravity_mode="absolute")
+    simulator = PoseSpaceSimulator(bar(), obstacles=[ground(0.01)], gravity_mode="absolute")
+    twin = PoseSpaceSimulator(bar(), obstacles=[ground(0.01)], gravity_mode="absolute")
     for each in (simulator, twin):
         each.step(np.radians([5.0]))
     before: Any = simulator.q, simulator.velocity, simulator.time, simulator.surface()
@@ -421,7 +421,7 @@ def test_an_obstacle_that_answers_nonsense_is_an_error_and_nothing_happened(answ
 
 
 def test_obstacles_that_cannot_be_are_refused_and_the_old_ones_stay():
-    simulator = Simulator(bar(), obstacles=[ground(0.01)])
+    simulator = PoseSpaceSimulator(bar(), obstacles=[ground(0.01)])
     hostile: list[tuple[Any, str]] = [
         (ground(0), "list"),
         (5, "list"),
@@ -436,18 +436,18 @@ def test_obstacles_that_cannot_be_are_refused_and_the_old_ones_stay():
         with pytest.raises(SuppleError, match=words):
             simulator.obstacles = obstacles
         with pytest.raises(SuppleError, match=words):
-            Simulator(bar(), obstacles=obstacles)
+            PoseSpaceSimulator(bar(), obstacles=obstacles)
     assert len(simulator.obstacles) == 1
     impossible: list[Any] = [0, -1.0, np.nan, 1e13, "hard"]
     for stiffness in impossible:
         with pytest.raises(SuppleError, match="obstacle_stiffness"):
-            Simulator(bar(), obstacle_stiffness=stiffness)
+            PoseSpaceSimulator(bar(), obstacle_stiffness=stiffness)
 
 
 def test_contacts_come_out_the_same_and_take_no_memory():
     runs = []
     for _ in range(2):
-        simulator = Simulator(bar(), gravity_mode="absolute", obstacles=[ground(-0.01)])
+        simulator = PoseSpaceSimulator(bar(), gravity_mode="absolute", obstacles=[ground(-0.01)])
         pose = np.zeros(1)
         for k in range(60):
             pose[0] = 0.2 * np.sin(k / 6)

@@ -21,6 +21,7 @@ from supple import PoseSpaceModel
 from supple.dynamics.between_poses import pose_before
 from supple.dynamics.root_frame import acting_gravity, to_world
 from supple.engines.pose_space.runtime import RuntimeModel
+from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.maths.rotations import exponential, to_matrix
 from supple.rig.motion.motion import Motion
 
@@ -74,7 +75,11 @@ def coordinates(model: PoseSpaceModel, part: float, seed: int = 0) -> Floats:
     return part * size / RuntimeModel.of(model).peaks * falling * rng.standard_normal(model.n_modes)
 
 
-def displaced(simulator: supple.Simulator, pose: Floats, root: Floats | None = None) -> Floats:
+def displaced(
+    simulator: PoseSpaceSimulator,
+    pose: Floats,
+    root: Floats | None = None,
+) -> Floats:
     """How far the skin is from the rig."""
     rig = simulator.model.rig(pose)
     return simulator.surface() - (rig if root is None else to_world(root, rig))
@@ -154,7 +159,7 @@ class DenseSimulator:
 
 def both(model: PoseSpaceModel, size: float = 0.01, **options: Any) -> tuple[float, float]:
     """Relative differences in q and velocity after steps that have everything in them."""
-    simulator = supple.Simulator(model, H, frames="blended", **options)
+    simulator = PoseSpaceSimulator(model, H, frames="blended", **options)
     dense = DenseSimulator(model, **options)
     way = [
         (pose_of(model, 0.3 + 0.02 * k), turned(0.4 + 0.01 * k * k, (0.003 * k * k, 0.02 * k, 1)))
@@ -223,7 +228,7 @@ def test_iterations_solve_the_nonlinear_equation_of_a_step():
     pull = dense.U.T @ (model.embedding.T[:, [5]].toarray() @ [push[5]]).reshape(-1)
     left = []
     for iterations in (1, 2, 12):
-        simulator = supple.Simulator(model, H, iterations=iterations, frames="blended")
+        simulator = PoseSpaceSimulator(model, H, iterations=iterations, frames="blended")
         simulator.reset(pose)
         simulator.q = q
         assert simulator.step(forces=push).limits == ()
@@ -239,7 +244,7 @@ def test_iterations_solve_the_nonlinear_equation_of_a_step():
 @cache
 def after_free_motion(integrator: str, steps: int, iterations: int) -> Floats:
     model = stepped_model("bar")
-    simulator = supple.Simulator(model, 0.4 / steps, integrator=integrator, iterations=iterations)
+    simulator = PoseSpaceSimulator(model, 0.4 / steps, integrator=integrator, iterations=iterations)
     simulator.reset(pose_of(model, 1 / 3))
     simulator.q = coordinates(model, 0.03, 1)
     for _ in range(steps):
@@ -264,7 +269,7 @@ def energies(name: str, part: float, steps: int, **options: Any) -> Floats:
     pose = pose_of(model, 0.5)
     dense = DenseStep(model, pose)
     still = dense.elastic(np.zeros(model.n_modes))[1]
-    simulator = supple.Simulator(model, H, **options)
+    simulator = PoseSpaceSimulator(model, H, **options)
     simulator.reset(pose)
     simulator.q = coordinates(model, part)
     out = []
@@ -297,7 +302,7 @@ def test_large_vibrations_do_not_gain_energy(name):
 def test_skin_is_the_rig_displaced_by_the_basis_and_moved_by_the_root(name):
     model = stepped_model(name)
     pose, root, q = pose_of(model, 0.7), turned(1.1, (2.0, -1.0, 0.5)), coordinates(model, 0.05)
-    simulator = supple.Simulator(model, frames="blended")
+    simulator = PoseSpaceSimulator(model, frames="blended")
     simulator.reset(pose, root)
     simulator.q = q
     u = model.embedding @ (model.interpolated_basis(pose) @ q).reshape(-1, 3)
@@ -310,7 +315,7 @@ def test_skin_is_the_rig_displaced_by_the_basis_and_moved_by_the_root(name):
 
 def test_weights_are_the_models_and_masses_one_at_every_pose():
     model = stepped_model("bar")
-    simulator = supple.Simulator(model)
+    simulator = PoseSpaceSimulator(model)
     for part in (0.0, 0.2, 0.55, 1.0, 1.3, -0.4):
         pose = pose_of(model, part)
         simulator.step(pose)
@@ -333,7 +338,7 @@ def mass_of(model: PoseSpaceModel) -> Floats:
 @pytest.mark.parametrize("name", ["bar", "arm"])
 def test_without_motion_nothing_moves(name, integrator):
     model = stepped_model(name)
-    simulator = supple.Simulator(model, integrator=integrator)
+    simulator = PoseSpaceSimulator(model, integrator=integrator)
     pose = pose_of(model, 0.6)
     simulator.reset(pose, turned(0.0, (5.0, 6.0, 7.0)))
     for _ in range(20):
@@ -349,7 +354,7 @@ def test_absolute_gravity_pulls_down_and_relative_only_when_turned():
     sag = {}
     for mode in ("absolute", "relative", "none"):
         for root in (np.eye(4), over):
-            simulator = supple.Simulator(model, gravity_mode=mode, alpha=30.0)
+            simulator = PoseSpaceSimulator(model, gravity_mode=mode, alpha=30.0)
             simulator.reset(pose, root)
             for _ in range(270):
                 simulator.step()
@@ -365,7 +370,7 @@ def test_stiff_flesh_is_the_rig():
     soft = stepped_model("uncorrected")
     lengths = []
     for young in (3e4, 3e7, 3e10):
-        simulator = supple.Simulator(replace(soft, young=young))
+        simulator = PoseSpaceSimulator(replace(soft, young=young))
         longest = 0.0
         for k in range(45):
             pose = np.array([0.8 * np.sin(6 * k * H)])
@@ -379,7 +384,10 @@ def test_stiff_flesh_is_the_rig():
 
 def test_a_root_that_travels_evenly_changes_nothing():
     model = stepped_model("arm")
-    still, moving = supple.Simulator(model), supple.Simulator(model)
+    still, moving = (
+        PoseSpaceSimulator(model),
+        PoseSpaceSimulator(model),
+    )
     velocity = np.array([3.0, -1.0, 2.0])
 
     def at(k: int) -> Floats:
@@ -407,8 +415,8 @@ def swinging(model: PoseSpaceModel, k: int) -> tuple[Floats, Floats]:
 def test_reruns_and_simulators_that_share_a_model_give_the_same_bits(integrator):
     model = stepped_model("arm")
     runtime = RuntimeModel.of(model)
-    one, two = (supple.Simulator(runtime, integrator=integrator) for _ in range(2))
-    alone = supple.Simulator(model, integrator=integrator)
+    one, two = (PoseSpaceSimulator(runtime, integrator=integrator) for _ in range(2))
+    alone = PoseSpaceSimulator(model, integrator=integrator)
     assert one.runtime is two.runtime is runtime
     for k in range(40):
         for simulator in (one, alone):
@@ -427,7 +435,7 @@ def test_reruns_and_simulators_that_share_a_model_give_the_same_bits(integrator)
 
 def test_steps_and_surfaces_take_no_memory():
     model = stepped_model("arm")
-    simulator = supple.Simulator(model)
+    simulator = PoseSpaceSimulator(model)
     out = simulator.surface()
     way = [swinging(model, k) for k in range(50)]
 
@@ -457,7 +465,7 @@ def test_steps_and_surfaces_take_no_memory():
 
 def test_coordinates_and_velocities_can_be_set_and_are_copies():
     model = stepped_model("bar")
-    simulator = supple.Simulator(model)
+    simulator = PoseSpaceSimulator(model)
     q, v = coordinates(model, 0.01), coordinates(model, 0.05, 1)
     simulator.q = q
     simulator.velocity = list(v)
@@ -477,7 +485,10 @@ def test_coordinates_and_velocities_can_be_set_and_are_copies():
 
 def test_a_step_tells_what_it_took_and_defaults_to_where_it_is():
     model = stepped_model("bar")
-    one, two = supple.Simulator(model), supple.Simulator(model)
+    one, two = (
+        PoseSpaceSimulator(model),
+        PoseSpaceSimulator(model),
+    )
     pose, root = pose_of(model, 0.4), turned(0.5, (1, 0, 0))
     for simulator in (one, two):
         simulator.reset(pose, root)
@@ -504,7 +515,10 @@ def cut_motion() -> Motion:
 
 def test_a_run_is_resets_at_cuts_and_steps_between_to_the_bit():
     model, motion = stepped_model("bar"), cut_motion()
-    simulator, other = supple.Simulator(model), supple.Simulator(model)
+    simulator, other = (
+        PoseSpaceSimulator(model),
+        PoseSpaceSimulator(model),
+    )
     even = motion.resample(90)
     assert len(even.cuts) == 1
     told: list[float] = []
@@ -522,14 +536,14 @@ def test_a_run_is_resets_at_cuts_and_steps_between_to_the_bit():
     out = np.empty(frames.shape, np.float32)
     assert simulator.run(motion, out=out) is out
     np.testing.assert_array_equal(out, frames)
-    named = supple.Simulator(replace(model, motions={"cut": motion}))
+    named = PoseSpaceSimulator(replace(model, motions={"cut": motion}))
     kept = named.model.motions["cut"]
     np.testing.assert_array_equal(named.run("cut"), simulator.run(kept))
 
 
 def test_a_reset_that_moves_has_no_jerk_and_one_that_rests_has():
     model = stepped_model("bar")
-    simulator = supple.Simulator(model)
+    simulator = PoseSpaceSimulator(model)
 
     def felt(before: tuple[Floats, Floats | None] | None) -> float:
         simulator.reset(np.array([0.5]), before=before)
@@ -565,7 +579,7 @@ def distance_from_full(model: PoseSpaceModel) -> float:
             for pose, root in zip(motion.poses, motion.roots, strict=True)
         ]
     )
-    reduced = supple.Simulator(model, H).run(bar_swing())
+    reduced = PoseSpaceSimulator(model, H).run(bar_swing())
     return float(np.sqrt(((reduced - full) ** 2).mean() / ((full - rig) ** 2).mean()))
 
 
@@ -587,7 +601,7 @@ def test_the_reduced_motion_is_near_the_full_one():
 
 def swept(model: PoseSpaceModel, poses: Floats, **options: Any) -> Floats:
     """Displacements of the skin on a way through poses with the same q, (t, n̄, 3)."""
-    simulator = supple.Simulator(model, gravity_mode="none", **options)
+    simulator = PoseSpaceSimulator(model, gravity_mode="none", **options)
     q = coordinates(model, 0.05)
     out = []
     for pose in poses:
@@ -648,7 +662,7 @@ def test_poses_come_and_go_without_a_jump_where_their_weight_is_almost_none():
 
 def test_steps_through_all_poses_do_not_pop_either():
     model = stepped_model("firm")
-    simulator = supple.Simulator(model)
+    simulator = PoseSpaceSimulator(model)
     q, u = coordinates(model, 0.02), []
     way = way_through(model, 90)[:260]
     simulator.reset(way[0])
@@ -670,7 +684,7 @@ def test_stiffness_may_change_as_it_moves_and_equals_a_stiffer_material(
         stiffer = replace(stiffer, stiffness_corrections=4 * x_scene.stiffness_corrections)
     skins = []
     for model, factor in ((stiffer, 1.0), (x_scene, 4.0), (x_scene, 1.0)):
-        simulator = supple.Simulator(model)
+        simulator = PoseSpaceSimulator(model)
         simulator.stiffness = factor
         simulator.velocity = np.ones(model.n_modes)
         for _ in range(20):
@@ -684,7 +698,10 @@ def test_stiffness_may_change_as_it_moves_and_equals_a_stiffer_material(
 
 def test_gravity_may_change_as_it_moves_and_is_that_of_a_simulator_made_so() -> None:
     model = stepped_model("firm")
-    changed, made = supple.Simulator(model), supple.Simulator(model, gravity_mode="absolute")
+    changed, made = (
+        PoseSpaceSimulator(model),
+        PoseSpaceSimulator(model, gravity_mode="absolute"),
+    )
     assert changed.gravity_mode == "relative"
     for _ in range(10):
         changed.step(root=turned(0.4))
@@ -703,7 +720,7 @@ def test_gravity_may_change_as_it_moves_and_is_that_of_a_simulator_made_so() -> 
 
 
 def test_a_gravity_that_there_is_not_is_refused_and_nothing_changes() -> None:
-    simulator = supple.Simulator(stepped_model("firm"))
+    simulator = PoseSpaceSimulator(stepped_model("firm"))
     for mode in ("sideways", None, ["none"]):
         with pytest.raises(supple.SuppleError, match="no gravity"):
             simulator.gravity_mode = mode  # type: ignore[assignment]
@@ -714,8 +731,8 @@ def test_a_gravity_that_there_is_not_is_refused_and_nothing_changes() -> None:
 def test_gravity_is_what_it_was_when_given_whatever_becomes_of_the_array(mode: str) -> None:
     model = stepped_model("firm")
     gravity = np.array([0.0, -9.81, 0.0])
-    given = supple.Simulator(model, gravity=gravity, gravity_mode=mode)
-    usual = supple.Simulator(model, gravity_mode=mode)
+    given = PoseSpaceSimulator(model, gravity=gravity, gravity_mode=mode)
+    usual = PoseSpaceSimulator(model, gravity_mode=mode)
     gravity[:] = 50.0
     for _ in range(5):
         given.step(root=turned(0.4))

@@ -12,9 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 from helpers.build_samples import WIDTH, motion_of, stepped_model
-from supple import PoseSpaceModel, Simulator, SuppleError
+from supple import PoseSpaceModel, SuppleError
 from supple.dynamics.root_frame import to_world
 from supple.elastic.body import ElasticBody
+from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import FunctionRig
 
@@ -43,7 +44,7 @@ def bent(model: PoseSpaceModel, part: float) -> Floats:
     return np.asarray(part * model.pose_weights.poses[-1])
 
 
-def distance(simulator: Simulator, pose: Floats, root: Floats | None = None) -> float:
+def distance(simulator: PoseSpaceSimulator, pose: Floats, root: Floats | None = None) -> float:
     """From the rig to the skin at its farthest, as a part of the size; the skin is finite."""
     skin = simulator.surface()
     assert np.isfinite(skin).all()
@@ -52,7 +53,7 @@ def distance(simulator: Simulator, pose: Floats, root: Floats | None = None) -> 
     return float(np.linalg.norm(skin - rig, axis=1).max() / model.surface.size)
 
 
-def settle(simulator: Simulator, pose: Floats, seconds: float = 4.0) -> float:
+def settle(simulator: PoseSpaceSimulator, pose: Floats, seconds: float = 4.0) -> float:
     """How far from the rig the skin still is after a while of standing still."""
     for _ in range(round(seconds / simulator.dt)):
         simulator.step(pose, np.eye(4))
@@ -84,7 +85,7 @@ WRONG_STEPS: dict[str, dict[str, Any]] = {
 }
 
 
-def wrong_calls(simulator: Simulator) -> dict[str, Callable[[], object]]:
+def wrong_calls(simulator: PoseSpaceSimulator) -> dict[str, Callable[[], object]]:
     """What else can be done wrong."""
     n, r = len(simulator.model.surface.vertices), simulator.model.n_modes
     sealed = np.empty((n, 3), np.float32)
@@ -113,7 +114,7 @@ def wrong_calls(simulator: Simulator) -> dict[str, Callable[[], object]]:
 
 def test_wrong_input_is_told_and_leaves_the_state_to_the_bit():
     model = stepped("firm")
-    simulator, twin = Simulator(model), Simulator(model)
+    simulator, twin = PoseSpaceSimulator(model), PoseSpaceSimulator(model)
     for k in range(8):
         for each in (simulator, twin):
             each.step(bent(model, 0.05 * k), placed(0.01 * k * k), {3: (2.0, 0.0, 1.0)})
@@ -137,7 +138,7 @@ def test_wrong_input_is_told_and_leaves_the_state_to_the_bit():
 
 
 def test_messages_say_what_is_there():
-    simulator = Simulator(stepped("firm"))
+    simulator = PoseSpaceSimulator(stepped("firm"))
     with pytest.raises(SuppleError, match='did you mean "sweep"'):
         simulator.run("swep")
     with pytest.raises(SuppleError, match="the skin has vertices 0 to"):
@@ -170,20 +171,20 @@ def test_messages_say_what_is_there():
 )
 def test_options_that_cannot_be_are_told(wrong):
     with pytest.raises(SuppleError):
-        Simulator(stepped("firm"), **wrong)
+        PoseSpaceSimulator(stepped("firm"), **wrong)
 
 
 def test_only_models_are_stepped():
     for other in (None, "bar.supple", 3):
         with pytest.raises(SuppleError, match="needs a PoseSpaceModel"):
-            Simulator(other)  # type: ignore[arg-type]
+            PoseSpaceSimulator(other)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("far", [10.0, 100.0, 1e6])
 @pytest.mark.parametrize("name", NAMES)
 def test_poses_far_from_all_trained_leave_the_skin_near_its_rig(name, far):
     model = stepped(name)
-    simulator, rng, acted = Simulator(model), np.random.default_rng(0), Counter[str]()
+    simulator, rng, acted = PoseSpaceSimulator(model), np.random.default_rng(0), Counter[str]()
     for _ in range(60):
         pose = far * rng.standard_normal(len(model.rig.rest_pose))
         acted.update(simulator.step(pose).limits)
@@ -197,7 +198,7 @@ def test_poses_far_from_all_trained_leave_the_skin_near_its_rig(name, far):
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_long_and_short_steps_are_stable(integrator, dt):
     model = stepped("firm")
-    simulator = Simulator(model, dt, integrator=integrator)
+    simulator = PoseSpaceSimulator(model, dt, integrator=integrator)
     for k in range(min(round(1.5 / dt) + 10, 500)):
         pose = bent(model, np.sin(5 * k * dt))
         simulator.step(pose)
@@ -210,7 +211,7 @@ def test_long_and_short_steps_are_stable(integrator, dt):
 @pytest.mark.parametrize("name", ["firm", "rubber"])
 def test_shaking_at_fifty_g_is_survived(name, integrator, hertz):
     model = stepped(name)
-    simulator, acted = Simulator(model, integrator=integrator), Counter[str]()
+    simulator, acted = PoseSpaceSimulator(model, integrator=integrator), Counter[str]()
     swing, pose = 50 * 9.81 / (2 * np.pi * hertz) ** 2, model.rig.rest_pose
     way = np.array([0.6, 0.64, 0.48])
     for k in range(180):
@@ -227,7 +228,7 @@ def test_shaking_at_fifty_g_is_survived(name, integrator, hertz):
 @pytest.mark.parametrize("name", NAMES)
 def test_teleports_are_told_and_not_felt(name):
     model = stepped(name)
-    simulator, still = Simulator(model), model.rig.rest_pose
+    simulator, still = PoseSpaceSimulator(model), model.rig.rest_pose
     rng = np.random.default_rng(1)
     for _ in range(5):
         simulator.step(still)
@@ -245,7 +246,7 @@ def test_teleports_are_told_and_not_felt(name):
 
 def test_a_jump_of_the_pose_is_told_and_not_felt():
     model = stepped("firm")
-    simulator = Simulator(model)
+    simulator = PoseSpaceSimulator(model)
     for _ in range(3):
         simulator.step()
     assert simulator.step(bent(model, 1.0)).limits == ("teleport",)
@@ -256,7 +257,7 @@ def test_a_jump_of_the_pose_is_told_and_not_felt():
 
 def test_what_accelerates_too_much_is_cut_and_told():
     model = stepped("firm")
-    slow, fast = (Simulator(model, acceleration_limit=limit) for limit in (80.0, 1000.0))
+    slow, fast = (PoseSpaceSimulator(model, acceleration_limit=limit) for limit in (80.0, 1000.0))
     most = []
     for simulator in (slow, fast):
         acted, largest = Counter[str](), 0.0
@@ -275,7 +276,7 @@ def test_what_accelerates_too_much_is_cut_and_told():
 @pytest.mark.parametrize("name", ["firm", "rubber"])
 def test_a_push_of_a_million_newtons_and_more_is_cut_and_forgotten(name, force):
     model = stepped(name)
-    simulator, pose = Simulator(model), model.rig.rest_pose
+    simulator, pose = PoseSpaceSimulator(model), model.rig.rest_pose
     tip = int(model.surface.vertices[:, 0].argmax())
     assert "displacement" in simulator.step(forces={tip: (0, force, 0)}).limits
     assert distance(simulator, pose) < 2 * LIMIT
@@ -290,7 +291,7 @@ def test_flesh_thrown_anywhere_comes_back(name):
     model = stepped(name)
     for seed in range(8):
         rng = np.random.default_rng(seed)
-        simulator = Simulator(model)
+        simulator = PoseSpaceSimulator(model)
         simulator.q = 10.0 ** rng.integers(0, 4) * rng.standard_normal(model.n_modes)
         assert distance(simulator, model.rig.rest_pose) <= 2 * LIMIT + 1e-6
         simulator.step()
@@ -321,7 +322,7 @@ def mirroring_bar() -> tuple[PoseSpaceModel, float]:
 @pytest.mark.parametrize("part", [0.9, 1.2, 1.9, 2.0])
 def test_flesh_turned_inside_out_does_not_stay_so(part):
     model, flat = mirroring_bar()
-    simulator = Simulator(model)
+    simulator = PoseSpaceSimulator(model)
     simulator.q = [part * flat]
     assert "inversion" in simulator.step().limits
     for _ in range(450):
@@ -334,7 +335,7 @@ def test_flesh_turned_inside_out_does_not_stay_so(part):
 @pytest.mark.parametrize("what", ["q", "velocity"])
 def test_a_state_no_number_can_follow_begins_anew(what, substeps):
     model = stepped("firm")
-    simulator = Simulator(model, substeps=substeps)
+    simulator = PoseSpaceSimulator(model, substeps=substeps)
     setattr(simulator, what, np.full(model.n_modes, 1e300))
     assert distance(simulator, model.rig.rest_pose) <= 2 * LIMIT + 1e-6
     limits = simulator.step().limits
@@ -346,7 +347,7 @@ def test_a_state_no_number_can_follow_begins_anew(what, substeps):
 
 def test_a_limit_of_ones_own_is_kept():
     model = stepped("firm")
-    simulator = Simulator(model, displacement_limit=0.02)
+    simulator = PoseSpaceSimulator(model, displacement_limit=0.02)
     pose, acted = model.rig.rest_pose, Counter[str]()
     for k in range(60):
         root = placed(0, 0.05 * np.sin(0.6 * k))
@@ -379,7 +380,7 @@ def with_black_boxes(model: PoseSpaceModel) -> tuple[PoseSpaceModel, list[Failin
 @pytest.mark.parametrize("trouble", ["raises", "nan", "short"])
 def test_a_rig_that_fails_is_told_and_leaves_the_state_to_the_bit(trouble):
     model, failing = with_black_boxes(stepped("firm"))
-    simulator, twin = Simulator(model), Simulator(stepped("firm"))
+    simulator, twin = PoseSpaceSimulator(model), PoseSpaceSimulator(stepped("firm"))
     for k in range(6):
         for each in (simulator, twin):
             each.step(np.array([0.05 * k]))
@@ -409,7 +410,7 @@ def test_a_rig_that_fails_is_told_and_leaves_the_state_to_the_bit(trouble):
 
 def test_a_reset_whose_past_fails_leaves_the_skin_to_the_bit():
     model, failing = with_black_boxes(stepped("firm"))
-    simulator = Simulator(model)
+    simulator = PoseSpaceSimulator(model)
     simulator.step(np.array([0.1]))
     skin = simulator.surface()
     failing[1].trouble = "at one"
@@ -420,7 +421,7 @@ def test_a_reset_whose_past_fails_leaves_the_skin_to_the_bit():
 
 def test_ten_minutes_do_not_drift():
     model = stepped("firm")
-    simulator = Simulator(model)
+    simulator = PoseSpaceSimulator(model)
     angle = 2 * np.pi * np.arange(90) / 90
     poses = np.radians(30 * np.sin(angle) + 12 * np.cos(3 * angle))[:, None]
     roots = [placed(0.02 * np.sin(t), 0.03 * np.sin(2 * t)) for t in angle]

@@ -254,6 +254,7 @@ class FullSimulator:
         self._rest_before, self.rest = self.rest, new_rest
         self.unconverged_steps += not report.converged
         self.time += self._h
+        report.time = self.time
         return report
 
     def energies(self) -> dict[str, float]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,13 +12,15 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Singles
 from supple.checks import checked_whole_numbers, shown
 from supple.dynamics.between_poses import PoseTrack
-from supple.dynamics.character_inputs import CharacterInputs
+from supple.dynamics.character_inputs import CharacterInputs, checked_stiffness
 from supple.dynamics.implicit import StepReport
 from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode, to_world
 from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
 from supple.engines.full.full_body import FullSimulator
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
+from supple.mesh.obstacles import Obstacle
 from supple.rig.motion.motion import Motion
 
 __all__ = ["CharacterSimulator"]
@@ -82,9 +85,10 @@ class CharacterSimulator(FullSimulator):
         if not 1 <= self.substeps <= MOST_SUBSTEPS:
             raise SuppleError(f"substeps must be 1 to {MOST_SUBSTEPS:,}, not {substeps}")
         self.model, self.gravity_mode = model, checked_gravity_mode(gravity_mode)
+        self._stiffness = 1.0
         self._coming: Floats | None = None  # the next rest shape, where a run looks ahead
         self._painted = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
-        self._inputs = CharacterInputs(model)
+        self._inputs = CharacterInputs(model, model.pose_weights.scales)
         self._spread = model.embedding.T.tocsr()
         # `reset`, which the base calls, finds the character here.
         self.pose, self.root = model.rig.rest_pose.copy(), np.eye(4)
@@ -160,7 +164,47 @@ class CharacterSimulator(FullSimulator):
             report = StepReport(converged=True)
             for at, placed in self._track.towards(there, turned, self.substeps):
                 self._substep(at, placed, self._shape(at, placed), load, None, report)
+            report.time = self.time
             return report
+
+    def carry(
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        *,
+        before: tuple[ArrayLike, ArrayLike | None] | None = None,
+    ) -> None:
+        """Go to a pose and root with the flesh as it is in the root's frame: no inertia acts.
+
+        Parameters
+        ----------
+        pose, root, before
+            As for `reset`.
+        """
+        here, u, v = self.root, self._u, self._v
+        self.reset(pose, root, before=before)
+        turn = self.root[:3, :3] @ here[:3, :3].T
+        self._u, self._v = u @ turn.T, v @ turn.T
+
+    @property
+    def stiffness(self) -> float:
+        """Factor on the model's stiffness; it may change as the flesh moves."""
+        return self._stiffness
+
+    @stiffness.setter
+    def stiffness(self, factor: float) -> None:
+        self._stiffness = checked_stiffness(factor)
+        self.body.set_material(self._material(self.pose))
+
+    @property
+    def obstacles(self) -> tuple[Obstacle, ...]:
+        """Nothing: the unreduced simulation knows no contact."""
+        return ()
+
+    @obstacles.setter
+    def obstacles(self, obstacles: Sequence[Obstacle]) -> None:
+        if obstacles:
+            raise SuppleError("the engine full knows no obstacles; pose-space does")
 
     def surface(self, out: Singles | None = None) -> Singles:
         """The skin in the world, R Φ̄(p) + t + A u: (n̄, 3) float32. `out` is overwritten."""
@@ -262,7 +306,14 @@ class CharacterSimulator(FullSimulator):
 
     def _follow_material(self, pose: Floats) -> None:
         if self._painted:
-            self.body.set_material(self.model.material(self.model.pose_weights(pose)))
+            self.body.set_material(self._material(pose))
+
+    def _material(self, pose: Floats) -> Material:
+        weights = self.model.pose_weights(pose) if self._painted else None
+        material = self.model.material(weights)
+        if self._stiffness == 1:
+            return material
+        return replace(material, young=self._stiffness * np.asarray(material.young))
 
     def _weight(self) -> Floats:
         acting = acting_gravity(self.gravity_mode, self.gravity, self.root)

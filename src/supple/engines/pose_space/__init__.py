@@ -19,16 +19,16 @@ from supple.engines.pose_space.interpolation import (
     reduced_mass,
 )
 from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.engines.pose_space.simulator import Simulator, StepState
+from supple.engines.pose_space.simulator import PoseSpaceSimulator, PoseSpaceStep
 
 __all__ = [
     "AlignedBases",
     "Assessment",
     "Crowd",
     "PoseSpaceModel",
+    "PoseSpaceSimulator",
+    "PoseSpaceStep",
     "RegionBasis",
-    "Simulator",
-    "StepState",
     "align",
     "assess_pose",
     "build",

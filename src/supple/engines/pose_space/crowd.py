@@ -97,7 +97,7 @@ class Crowd(Copyable):
 
     def _equip(self, obstacles: Iterable[Obstacle]) -> None:
         self.model = self.runtime.model
-        self._inputs = CharacterInputs(self.model)
+        self._inputs = CharacterInputs(self.model, self.model.pose_weights.scales)
         listed, count = checked_obstacles(obstacles), len(self._shares)
         self._steppers = [Stepper(self.runtime, self.options, listed, BATCH) for _ in range(count)]
         self._pool = ThreadPoolExecutor(count) if count > 1 else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,6 +221,9 @@ class RuntimeModel:
     peaks
         (r,) largest displacement of a vertex for a unit of each column, at any of the poses.
     """
+
+    #: Row of `supple.engines.ENGINES` that steps it.
+    engine: ClassVar[str] = "pose-space"
 
     def __init__(self, model: PoseSpaceModel, *, frames: Frames = "followed") -> None:
         if frames not in ("followed", "blended"):

@@ -9,19 +9,20 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
+from supple.checks import checked_array
 from supple.dynamics.between_poses import pose_before
-from supple.dynamics.character_inputs import CharacterInputs
+from supple.dynamics.character_inputs import CharacterInputs, checked_stiffness
 from supple.engines.pose_space.copying import Copyable
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.reduced_step import FLAGS
 from supple.engines.pose_space.runtime import Frames, RuntimeModel
 from supple.engines.pose_space.state import states_of
-from supple.engines.pose_space.step_options import StepOptions, checked_gravity, checked_stiffness
+from supple.engines.pose_space.step_options import StepOptions, checked_gravity
 from supple.engines.pose_space.stepper import Stepper
 from supple.mesh.obstacles import Obstacle
 from supple.rig.motion.motion import Motion
 
-__all__ = ["Simulator", "StepState", "limit_names"]
+__all__ = ["PoseSpaceSimulator", "PoseSpaceStep", "limit_names"]
 
 
 def limit_names(flags: int) -> tuple[str, ...]:
@@ -32,8 +33,8 @@ def limit_names(flags: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class StepState:
-    """What one step did.
+class PoseSpaceStep:
+    """Report of one step.
 
     Attributes
     ----------
@@ -65,8 +66,13 @@ class StepState:
         """The parts by name."""
         return {"core": self.core, "dynamics": self.dynamics}
 
+    @property
+    def readings(self) -> dict[str, Any]:
+        """Figures of the step: the number of ``"contacts"``."""
+        return {"contacts": self.contacts}
 
-class Simulator(Copyable):
+
+class PoseSpaceSimulator(Copyable):
     """Steps a character's soft tissue in its pose-space subspace.
 
     M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext + f̃_inert (xu2016 eq. 5 to 9) in the basis U(p) that is blended at
@@ -130,7 +136,7 @@ class Simulator(Copyable):
     >>> import supple
     >>> x = scene("x")
     >>> model = supple.build(x.character, **(x.recipe() | {"tets": 1000, "modes": 8}))
-    >>> simulator = supple.Simulator(model)
+    >>> simulator = PoseSpaceSimulator(model)
     >>> simulator.step(0.2 * x.poses[2]).limits
     ()
     >>> simulator.surface().shape == x.character.surface.vertices.shape
@@ -186,14 +192,14 @@ class Simulator(Copyable):
 
     def _equip(self, obstacles: Iterable[Obstacle]) -> None:
         self.model = self.runtime.model
-        self._inputs = CharacterInputs(self.model)
+        self._inputs = CharacterInputs(self.model, self.model.pose_weights.scales)
         self._stepper = Stepper(self.runtime, self.options, obstacles)
 
     def _acting(self) -> tuple[Obstacle, ...]:
         return self._stepper.obstacles
 
     def __repr__(self) -> str:
-        return f"Simulator({self.model!r}, dt=1/{1 / self.dt:.4g})"
+        return f"PoseSpaceSimulator({self.model!r}, dt=1/{1 / self.dt:.4g})"
 
     @property
     def dt(self) -> float:
@@ -233,7 +239,7 @@ class Simulator(Copyable):
 
     @q.setter
     def q(self, values: ArrayLike) -> None:
-        self._state.set_coordinates(self._inputs.coordinates("q", values), None)
+        self._state.set_coordinates(checked_array("q", values, (self.model.n_modes,)), None)
 
     @property
     def velocity(self) -> Floats:
@@ -242,7 +248,7 @@ class Simulator(Copyable):
 
     @velocity.setter
     def velocity(self, values: ArrayLike) -> None:
-        self._state.set_coordinates(None, self._inputs.coordinates("velocity", values))
+        self._state.set_coordinates(None, checked_array("velocity", values, (self.model.n_modes,)))
 
     @property
     def weights(self) -> Floats:
@@ -291,12 +297,30 @@ class Simulator(Copyable):
             moving = self._inputs.earlier(before, now, here)
         self._stepper.begin(self._state, now, here, moving)
 
+    def carry(
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        *,
+        before: tuple[ArrayLike, ArrayLike | None] | None = None,
+    ) -> None:
+        """Go to a pose and root with the flesh as it is: q and q̇ stay, and no inertia acts.
+
+        Parameters
+        ----------
+        pose, root, before
+            As for `reset`.
+        """
+        q, velocity = self.q, self.velocity
+        self.reset(pose, root, before=before)
+        self.q, self.velocity = q, velocity
+
     def step(
         self,
         pose: ArrayLike | None = None,
         root: ArrayLike | None = None,
         forces: Mapping[int, ArrayLike] | None = None,
-    ) -> StepState:
+    ) -> PoseSpaceStep:
         """Advance by one time step.
 
         Parameters
@@ -317,7 +341,7 @@ class Simulator(Copyable):
         acting = None if forces is None else self._inputs.forces(forces)
         flags = self._stepper.step(state, now, here, acting)
         timing = self._stepper.timing
-        return StepState(
+        return PoseSpaceStep(
             self.time, limit_names(flags), timing.core, timing.dynamics, state.contact.count
         )
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats
 from supple.checks import checked_number, checked_whole_numbers, owned_array
+from supple.dynamics.character_inputs import checked_stiffness
 from supple.errors import SuppleError
 
 __all__ = [
@@ -17,7 +18,6 @@ __all__ = [
     "STEP_INTEGRATORS",
     "StepOptions",
     "checked_gravity",
-    "checked_stiffness",
 ]
 
 
@@ -132,16 +132,6 @@ def checked_gravity(mode: str) -> str:
     if not isinstance(mode, str) or mode not in GRAVITY_MODES:
         raise SuppleError(f"no gravity {mode!r}; there are {', '.join(GRAVITY_MODES)}")
     return mode
-
-
-def checked_stiffness(value: float) -> float:
-    """What elastic forces may be multiplied by."""
-    factor = checked_number("stiffness", value)
-    if not 1e-3 <= factor <= 1e3:
-        raise SuppleError(
-            f"stiffness is {factor:g} times the model's; it must be between 0.001 and 1000"
-        )
-    return factor
 
 
 def _checked_numbers(**values: float) -> dict[str, float]:

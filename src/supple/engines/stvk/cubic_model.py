@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,6 +45,9 @@ class CubicModel(PolynomialBody):
     >>> spring.force([1.0]), spring.stiffness([1.0]), spring.energy([1.0])
     (array([3.]), array([[5.]]), 1.25)
     """
+
+    #: Row of `supple.engines.ENGINES` that steps it.
+    engine: ClassVar[str] = "stvk"
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -161,6 +161,9 @@ class StvkModel(PolynomialBody):
     >>> model.force(np.zeros(6)).shape, model.stiffness(np.zeros(6)).shape
     ((6,), (6, 6))
     """
+
+    #: Row of `supple.engines.ENGINES` that steps it.
+    engine: ClassVar[str] = "stvk"
 
     rest: Floats
     basis: Floats

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,6 +119,8 @@ class StvkStep(NamedTuple):
     """Seconds since the reset."""
     limits: tuple[str, ...]
     """``"stiffness"`` where the system was not positive definite, and was made so."""
+    readings: Mapping[str, Any] = MappingProxyType({})
+    """Figures of the step; none."""
 
 
 class StvkSimulator(StvkReadings):

@@ -86,10 +86,10 @@ def scaled_modes(own: Sequence[int], count: int) -> tuple[int, ...]:
 
 def _rows(paths: Sequence[Path], steps: int) -> list[dict[str, Any]]:
     from supple.engines.pose_space.model.model import PoseSpaceModel
-    from supple.engines.pose_space.simulator import Simulator
+    from supple.engines.pose_space.simulator import PoseSpaceSimulator
 
     models = [PoseSpaceModel.load(path) for path in paths]
-    simulators = [Simulator(model, 1 / RATE) for model in models]
+    simulators = [PoseSpaceSimulator(model, 1 / RATE) for model in models]
     timed: list[list[Any]] = [[] for _ in models]
     for turn in range(_TURNS):
         for model, simulator, times in zip(models, simulators, timed, strict=True):

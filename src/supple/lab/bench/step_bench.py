@@ -183,11 +183,11 @@ def _loaded(path: Path, steps: int) -> tuple[Any, Floats, Floats]:
 
 def _one_core(path: Path, steps: int) -> dict[str, Any]:
     """A row of figures, but for what needs more cores."""
-    from supple.engines.pose_space.simulator import Simulator
+    from supple.engines.pose_space.simulator import PoseSpaceSimulator
 
     model, poses, roots = _loaded(path, steps + BREAKS)
     full = _FullSteps(model)
-    simulator = Simulator(model, 1 / RATE)
+    simulator = PoseSpaceSimulator(model, 1 / RATE)
     rig = RigTimes(simulator)
     found = time_steps(simulator, poses, roots, full)
     sizes = {

@@ -261,6 +261,6 @@ def _stepped_alike(
 
 def _usual() -> Engine:
     # The reduced simulator is judged here, not needed: full ones compare without it.
-    from supple.engines.pose_space.simulator import Simulator
+    from supple.engines.pose_space.simulator import PoseSpaceSimulator
 
-    return Simulator
+    return PoseSpaceSimulator

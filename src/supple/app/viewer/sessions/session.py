@@ -17,7 +17,7 @@ from supple.app.viewer.sessions.skin_springs import Hands, grab
 from supple.app.viewer.sessions.surroundings import PoseFollower, Surroundings
 from supple.arrays import Floats, Singles
 from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.engines.pose_space.simulator import Simulator
+from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError, SuppleWarning
 from supple.playing.bake import bake_plan, bake_simulator, calm_stiffness, chosen_motion
 from supple.playing.player import Player
@@ -85,7 +85,7 @@ class Session(Requests):
         self._flesh: dict[str, Any] = {"flesh": flesh, "damping": damping}
         self._stiffer = 1.0
         self._calm: dict[tuple[str, bool], float] = {}
-        self.simulator: Simulator = bake_simulator(model, **self._flesh)
+        self.simulator: PoseSpaceSimulator = bake_simulator(model, **self._flesh)
         self.surroundings = Surroundings(model)
         self.skin = np.empty((len(model.surface.vertices), 3), np.float32)
         self.pose, self.root = model.rig.rest_pose.copy(), np.eye(4)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
 from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.engines.pose_space.simulator import Simulator
+from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.mesh.obstacles import Obstacle, Plane, Sphere
 
 __all__ = ["PoseFollower", "Surroundings"]
@@ -88,7 +88,7 @@ class Surroundings:
         """Tell the simulator at the next step, whatever it knows."""
         self._given = None
 
-    def step(self, simulator: Simulator, dt: float, walked: Floats) -> None:
+    def step(self, simulator: PoseSpaceSimulator, dt: float, walked: Floats) -> None:
         """Move on, and tell the simulator if anything changed.
 
         Parameters

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -98,6 +98,9 @@ class PoseSpaceModel:
     extras
         Arrays of other engines, called "<engine>.<name>".
     """
+
+    #: Row of `supple.engines.ENGINES` that steps it.
+    engine: ClassVar[str] = "pose-space"
 
     name: str
     surface: SurfaceMesh
@@ -233,6 +236,16 @@ class PoseSpaceModel:
         )
         matrix.sum_duplicates()
         return matrix
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """Sizes: ``tets``, ``poses``, ``modes`` and ``regions``."""
+        return {
+            "tets": len(self.mesh.tets),
+            "poses": self.n_poses,
+            "modes": self.n_modes,
+            "regions": len(self.regions),
+        }
 
     def material(self, pose: int | ArrayLike | None = None) -> Material:
         """What the flesh is made of at a pose.

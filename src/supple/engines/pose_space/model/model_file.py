@@ -13,6 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from supple.checks import shown
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.model.model_tensors import fields_of, tensors_of
 from supple.errors import FormatError, SuppleError
@@ -64,7 +65,9 @@ def packed_model(model: PoseSpaceModel) -> bytes:
     """The bytes of a model's file."""
     header, tensors = tensors_of(model)
     kept, same = _without_repeats(tensors)
-    text = json.dumps(header | {"same": same}, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(
+        header | {"engine": model.engine, "same": same}, sort_keys=True, separators=(",", ":")
+    )
     stored = {name: tensors[name] for name in kept}
     texts = {"format": FORMAT, "version": str(VERSION), "header": text}
     # The checksum is over what it stands beside: first the file without it.
@@ -112,6 +115,7 @@ def unpacked_model(data: bytes, rig: Rig | None = None) -> PoseSpaceModel:
     """
     tensors, texts, block = unpacked_tensors(data)
     header = _checked_texts(texts, tensors, block)
+    _check_engine(header.pop("engine", PoseSpaceModel.engine))
     _share(header.pop("same", None), tensors, len(data))
     try:
         model = PoseSpaceModel(**fields_of(header, tensors, rig))
@@ -143,6 +147,11 @@ def _checked_texts(texts: dict[str, str], tensors: Arrays, block: memoryview) ->
     if not isinstance(header, dict):
         raise FormatError(f"its header is damaged; {AGAIN}")
     return header
+
+
+def _check_engine(named: Any) -> None:
+    if named != PoseSpaceModel.engine:
+        raise FormatError(f"is for another engine ({shown(named)}); supple.load_model reads it")
 
 
 def _share(same: Any, tensors: Arrays, file_size: int) -> None:

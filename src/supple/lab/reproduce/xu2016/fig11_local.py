@@ -20,7 +20,7 @@ from supple.app.pictures.drawing import INK, PAPER, draw_surface, save_picture, 
 from supple.arrays import Bools, Floats
 from supple.engines.full.full_character import CharacterSimulator
 from supple.engines.pose_space.build.build import build
-from supple.engines.pose_space.simulator import Simulator
+from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.lab.fidelity.oscillation import CharacterEngine
 from supple.mesh.surface import SurfaceMesh
 from supple.reduction.regions.region_weights import regions_of
@@ -97,7 +97,7 @@ def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     responses: dict[str, _Response] = {}
     for name, model in models.items():
         tell(0.7, f"pulling: {name}")
-        responses[name] = _pulled(Simulator(model), forces, *steps)
+        responses[name] = _pulled(PoseSpaceSimulator(model), forces, *steps)
     tell(0.8, "pulling: full simulation")
     responses["full simulation"] = _pulled(CharacterSimulator(ours), forces, *steps)
     tell(0.95, "drawing")

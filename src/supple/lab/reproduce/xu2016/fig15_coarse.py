@@ -25,7 +25,7 @@ from supple.arrays import Singles
 from supple.engines.full.full_character import CharacterSimulator
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.engines.pose_space.simulator import Simulator
+from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleWarning
 from supple.lab.fidelity.oscillation import CharacterEngine, dominant_frequency, ringdown
 from supple.lab.fidelity.truth import rig_surface, rms_difference
@@ -279,7 +279,7 @@ def _played(
     name: str, body: PoseSpaceModel, milliseconds: float, motion: Motion, ours: bool, quick: bool
 ) -> Played:
     def simulator(**options: Any) -> CharacterEngine:
-        engine = Simulator if ours else CharacterSimulator
+        engine = PoseSpaceSimulator if ours else CharacterSimulator
         return engine(body, 1 / RATE, **options)
 
     frames = played_frames(simulator(), motion)
@@ -390,7 +390,7 @@ def time_steps(models: Sequence[PoseSpaceModel], motion: Motion, steps: int) -> 
     keys = motion.resample(RATE)
     first, last = max(len(keys.times) // 2 - steps - 2, 0), len(keys.times)
     chosen = range(first + 1, min(first + steps + 3, last))
-    ours = Simulator(models[0], 1 / RATE)
+    ours = PoseSpaceSimulator(models[0], 1 / RATE)
     full = [CharacterSimulator(model, 1 / RATE) for model in models]
     placements = [
         CharacterPlacement(model.rig, model.tet_rig, np.arange(len(model.mesh.vertices)))

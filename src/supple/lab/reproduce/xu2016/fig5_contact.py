@@ -15,7 +15,7 @@ from supple.app.scene_models import scene_model
 from supple.arrays import Floats
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.engines.pose_space.simulator import Simulator
+from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.lab.reproduce.xu2016.fig5_sections import (
     Slice,
     Touching,
@@ -189,7 +189,7 @@ def _pressed(
     row: dict[str, float] = {}
     skins: dict[str, NDArray] = {}
     for name, model in case.models.items():
-        simulator = Simulator(model)
+        simulator = PoseSpaceSimulator(model)
         simulator.reset(case.scene.pose(case.pose))
         for _ in range(steps):
             simulator.step(forces=forces)
@@ -224,7 +224,7 @@ def _in_motion(case: _Case, tell: Tell) -> list[dict[str, Any]]:
     near: dict[str, Any] = {"load": f"of that, where the flexed pose counts > {_NEAR:g}"}
     for at, (name, model) in enumerate(case.models.items()):
         tell(0.65 + 0.05 * at, f"flexing, {name} contact")
-        simulator = Simulator(model)
+        simulator = PoseSpaceSimulator(model)
         simulator.reset(keys.poses[first], keys.roots[first])
         for frame in range(first + 1, last):
             simulator.step(keys.poses[frame], keys.roots[frame])

@@ -265,12 +265,12 @@ def part_times(path: Path, steps: int) -> dict[str, float]:
     """
     from supple.engines.pose_space import stepper
     from supple.engines.pose_space.model.model import PoseSpaceModel
-    from supple.engines.pose_space.simulator import Simulator
+    from supple.engines.pose_space.simulator import PoseSpaceSimulator
 
     model = PoseSpaceModel.load(path)
     poses, roots = back_and_forth(motion_of(model), steps + WARM_UP)
     watch = _Watch()
-    simulator = Simulator(model, 1 / RATE)
+    simulator = PoseSpaceSimulator(model, 1 / RATE)
     own: Any = simulator._stepper
     own._placement = _WatchedPlacement(watch, own._placement)
     vars(stepper)["take_steps"] = _by_stages(watch, stepper.take_steps)

@@ -1,0 +1,474 @@
+"""The contract of engines, and the list of them.
+
+A *character engine* moves the flesh of a rigged character: poses and roots in, the skin out. A
+*body engine* does the same for an elastic body without a rig. `ENGINES` has a row for each;
+commands, `supple.bake`, `supple.Player` and the viewer know engines by these rows and by the
+protocols below, and by nothing else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Singles
+from supple.checks import shown
+from supple.errors import FormatError, SuppleError
+from supple.mesh.obstacles import Obstacle
+from supple.mesh.surface import SurfaceMesh
+from supple.rig.motion.motion import Motion
+from supple.rig.protocol import Rig
+from supple.tensors import checked_json, header_texts
+
+__all__ = [
+    "ENGINES",
+    "BodyEngine",
+    "CharacterEngine",
+    "CharacterModel",
+    "Crowd",
+    "Engine",
+    "FreeParameters",
+    "RigidObjects",
+    "Simulator",
+    "StepState",
+    "build",
+    "engine_named",
+    "engine_of",
+    "load_model",
+]
+
+#: Engine of a model file that names none.
+FIRST_ENGINE = "pose-space"
+#: Text that opens every model file, but those of formats that came before it.
+MODEL_FORMAT = "supple model"
+
+Forces = Mapping[int, ArrayLike]
+Before = tuple[ArrayLike, ArrayLike | None]
+
+
+class StepState(Protocol):
+    """Report of one step."""
+
+    @property
+    def time(self) -> float:
+        """Seconds since the reset."""
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Names of the limits that acted; none in a healthy step."""
+
+    @property
+    def readings(self) -> Mapping[str, Any]:
+        """Figures of this step by name: contact forces, joint torques, counts."""
+
+
+class CharacterModel(Protocol):
+    """Model of a character, as its engine builds and steps it."""
+
+    engine: ClassVar[str]
+    """Name of the row in `ENGINES`."""
+
+    @property
+    def name(self) -> str:
+        """Name of the character."""
+
+    @property
+    def surface(self) -> SurfaceMesh:
+        """Skin at rest, n̄ vertices."""
+
+    @property
+    def rig(self) -> Rig:
+        """Rig of the skin."""
+
+    @property
+    def motions(self) -> Mapping[str, Motion]:
+        """Motions by name."""
+
+    @property
+    def figures(self) -> Mapping[str, Any]:
+        """Sizes by name, for reports."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file."""
+
+
+@runtime_checkable
+class CharacterEngine(Protocol):
+    """Simulator of a character's flesh."""
+
+    @property
+    def model(self) -> Any:
+        """Model that is stepped, a `CharacterModel`."""
+
+    @property
+    def dt(self) -> float:
+        """Seconds from one pose to the next."""
+
+    @property
+    def obstacles(self) -> Sequence[Obstacle]:
+        """Solid things in the world that the skin is pushed out of; to be set between steps."""
+
+    @property
+    def stiffness(self) -> float:
+        """Factor on the model's stiffness; to be set between steps."""
+
+    def reset(
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        *,
+        before: Before | None = None,
+    ) -> None:
+        """Start anew, undeformed: at rest, or as fast as from `before`, a step earlier."""
+
+    def step(
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        forces: Forces | None = None,
+    ) -> StepState:
+        """Advance by `dt` to a pose and root, with forces in N on vertices of the skin."""
+
+    def surface(self, out: Singles | None = None) -> Singles:
+        """Return the skin in the world, (n̄, 3) float32."""
+
+    def carry(
+        self,
+        pose: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        *,
+        before: Before | None = None,
+    ) -> None:
+        """Go to a pose and root with the flesh as it is in the root's frame: no inertia acts."""
+
+
+@runtime_checkable
+class BodyEngine(Protocol):
+    """Simulator of an elastic body without a rig."""
+
+    @property
+    def model(self) -> Any:
+        """Body that is stepped."""
+
+    @property
+    def dt(self) -> float:
+        """Seconds of a step."""
+
+    def reset(self) -> None:
+        """Start anew, undeformed and at rest."""
+
+    def step(self, forces: Any = None) -> StepState:
+        """Advance by `dt`, with forces in N on vertices of the surface."""
+
+    def surface(self, out: Singles | None = None) -> Singles:
+        """Return the surface in the world, (n̄, 3) float32."""
+
+
+@runtime_checkable
+class FreeParameters(Protocol):
+    """Optional part of a character engine: rig parameters that physics moves."""
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Names of the parameters that are free."""
+
+    @property
+    def parameters(self) -> Floats:
+        """All parameters of the rig now, the free ones as physics has them, (s,)."""
+
+
+@runtime_checkable
+class RigidObjects(Protocol):
+    """Optional part of an engine: rigid objects that the flesh pushes."""
+
+    @property
+    def objects(self) -> Sequence[Any]:
+        """The objects; to be set between steps."""
+
+
+class Crowd(Protocol):
+    """Optional part of an engine: many characters of one model, stepped in one call."""
+
+    def step(self, poses: ArrayLike, roots: ArrayLike | None = None) -> Any:
+        """Advance all of them."""
+
+    def surfaces(self, out: Singles | None = None) -> Singles:
+        """Return all skins, (k, n̄, 3) float32."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Row of `ENGINES`: where an engine's parts are, and which options they take.
+
+    Attributes
+    ----------
+    name, about
+        Name for `engine=` and ``--engine``, and a line for people.
+    moves
+        ``"character"`` or ``"body"``.
+    model
+        ``"module:Class"`` of its models, with ``save(path)`` and ``load(path)``.
+    builder
+        ``"module:function"``: builder(character or mesh, **options) gives a model.
+    simulator
+        ``"module:Class"``: simulator(model, dt, **options) is a `CharacterEngine` or `BodyEngine`.
+    crowd
+        ``"module:Class"``: crowd(model, count, **options); empty where there is none.
+    bake_options
+        Options of the builder that `supple.bake` gives where nobody says otherwise.
+    firms
+        Whether `supple.bake` may make flesh stiffer where a motion is too violent for it.
+    file_format
+        Text that opens its model files.
+    """
+
+    name: str
+    about: str
+    moves: Literal["character", "body"]
+    model: str
+    builder: str
+    simulator: str
+    crowd: str = ""
+    bake_options: Mapping[str, Any] = field(default_factory=dict)
+    firms: bool = False
+    file_format: str = MODEL_FORMAT
+
+    @cached_property
+    def build(self) -> Callable[..., Any]:
+        """The builder itself."""
+        return _found(self.builder)
+
+    @cached_property
+    def simulate(self) -> Callable[..., Any]:
+        """The class of the simulator."""
+        return _found(self.simulator)
+
+    @cached_property
+    def model_class(self) -> Any:
+        """The class of the models."""
+        return _found(self.model)
+
+    @cached_property
+    def crowd_class(self) -> Callable[..., Any]:
+        """The class of crowds.
+
+        Raises
+        ------
+        SuppleError
+            If the engine has none.
+        """
+        if not self.crowd:
+            raise SuppleError(f"the engine {self.name} has no crowd")
+        return _found(self.crowd)
+
+    @cached_property
+    def build_options(self) -> tuple[str, ...]:
+        """Names of the options that the builder takes."""
+        return _keywords(self.build)
+
+    @cached_property
+    def step_options(self) -> tuple[str, ...]:
+        """Names of the options that the simulator takes, beside its model and `dt`."""
+        return _keywords(self.simulate)
+
+
+def _found(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return attrgetter(name)(import_module(module))
+
+
+def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
+
+
+#: Engines by name. A new one is a folder beside this file, and a row here.
+ENGINES: dict[str, Engine] = {
+    each.name: each
+    for each in (
+        Engine(
+            "pose-space",
+            "reduced at several poses and blended every step (Xu and Barbič 2016)",
+            "character",
+            model="supple.engines.pose_space.model.model:PoseSpaceModel",
+            builder="supple.engines.pose_space.build.build:build",
+            simulator="supple.engines.pose_space.simulator:PoseSpaceSimulator",
+            crowd="supple.engines.pose_space.crowd:Crowd",
+            bake_options={"tets": 8_000, "modes": 60, "most_poses": 6},
+            firms=True,
+        ),
+        Engine(
+            "full",
+            "all tets, unreduced: takes minutes, and is the truth others are compared with",
+            "character",
+            model="supple.engines.pose_space.model.model:PoseSpaceModel",
+            builder="supple.engines.pose_space.build.build:build",
+            simulator="supple.engines.full.full_character:CharacterSimulator",
+            bake_options={"tets": 8_000, "modes": 60, "most_poses": 6},
+        ),
+        Engine(
+            "stvk",
+            "a Saint Venant–Kirchhoff body in a basis, at kilohertz (Barbič and James 2005)",
+            "body",
+            model="supple.engines.stvk.model:StvkModel",
+            builder="supple.engines.stvk.model:StvkModel.build",
+            simulator="supple.engines.stvk.simulator:StvkSimulator",
+            file_format="supple stvk",
+        ),
+        Engine(
+            "stvk-free",
+            "the same, of a body that nothing holds: it flies, turns and deforms",
+            "body",
+            model="supple.engines.stvk.model:StvkModel",
+            builder="supple.engines.stvk.model:StvkModel.build",
+            simulator="supple.engines.stvk.free.free_simulator:FreeStvkSimulator",
+            file_format="supple stvk",
+        ),
+    )
+}
+
+
+def engine_named(name: str, moves: Literal["character", "body"] | None = None) -> Engine:
+    """Return the row of an engine.
+
+    Parameters
+    ----------
+    name
+        As in `ENGINES`.
+    moves
+        Accept only engines of characters, or only those of bodies.
+
+    Raises
+    ------
+    SuppleError
+        For a name that is none; it lists those that are.
+    """
+    known = [each for each, row in ENGINES.items() if moves in (None, row.moves)]
+    if name in known:
+        return ENGINES[name]
+    if name in ENGINES:
+        raise SuppleError(f"the engine {name} is for {ENGINES[name].moves}s; use one for {moves}s")
+    near = difflib.get_close_matches(str(name), known, 1)
+    hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
+    raise SuppleError(f'no engine "{name}"; {hint}')
+
+
+def engine_of(model: Any) -> Engine:
+    """Return the row of the engine that a model is for.
+
+    Raises
+    ------
+    SuppleError
+        If it is no model.
+    """
+    name = getattr(model, "engine", None)
+    if name not in ENGINES:
+        raise SuppleError(
+            f"{shown(model)} is no model; supple.build and supple.load_model give one"
+        )
+    return ENGINES[name]
+
+
+def build(character: Any, *, engine: str = FIRST_ENGINE, **options: Any) -> Any:
+    """Build the model of a character, as the engine does that will step it.
+
+    Parameters
+    ----------
+    character
+        See `supple.load`; a mesh for engines of bodies.
+    engine
+        ``"pose-space"`` and others in `supple.engines.ENGINES`.
+    **options
+        Of the engine's builder. Pose-space has, among others, ``poses``, ``modes``, ``tets``,
+        ``material``, ``young``, ``poisson``, ``regions``, ``contact``, ``executor``, ``log``:
+        see `supple.engines.pose_space.build`.
+
+    Returns
+    -------
+    model
+        To be saved, and stepped by `supple.Simulator`.
+
+    Examples
+    --------
+    >>> import supple
+    >>> from supple.scenes import scene
+    >>> x = scene("x")
+    >>> model = supple.build(x.character, **(x.recipe() | {"tets": 1000, "modes": 8}))
+    >>> model.engine
+    'pose-space'
+    """
+    return engine_named(engine).build(character, **options)
+
+
+def load_model(path: str | Path, **options: Any) -> Any:
+    """Read a model file of any engine; its header says which.
+
+    Parameters
+    ----------
+    path
+        As ``model.save`` wrote it. Nothing in it is executed.
+    **options
+        Of the model's own ``load``: ``rig=`` for pose-space models of a black-box rig.
+
+    Raises
+    ------
+    FormatError
+        If it is no model file, damaged, or of an engine that is not there.
+    """
+    path = Path(path)
+    texts = header_texts(path)
+    opens = texts.get("format", "")
+    named = FIRST_ENGINE
+    if opens == MODEL_FORMAT:
+        header = checked_json(texts.get("header", "{}"), "its header")
+        named = header.get("engine", FIRST_ENGINE) if isinstance(header, dict) else ""
+    for row in ENGINES.values():
+        if row.file_format == opens and (opens != MODEL_FORMAT or row.name == named):
+            return row.model_class.load(path, **options)
+    if opens == MODEL_FORMAT:
+        raise FormatError(f'{path.name}: is for the engine "{named}", which is not in this version')
+    raise FormatError(f"{path.name}: is a safetensors file, but no model of Supple's")
+
+
+class Simulator:
+    """Make the simulator that a model is for.
+
+    Parameters
+    ----------
+    model
+        Of `supple.build` or `supple.load_model`.
+    dt
+        Seconds of a step; by default the engine's own, 1/90 for characters.
+    **options
+        Of the engine's simulator: `supple.engines.pose_space.PoseSpaceSimulator` has damping,
+        gravity, obstacles, limits and more.
+
+    Returns
+    -------
+    CharacterEngine or BodyEngine
+        An object of the engine's own class.
+
+    Examples
+    --------
+    >>> import supple
+    >>> from supple.scenes import scene
+    >>> x = scene("x")
+    >>> model = supple.build(x.character, **(x.recipe() | {"tets": 1000, "modes": 8}))
+    >>> simulator = supple.Simulator(model, dt=1 / 90)
+    >>> simulator.step(0.2 * x.poses[2]).limits
+    ()
+    """
+
+    def __new__(cls, model: Any, dt: float | None = None, **options: Any) -> Any:
+        """Make an object of the engine's class."""
+        stepped = {} if dt is None else {"dt": dt}
+        return engine_of(model).simulate(model, **stepped, **options)
