@@ -83,9 +83,23 @@ def logarithm(quaternions: ArrayLike) -> Floats:
 
 
 def slerp(a: ArrayLike, b: ArrayLike, fraction: ArrayLike) -> Floats:
-    """The shortest way from `a` to `b` at `fraction` (…) of it, at constant speed."""
-    part = np.asarray(fraction, dtype=np.float64)[..., None]
-    return multiply(a, exponential(part * logarithm(multiply(inverse(a), b))))
+    """Interpolate unit quaternions (…, 4) the shorter way round, at constant speed.
+
+    `fraction` (…) is the part of the way from `a` to `b`.
+    """
+    start, end = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    u = np.asarray(fraction, dtype=np.float64)[..., None]
+    cosine = np.sum(start * end, axis=-1, keepdims=True)
+    end = np.where(cosine < 0, -end, end)
+    # Half the angle from the chord: exact for small angles, where the cosine is not.
+    angle = 2 * np.arcsin(np.clip(np.linalg.norm(end - start, axis=-1, keepdims=True) / 2, 0, 1))
+    sine = np.sin(angle)
+    straight = sine < 1e-9
+    sine = np.where(straight, 1, sine)
+    left = np.where(straight, 1 - u, np.sin((1 - u) * angle) / sine)
+    right = np.where(straight, u, np.sin(u * angle) / sine)
+    between = left * start + right * end
+    return between / np.linalg.norm(between, axis=-1, keepdims=True)
 
 
 def between(a: ArrayLike, b: ArrayLike) -> Floats:
@@ -178,10 +192,12 @@ class RotationCurve:
 
 
 def _on_the_way(times: Floats, keys: Floats, at: Floats) -> Floats:
-    """Keys at the times `at`; where there is none, on the shortest way between two."""
+    """Return keys at the times `at`; where there is none, on the shortest way between two."""
     before = np.clip(np.searchsorted(times, at, side="right") - 1, 0, len(times) - 2)
-    part = (at - times[before]) / np.diff(times)[before]
-    return slerp(keys[before], keys[before + 1], part)
+    part = ((at - times[before]) / np.diff(times)[before])[:, None]
+    # Not by `slerp`: it rounds otherwise, and keys that are given keep their bits.
+    step = logarithm(multiply(inverse(keys[before]), keys[before + 1]))
+    return multiply(keys[before], exponential(part * step))
 
 
 def _in_small_steps(dense: Floats, times: Floats, keys: Floats) -> Floats:

@@ -22,7 +22,7 @@ from supple.engines.pose_space.build.pose_basis import PoseTask
 from supple.reduction.regions.region import Region
 from supple.reduction.regions.region_weights import regions_of
 from supple.rig.character import Character
-from supple.rig.tets.flesh import Flesh
+from supple.rig.tets.tet_body import TetBody
 
 __all__ = ["Body", "choose_regions", "modes_per_region"]
 
@@ -43,7 +43,7 @@ class Body:
     """
 
     character: Character
-    flesh: Flesh
+    flesh: TetBody
     regions: tuple[Region, ...]
     modes: tuple[int, ...]
     contacts: ContactKind | None
@@ -73,7 +73,7 @@ class Body:
 
 def choose_regions(
     character: Character,
-    flesh: Flesh,
+    flesh: TetBody,
     regions: Literal["auto"] | Sequence[Handle] | Sequence[Region] | None,
 ) -> tuple[Region, ...]:
     """The regions somebody asked for; see `build`."""
@@ -93,7 +93,7 @@ def choose_regions(
 
 
 def _checked_regions(
-    regions: Sequence[Region], n_vertices: int, flesh: Flesh
+    regions: Sequence[Region], n_vertices: int, flesh: TetBody
 ) -> tuple[Region, ...]:
     for region in regions:
         if region.vertices[-1] >= n_vertices:
@@ -114,7 +114,7 @@ def _checked_regions(
     return tuple(regions)
 
 
-def _warn_uncovered(regions: Sequence[Region], n_vertices: int, flesh: Flesh) -> None:
+def _warn_uncovered(regions: Sequence[Region], n_vertices: int, flesh: TetBody) -> None:
     still = np.union1d(flesh.fixed, unreferenced(flesh.mesh.tets, n_vertices))
     moving = np.setdiff1d(np.arange(n_vertices), still)
     left = np.setdiff1d(moving, np.concatenate([region.vertices for region in regions]))
