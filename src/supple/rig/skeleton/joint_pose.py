@@ -120,8 +120,8 @@ class JointPose:
 
         Parameters
         ----------
-        translations, rotations, scales : (…, J, 3), (…, J, 4), (…, J, 3) arrays, optional
-            What is left out is as in the rest pose. With leading axes the first is time.
+        translations, rotations, scales : optional
+            As for `Skeleton.world`; the first of the leading axes is time.
 
         Returns
         -------
