@@ -43,11 +43,6 @@ class SurfaceSamples:
         of_surface, area = _spread(surface, pieces)
         return cls(of_surface, embed(of_surface @ surface.vertices, mesh), area)
 
-    @property
-    def count(self) -> int:
-        """Number of samples."""
-        return len(self.area)
-
 
 def typical_edge(mesh: TetMesh) -> float:
     """Return the edge of the regular tet of the mesh's mean volume."""

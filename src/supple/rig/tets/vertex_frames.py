@@ -34,9 +34,9 @@ __all__ = [
     "edge_rotations",
     "nearest_rotations",
     "pose_rotations",
-    "rotate",
+    "rotate_basis",
     "smoothed_rotations",
-    "unrotate",
+    "unrotate_basis",
     "vertex_rotations",
 ]
 
@@ -347,12 +347,12 @@ def _carry(order: Ints, before: Ints, turned: NDArray[np.bool_], flips: NDArray[
         flips[order[k]] = flips[before[order[k]]] != turned[k]
 
 
-def rotate(quaternions: ArrayLike, basis: ArrayLike) -> Floats:
+def rotate_basis(quaternions: ArrayLike, basis: ArrayLike) -> Floats:
     """R U: each vertex's rows of a basis (k, 3, r) turned by its quaternion, (k, 4)."""
     return _turned(quaternions, basis, inverse=False)
 
 
-def unrotate(quaternions: ArrayLike, basis: ArrayLike) -> Floats:
+def unrotate_basis(quaternions: ArrayLike, basis: ArrayLike) -> Floats:
     """Rᵀ U: each vertex's rows of a basis (k, 3, r) turned back by its quaternion, (k, 4)."""
     return _turned(quaternions, basis, inverse=True)
 

@@ -16,7 +16,7 @@ from supple.engines.pose_space.build.pose_basis import PoseModel
 from supple.reduction.regions.region import Region
 from supple.rig.poses.pose_tree import alignment_tree
 from supple.rig.poses.pose_weights import PoseWeights
-from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations, rotate
+from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations, rotate_basis
 
 __all__ = ["Agreement", "agree"]
 
@@ -80,7 +80,7 @@ class Agreement:
             return self.bases[pose]
         turns = self.rotations[pose]
         return tuple(
-            rotate(turns[region.vertices], basis)
+            rotate_basis(turns[region.vertices], basis)
             for region, basis in zip(self.regions, self.bases[pose], strict=True)
         )
 
