@@ -12,7 +12,7 @@ from supple.anatomy.painted_material import (
     interpolated_material,
     painted_material,
     pose_materials,
-    tet_laplacian,
+    tet_graph_laplacian,
 )
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
@@ -65,7 +65,9 @@ def _uneven() -> TetMesh:
 
 def test_the_laplacian_ties_tets_with_a_common_face_by_their_volumes() -> None:
     mesh = _uneven()
-    np.testing.assert_allclose(tet_laplacian(mesh).toarray(), _dense_laplacian(mesh), atol=1e-12)
+    np.testing.assert_allclose(
+        tet_graph_laplacian(mesh).toarray(), _dense_laplacian(mesh), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("zeta", [1e-3, 0.1, 10.0])
@@ -165,14 +167,14 @@ def test_paint_on_the_skin_reaches_the_inside_smoothly() -> None:
     off = np.log10(field[deep] / 1e4) - centres[deep, 0]
     assert np.abs(off).max() < 0.05
     # Neighbours differ by no more than the colours across a cell.
-    laplacian = tet_laplacian(thick).tocoo()
+    laplacian = tet_graph_laplacian(thick).tocoo()
     jumps = np.abs(np.log10(field[laplacian.row] / field[laplacian.col]))
     assert jumps.max() < 1 / 8 + 0.01
 
 
 def test_more_smoothness_is_smoother_and_farther_from_the_paint() -> None:
     values = np.random.default_rng(0).uniform(0, 0.4, N_SKIN)
-    laplacian, tet = tet_laplacian(BAR), locate(SKIN.vertices, BAR).tet
+    laplacian, tet = tet_graph_laplacian(BAR), locate(SKIN.vertices, BAR).tet
     painted = np.unique(tet)
     means = np.array([values[tet == element].mean() for element in painted])
     rough, off = [], []

@@ -33,7 +33,7 @@ def test_tets_follow_the_rig_through_all_clips_and_stay_sound(assets, name):
     began = perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuppleWarning)
-        flesh = character.flesh_out(4, tets=4000)
+        flesh = character.fit_tet_body(4, tets=4000)
     print(f"{name}: {len(flesh.mesh.tets)} tets in {perf_counter() - began:.1f} s")
     assert 0.85 * 4000 <= len(flesh.mesh.tets) <= 1.15 * 4000
     assert flesh.rest_error() < 0.01 * character.surface.size
@@ -49,7 +49,7 @@ def test_tets_follow_the_rig_through_all_clips_and_stay_sound(assets, name):
 def test_options_reach_the_fits_and_progress_ends_at_one(assets):
     character = loaded(assets, "CesiumMan")
     told: list[float] = []
-    flesh = character.flesh_out(
+    flesh = character.fit_tet_body(
         np.int64(2), tets=1500, gamma=2.5, progress=lambda part, what: told.append(part)
     )
     assert {fit.gamma for fit in flesh.tet_rig.fits} == {2.5}

@@ -9,8 +9,8 @@ from supple.compiled.jit import at_most_threads
 from supple.errors import MeshError, SuppleError, SuppleWarning
 from supple.mesh import biharmonic
 from supple.mesh.biharmonic import biharmonic_weights
+from supple.mesh.laplacian import cotangent_laplacian
 from supple.mesh.tets import TetMesh
-from supple.rig.tets.carried_weights import tet_laplacian
 from supple.scenes.bodies.beam import beam
 
 
@@ -43,7 +43,7 @@ def moved(mesh: TetMesh, by) -> TetMesh:
 
 def least_squares(mesh: TetMesh, handles) -> np.ndarray:
     """The same weights before they are shared out, by a dense solver for bounded least squares."""
-    laplacian = tet_laplacian(mesh)
+    laplacian = cotangent_laplacian(mesh)
     volumes = np.bincount(mesh.tets.ravel(), np.repeat(mesh.volumes() / 4, 4))
     root = (sp.diags_array(volumes**-0.5) @ laplacian).toarray()
     held = np.concatenate(handles)
@@ -96,7 +96,7 @@ def test_weights_without_bounds_would_be_negative_here():
     # The premise of the test above: the same problem, free, goes below zero.
     mesh = bumpy_beam((16, 4, 4))
     handles = [*near(mesh, (0, 0, 0), (0.4, 0.3, 0.1)), np.flatnonzero(mesh.vertices[:, 0] > 0.9)]
-    laplacian = tet_laplacian(mesh)
+    laplacian = cotangent_laplacian(mesh)
     volumes = np.bincount(mesh.tets.ravel(), np.repeat(mesh.volumes() / 4, 4))
     matrix = (laplacian @ sp.diags_array(1 / volumes) @ laplacian).toarray()
     held = np.concatenate(handles)

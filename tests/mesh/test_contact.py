@@ -14,7 +14,7 @@ from supple.mesh.obstacles import Capsule, Plane, Sphere
 from supple.mesh.self_contact import Contacts, find_contacts
 from supple.mesh.tets import TetMesh
 from supple.rig.tets.bones import Bones
-from supple.rig.tets.flesh import flesh_out
+from supple.rig.tets.tet_body import fit_tet_body
 from supple.scenes.bodies.beam import beam
 from supple.scenes.characters.character_scene import scene
 
@@ -249,7 +249,7 @@ def test_a_flexed_arm_touches_between_forearm_and_upper_arm_only() -> None:
     )
     flexed = shown.pose("flexed")
     surface, rig = shown.character.surface, shown.character.rig
-    flesh = flesh_out(surface, rig, flexed[None], names=["flexed"], tets=4000, bones=bones)
+    flesh = fit_tet_body(surface, rig, flexed[None], names=["flexed"], tets=4000, bones=bones)
     contacts = find_contacts(flesh.mesh, None, flesh.tet_rig(flexed))
     assert len(find_contacts(flesh.mesh, None, flesh.tet_rig(shown.poses[0]))) == 0
     assert 15 <= len(contacts) <= 100

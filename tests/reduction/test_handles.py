@@ -18,8 +18,7 @@ from supple.reduction.regions.region_weights import regions_of
 from supple.rig.protocol import FunctionRig
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
-from supple.rig.skeleton.skinning import SkinnedRig
-from supple.rig.tets.flesh import skinned_rigs
+from supple.rig.skeleton.skinning import SkinnedRig, skinned_rigs
 from supple.scenes.modelling.solids import polygonise, smooth_union, tapered_limb
 
 # Joints of an animal: parent, place, radius of the flesh between the parent and it.

@@ -42,7 +42,7 @@ from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
 from supple.reduction.regions.region import Region
 from supple.rig.protocol import FunctionRig, Parameter
-from supple.rig.tets.vertex_frames import pose_rotations, rotate, unrotate
+from supple.rig.tets.vertex_frames import pose_rotations, rotate_basis, unrotate_basis
 from supple.scenes.bodies.beam import beam
 
 Floats = NDArray[np.float64]
@@ -329,8 +329,8 @@ def test_quaternions_of_zeros_are_no_rotations() -> None:
     U = np.random.default_rng(0).standard_normal((5, 3, 2))
     turns = np.tile([0, 0, 0, 1.0], (5, 1))
     turns[3] = 0
-    refused("rotation of vertex 3", rotate, turns, U)
-    refused("rotation of vertex 3", unrotate, turns, U)
+    refused("rotation of vertex 3", rotate_basis, turns, U)
+    refused("rotation of vertex 3", unrotate_basis, turns, U)
     ortho = np.linalg.qr(U.reshape(15, 2))[0].reshape(5, 3, 2)
     both = np.stack([np.tile([0, 0, 0, 1.0], (5, 1)), turns])
     refused("rotation of vertex 3", align, [ortho] * 2, [-1, 0], np.ones(5), rotations=both)

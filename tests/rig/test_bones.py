@@ -13,8 +13,8 @@ from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
 from supple.rig.tets.bones import Bones, held_tets
-from supple.rig.tets.flesh import flesh_out
 from supple.rig.tets.surface_samples import typical_edge
+from supple.rig.tets.tet_body import fit_tet_body
 from supple.scenes.modelling.solids import polygonise, tapered_limb
 
 RADIUS = 0.1
@@ -160,13 +160,13 @@ def test_flesh_takes_bones_or_vertices_and_says_when_there_are_none():
     inverse_bind = np.linalg.inv(skeleton.rest_world())
     rig = SkinnedRig(JointPose(skeleton), surface.vertices, joints, weights, inverse_bind)
     none = np.empty((0, 6))
-    flesh = flesh_out(surface, rig, none, tets=mesh)
+    flesh = fit_tet_body(surface, rig, none, tets=mesh)
     bone = one_bone((-0.2, 0, 0), (0.2, 0, 0))
     np.testing.assert_array_equal(flesh.fixed, held_tets(bone, surface, mesh).vertices)
-    given = flesh_out(surface, rig, none, tets=mesh, bones=[5, 3, 5])
+    given = fit_tet_body(surface, rig, none, tets=mesh, bones=[5, 3, 5])
     np.testing.assert_array_equal(given.fixed, [3, 5])
     with pytest.raises(SuppleError, match="fixed vertex 99999 is not there"):
-        flesh_out(surface, rig, none, tets=mesh, bones=[99999])
+        fit_tet_body(surface, rig, none, tets=mesh, bones=[99999])
 
 
 @pytest.mark.parametrize("radius", [-0.1, 1.0, np.nan])

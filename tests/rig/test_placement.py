@@ -12,24 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from helpers.restored_rig import restored_rig
 from supple.errors import SuppleError
 from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
-from supple.rig.placement.blocks import BlockPlacement
-from supple.rig.placement.carried import CarriedPlacement
 from supple.rig.placement.placement import CalledPlacement, DeformingPlacement, Placement, placement
-from supple.rig.placement.skinned import SkinnedPlacement
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import FunctionRig, Parameter, Rig, checked_pose
-from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
 from supple.rig.skeleton.joints import Skeleton
-from supple.rig.skeleton.partial_pose import PartialJointPose
+from supple.rig.skeleton.skin_placement import BlockPlacement, SkinnedPlacement
 from supple.rig.skeleton.skinning import SkinnedRig
-from supple.rig.stored.rigs import restored_rig, stored_rig
-from supple.rig.tets.carried_weights import CarriedRig
+from supple.rig.stored.rigs import stored_rig
+from supple.rig.tets.carried_weights import CarriedPlacement, CarriedRig
 from supple.rig.tets.shepard import ShepardRig
 from supple.rig.tets.surface_samples import SurfaceSamples
 from supple.rig.tets.tet_rig import TetRig, start_rig
@@ -145,7 +143,7 @@ def test_skinned_vertices_are_the_rigs(method, sets, kind):
     made = assert_same(rig, random_pose(rig))
     assert isinstance(made, BlockPlacement if sets == "few" else SkinnedPlacement)
     assert_same(rig, rig.rest_pose)
-    for seed in range(3):  # the same one again, with what the last pose left in its room
+    for seed in range(3):  # the same one again, with what the last pose left in its scratch
         pose = random_pose(rig, seed, 2.0)
         np.testing.assert_allclose(placed(made, pose), rig(pose), rtol=0, atol=1e-13)
 

@@ -22,14 +22,13 @@ from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.free_form import Lattice
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.twist import Twist
-from supple.rig.deformers.wire import Wire, nearest_parameters
-from supple.rig.placement.character_placement import CharacterPlacement
+from supple.rig.deformers.wire import Wire, WiresPlacement, nearest_parameters
 from supple.rig.placement.placement import CalledPlacement, DeformingPlacement, placement
-from supple.rig.placement.shepard_placement import TurnedPlacement
-from supple.rig.placement.wires import WiresPlacement
 from supple.rig.protocol import FunctionRig
+from supple.rig.tets.character_placement import CharacterPlacement
 from supple.rig.tets.shepard import ShepardRig
 from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
+from supple.rig.tets.turned_corrections import TurnedPlacement
 
 CLOUD = np.random.default_rng(0).uniform(-1, 1, (203, 3))
 CURVE = np.array([[-1, 0, 0], [-0.5, 0.2, 0], [0, 0, 0.1], [0.5, 0, 0], [1, 0, 0]])
@@ -204,7 +203,7 @@ def test_single_precision_suffices_for_wires_of_any_unit(unit):
     chain = RigChain(*wires, Wire(unit * CLOUD, unit * CURVE, influence=np.ones(203), name="b"))
     which = placement(chain, single=True)
     assert isinstance(which, WiresPlacement)
-    assert which._room.dtype == np.float32
+    assert which._scratch.dtype == np.float32
     for size in (1e-3, 0.6, 5.0):
         pose = unit * random_pose(chain, 4, size)
         moved = chain(pose)

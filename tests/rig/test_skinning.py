@@ -63,7 +63,7 @@ def test_a_subset_and_given_points_have_the_bits_of_the_whole(method):
     subset = np.random.default_rng(3).integers(0, rig.n_vertices, 77)
     assert np.array_equal(rig(pose, subset), whole[subset])
     assert np.array_equal(rig.deform(rig.vertices[subset], pose, subset), whole[subset])
-    assert np.array_equal(rig.skin(rig.vertices, rig.joints, rig.weights, pose), whole)
+    assert np.array_equal(rig.with_influences(rig.vertices, rig.joints, rig.weights)(pose), whole)
     out = np.empty_like(whole)
     assert rig(pose, out=out) is out
     assert np.array_equal(out, whole)

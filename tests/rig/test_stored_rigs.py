@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import supple
+from helpers.restored_rig import restored_rig
 from supple.errors import SuppleError, SuppleWarning
 from supple.mesh.tets import TetMesh
 from supple.rig.deformers.bend import Bend
@@ -26,12 +27,11 @@ from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import FunctionRig, Parameter, Rig
 from supple.rig.skeleton.handle_rig import HandleRig
 from supple.rig.skeleton.inverse_kinematics import InverseKinematics
-from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
 from supple.rig.skeleton.joints import Skeleton
-from supple.rig.skeleton.partial_pose import PartialJointPose
 from supple.rig.skeleton.skinning import SkinnedRig
-from supple.rig.stored.narrow_arrays import Room, packed_weights, unpacked_weights
-from supple.rig.stored.rigs import restored_rig, restored_rigs, stored_rig, stored_rigs
+from supple.rig.stored.packed_arrays import UnpackingBudget, packed_weights, unpacked_weights
+from supple.rig.stored.rigs import restored_rigs, stored_rig, stored_rigs
 from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
 from supple.scenes.bodies.beam import beam
 
@@ -175,7 +175,7 @@ def test_stored_weights_add_up_to_one_exactly():
     weights /= weights.sum(axis=1, keepdims=True)
     packed = packed_weights(sp.csr_array(weights))
     counts, columns, others = packed.values()
-    again = unpacked_weights("weights", counts, columns, others, 6, Room(0))
+    again = unpacked_weights("weights", counts, columns, others, 6, UnpackingBudget(0))
     assert (again.sum(axis=1) == 1).all()
     assert np.abs(again.toarray() - weights).max() <= 4 * 2.0**-24
     assert same_bytes(packed_weights(again), packed)

@@ -21,13 +21,12 @@ from supple.rig.skeleton.handle_rig import HandleRig
 from supple.rig.skeleton.inverse_kinematics import InverseKinematics
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
-from supple.rig.skeleton.skinning import SkinnedRig
-from supple.rig.tets.carried_weights import CarriedRig, harmonic_extension, skinned_core
+from supple.rig.skeleton.skinning import SkinnedRig, skinned_core
+from supple.rig.tets.carried_weights import CarriedRig, harmonic_extension
 from supple.rig.tets.fitting import volume_ratios
-from supple.rig.tets.flesh import flesh_out
-from supple.rig.tets.pose_insertion import with_poses_between
 from supple.rig.tets.shepard import ShepardRig, shepard_matrix
 from supple.rig.tets.surface_samples import SurfaceSamples
+from supple.rig.tets.tet_body import fit_tet_body, with_poses_between
 from supple.rig.tets.tet_rig import fit_tet_rig, start_rig
 from supple.scenes.modelling.solids import polygonise, tapered_limb
 
@@ -230,10 +229,10 @@ def test_a_rig_driven_by_a_handle_gets_tets_and_bones(extra):
     np.testing.assert_allclose(fitted(pose), moved, atol=1e-8)
     # The skeleton is there, though its pose is not the rig's: its bones hold the flesh.
     poses = np.empty((0, len(pose)))
-    flesh = flesh_out(surface, driven, poses, tets=mesh)
+    flesh = fit_tet_body(surface, driven, poses, tets=mesh)
     assert len(flesh.fixed) > 0
     np.testing.assert_array_equal(
-        flesh.fixed, flesh_out(surface, rig, np.empty((0, 6)), tets=mesh).fixed
+        flesh.fixed, fit_tet_body(surface, rig, np.empty((0, 6)), tets=mesh).fixed
     )
 
 
@@ -364,7 +363,7 @@ def character(assets: Path, name: str):
 def test_real_characters_get_sound_tets_at_poses_of_their_clips(assets, name):
     surface, rig, poses = character(assets, name)
     chosen = poses[farthest_poses(rig, poses, 3)]
-    flesh = flesh_out(surface, rig, chosen, tets=5000)
+    flesh = fit_tet_body(surface, rig, chosen, tets=5000)
     assert flesh.rest_error() < 0.01 * surface.size
     assert len(flesh.tet_rig.fits) == len(chosen) == 3
     for pose, fit in zip(chosen, flesh.tet_rig.fits, strict=True):

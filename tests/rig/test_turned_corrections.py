@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from helpers.restored_rig import restored_rig
 from supple.errors import SuppleError
 from supple.maths.rotations import rotate
 from supple.mesh.filling.tetrahedralise import tetrahedralise
@@ -13,11 +14,11 @@ from supple.mesh.tets import TetMesh
 from supple.rig.deformers.bend import Bend
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import FunctionRig
-from supple.rig.stored.rigs import restored_rig, stored_rig
+from supple.rig.stored.rigs import stored_rig
 from supple.rig.tets.carried_weights import CarriedRig
 from supple.rig.tets.fitting import volume_ratios
-from supple.rig.tets.pose_insertion import with_poses_between
 from supple.rig.tets.shepard import ShepardRig
+from supple.rig.tets.tet_body import with_poses_between
 from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
 from supple.rig.tets.turned_corrections import TurnedCorrections
 from supple.rig.tets.vertex_frames import blended_rotations

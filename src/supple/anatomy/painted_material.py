@@ -27,7 +27,7 @@ __all__ = [
     "interpolated_material",
     "painted_material",
     "pose_materials",
-    "tet_laplacian",
+    "tet_graph_laplacian",
 ]
 
 
@@ -47,7 +47,7 @@ SMOOTHNESS = 0.1
 LEAST_SMOOTHNESS, MOST_SMOOTHNESS = 1e-6, 1e6
 
 
-def tet_laplacian(mesh: TetMesh) -> sp.csr_array:
+def tet_graph_laplacian(mesh: TetMesh) -> sp.csr_array:
     """The volume-weighted Laplacian L (T, T) of tets that share a face (xu2016 eq. 37).
 
     Two neighbours of volumes a and b are tied by (a + b) / 2, in units of the mesh's mean: L is
@@ -102,7 +102,7 @@ class TetFit:
             )
         self.tets, self.logarithms = tets, logarithms
         # Half of eq. 37's gradient: (E − Ē) on painted tets + ζ/2 L E.
-        self.smoothing = sp.csr_array(0.5 * zeta * tet_laplacian(mesh))
+        self.smoothing = sp.csr_array(0.5 * zeta * tet_graph_laplacian(mesh))
         self.parts: Ints = connected_components(self.smoothing, directed=False)[1]
         self._solver: SparseCholesky | None = None
         self._held = np.zeros(0, bool)

@@ -15,8 +15,8 @@ from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
+from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.tets.bones import Bones
-from supple.rig.tets.flesh import skinned_rigs
 
 __all__ = ["slender_factors", "thickness"]
 

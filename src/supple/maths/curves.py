@@ -51,7 +51,7 @@ class Curve:
             self._spline = CubicSpline(dense, keys)
 
     def __call__(self, times: ArrayLike, derivative: int = 0) -> Floats:
-        """Values (…, *keys) at these times, or their first or second derivative."""
+        """Return values (…, *keys) at these times, or their first or second derivative."""
         where = np.asarray(times, dtype=np.float64)
         if self._spline is not None:
             return np.asarray(self._spline(where, derivative))
@@ -60,7 +60,7 @@ class Curve:
 
 
 def graded_times(times: Floats, ratio: float = LARGEST_RATIO) -> Floats:
-    """The times, and more of them until no gap is `ratio` times as long as one beside it.
+    """Add times until no gap is `ratio` times as long as one beside it.
 
     >>> graded_times(np.array([0.0, 1.0, 17.0]))
     array([ 0.,  1.,  5.,  9., 17.])
@@ -88,7 +88,7 @@ def _on_the_line(times: Floats, keys: Floats, at: Floats) -> Floats:
 
 
 def smoothed(times: ArrayLike, values: ArrayLike, period: float) -> Floats:
-    """Keys with what is faster than `period` damped.
+    """Smooth keys: motion faster than `period` is damped.
 
     Parameters
     ----------

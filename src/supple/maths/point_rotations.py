@@ -36,13 +36,13 @@ LEAST_PART, SMALLEST, LARGEST = 0.25, 1e-8, 1e8
 
 @compiled_fused
 def is_single(kind: Any) -> bool:
-    """Whether a type of numbers is float32; compilers know."""
+    """Tell whether a type of numbers is float32; compilers know."""
     return kind(1.0) + kind(1e-10) == kind(1.0)
 
 
 @compiled_fused
 def sine_and_versine(angle: Any, kind: Any) -> tuple[Any, Any]:
-    """Sine and versine, 1 − cos, of an angle: from those of its quarter, doubled twice."""
+    """Return sine and versine, 1 − cos, of an angle: from those of its quarter, doubled twice."""
     one, two = kind(1.0), kind(2.0)
     quarter = kind(0.25) * angle
     # Influences above 1 can turn a point farther than half around.
@@ -70,7 +70,7 @@ def sine_and_versine(angle: Any, kind: Any) -> tuple[Any, Any]:
 
 @compiled_fused
 def faint_sine_and_versine(angle: Any, kind: Any) -> tuple[Any, Any]:
-    """Sine and versine of an angle up to `FAINT`, by Taylor."""
+    """Return sine and versine of an angle up to `FAINT`, by Taylor."""
     z = angle * angle
     sine = angle + angle * z * (kind(-1 / 6) + kind(1 / 120) * z)
     return sine, z * (kind(0.5) + z * (kind(-1 / 24) + kind(1 / 720) * z))
@@ -78,7 +78,7 @@ def faint_sine_and_versine(angle: Any, kind: Any) -> tuple[Any, Any]:
 
 @compiled_fused
 def arc(opposite: Any, adjacent: Any, size: Any, kind: Any) -> tuple[Any, Any]:
-    """Angle from 0 to π of a triangle, and 1 / `opposite`.
+    """Return the angle from 0 to π of a right triangle, and 1 / `opposite`.
 
     `opposite` > 0, and `size` is the hypotenuse.
     """
@@ -113,7 +113,7 @@ def arc(opposite: Any, adjacent: Any, size: Any, kind: Any) -> tuple[Any, Any]:
 def shortest_turn(
     tx: Any, ty: Any, tz: Any, dx: Any, dy: Any, dz: Any
 ) -> tuple[Any, Any, Any, Any, Any]:
-    """Of the shortest rotation from a tangent t to t + d: t × (t + d), t · (t + d), its size²."""
+    """Return t × (t + d), t · (t + d) and |t × (t + d)|²: the shortest rotation from t to t + d."""
     cx, cy, cz = ty * dz - tz * dy, tz * dx - tx * dz, tx * dy - ty * dx
     inner = (tx * tx + ty * ty + tz * tz) + (tx * dx + ty * dy + tz * dz)
     return cx, cy, cz, inner, cx * cx + cy * cy + cz * cz
@@ -121,7 +121,7 @@ def shortest_turn(
 
 @compiled_fused
 def turns_little(rest: Floats, shift: Floats) -> bool:
-    """Whether single precision will do for the tangents of a cubic that is shifted.
+    """Tell whether single precision will do for the tangents of a cubic that is shifted.
 
     Tangents t and e = t + d are quadratic in the place: any is between three vectors, which are
     compared here with each other.
@@ -150,7 +150,7 @@ def turns_little(rest: Floats, shift: Floats) -> bool:
 
 @compiled_fused
 def _tangent(cubic: Floats, i: int) -> tuple[float, float, float]:
-    """The i-th of the three vectors between which a cubic's derivative on [0, 1] is."""
+    """Return the i-th of the three vectors between which a cubic's derivative on [0, 1] is."""
     a, b = 1.0 * min(i, 1), 1.0 * max(i - 1, 0)
     # p₁, p₁ + p₂ and p₁ + 2 p₂ + 3 p₃ of the powers p.
     return (

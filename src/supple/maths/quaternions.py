@@ -22,7 +22,7 @@ LARGEST_SQUARED = 1e150
 
 @compiled
 def multiply(a: Floats, b: Floats, out: Floats) -> None:
-    """Quaternion of "first b, then a"; `out` may be neither."""
+    """Write the quaternion of "first b, then a"; `out` may be neither."""
     out[0] = a[3] * b[0] + a[0] * b[3] + a[1] * b[2] - a[2] * b[1]
     out[1] = a[3] * b[1] - a[0] * b[2] + a[1] * b[3] + a[2] * b[0]
     out[2] = a[3] * b[2] + a[0] * b[1] - a[1] * b[0] + a[2] * b[3]
@@ -31,7 +31,7 @@ def multiply(a: Floats, b: Floats, out: Floats) -> None:
 
 @compiled
 def exponential(vector: Floats, out: Floats) -> None:
-    """Unit quaternion of the rotation vector."""
+    """Write the unit quaternion of a rotation vector."""
     largest = max(abs(vector[0]), abs(vector[1]), abs(vector[2]))
     if largest > LARGEST_SQUARED:
         x, y, z = vector[0] / largest, vector[1] / largest, vector[2] / largest
@@ -50,7 +50,7 @@ def exponential(vector: Floats, out: Floats) -> None:
 
 @compiled
 def logarithm_near(quaternion: Floats, near: Floats, out: Floats) -> None:
-    """Of all rotation vectors of this unit quaternion the one nearest to `near`.
+    """Write the rotation vector of a unit quaternion that is nearest to `near`.
 
     With `near` zero it is the usual one, of length π at most.
     """
@@ -76,7 +76,7 @@ def logarithm_near(quaternion: Floats, near: Floats, out: Floats) -> None:
 
 @compiled
 def to_matrix(quaternion: Floats, out: Floats) -> None:
-    """Rotation matrix; the quaternion need not be unit, and a zero one is no rotation."""
+    """Write the rotation matrix; the quaternion need not be unit, and a zero one is no rotation."""
     x, y, z, w = quaternion
     largest = max(max(abs(x), abs(y)), max(abs(z), abs(w)))
     if largest > LARGEST_SQUARED or 0 < largest < 1 / LARGEST_SQUARED:

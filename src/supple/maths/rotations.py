@@ -34,7 +34,7 @@ LARGEST_STEP = 2.0
 
 
 def multiply(a: ArrayLike, b: ArrayLike) -> Floats:
-    """Quaternions of "first b, then a", broadcast over leading axes."""
+    """Multiply quaternions, "first b, then a", broadcast over leading axes."""
     ax, ay, az, aw = np.moveaxis(np.asarray(a, dtype=np.float64), -1, 0)
     bx, by, bz, bw = np.moveaxis(np.asarray(b, dtype=np.float64), -1, 0)
     return np.stack(
@@ -49,12 +49,12 @@ def multiply(a: ArrayLike, b: ArrayLike) -> Floats:
 
 
 def inverse(quaternions: ArrayLike) -> Floats:
-    """Inverses of unit quaternions."""
+    """Invert unit quaternions."""
     return np.asarray(quaternions, dtype=np.float64) * np.array([-1.0, -1, -1, 1])
 
 
 def rotate(quaternions: ArrayLike, vectors: ArrayLike) -> Floats:
-    """Vectors (…, 3) turned by unit quaternions (…, 4)."""
+    """Rotate vectors (…, 3) by unit quaternions (…, 4)."""
     q = np.asarray(quaternions, dtype=np.float64)
     v = np.asarray(vectors, dtype=np.float64)
     twice = 2 * np.cross(q[..., :3], v)
@@ -62,7 +62,7 @@ def rotate(quaternions: ArrayLike, vectors: ArrayLike) -> Floats:
 
 
 def exponential(vectors: ArrayLike) -> Floats:
-    """Unit quaternions (…, 4) of rotation vectors (…, 3)."""
+    """Return unit quaternions (…, 4) of rotation vectors (…, 3)."""
     v = np.asarray(vectors, dtype=np.float64)
     half = 0.5 * np.linalg.norm(v, axis=-1, keepdims=True)
     # NumPy's sinc(x) is sin(πx)/(πx): sin(a/2)/a without a quotient of zeros.
@@ -70,7 +70,7 @@ def exponential(vectors: ArrayLike) -> Floats:
 
 
 def logarithm(quaternions: ArrayLike) -> Floats:
-    """Shortest rotation vectors (…, 3) of unit quaternions (…, 4).
+    """Return the shortest rotation vectors (…, 3) of unit quaternions (…, 4).
 
     >>> logarithm(exponential([0.0, 0.5, 0.0]))
     array([0. , 0.5, 0. ])
@@ -83,13 +83,27 @@ def logarithm(quaternions: ArrayLike) -> Floats:
 
 
 def slerp(a: ArrayLike, b: ArrayLike, fraction: ArrayLike) -> Floats:
-    """The shortest way from `a` to `b` at `fraction` (…) of it, at constant speed."""
-    part = np.asarray(fraction, dtype=np.float64)[..., None]
-    return multiply(a, exponential(part * logarithm(multiply(inverse(a), b))))
+    """Interpolate unit quaternions (…, 4) the shorter way round, at constant speed.
+
+    `fraction` (…) is the part of the way from `a` to `b`.
+    """
+    start, end = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    u = np.asarray(fraction, dtype=np.float64)[..., None]
+    cosine = np.sum(start * end, axis=-1, keepdims=True)
+    end = np.where(cosine < 0, -end, end)
+    # Half the angle from the chord: exact for small angles, where the cosine is not.
+    angle = 2 * np.arcsin(np.clip(np.linalg.norm(end - start, axis=-1, keepdims=True) / 2, 0, 1))
+    sine = np.sin(angle)
+    straight = sine < 1e-9
+    sine = np.where(straight, 1, sine)
+    left = np.where(straight, 1 - u, np.sin((1 - u) * angle) / sine)
+    right = np.where(straight, u, np.sin(u * angle) / sine)
+    between = left * start + right * end
+    return between / np.linalg.norm(between, axis=-1, keepdims=True)
 
 
 def between(a: ArrayLike, b: ArrayLike) -> Floats:
-    """Smallest rotations, as quaternions, that turn directions `a` into `b`, (…, 3)."""
+    """Return the smallest rotations, as quaternions, that turn directions `a` into `b`, (…, 3)."""
     u = np.asarray(a, dtype=np.float64)
     v = np.asarray(b, dtype=np.float64)
     cross, dot = np.cross(u, v), np.sum(u * v, axis=-1, keepdims=True)
@@ -104,19 +118,19 @@ def between(a: ArrayLike, b: ArrayLike) -> Floats:
 
 
 def to_matrix(quaternions: ArrayLike) -> Floats:
-    """Rotation matrices (…, 3, 3) of unit quaternions."""
+    """Return rotation matrices (…, 3, 3) of unit quaternions."""
     q = np.asarray(quaternions, dtype=np.float64)
     return Rotation.from_quat(q.reshape(-1, 4)).as_matrix().reshape(*q.shape[:-1], 3, 3)
 
 
 def from_matrix(matrices: ArrayLike) -> Floats:
-    """Unit quaternions of rotation matrices (…, 3, 3)."""
+    """Return unit quaternions of rotation matrices (…, 3, 3)."""
     m = np.asarray(matrices, dtype=np.float64)
     return Rotation.from_matrix(m.reshape(-1, 3, 3)).as_quat().reshape(*m.shape[:-2], 4)
 
 
 def continuous(quaternions: ArrayLike) -> Floats:
-    """The quaternions (t, …, 4) with signs such that each is near the one before."""
+    """Choose signs of quaternions (t, …, 4) such that each is near the one before."""
     q = np.array(quaternions, dtype=np.float64)
     turned = np.sum(q[1:] * q[:-1], axis=-1) < 0
     # A sign flips when an odd number of neighbours before it did.
@@ -156,18 +170,18 @@ class RotationCurve:
             self._spline = RotationSpline(*_continued(dense, filled))
 
     def __call__(self, times: ArrayLike) -> Floats:
-        """Unit quaternions (…, 4) at these times."""
+        """Return unit quaternions (…, 4) at these times."""
         where = np.asarray(times, dtype=np.float64)
         if self._spline is None:
             return np.broadcast_to(self._only, (*where.shape, 4)).copy()
         return self._spline(where.ravel()).as_quat().reshape(*where.shape, 4)
 
     def velocity(self, times: ArrayLike) -> Floats:
-        """Angular velocities (…, 3) in the turning frame, rad/s."""
+        """Return angular velocities (…, 3) in the turning frame, rad/s."""
         return self._derivative(times, 1)
 
     def acceleration(self, times: ArrayLike) -> Floats:
-        """Angular accelerations (…, 3) in the turning frame, rad/s²."""
+        """Return angular accelerations (…, 3) in the turning frame, rad/s²."""
         return self._derivative(times, 2)
 
     def _derivative(self, times: ArrayLike, order: int) -> Floats:
@@ -178,10 +192,12 @@ class RotationCurve:
 
 
 def _on_the_way(times: Floats, keys: Floats, at: Floats) -> Floats:
-    """Keys at the times `at`; where there is none, on the shortest way between two."""
+    """Return keys at the times `at`; where there is none, on the shortest way between two."""
     before = np.clip(np.searchsorted(times, at, side="right") - 1, 0, len(times) - 2)
-    part = (at - times[before]) / np.diff(times)[before]
-    return slerp(keys[before], keys[before + 1], part)
+    part = ((at - times[before]) / np.diff(times)[before])[:, None]
+    # Not by `slerp`: it rounds otherwise, and keys that are given keep their bits.
+    step = logarithm(multiply(inverse(keys[before]), keys[before + 1]))
+    return multiply(keys[before], exponential(part * step))
 
 
 def _in_small_steps(dense: Floats, times: Floats, keys: Floats) -> Floats:
@@ -195,7 +211,7 @@ def _in_small_steps(dense: Floats, times: Floats, keys: Floats) -> Floats:
 
 
 def _continued(times: Floats, keys: Floats) -> tuple[Floats, Rotation]:
-    """Times and rotations with two more keys before the first and after the last."""
+    """Return times and rotations with two more keys before the first and after the last."""
     for _ in range(2):
         first, last = _next_key(times[::-1], keys[::-1]), _next_key(times, keys)
         times = np.concatenate([[first[0]], times, [last[0]]])
@@ -204,7 +220,7 @@ def _continued(times: Floats, keys: Floats) -> tuple[Floats, Rotation]:
 
 
 def _next_key(times: Floats, keys: Floats) -> tuple[float, Floats]:
-    """The key after the last one, if the angular acceleration stayed as it is."""
+    """Return the key after the last one, if the angular acceleration stayed as it is."""
     ends, near = keys[-3:], times[-3:]
     gaps = np.diff(near)
     rates = logarithm(multiply(inverse(ends[:-1]), ends[1:])) / gaps[:, None]

@@ -134,7 +134,7 @@ def project_psd(F: Floats, isotropic: bool, H: Floats, scratch: Floats) -> None:
 
 @compiled_fused
 def _project_isotropic(F: Floats, H: Floats, scratch: Floats) -> None:
-    """As `project_psd`, for a material without axes.
+    """Project as `project_psd` does, for a material without axes.
 
     In the frame of F's singular vectors, ∂P/∂F of any isotropic material falls apart into a
     3×3 block of stretches uᵢvᵢᵀ and three 2×2 blocks of uᵢvⱼᵀ, uⱼvᵢᵀ whose eigenvectors are
@@ -216,7 +216,7 @@ def _is_positive_definite(H: Floats, L: Floats) -> bool:
 
 @compiled_fused
 def _jacobi_eigen(A: Floats, Q: Floats) -> None:
-    """Cyclic Jacobi: A becomes diagonal, the columns of Q its eigenvectors."""
+    """Diagonalise A by cyclic Jacobi; the columns of Q become its eigenvectors."""
     n = A.shape[0]
     for i in range(n):
         for j in range(n):

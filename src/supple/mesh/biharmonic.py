@@ -16,9 +16,10 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from supple.arrays import Bools, Floats, Ints
-from supple.errors import MeshError, SuppleError, warn
+from supple.errors import SuppleError, warn
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import symmetrised
+from supple.mesh.laplacian import cotangent_laplacian
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 
@@ -163,21 +164,7 @@ def _volumes(mesh: TetMesh) -> Floats:
 
 def _bilaplacian(mesh: TetMesh) -> sp.csr_array:
     """L M⁻¹ L, (n, n), with the body's size as the unit of length; nothing at unused vertices."""
-    volumes = mesh.volumes() / mesh.size**3
-    if not (volumes > 0).all():
-        raise MeshError(f"tet {int(np.argmin(volumes))} is inverted or flat; use mesh.oriented()")
-    edges = (mesh.vertices[mesh.tets[:, 1:]] - mesh.vertices[mesh.tets[:, :1]]) / mesh.size
-    gradients = np.empty((len(mesh.tets), 4, 3))
-    try:
-        gradients[:, 1:] = np.linalg.inv(edges).transpose(0, 2, 1)
-    except np.linalg.LinAlgError:
-        raise MeshError(f"tet {int(np.argmin(volumes))} is flat; remove it") from None
-    gradients[:, 0] = -gradients[:, 1:].sum(axis=1)
-    values = np.einsum("e,eai,ebi->eab", volumes, gradients, gradients)
-    rows = np.broadcast_to(mesh.tets[:, :, None], values.shape).ravel()
-    columns = np.broadcast_to(mesh.tets[:, None, :], values.shape).ravel()
-    n = len(mesh.vertices)
-    laplacian = sp.coo_array((values.ravel(), (rows, columns)), shape=(n, n)).tocsr()
+    laplacian = cotangent_laplacian(mesh, mesh.size)
     inverse = 1.0 / np.maximum(_volumes(mesh), np.finfo(float).tiny)
     # As a square, it is symmetric to the last bit and in its pattern.
     root = sp.diags_array(np.sqrt(inverse)) @ laplacian

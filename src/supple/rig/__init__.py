@@ -24,8 +24,7 @@ from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton, unique_names
 from supple.rig.skeleton.skinning import SkinnedRig
 from supple.rig.tets.bones import Bones, held_tets
-from supple.rig.tets.flesh import Flesh, flesh_out
-from supple.rig.tets.pose_insertion import with_poses_between
+from supple.rig.tets.tet_body import TetBody, fit_tet_body, with_poses_between
 from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
 from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations
 
@@ -37,7 +36,6 @@ __all__ = [
     "ChainSolution",
     "Character",
     "Deformer",
-    "Flesh",
     "FunctionRig",
     "HandleRig",
     "InverseKinematics",
@@ -51,6 +49,7 @@ __all__ = [
     "RigChain",
     "Skeleton",
     "SkinnedRig",
+    "TetBody",
     "TetRig",
     "Twist",
     "Wire",
@@ -59,8 +58,8 @@ __all__ = [
     "edge_rotations",
     "extract_root",
     "farthest_poses",
+    "fit_tet_body",
     "fit_tet_rig",
-    "flesh_out",
     "held_tets",
     "match_joints",
     "parameter_scales",

@@ -1,4 +1,4 @@
-"""What baking gives: the skin of a character at every frame of a motion."""
+"""Baked motions: the skin of a character at every frame of a motion."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BakedMotion:
 
     @property
     def n_frames(self) -> int:
-        """How many frames there are."""
+        """Number of frames."""
         return len(self.frames)
 
     @property
@@ -57,7 +57,7 @@ class BakedMotion:
         return self.motion.times
 
     def rig_frame(self, frame: int) -> Floats:
-        """(n̄, 3) the skin as the rig alone has it, in the world."""
+        """Return the skin (n̄, 3) as the rig alone has it, in the world."""
         root = self.motion.roots[frame]
         place = self.character.rig(self.motion.poses[frame])
         return place @ root[:3, :3].T + root[:3, 3]

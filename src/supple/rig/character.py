@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from supple.arrays import Floats
 from supple.errors import MeshError
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 from supple.rig.motion.motion import Motion
+from supple.rig.poses.farthest_poses import farthest_poses
 from supple.rig.protocol import Rig
-
-if TYPE_CHECKING:
-    from supple.rig.tets.flesh import Flesh
+from supple.rig.tets.fitting import GAMMA
+from supple.rig.tets.tet_body import TetBody, fit_tet_body, with_poses_between
 
 __all__ = ["Character"]
 
@@ -90,11 +91,11 @@ class Character:
 
     @property
     def has_mesh(self) -> bool:
-        """Whether there is a surface, and with it a rig."""
+        """True if there is a surface, and with it a rig."""
         return getattr(self, "_surface", None) is not None
 
-    def sampled_poses(self, rate: float = 12.0) -> NDArray[np.float64]:
-        """(k, s) poses of all motions, so many a second, the rest pose first."""
+    def sampled_poses(self, rate: float = 12.0) -> Floats:
+        """Sample the poses of all motions, `rate` a second, the rest pose first: (k, s)."""
         sampled = [np.asarray(self.rig.rest_pose, np.float64)[None]]
         for motion in self.motions.values():
             frames = max(2, round(rate * motion.duration)) if motion.n_frames > 1 else 1
@@ -102,7 +103,7 @@ class Character:
             sampled.append(np.stack([motion.at(time)[0] for time in times]))
         return np.concatenate(sampled)
 
-    def flesh_out(
+    def fit_tet_body(
         self,
         poses: int | ArrayLike = 6,
         *,
@@ -110,7 +111,7 @@ class Character:
         most_added: int = 8,
         progress: Callable[[float, str], None] | None = None,
         **options: Any,
-    ) -> Flesh:
+    ) -> TetBody:
         """Fill the character with tets that follow its rig.
 
         Parameters
@@ -119,30 +120,25 @@ class Character:
             (m, s) example poses to fit the tets at; or how many to choose from the motions,
             far from each other.
         tets
-            How many to make, or tets that fill the surface already.
+            Number of tets to make, or tets that fill the surface already.
         most_added
-            How many poses may be added where the motions would invert tets between those.
+            Number of poses that may be added where the motions would invert tets between those.
         progress
             Called with the part done, 0 to 1, and what is being done.
         **options
             `bones`, `bone_radius`, `variant`, `gamma` and `names`, as for
-            `supple.rig.flesh_out`.
+            `supple.rig.fit_tet_body`.
 
         Raises
         ------
         SuppleError
             If the surface cannot be filled, or tets stay inverted at an example pose.
         """
-        from supple.rig.poses.farthest_poses import farthest_poses
-        from supple.rig.tets.fitting import GAMMA
-        from supple.rig.tets.flesh import flesh_out
-        from supple.rig.tets.pose_insertion import with_poses_between
-
         tell = progress or (lambda part, what: None)
         frames = self.sampled_poses()
         if isinstance(poses, Integral):
             poses = frames[farthest_poses(self.rig, frames, int(poses))]
-        flesh = flesh_out(
+        body = fit_tet_body(
             self.surface,
             self.rig,
             poses,
@@ -151,11 +147,11 @@ class Character:
             **options,
         )
         tet_rig = with_poses_between(
-            flesh.tet_rig,
+            body.tet_rig,
             self.surface,
             frames,
             most=most_added,
             gamma=options.get("gamma", GAMMA),
             progress=lambda part, what: tell(0.6 + 0.4 * part, what),
         )
-        return replace(flesh, tet_rig=tet_rig)
+        return replace(body, tet_rig=tet_rig)

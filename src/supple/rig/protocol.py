@@ -1,4 +1,4 @@
-"""What a rig is: a black box from a pose to surface positions, evaluable on some vertices."""
+"""The rig protocol: a black box from a pose to positions of a surface's vertices, all or some."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Rig(Protocol):
         """The pose in which every parameter has its rest value, (s,)."""
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Positions of all vertices, (n, 3), or of the listed ones, (k, 3): the same numbers."""
+        """Return positions (n, 3) of all vertices, or (k, 3) of the listed ones: equal numbers."""
 
 
 @runtime_checkable
@@ -79,7 +79,7 @@ class Deformer(Rig, Protocol):
     def deform(
         self, points: ArrayLike, pose: ArrayLike, vertices: ArrayLike | None = None
     ) -> Floats:
-        """Where the vertices go, (k, 3), were they at `points`, (k, 3), in the rest pose.
+        """Return positions (k, 3) of the vertices were they at `points` (k, 3) in the rest pose.
 
         Row i of `points` is vertex i, or vertex ``vertices[i]``: what a deformer knows about a
         vertex (its weights, its place along a curve) stays with the vertex.
@@ -121,7 +121,7 @@ class FunctionRig:
         self._takes_vertices = _takes_second_argument(function)
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Positions of all vertices or of the listed ones; errors inside are named."""
+        """Return positions of all vertices or of the listed ones; errors inside are named."""
         values = checked_pose(self.parameters, pose)
         subset = checked_subset(vertices, self.n_vertices)
         try:
@@ -161,7 +161,7 @@ def _takes_second_argument(function: Callable[..., ArrayLike]) -> bool:
 
 
 def checked_deformer(what: str, rig: Rig) -> Deformer:
-    """`rig`, which must be able to move given points; `what` names it in the message."""
+    """Check that a rig can move given points; `what` names it in the message."""
     # A chain or a correction can move points only if what it stands on can: ask for them.
     if not isinstance(rig, Deformer) or rig.rest_points is None:
         raise SuppleError(f"{what}, a {type(rig).__name__}, cannot move given points")
@@ -169,7 +169,7 @@ def checked_deformer(what: str, rig: Rig) -> Deformer:
 
 
 def checked_parameters(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
-    """The parameters as a tuple, their names unique."""
+    """Check that names are unique, and return the parameters as a tuple."""
     seen: set[str] = set()
     for parameter in parameters:
         if not isinstance(parameter, Parameter):
@@ -181,14 +181,14 @@ def checked_parameters(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]
 
 
 def rest_values(parameters: Sequence[Parameter]) -> Floats:
-    """The rest pose of these parameters, read-only."""
+    """Return the rest pose of these parameters, read-only."""
     rest = np.array([parameter.rest for parameter in parameters], dtype=np.float64)
     rest.flags.writeable = False
     return rest
 
 
 def checked_pose(parameters: Sequence[Parameter], pose: ArrayLike) -> Floats:
-    """`pose` as finite float64, not huge, with one value for each parameter."""
+    """Check `pose`: finite float64, not huge, with one value for each parameter."""
     values = np.ascontiguousarray(numbers("a pose", pose))
     if values.shape != (len(parameters),):
         raise SuppleError(f"pose of shape {values.shape}; the rig has {len(parameters)} parameters")
@@ -203,7 +203,7 @@ def checked_pose(parameters: Sequence[Parameter], pose: ArrayLike) -> Floats:
 
 
 def checked_subset(vertices: ArrayLike | None, n_vertices: int) -> Ints | None:
-    """The listed vertices as indices in range; None, for all, stays None."""
+    """Check that the listed vertices are indices in range; None, for all, stays None."""
     if vertices is None:
         return None
     listed = np.asarray(vertices)
@@ -218,7 +218,7 @@ def checked_subset(vertices: ArrayLike | None, n_vertices: int) -> Ints | None:
 
 
 def checked_cloud(what: str, points: ArrayLike) -> Floats:
-    """At least one point, (n, 3), finite; a copy, which a rig may keep."""
+    """Check that there is at least one point, (n, 3), finite; return a copy that a rig may keep."""
     array = numbers(what, points, "numbers of shape (n, 3)")
     if array.ndim != 2 or array.shape[1] != 3:
         raise SuppleError(f"{what}: shape {array.shape}; expected (n, 3)")
@@ -228,5 +228,5 @@ def checked_cloud(what: str, points: ArrayLike) -> Floats:
 
 
 def checked_points(points: ArrayLike, subset: Ints | None, n_vertices: int) -> Floats:
-    """One point for each listed vertex, or for each of all."""
+    """Check that there is one point for each listed vertex, or for each of all."""
     return checked_array("points", points, (n_vertices if subset is None else len(subset), 3))

@@ -45,7 +45,7 @@ NOTHING = 1e-30
 
 
 def offset_matrices(rig: Rig, pose: ArrayLike) -> Floats:
-    """By which 3 × 3 matrix an offset of a bound position moves each vertex at a pose.
+    """Return the matrix by which an offset of its bound position moves each vertex at a pose.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def offsets_before_skinning(
     tolerance: float | None = None,
     stretch: ArrayLike | None = None,
 ) -> Floats:
-    """Offsets of the bound positions whose skinned result is as wanted.
+    """Find offsets of the bound positions whose skinned result is as wanted.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def offsets_before_skinning(
 
 
 def largest_stretch(rig: Rig, matrices: Iterable[NDArray[np.floating]]) -> Floats:
-    """How much vertices are stretched at most, (n,), at rest and by the matrices of a motion.
+    """Return the largest stretch of vertices, (n,), at rest and by the matrices of a motion.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class OffsetMatrices(Sequence[Floats]):
 
 
 def _without_shapes(rig: Rig, pose: ArrayLike) -> tuple[Deformer, Floats, Floats]:
-    """The rig below blend shapes, the points they leave it with, and its part of the pose."""
+    """Return the rig below blend shapes, the points that they give it, and its part of the pose."""
     values = checked_pose(rig.parameters, pose)
     if not isinstance(rig, Deformer):
         raise SuppleError(
@@ -206,7 +206,7 @@ def _differences(rig: Deformer, points: Floats, pose: Floats, step: float) -> Fl
 def undone(
     matrices: Floats, moves: Floats, allowed: float, stretch: Floats | None = None
 ) -> Floats:
-    """Offsets d with M d near the moves; small where M is nearly singular, or nearly nothing.
+    """Find offsets d with M d near the moves; small where M is nearly singular, or nearly nothing.
 
     Beside a `stretch`, (n,), that is; without one, M is measured by itself.
     """
@@ -225,7 +225,7 @@ def undone(
 
 
 def _small_undone(matrices: Floats, moves: Floats, allowed: float, usual: Floats) -> Floats:
-    """Offsets where inverting might make them large.
+    """Find offsets where inverting might make them large.
 
     A singular value s is inverted as s / max(s, f)² with a floor f relative to the usual: 1 / s
     above it, and below it falling to nothing, so that an offset does not jump where a direction is
@@ -245,7 +245,7 @@ def _small_undone(matrices: Floats, moves: Floats, allowed: float, usual: Floats
 
 
 def _stretch(matrices: NDArray[np.floating]) -> Floats:
-    """(n,) by how much matrices stretch: the root mean square of their singular values."""
+    """Return the stretch (n,) of matrices: the root mean square of their singular values."""
     flat = np.asarray(matrices, np.float64).reshape(len(matrices), 9)
     return np.sqrt(np.einsum("ni,ni->n", flat, flat) / 3)
 

@@ -16,9 +16,9 @@ from supple.rig.tets.vertex_frames import (
     consistent_signs,
     edge_rotations,
     pose_rotations,
-    rotate,
+    rotate_basis,
     smoothed_rotations,
-    unrotate,
+    unrotate_basis,
     vertex_rotations,
 )
 from supple.scenes.bodies.beam import beam
@@ -172,8 +172,8 @@ def test_rotate_and_unrotate_undo_each_other_and_turn_vertex_by_vertex() -> None
     random = np.random.default_rng(0)
     turns, basis = Rotation.random(7, rng=1), random.normal(size=(7, 3, 4))
     wanted = np.stack([turns.apply(basis[:, :, c]) for c in range(4)], axis=2)
-    np.testing.assert_allclose(rotate(turns.as_quat(), basis), wanted, atol=1e-14)
-    back = unrotate(turns.as_quat(), rotate(turns.as_quat(), basis))
+    np.testing.assert_allclose(rotate_basis(turns.as_quat(), basis), wanted, atol=1e-14)
+    back = unrotate_basis(turns.as_quat(), rotate_basis(turns.as_quat(), basis))
     np.testing.assert_allclose(back, basis, atol=1e-14)
 
 
@@ -217,7 +217,7 @@ def test_what_is_wrong_is_said(mesh: TetMesh) -> None:
     with pytest.raises(SuppleError, match="negative"):
         smoothed_rotations(mesh, unit, -1)
     with pytest.raises(SuppleError, match="expected"):
-        rotate(unit[0], np.zeros((4, 2, 3)))
+        rotate_basis(unit[0], np.zeros((4, 2, 3)))
     with pytest.raises(SuppleError, match="expected"):
         blended_rotations(np.zeros((0, 3, 4)), [])
     with pytest.raises(SuppleError, match="pose weights"):

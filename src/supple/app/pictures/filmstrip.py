@@ -13,9 +13,10 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from supple.app.pictures.drawing import INK, PAPER, label, save_picture, view_axes
-from supple.app.pictures.render import Body, Camera, cavities, render, vertex_normals
+from supple.app.pictures.render import Body, Camera, cavities, render
 from supple.arrays import Floats
 from supple.errors import SuppleError
+from supple.mesh.surface import vertex_normals
 from supple.rig.baked_motion import BakedMotion
 
 __all__ = ["even_frames", "filmstrip", "liveliest_vertex", "worthy_frames"]

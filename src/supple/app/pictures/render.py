@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
 from supple.arrays import Floats, Singles
 from supple.compiled.jit import compiled
-from supple.mesh.surface import SurfaceMesh
+from supple.mesh.surface import SurfaceMesh, vertex_normals
 
-__all__ = ["Body", "Camera", "cavities", "render", "vertex_normals"]
+__all__ = ["Body", "Camera", "cavities", "render"]
 
 
 KEY = np.array([-0.45, 0.80, 0.55]) / np.linalg.norm([-0.45, 0.80, 0.55])
@@ -250,18 +250,6 @@ def _lit(
 
 #: Rounds of smoothing, each to the depth of hollows of one width, and what each depth counts.
 _ROUNDS, _EACH = (6, 30, 90), 0.13
-
-
-def vertex_normals(vertices: ArrayLike, triangles: NDArray[np.int64]) -> Floats:
-    """(n, 3) unit normals, larger triangles counting more."""
-    points = np.asarray(vertices, np.float64)
-    corners = points[triangles]
-    areas = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    corner = triangles.reshape(-1)
-    each = np.repeat(areas, 3, axis=0)
-    summed = [np.bincount(corner, each[:, axis], len(points)) for axis in range(3)]
-    normals = np.stack(summed, axis=1)
-    return normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
 
 
 def cavities(surface: SurfaceMesh) -> Floats:

@@ -19,7 +19,7 @@ from supple.engines.pose_space.build.aligned_poses import Agreement
 from supple.engines.pose_space.build.reduced_poses import OfPose, ReducedPoses
 from supple.reduction.cubature.samples import dense_basis
 from supple.reduction.mass_pca import mass_pca
-from supple.rig.tets.vertex_frames import blended_rotations, pose_rotations, rotate
+from supple.rig.tets.vertex_frames import blended_rotations, pose_rotations, rotate_basis
 
 __all__ = [
     "BASES",
@@ -134,7 +134,7 @@ def warped(poses: ReducedPoses) -> OfPose:
 
     def basis(pose: Floats) -> Floats:
         turns = pose_rotations(poses.mesh, [shape, poses.rest(pose)], [-1, 0])[1]
-        return rotate(turns, only).reshape(3 * len(only), -1)
+        return rotate_basis(turns, only).reshape(3 * len(only), -1)
 
     return _remembering(basis)
 
@@ -178,7 +178,7 @@ def pose_independent(
     for at in range(len(poses.models)):
         whole, softness = _soft_columns(poses, at)
         if frames:
-            whole = rotate(turns[at] * [-1, -1, -1, 1], whole.reshape(n, 3, -1))
+            whole = rotate_basis(turns[at] * [-1, -1, -1, 1], whole.reshape(n, 3, -1))
         parts.append(whole.reshape(3 * n, -1) * (softness if soft_first else 1.0))
     vectors = mass_pca(np.hstack(parts), poses.mass, count)[0]
     if not frames:
@@ -187,7 +187,7 @@ def pose_independent(
 
     def basis(pose: Floats) -> Floats:
         turned = blended_rotations(turns, poses.weights(pose))
-        return rotate(turned, each).reshape(3 * n, count)
+        return rotate_basis(turned, each).reshape(3 * n, count)
 
     return basis
 

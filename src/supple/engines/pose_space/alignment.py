@@ -16,7 +16,7 @@ from supple.errors import SolverError, SuppleError
 from supple.linalg.blas import single_threaded
 from supple.reduction.signs import column_signs
 from supple.rig.poses.pose_tree import PoseTree
-from supple.rig.tets.vertex_frames import unrotate
+from supple.rig.tets.vertex_frames import unrotate_basis
 
 __all__ = ["AlignedBases", "Variant", "align", "subspace_angles"]
 
@@ -116,7 +116,9 @@ def align(
         turned = worlds
         if rotations is not None:
             turns = checked_array("vertex rotations", rotations, (count, k, 4))
-            turned = [unrotate(turn, basis) for turn, basis in zip(turns, worlds, strict=True)]
+            turned = [
+                unrotate_basis(turn, basis) for turn, basis in zip(turns, worlds, strict=True)
+            ]
         eigenvalues, transformations = _diagonalised(stiffnesses, worlds[0], count)
         weights = _softness(eigenvalues) if weighted else np.ones((count, r))
         kept = list(turned) if variant == "frames" else list(worlds)

@@ -15,7 +15,7 @@ from supple.engines.pose_space.alignment import VARIANTS, Variant
 from supple.errors import SolverError, SuppleError
 from supple.linalg.blas import single_threaded
 from supple.reduction.regions.region import Region
-from supple.rig.tets.vertex_frames import blended_rotations, rotate
+from supple.rig.tets.vertex_frames import blended_rotations, rotate_basis
 
 __all__ = [
     "column_scales",
@@ -208,7 +208,7 @@ def interpolated_basis(
     for at, region in enumerate(regions):
         blend = sum(share * pose[at] for share, pose in zip(shares, bases, strict=True))
         if turns is not None:
-            blend = rotate(blended_rotations(turns[:, region.vertices], shares), blend)
+            blend = rotate_basis(blended_rotations(turns[:, region.vertices], shares), blend)
         columns = slice(starts[at], starts[at + 1])
         whole[region.vertices, :, columns] = blend * scales[columns]
     return whole.reshape(3 * n_vertices, -1)

@@ -15,7 +15,7 @@ from supple.engines.pose_space.followed_frames import frame_tables, no_frame_tab
 from supple.engines.pose_space.model.basis_rounding import packed_basis
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
-from supple.rig.placement.character_placement import CharacterPlacement
+from supple.rig.tets.character_placement import CharacterPlacement
 
 __all__ = [
     "ElasticTables",

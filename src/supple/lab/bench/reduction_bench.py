@@ -45,12 +45,12 @@ def contact_mode_times(name: str, counts: Sequence[int], repeats: int) -> dict[s
     from supple.mesh.self_contact import find_contacts
     from supple.reduction import contact_constraints, null_space
     from supple.reduction.modes import linear_modes
-    from supple.rig.tets.flesh import flesh_out
+    from supple.rig.tets.tet_body import fit_tet_body
     from supple.scenes.characters.character_scene import scene
 
     shown, pose = scene(name), CONTACT_POSES[name][0]
     recipe = shown.recipe()
-    flesh = flesh_out(
+    flesh = fit_tet_body(
         shown.character.surface,
         shown.character.rig,
         [shown.pose(pose)],

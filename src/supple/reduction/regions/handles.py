@@ -16,8 +16,8 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.reduction.regions.limbs import MOST_LIMBS, Limb, limbs_of
 from supple.rig.protocol import Rig
+from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.tets.bones import Bones
-from supple.rig.tets.flesh import skinned_rigs
 from supple.rig.tets.surface_samples import typical_edge
 
 __all__ = ["Handle", "handle_vertices", "handles_from_bones"]

@@ -1,27 +1,34 @@
-"""Bending along an axis into an arc."""
+"""Bends: an axis becomes an arc."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.checks import owned_array
-from supple.compiled.jit import compiled
-from supple.rig.deformers.deformer_frame import PointDeformer, checked_bounds, checked_frame
-from supple.rig.protocol import Ints, Parameter
+from supple.compiled.jit import compiled, compiled_fused
+from supple.maths.point_rotations import sine_and_versine
+from supple.rig.deformers.point_deformer import (
+    LARGEST_ANGLE,
+    PointDeformer,
+    PointPlacement,
+    checked_bounds,
+    checked_frame,
+)
+from supple.rig.placement.placement import Positions
+from supple.rig.protocol import Parameter
 
-if TYPE_CHECKING:
-    from supple.rig.placement.deformers import BendPlacement
+__all__ = ["Bend", "BendPlacement"]
 
-__all__ = ["Bend", "bend_points"]
+#: Curvatures times lengths below this bend nothing that float64 could hold.
+STRAIGHT = 1e-30
 
 
 class Bend(PointDeformer):
-    """Bends points so that the axis becomes an arc of its own length.
+    """A rig that bends points so that an axis becomes an arc of its own length.
 
     One parameter, "<name>.angle": how far the axis turns between its bounds, in radians. Beyond
     the bounds points are carried along rigidly. The origin, or the bound nearest to it, stays.
@@ -65,25 +72,69 @@ class Bend(PointDeformer):
     def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
         out = np.empty_like(points)
         curvature = pose[0] / (self.high - self.low)
-        bend_points(points, self.origin, self.frame, curvature, self.low, self.high, out)
+        _bend_points(points, self.origin, self.frame, curvature, self.low, self.high, out)
         return out
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> BendPlacement:
-        """Places the listed vertices, or all, again and again."""
-        from supple.rig.placement.deformers import BendPlacement
-
+        """Return a placement of the listed vertices, or of all; see `Placement`."""
         return BendPlacement(self, vertices)
 
 
+class BendPlacement(PointPlacement[Bend]):
+    """Placement of bent vertices, with their coordinates in the bend's frame at hand."""
+
+    def __init__(self, rig: Bend, vertices: Ints | None = None) -> None:
+        super().__init__(rig, vertices)
+        x, y, z = rig.frame @ (self._rest - rig.origin).T
+        bent = np.clip(y, rig.low, rig.high)
+        held = min(max(0.0, rig.low), rig.high)
+        self._local = np.column_stack([bent - held, x, y - bent]).ravel()
+        still = rig.origin + z[:, None] * rig.frame[2] + held * rig.frame[1]
+        self._still = np.ascontiguousarray(still).ravel()
+
+    def place(self, pose: Floats, out: Positions) -> None:
+        rig = self._rig
+        angle = float(pose[0])
+        curvature = angle / (rig.high - rig.low)
+        size = max(abs(rig.low), abs(rig.high))
+        if abs(curvature) * size > LARGEST_ANGLE or abs(curvature) * size < STRAIGHT:
+            self.deform(self._rest, pose, out)
+        else:
+            _bend_local(self._local, self._still, rig.frame, curvature, out.reshape(-1))
+
+    def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
+        rig = self._rig
+        curvature = float(pose[0]) / (rig.high - rig.low)
+        _bend_points(points, rig.origin, rig.frame, curvature, rig.low, rig.high, out)
+
+
+@compiled_fused
+def _bend_local(
+    local: Floats, still: Floats, frame: Floats, curvature: float, out: Positions
+) -> None:
+    """Write positions from (length of arc, x, length beyond the arc) and a part that stays."""
+    fx, fy, fz = frame[0, 0], frame[0, 1], frame[0, 2]
+    gx, gy, gz = frame[1, 0], frame[1, 1], frame[1, 2]
+    radius = 1.0 / curvature
+    for i in range(len(local) // 3):
+        x, beyond = local[3 * i + 1], local[3 * i + 2]
+        sine, versine = sine_and_versine(curvature * local[3 * i], np.float64)
+        across = radius * versine + (x - versine * x) + sine * beyond
+        along = radius * sine - sine * x + (beyond - versine * beyond)
+        out[3 * i] = still[3 * i] + (across * fx + along * gx)
+        out[3 * i + 1] = still[3 * i + 1] + (across * fy + along * gy)
+        out[3 * i + 2] = still[3 * i + 2] + (across * fz + along * gz)
+
+
 @compiled
-def bend_points(
+def _bend_points(
     points: Floats,
     origin: Floats,
     frame: Floats,
     curvature: float,
     low: float,
     high: float,
-    out: NDArray[np.floating[Any]],
+    out: Positions,
 ) -> None:
     held = min(max(0.0, low), high)
     for i in range(len(points)):

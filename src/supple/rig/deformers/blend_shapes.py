@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.checks import checked_array, owned_array
 from supple.compiled.jit import compiled
+from supple.rig.placement.placement import (
+    CalledPlacement,
+    DeformingPlacement,
+    Forkable,
+    Placement,
+    Positions,
+    placement,
+    writable,
+)
+from supple.rig.placement.pose_corrections import add_sum
 from supple.rig.protocol import (
     Deformer,
-    Ints,
     Parameter,
     checked_deformer,
     checked_parameters,
@@ -23,17 +31,14 @@ from supple.rig.protocol import (
     rest_values,
 )
 
-if TYPE_CHECKING:
-    from supple.rig.placement.placement import Placement
-
-__all__ = ["BlendShapeRig"]
+__all__ = ["BlendShapePlacement", "BlendShapeRig", "add_weighted"]
 
 
 NO_SUBSET = np.empty(0, dtype=np.int64)
 
 
 class BlendShapeRig:
-    """Adds weighted displacements to the rest points of another rig, before it moves them.
+    """A rig that adds weighted displacements to the rest points of another, before it moves them.
 
     Parameters
     ----------
@@ -75,11 +80,11 @@ class BlendShapeRig:
 
     @property
     def rest_points(self) -> Floats:
-        """The base's, to which displacements are added."""
+        """Rest points of the base, to which displacements are added."""
         return self.base.rest_points
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Positions of all vertices or of the listed ones."""
+        """Return positions of all vertices or of the listed ones."""
         subset = checked_subset(vertices, self.n_vertices)
         points = self.rest_points if subset is None else self.rest_points[subset]
         return self._run(points, pose, subset)
@@ -87,15 +92,21 @@ class BlendShapeRig:
     def deform(
         self, points: ArrayLike, pose: ArrayLike, vertices: ArrayLike | None = None
     ) -> Floats:
-        """Where the vertices go, were they at `points`; see `Deformer`."""
+        """Return positions of the vertices were they at `points` at rest; see `Deformer`."""
         subset = checked_subset(vertices, self.n_vertices)
         return self._run(checked_points(points, subset, self.n_vertices), pose, subset)
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
-        """Places these vertices again and again; see `supple.rig.placement.placement`."""
-        from supple.rig.placement.corrected import blend_shape_placement
+        """Return a placement of the listed vertices, or of all; see `Placement`.
 
-        return blend_shape_placement(self, vertices, single=single)
+        The rig is called if its base has no placement that deforms.
+        """
+        base = placement(self.base, vertices, single=single)
+        if not isinstance(base, DeformingPlacement):
+            return CalledPlacement(self, vertices)
+        rows = slice(None) if vertices is None else vertices
+        split = len(self.base.parameters)
+        return BlendShapePlacement(base, self.rest_points[rows], self.deltas[:, rows], split)
 
     def _run(self, points: Floats, pose: ArrayLike, subset: Ints | None) -> Floats:
         values = checked_pose(self.parameters, pose)
@@ -103,10 +114,55 @@ class BlendShapeRig:
         return self.base.deform(self.shaped(points, values[split:], subset), values[:split], subset)
 
     def shaped(self, points: Floats, weights: Floats, subset: Ints | None = None) -> Floats:
-        """Points with the weighted displacements of their vertices added."""
+        """Add the weighted displacements of the vertices to `points`."""
         out = points.copy()
         add_weighted(self.deltas, weights, NO_SUBSET if subset is None else subset, out)
         return out
+
+
+class BlendShapePlacement(Forkable):
+    """Placement of blend shapes: displaced rest points, moved by the rig behind.
+
+    Parameters
+    ----------
+    base
+        Placement of the rig behind.
+    points
+        (k, 3) rest points.
+    deltas
+        (b, k, 3) displacements at weight 1.
+    split
+        Place of the first weight in the pose.
+    """
+
+    _forked = ("_base",)
+
+    def __init__(
+        self, base: DeformingPlacement, points: Floats, deltas: Floats, split: int
+    ) -> None:
+        self._base, self._points, self._split = base, np.ascontiguousarray(points), split
+        self._rows = np.flatnonzero(np.any(deltas, axis=(1, 2)))
+        self._table = np.ascontiguousarray(deltas.reshape(len(deltas), -1)[self._rows])
+        self._allocate()
+
+    def _allocate(self) -> None:
+        self._shaped = np.empty((self.n_points, 3))
+
+    @property
+    def n_points(self) -> int:
+        """Number of vertices placed."""
+        return self._base.n_points
+
+    def place(self, pose: Floats, out: Positions) -> None:
+        """Write the positions (k, 3) at a pose."""
+        self.deform(self._points, pose, out)
+
+    def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
+        """Displace and move vertices from `points` (k, 3)."""
+        own = writable(pose)
+        np.copyto(self._shaped, points)
+        add_sum(self._table, self._rows, own[self._split :], self._shaped.reshape(-1))
+        self._base.deform(self._shaped, own[: self._split], out)
 
 
 @compiled

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.checks import owned_array
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
-from supple.rig.deformers.deformer_frame import PointDeformer
-from supple.rig.protocol import Ints, Parameter
+from supple.rig.deformers.point_deformer import PointDeformer, PointPlacement
+from supple.rig.placement.placement import Forkable, Positions, writable
+from supple.rig.protocol import Parameter
 
-if TYPE_CHECKING:
-    from supple.rig.placement.deformers import LatticePlacement
-
-__all__ = ["Lattice", "bernstein", "pull_points"]
+__all__ = ["Lattice", "LatticePlacement"]
 
 
 #: Bernstein polynomials of a higher degree hardly follow their control points.
@@ -80,29 +77,74 @@ class Lattice(PointDeformer):
     def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
         out = np.empty_like(points)
         offsets = pose.reshape(*self.divisions, 3)
-        pull_points(points, self.low, self.high, offsets, np.empty((3, max(self.divisions))), out)
+        _pull_points(points, self.low, self.high, offsets, np.empty((3, max(self.divisions))), out)
         return out
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> LatticePlacement:
-        """Places the listed vertices, or all, again and again."""
-        from supple.rig.placement.deformers import LatticePlacement
-
+        """Return a placement of the listed vertices, or of all; see `Placement`."""
         return LatticePlacement(self, vertices)
 
 
+class LatticePlacement(Forkable, PointPlacement[Lattice]):
+    """Placement of vertices in a lattice, with their Bernstein polynomials at hand."""
+
+    def __init__(self, rig: Lattice, vertices: Ints | None = None) -> None:
+        super().__init__(rig, vertices)
+        parts = np.clip((self._rest - rig.low) / (rig.high - rig.low), 0.0, 1.0)
+        self._bases = tuple(np.empty((len(parts), count)) for count in rig.divisions)
+        for axis, basis in enumerate(self._bases):
+            _all_bernstein(np.ascontiguousarray(parts[:, axis]), basis)
+        self._allocate()
+
+    def _allocate(self) -> None:
+        self._scratch = np.empty((3, max(self._rig.divisions)))
+
+    def place(self, pose: Floats, out: Positions) -> None:
+        offsets = writable(pose).reshape(*self._rig.divisions, 3)
+        _pull_with(self._rest, *self._bases, offsets, out)
+
+    def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
+        rig = self._rig
+        offsets = writable(pose).reshape(*rig.divisions, 3)
+        _pull_points(points, rig.low, rig.high, offsets, self._scratch, out)
+
+
 @compiled
-def pull_points(
+def _all_bernstein(parts: Floats, out: Floats) -> None:
+    for i in range(len(parts)):
+        _bernstein(parts[i], out[i])
+
+
+@compiled
+def _pull_with(
+    rest: Floats, first: Floats, second: Floats, third: Floats, offsets: Floats, out: Positions
+) -> None:
+    for i in range(len(rest)):
+        x = y = z = 0.0
+        for a in range(first.shape[1]):
+            for b in range(second.shape[1]):
+                across = first[i, a] * second[i, b]
+                for c in range(third.shape[1]):
+                    weight = across * third[i, c]
+                    x += weight * offsets[a, b, c, 0]
+                    y += weight * offsets[a, b, c, 1]
+                    z += weight * offsets[a, b, c, 2]
+        out[i, 0], out[i, 1], out[i, 2] = rest[i, 0] + x, rest[i, 1] + y, rest[i, 2] + z
+
+
+@compiled
+def _pull_points(
     points: Floats,
     low: Floats,
     high: Floats,
     offsets: Floats,
     basis: Floats,
-    out: NDArray[np.floating[Any]],
+    out: Positions,
 ) -> None:
     for i in range(len(points)):
         for axis in range(3):
             part = (points[i, axis] - low[axis]) / (high[axis] - low[axis])
-            bernstein(min(max(part, 0.0), 1.0), basis[axis, : offsets.shape[axis]])
+            _bernstein(min(max(part, 0.0), 1.0), basis[axis, : offsets.shape[axis]])
         x = y = z = 0.0
         for a in range(offsets.shape[0]):
             for b in range(offsets.shape[1]):
@@ -116,8 +158,8 @@ def pull_points(
 
 
 @compiled
-def bernstein(part: float, out: Floats) -> None:
-    """All Bernstein polynomials of degree len(out) - 1, raised degree by degree."""
+def _bernstein(part: float, out: Floats) -> None:
+    """Write all Bernstein polynomials of degree len(out) - 1, raised degree by degree."""
     out[0] = 1.0
     for degree in range(1, len(out)):
         out[degree] = part * out[degree - 1]

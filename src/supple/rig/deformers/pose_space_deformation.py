@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.checks import owned_array
 from supple.errors import SuppleError
 from supple.rig.deformers.blend_shapes import add_weighted
+from supple.rig.placement.placement import CalledPlacement, Placement, placement
+from supple.rig.placement.pose_corrections import (
+    PoseCorrections,
+    combined_corrections,
+    corrected_placement,
+)
 from supple.rig.poses.pose_weights import PoseWeights, parameter_scales
-from supple.rig.protocol import Deformer, Ints, Rig, checked_deformer, checked_pose, checked_subset
+from supple.rig.protocol import Deformer, Rig, checked_deformer, checked_pose, checked_subset
+from supple.rig.skeleton.skin_placement import skinned_placement
+from supple.rig.skeleton.skinning import SkinnedRig
 
-if TYPE_CHECKING:
-    from supple.rig.placement.placement import Placement
-
-__all__ = ["PoseSpaceDeformation"]
+__all__ = ["PoseSpaceDeformation", "split_corrections"]
 
 
 NO_SUBSET = np.empty(0, dtype=np.int64)
@@ -82,15 +86,15 @@ class PoseSpaceDeformation:
 
     @property
     def rest_points(self) -> Floats:
-        """The points the base moves."""
+        """Points that the base moves."""
         return self._deformer().rest_points
 
     def weights(self, pose: ArrayLike) -> Floats:
-        """Weights of the example poses, (m,)."""
+        """Return the weights of the example poses, (m,)."""
         return self.pose_weights.weights(pose)
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Positions of all vertices or of the listed ones."""
+        """Return positions of all vertices or of the listed ones."""
         values = checked_pose(self.parameters, pose)
         subset = checked_subset(vertices, self.n_vertices)
         return self._corrected(self.base(values, subset), values, subset)
@@ -98,17 +102,22 @@ class PoseSpaceDeformation:
     def deform(
         self, points: ArrayLike, pose: ArrayLike, vertices: ArrayLike | None = None
     ) -> Floats:
-        """Where the vertices go, were they at `points`; the base must allow it."""
+        """Return positions of the vertices were they at `points`; the base must allow it."""
         values = checked_pose(self.parameters, pose)
         subset = checked_subset(vertices, self.n_vertices)
         moved = self._deformer().deform(points, values, subset)
         return self._corrected(moved, values, subset)
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
-        """Places these vertices again and again; see `supple.rig.placement.placement`."""
-        from supple.rig.placement.blocks import pose_space_placement
-
-        return pose_space_placement(self, vertices, single=single)
+        """Return a placement of the listed vertices, or of all; see `Placement`."""
+        base, sets = split_corrections(self, vertices)
+        if base is self:
+            return CalledPlacement(self, vertices)
+        count = self.n_vertices if vertices is None else len(vertices)
+        corrections = combined_corrections(count, sets)
+        if type(base) is SkinnedRig:
+            return skinned_placement(base, vertices, corrections, single=single)
+        return corrected_placement(placement(base, vertices, single=single), corrections, single)
 
     def _deformer(self) -> Deformer:
         return checked_deformer("the corrected rig", self.base)
@@ -118,3 +127,12 @@ class PoseSpaceDeformation:
         rows = NO_SUBSET if subset is None else subset
         add_weighted(self.corrections, self.weights(pose), rows, out)
         return out
+
+
+def split_corrections(rig: Rig, vertices: Ints | None) -> tuple[Rig, list[PoseCorrections]]:
+    """Return the rig below a pile of pose-space deformations, and their corrections of vertices."""
+    rows, found = slice(None) if vertices is None else vertices, []
+    while type(rig) is PoseSpaceDeformation:  # a subclass may do something else
+        found.append(PoseCorrections(rig.pose_weights, rig.corrections[:, rows]))
+        rig = rig.base
+    return rig, found

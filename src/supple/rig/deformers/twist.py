@@ -1,27 +1,31 @@
-"""Twisting about an axis."""
+"""Twists: points turn about an axis, by an angle that changes along it."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.checks import owned_array
-from supple.compiled.jit import compiled
-from supple.rig.deformers.deformer_frame import PointDeformer, checked_bounds, checked_frame
-from supple.rig.protocol import Ints, Parameter
+from supple.compiled.jit import compiled, compiled_fused
+from supple.maths.point_rotations import sine_and_versine
+from supple.rig.deformers.point_deformer import (
+    LARGEST_ANGLE,
+    PointDeformer,
+    PointPlacement,
+    checked_bounds,
+    checked_frame,
+)
+from supple.rig.placement.placement import Positions
+from supple.rig.protocol import Parameter
 
-if TYPE_CHECKING:
-    from supple.rig.placement.deformers import TwistPlacement
-
-__all__ = ["Twist", "twist_points"]
+__all__ = ["Twist", "TwistPlacement"]
 
 
 class Twist(PointDeformer):
-    """Turns points about an axis, by an angle that changes along it.
+    """A rig that turns points about an axis, by an angle that changes along it.
 
     Two parameters, "<name>.start" and "<name>.end": the angles at and below the low bound, and at
     and above the high one, in radians; between them it changes evenly.
@@ -60,18 +64,60 @@ class Twist(PointDeformer):
 
     def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
         out = np.empty_like(points)
-        twist_points(points, self.origin, self.axis, pose[0], pose[1], self.low, self.high, out)
+        _twist_points(points, self.origin, self.axis, pose[0], pose[1], self.low, self.high, out)
         return out
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> TwistPlacement:
-        """Places the listed vertices, or all, again and again."""
-        from supple.rig.placement.deformers import TwistPlacement
-
+        """Return a placement of the listed vertices, or of all; see `Placement`."""
         return TwistPlacement(self, vertices)
 
 
+class TwistPlacement(PointPlacement[Twist]):
+    """Placement of twisted vertices, with their places along the axis at hand."""
+
+    def __init__(self, rig: Twist, vertices: Ints | None = None) -> None:
+        super().__init__(rig, vertices)
+        along = (self._rest - rig.origin) @ rig.axis
+        self._parts = np.clip((along - rig.low) / (rig.high - rig.low), 0.0, 1.0)
+
+    def place(self, pose: Floats, out: Positions) -> None:
+        start, end, rig = float(pose[0]), float(pose[1]), self._rig
+        if max(abs(start), abs(end)) > LARGEST_ANGLE:
+            self.deform(self._rest, pose, out)
+        else:
+            flat = self._rest.reshape(-1)
+            _twist_parts(self._parts, flat, rig.origin, rig.axis, start, end, out.reshape(-1))
+
+    def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
+        rig = self._rig
+        start, end = float(pose[0]), float(pose[1])
+        _twist_points(points, rig.origin, rig.axis, start, end, rig.low, rig.high, out)
+
+
+@compiled_fused
+def _twist_parts(
+    parts: Floats,
+    rest: Floats,
+    origin: Floats,
+    axis: Floats,
+    start: float,
+    end: float,
+    out: Positions,
+) -> None:
+    ax, ay, az = axis[0], axis[1], axis[2]
+    ox, oy, oz = origin[0], origin[1], origin[2]
+    for i in range(len(parts)):
+        sine, versine = sine_and_versine(start + parts[i] * (end - start), np.float64)
+        x, y, z = rest[3 * i], rest[3 * i + 1], rest[3 * i + 2]
+        dx, dy, dz = x - ox, y - oy, z - oz
+        ex, ey, ez = ay * dz - az * dy, az * dx - ax * dz, ax * dy - ay * dx
+        out[3 * i] = x + (sine * ex + versine * (ay * ez - az * ey))
+        out[3 * i + 1] = y + (sine * ey + versine * (az * ex - ax * ez))
+        out[3 * i + 2] = z + (sine * ez + versine * (ax * ey - ay * ex))
+
+
 @compiled
-def twist_points(
+def _twist_points(
     points: Floats,
     origin: Floats,
     axis: Floats,
@@ -79,7 +125,7 @@ def twist_points(
     end: float,
     low: float,
     high: float,
-    out: NDArray[np.floating[Any]],
+    out: Positions,
 ) -> None:
     ax, ay, az = axis[0], axis[1], axis[2]
     for i in range(len(points)):

@@ -1,93 +1,55 @@
-"""Points that follow a curve."""
+"""Wires: points that follow a curve, and the placement of points that follow several."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import BSpline
 from scipy.spatial import cKDTree
 
 from supple.arrays import Floats, Ints
 from supple.checks import owned_array
+from supple.compiled.jit import compiled
 from supple.errors import SuppleError
-from supple.rig.deformers.deformer_frame import PointDeformer
+from supple.maths.point_rotations import FAINT
+from supple.rig.deformers.point_deformer import PointDeformer
+from supple.rig.deformers.wire_kernels import (
+    AT_ONE_PLACE,
+    BLOCK,
+    FAINTLY,
+    FULLY,
+    PARTLY,
+    SCRATCH,
+    SHIFTS,
+    STRIDE,
+    follow_wires,
+    shift_pieces,
+)
+from supple.rig.placement.placement import Forkable, Positions, writable
 from supple.rig.protocol import Parameter, checked_cloud
 
-if TYPE_CHECKING:
-    from supple.rig.placement.wires import WiresPlacement
-
-__all__ = ["UNMOVED", "Wire", "basis_at", "nearest_parameters"]
-
-
-# ----------------------------------------------------------------------------
-# Clamped uniform B-splines: basis functions, and the nearest point of a curve.
-
-
-SAMPLES_PER_SPAN = 32
-
-
-#: Golden sections that shrink a bracket of two samples to rounding of the parameter.
-SECTIONS = 60
-
-
-def knots(count: int, degree: int) -> Floats:
-    """Knots of a curve over [0, 1] that begins and ends at its outer control points."""
-    inner = np.linspace(0, 1, count - degree + 1)
-    return np.concatenate([np.zeros(degree), inner, np.ones(degree)])
-
-
-def basis_at(parameters: Floats, count: int, degree: int) -> tuple[Ints, Floats, Floats]:
-    """First control point that acts, (n,), and the acting ones' weights and derivatives.
-
-    Weights and derivatives are (n, degree + 1), for control points first … first + degree.
-    """
-    t = knots(count, degree)
-    inside = np.clip(parameters, 0.0, 1.0)
-    spans = np.clip(np.searchsorted(t, inside, side="right") - 1, degree, count - 1)
-    first = spans - degree
-    columns = first[:, None] + np.arange(degree + 1)
-    spline = BSpline(t, np.eye(count), degree)
-    values = np.take_along_axis(spline(inside), columns, axis=1)
-    slopes = np.take_along_axis(spline.derivative()(inside), columns, axis=1)
-    return first, np.ascontiguousarray(values), np.ascontiguousarray(slopes)
-
-
-def nearest_parameters(points: Floats, control: Floats, degree: int) -> Floats:
-    """Parameter in [0, 1] of the curve's point nearest to each of `points`, (n,)."""
-    count = len(control)
-    samples = np.linspace(0, 1, SAMPLES_PER_SPAN * (count - degree) + 1)
-    curve = BSpline(knots(count, degree), control, degree)
-    nearest = cKDTree(curve(samples)).query(points)[1]
-    low = samples[np.maximum(nearest - 1, 0)]
-    high = samples[np.minimum(nearest + 1, len(samples) - 1)]
-    golden = (np.sqrt(5) - 1) / 2
-
-    def squared(u: Floats) -> Floats:
-        return ((curve(u) - points) ** 2).sum(axis=1)
-
-    for _ in range(SECTIONS):
-        left, right = high - golden * (high - low), low + golden * (high - low)
-        lower = squared(left) < squared(right)
-        high, low = np.where(lower, right, high), np.where(lower, low, left)
-    return 0.5 * (low + high)
+__all__ = ["Wire", "WiresPlacement", "nearest_parameters"]
 
 
 NO_VERTICES = np.empty(0, dtype=np.int64)
-
-
 #: The piece of vertices without influence.
 UNMOVED = -1
-
-
 #: A search for the nearest place stops this near to an end of the curve where that is nearest.
 END = 1e-10
+#: Samples of a curve's span from which the nearest place is searched, and golden sections that
+#: shrink a bracket of two samples to rounding of the parameter.
+SAMPLES_PER_SPAN, SECTIONS = 32, 60
+#: Influences too small to show in single precision.
+INVISIBLE = 1e-8
 
 
 class Wire(PointDeformer):
-    """Points near a cubic B-spline follow it as its control points move.
+    """A rig whose points near a cubic B-spline follow it as its control points move.
 
     Three parameters for each control point, "<name>.<i>.tx" and so on: its offset in metres.
     Each point keeps the place on the rest curve that is nearest to its rest position. It moves
@@ -150,7 +112,7 @@ class Wire(PointDeformer):
         self._last: dict[bool, tuple[Ints, WiresPlacement]] = {}
 
     def _cut(self, where: Floats) -> None:
-        """The curve's polynomials, and where on which of them each vertex has its place.
+        """Cut the curve into polynomials, and find on which of them, and where, each vertex stands.
 
         Piece 0 is the beginning of the curve and the last one its end, at which most vertices
         of a limb's wire are that belong to other limbs: there all turn about one axis. Those
@@ -183,7 +145,7 @@ class Wire(PointDeformer):
         return out
 
     def _placing(self, subset: Ints | None) -> WiresPlacement:
-        """What moves these vertices; that of all and the last one of some are remembered."""
+        """Return a placement of these vertices; that of all and the last one of some are kept."""
         last = self._last.get(subset is None)  # once: another thread may put its own there
         if last is None or (subset is not None and not np.array_equal(last[0], subset)):
             kept = NO_VERTICES if subset is None else subset.copy()
@@ -194,7 +156,222 @@ class Wire(PointDeformer):
         return self.__dict__ | {"_last": {}}
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> WiresPlacement:
-        """Places the listed vertices, or all, again and again."""
-        from supple.rig.placement.wires import WiresPlacement
-
+        """Return a placement of the listed vertices, or of all; see `Placement`."""
         return WiresPlacement([self], vertices, single=single)
+
+
+def knots(count: int, degree: int) -> Floats:
+    """Return the knots of a curve over [0, 1] that begins and ends at its outer control points."""
+    inner = np.linspace(0, 1, count - degree + 1)
+    return np.concatenate([np.zeros(degree), inner, np.ones(degree)])
+
+
+def nearest_parameters(points: Floats, control: Floats, degree: int) -> Floats:
+    """Return the parameter in [0, 1] of the curve's point nearest to each of `points`, (n,)."""
+    count = len(control)
+    samples = np.linspace(0, 1, SAMPLES_PER_SPAN * (count - degree) + 1)
+    curve = BSpline(knots(count, degree), control, degree)
+    nearest = cKDTree(curve(samples)).query(points)[1]
+    low = samples[np.maximum(nearest - 1, 0)]
+    high = samples[np.minimum(nearest + 1, len(samples) - 1)]
+    golden = (np.sqrt(5) - 1) / 2
+
+    def squared(u: Floats) -> Floats:
+        return ((curve(u) - points) ** 2).sum(axis=1)
+
+    for _ in range(SECTIONS):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        lower = squared(left) < squared(right)
+        high, low = np.where(lower, right, high), np.where(lower, low, left)
+    return 0.5 * (low + high)
+
+
+class _Pieces(NamedTuple):
+    """Polynomials of the curves, as `shift_pieces` takes them."""
+
+    powers: Floats
+    rest: Floats
+    first: Ints
+    where: Floats
+
+
+class _Runs(NamedTuple):
+    """Vertices in blocks and the pieces that move them, as `follow_wires` takes them."""
+
+    order: NDArray[np.uint32]
+    """(k,) the vertices as they stand in blocks."""
+    rest: Positions
+    """(3, k) their rest points."""
+    blocks: Ints
+    """(b, 2) last + 1 vertex and last + 1 run of each block."""
+    runs: Ints
+    """(r, 5)."""
+    table: Positions
+    """Influences and places."""
+
+
+class WiresPlacement(Forkable):
+    """Placement of vertices that follow wires, one after another; the pose is the wires' poses.
+
+    Vertices are kept in an order in which those on the same pieces of the curves are together:
+    they are then moved by loops over neighbours in memory, with the same polynomials for all.
+    Most vertices of a limb's wire are nearest to one of its ends. Those of no influence are left
+    out.
+
+    Parameters
+    ----------
+    wires
+        Of the same vertices, at least one.
+    vertices
+        Indices of the vertices; None for all.
+    single
+        Single precision is enough: some 1e-7 of the size of the body at rest and moved. It is
+        not taken where influences above 1 turn vertices by more than their wire.
+    """
+
+    def __init__(
+        self, wires: Sequence[Wire], vertices: Ints | None = None, *, single: bool = False
+    ) -> None:
+        every = np.arange(wires[0].n_vertices) if vertices is None else vertices
+        single = single and all(wire.influence.max(initial=0.0) <= 1 for wire in wires)
+        self._pieces = _pieces(wires)
+        self._runs = _runs(wires, every, np.dtype(np.float32 if single else np.float64))
+        self._allocate()
+
+    def _allocate(self) -> None:
+        self._shifts = np.zeros((len(self._pieces.powers), SHIFTS))
+        self._scratch = np.zeros(SCRATCH, self._runs.table.dtype)
+
+    @property
+    def n_points(self) -> int:
+        """Number of vertices placed."""
+        return len(self._runs.order)
+
+    def place(self, pose: Floats, out: Positions) -> None:
+        """Write the positions (k, 3) at a pose."""
+        _place(writable(pose), self._pieces, self._runs, self._shifts, self._scratch, out)
+
+    def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
+        """Move vertices from `points` (k, 3); `out` may be `points`."""
+        _deform(points, writable(pose), self._pieces, self._runs, self._shifts, self._scratch, out)
+
+
+def _pieces(wires: Sequence[Wire]) -> _Pieces:
+    rest, first, where = [], [], []
+    offset = 0
+    for wire in wires:
+        count = len(wire.powers)
+        for power, a in zip(wire.powers, wire.first_control, strict=True):
+            acting = wire.control_points[a : a + 4]
+            rest.append((power[:, : len(acting)] @ acting).ravel())
+        first.append(offset + 3 * wire.first_control)
+        places = [0.0, *[-1.0] * (count - 2), 1.0]
+        where.append(np.column_stack([places, np.full(count, wire.turning)]))
+        offset += len(wire.parameters)
+    powers = np.concatenate([wire.powers for wire in wires])
+    return _Pieces(powers, np.array(rest), np.concatenate(first), np.concatenate(where))
+
+
+def _runs(wires: Sequence[Wire], vertices: Ints, kind: np.dtype) -> _Runs:
+    """Sort vertices by the pieces they are on, and cut them in blocks."""
+    single = kind == np.float32
+    keys = np.stack([_keys(wire, vertices, single) for wire in wires])
+    order = np.lexsort(keys)
+    lanes = 32 // kind.itemsize
+    runs, blocks, tables, filled = [], [], [np.empty(0)], 0
+    for begin in range(0, len(order), BLOCK):
+        listed, before = vertices[order[begin : begin + BLOCK]], 0
+        for wire, own in zip(wires, keys[:, order[begin : begin + BLOCK]], strict=True):
+            for a, b, piece, how in _stretches(own):
+                width = -(-(b - a) // lanes) * lanes
+                columns = [wire.influence, wire.places][: 2 if how in (PARTLY, FULLY) else 1]
+                tables += [_filled(column[listed[a:b]], width) for column in columns]
+                runs.append([a, a + width, before + piece, how, filled])
+                filled += width * len(columns)
+            before += len(wire.powers)
+        blocks.append([begin + len(listed), len(runs)])
+    return _Runs(
+        order.astype(np.uint32),
+        np.ascontiguousarray(wires[0].rest_points[vertices[order]].T, kind),
+        np.array(blocks, np.int64).reshape(-1, 2),
+        np.array(runs, np.int64).reshape(-1, 5),
+        np.concatenate(tables).astype(kind),
+    )
+
+
+def _filled(values: Floats, width: int) -> Floats:
+    """Return the values followed by zeros."""
+    return np.concatenate([values, np.zeros(width - len(values))])
+
+
+def _keys(wire: Wire, vertices: Ints, single: bool) -> Ints:
+    """Return 4 piece + kind of each vertex; negative if it is not moved."""
+    piece, influence = wire.pieces[vertices].astype(np.int64), wire.influence[vertices]
+    how = np.where((influence == 1) & (wire.turning == 1), FULLY, PARTLY)
+    at_end = (piece == 0) | (piece == len(wire.powers) - 1)
+    # Sines in single precision are short series anyhow.
+    faint = (influence * np.pi < FAINT) & (not single)
+    how[at_end] = np.where(faint, FAINTLY, AT_ONE_PLACE)[at_end]
+    moved = (piece != UNMOVED) & (influence > (INVISIBLE if single else 0.0))
+    return np.where(moved, 4 * piece + how, -1)
+
+
+def _stretches(keys: Ints) -> Iterator[tuple[int, int, int, int]]:
+    """Yield first, last + 1, piece and kind of vertices in a row that share both."""
+    bounds = np.flatnonzero(np.diff(keys, prepend=-2, append=-2))
+    for a, b in itertools.pairwise(bounds.tolist()):
+        if keys[a] >= 0:
+            yield a, b, int(keys[a]) // 4, int(keys[a]) % 4
+
+
+@compiled
+def _place(
+    pose: Floats, pieces: tuple, runs: tuple, shifts: Floats, scratch: Positions, out: Positions
+) -> None:
+    """Move rest points along with the wires, and write them in the order of the vertices."""
+    powers, rest, first, where = pieces
+    order, points, blocks, listed, table = runs
+    shift_pieces(pose, powers, rest, first, where, shifts)
+    begin = run = 0
+    for k in range(len(blocks)):
+        end, last = blocks[k]
+        for axis in range(3):
+            row = scratch[axis * STRIDE : axis * STRIDE + end - begin]
+            row[:] = points[axis, begin:end]
+        follow_wires(listed[run:last], rest, where, shifts, table, scratch)
+        _write(order[begin:end], scratch, out)
+        begin, run = end, last
+
+
+@compiled
+def _deform(
+    points: Floats,
+    pose: Floats,
+    pieces: tuple,
+    runs: tuple,
+    shifts: Floats,
+    scratch: Positions,
+    out: Positions,
+) -> None:
+    """Do as `_place` does, with other points than those at rest."""
+    powers, rest, first, where = pieces
+    order, _, blocks, listed, table = runs
+    shift_pieces(pose, powers, rest, first, where, shifts)
+    begin = run = 0
+    for k in range(len(blocks)):
+        end, last = blocks[k]
+        for i in range(end - begin):
+            at = order[begin + i]
+            scratch[i], scratch[STRIDE + i] = points[at, 0], points[at, 1]
+            scratch[2 * STRIDE + i] = points[at, 2]
+        follow_wires(listed[run:last], rest, where, shifts, table, scratch)
+        _write(order[begin:end], scratch, out)
+        begin, run = end, last
+
+
+@compiled
+def _write(order: NDArray[np.uint32], scratch: Positions, out: Positions) -> None:
+    for i in range(len(order)):
+        at = order[i]
+        out[at, 0], out[at, 1] = scratch[i], scratch[STRIDE + i]
+        out[at, 2] = scratch[2 * STRIDE + i]

@@ -1,4 +1,4 @@
-"""Loops that move points along with wires, written so that they run several points at a time.
+"""Compiled loops that move several points at a time along with wires.
 
 Points are moved in blocks that stay in the nearest cache, x, y and z in rows `STRIDE` apart: a
 compiler that knows the distance of what is written needs no checks before a loop. Within one
@@ -16,7 +16,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_fused
@@ -28,6 +27,7 @@ from supple.maths.point_rotations import (
     sine_and_versine,
     turns_little,
 )
+from supple.rig.placement.placement import Positions
 
 __all__ = [
     "AT_ONE_PLACE",
@@ -35,23 +35,21 @@ __all__ = [
     "FAINTLY",
     "FULLY",
     "PARTLY",
-    "ROOM",
+    "SCRATCH",
     "SHIFTS",
     "STRIDE",
     "follow_wires",
     "shift_pieces",
 ]
 
-Table = NDArray[np.floating[Any]]
-
 #: Kinds of runs: all points at one place of the curve; there, and none turns by more than
-#: `placement_turns.FAINT`; spread along the curve, turning in part; fully.
+#: `FAINT`; spread along the curve, turning in part; fully.
 AT_ONE_PLACE, FAINTLY, PARTLY, FULLY = 0, 1, 2, 3
 
 #: Points moved at a time, and how far their coordinates are apart: runs may end beyond them.
 BLOCK, STRIDE = 512, 544
 #: Numbers that a block's coordinates take.
-ROOM = 3 * STRIDE
+SCRATCH = 3 * STRIDE
 #: Numbers that `shift_pieces` writes for a piece.
 SHIFTS = 13
 
@@ -60,7 +58,7 @@ SHIFTS = 13
 def shift_pieces(
     pose: Floats, powers: Floats, rest: Floats, first: Ints, where: Floats, shifts: Floats
 ) -> None:
-    """How each piece of the wires moves and turns.
+    """Write how each piece of the wires moves and turns.
 
     Parameters
     ----------
@@ -71,7 +69,7 @@ def shift_pieces(
     rest
         (g, 12) the pieces at rest, four powers of x, y, z each.
     first
-        (g,) where in the pose the first of a piece's control points is.
+        (g,) place in the pose of the first of a piece's control points.
     where
         (g, 2) the one place of all points of a piece, or -1; and the part of the tangent's
         rotation that is followed.
@@ -90,7 +88,7 @@ def shift_pieces(
 
 @compiled_fused
 def _shift(offsets: Floats, powers: Floats, out: Floats) -> None:
-    """A piece's shift as a polynomial, from the offsets of its control points."""
+    """Write a piece's shift as a polynomial, from the offsets of its control points."""
     acting = min(4, len(offsets) // 3)
     for power in range(4):
         x = y = z = 0.0
@@ -104,7 +102,7 @@ def _shift(offsets: Floats, powers: Floats, out: Floats) -> None:
 
 @compiled_fused
 def _settle(u: float, turning: float, rest: Floats, shift: Floats) -> None:
-    """What a polynomial does at one place, in the polynomial's room."""
+    """Replace a shift's polynomial by shift, axis, axis × place and angle at one place."""
     px, py, pz, tx, ty, tz = _place_and_slope(u, rest)
     sx, sy, sz, dx, dy, dz = _place_and_slope(u, shift)
     cx, cy, cz, inner, squared = shortest_turn(tx, ty, tz, dx, dy, dz)
@@ -119,7 +117,7 @@ def _settle(u: float, turning: float, rest: Floats, shift: Floats) -> None:
 
 @compiled_fused
 def _place_and_slope(u: float, c: Floats) -> tuple[float, float, float, float, float, float]:
-    """A cubic of three coordinates and its derivative."""
+    """Return a cubic of three coordinates and its derivative."""
     u2, u3 = 2.0 * u, 3.0 * u * u
     return (
         c[0] + u * (c[3] + u * (c[6] + u * c[9])),
@@ -133,34 +131,34 @@ def _place_and_slope(u: float, c: Floats) -> tuple[float, float, float, float, f
 
 @compiled_fused
 def follow_wires(
-    runs: Ints, rest: Floats, where: Floats, shifts: Floats, table: Table, room: Table
+    runs: Ints, rest: Floats, where: Floats, shifts: Floats, table: Positions, points: Positions
 ) -> None:
     """Move a block of points along with several wires, one after another.
 
     Parameters
     ----------
     runs
-        (r, 5) first and last + 1 of the points, piece, kind, and where their table begins.
+        (r, 5) first and last + 1 of the points, piece, kind, and the start of their table.
     rest, where, shifts
         Of the pieces, as `shift_pieces` has them.
     table
         Influences of each run's points and, where they are spread, their places in the piece.
-    room
-        (`ROOM`,) the points, moved in place; arithmetic is in its precision, but for pieces of
+    points
+        (`SCRATCH`,) the points, moved in place; arithmetic is in its precision, but for pieces of
         which the tangent turns so far that the axis needs more.
     """
-    kind = room.dtype.type
+    kind = points.dtype.type
     for k in range(len(runs)):
         begin, end, piece, how, at = runs[k]
         count = end - begin
         parts, first = table[at : at + count], np.uint64(begin)
         if how == AT_ONE_PLACE:
-            _follow_place(room, first, parts, shifts[piece], None, kind)
+            _follow_place(points, first, parts, shifts[piece], None, kind)
         elif how == FAINTLY:
-            _follow_place(room, first, parts, shifts[piece], FAINT, kind)
+            _follow_place(points, first, parts, shifts[piece], FAINT, kind)
         else:
             along = table[at + count : at + 2 * count]
-            spread = (room, first, parts, along, shifts[piece], rest[piece])
+            spread = (points, first, parts, along, shifts[piece], rest[piece])
             turning = where[piece, 1]
             if how == FULLY:
                 if shifts[piece, 12] > 0:
@@ -175,7 +173,7 @@ def follow_wires(
 
 @compiled_fused
 def _follow_place(
-    room: Table, first: int, parts: Table, shift: Floats, most: float | None, kind: Any
+    points: Positions, first: int, parts: Positions, shift: Floats, most: float | None, kind: Any
 ) -> None:
     sx, sy, sz = kind(shift[0]), kind(shift[1]), kind(shift[2])
     x, y, z = kind(shift[3]), kind(shift[4]), kind(shift[5])
@@ -189,21 +187,23 @@ def _follow_place(
             sine, versine = faint_sine_and_versine(part * angle, kind)
         else:
             sine, versine = sine_and_versine(part * angle, kind)
-        ax, ay, az = room[at], room[at + np.uint64(STRIDE)], room[at + np.uint64(2 * STRIDE)]
+        ax, ay, az = points[at], points[at + np.uint64(STRIDE)], points[at + np.uint64(2 * STRIDE)]
         ex, ey, ez = y * az - z * ay - px, z * ax - x * az - py, x * ay - y * ax - pz
-        room[at] = ax + (part * sx + (sine * ex + versine * (y * ez - z * ey)))
-        room[at + np.uint64(STRIDE)] = ay + (part * sy + (sine * ey + versine * (z * ex - x * ez)))
-        room[at + np.uint64(2 * STRIDE)] = az + (
+        points[at] = ax + (part * sx + (sine * ex + versine * (y * ez - z * ey)))
+        points[at + np.uint64(STRIDE)] = ay + (
+            part * sy + (sine * ey + versine * (z * ex - x * ez))
+        )
+        points[at + np.uint64(2 * STRIDE)] = az + (
             part * sz + (sine * ez + versine * (x * ey - y * ex))
         )
 
 
 @compiled_fused
 def _follow_spread(
-    room: Table,
+    points: Positions,
     first: int,
-    parts: Table,
-    along: Table,
+    parts: Positions,
+    along: Positions,
     shift: Floats,
     rest: Floats,
     turning: float | None,
@@ -237,9 +237,9 @@ def _follow_spread(
             inverse = inverse if turns else none
             sine, versine = sine * inverse, versine * inverse * inverse
         x, y, z = (
-            kind(room[at]),
-            kind(room[at + np.uint64(STRIDE)]),
-            kind(room[at + np.uint64(2 * STRIDE)]),
+            kind(points[at]),
+            kind(points[at + np.uint64(STRIDE)]),
+            kind(points[at + np.uint64(2 * STRIDE)]),
         )
         ax = x - (r0x + u * (r1x + u * (r2x + u * r3x)))
         ay = y - (r0y + u * (r1y + u * (r2y + u * r3y)))
@@ -248,9 +248,11 @@ def _follow_spread(
         sx = s0x + u * (s1x + u * (s2x + u * s3x))
         sy = s0y + u * (s1y + u * (s2y + u * s3y))
         sz = s0z + u * (s1z + u * (s2z + u * s3z))
-        room[at] = x + (part * sx + (sine * ex + versine * (cy * ez - cz * ey)))
-        room[at + np.uint64(STRIDE)] = y + (part * sy + (sine * ey + versine * (cz * ex - cx * ez)))
-        room[at + np.uint64(2 * STRIDE)] = z + (
+        points[at] = x + (part * sx + (sine * ex + versine * (cy * ez - cz * ey)))
+        points[at + np.uint64(STRIDE)] = y + (
+            part * sy + (sine * ey + versine * (cz * ex - cx * ez))
+        )
+        points[at + np.uint64(2 * STRIDE)] = z + (
             part * sz + (sine * ez + versine * (cx * ey - cy * ex))
         )
 
@@ -262,7 +264,7 @@ def _in_kind(c: Floats, kind: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
 
 @compiled_fused
 def _whole_turn(part: Any, inner: Any, squared: Any, kind: Any) -> tuple[Any, Any]:
-    """Sine / |c| and versine / |c|² of the rotation about c or, for part 0, none.
+    """Return sine / |c| and versine / |c|² of the rotation about c or, for part 0, none.
 
     `squared` is |c|². The angle itself is not needed.
     """

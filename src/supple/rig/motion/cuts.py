@@ -17,7 +17,7 @@ NEIGHBOURS = 6
 
 
 def detect_cuts(motion: Motion, limit: float = 6.0, acceleration: float = 250.0) -> tuple[int, ...]:
-    """Keys at which the motion jumps: a teleport, or another clip spliced on.
+    """Find the keys at which a motion jumps: a teleport, or another clip spliced on.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def _suddenness(velocities: Floats, gaps: Floats) -> Floats:
 
 
 def _largest_nearby(values: Floats) -> Floats:
-    """Largest of each value's neighbours, those right beside it left out."""
+    """Return the largest of each value's neighbours, those right beside it left out."""
     padded = np.pad(values, NEIGHBOURS)
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * NEIGHBOURS + 1)
     aside = np.abs(np.arange(-NEIGHBOURS, NEIGHBOURS + 1)) > 1

@@ -1,4 +1,4 @@
-"""What joints are called, and which joint of one skeleton is which of another."""
+"""Names of joints: parts of the body by name, and the matching of two skeletons."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CHAINS = ("spine", "neck")
 
 
 def normalised_name(name: str) -> tuple[str, str]:
-    """Side ("L", "R" or "") and plain name of a joint.
+    """Return side ("L", "R" or "") and plain name of a joint.
 
     >>> normalised_name("mixamorig:LeftForeArm"), normalised_name("lower_arm.R")
     (('L', 'forearm'), ('R', 'lowerarm'))
@@ -68,7 +68,7 @@ def normalised_name(name: str) -> tuple[str, str]:
 
 
 def joint_roles(skeleton: Skeleton) -> dict[tuple[str, str], list[int]]:
-    """Joints of each (side, role), topmost first; several only in chains such as the spine."""
+    """Find the joints of each (side, role), topmost first; several in chains such as the spine."""
     named: dict[tuple[str, str], list[int]] = {}
     for joint, name in enumerate(skeleton.names):
         side, plain = normalised_name(name)
@@ -102,7 +102,7 @@ def joint_roles(skeleton: Skeleton) -> dict[tuple[str, str], list[int]]:
 
 
 def _by_plainness(side: str) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """Roles with their first, second … alias: "shoulder" is an arm only if no arm is there."""
+    """Yield roles with their first, second … alias: a "shoulder" is an arm only without an arm."""
     roles = {role: names for role, names in ALIASES.items() if (role in MIDDLE) == (side == "")}
     for rank in range(max(map(len, roles.values()))):
         for role, names in roles.items():
@@ -118,7 +118,7 @@ def _depths(skeleton: Skeleton) -> np.ndarray:
 
 
 def _common_ancestor(skeleton: Skeleton, roles: Mapping[tuple[str, str], list[int]]) -> int | None:
-    """The joint both legs hang on."""
+    """Return the joint that both legs hang on."""
     if ("L", "thigh") not in roles or ("R", "thigh") not in roles:
         return None
     above = []
@@ -134,7 +134,7 @@ def _common_ancestor(skeleton: Skeleton, roles: Mapping[tuple[str, str], list[in
 def match_joints(
     source: Skeleton, target: Skeleton, names: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Which joint of the source moves each joint of the target.
+    """Match each joint of the target with the joint of the source that moves it.
 
     Parameters
     ----------

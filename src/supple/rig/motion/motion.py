@@ -123,7 +123,7 @@ class Motion:
         ]
 
     def at(self, time: ArrayLike) -> tuple[Floats, Floats]:
-        """Pose and root at any time between the first and the last key.
+        """Return pose and root at any time between the first and the last key.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class Motion:
         return poses.reshape(*where.shape, width), roots.reshape(*where.shape, 4, 4)
 
     def _inside(self, times: Floats) -> Floats:
-        """The times, those that miss a key by rounding moved to it."""
+        """Move times that miss a key by rounding to it, and refuse those outside."""
         nearest = np.clip(np.searchsorted(self.times, times), 1, max(self.n_frames - 1, 1)) - 1
         for step in (0, 1):
             key = self.times[np.minimum(nearest + step, self.n_frames - 1)]
@@ -166,7 +166,7 @@ class Motion:
         return times
 
     def resample(self, rate: float, smooth: float = 0.0) -> Motion:
-        """The motion with keys at an even rate, C² between the old ones.
+        """Return the motion with keys at an even rate, C² between the old ones.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ class Motion:
         return Motion(times, poses, roots, self.name, cuts)
 
     def slice(self, start: float, stop: float) -> Motion:
-        """The part from `start` to `stop`, in seconds: the keys inside, and both ends."""
+        """Return the part from `start` to `stop`, in seconds: the keys inside, and both ends."""
         start, stop = (checked_number("end of a slice", end) for end in (start, stop))
         if not start <= stop:
             raise SuppleError(f"a motion cannot be sliced from {start} to {stop} s")
@@ -214,7 +214,7 @@ class Motion:
         return Motion(times, poses, roots, self.name, inside)
 
     def with_cuts(self, cuts: Sequence[int]) -> Motion:
-        """The same keys with these cuts, as `detect_cuts` finds them."""
+        """Return the same keys with these cuts, as `detect_cuts` finds them."""
         return Motion(self.times, self.poses, self.roots, self.name, cuts)
 
 
@@ -233,7 +233,7 @@ class _Shot:
         self.turns = RotationCurve(times, turns)
 
     def at(self, times: Floats) -> tuple[Floats, Floats]:
-        """Poses and roots; after the last key at its velocity for one gap, then at rest."""
+        """Return poses and roots; after the last key at its velocity for one gap, then at rest."""
         last = self.times[-1]
         inside = np.minimum(times, last)
         gap = last - self.times[-2] if len(self.times) > 1 else 0.0

@@ -1,4 +1,4 @@
-"""A motion of one skeleton on another."""
+"""Retargeting: a motion of one skeleton on another."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def retarget(
     target: JointPose,
     names: Mapping[str, str] | None = None,
 ) -> Motion:
-    """A motion recorded on one skeleton for another.
+    """Transfer a motion from one skeleton to another.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def retarget(
 
 
 def _world_rotations(skeleton: Skeleton, rotations: Floats) -> Floats:
-    """World quaternions (…, J, 4) of local ones, scales left aside."""
+    """Return world quaternions (…, J, 4) of local ones, scales left aside."""
     world = np.array(rotations, dtype=np.float64)
     for joint, parent in enumerate(skeleton.parents):
         if parent >= 0:
@@ -92,7 +92,7 @@ def _world_rotations(skeleton: Skeleton, rotations: Floats) -> Floats:
 def _local_rotations(
     skeleton: Skeleton, matched: Mapping[int, int], deltas: Floats, aligned: Floats
 ) -> Floats:
-    """Local quaternions of the target (t, J, 4) in the root's frame."""
+    """Return local quaternions of the target (t, J, 4) in the root's frame."""
     world = np.empty((len(deltas), skeleton.n_joints, 4))
     local = np.tile(skeleton.rotations, (len(deltas), 1, 1))
     for joint, parent in enumerate(skeleton.parents):
@@ -106,7 +106,7 @@ def _local_rotations(
 
 
 def _alignments(old: Skeleton, new: Skeleton, matched: Mapping[int, int], facing: Floats) -> Floats:
-    """Rotations A (J, 4) that bring the target's limbs at rest to the source's directions."""
+    """Return rotations A (J, 4) that bring the target's limbs at rest to the source's."""
     roles = joint_roles(new)
     ends = {
         joints[0]: roles[side, BONES[role]][0]
@@ -131,7 +131,7 @@ def _alignments(old: Skeleton, new: Skeleton, matched: Mapping[int, int], facing
 
 
 def _facing(old: Skeleton, new: Skeleton, matched: Mapping[int, int]) -> Floats:
-    """The rotation that turns the source's body at rest to face as the target's."""
+    """Return the rotation that turns the source's body at rest to face as the target's."""
     frames = []
     roles = joint_roles(new)
     pairs = [
@@ -164,7 +164,7 @@ def _facing(old: Skeleton, new: Skeleton, matched: Mapping[int, int]) -> Floats:
 
 
 def _nearest_axis_turn(turn: Floats) -> Floats:
-    """The nearest rotation by quarter turns: files differ by those, anatomy by the rest."""
+    """Return the nearest rotation by quarter turns: files differ by those, anatomy by the rest."""
     signs = np.array(np.meshgrid(*[[-1.0, 1]] * 3)).reshape(3, -1).T
     orders = ([0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0])
     turns = [np.diag(sign)[order] for sign in signs for order in orders]
@@ -180,7 +180,7 @@ def _roots(
     matched: Mapping[int, int],
     facing: Floats,
 ) -> Floats:
-    """Root transforms that bring the target's hips where the source's are, scaled."""
+    """Return root transforms that bring the target's hips to the source's, scaled."""
     new = target.skeleton
     hips = _hips(new, matched)
     ratio = _height_ratio(source.skeleton, new, matched, hips, facing)
@@ -205,7 +205,7 @@ def _hips(skeleton: Skeleton, matched: Mapping[int, int]) -> int:
 def _height_ratio(
     old: Skeleton, new: Skeleton, matched: Mapping[int, int], hips: int, facing: Floats
 ) -> float:
-    """Height of the target's hips above its lowest matched joint over the source's."""
+    """Return the height of the target's hips above its lowest matched joint over the source's."""
     pairs = list(matched.items())
     ours = new.rest_world()[[joint for joint, _ in pairs], :3, 3]
     theirs = rotate(facing, old.rest_world()[[joint for _, joint in pairs], :3, 3])

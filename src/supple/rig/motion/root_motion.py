@@ -122,7 +122,7 @@ def _local_arrays(
 def _joint_roots(
     skeleton: Skeleton, moves: Floats, turns: Floats, sizes: Floats, joint: int
 ) -> Floats:
-    """Rigid motion of one joint relative to its rest."""
+    """Return the rigid motion of one joint relative to its rest."""
     chain = [joint]
     while (parent := int(skeleton.parents[chain[-1]])) >= 0:
         chain.append(parent)
@@ -154,7 +154,7 @@ def _rigid(rotations: Floats, translations: Floats) -> Floats:
 
 
 def _nearest_rotations(matrices: Floats) -> Floats:
-    """Orthogonal polar factors; of a mirrored transform the mirrored one."""
+    """Return orthogonal polar factors; of a mirrored transform the mirrored one."""
     left, sizes, right = np.linalg.svd(matrices)
     if not (sizes[..., -1] > 1e-9 * sizes[..., 0]).all() or not (sizes[..., 0] > 0).all():
         raise SuppleError("a joint scaled to nothing has no rotation; use split_root instead")

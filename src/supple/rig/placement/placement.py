@@ -1,21 +1,26 @@
-"""Placing the same vertices again and again, without allocating: the rig's part of a step."""
+"""Placements: the same vertices of a rig, evaluated pose after pose without allocating.
+
+They are the rig's part of a simulation step.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.checks import checked_array
 from supple.errors import SuppleError
-from supple.rig.protocol import Ints, Rig, checked_subset
+from supple.rig.protocol import Rig, checked_subset
 
 __all__ = [
     "CalledPlacement",
     "DeformingPlacement",
+    "Forkable",
     "Placement",
+    "Positions",
     "placement",
     "places_itself",
     "writable",
@@ -29,41 +34,66 @@ Positions = NDArray[np.floating[Any]]
 class Placement(Protocol):
     """A fixed list of a rig's vertices, placed for one pose after another.
 
-    Tables are gathered when it is made, so placing checks nothing and allocates nothing. What
-    the pose says must have been checked (`checked_pose`). One thread at a time may place; make a
-    `fork` for each other one.
+    Tables are gathered when it is made, so placing checks nothing and allocates nothing. The pose
+    must have been checked (`checked_pose`). One thread at a time may place; make a `fork` for each
+    other one.
     """
 
     @property
     def n_points(self) -> int:
-        """How many vertices are placed, k; one listed twice counts twice."""
+        """Number k of vertices placed; one listed twice counts twice."""
 
     def place(self, pose: Floats, out: Positions) -> None:
-        """Where the vertices are at a pose.
+        """Write the positions of the vertices at a pose.
 
         Parameters
         ----------
         pose
             (s,) contiguous float64, finite.
         out
-            (k, 3) float64 or float32, C-contiguous: overwritten. As the rig's own numbers, to
-            rounding.
+            (k, 3) float64 or float32, C-contiguous: overwritten. The same numbers as a call of the
+            rig gives, to rounding.
         """
 
     def fork(self) -> Placement:
-        """The same tables, shared, and other room to work in: for another thread."""
+        """Return a placement that shares the tables and has its own scratch memory."""
 
 
 @runtime_checkable
 class DeformingPlacement(Placement, Protocol):
-    """The placement of a `Deformer`: it can also move given points."""
+    """Placement of a `Deformer`: it can also move given points."""
 
     def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
-        """Where the vertices go, were they at `points` (k, 3) float64; `out` may be `points`."""
+        """Move vertices from `points` (k, 3) float64 instead of their rest points.
+
+        `out` may be `points`.
+        """
+
+
+class Forkable:
+    """Base of what shares tables between threads, each with scratch memory of its own.
+
+    A subclass allocates its scratch memory in `_allocate`, which it also calls at the end of its
+    constructor, and lists in `_forked` the attributes that are forked along with it.
+    """
+
+    _forked: ClassVar[tuple[str, ...]] = ()
+
+    def _allocate(self) -> None:
+        """Allocate the scratch memory."""
+
+    def fork(self) -> Self:
+        """Return a twin that shares the tables and has its own scratch memory."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        for name in self._forked:
+            setattr(twin, name, getattr(self, name).fork())
+        twin._allocate()
+        return twin
 
 
 def placement(rig: Rig, vertices: ArrayLike | None = None, *, single: bool = False) -> Placement:
-    """A placement of all vertices of a rig, or of the listed ones.
+    """Return a placement of all vertices of a rig, or of the listed ones.
 
     Rigs that know how have a method ``placement(vertices, *, single=False)``, with the vertices
     None or int64 indices already checked. Others are black boxes and are called; so are rigs
@@ -74,7 +104,7 @@ def placement(rig: Rig, vertices: ArrayLike | None = None, *, single: bool = Fal
     rig
         Any rig.
     vertices
-        Which, in any order, also more than once; all without.
+        Indices in any order, also repeated ones; all vertices without.
     single
         Single precision is enough: for surfaces that are drawn, not for second differences in
         time. Rigs may then work with float32 tables, or ignore it.
@@ -98,7 +128,7 @@ def placement(rig: Rig, vertices: ArrayLike | None = None, *, single: bool = Fal
 
 
 def places_itself(rig: Rig) -> bool:
-    """Whether the method `placement` of a rig speaks for its ``__call__``."""
+    """Tell whether a rig's method `placement` places vertices as its ``__call__`` does."""
     for level in type(rig).__mro__:
         if "placement" in vars(level):
             return True
@@ -108,19 +138,19 @@ def places_itself(rig: Rig) -> bool:
 
 
 def writable(pose: Floats) -> Floats:
-    """`pose`, or a copy of a read-only one, for which compiled loops would be compiled anew."""
+    """Return `pose`, or a copy of a read-only one: for those Numba compiles loops once more."""
     return pose if pose.flags.writeable else pose.copy()
 
 
 class CalledPlacement:
-    """The placement of a black box: the rig is called, and its result copied.
+    """Placement of a black box: the rig is called, and its result copied.
 
     Parameters
     ----------
     rig
         Any rig.
     vertices
-        Which of its vertices; None for all.
+        Indices of its vertices; None for all.
     """
 
     def __init__(self, rig: Rig, vertices: Ints | None = None) -> None:
@@ -130,11 +160,11 @@ class CalledPlacement:
 
     @property
     def n_points(self) -> int:
-        """How many vertices are placed."""
+        """Number of vertices placed."""
         return self._n_points
 
     def place(self, pose: Floats, out: Positions) -> None:
-        """Where the vertices are at a pose; errors inside the rig are named."""
+        """Write the positions (k, 3) at a pose; an error inside the rig names the rig."""
         # A copy of the pose: what a stranger's rig does to it must not reach the caller.
         listed = None if self.vertices is None else self.vertices.copy()
         try:
@@ -147,5 +177,5 @@ class CalledPlacement:
         out[:] = checked_array("the rig's positions", result, (self._n_points, 3))
 
     def fork(self) -> CalledPlacement:
-        """The same: nothing is kept between calls."""
+        """Return an equal one: nothing is kept between calls."""
         return CalledPlacement(self.rig, self.vertices)

@@ -18,7 +18,7 @@ _VERTICES, _POSES = 200, 600
 
 
 def farthest_poses(rig: Rig, poses: ArrayLike, count: int) -> Ints:
-    """Of many poses, a few that are far from each other and from the rest pose.
+    """Choose a few poses that are far from each other and from the rest pose.
 
     Each is the one whose surface is farthest (root mean square over vertices) from that of the
     rest pose and of all chosen before, so that angles that equal 2π apart count as the same.

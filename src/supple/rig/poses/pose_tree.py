@@ -16,7 +16,7 @@ __all__ = ["PoseTree", "alignment_tree"]
 
 @dataclass(frozen=True, eq=False)
 class PoseTree:
-    """Which pose's basis each pose's is aligned to (xu2016 fig. 9).
+    """Tree of poses: the basis of each is aligned to that of its parent (xu2016 fig. 9).
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class PoseTree:
 
     @classmethod
     def of(cls, parents: ArrayLike) -> PoseTree:
-        """The tree of these parents, once it is known to be one."""
+        """Check that these parents are a tree, and return it."""
         given = np.asarray(parents)
         if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) == 0:
             raise SuppleError("parents of poses must be a list of whole numbers, one for each pose")
@@ -53,7 +53,7 @@ class PoseTree:
 
 
 def alignment_tree(distances: ArrayLike, poses: ArrayLike | None = None) -> Ints:
-    """Which pose each pose is aligned to: the nearest joined before (xu2016 §5.1, fig. 9).
+    """Return the parents of poses: the nearest pose joined before (xu2016 §5.1, fig. 9).
 
     Beginning with the neutral pose, the pose nearest to a joined one is joined to it, again and
     again (Prim's algorithm).
@@ -103,7 +103,7 @@ def _checked_distances(distances: ArrayLike) -> Floats:
 
 
 def _ranks(apart: Floats, poses: ArrayLike | None) -> Ints:
-    """A number for each pose that follows from what it is, not from where it stands."""
+    """Number the poses by their values, whatever order they are given in."""
     if poses is None:
         rows = np.column_stack([apart[0], np.sort(apart, axis=1)])
     else:

@@ -1,4 +1,4 @@
-"""How much each example pose counts at a pose (METHOD: xu2016 §3)."""
+"""Weights of example poses at a pose (METHOD: xu2016 §3)."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class PoseWeights:
             raise SuppleError(f"{what}: entry {entry} is {value}; that is too far")
 
     def distances(self) -> Floats:
-        """Distances between the example poses in the scaled space, (m, m)."""
+        """Return the distances between the example poses in the scaled space, (m, m)."""
         return np.linalg.norm(self.scaled_poses[:, None] - self.scaled_poses[None], axis=2)
 
     def _solve(self) -> tuple[np.ndarray, np.ndarray]:
@@ -134,7 +134,7 @@ class PoseWeights:
         return np.ascontiguousarray(inverse[:, :count] / size), inverse[:, count].copy()
 
     def weights(self, pose: ArrayLike) -> Floats:
-        """Weights of the example poses at `pose`, (m,)."""
+        """Return the weights of the example poses at `pose`, (m,)."""
         values = checked_array("pose", pose, self.scales.shape)
         self._refuse_huge("pose", values)
         out = np.empty(self.n_poses)
@@ -164,7 +164,7 @@ def evaluate_weights(
     distances: Floats,
     out: Floats,
 ) -> None:
-    """Weights (m,) at a pose, into `out`; `distances` (m,) is room to work in."""
+    """Write weights (m,) at a pose into `out`; `distances` (m,) is scratch."""
     count = len(scaled_poses)
     for j in range(count):
         squared = 0.0
@@ -185,7 +185,7 @@ def evaluate_weights(
 def parameter_scales(
     rig: Rig, pose: ArrayLike | None = None, *, masses: ArrayLike | None = None
 ) -> Floats:
-    """How far the surface moves for a unit of each parameter, (s,): metres, root mean square.
+    """Measure how far (s,) a unit of each parameter moves the surface: metres, root mean square.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Where the end of a joint chain is, what is left to a target, and how both change."""
+"""Kinematics of joint chains: the end's place, its residual to a target, and the Jacobian."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["chain_span", "residual_and_jacobian", "right_jacobian", "with_worksp
 
 @compiled
 def with_workspace(base, base_turn, translations, rotations, scales, offset):  # type: ignore[no-untyped-def]
-    """The chain as the functions here take it: with room to work in, allocated once."""
+    """Return the chain as the functions here take it: with scratch memory, allocated once."""
     count = len(translations)
     frames, places, turns = np.empty((2, count, 3, 3)), np.empty((count, 3)), np.empty((count, 4))
     chain = (base, base_turn, translations, rotations, scales, offset)
@@ -24,7 +24,7 @@ def with_workspace(base, base_turn, translations, rotations, scales, offset):  #
 
 @compiled
 def residual_and_jacobian(chain, goal, x, residual, jacobian):  # type: ignore[no-untyped-def]
-    """What is left, (6,), in metres and radians times length, and the derivative of what is.
+    """Write the residual (6,), in metres and radians times length, and the end's Jacobian.
 
     Scales are exact: the end moves by M R (a × v), with M the transform above the joint, R its
     rotation and v the end in the joint's frame before its scale acts.
@@ -67,7 +67,7 @@ def residual_and_jacobian(chain, goal, x, residual, jacobian):  # type: ignore[n
 
 @compiled
 def chain_span(chain, x, low, high):  # type: ignore[no-untyped-def]
-    """Place (3,) of the first joint that turns, and how far from it the end can be.
+    """Return the place (3,) of the first joint that turns, and how far from it the end can be.
 
     Joints whose limits are equal make one bone with what they hang on. The place depends on
     nothing below it, and the distance on no rotation of joints that turn, unless scales differ.
@@ -132,7 +132,7 @@ def _fill_jacobian(
     world: Floats,
     out: Floats,
 ) -> None:
-    """Columns of the derivative; `spread` and `world` (3, 3) are room to work in."""
+    """Write the columns of the Jacobian; `spread` and `world` (3, 3) are scratch."""
     for j in range(len(ends)):
         right_jacobian(x[3 * j : 3 * j + 3], spread)
         if turn:

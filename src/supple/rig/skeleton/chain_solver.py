@@ -51,7 +51,7 @@ def solve_chain(
     high: Floats,
     length: float,
 ) -> tuple[Floats, float, float, int]:
-    """Rotation vectors, distance and angle left, and iterations."""
+    """Solve for rotation vectors; return them, distance and angle left, and iterations."""
     chain = with_workspace(base, base_turn, translations, rotations, scales, offset)
     goal = (target, orientation, turn, length)
     top, reach = chain_span(chain[0], preferred, low, high)
@@ -116,7 +116,7 @@ def _approach(chain, goal, within, x, residual, jacobian):  # type: ignore[no-un
 
 @compiled
 def _balance(x, bounds, length, residual, jacobian):  # type: ignore[no-untyped-def]
-    """Into `residual` what must be left for x to stay where it is: Jᵀ r = ρ² (x − preferred).
+    """Write the residual r at which x stays as it is: Jᵀ r = ρ² (x − preferred).
 
     A solution from which the search starts again then holds from the beginning; at the preferred
     pose it is zero.
@@ -152,7 +152,7 @@ def _left(chain, goal, x, residual, jacobian) -> float:  # type: ignore[no-untyp
 
 @compiled
 def _within_reach(top: Floats, target: Floats, reach: float) -> bool:
-    """Whether the target is nearer than the chain reaches; limits may still forbid it."""
+    """Tell whether the target is nearer than the chain reaches; limits may still forbid it."""
     squared = 0.0
     for k in range(3):
         squared += (target[k] - top[k]) ** 2
@@ -161,7 +161,7 @@ def _within_reach(top: Floats, target: Floats, reach: float) -> bool:
 
 @compiled
 def _start_elsewhere(attempt: int, found: Floats, low: Floats, high: Floats, out: Floats) -> None:
-    """A little beside the point found, then the middle of the limits: always the same."""
+    """Write another start: a little beside the point found, then the middle of the limits."""
     for k in range(len(out)):
         beside = 0.2 + 0.1 * (k % 3) if k % 2 else -0.2 - 0.1 * (k % 3)
         middle = 0.5 * (low[k] + high[k])
@@ -290,7 +290,7 @@ def _fill_hessian(  # type: ignore[no-untyped-def]
 
 @compiled
 def _factorise(matrix: Floats, free: NDArray[np.bool_], damping: float, out: Floats) -> bool:
-    """Cholesky factor of the free part plus damping; False if it is not positive definite."""
+    """Write the Cholesky factor of the free part plus damping; False if not positive definite."""
     for a in range(len(matrix)):
         for b in range(a + 1):
             used = free[a] and free[b]

@@ -93,7 +93,7 @@ class HandleRig:
         return self.base.n_vertices
 
     def base_pose(self, pose: ArrayLike) -> Floats:
-        """The base rig's pose at this handle."""
+        """Solve for the base rig's pose at this handle."""
         values = checked_pose(self.parameters, pose)
         whole = np.array(self.base.rest_pose, dtype=np.float64)
         whole[self._extra] = values[3:]
@@ -105,5 +105,5 @@ class HandleRig:
         return whole
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Positions of all vertices or of the listed ones."""
+        """Return positions of all vertices or of the listed ones."""
         return self.base(self.base_pose(pose), vertices)

@@ -23,7 +23,7 @@ REACHED = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class ChainSolution:
-    """What `InverseKinematics.solve` found.
+    """Result of `InverseKinematics.solve`.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class InverseKinematics:
         return f"InverseKinematics({' > '.join(names)})"
 
     def _found_entries(self) -> tuple[Ints, Ints]:
-        """By name: a pose with locked channels has them elsewhere, or not at all."""
+        """Find the chain's entries by name: with locked channels they are elsewhere, or missing."""
         places = {entry.name: place for place, entry in enumerate(self.joint_pose.parameters)}
         names = self.joint_pose.skeleton.names
         wanted = [f"{names[joint]}.r{axis}" for joint in self.joints for axis in "xyz"]
@@ -131,7 +131,7 @@ class InverseKinematics:
         return low.reshape(-1)[self._rotations], high.reshape(-1)[self._rotations]
 
     def span(self, pose: ArrayLike | None = None, *, held: ArrayLike = ()) -> tuple[Floats, float]:
-        """Place (3,) of the first joint that turns, and how far from it the end can be.
+        """Return the place (3,) of the first joint that turns, and how far from it the end can be.
 
         Locked joints make one bone. Both are those of this pose, whose translations and scales
         may move and lengthen the chain; of the rest pose without one.
@@ -148,7 +148,7 @@ class InverseKinematics:
         return chain_span(self._chain(values), np.clip(0.0, low, high), low, high)
 
     def end(self, pose: ArrayLike | None = None) -> Floats:
-        """Where the chain's end is, (3,); in the rest pose without one."""
+        """Return the place (3,) of the chain's end at a pose; in the rest pose without one."""
         tip = self.joint_pose.matrices(self._pose(pose))[self.joints[-1]]
         return tip[:3, :3] @ self.offset + tip[:3, 3]
 
@@ -161,7 +161,7 @@ class InverseKinematics:
         held: ArrayLike = (),
         softness: float = 0.0,
     ) -> ChainSolution:
-        """The pose that brings the chain's end nearest to a target.
+        """Solve for the pose that brings the chain's end nearest to a target.
 
         Parameters
         ----------
@@ -207,7 +207,7 @@ class InverseKinematics:
         return ChainSolution(values, error, turn_error, iterations, bool(reached))
 
     def _chain(self, pose: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
-        """Where the chain hangs (4, 4), how it is turned there (4,), and its local transforms."""
+        """Return transform (4, 4) and rotation (4,) above the chain, and its local transforms."""
         moved, turned, sized = self.joint_pose.unpack(pose)
         skeleton = self.joint_pose.skeleton
         parent = int(skeleton.parents[self.joints[0]])
@@ -225,21 +225,21 @@ class InverseKinematics:
         return np.zeros(count) if pose is None else checked_array("pose", pose, (count,))
 
     def _bounds(self, pose: Floats, held: ArrayLike) -> tuple[Floats, Floats]:
-        """Limits of the entries, closed where one is held."""
+        """Return limits of the entries, closed where one is held."""
         low, high = self.low.copy(), self.high.copy()
         kept = np.isin(self.entries, np.asarray(held, dtype=np.int64))
         low[kept] = high[kept] = pose[self.entries[kept]]
         return low, high
 
     def _whole(self, values: Floats) -> Floats:
-        """Values of all rotations of the chain, (3c,): zero where the pose has no entry."""
+        """Return values of all rotations of the chain, (3c,): zero where the pose has no entry."""
         whole = np.zeros(3 * len(self.joints))
         whole[self._rotations] = values
         return whole
 
 
 def _drawn_in(target: Floats, top: Floats, reach: float, softness: float) -> Floats:
-    """The target, or where the chain is nearly stretched a place it reaches on the way there."""
+    """Return the target, or where the chain is nearly stretched a place on the way to it."""
     if not 0 <= softness < 1:
         raise SuppleError(f"softness {softness}; it must be 0 or a part of 1")
     arm = target - top

@@ -1,9 +1,9 @@
-"""How the joints of a skeleton become one flat vector of numbers, and back."""
+"""Pose vectors: the joints of a skeleton as one flat vector of numbers, and back."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,7 @@ from supple.maths.quaternions import exponential, logarithm_near, multiply
 from supple.rig.protocol import Parameter, checked_parameters
 from supple.rig.skeleton.joints import Skeleton, compose_world
 
-__all__ = ["JointPose"]
+__all__ = ["JointPose", "PartialJointPose"]
 
 
 #: Part of the skeleton's size, or of a scale, that `pack` may lose silently: file precision.
@@ -64,7 +64,10 @@ class JointPose:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Names are "joint.rx", "joint.tx", "joint.sx" and so on."""
+        """Parameters named "joint.rx", "joint.tx", "joint.sx" and so on."""
+        return self._channels()
+
+    def _channels(self) -> tuple[Parameter, ...]:
         kinds: list[tuple[Iterable[int], str, str]] = [
             (range(self.skeleton.n_joints), "r", "rad"),
             (self.translating, "t", "m"),
@@ -82,7 +85,30 @@ class JointPose:
     @property
     def n_parameters(self) -> int:
         """Length of a pose."""
+        return self._n_channels
+
+    @property
+    def _n_channels(self) -> int:
         return 3 * (self.skeleton.n_joints + len(self.translating) + len(self.scaling))
+
+    def entries(self) -> Ints:
+        """Return where each joint's channels stand in the pose, (J, 9); -1 for those at rest.
+
+        Columns are the rotation vector, the offset and the logarithms of scale.
+        """
+        free = self._free_channels()
+        places = np.full(self._n_channels, -1, np.int64)
+        places[free] = np.arange(len(free))
+        rotations, others = np.split(places.reshape(-1, 3), [self.skeleton.n_joints])
+        entries = np.full((self.skeleton.n_joints, 9), -1, np.int64)
+        entries[:, :3] = rotations
+        entries[self.translating, 3:6] = others[: len(self.translating)]
+        entries[self.scaling, 6:] = others[len(self.translating) :]
+        return entries
+
+    def _free_channels(self) -> Ints:
+        """Return the channels that are entries of the pose, in the pose's order."""
+        return np.arange(self._n_channels)
 
     def pack(
         self,
@@ -90,12 +116,12 @@ class JointPose:
         rotations: ArrayLike | None = None,
         scales: ArrayLike | None = None,
     ) -> Floats:
-        """Poses of local joint transforms.
+        """Return the poses of local joint transforms.
 
         Parameters
         ----------
-        translations, rotations, scales : (…, J, 3), (…, J, 4), (…, J, 3) arrays, optional
-            What is left out is as in the rest pose. With leading axes the first is time.
+        translations, rotations, scales : optional
+            As for `Skeleton.world`; the first of the leading axes is time.
 
         Returns
         -------
@@ -107,25 +133,13 @@ class JointPose:
         Raises
         ------
         SuppleError
-            When a joint moves or scales that this pose has no entries for, or a scale changes
-            its sign.
+            When a joint moves, turns or scales along a channel that this pose has no entry for, or
+            a scale changes its sign.
         """
         rest = self.skeleton
-        given = (
-            rest.translations if translations is None else translations,
-            rest.rotations if rotations is None else rotations,
-            rest.scales if scales is None else scales,
-        )
-        local = [
-            rest._joint_array("transforms", a, w) for a, w in zip(given, (3, 4, 3), strict=True)
-        ]
-        try:
-            leading = np.broadcast_shapes(*(a.shape[:-2] for a in local))
-        except ValueError:
-            shapes = ", ".join(str(a.shape) for a in local)
-            raise SuppleError(f"joint transforms of shapes {shapes} do not fit together") from None
-        moved, turned, sized = (np.broadcast_to(a, (*leading, *a.shape[-2:])) for a in local)
-        if not all(np.isfinite(a).all() for a in local):
+        moved, turned, sized = rest.local_transforms(translations, rotations, scales)
+        leading = moved.shape[:-2]
+        if not all(np.isfinite(array).all() for array in (moved, turned, sized)):
             raise SuppleError("joint transforms to pack are not all finite")
         self._refuse_loss(moved, sized)
         steps = leading[0] if leading else 1
@@ -142,7 +156,11 @@ class JointPose:
         parts = (vectors.reshape(*leading, rest.n_joints, 3), offsets, logs)
         widths = [3 * part.shape[-2] for part in parts]
         flat = [p.reshape(*leading, w) for p, w in zip(parts, widths, strict=True)]
-        return np.concatenate(flat, axis=-1)
+        return self._without_locked(np.concatenate(flat, axis=-1))
+
+    def _without_locked(self, channels: Floats) -> Floats:
+        """Return the entries of the pose (…, s) of all channels."""
+        return channels
 
     def _log_scales(self, scales: Floats) -> Floats:
         ratios = scales[..., self.scaling, :] / self.skeleton.scales[self.scaling]
@@ -171,8 +189,8 @@ class JointPose:
                 raise SuppleError(f'joint "{name}" {verb} by {lost[worst]:.3g}; list it as {where}')
 
     def unpack(self, pose: ArrayLike) -> tuple[Floats, Floats, Floats]:
-        """Local translations (…, J, 3), rotations (…, J, 4) and scales (…, J, 3) of poses."""
-        rows, leading = self._rows(pose)
+        """Return local translations (…, J, 3), rotations (…, J, 4), scales (…, J, 3) of poses."""
+        rows, leading = self._channel_rows(pose)
         shape = (*leading, self.skeleton.n_joints)
         translations, rotations, scales = self._unpack_rows(rows)
         return (
@@ -182,8 +200,8 @@ class JointPose:
         )
 
     def matrices(self, pose: ArrayLike) -> Floats:
-        """World transforms of the joints, (…, J, 4, 4)."""
-        rows, leading = self._rows(pose)
+        """Return world transforms of the joints, (…, J, 4, 4)."""
+        rows, leading = self._channel_rows(pose)
         out = np.empty((len(rows), self.skeleton.n_joints, 4, 4))
         compose_world(self.skeleton.parents, *self._unpack_rows(rows), out)
         return out.reshape(*leading, self.skeleton.n_joints, 4, 4)
@@ -204,6 +222,68 @@ class JointPose:
         rows = np.require(array, requirements=["C", "W"]).reshape(-1, self.n_parameters)
         return rows, array.shape[:-1]
 
+    def _channel_rows(self, pose: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
+        """Return all channels of poses (…, s) in rows, and the leading axes."""
+        return self._rows(pose)
+
+
+class PartialJointPose(JointPose):
+    """The pose vector of a skeleton of which only some channels are free, as riggers lock them.
+
+    Parameters
+    ----------
+    skeleton : Skeleton
+    free : sequence of str
+        Names of the entries that remain, such as ``"elbow.rz"``; all others stay at rest.
+    translating : iterable of joint names or indices
+        Joints whose translations can be named in `free`.
+
+    Examples
+    --------
+    >>> arm = Skeleton(["upper", "fore"], [-1, 0], [[0, 1, 0], [1, 0, 0]])
+    >>> PartialJointPose(arm, ["fore.rz"]).matrices([np.pi / 2])[1, :2, 0].round(6)
+    array([0., 1.])
+    """
+
+    def __init__(
+        self, skeleton: Skeleton, free: Sequence[str], translating: Iterable[str | int] = ()
+    ) -> None:
+        super().__init__(skeleton, translating)
+        channels = self._channels()
+        places = {channel.name: place for place, channel in enumerate(channels)}
+        missing = [name for name in free if name not in places]
+        if missing:
+            raise SuppleError(f'the skeleton has no pose entry "{missing[0]}"')
+        if len(set(free)) < len(free):
+            raise SuppleError("an entry of the pose is listed twice")
+        self._free = np.array([places[name] for name in free], dtype=np.int64)
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The free channels."""
+        channels = self._channels()
+        return tuple(channels[place] for place in self._free)
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of a pose."""
+        return len(self._free)
+
+    def _free_channels(self) -> Ints:
+        return self._free
+
+    def _without_locked(self, channels: Floats) -> Floats:
+        locked = np.delete(np.abs(channels), self._free, axis=-1)
+        if locked.size and locked.max() > 1e-4:
+            raise SuppleError("the joints move along a channel that is locked in this pose")
+        return channels[..., self._free]
+
+    def _channel_rows(self, pose: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
+        rows, leading = self._rows(pose)
+        channels = np.zeros((len(rows), self._n_channels))
+        channels[:, self._free] = rows
+        return channels, leading
+
 
 def _sorted_joints(skeleton: Skeleton, joints: Iterable[str | int]) -> Ints:
     return np.array(sorted({skeleton.joint(joint) for joint in joints}), dtype=np.int64)
@@ -211,7 +291,10 @@ def _sorted_joints(skeleton: Skeleton, joints: Iterable[str | int]) -> Ints:
 
 @compiled
 def _relative_vectors(rotations: Floats, rest: Floats, out: Floats) -> int:
-    """Rotation vectors (t, m, J, 3) relative to rest; a joint with a zero quaternion, or -1."""
+    """Write rotation vectors (t, m, J, 3) relative to rest.
+
+    Returns a joint with a zero quaternion, or -1.
+    """
     inverse, relative, unit = np.empty(4), np.empty(4), np.empty(4)
     for step in range(rotations.shape[0]):
         for row in range(rotations.shape[1]):

@@ -94,7 +94,7 @@ class Skeleton:
         return len(self.names)
 
     def rest_world(self) -> Floats:
-        """World transforms in the rest pose, (J, 4, 4), read-only."""
+        """Return world transforms in the rest pose, (J, 4, 4), read-only."""
         return self._rest_world
 
     def world(
@@ -103,7 +103,7 @@ class Skeleton:
         rotations: ArrayLike | None = None,
         scales: ArrayLike | None = None,
     ) -> Floats:
-        """World transforms from local ones.
+        """Return world transforms of local ones.
 
         Parameters
         ----------
@@ -114,6 +114,27 @@ class Skeleton:
         Returns
         -------
         (…, J, 4, 4) array
+        """
+        local = self.local_transforms(translations, rotations, scales)
+        leading = local[0].shape[:-2]
+        # Writable, though nobody writes: Numba would compile once more for what is not.
+        moved, turned, sized = (
+            np.require(array.reshape(-1, *array.shape[-2:]), requirements=["C", "W"])
+            for array in local
+        )
+        out = np.empty((len(moved), self.n_joints, 4, 4))
+        compose_world(self.parents, moved, turned, sized, out)
+        return out.reshape(*leading, self.n_joints, 4, 4)
+
+    def local_transforms(
+        self,
+        translations: ArrayLike | None,
+        rotations: ArrayLike | None,
+        scales: ArrayLike | None,
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return (…, J, 3), (…, J, 4), (…, J, 3) arrays with the same leading axes.
+
+        Arguments are as in `world`; the shapes are checked, and leading axes broadcast.
         """
         given = (
             self.translations if translations is None else translations,
@@ -131,18 +152,8 @@ class Skeleton:
         except ValueError:
             shapes = f"{t.shape}, {r.shape}, {s.shape}"
             raise SuppleError(f"joint transforms of shapes {shapes} do not fit together") from None
-        moved, turned, sized = (
-            np.broadcast_to(a, (*leading, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
-            for a in map(np.ascontiguousarray, (t, r, s))
-        )
-        out = np.empty((len(moved), self.n_joints, 4, 4))
-        compose_world(
-            self.parents,
-            # Writable, though nobody writes: Numba would compile once more for what is not.
-            *(np.require(a, requirements=["C", "W"]) for a in (moved, turned, sized)),
-            out,
-        )
-        return out.reshape(*leading, self.n_joints, 4, 4)
+        moved, turned, sized = (np.broadcast_to(a, (*leading, *a.shape[-2:])) for a in (t, r, s))
+        return moved, turned, sized
 
     def _joint_array(self, what: str, value: ArrayLike, width: int) -> Floats:
         array = numbers(f"joint {what}", value)
@@ -152,7 +163,7 @@ class Skeleton:
         return array
 
     def joint(self, name: str | int) -> int:
-        """Index of the joint with this name; an index in range is returned as it is."""
+        """Return the index of the joint with this name; an index in range is returned as it is."""
         if isinstance(name, bool) or not isinstance(name, (str, int, np.integer)):
             raise SuppleError(f"{name!r} is no joint; give a name or an index")
         if not isinstance(name, str):
@@ -167,18 +178,8 @@ class Skeleton:
         advice = f"near: {hint}" if hint else f'the first is "{self.names[0]}"'
         raise SuppleError(f'no joint "{name}"; {advice}')
 
-    def descendants(self, joint: str | int) -> Ints:
-        """Joints below this one, itself excluded, ascending."""
-        below = np.zeros(self.n_joints, dtype=bool)
-        top = self.joint(joint)
-        below[top] = True
-        for child in range(top + 1, self.n_joints):
-            below[child] = self.parents[child] >= 0 and below[self.parents[child]]
-        below[top] = False
-        return np.flatnonzero(below)
-
     def path(self, top: str | int, tip: str | int) -> Ints:
-        """Joints from `top` down to `tip`, both included."""
+        """Return the joints from `top` down to `tip`, both included."""
         first, joint = self.joint(top), self.joint(tip)
         joints = [joint]
         while joint != first:
@@ -191,7 +192,7 @@ class Skeleton:
 
 
 def unique_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names with "_2", "_3" … appended to repeated ones.
+    """Append "_2", "_3" … to repeated names.
 
     >>> unique_names(["hip", "leg", "leg"])
     ('hip', 'leg', 'leg_2')
@@ -219,7 +220,7 @@ def unique_names(names: Iterable[str]) -> tuple[str, ...]:
 def compose_world(
     parents: Ints, translations: Floats, rotations: Floats, scales: Floats, out: Floats
 ) -> None:
-    """World matrices, (b, J, 4, 4), of local transforms, (b, J, …): parent's · T · R · S."""
+    """Write world matrices (b, J, 4, 4) of local transforms (b, J, …): parent's · T · R · S."""
     local = np.empty((3, 4))
     for pose in range(len(out)):
         for joint in range(len(parents)):
@@ -240,7 +241,7 @@ def compose_world(
 
 @compiled
 def _times_affine(a: Floats, b: Floats, out: Floats) -> None:
-    """First three rows of the product of two affine transforms."""
+    """Write the first three rows of the product of two affine transforms."""
     for row in range(3):
         for column in range(4):
             total = a[row, 0] * b[0, column] + a[row, 1] * b[1, column] + a[row, 2] * b[2, column]

@@ -1,17 +1,24 @@
-"""Skinned rigs: linear blend and dual quaternion skinning over a skeleton."""
+"""Skinned rigs: linear blend and dual quaternion skinning over a skeleton.
+
+Other rigs (blend shapes, corrections, chains) are often built on one: `skinned_core` and
+`skinned_rigs` find it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints, ShortInts
 from supple.checks import checked_array, owned_array
 from supple.errors import SuppleError
+from supple.rig.placement.placement import Placement
 from supple.rig.protocol import (
     Parameter,
+    Rig,
     checked_cloud,
     checked_points,
     checked_pose,
@@ -20,6 +27,7 @@ from supple.rig.protocol import (
 )
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skin_placement import skinned_placement
 from supple.rig.skeleton.skinning_kernels import (
     dual_quaternions,
     multiply_all,
@@ -28,12 +36,7 @@ from supple.rig.skeleton.skinning_kernels import (
     turn_over,
 )
 
-if TYPE_CHECKING:
-    from supple.rig.placement.placement import Placement
-
-__all__ = ["SkinnedRig", "checked_influences"]
-
-Ints = NDArray[np.int32]
+__all__ = ["SkinnedCore", "SkinnedRig", "checked_influences", "skinned_core", "skinned_rigs"]
 
 METHODS = ("linear", "dual-quaternion")
 NO_SUBSET = np.empty(0, dtype=np.int64)
@@ -113,11 +116,11 @@ class SkinnedRig:
     def __call__(
         self, pose: ArrayLike, vertices: ArrayLike | None = None, *, out: Floats | None = None
     ) -> Floats:
-        """Positions of all vertices or of the listed ones, written to `out` where given."""
+        """Return positions of all vertices or of the listed ones, written to `out` where given."""
         subset = checked_subset(vertices, self.n_vertices)
         rows = NO_SUBSET if subset is None else subset
         count = self.n_vertices if subset is None else len(subset)
-        return self._run(self.vertices, rows, rows, self.joints, self.weights, pose, count, out)
+        return self._run(self.vertices, rows, rows, pose, count, out)
 
     def deform(
         self,
@@ -127,49 +130,31 @@ class SkinnedRig:
         *,
         out: Floats | None = None,
     ) -> Floats:
-        """Positions of the vertices had they been bound at `points`."""
+        """Return positions of the vertices had they been bound at `points`."""
         subset = checked_subset(vertices, self.n_vertices)
         given = checked_points(points, subset, self.n_vertices)
         rows = NO_SUBSET if subset is None else subset
-        return self._run(given, NO_SUBSET, rows, self.joints, self.weights, pose, len(given), out)
-
-    def skin(
-        self, points: ArrayLike, joints: ArrayLike, weights: ArrayLike, pose: ArrayLike
-    ) -> Floats:
-        """Other points, (m, 3), bound in the same space with influences of their own, (m, k).
-
-        Each call checks and normalises the influences; where that matters make a `SkinnedRig`
-        of the points.
-        """
-        given = checked_cloud("points", points)
-        follow, much = checked_influences(joints, weights, len(given), self.skeleton)
-        return self._run(given, NO_SUBSET, NO_SUBSET, follow, much, pose, len(given), None)
+        return self._run(given, NO_SUBSET, rows, pose, len(given), out)
 
     def with_influences(
         self, points: ArrayLike, joints: ArrayLike, weights: ArrayLike
     ) -> SkinnedRig:
-        """The same skeleton and method on other points, with influences of their own."""
+        """Return a rig of the same skeleton on other points (m, 3) with influences (m, k)."""
         return SkinnedRig(self.joint_pose, points, joints, weights, self.inverse_bind, self.method)
 
-    def placement(
-        self, vertices: NDArray[np.int64] | None = None, *, single: bool = False
-    ) -> Placement:
-        """Places these vertices again and again; see `supple.rig.placement.placement`."""
-        from supple.rig.placement.blocks import skinned_placement
-
+    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
+        """Return a placement of the listed vertices, or of all; see `Placement`."""
         return skinned_placement(self, vertices, single=single)
 
     def skin_matrices(self, pose: ArrayLike) -> Floats:
-        """From bound to posed, (J, 4, 4): what a vertex that follows one joint undergoes."""
+        """Return transforms (J, 4, 4) from bound to posed, of vertices that follow one joint."""
         world = self.joint_pose.matrices(checked_pose(self.parameters, pose))
         matrices = np.empty_like(world)
         multiply_all(world, self.inverse_bind, matrices)
         return matrices
 
-    def weight_matrix(self) -> Any:
-        """Weights as a sparse (n, J) CSR array; a joint listed twice counts once, with the sum."""
-        from scipy.sparse import csr_array
-
+    def weight_matrix(self) -> csr_array:
+        """Return the weights as a sparse (n, J) CSR array; those of a joint listed twice add up."""
         n, k = self.joints.shape
         ends = np.arange(0, n * k + 1, k)
         entries = (self.weights.reshape(-1).copy(), self.joints.reshape(-1).copy(), ends)
@@ -181,10 +166,8 @@ class SkinnedRig:
     def _run(
         self,
         points: Floats,
-        point_rows: NDArray[np.int64],
-        rows: NDArray[np.int64],
-        joints: Ints,
-        weights: Floats,
+        point_rows: Ints,
+        rows: Ints,
         pose: ArrayLike,
         count: int,
         out: Floats | None,
@@ -193,14 +176,13 @@ class SkinnedRig:
         result = _checked_out(out, count)
         if count == 0:
             return result
+        influences = (points, point_rows, self.joints, self.weights, rows)
         if self.method == "linear":
             # Columns of the transforms as rows of four: one vector instruction each.
             turn_over(matrices)
-            skin_linear(points, point_rows, joints, weights, rows, matrices, result)
+            skin_linear(*influences, matrices, result)
         else:
-            skin_dual(
-                points, point_rows, joints, weights, rows, *dual_quaternions(matrices), result
-            )
+            skin_dual(*influences, *dual_quaternions(matrices), result)
         return result
 
 
@@ -220,8 +202,8 @@ def checked_influences(
     skeleton: Skeleton,
     *,
     unweighted_joint: int | None = None,
-) -> tuple[Ints, Floats]:
-    """Joints in range and weights that sum to 1, the heaviest first in every row."""
+) -> tuple[ShortInts, Floats]:
+    """Check influences: joints in range, weights that sum to 1, the heaviest first in every row."""
     follow = np.asarray(joints)
     if follow.ndim != 2 or follow.shape[0] != count or follow.shape[1] == 0:
         raise SuppleError(f"influences of shape {follow.shape}; expected ({count}, k)")
@@ -262,3 +244,43 @@ def checked_influences(
         np.ascontiguousarray(follow[:, :most], dtype=np.int32),
         np.ascontiguousarray(much[:, :most]),
     )
+
+
+class SkinnedCore(NamedTuple):
+    """The skinned rig inside of a chain of rigs."""
+
+    rig: SkinnedRig
+    entries: slice
+    """Place of its parameters in the chain's pose."""
+
+
+def skinned_core(rig: Rig) -> SkinnedCore | None:
+    """Return the skinned rig that a chain of rigs is built on, if there is one and only one.
+
+    Blend shapes and pose-space corrections list the parameters of their `base` first; the
+    `rigs` of a chain have theirs one after another. A rig that poses its base otherwise, as a
+    handle does, has none: its pose is not the skeleton's.
+    """
+    if isinstance(rig, SkinnedRig):
+        return SkinnedCore(rig, slice(0, len(rig.parameters)))
+    base = getattr(rig, "base", None)
+    if isinstance(base, Rig):
+        first = tuple(rig.parameters[: len(base.parameters)])
+        return skinned_core(base) if first == tuple(base.parameters) else None
+    found, at = [], 0
+    for link in getattr(rig, "rigs", ()):
+        inner = skinned_core(link)
+        if inner is not None:
+            where = slice(at + inner.entries.start, at + inner.entries.stop)
+            found.append(SkinnedCore(inner.rig, where))
+        at += len(link.parameters)
+    return found[0] if len(found) == 1 else None
+
+
+def skinned_rigs(rig: Rig) -> list[SkinnedRig]:
+    """List the skinned rigs that a rig is built on, however it poses them."""
+    if isinstance(rig, SkinnedRig):
+        return [rig]
+    base = getattr(rig, "base", None)
+    links = [base] if isinstance(base, Rig) else getattr(rig, "rigs", ())
+    return [skinned for link in links for skinned in skinned_rigs(link)]

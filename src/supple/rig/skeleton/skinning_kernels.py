@@ -1,4 +1,4 @@
-"""The loops of skinning, over vertices and their influences."""
+"""Compiled loops of skinning: from a pose to transforms of joints, and from those to vertices."""
 
 from __future__ import annotations
 
@@ -14,33 +14,29 @@ from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_brief
+from supple.maths.quaternions import exponential, multiply, to_matrix
 
 __all__ = [
     "blended_point",
     "dual_quaternions",
     "multiply_all",
+    "rigid_duals",
     "skin_dual",
     "skin_linear",
+    "skin_transforms",
     "to_quaternion",
     "turn_over",
 ]
 
 
-# ----------------------------------------------------------------------------
-# The innermost piece of linear blend skinning, written in vector instructions.
-#
-# Numba's loop vectoriser does not see four sums side by side, and its scalar code took 12 ns a
-# vertex and more with four influences; this takes 7. The instructions are LLVM's, for any
-# processor, and nothing is contracted or reordered: a vertex has the same bits
-# wherever it is evaluated.
+# The innermost piece of linear blend skinning is written in vector instructions. Numba's loop
+# vectoriser does not see four sums side by side, and its scalar code took 12 ns a vertex and more
+# with four influences; this takes 7. The instructions are LLVM's, for any processor, and nothing is
+# contracted or reordered: a vertex has the same bits wherever it is evaluated.
 
 
 INDEX, LANE = ir.IntType(64), ir.IntType(32)
-
-
 FOUR = ir.VectorType(ir.DoubleType(), 4)
-
-
 UNSET = ir.Constant(FOUR, ir.Undefined)
 
 
@@ -48,7 +44,7 @@ UNSET = ir.Constant(FOUR, ir.Undefined)
 def blended_point(
     typing: Any, columns: Any, joints: Any, weights: Any, x: Any, y: Any, z: Any
 ) -> Any:
-    """(Σ w T) (x, y, z, 1) as three numbers.
+    """Return (Σ w T) (x, y, z, 1) as three numbers.
 
     `columns` (J, 4, 4) float64 holds the columns of the transforms T as rows; `joints` int32 and
     `weights` float64 are one vertex's, contiguous. Indices are not checked.
@@ -75,7 +71,7 @@ def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any
 
 
 def _blended_columns(builder: Any, columns: Any, joints: Any, weights: Any) -> list[Any]:
-    """The four columns of Σ w T."""
+    """Emit the four columns of Σ w T."""
     count = cgutils.unpack_tuple(builder, joints.shape)[0]
     zero = ir.Constant(FOUR, [0.0] * 4)
     sums = [cgutils.alloca_once_value(builder, zero) for _ in range(4)]
@@ -101,7 +97,7 @@ RIGID = 1e-9
 
 @compiled_brief
 def multiply_all(a: Floats, b: Floats, out: Floats) -> None:
-    """Products of 4 × 4 matrices, one by one; NumPy's call costs more than the sixty products."""
+    """Multiply 4 × 4 matrices, one by one; NumPy's call costs more than the sixty products."""
     for k in range(len(a)):
         for row in range(4):
             for column in range(4):
@@ -132,7 +128,7 @@ def skin_linear(
     columns: Floats,
     out: Floats,
 ) -> None:
-    """Σ w T x over the influences of each vertex.
+    """Write Σ w T x over the influences of each vertex.
 
     Vertex i is row ``rows[i]`` of `joints` and `weights` and row ``point_rows[i]`` of `points`;
     empty lists mean row i. `columns` (J, 4, 4) holds the transforms' columns as rows.
@@ -158,7 +154,7 @@ def skin_dual(
     stretched: bool,
     out: Floats,
 ) -> None:
-    """Dual quaternion skinning (Kavan et al. 2008) after linearly blended stretches.
+    """Skin by dual quaternions (Kavan et al. 2008) after linearly blended stretches.
 
     Rows as in `skin_linear`; `duals` (J, 8) are rotation and dual part, `stretches` (J, 3, 3)
     is applied when `stretched`.
@@ -221,7 +217,7 @@ def _blend_and_move(
 
 
 def dual_quaternions(matrices: Floats) -> tuple[Floats, Floats, bool]:
-    """Rigid part (J, 8) and stretch (J, 3, 3) of affine transforms, and whether any stretches.
+    """Decompose affine transforms: rigid part (J, 8), stretch (J, 3, 3), whether any stretches.
 
     Each transform is x ↦ R S x + t with S symmetric, by polar decomposition; a mirroring one
     has a negative S, as in UsdSkel.
@@ -242,7 +238,7 @@ def dual_quaternions(matrices: Floats) -> tuple[Floats, Floats, bool]:
 
 @compiled
 def _find_stretched(linear: Floats, stretches: Floats) -> NDArray[np.bool_]:
-    """Which matrices are no rotations; the others' stretches are set to I."""
+    """Find the matrices that are no rotations, and set the others' stretches to I."""
     found = np.zeros(len(linear), dtype=np.bool_)
     for joint in range(len(linear)):
         m = linear[joint]
@@ -276,7 +272,7 @@ def _to_duals(rotations: Floats, translations: Floats, out: Floats) -> None:
 
 @compiled
 def to_quaternion(m: Floats, out: Floats) -> None:
-    """Unit quaternion (x, y, z, w) of a rotation, from its largest entry (Shepperd 1978)."""
+    """Write the unit quaternion (x, y, z, w) of a rotation (Shepperd 1978)."""
     trace = m[0, 0] + m[1, 1] + m[2, 2]
     largest = 3
     best = trace
@@ -295,3 +291,104 @@ def to_quaternion(m: Floats, out: Floats) -> None:
     length = math.sqrt(out[0] ** 2 + out[1] ** 2 + out[2] ** 2 + out[3] ** 2)
     for entry in range(4):
         out[entry] /= length
+
+
+@compiled_brief
+def skin_transforms(
+    pose: Floats,
+    entries: Ints,
+    rest: Floats,
+    inverse_bind: Floats,
+    world: Floats,
+    matrices: Floats,
+) -> None:
+    """Write `matrices` (J, 4, 4) from bound to posed, as `SkinnedRig.skin_matrices` has them.
+
+    Parameters
+    ----------
+    pose
+        (s,).
+    entries
+        (J, 10): parent of each joint or -1, then where in the pose its rotation vector, offset
+        and logarithms of scale stand, -1 where they stay at rest.
+    rest
+        (J, 10): translation, rotation and scale at rest.
+    inverse_bind
+        (J, 4, 4).
+    world
+        (J + 1, 4, 4) scratch for the joints' transforms; the last is for the local ones.
+    matrices
+        Written.
+    """
+    count = len(entries)
+    local = world[count]
+    for joint in range(count):
+        entry, own = entries[joint], rest[joint]
+        # The rotation is worked out in the joint's own matrix, which is written after.
+        vector, turn = world[joint, 0], world[joint, 1]
+        for axis in range(3):
+            vector[axis] = pose[entry[1 + axis]] if entry[1 + axis] >= 0 else 0.0
+        exponential(vector, turn)
+        turned = world[joint, 2]
+        multiply(own[3:7], turn, turned)
+        to_matrix(turned, local)
+        for axis in range(3):
+            scale, offset = own[7 + axis], own[axis]
+            if entry[7 + axis] >= 0:
+                scale *= math.exp(pose[entry[7 + axis]])
+            if entry[4 + axis] >= 0:
+                offset += pose[entry[4 + axis]]
+            for row in range(3):
+                local[row, axis] *= scale
+            local[axis, 3] = offset
+        _times_parent(world, entry[0], local, world[joint])
+        _times(world[joint], inverse_bind[joint], matrices[joint])
+
+
+@compiled
+def _times_parent(world: Floats, parent: int, local: Floats, out: Floats) -> None:
+    """Write the parent's affine transform times the local one; without a parent, the local one."""
+    for row in range(3):
+        for column in range(4):
+            if parent < 0:
+                out[row, column] = local[row, column]
+                continue
+            total = (
+                world[parent, row, 0] * local[0, column]
+                + world[parent, row, 1] * local[1, column]
+                + world[parent, row, 2] * local[2, column]
+            )
+            out[row, column] = total + world[parent, row, 3] if column == 3 else total
+    out[3, 0] = out[3, 1] = out[3, 2] = 0.0
+    out[3, 3] = 1.0
+
+
+@compiled
+def _times(a: Floats, b: Floats, out: Floats) -> None:
+    for row in range(4):
+        for column in range(4):
+            total = a[row, 0] * b[0, column]
+            for m in range(1, 4):
+                total += a[row, m] * b[m, column]
+            out[row, column] = total
+
+
+@compiled_brief
+def rigid_duals(matrices: Floats, duals: Floats) -> bool:
+    """Write unit dual quaternions (J, 8) of rigid transforms; False if one of them is not rigid."""
+    for joint in range(len(matrices)):
+        m = matrices[joint]
+        for i in range(3):
+            for j in range(i, 3):
+                gram = m[0, i] * m[0, j] + m[1, i] * m[1, j] + m[2, i] * m[2, j]
+                if not abs(gram - (1.0 if i == j else 0.0)) < RIGID:
+                    return False
+        determinant = (
+            m[0, 0] * (m[1, 1] * m[2, 2] - m[1, 2] * m[2, 1])
+            - m[0, 1] * (m[1, 0] * m[2, 2] - m[1, 2] * m[2, 0])
+            + m[0, 2] * (m[1, 0] * m[2, 1] - m[1, 1] * m[2, 0])
+        )
+        if not determinant > 0:
+            return False
+    _to_duals(matrices[:, :3, :3], matrices[:, :3, 3], duals)
+    return True

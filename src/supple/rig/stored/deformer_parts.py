@@ -1,31 +1,34 @@
-"""Bends, twists, wires and lattices as stored parts."""
+"""Deformers as stored parts: bends, twists, wires, lattices, shapes, corrections, chains."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from supple.arrays import Floats
 from supple.rig.deformers.bend import Bend
+from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.free_form import Lattice
+from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.twist import Twist
 from supple.rig.deformers.wire import Wire
-from supple.rig.stored.narrow_arrays import narrowed, packed_rows, rounded, unpacked_rows
-from supple.rig.stored.rig_parts import Fields, Kind, PartReader, Store
+from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.protocol import Deformer, Rig
+from supple.rig.stored.packed_arrays import narrowed, rounded
+from supple.rig.stored.stored_part import (
+    Fields,
+    Kind,
+    PartReader,
+    Store,
+    keep_bits,
+    read_rows,
+    rows_of,
+)
 
-__all__ = ["DEFORMERS", "keep_bits"]
-
-
-def keep_bits(part: PartReader, what: str, own: Floats, stored: Floats) -> None:
-    """Put unit vectors back as they were stored: normalising them again moves their last bit."""
-    if not np.allclose(own, stored, rtol=0, atol=1e-12):
-        raise part.fail(f"{what} is not of unit length, or not at right angles")
-    own[...] = stored
+__all__ = ["DEFORMERS"]
 
 
 def _called(rig: Bend | Twist | Wire | Lattice, endings: int) -> str:
-    """The deformer's name: its first parameter's, without so many endings."""
+    """Return the deformer's name: its first parameter's, without so many endings."""
     return rig.parameters[0].name.rsplit(".", endings)[0]
 
 
@@ -73,15 +76,13 @@ def _restore_twist(part: PartReader) -> Twist:
 
 
 def _store_wire(rig: Wire, store: Store) -> Fields:
-    influence = packed_rows(rig.influence[:, None])
     # Points in full precision: rounding may move the nearest place to another arc of the curve.
     return Fields(
         {"name": _called(rig, 2), "turning": rig.turning},
         arrays={
             "points": rig.rest_points,
             "control_points": rig.control_points,
-            "influence_mask": influence["mask"],
-            "influence_rows": influence["rows"],
+            **rows_of("influence", rig.influence[:, None]),
         },
     )
 
@@ -91,14 +92,8 @@ def _restore_wire(part: PartReader) -> Wire:
     control = part.floats("control_points", (None, 3), single=False)
     part.take_parameters(3 * len(control))
     # Its curve's basis is evaluated as a table of points and control points.
-    part.room.take("a wire's basis", 3 * (len(points) + len(control)) * len(control))
-    influence = unpacked_rows(
-        f"{part.what}: influence",
-        part.bytes("influence_mask"),
-        part.floats("influence_rows", (None, 1)),
-        (len(points), 1),
-        part.room,
-    )
+    part.budget.take("a wire's basis", 3 * (len(points) + len(control)) * len(control))
+    influence = read_rows(part, "influence", (len(points), 1))
     name, turning = part.text("name"), part.number("turning")
     return Wire(points, control, turning=turning, influence=influence[:, 0], name=name)
 
@@ -120,9 +115,53 @@ def _restore_lattice(part: PartReader) -> Lattice:
     )
 
 
+def _store_blend_shapes(rig: BlendShapeRig, store: Store) -> Fields:
+    rest = rig.rest_pose[len(rig.base.parameters) :]
+    return Fields(
+        {"names": list(rig.names)},
+        {"base": store(rig.base)},
+        {"rest": rest, **rows_of("deltas", rig.deltas)},
+    )
+
+
+def _restore_blend_shapes(part: PartReader) -> BlendShapeRig:
+    base = part.part("base", Deformer)  # type: ignore[type-abstract]
+    names = part.texts("names")
+    deltas = read_rows(part, "deltas", (len(names), base.n_vertices, 3))
+    return BlendShapeRig(base, deltas, names, rest=part.floats("rest", (len(names),), single=False))
+
+
+def _store_corrections(rig: PoseSpaceDeformation, store: Store) -> Fields:
+    parts: dict[str, int | list[int]] = {
+        "base": store(rig.base),
+        "pose_weights": store(rig.pose_weights),
+    }
+    return Fields(parts=parts, arrays=rows_of("corrections", rig.corrections))
+
+
+def _restore_corrections(part: PartReader) -> PoseSpaceDeformation:
+    base = part.part("base", Rig)  # type: ignore[type-abstract]
+    weights = part.part("pose_weights", PoseWeights)
+    corrections = read_rows(part, "corrections", (weights.n_poses, base.n_vertices, 3))
+    return PoseSpaceDeformation(base, weights.poses, corrections, weights)
+
+
+def _store_chain(rig: RigChain, store: Store) -> Fields:
+    return Fields(parts={"rigs": [store(link) for link in rig.rigs]})
+
+
+def _restore_chain(part: PartReader) -> RigChain:
+    rigs = part.parts("rigs", Rig)  # type: ignore[type-abstract]
+    part.take_parameters(sum(len(rig.parameters) for rig in rigs))
+    return RigChain(*rigs)
+
+
 DEFORMERS = (
     Kind("bend", Bend, _store_bend, _restore_bend),
     Kind("twist", Twist, _store_twist, _restore_twist),
     Kind("wire", Wire, _store_wire, _restore_wire),
     Kind("lattice", Lattice, _store_lattice, _restore_lattice),
+    Kind("blend shapes", BlendShapeRig, _store_blend_shapes, _restore_blend_shapes),
+    Kind("corrections", PoseSpaceDeformation, _store_corrections, _restore_corrections),
+    Kind("chain", RigChain, _store_chain, _restore_chain),
 )

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from supple.errors import SuppleError
 from supple.rig.protocol import Parameter, Rig, checked_parameters
 from supple.rig.stored.deformer_parts import DEFORMERS
-from supple.rig.stored.narrow_arrays import Room
-from supple.rig.stored.rig_parts import Fields, Kind, PartReader
+from supple.rig.stored.packed_arrays import UnpackingBudget
 from supple.rig.stored.skeleton_parts import SKELETONS
+from supple.rig.stored.stored_part import Fields, Kind, PartReader
 from supple.rig.stored.tet_parts import TET_RIGS, RestoredCarriedRig, RestoredShepardRig
 from supple.rig.tets.carried_weights import CarriedRig
 from supple.rig.tets.shepard import ShepardRig
 from supple.rig.tets.tet_rig import TetRig
 
-__all__ = ["restored_rig", "restored_rigs", "stored_rig", "stored_rigs"]
+__all__ = ["restored_rigs", "stored_rig", "stored_rigs"]
 
 Arrays = dict[str, NDArray]
 Header = dict[str, Any]
@@ -49,13 +49,13 @@ DEEPEST = 100
 
 
 def stored_rig(rig: Rig) -> tuple[Header, Arrays]:
-    """A rig as a header that JSON can carry, and arrays.
+    """Return a rig as a header that JSON can carry, and arrays.
 
     Parameters
     ----------
     rig
         One of Supple's, or any other: that is a black box, of which only the parameters and the
-        number of vertices are kept, and `restored_rig` needs it again.
+        number of vertices are kept, and `restored_rigs` needs it again.
 
     Returns
     -------
@@ -64,33 +64,14 @@ def stored_rig(rig: Rig) -> tuple[Header, Arrays]:
 
     Notes
     -----
-    What is restored is the rig to float32 rounding; storing that gives the same arrays, to the
+    `restored_rigs` gives the rig to float32 rounding; storing that gives the same arrays, to the
     bit.
     """
     return stored_rigs({"rig": rig})
 
 
-def restored_rig(header: Header, arrays: Mapping[str, NDArray], rig: Rig | None = None) -> Rig:
-    """The rig that `stored_rig` stored.
-
-    Parameters
-    ----------
-    header, arrays
-        What `stored_rig` made. They may come from anywhere: all is checked, nothing is run.
-    rig
-        The rig itself, or the one that it is built on, where it could not be stored.
-
-    Raises
-    ------
-    SuppleError
-        If something is missing, unknown or out of range; or a rig is needed and not given, or
-        has other parameters.
-    """
-    return restored_rigs(header, arrays, rig)["rig"]
-
-
 def stored_rigs(roots: Mapping[str, Any]) -> tuple[Header, Arrays]:
-    """Several rigs, or parts of rigs such as `PoseWeights`, that may share parts."""
+    """Return rigs, or parts such as `PoseWeights`, that may share parts, as `stored_rig` does."""
     writer = _Writer()
     try:
         numbers = {name: writer.add(part) for name, part in roots.items()}
@@ -117,7 +98,7 @@ class _Writer:
         self._depth = 0
 
     def add(self, part: Any) -> int:
-        """Number of the part, written if it was not; a black box is written as such."""
+        """Return the number of a part, which is written if it was not; a black box as such."""
         if id(part) in self._written:
             return self._written[id(part)][0]
         if self._depth >= DEEPEST:
@@ -174,7 +155,22 @@ def _given_fields(rig: Rig) -> Fields:
 def restored_rigs(
     header: Header, arrays: Mapping[str, NDArray], rig: Rig | None = None
 ) -> dict[str, Any]:
-    """What `stored_rigs` stored, by name; `rig` as for `restored_rig`."""
+    """Restore the rigs that `stored_rigs` stored, by name.
+
+    Parameters
+    ----------
+    header, arrays
+        Made by `stored_rigs`, or under the name "rig" by `stored_rig`. They may come from anywhere:
+        all is checked, nothing is run.
+    rig
+        The rig itself, or the one that it is built on, where it could not be stored.
+
+    Raises
+    ------
+    SuppleError
+        If something is missing, unknown or out of range; or a rig is needed and not given, or
+        has other parameters.
+    """
     entries, roots = _checked_header(header)
     own: list[Arrays] = [{} for _ in entries]
     for name, array in arrays.items():
@@ -185,11 +181,11 @@ def restored_rigs(
             raise SuppleError(f'a stored rig has an array "{name[:40]}", and no such part')
         own[int(owner)][field] = array
     parts: list[Any] = []
-    room = Room(sum(array.nbytes for array in arrays.values()))
+    budget = UnpackingBudget(sum(array.nbytes for array in arrays.values()))
     # Numbers that are far too large overflow; what comes of it is refused where it shows.
     with np.errstate(all="ignore"):
         for number, entry in enumerate(entries):
-            parts.append(_restored(PartReader(number, entry, own[number], parts, room), rig))
+            parts.append(_restored(PartReader(number, entry, own[number], parts, budget), rig))
     return {name: parts[number] for name, number in roots.items()}
 
 

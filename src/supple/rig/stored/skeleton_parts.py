@@ -1,4 +1,4 @@
-"""Skeletons, poses, skinning and what is built over it, as stored parts."""
+"""Skeletons, poses, skinned rigs, and rigs that inverse kinematics drives, as stored parts."""
 
 from __future__ import annotations
 
@@ -6,62 +6,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from supple.rig.deformers.blend_shapes import BlendShapeRig
-from supple.rig.deformers.chain import RigChain
-from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.poses.pose_weights import PoseWeights
-from supple.rig.protocol import Deformer, Rig
+from supple.rig.protocol import Rig
 from supple.rig.skeleton.handle_rig import HandleRig
 from supple.rig.skeleton.inverse_kinematics import InverseKinematics
-from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
 from supple.rig.skeleton.joints import Skeleton
-from supple.rig.skeleton.partial_pose import PartialJointPose
 from supple.rig.skeleton.skinning import SkinnedRig
-from supple.rig.stored.deformer_parts import keep_bits
-from supple.rig.stored.narrow_arrays import (
-    narrowed,
-    packed_rows,
-    packed_weights,
-    rounded,
-    unpacked_rows,
-    unpacked_weights,
+from supple.rig.stored.packed_arrays import narrowed, rounded
+from supple.rig.stored.stored_part import (
+    Fields,
+    Kind,
+    PartReader,
+    Store,
+    keep_bits,
+    read_weights,
+    weights_of,
 )
-from supple.rig.stored.rig_parts import Fields, Kind, PartReader, Store
 
-__all__ = ["SKELETONS", "read_rows", "read_weights", "rows_of", "weights_of"]
-
-Arrays = dict[str, NDArray]
-
-
-def rows_of(name: str, values: NDArray) -> Arrays:
-    """The two arrays of `packed_rows`, with names."""
-    return {f"{name}_{field}": array for field, array in packed_rows(values).items()}
-
-
-def read_rows(part: PartReader, name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """What `rows_of` wrote."""
-    rows = part.floats(f"{name}_rows", (None, shape[-1]))
-    mask = part.bytes(f"{name}_mask")
-    return unpacked_rows(f"{part.what}: {name}", mask, rows, shape, part.room)
-
-
-def weights_of(name: str, matrix: Any) -> Arrays:
-    """The three arrays of `packed_weights`, with names."""
-    return {f"{name}_{field}": array for field, array in packed_weights(matrix).items()}
-
-
-def read_weights(part: PartReader, name: str, n_rows: int, n_columns: int) -> Any:
-    """What `weights_of` wrote."""
-    return unpacked_weights(
-        f"{part.what}: {name}",
-        part.indices(f"{name}_counts", (n_rows,)),
-        part.indices(f"{name}_columns", (None,)),
-        part.floats(f"{name}_weights", (None,)),
-        n_columns,
-        part.room,
-    )
+__all__ = ["SKELETONS"]
 
 
 def _store_skeleton(skeleton: Skeleton, store: Store) -> Fields:
@@ -124,7 +88,7 @@ def _store_pose_weights(weights: PoseWeights, store: Store) -> Fields:
 
 def _restore_pose_weights(part: PartReader) -> PoseWeights:
     poses = part.floats("poses", (None, None), single=False)
-    part.room.take("distances between example poses", len(poses) * poses.size)
+    part.budget.take("distances between example poses", len(poses) * poses.size)
     scales = part.floats("scales", (poses.shape[1],), single=False)
     return PoseWeights(poses, scales, kind=part.text("kind"), names=part.texts("names"))
 
@@ -152,47 +116,6 @@ def _restore_skinned(part: PartReader) -> SkinnedRig:
     joints[there], weights[there] = matrix.indices, matrix.data
     bind = part.floats("inverse_bind", (count, 4, 4), single=False)
     return SkinnedRig(pose, vertices, joints, weights, bind, part.text("method"))
-
-
-def _store_blend_shapes(rig: BlendShapeRig, store: Store) -> Fields:
-    rest = rig.rest_pose[len(rig.base.parameters) :]
-    return Fields(
-        {"names": list(rig.names)},
-        {"base": store(rig.base)},
-        {"rest": rest, **rows_of("deltas", rig.deltas)},
-    )
-
-
-def _restore_blend_shapes(part: PartReader) -> BlendShapeRig:
-    base = part.part("base", Deformer)  # type: ignore[type-abstract]
-    names = part.texts("names")
-    deltas = read_rows(part, "deltas", (len(names), base.n_vertices, 3))
-    return BlendShapeRig(base, deltas, names, rest=part.floats("rest", (len(names),), single=False))
-
-
-def _store_corrections(rig: PoseSpaceDeformation, store: Store) -> Fields:
-    parts: dict[str, int | list[int]] = {
-        "base": store(rig.base),
-        "pose_weights": store(rig.pose_weights),
-    }
-    return Fields(parts=parts, arrays=rows_of("corrections", rig.corrections))
-
-
-def _restore_corrections(part: PartReader) -> PoseSpaceDeformation:
-    base = part.part("base", Rig)  # type: ignore[type-abstract]
-    weights = part.part("pose_weights", PoseWeights)
-    corrections = read_rows(part, "corrections", (weights.n_poses, base.n_vertices, 3))
-    return PoseSpaceDeformation(base, weights.poses, corrections, weights)
-
-
-def _store_chain(rig: RigChain, store: Store) -> Fields:
-    return Fields(parts={"rigs": [store(link) for link in rig.rigs]})
-
-
-def _restore_chain(part: PartReader) -> RigChain:
-    rigs = part.parts("rigs", Rig)  # type: ignore[type-abstract]
-    part.take_parameters(sum(len(rig.parameters) for rig in rigs))
-    return RigChain(*rigs)
 
 
 def _store_solver(chain: InverseKinematics, store: Store) -> Fields:
@@ -244,9 +167,6 @@ SKELETONS = (
     Kind("partial joint pose", PartialJointPose, _store_partial, _restore_partial),
     Kind("pose weights", PoseWeights, _store_pose_weights, _restore_pose_weights),
     Kind("skinned", SkinnedRig, _store_skinned, _restore_skinned),
-    Kind("blend shapes", BlendShapeRig, _store_blend_shapes, _restore_blend_shapes),
-    Kind("corrections", PoseSpaceDeformation, _store_corrections, _restore_corrections),
-    Kind("chain", RigChain, _store_chain, _restore_chain),
     Kind("inverse kinematics", InverseKinematics, _store_solver, _restore_solver),
     Kind("handle", HandleRig, _store_handle, _restore_handle),
 )

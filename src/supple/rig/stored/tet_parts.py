@@ -1,4 +1,4 @@
-"""Rigs on tets as stored parts: what was solved for is kept, not solved for again."""
+"""Rigs on tets as stored parts: solutions are kept, not solved for again."""
 
 from __future__ import annotations
 
@@ -13,12 +13,20 @@ from supple.errors import SuppleError
 from supple.mesh.tets import TetMesh
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
-from supple.rig.skeleton.skinning import SkinnedRig
-from supple.rig.stored.narrow_arrays import narrowed, rounded
-from supple.rig.stored.rig_parts import Fields, Kind, PartReader, Store
-from supple.rig.stored.skeleton_parts import read_rows, read_weights, rows_of, weights_of
-from supple.rig.tets.carried_weights import CarriedRig, skinned_core
-from supple.rig.tets.shepard import NeededRows, ShepardRig
+from supple.rig.skeleton.skinning import SkinnedRig, skinned_core
+from supple.rig.stored.packed_arrays import narrowed, rounded
+from supple.rig.stored.stored_part import (
+    Fields,
+    Kind,
+    PartReader,
+    Store,
+    read_rows,
+    read_weights,
+    rows_of,
+    weights_of,
+)
+from supple.rig.tets.carried_weights import CarriedRig
+from supple.rig.tets.shepard import NeededRows, ShepardRig, SurfaceFollower
 from supple.rig.tets.tet_rig import TetRig
 from supple.rig.tets.vertex_frames import IDENTITY
 
@@ -98,7 +106,7 @@ def _restore_mesh(part: PartReader) -> TetMesh:
     return TetMesh(vertices, tets, sets)
 
 
-def _both_vertices(rig: ShepardRig | CarriedRig) -> dict[str, NDArray]:
+def _both_vertices(rig: SurfaceFollower) -> dict[str, NDArray]:
     return {
         "surface_vertices": rounded(rig.surface_vertices),
         "tet_vertices": rounded(rig.tet_vertices),
@@ -161,7 +169,7 @@ def _store_tet_rig(rig: TetRig, store: Store) -> Fields:
 def _restore_tet_rig(part: PartReader) -> TetRig:
     mesh, weights = part.part("mesh", TetMesh), part.part("pose_weights", PoseWeights)
     start = part.part("start", Rig)  # type: ignore[type-abstract]
-    if not isinstance(start, (ShepardRig, CarriedRig)):
+    if not isinstance(start, SurfaceFollower):
         raise part.fail(f"its start is a {type(start).__name__}, which is no rig on tets")
     if start.n_vertices != len(mesh.vertices):
         raise part.fail(f"{start.n_vertices:,} vertices, and its mesh has {len(mesh.vertices):,}")

@@ -1,4 +1,4 @@
-"""Bones inside a body: which tets they hold."""
+"""Bones inside a body, and the tets that they hold."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Bones:
 
     @classmethod
     def of(cls, skeleton: Skeleton, moving: ArrayLike | None = None) -> Bones:
-        """From every joint to each of its children; a joint without children is a point of bone.
+        """Make bones from every joint to each child; a joint without children is a point of bone.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class Bones:
 
     @classmethod
     def of_rig(cls, rig: SkinnedRig) -> Bones:
-        """Those of the joints that the surface follows.
+        """Make bones of the joints that the surface follows.
 
         The last joint of a chain, a hand's or a head's, has bone too: from there most of the way
         to the end of what follows it alone. Held at a point only, a hand of soft flesh flaps.
@@ -106,7 +106,7 @@ class Bones:
 
 @dataclass(frozen=True, eq=False)
 class HeldTets:
-    """What bones hold.
+    """Tets and vertices that bones hold.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class HeldTets:
 def held_tets(
     bones: Bones, surface: SurfaceMesh, mesh: TetMesh, radius: float = BONE_RADIUS
 ) -> HeldTets:
-    """The tets that touch a bone.
+    """Find the tets that touch a bone.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def held_tets(
 
 
 def _along_axes(bones: Bones, spacing: float, mesh: TetMesh) -> tuple[Floats, Ints]:
-    """Points on the bones, clipped to the body's box, and the bone of each."""
+    """Return points on the bones, clipped to the body's box, and the bone of each."""
     first, last = _clipped(bones, *mesh.bounds)
     ids = np.flatnonzero(last >= first)
     lengths = (last - first)[ids] * np.linalg.norm(bones.ends - bones.starts, axis=1)[ids]
@@ -184,7 +184,7 @@ def _along_axes(bones: Bones, spacing: float, mesh: TetMesh) -> tuple[Floats, In
 
 
 def _clipped(bones: Bones, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """First and last parameter of each segment within a box; the last is smaller if none is."""
+    """Return first and last parameter of each segment within a box; the last smaller if outside."""
     along = bones.ends - bones.starts
     with np.errstate(divide="ignore", invalid="ignore"):
         a, b = (low - bones.starts) / along, (high - bones.starts) / along
@@ -207,7 +207,7 @@ def _depths(points: Floats, surface: SurfaceMesh) -> Floats:
 
 
 def _around_axes(points: Floats, radii: Floats, spacing: float) -> Floats:
-    """Points that fill the balls of these radii no more sparsely than `spacing`, nearly."""
+    """Fill the balls of these radii with points about `spacing` apart."""
     k = np.arange(_DIRECTIONS) + 0.5
     polar, turn = np.arccos(1 - 2 * k / _DIRECTIONS), np.pi * (1 + 5**0.5) * k
     sphere = np.column_stack(

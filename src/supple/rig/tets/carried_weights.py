@@ -1,27 +1,33 @@
-"""Skinning weights of a surface, extended harmonically into the tets inside it."""
+"""Tets that carry a surface's skinning weights, extended harmonically into them (xu2016 §4.1)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from supple.arrays import Floats, Ints
-from supple.checks import checked_array
-from supple.errors import MeshError, SuppleError
+from supple.arrays import Floats, Ints, ShortInts
+from supple.compiled.jit import compiled
+from supple.errors import SuppleError
 from supple.linalg.cholesky import SparseCholesky
+from supple.mesh.laplacian import cotangent_laplacian
 from supple.mesh.tets import TetMesh
-from supple.rig.protocol import Parameter, Rig, checked_pose, checked_subset
-from supple.rig.skeleton.skinning import SkinnedRig
-from supple.rig.tets.shepard import NeededRows, shepard_matrix
+from supple.rig.deformers.pose_space_deformation import split_corrections
+from supple.rig.placement.placement import Forkable, Placement, Positions, placement, writable
+from supple.rig.placement.pose_corrections import (
+    PoseCorrections,
+    combined_corrections,
+    corrected_placement,
+)
+from supple.rig.protocol import Rig, checked_pose, checked_subset
+from supple.rig.skeleton.skin_placement import skinned_placement
+from supple.rig.skeleton.skinning import SkinnedRig, skinned_core
+from supple.rig.tets.shepard import NeededRows, SurfaceFollower, shepard_matrix
 from supple.rig.tets.surface_samples import SurfaceSamples, typical_edge
 
-if TYPE_CHECKING:
-    from supple.rig.placement.placement import Placement
-
-__all__ = ["CarriedRig", "SkinnedCore", "harmonic_extension", "skinned_core"]
+__all__ = ["CarriedPlacement", "CarriedRig", "carried_influences", "harmonic_extension"]
 
 
 #: How much smoothness weighs against agreement with the surface's weights, in edges of a tet.
@@ -31,25 +37,6 @@ SMOOTHNESS = 3.0
 #: A tet vertex follows so many joints at most, and none with less weight than this.
 MOST_JOINTS = 8
 LEAST_WEIGHT = 1e-3
-
-
-def tet_laplacian(mesh: TetMesh) -> sp.csr_array:
-    """∫∇N_a·∇N_b over the tets, (n, n): positive semi-definite, constants in its null space."""
-    edges = mesh.vertices[mesh.tets[:, 1:]] - mesh.vertices[mesh.tets[:, :1]]
-    volumes = mesh.volumes()
-    if not (volumes > 0).all():
-        raise MeshError(f"tet {int(np.argmin(volumes))} is inverted or flat; use mesh.oriented()")
-    gradients = np.empty((len(mesh.tets), 4, 3))
-    gradients[:, 1:] = np.linalg.inv(edges).transpose(0, 2, 1)
-    gradients[:, 0] = -gradients[:, 1:].sum(axis=1)
-    values = np.einsum("e,eai,ebi->eab", volumes, gradients, gradients)
-    rows = np.broadcast_to(mesh.tets[:, :, None], values.shape)
-    columns = np.broadcast_to(mesh.tets[:, None, :], values.shape)
-    n = len(mesh.vertices)
-    entries = (values.ravel(), (rows.ravel(), columns.ravel()))
-    matrix = sp.csr_array(sp.coo_array(entries, shape=(n, n)))
-    matrix.sum_duplicates()
-    return matrix
 
 
 def _add_entries(matrix: sp.csr_array, rows: Ints, columns: Ints, values: Floats) -> None:
@@ -62,7 +49,7 @@ def _add_entries(matrix: sp.csr_array, rows: Ints, columns: Ints, values: Floats
 def harmonic_extension(
     mesh: TetMesh, samples: SurfaceSamples, values: ArrayLike, smoothness: float = SMOOTHNESS
 ) -> Floats:
-    """Values at the tet vertices that agree with a surface's and are smooth inside.
+    """Extend values given on a surface to the tet vertices, smoothly.
 
     Minimises ∫‖A w − w̄‖² over the surface + ε ∫‖∇w‖² over the tets, column by column.
 
@@ -83,7 +70,7 @@ def harmonic_extension(
     """
     given = np.asarray(values, np.float64)
     weighted = samples.of_tets.T @ sp.diags_array(samples.area)
-    matrix = tet_laplacian(mesh)
+    matrix = cotangent_laplacian(mesh)
     matrix.data *= smoothness * typical_edge(mesh)
     # Sums of sparse matrices drop entries that cancel, and then the pattern is not symmetric.
     data = (weighted @ samples.of_tets).tocoo()
@@ -97,8 +84,8 @@ def harmonic_extension(
 
 def carried_influences(
     rig: SkinnedRig, mesh: TetMesh, samples: SurfaceSamples, smoothness: float = SMOOTHNESS
-) -> tuple[NDArray[np.int32], Floats]:
-    """Joints (n, k) that each tet vertex follows, and weights: clamped, pruned, normalised."""
+) -> tuple[ShortInts, Floats]:
+    """Return joints (n, k) that tet vertices follow, and weights: clamped, pruned, normalised."""
     weights = rig.weight_matrix()
     used = np.unique(weights.indices)
     extended = harmonic_extension(mesh, samples, weights[:, used].toarray(), smoothness)
@@ -118,43 +105,12 @@ def carried_influences(
     return used[heaviest].astype(np.int32), kept
 
 
-class SkinnedCore(NamedTuple):
-    """The skinned rig inside of a chain of rigs."""
-
-    rig: SkinnedRig
-    entries: slice
-    """Where its parameters stand in the chain's pose."""
-
-
-def skinned_core(rig: Rig) -> SkinnedCore | None:
-    """The skinned rig that a chain of rigs is built on, if there is one and only one.
-
-    Blend shapes and pose-space corrections list the parameters of their `base` first; the
-    `rigs` of a chain have theirs one after another. What poses its base otherwise, as a handle
-    does, has none: its pose is not the skeleton's.
-    """
-    if isinstance(rig, SkinnedRig):
-        return SkinnedCore(rig, slice(0, len(rig.parameters)))
-    base = getattr(rig, "base", None)
-    if isinstance(base, Rig):
-        first = tuple(rig.parameters[: len(base.parameters)])
-        return skinned_core(base) if first == tuple(base.parameters) else None
-    found, at = [], 0
-    for link in getattr(rig, "rigs", ()):
-        inner = skinned_core(link)
-        if inner is not None:
-            where = slice(at + inner.entries.start, at + inner.entries.stop)
-            found.append(SkinnedCore(inner.rig, where))
-        at += len(link.parameters)
-    return found[0] if len(found) == 1 else None
-
-
-class CarriedRig:
-    """A skinned surface's rig carried to tet vertices by their own skinning weights.
+class CarriedRig(SurfaceFollower):
+    """A skinned surface's rig on tet vertices, which have skinning weights of their own.
 
     Skinning turns what is inside with the bones, where displacements blended from the surface
-    shear it. What a chain of rigs adds to the skinning (blend shapes, corrections) is carried
-    by Shepard's weights.
+    shear it. What a chain of rigs adds to the skinning (blend shapes, corrections) is
+    interpolated by Shepard's weights.
 
     Parameters
     ----------
@@ -181,11 +137,7 @@ class CarriedRig:
         core = skinned_core(rig)
         if core is None:
             raise SuppleError("the rig has no skinning weights to carry; use Shepard's variant")
-        self.rig = rig
-        self.surface_vertices = checked_array(
-            "surface vertices", surface_vertices, (rig.n_vertices, 3)
-        )
-        self.tet_vertices = mesh.vertices
+        super().__init__(rig, surface_vertices, mesh.vertices)
         self._core, self._own = core
         joints, weights = carried_influences(core.rig, mesh, samples, smoothness)
         bound = core.rig.with_influences(mesh.vertices, joints, weights)
@@ -197,34 +149,43 @@ class CarriedRig:
             self._rows = NeededRows(shepard_matrix(mesh.vertices, self.surface_vertices))
             self._surface_offset = self.surface_vertices - core.rig(core.rig.rest_pose)
 
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """Those of the surface's rig."""
-        return self.rig.parameters
-
-    @property
-    def n_vertices(self) -> int:
-        """Number of tet vertices."""
-        return len(self.tet_vertices)
-
-    @property
-    def rest_pose(self) -> Floats:
-        """That of the surface's rig."""
-        return self.rig.rest_pose
-
     def needed_surface_vertices(self, vertices: ArrayLike | None = None) -> Ints:
-        """The surface vertices that these tet vertices follow: none, unless the rig is a chain."""
+        """Return the surface vertices that these tet vertices follow: none unless in a chain."""
         subset = checked_subset(vertices, self.n_vertices)
         return np.empty(0, np.int64) if self._rows is None else self._rows.of(subset)[0]
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
-        """Places these vertices again and again; see `supple.rig.placement.placement`."""
-        from supple.rig.placement.carried import carried_placement
+        """Return a placement of the listed tet vertices, or of all; see `Placement`."""
+        return self.corrected_placement(vertices, (), single=single)
 
-        return carried_placement(self, vertices, single=single)
+    def corrected_placement(
+        self, vertices: Ints | None, more: Sequence[PoseCorrections], *, single: bool = False
+    ) -> Placement:
+        """Return a placement of tet vertices (None: all) with more corrections added to them.
+
+        Over nothing but pose-space corrections of a skinned surface, the surface adds
+        S Σ w_i δ̄_i = Σ w_i (S δ̄_i), with S δ̄_i known beforehand: no surface vertex is placed.
+        """
+        count = self.n_vertices if vertices is None else len(vertices)
+        offset = self._offset if vertices is None else self._offset[vertices]
+        if self._rows is None:
+            sums = combined_corrections(count, more, offset)
+            return skinned_placement(self.skinned, vertices, sums, single=single)
+        needed, rows = self._rows.of(vertices)
+        below, sets = split_corrections(self.rig, needed)
+        if below is not self._core or type(below) is not SkinnedRig:
+            added = combined_corrections(count, more)
+            return corrected_placement(CarriedPlacement(self, vertices), added, single)
+        carried = [
+            PoseCorrections(weights, np.stack([rows @ delta for delta in deltas]))
+            for weights, deltas in sets
+        ]
+        constant = offset - rows @ self._surface_offset[needed]
+        sums = combined_corrections(count, [*carried, *more], constant)
+        return skinned_placement(self.skinned, vertices, sums, single=single)
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Positions of all tet vertices or of the listed ones."""
+        """Return positions of all tet vertices or of the listed ones."""
         subset = checked_subset(vertices, self.n_vertices)
         values = checked_pose(self.parameters, pose)
         own = values[self._own]
@@ -239,7 +200,7 @@ class CarriedRig:
 
 
 def _bound_positions(rig: SkinnedRig) -> Floats:
-    """Where points must be bound to be, in the rest pose, at the rig's vertices.
+    """Return the bound positions of points that are at the rig's vertices in the rest pose.
 
     Skeletons are often bound in another pose than the one their file calls rest.
     """
@@ -255,3 +216,79 @@ def _bound_positions(rig: SkinnedRig) -> Floats:
             break
         bound = bound + np.linalg.solve(matrices, missing[:, :, None])[:, :, 0]
     return bound
+
+
+class CarriedPlacement(Forkable):
+    """Placement of a carried rig over any chain: all of its parts are placed.
+
+    Double precision throughout.
+
+    Parameters
+    ----------
+    rig
+        A carried rig whose surface has more than skinning.
+    vertices
+        Indices of tet vertices; None for all.
+    """
+
+    _forked = ("_skinned", "_surface", "_core")
+
+    def __init__(self, rig: CarriedRig, vertices: Ints | None = None) -> None:
+        assert rig._rows is not None
+        needed, rows = rig._rows.of(vertices)
+        self._own = rig._own
+        count = rig.n_vertices if vertices is None else len(vertices)
+        offset = rig._offset if vertices is None else rig._offset[vertices]
+        self._skinned = skinned_placement(
+            rig.skinned, vertices, combined_corrections(count, constant=offset)
+        )
+        self._surface: Placement = placement(rig.rig, needed)
+        self._core: Placement = placement(rig._core, needed)
+        self._matrix = (rows.indptr.astype(np.int32), rows.indices.astype(np.int32), rows.data)
+        self._surface_offset = np.ascontiguousarray(rig._surface_offset[needed])
+        self._allocate()
+
+    def _allocate(self) -> None:
+        self._scratch = np.empty((self.n_points, 3))
+        self._moved, self._bare = np.empty((2, *self._surface_offset.shape))
+
+    @property
+    def n_points(self) -> int:
+        """Number of tet vertices placed."""
+        return self._skinned.n_points
+
+    def place(self, pose: Floats, out: Positions) -> None:
+        """Write the positions (k, 3) of the tet vertices at a pose."""
+        whole = writable(pose)
+        own = whole[self._own]
+        self._skinned.place(own, self._scratch)
+        self._surface.place(whole, self._moved)
+        self._core.place(own, self._bare)
+        _add_carried(*self._matrix, self._moved, self._bare, self._surface_offset, self._scratch)
+        np.copyto(out, self._scratch, casting="same_kind")
+
+
+@compiled
+def _add_carried(
+    starts: ShortInts,
+    columns: ShortInts,
+    shares: Floats,
+    moved: Floats,
+    skinned: Floats,
+    offsets: Floats,
+    out: Floats,
+) -> None:
+    """Add S (Φ̄ − skinned − o) to `out` (k, 3): the chain's additions to skinning on the surface.
+
+    `starts`, `columns` and `shares` are the sparse rows of S, the other arrays (n̄, 3).
+    """
+    for i in range(len(out)):
+        x = y = z = 0.0
+        for entry in range(starts[i], starts[i + 1]):
+            j, share = columns[entry], shares[entry]
+            x += share * (moved[j, 0] - skinned[j, 0] - offsets[j, 0])
+            y += share * (moved[j, 1] - skinned[j, 1] - offsets[j, 1])
+            z += share * (moved[j, 2] - skinned[j, 2] - offsets[j, 2])
+        out[i, 0] += x
+        out[i, 1] += y
+        out[i, 2] += z

@@ -24,105 +24,24 @@ from supple.rig.tets.surface_samples import SurfaceSamples, typical_edge
 __all__ = ["GAMMA", "LEAST_VOLUME", "PoseFit", "PoseFitter", "VolumeGuard", "volume_ratios"]
 
 
-# ----------------------------------------------------------------------------
-# A penalty on tets that are about to invert.
-
-
-def volume_ratios(mesh: TetMesh, positions: ArrayLike) -> Floats:
-    """Volume of each tet at `positions`, as a part of its volume in the mesh."""
-    return TetMesh(positions, mesh.tets).volumes() / mesh.volumes()
-
-
-class VolumeGuard:
-    """Σ ½ κ V (J₀ − J)² over the tets whose volume ratio J has fallen below J₀.
-
-    Unlike stiffer elasticity it lets tets bend, stretch and slide as before, and acts on none
-    that keep their volume: the larger κ, the nearer to the best of those fits that keep J ≥ J₀.
-
-    Parameters
-    ----------
-    mesh
-        The tets at rest.
-    pattern
-        Where its matrix has its entries.
-    kept
-        J₀.
-    """
-
-    def __init__(self, mesh: TetMesh, pattern: BlockPattern, kept: float) -> None:
-        self._tets, self._volumes, self._kept = mesh.tets, mesh.volumes(), kept
-        self._start, self._slots = pattern.start, pattern.slots(mesh.tets)
-
-    def _missing(self, x: Floats, stiffness: float) -> tuple[Ints, Floats, Floats, Floats]:
-        """Tets guarded, how far each is below J₀, ∂J/∂x of each, (k, 4, 3), and their κ V."""
-        a, b, c, d = (x[self._tets[:, k]] for k in range(4))
-        ratios = np.einsum("ij,ij->i", b - a, np.cross(c - a, d - a)) / (6 * self._volumes)
-        low = np.flatnonzero(ratios < self._kept)
-        u, v, w = ((corner - a)[low] for corner in (b, c, d))
-        slopes = np.empty((len(low), 4, 3))
-        slopes[:, 1], slopes[:, 2], slopes[:, 3] = np.cross(v, w), np.cross(w, u), np.cross(u, v)
-        slopes[:, 0] = -slopes[:, 1:].sum(axis=1)
-        slopes /= 6 * self._volumes[low, None, None]
-        return low, self._kept - ratios[low], slopes, stiffness * self._volumes[low]
-
-    def energy(self, x: Floats, stiffness: float) -> float:
-        """The penalty at positions x, with this κ."""
-        _, missing, _, weight = self._missing(x, stiffness)
-        return 0.5 * float(weight @ missing**2)
-
-    def add_derivatives(
-        self, x: Floats, stiffness: float, gradient: Floats, values: Floats
-    ) -> None:
-        """Add the gradient, and to a matrix's values the part κ V ∂J∂Jᵀ of the Hessian.
-
-        The part left out is indefinite and vanishes as the constraint comes to hold.
-        """
-        low, missing, slopes, weight = self._missing(x, stiffness)
-        pull = (weight * missing)[:, None, None] * slopes
-        np.subtract.at(gradient, self._tets[low].ravel(), pull.reshape(-1, 3))
-        blocks = np.einsum("e,eai,ebj->eabij", weight, slopes, slopes)
-        first, degree = self._start[:-1][self._tets[low]], np.diff(self._start)[self._tets[low]]
-        slot = self._slots[low].reshape(-1, 4, 4).astype(np.int64)
-        axis = np.arange(3)
-        rows = 9 * first[:, :, None] + 3 * degree[:, :, None] * axis
-        where = rows[:, :, None, :, None] + (3 * slot[:, :, :, None] + axis)[:, :, :, None, :]
-        np.add.at(values, where.ravel(), blocks.ravel())
-
-
 #: Default of γ. A smaller one follows the surface more closely, but its corrections are so
 #: crumpled that more tets invert at poses between: in 174 frames of four characters (6,000 tets
 #: and 6 poses each) about 30 of them, and 130 at γ = 0.1 with volumes guarded below 0.3.
 GAMMA = 0.4
-
-
 POISSON = 0.3
-
-
 #: Tets that keep less of their volume than this count as inverted: as a rest shape they would
 #: be stiff beyond use.
 LEAST_VOLUME = 0.1
-
-
 #: The volume below which tets are guarded; a guard is strong compared with the surface's pull.
 GUARDED_VOLUME = 0.5
-
-
 GUARD = 30.0
-
-
 #: Newton ends when it promises to lower the objective by less than this part of it, or when
 #: no coordinate moves by more than this part of an edge.
 TOLERANCE, STEP = 1e-5, 1e-3
-
-
 #: Where tets are inverted, the guard is strengthened by this factor, so often at most; and then
 #: γ is raised by that one. The guard of all tets: of a few, it inverts those beside them.
 STRONGER, MOST_STRENGTHENED = 10.0, 2
-
-
 RISE, MOST_RISES = 10.0, 2
-
-
 #: In how many steps a surface is followed from the neutral pose.
 STEPS = 8
 
@@ -162,12 +81,12 @@ class PoseFit:
 
     @property
     def rounds(self) -> int:
-        """How often the objective was minimised: once, unless tets had to be repaired."""
+        """Number of minimisations: one, unless tets had to be repaired."""
         return len(self.energies)
 
 
 class PoseFitter:
-    """Finds, pose by pose, tets that carry the surface to where the rig has it.
+    """Fitter of tets, pose by pose, to the surface where the rig has it.
 
     Minimises ½∫‖A x − Φ̄(p)‖² over the surface + γ ℓ E(x), with E the stable neo-Hookean energy
     from the neutral shape for a Young's modulus of 1, and ℓ the tets' edge length: so γ is a
@@ -263,7 +182,7 @@ class PoseFitter:
     def _derivatives(
         self, body: ElasticBody, guard: float, wanted: Floats, x: Floats
     ) -> tuple[Floats, Floats]:
-        """Gradient (n, 3), and the values of a positive definite matrix near the Hessian."""
+        """Return the gradient (n, 3), and values of a positive definite matrix near the Hessian."""
         away = self.samples.of_tets @ x - wanted
         gradient = self.samples.of_tets.T @ (self.samples.area[:, None] * away) + body.force(x)
         values = body.stiffness(x, psd=True).data + self._surface_part
@@ -343,8 +262,69 @@ def _along(objective: Callable[[Floats], float], x: Floats, step: Floats, length
     return objective(x + length * step)
 
 
+class VolumeGuard:
+    """Σ ½ κ V (J₀ − J)² over the tets whose volume ratio J has fallen below J₀.
+
+    Unlike stiffer elasticity it lets tets bend, stretch and slide as before, and acts on none
+    that keep their volume: the larger κ, the nearer to the best of those fits that keep J ≥ J₀.
+
+    Parameters
+    ----------
+    mesh
+        The tets at rest.
+    pattern
+        Where its matrix has its entries.
+    kept
+        J₀.
+    """
+
+    def __init__(self, mesh: TetMesh, pattern: BlockPattern, kept: float) -> None:
+        self._tets, self._volumes, self._kept = mesh.tets, mesh.volumes(), kept
+        self._start, self._slots = pattern.start, pattern.slots(mesh.tets)
+
+    def _missing(self, x: Floats, stiffness: float) -> tuple[Ints, Floats, Floats, Floats]:
+        """Return the tets guarded, how far each is below J₀, ∂J/∂x (k, 4, 3), and their κ V."""
+        a, b, c, d = (x[self._tets[:, k]] for k in range(4))
+        ratios = np.einsum("ij,ij->i", b - a, np.cross(c - a, d - a)) / (6 * self._volumes)
+        low = np.flatnonzero(ratios < self._kept)
+        u, v, w = ((corner - a)[low] for corner in (b, c, d))
+        slopes = np.empty((len(low), 4, 3))
+        slopes[:, 1], slopes[:, 2], slopes[:, 3] = np.cross(v, w), np.cross(w, u), np.cross(u, v)
+        slopes[:, 0] = -slopes[:, 1:].sum(axis=1)
+        slopes /= 6 * self._volumes[low, None, None]
+        return low, self._kept - ratios[low], slopes, stiffness * self._volumes[low]
+
+    def energy(self, x: Floats, stiffness: float) -> float:
+        """Return the penalty at positions x, with this κ."""
+        _, missing, _, weight = self._missing(x, stiffness)
+        return 0.5 * float(weight @ missing**2)
+
+    def add_derivatives(
+        self, x: Floats, stiffness: float, gradient: Floats, values: Floats
+    ) -> None:
+        """Add the gradient, and to a matrix's values the part κ V ∂J∂Jᵀ of the Hessian.
+
+        The part left out is indefinite and vanishes as the constraint comes to hold.
+        """
+        low, missing, slopes, weight = self._missing(x, stiffness)
+        pull = (weight * missing)[:, None, None] * slopes
+        np.subtract.at(gradient, self._tets[low].ravel(), pull.reshape(-1, 3))
+        blocks = np.einsum("e,eai,ebj->eabij", weight, slopes, slopes)
+        first, degree = self._start[:-1][self._tets[low]], np.diff(self._start)[self._tets[low]]
+        slot = self._slots[low].reshape(-1, 4, 4).astype(np.int64)
+        axis = np.arange(3)
+        rows = 9 * first[:, :, None] + 3 * degree[:, :, None] * axis
+        where = rows[:, :, None, :, None] + (3 * slot[:, :, :, None] + axis)[:, :, :, None, :]
+        np.add.at(values, where.ravel(), blocks.ravel())
+
+
+def volume_ratios(mesh: TetMesh, positions: ArrayLike) -> Floats:
+    """Return the volume of each tet at `positions`, as a part of its volume in the mesh."""
+    return TetMesh(positions, mesh.tets).volumes() / mesh.volumes()
+
+
 def kronecker_in(pattern: BlockPattern, scalar: sp.csr_array) -> Floats:
-    """Values of scalar ⊗ I₃ in the CSR order of a pattern that has room for them."""
+    """Return values of scalar ⊗ I₃ in the CSR order of a pattern that has these entries."""
     start, neighbours, n = pattern.start, pattern.neighbours, pattern.n_vertices
     row = np.repeat(np.arange(n), np.diff(start))
     entries = scalar.tocoo()

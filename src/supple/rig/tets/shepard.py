@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array
+from supple.compiled.jit import compiled
 from supple.errors import SuppleError
+from supple.rig.placement.placement import Forkable, Placement, Positions, placement
 from supple.rig.protocol import Parameter, Rig, checked_subset
 
-if TYPE_CHECKING:
-    from supple.rig.placement.shepard_placement import ShepardPlacement
+__all__ = [
+    "NeededRows",
+    "ShepardPlacement",
+    "ShepardRig",
+    "SurfaceFollower",
+    "follow_surface",
+    "shepard_matrix",
+]
 
-__all__ = ["ShepardRig", "shepard_matrix"]
+#: With a larger part of the surface needed it costs no more to place all of it.
+NEARLY_ALL = 0.8
 
 
 def shepard_matrix(points: ArrayLike, surface: ArrayLike, neighbours: int = 4) -> sp.csr_array:
-    """Inverse-distance weights of each point's nearest surface vertices (xu2016 §4.1).
+    """Return inverse-distance weights of each point's nearest surface vertices (xu2016 §4.1).
 
     Parameters
     ----------
@@ -76,7 +85,7 @@ class NeededRows:
         self._last: tuple[Ints | None, Ints, sp.csr_array] | None = None
 
     def of(self, subset: Ints | None) -> tuple[Ints, sp.csr_array]:
-        """Columns that the rows `subset` (None for all) touch, and the rows in terms of those."""
+        """Return the columns that rows `subset` (None: all) touch, and the rows with only those."""
         last = self._last  # once: another thread may put its own there
         if last is not None and _same_subset(last[0], subset):
             return last[1:]
@@ -95,8 +104,57 @@ def _same_subset(a: Ints | None, b: Ints | None) -> bool:
     return (a is None) == (b is None) and (a is None or np.array_equal(a, b))  # type: ignore[arg-type]
 
 
-class ShepardRig:
-    """Any surface rig, carried to tet vertices by their nearest surface vertices.
+class SurfaceFollower(ABC):
+    """Base of a surface's rig on tet vertices, before corrections: they follow the surface.
+
+    Parameters
+    ----------
+    rig
+        The rig of the surface.
+    surface_vertices
+        (n̄, 3) X̄, where the rig has them in its rest pose.
+    tet_vertices
+        (n, 3) X, at the same pose.
+    """
+
+    def __init__(self, rig: Rig, surface_vertices: ArrayLike, tet_vertices: ArrayLike) -> None:
+        self.rig = rig
+        self.surface_vertices = checked_array(
+            "surface vertices", surface_vertices, (rig.n_vertices, 3)
+        )
+        shape = (len(np.atleast_2d(np.asarray(tet_vertices))), 3)
+        self.tet_vertices = checked_array("tet vertices", tet_vertices, shape)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Parameters of the surface's rig."""
+        return self.rig.parameters
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of tet vertices."""
+        return len(self.tet_vertices)
+
+    @property
+    def rest_pose(self) -> Floats:
+        """Rest pose of the surface's rig."""
+        return self.rig.rest_pose
+
+    @abstractmethod
+    def needed_surface_vertices(self, vertices: ArrayLike | None = None) -> Ints:
+        """Return the surface vertices at which the rig is evaluated for these tet vertices."""
+
+    @abstractmethod
+    def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
+        """Return positions of all tet vertices or of the listed ones."""
+
+    @abstractmethod
+    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
+        """Return a placement of the listed tet vertices, or of all; see `Placement`."""
+
+
+class ShepardRig(SurfaceFollower):
+    """A surface's rig on tet vertices, which follow their nearest surface vertices.
 
     Φ(p) = X + S (Φ̄(p) − X̄) with S the Shepard weights at the neutral pose. A subset of tet
     vertices needs the rig on the surface vertices they touch only.
@@ -120,12 +178,7 @@ class ShepardRig:
         tet_vertices: ArrayLike,
         neighbours: int = 4,
     ) -> None:
-        self.rig = rig
-        self.surface_vertices = checked_array(
-            "surface vertices", surface_vertices, (rig.n_vertices, 3)
-        )
-        shape = (len(np.atleast_2d(np.asarray(tet_vertices))), 3)
-        self.tet_vertices = checked_array("tet vertices", tet_vertices, shape)
+        super().__init__(rig, surface_vertices, tet_vertices)
         matrix = shepard_matrix(self.tet_vertices, self.surface_vertices, neighbours)
         self._rows = NeededRows(matrix)
 
@@ -136,37 +189,100 @@ class ShepardRig:
 
     @property
     def offsets(self) -> Floats:
-        """X − S X̄, (n, 3): what the surface's positions leave of the tets' own."""
+        """Offsets X − S X̄, (n, 3), from interpolated surface positions to tet vertices."""
         return self.tet_vertices - self.matrix @ self.surface_vertices
 
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """Those of the surface's rig."""
-        return self.rig.parameters
-
-    @property
-    def n_vertices(self) -> int:
-        """Number of tet vertices."""
-        return len(self.tet_vertices)
-
-    @property
-    def rest_pose(self) -> Floats:
-        """That of the surface's rig."""
-        return self.rig.rest_pose
-
     def needed_surface_vertices(self, vertices: ArrayLike | None = None) -> Ints:
-        """The surface vertices that these tet vertices follow, ascending."""
+        """Return the surface vertices that these tet vertices follow, ascending."""
         return self._rows.of(checked_subset(vertices, self.n_vertices))[0]
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Positions of all tet vertices or of the listed ones."""
+        """Return positions of all tet vertices or of the listed ones."""
         subset = checked_subset(vertices, self.n_vertices)
         needed, rows = self._rows.of(subset)
         moved = self.rig(pose, needed) - self.surface_vertices[needed]
         return (self.tet_vertices if subset is None else self.tet_vertices[subset]) + rows @ moved
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> ShepardPlacement:
-        """Places the listed tet vertices, or all, again and again."""
-        from supple.rig.placement.shepard_placement import ShepardPlacement
-
+        """Return a placement of the listed tet vertices, or of all; see `Placement`."""
         return ShepardPlacement(self, vertices)
+
+
+class ShepardPlacement(Forkable):
+    """Placement of tet vertices that follow the surface: Φ(p) = o + S Φ̄(p) with o = X − S X̄.
+
+    Parameters
+    ----------
+    rig
+        The rig on the tets.
+    vertices
+        Indices of tet vertices; None for all.
+    share
+        The surface is going to be drawn too: all of it is placed if nearly all is needed.
+
+    Attributes
+    ----------
+    needed
+        (j,) int64, the surface vertices that these tet vertices follow.
+    positions
+        (j, 3) positions of those at the pose last placed.
+    """
+
+    _forked = ("_surface",)
+
+    def __init__(self, rig: ShepardRig, vertices: Ints | None = None, share: bool = False) -> None:
+        touched, rows = rig._rows.of(vertices)
+        whole = len(touched) == rig.rig.n_vertices
+        if share and len(touched) > NEARLY_ALL * rig.rig.n_vertices:
+            whole = True
+        # A copy: for read-only arrays compiled loops would be compiled anew.
+        self.needed = np.arange(rig.rig.n_vertices) if whole else touched.copy()
+        listed = slice(None) if vertices is None else vertices
+        count = len(rig.tet_vertices[listed])
+        self.offsets = rig.tet_vertices[listed] - rows @ rig.surface_vertices[touched]
+        # As many neighbours for all, for loops of the same length: those that lack have weight 0.
+        width = int(np.diff(rows.indptr).max(initial=0))
+        self.neighbours = np.zeros((count, width), dtype=np.uint32)
+        self.shares = np.zeros((count, width))
+        row = np.repeat(np.arange(count), np.diff(rows.indptr))
+        column = np.arange(len(row)) - rows.indptr[row]
+        self.neighbours[row, column] = touched[rows.indices] if whole else rows.indices
+        self.shares[row, column] = rows.data
+        self._surface = placement(rig.rig, None if whole else touched)
+        self._allocate()
+
+    def _allocate(self) -> None:
+        self.positions = np.empty((len(self.needed), 3))
+
+    @property
+    def n_points(self) -> int:
+        """Number of tet vertices placed."""
+        return len(self.offsets)
+
+    def place_surface(self, pose: Floats) -> None:
+        """Set `positions` to those of the needed surface vertices at a pose."""
+        self._surface.place(pose, self.positions)
+
+    def place(self, pose: Floats, out: Positions) -> None:
+        """Write the positions (k, 3) of the tet vertices at a pose."""
+        self.place_surface(pose)
+        follow_surface(self.positions, self.neighbours, self.shares, self.offsets, out)
+
+
+@compiled
+def follow_surface(
+    positions: Floats,
+    neighbours: NDArray[np.uint32],
+    shares: Floats,
+    offsets: Floats,
+    out: Positions,
+) -> None:
+    """Write o + S Φ̄ from the surface's positions Φ̄, neighbours and shares of S, offsets o."""
+    for i in range(len(offsets)):
+        x, y, z = offsets[i, 0], offsets[i, 1], offsets[i, 2]
+        for k in range(shares.shape[1]):
+            near, share = neighbours[i, k], shares[i, k]
+            x += share * positions[near, 0]
+            y += share * positions[near, 1]
+            z += share * positions[near, 2]
+        out[i, 0], out[i, 1], out[i, 2] = x, y, z

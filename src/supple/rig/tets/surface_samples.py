@@ -38,24 +38,19 @@ class SurfaceSamples:
 
     @classmethod
     def of(cls, surface: SurfaceMesh, mesh: TetMesh) -> SurfaceSamples:
-        """Samples no farther apart than the tets' edges are long."""
+        """Sample a surface no farther apart than the tets' edges are long."""
         pieces = _pieces(surface, typical_edge(mesh), _MOST_PER_TET * len(mesh.tets))
         of_surface, area = _spread(surface, pieces)
         return cls(of_surface, embed(of_surface @ surface.vertices, mesh), area)
 
-    @property
-    def count(self) -> int:
-        """Number of samples."""
-        return len(self.area)
-
 
 def typical_edge(mesh: TetMesh) -> float:
-    """Edge of the regular tet of the mesh's mean volume."""
+    """Return the edge of the regular tet of the mesh's mean volume."""
     return float((6 * np.sqrt(2) * np.abs(mesh.volumes()).mean()) ** (1 / 3))
 
 
 def _pieces(surface: SurfaceMesh, spacing: float, most: int) -> Ints:
-    """Into how many parts the edges of each triangle are cut."""
+    """Count the parts into which the edges of each triangle are cut."""
     longest = longest_edges(surface.vertices, surface.triangles)
     while True:
         parts = np.maximum(np.ceil(longest / spacing), 1.0)
@@ -65,7 +60,7 @@ def _pieces(surface: SurfaceMesh, spacing: float, most: int) -> Ints:
 
 
 def _spread(surface: SurfaceMesh, pieces: Ints) -> tuple[sp.csr_array, Floats]:
-    """Samples' weights on the surface's vertices, and areas; the first rows are the vertices."""
+    """Return samples' weights on the surface's vertices, and areas; the vertices come first."""
     n = len(surface.vertices)
     areas = surface.areas()
     rows, columns, values = [np.arange(n)], [np.arange(n)], [np.ones(n)]
@@ -91,7 +86,7 @@ def _spread(surface: SurfaceMesh, pieces: Ints) -> tuple[sp.csr_array, Floats]:
 
 
 def _lattice(parts: int) -> tuple[Floats, Floats]:
-    """Barycentric lattice points of a triangle cut into parts² pieces, and their shares of it.
+    """Return barycentric lattice points of a triangle cut into parts² pieces, and their shares.
 
     A piece gives a third of its area to each of its corners: six pieces meet inside, three on
     an edge, one at a corner.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,18 +15,23 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
+from supple.rig.placement.placement import Placement, placement, places_itself
+from supple.rig.placement.pose_corrections import (
+    PoseCorrections,
+    combined_corrections,
+    corrected_placement,
+)
 from supple.rig.poses.pose_weights import PoseWeights, parameter_scales
 from supple.rig.protocol import Parameter, Rig
-from supple.rig.tets.carried_weights import CarriedRig, skinned_core
+from supple.rig.skeleton.skinning import skinned_core
+from supple.rig.tets.carried_weights import CarriedRig
 from supple.rig.tets.fitting import GAMMA, PoseFit, PoseFitter, volume_ratios
-from supple.rig.tets.shepard import ShepardRig
+from supple.rig.tets.shepard import ShepardRig, SurfaceFollower
 from supple.rig.tets.surface_samples import SurfaceSamples
 from supple.rig.tets.turned_corrections import TurnedCorrections
 
-if TYPE_CHECKING:
-    from supple.rig.placement.placement import Placement
-
 __all__ = [
+    "Progress",
     "TetRig",
     "Variant",
     "check_rest",
@@ -37,68 +42,14 @@ __all__ = [
     "vertex_areas",
 ]
 
-
-# ----------------------------------------------------------------------------
-# The poses a rig on tets is fitted at.
-
-
-#: Poses nearer to the neutral one than this part of the farthest are the neutral one.
-SAME_POSE = 1e-8
-
-
-def check_rest(rig: Rig, surface: SurfaceMesh) -> None:
-    """Refuse a surface that is not where the rig has it at rest."""
-    if rig.n_vertices != len(surface.vertices):
-        counts = f"{rig.n_vertices} vertices, and the surface {len(surface.vertices)}"
-        raise SuppleError(f"the rig has {counts}; they must be the same ones")
-    apart = float(np.abs(rig(rig.rest_pose) - surface.vertices).max())
-    if apart > 1e-4 * surface.size:
-        raise SuppleError(
-            f"the surface is {apart:.3g} m away from where the rig has it at rest; use that"
-        )
-
-
-def example_weights(
-    rig: Rig,
-    surface: SurfaceMesh,
-    poses: ArrayLike,
-    names: Sequence[str] | None,
-    scales: ArrayLike | None,
-) -> PoseWeights:
-    """Weights of the neutral pose and of those given that differ from it."""
-    count, width = len(np.asarray(poses, dtype=object)), len(rig.parameters)
-    given = np.asarray(poses, np.float64).reshape(-1, width) if count == 0 else poses
-    given = checked_array("poses", given, (count, width))
-    called = [str(i) for i in range(count)] if names is None else [str(name) for name in names]
-    if len(called) != count:
-        raise SuppleError(f"{len(called)} names for {count} poses")
-    if scales is None:
-        scales = parameter_scales(rig, masses=vertex_areas(surface))
-    metric = checked_array("pose scales", scales, (width,))
-    far = np.linalg.norm((given - rig.rest_pose) * metric, axis=1)
-    other = np.flatnonzero(far > SAME_POSE * max(far.max(initial=0.0), np.finfo(float).tiny))
-    rows = np.vstack([rig.rest_pose[None], given[other]])
-    return PoseWeights(rows, metric, names=["neutral", *(called[i] for i in other)])
-
-
-def vertex_areas(surface: SurfaceMesh) -> Floats:
-    """A third of the triangles around each vertex, (n̄,); all 1 where no triangle has an area."""
-    areas = np.zeros(len(surface.vertices))
-    np.add.at(areas, surface.triangles, surface.areas()[:, None] / 3)
-    return areas if areas.sum() > 0 else np.ones_like(areas)
-
-
 Variant = Literal["auto", "carried", "shepard"]
-
-
-Progress = Callable[[float, str], None]
-
-
 VARIANTS = ("auto", "carried", "shepard")
-
+Progress = Callable[[float, str], None]
 
 #: Tets that follow the surface no better than this, as a part of its size, are worth a warning.
 POOR_FIT = 0.02
+#: Poses nearer to the neutral one than this part of the farthest are the neutral one.
+SAME_POSE = 1e-8
 
 
 class TetRig:
@@ -128,7 +79,7 @@ class TetRig:
     def __init__(
         self,
         mesh: TetMesh,
-        start: ShepardRig | CarriedRig,
+        start: SurfaceFollower,
         weights: PoseWeights,
         corrections: ArrayLike,
         fits: Sequence[PoseFit] = (),
@@ -148,12 +99,12 @@ class TetRig:
     def fitted(
         cls,
         mesh: TetMesh,
-        start: ShepardRig | CarriedRig,
+        start: SurfaceFollower,
         weights: PoseWeights,
         away: ArrayLike,
         fits: Sequence[PoseFit] = (),
     ) -> TetRig:
-        """The rig that is `away` (m, n, 3) from its start at the example poses.
+        """Make the rig that is `away` (m, n, 3) from its start at the example poses.
 
         Parameters
         ----------
@@ -172,7 +123,7 @@ class TetRig:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Those of the surface's rig."""
+        """Parameters of the surface's rig."""
         return self.start.parameters
 
     @property
@@ -212,28 +163,33 @@ class TetRig:
         return corrected.rotations if isinstance(corrected, TurnedCorrections) else None
 
     def away(self) -> Floats:
-        """How far the tets are from their start at the example poses, (m, n, 3), in the world."""
+        """Return displacements (m, n, 3) from start to tets at the example poses, in the world."""
         corrected = self._corrected
         if isinstance(corrected, TurnedCorrections):
             return corrected.in_world()
         return corrected.corrections
 
     def needed_surface_vertices(self, vertices: ArrayLike | None = None) -> Ints:
-        """Surface vertices at which the rig is evaluated to place these tet vertices."""
+        """Return the surface vertices at which the rig is evaluated to place these tet vertices."""
         return self.start.needed_surface_vertices(vertices)
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Positions of all tet vertices or of the listed ones."""
+        """Return positions of all tet vertices or of the listed ones."""
         return self._corrected(pose, vertices)
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
-        """Places these vertices again and again; see `supple.rig.placement.placement`."""
-        from supple.rig.placement.carried import tet_rig_placement
-
-        return tet_rig_placement(self, vertices, single=single)
+        """Return a placement of the listed tet vertices, or of all; see `Placement`."""
+        if isinstance(self._corrected, TurnedCorrections):
+            return self._corrected.placement(vertices, single=single)
+        own = self.corrections if vertices is None else self.corrections[:, vertices]
+        more = PoseCorrections(self.pose_weights, own)
+        if isinstance(self.start, CarriedRig) and places_itself(self.start):
+            return self.start.corrected_placement(vertices, [more], single=single)
+        base = placement(self.start, vertices, single=single)
+        return corrected_placement(base, combined_corrections(base.n_points, [more]), single)
 
     def inversions(self, poses: ArrayLike, least: float = 0.0) -> list[Ints]:
-        """The tets inverted at each of the poses (k, s), between the example poses say.
+        """Return the tets inverted at each of the poses (k, s), between the example poses say.
 
         Parameters
         ----------
@@ -252,8 +208,8 @@ def start_rig(
     mesh: TetMesh,
     variant: Variant = "auto",
     samples: SurfaceSamples | None = None,
-) -> ShepardRig | CarriedRig:
-    """A surface's rig carried to the tets, without corrections.
+) -> SurfaceFollower:
+    """Transfer a surface's rig to the tets, without corrections.
 
     Parameters
     ----------
@@ -286,7 +242,7 @@ def fit_tet_rig(
     scales: ArrayLike | None = None,
     progress: Progress | None = None,
 ) -> TetRig:
-    """The rig on the tets, fitted at example poses.
+    """Fit a rig on the tets at example poses.
 
     Parameters
     ----------
@@ -330,14 +286,56 @@ def fit_tet_rig(
     return TetRig.fitted(mesh, start, weights, away, fits)
 
 
+def check_rest(rig: Rig, surface: SurfaceMesh) -> None:
+    """Refuse a surface that is not where the rig has it at rest."""
+    if rig.n_vertices != len(surface.vertices):
+        counts = f"{rig.n_vertices} vertices, and the surface {len(surface.vertices)}"
+        raise SuppleError(f"the rig has {counts}; they must be the same ones")
+    apart = float(np.abs(rig(rig.rest_pose) - surface.vertices).max())
+    if apart > 1e-4 * surface.size:
+        raise SuppleError(
+            f"the surface is {apart:.3g} m away from where the rig has it at rest; use that"
+        )
+
+
+def example_weights(
+    rig: Rig,
+    surface: SurfaceMesh,
+    poses: ArrayLike,
+    names: Sequence[str] | None,
+    scales: ArrayLike | None,
+) -> PoseWeights:
+    """Return weights of the neutral pose and of those given that differ from it."""
+    count, width = len(np.asarray(poses, dtype=object)), len(rig.parameters)
+    given = np.asarray(poses, np.float64).reshape(-1, width) if count == 0 else poses
+    given = checked_array("poses", given, (count, width))
+    called = [str(i) for i in range(count)] if names is None else [str(name) for name in names]
+    if len(called) != count:
+        raise SuppleError(f"{len(called)} names for {count} poses")
+    if scales is None:
+        scales = parameter_scales(rig, masses=vertex_areas(surface))
+    metric = checked_array("pose scales", scales, (width,))
+    far = np.linalg.norm((given - rig.rest_pose) * metric, axis=1)
+    other = np.flatnonzero(far > SAME_POSE * max(far.max(initial=0.0), np.finfo(float).tiny))
+    rows = np.vstack([rig.rest_pose[None], given[other]])
+    return PoseWeights(rows, metric, names=["neutral", *(called[i] for i in other)])
+
+
+def vertex_areas(surface: SurfaceMesh) -> Floats:
+    """Return a third of the area around each vertex, (n̄,); all 1 if no triangle has an area."""
+    areas = np.zeros(len(surface.vertices))
+    np.add.at(areas, surface.triangles, surface.areas()[:, None] / 3)
+    return areas if areas.sum() > 0 else np.ones_like(areas)
+
+
 def fit_pose(
     fitter: PoseFitter,
-    start: ShepardRig | CarriedRig,
+    start: SurfaceFollower,
     surface: SurfaceMesh,
     pose: Floats,
     name: str,
 ) -> tuple[PoseFit, Floats]:
-    """The tets fitted at one pose, and how far that is from their start, δ (n, 3).
+    """Fit the tets at one pose; return the fit and its displacement δ (n, 3) from the start.
 
     Raises
     ------

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, owned_array
@@ -14,16 +13,15 @@ from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.maths.rotations import inverse, rotate
 from supple.mesh.tets import TetMesh
+from supple.rig.placement.placement import Forkable, Positions, writable
+from supple.rig.placement.pose_corrections import NEGLIGIBLE_WEIGHT
 from supple.rig.poses.pose_tree import alignment_tree
-from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.poses.pose_weights import PoseWeights, evaluate_weights
 from supple.rig.protocol import checked_pose, checked_subset
-from supple.rig.tets.shepard import ShepardRig
+from supple.rig.tets.shepard import ShepardPlacement, ShepardRig, follow_surface
 from supple.rig.tets.vertex_frames import CANCELLED, IDENTITY, pose_rotations
 
-if TYPE_CHECKING:
-    from supple.rig.placement.shepard_placement import TurnedPlacement
-
-__all__ = ["TurnedCorrections", "add_turned"]
+__all__ = ["TurnedCorrections", "TurnedPlacement"]
 
 
 NO_SUBSET = np.empty(0, dtype=np.int64)
@@ -74,7 +72,7 @@ class TurnedCorrections:
     def of(
         cls, mesh: TetMesh, start: ShepardRig, weights: PoseWeights, away: ArrayLike
     ) -> TurnedCorrections:
-        """Such that the tets are `away` (m, n, 3) from their start at the example poses.
+        """Make corrections with which tets are `away` (m, n, 3) from their start at example poses.
 
         Parameters
         ----------
@@ -96,28 +94,92 @@ class TurnedCorrections:
         return cls(start, weights, corrections, rotations)
 
     def in_world(self) -> Floats:
-        """How far the tets are from their start at the example poses, δ (m, n, 3)."""
+        """Return the distances δ (m, n, 3) of the tets from their start at the example poses."""
         return rotate(self.rotations, self._offsets + self.corrections) - self._offsets
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Positions of all tet vertices or of the listed ones."""
+        """Return positions of all tet vertices or of the listed ones."""
         values = checked_pose(self.start.parameters, pose)
         subset = checked_subset(vertices, self.start.n_vertices)
         out = np.array(self.start(values, subset), np.float64, order="C")
         rows = NO_SUBSET if subset is None else subset
         weights = self.pose_weights.weights(values)
-        add_turned(self._offsets, self.corrections, self.rotations, weights, rows, out)
+        _add_turned(self._offsets, self.corrections, self.rotations, weights, rows, out)
         return out
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> TurnedPlacement:
-        """Places the listed tet vertices, or all, again and again."""
-        from supple.rig.placement.shepard_placement import TurnedPlacement
-
+        """Return a placement of the listed tet vertices, or of all; see `Placement`."""
         return TurnedPlacement(self, vertices)
 
 
+class TurnedPlacement(Forkable):
+    """Placement of tet vertices that follow the surface, with corrections that turn with them.
+
+    Parameters
+    ----------
+    rig, vertices, share
+        As for `ShepardPlacement`.
+    """
+
+    _forked = ("start",)
+
+    def __init__(
+        self, rig: TurnedCorrections, vertices: Ints | None = None, share: bool = False
+    ) -> None:
+        self.start = ShepardPlacement(rig.start, vertices, share)
+        weights = rig.pose_weights
+        self._weighing = (
+            weights.scales,
+            weights.scaled_poses,
+            weights.matrix,
+            weights.constant,
+            weights.normalise,
+        )
+        listed = slice(None) if vertices is None else vertices
+        poses = weights.n_poses
+        tables = (
+            rig.corrections[:, listed].reshape(poses, -1),
+            rig.rotations[:, listed].reshape(poses, -1),
+        )
+        # Half as much to read where single precision is all there is, as in a stored model.
+        exact = all(np.array_equal(each.astype(np.float32), each) for each in tables)
+        kind = np.float32 if exact else np.float64
+        self._tables = tuple(np.ascontiguousarray(each, kind) for each in tables)
+        self._allocate()
+
+    def _allocate(self) -> None:
+        poses, count = len(self._tables[0]), self.start.n_points
+        self._scratch = (
+            np.empty(poses),
+            np.empty(poses),
+            np.empty(3 * count),
+            np.empty(4 * count),
+        )
+
+    @property
+    def n_points(self) -> int:
+        """Number of tet vertices placed."""
+        return self.start.n_points
+
+    def place(self, pose: Floats, out: Positions) -> None:
+        """Write the positions (k, 3) of the tet vertices at a pose."""
+        start, own = self.start, writable(pose)
+        start.place_surface(own)
+        _follow_turned(
+            own,
+            self._weighing,
+            start.positions,
+            start.neighbours,
+            start.shares,
+            start.offsets,
+            self._tables,
+            self._scratch,
+            out,
+        )
+
+
 @compiled
-def add_turned(
+def _add_turned(
     offsets: Floats,
     corrections: Floats,
     rotations: Floats,
@@ -160,3 +222,72 @@ def add_turned(
         out[i, 0] += cx + (qw * tx + (qy * tz - qz * ty))
         out[i, 1] += cy + (qw * ty + (qz * tx - qx * tz))
         out[i, 2] += cz + (qw * tz + (qx * ty - qy * tx))
+
+
+@compiled
+def _follow_turned(
+    pose: Floats,
+    weighing: tuple,
+    positions: Floats,
+    neighbours: NDArray[np.uint32],
+    shares: Floats,
+    offsets: Floats,
+    tables: tuple,
+    scratch: tuple,
+    out: Positions,
+) -> None:
+    scales, poses, matrix, constant, normalise = weighing
+    distances, weights, moved, turns = scratch
+    corrections, rotations = tables
+    evaluate_weights(pose, scales, poses, matrix, constant, normalise, distances, weights)
+    total, strongest = 0.0, 0
+    for i in range(len(weights)):
+        total += abs(weights[i])
+        if abs(weights[i]) > abs(weights[strongest]):
+            strongest = i
+    _blend(corrections, weights, moved)
+    _blend(rotations, weights, turns)
+    _replace_cancelled(rotations[strongest], (CANCELLED * total) ** 2, turns)
+    _turn(turns, offsets.reshape(-1), moved)
+    follow_surface(positions, neighbours, shares, moved.reshape(offsets.shape), out)
+
+
+@compiled
+def _replace_cancelled(strongest: Positions, least: float, turns: Floats) -> None:
+    """Take the rotation of the pose that counts most where the blend of rotations cancels."""
+    for i in range(len(turns) // 4):
+        x, y, z, w = turns[4 * i], turns[4 * i + 1], turns[4 * i + 2], turns[4 * i + 3]
+        if not x * x + y * y + z * z + w * w > least:
+            for k in range(4 * i, 4 * i + 4):
+                turns[k] = strongest[k]
+
+
+@compiled
+def _blend(table: Positions, weights: Floats, out: Floats) -> None:
+    """Write Σ w t into `out`, without poses that do not count."""
+    out[:] = 0.0
+    for pose in range(len(weights)):
+        weight = weights[pose]
+        if abs(weight) < NEGLIGIBLE_WEIGHT:
+            continue
+        row = table[pose]
+        for i in range(len(out)):
+            out[i] += weight * row[i]
+
+
+@compiled
+def _turn(turns: Floats, offsets: Floats, moved: Floats) -> None:
+    """Replace d in `moved` by R (o + d); the quaternions `turns` are not of unit length."""
+    for i in range(len(moved) // 3):
+        qx, qy, qz, qw = turns[4 * i], turns[4 * i + 1], turns[4 * i + 2], turns[4 * i + 3]
+        # R v = v + (w t + q × t) with t = 2 q × v / |q|².
+        double = 2.0 / (qx * qx + qy * qy + qz * qz + qw * qw)
+        x, y, z = (
+            offsets[3 * i] + moved[3 * i],
+            offsets[3 * i + 1] + moved[3 * i + 1],
+            offsets[3 * i + 2] + moved[3 * i + 2],
+        )
+        tx, ty, tz = qy * z - qz * y, qz * x - qx * z, qx * y - qy * x
+        moved[3 * i] = x + double * (qw * tx + (qy * tz - qz * ty))
+        moved[3 * i + 1] = y + double * (qw * ty + (qz * tx - qx * tz))
+        moved[3 * i + 2] = z + double * (qw * tz + (qx * ty - qy * tx))

@@ -1,4 +1,8 @@
-"""How vertices turn between poses: the frames that bases and corrections are blended in."""
+"""Rotations of vertices between poses: the frames that bases and corrections are blended in.
+
+`pose_rotations` finds those of all poses: `vertex_rotations` of each, `smoothed_rotations` over the
+body, and `consistent_signs` from pose to pose.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import symmetrised
 from supple.maths.rotations import from_matrix, to_matrix
 from supple.maths.svd import rotation_svd
+from supple.mesh.laplacian import hat_gradients
 from supple.mesh.tets import EDGES, TetMesh
 from supple.mesh.topology import row_keys
 from supple.rig.poses.pose_tree import PoseTree
@@ -29,130 +34,79 @@ __all__ = [
     "edge_rotations",
     "nearest_rotations",
     "pose_rotations",
-    "rotate",
+    "rotate_basis",
     "smoothed_rotations",
-    "unrotate",
+    "unrotate_basis",
     "vertex_rotations",
 ]
 
 
-# ----------------------------------------------------------------------------
-# Fields of rotations on a tet mesh, made smooth.
-
-
-#: How far quaternions may be from length 1.
-UNIT = 1e-3
-
-
-#: The longest smoothing length, in sizes of the body: beyond, nothing changes but rounding.
-LONGEST = 1e3
-
-
-def smoothed_rotations(mesh: TetMesh, quaternions: ArrayLike, length: float) -> Floats:
-    """Rotations of the vertices without what changes over less than a length.
-
-    Solves (M + ℓ² L) S = M R for the rotation matrices R, with the mass and stiffness of
-    linear shape functions, and takes the rotations nearest to S. A body that turns as a whole
-    keeps its rotation. The same for any resolution of the mesh.
-
-    Parameters
-    ----------
-    mesh
-        The tets at rest; none may be inverted.
-    quaternions
-        (m, n, 4): m fields, their signs of no account.
-    length
-        ℓ in metres; 0 changes nothing.
-
-    Returns
-    -------
-    (m, n, 4) array
-        Of any sign; what belongs to no tet stays.
-    """
-    count = len(numbers("vertex rotations", quaternions))
-    n = len(mesh.vertices)
-    fields = checked_rotations(quaternions, (count, n, 4))
-    reach = checked_number("smoothing length", length)
-    if not reach >= 0:
-        raise SuppleError(f"smoothing length {reach:.3g} m is negative")
-    if reach > LONGEST * mesh.size:
-        raise SuppleError(
-            f"smoothing length {reach:.3g} m; the body is {mesh.size:.3g} m large, and one of its "
-            "size makes rotations the same everywhere"
-        )
-    if reach == 0 or count == 0:
-        return fields.copy()
-    stiffness, volumes = _laplacian(mesh)
-    loose = volumes == 0
-    shares = np.where(loose, 1.0, volumes)
-    system = symmetrised(sp.csr_array(sp.diags_array(shares) + reach**2 * stiffness))
-    matrices = to_matrix(fields).transpose(1, 0, 2, 3).reshape(n, -1)
-    smooth = SparseCholesky(system).factorise(system).solve(shares[:, None] * matrices)
-    rotations = np.empty((n * count, 3, 3))
-    nearest_rotations(np.ascontiguousarray(smooth).reshape(-1, 3, 3), rotations)
-    found = from_matrix(rotations).reshape(n, count, 4).transpose(1, 0, 2)
-    return np.where(loose[:, None], fields, found)
-
-
-def checked_rotations(quaternions: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Unit quaternions of vertices; one of zeros is no rotation at all."""
-    turns = checked_array("vertex rotations", quaternions, shape)
-    wrong = ~(np.abs(np.linalg.norm(turns, axis=-1) - 1) <= UNIT)
-    if wrong.any():
-        vertex = np.argwhere(wrong)[0][-1]
-        raise SuppleError(f"rotation of vertex {vertex} is no quaternion of length 1")
-    return turns
-
-
-def _laplacian(mesh: TetMesh) -> tuple[sp.csr_array, Floats]:
-    """∫ ∇N_a·∇N_b (n, n), and the volume that belongs to each vertex."""
-    corners = mesh.vertices[mesh.tets]
-    volumes = mesh.volumes()
-    if not volumes.min() > 0:
-        worst = int(np.argmin(volumes))
-        raise MeshError(f"tet {worst} is inverted or flat; a rest shape must keep every tet")
-    edges = corners[:, 1:] - corners[:, :1]  # rows: ∇N_1…∇N_3 are the columns of its inverse
-    outer = np.swapaxes(np.linalg.inv(edges), 1, 2)
-    gradients = np.concatenate([-outer.sum(axis=1, keepdims=True), outer], axis=1)
-    blocks = volumes[:, None, None] * (gradients @ np.swapaxes(gradients, 1, 2))
-    rows, columns = np.repeat(mesh.tets, 4, axis=1).ravel(), np.tile(mesh.tets, (1, 4)).ravel()
-    n = len(mesh.vertices)
-    stiffness = sp.csr_array((blocks.ravel(), (rows, columns)), shape=(n, n))
-    shares = np.zeros(n)
-    np.add.at(shares, mesh.tets.ravel(), np.repeat(volumes / 4, 4))
-    return stiffness, shares
-
-
-@compiled
-def nearest_rotations(matrices: Floats, out: Floats) -> None:
-    """The rotation nearest to each matrix, (k, 3, 3); to one of zeros, none."""
-    U, V, sigma = np.empty((3, 3)), np.empty((3, 3)), np.empty(3)
-    for k in range(len(matrices)):
-        rotation_svd(matrices[k], U, sigma, V)
-        for i in range(3):
-            for j in range(3):
-                out[k, i, j] = U[i, 0] * V[j, 0] + U[i, 1] * V[j, 1] + U[i, 2] * V[j, 2]
-
-
 Average = Literal["matrices", "quaternions"]
 
-
 IDENTITY = np.array([0.0, 0.0, 0.0, 1.0])
-
-
+#: Largest distance of a quaternion's length from 1.
+UNIT = 1e-3
+#: The longest smoothing length, in sizes of the body: beyond, nothing changes but rounding.
+LONGEST = 1e3
 #: A blend shorter than this part of its weights has no direction to speak of.
 CANCELLED = 1e-6
-
-
 #: See `pose_rotations`. On bent beams, bars and an arm, between a fifth and a third was best:
 #: frequency errors between poses half as large as without.
 SMOOTHING = 0.2
 
 
+def pose_rotations(
+    mesh: TetMesh,
+    shapes: Sequence[ArrayLike],
+    parents: ArrayLike,
+    *,
+    smoothing: float = SMOOTHING,
+) -> Floats:
+    """Find vertex rotations (m, n, 4) from the first shape to each, smooth, of consistent signs.
+
+    Parameters
+    ----------
+    mesh
+        The tets.
+    shapes
+        (m, n, 3) rest shapes of the poses, the neutral one first.
+    parents
+        (m,) the alignment tree.
+    smoothing
+        The length over which rotations are made smooth, as a part of the cube root of the
+        body's volume. What is left of a basis when its vertices are turned back is then as
+        smooth as it was; bases blended in rough frames are too stiff.
+    """
+    tree = _tree_of(shapes, parents)
+    share = checked_number("smoothing", smoothing)
+    neutral = TetMesh(checked_array("rest shape", shapes[0], mesh.vertices.shape), mesh.tets)
+    turned = np.array([vertex_rotations(mesh, neutral.vertices, shape) for shape in shapes])
+    turned[1:] = smoothed_rotations(neutral, turned[1:], share * np.cbrt(neutral.volumes().sum()))
+    return consistent_signs(turned, tree.parents, mesh)
+
+
+def edge_rotations(mesh: TetMesh, shapes: Sequence[ArrayLike], parents: ArrayLike) -> Floats:
+    """Find vertex rotations (m, n, 4) from each pose's parent to it, as in the paper (eq. 13)."""
+    tree = _tree_of(shapes, parents)
+    return np.array(
+        [
+            vertex_rotations(mesh, shapes[max(parent, 0)], shape, average="quaternions")
+            for shape, parent in zip(shapes, tree.parents, strict=True)
+        ]
+    )
+
+
+def _tree_of(shapes: Sequence[ArrayLike], parents: ArrayLike) -> PoseTree:
+    tree = PoseTree.of(parents)
+    if len(shapes) != len(tree):
+        raise SuppleError(f"{len(shapes)} shapes for an alignment tree of {len(tree)} poses")
+    return tree
+
+
 def vertex_rotations(
     mesh: TetMesh, rest: ArrayLike, posed: ArrayLike, *, average: Average = "matrices"
 ) -> Floats:
-    """Rotation of each vertex's surroundings from one shape to another (xu2016 eq. 13).
+    """Find the rotation of each vertex's surroundings from one shape to another (xu2016 eq. 13).
 
     Parameters
     ----------
@@ -199,7 +153,7 @@ def vertex_rotations(
 def _tet_gradients(
     rest: Floats, posed: Floats, tets: Ints, gradients: Floats, volumes: Floats
 ) -> None:
-    """F = Ds Dm⁻¹ of each tet, times six times its volume, and its volume."""
+    """Write F = Ds Dm⁻¹ of each tet, times six times its volume, and its volume."""
     Dm, Ds, cofactors = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
     for e in range(len(tets)):
         for c in range(3):
@@ -249,8 +203,92 @@ def _tets_of_vertices(tets: Ints, n_vertices: int) -> sp.csr_array:
     return sp.csr_array((ones, (rows, columns)), shape=(n_vertices, len(tets)))
 
 
+def smoothed_rotations(mesh: TetMesh, quaternions: ArrayLike, length: float) -> Floats:
+    """Smooth the rotations of vertices over a length ℓ.
+
+    Solves (M + ℓ² L) S = M R for the rotation matrices R, with the mass and stiffness of
+    linear shape functions, and takes the rotations nearest to S. A body that turns as a whole
+    keeps its rotation. The same for any resolution of the mesh.
+
+    Parameters
+    ----------
+    mesh
+        The tets at rest; none may be inverted.
+    quaternions
+        (m, n, 4): m fields, their signs of no account.
+    length
+        ℓ in metres; 0 changes nothing.
+
+    Returns
+    -------
+    (m, n, 4) array
+        Of any sign; what belongs to no tet stays.
+    """
+    count = len(numbers("vertex rotations", quaternions))
+    n = len(mesh.vertices)
+    fields = checked_rotations(quaternions, (count, n, 4))
+    reach = checked_number("smoothing length", length)
+    if not reach >= 0:
+        raise SuppleError(f"smoothing length {reach:.3g} m is negative")
+    if reach > LONGEST * mesh.size:
+        raise SuppleError(
+            f"smoothing length {reach:.3g} m; the body is {mesh.size:.3g} m large, and one of its "
+            "size makes rotations the same everywhere"
+        )
+    if reach == 0 or count == 0:
+        return fields.copy()
+    stiffness, volumes = _laplacian(mesh)
+    loose = volumes == 0
+    shares = np.where(loose, 1.0, volumes)
+    system = symmetrised(sp.csr_array(sp.diags_array(shares) + reach**2 * stiffness))
+    matrices = to_matrix(fields).transpose(1, 0, 2, 3).reshape(n, -1)
+    smooth = SparseCholesky(system).factorise(system).solve(shares[:, None] * matrices)
+    rotations = np.empty((n * count, 3, 3))
+    nearest_rotations(np.ascontiguousarray(smooth).reshape(-1, 3, 3), rotations)
+    found = from_matrix(rotations).reshape(n, count, 4).transpose(1, 0, 2)
+    return np.where(loose[:, None], fields, found)
+
+
+def checked_rotations(quaternions: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Check unit quaternions of vertices; one of zeros is no rotation at all."""
+    turns = checked_array("vertex rotations", quaternions, shape)
+    wrong = ~(np.abs(np.linalg.norm(turns, axis=-1) - 1) <= UNIT)
+    if wrong.any():
+        vertex = np.argwhere(wrong)[0][-1]
+        raise SuppleError(f"rotation of vertex {vertex} is no quaternion of length 1")
+    return turns
+
+
+def _laplacian(mesh: TetMesh) -> tuple[sp.csr_array, Floats]:
+    """Return ∫ ∇N_a·∇N_b (n, n), and the volume that belongs to each vertex."""
+    volumes = mesh.volumes()
+    if not volumes.min() > 0:
+        worst = int(np.argmin(volumes))
+        raise MeshError(f"tet {worst} is inverted or flat; a rest shape must keep every tet")
+    gradients = hat_gradients(mesh)
+    # `cotangent_laplacian` rounds its products otherwise, and models would have other bits.
+    blocks = volumes[:, None, None] * (gradients @ np.swapaxes(gradients, 1, 2))
+    rows, columns = np.repeat(mesh.tets, 4, axis=1).ravel(), np.tile(mesh.tets, (1, 4)).ravel()
+    n = len(mesh.vertices)
+    stiffness = sp.csr_array((blocks.ravel(), (rows, columns)), shape=(n, n))
+    shares = np.zeros(n)
+    np.add.at(shares, mesh.tets.ravel(), np.repeat(volumes / 4, 4))
+    return stiffness, shares
+
+
+@compiled
+def nearest_rotations(matrices: Floats, out: Floats) -> None:
+    """Write the rotation nearest to each matrix, (k, 3, 3); to one of zeros, the identity."""
+    U, V, sigma = np.empty((3, 3)), np.empty((3, 3)), np.empty(3)
+    for k in range(len(matrices)):
+        rotation_svd(matrices[k], U, sigma, V)
+        for i in range(3):
+            for j in range(3):
+                out[k, i, j] = U[i, 0] * V[j, 0] + U[i, 1] * V[j, 1] + U[i, 2] * V[j, 2]
+
+
 def consistent_signs(quaternions: ArrayLike, parents: ArrayLike, mesh: TetMesh) -> Floats:
-    """The same rotations, with signs such that a blend of poses goes the same way everywhere.
+    """Choose signs of rotations such that a blend of poses turns the same way everywhere.
 
     q and −q are one rotation, but between the neutral pose and q a vertex turns one way round,
     and towards −q the other. Neighbours must go the same way, also where a vertex turns by more
@@ -285,7 +323,7 @@ def consistent_signs(quaternions: ArrayLike, parents: ArrayLike, mesh: TetMesh) 
 
 
 def _spatial_signs(quaternions: Floats, edges: Ints, roots: Ints) -> Floats:
-    """±1 for each vertex, so that neighbours have a positive product wherever possible."""
+    """Return ±1 for each vertex, so that neighbours have a positive product wherever possible."""
     n = len(quaternions)
     products = np.sum(quaternions[edges[:, 0]] * quaternions[edges[:, 1]], axis=1)
     # One more vertex is joined to one of each part, so that a single tree spans them all. No
@@ -309,60 +347,12 @@ def _carry(order: Ints, before: Ints, turned: NDArray[np.bool_], flips: NDArray[
         flips[order[k]] = flips[before[order[k]]] != turned[k]
 
 
-def pose_rotations(
-    mesh: TetMesh,
-    shapes: Sequence[ArrayLike],
-    parents: ArrayLike,
-    *,
-    smoothing: float = SMOOTHING,
-) -> Floats:
-    """Vertex rotations (m, n, 4) from the first shape to each, smooth and of consistent signs.
-
-    Parameters
-    ----------
-    mesh
-        The tets.
-    shapes
-        (m, n, 3) rest shapes of the poses, the neutral one first.
-    parents
-        (m,) the alignment tree.
-    smoothing
-        The length over which rotations are made smooth, as a part of the cube root of the
-        body's volume. What is left of a basis when its vertices are turned back is then as
-        smooth as it was; bases blended in rough frames are too stiff.
-    """
-    tree = _tree_of(shapes, parents)
-    share = checked_number("smoothing", smoothing)
-    neutral = TetMesh(checked_array("rest shape", shapes[0], mesh.vertices.shape), mesh.tets)
-    turned = np.array([vertex_rotations(mesh, neutral.vertices, shape) for shape in shapes])
-    turned[1:] = smoothed_rotations(neutral, turned[1:], share * np.cbrt(neutral.volumes().sum()))
-    return consistent_signs(turned, tree.parents, mesh)
-
-
-def edge_rotations(mesh: TetMesh, shapes: Sequence[ArrayLike], parents: ArrayLike) -> Floats:
-    """Vertex rotations (m, n, 4) from each pose's parent to it, as the paper has them (eq. 13)."""
-    tree = _tree_of(shapes, parents)
-    return np.array(
-        [
-            vertex_rotations(mesh, shapes[max(parent, 0)], shape, average="quaternions")
-            for shape, parent in zip(shapes, tree.parents, strict=True)
-        ]
-    )
-
-
-def _tree_of(shapes: Sequence[ArrayLike], parents: ArrayLike) -> PoseTree:
-    tree = PoseTree.of(parents)
-    if len(shapes) != len(tree):
-        raise SuppleError(f"{len(shapes)} shapes for an alignment tree of {len(tree)} poses")
-    return tree
-
-
-def rotate(quaternions: ArrayLike, basis: ArrayLike) -> Floats:
+def rotate_basis(quaternions: ArrayLike, basis: ArrayLike) -> Floats:
     """R U: each vertex's rows of a basis (k, 3, r) turned by its quaternion, (k, 4)."""
     return _turned(quaternions, basis, inverse=False)
 
 
-def unrotate(quaternions: ArrayLike, basis: ArrayLike) -> Floats:
+def unrotate_basis(quaternions: ArrayLike, basis: ArrayLike) -> Floats:
     """Rᵀ U: each vertex's rows of a basis (k, 3, r) turned back by its quaternion, (k, 4)."""
     return _turned(quaternions, basis, inverse=True)
 
@@ -376,7 +366,7 @@ def _turned(quaternions: ArrayLike, basis: ArrayLike, inverse: bool) -> Floats:
 
 
 def blended_rotations(quaternions: ArrayLike, weights: ArrayLike) -> Floats:
-    """Normalised blends Σ wᵢ qᵢ / ‖Σ wᵢ qᵢ‖ of the poses' rotations, (n, 4).
+    """Σ wᵢ qᵢ / ‖Σ wᵢ qᵢ‖: blend the poses' rotations, (n, 4).
 
     Parameters
     ----------

@@ -12,9 +12,8 @@ from supple.rig.character import Character
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.motion.motion import Motion
 from supple.rig.skeleton.inverse_kinematics import InverseKinematics
-from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
 from supple.rig.skeleton.joints import Skeleton
-from supple.rig.skeleton.partial_pose import PartialJointPose
 from supple.rig.skeleton.skinning import SkinnedRig
 from supple.scenes.characters.character_scene import Bone, Contact, Handle, PaperRow, Scene
 from supple.scenes.modelling.keyframes import Timeline

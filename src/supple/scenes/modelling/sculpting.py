@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Ints
-from supple.mesh.surface import SurfaceMesh
+from supple.mesh.surface import SurfaceMesh, vertex_normals
 
 __all__ = [
     "SkinRelaxer",
@@ -19,24 +19,9 @@ __all__ = [
     "parted",
     "ramp",
     "untangled",
-    "vertex_normals",
 ]
 
 Mask = NDArray[np.bool_]
-
-
-def vertex_normals(points: Floats, triangles: Ints) -> Floats:
-    """Unit normals at the vertices, weighted by area."""
-    a, b, c = (points[triangles[:, k]] for k in range(3))
-    area = np.cross(b - a, c - a)
-    normals = np.stack(
-        [
-            np.bincount(triangles.ravel(), np.repeat(area[:, k], 3), minlength=len(points))
-            for k in range(3)
-        ],
-        axis=1,
-    )
-    return normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
 
 
 def bell(rest: Floats, centre: ArrayLike, radii: ArrayLike) -> Floats:

@@ -15,7 +15,7 @@ from supple.mesh.tets import TetMesh
 from supple.reduction.regions.region import Region
 from supple.rig.poses.pose_tree import alignment_tree
 from supple.rig.poses.pose_weights import PoseWeights
-from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations, rotate
+from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations, rotate_basis
 
 __all__ = ["Agreement", "agree"]
 
@@ -78,7 +78,7 @@ class Agreement:
             return self.bases[pose]
         turns = self.rotations[pose]
         return tuple(
-            rotate(turns[region.vertices], basis)
+            rotate_basis(turns[region.vertices], basis)
             for region, basis in zip(self.regions, self.bases[pose], strict=True)
         )
 

@@ -185,7 +185,7 @@ def build(
     tets
         How many to make, or tets that fill the surface.
     bones, bone_radius
-        What holds the flesh; see `supple.rig.flesh_out`.
+        What holds the flesh; see `supple.rig.fit_tet_body`.
     contacts
         How parts that touch at a pose bind each other there (xu2016 §6), None to ignore it; see
         `contact_constraints`.
@@ -209,7 +209,7 @@ def build(
         Told about stages and progress.
     **fitting
         ``variant``, ``gamma``, ``most_added``: how tets follow the rig; see
-        `Character.flesh_out`.
+        `Character.fit_tet_body`.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def build(
     # One thread for BLAS: the same bits on every machine, and the cores are for the poses.
     with single_threaded(), Workers(executor) as workers:
         with log.stage("tets"):
-            flesh = character.flesh_out(
+            flesh = character.fit_tet_body(
                 rows[1:],
                 names=names[1:],
                 tets=tets,

@@ -21,7 +21,7 @@ from supple.reduction.regions.handles import Handle, handles_from_bones
 from supple.reduction.regions.region import Region
 from supple.reduction.regions.region_weights import regions_of
 from supple.rig.character import Character
-from supple.rig.tets.flesh import Flesh
+from supple.rig.tets.tet_body import TetBody
 
 __all__ = ["Body", "choose_regions", "modes_per_region"]
 
@@ -41,7 +41,7 @@ class Body:
     """
 
     character: Character
-    flesh: Flesh
+    flesh: TetBody
     regions: tuple[Region, ...]
     modes: tuple[int, ...]
     contacts: ContactKind | None
@@ -71,7 +71,7 @@ class Body:
 
 def choose_regions(
     character: Character,
-    flesh: Flesh,
+    flesh: TetBody,
     regions: Literal["auto"] | Sequence[Handle] | Sequence[Region] | None,
 ) -> tuple[Region, ...]:
     """The regions somebody asked for; see `build`."""
@@ -91,7 +91,7 @@ def choose_regions(
 
 
 def _checked_regions(
-    regions: Sequence[Region], n_vertices: int, flesh: Flesh
+    regions: Sequence[Region], n_vertices: int, flesh: TetBody
 ) -> tuple[Region, ...]:
     for region in regions:
         if region.vertices[-1] >= n_vertices:
@@ -112,7 +112,7 @@ def _checked_regions(
     return tuple(regions)
 
 
-def _warn_uncovered(regions: Sequence[Region], n_vertices: int, flesh: Flesh) -> None:
+def _warn_uncovered(regions: Sequence[Region], n_vertices: int, flesh: TetBody) -> None:
     still = np.union1d(flesh.fixed, unreferenced(flesh.mesh.tets, n_vertices))
     moving = np.setdiff1d(np.arange(n_vertices), still)
     left = np.setdiff1d(moving, np.concatenate([region.vertices for region in regions]))

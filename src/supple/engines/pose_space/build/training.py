@@ -22,7 +22,7 @@ from supple.reduction.regions.region import Region
 from supple.reduction.regions.region_weights import stored_fraction
 from supple.rig.protocol import Rig
 from supple.rig.stored.rigs import GIVEN, stored_rigs
-from supple.rig.tets.vertex_frames import unrotate
+from supple.rig.tets.vertex_frames import unrotate_basis
 
 __all__ = ["build_report", "finish"]
 
@@ -312,4 +312,4 @@ def _in_frames(family: PoseFamily, inertial: InertialCubature) -> Floats | None:
     if inertial.corrections is None or turns is None:
         return inertial.corrections
     pairs = zip(turns[:, inertial.vertices], inertial.corrections, strict=True)
-    return np.array([unrotate(turn, rows) for turn, rows in pairs])
+    return np.array([unrotate_basis(turn, rows) for turn, rows in pairs])

@@ -25,8 +25,8 @@ from supple.engines.pose_space.step_options import StepOptions
 from supple.engines.pose_space.workspace import Workspace
 from supple.errors import SuppleError
 from supple.mesh.obstacles import OTHER, Obstacle, plain_numbers
-from supple.rig.placement.character_placement import CharacterPlacement
 from supple.rig.protocol import LARGEST_VALUE
+from supple.rig.tets.character_placement import CharacterPlacement
 
 __all__ = ["ContactMemory", "SkinContact", "checked_obstacles", "usual_stiffness"]
 

@@ -19,7 +19,7 @@ from supple.mesh.tets import TetMesh
 from supple.reduction.regions.region import Region
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig
-from supple.rig.stored.narrow_arrays import rounded
+from supple.rig.stored.packed_arrays import rounded
 
 __all__ = [
     "checked_extras",

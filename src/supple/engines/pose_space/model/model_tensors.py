@@ -16,7 +16,13 @@ from supple.reduction.regions.region import Region
 from supple.rig.motion.motion import Motion
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
-from supple.rig.stored.narrow_arrays import Room, narrowed, packed_rows, rounded, unpacked_rows
+from supple.rig.stored.packed_arrays import (
+    UnpackingBudget,
+    narrowed,
+    packed_rows,
+    rounded,
+    unpacked_rows,
+)
 from supple.rig.stored.rigs import restored_rigs, stored_rigs
 from supple.tensors import HeaderReader, TensorReader
 
@@ -220,7 +226,7 @@ def _read_products(reader: TensorReader, m: int, r: int) -> NDArray:
     shape = (r * (r + 1) // 2, m * (m + 1) // 2)
     rows = reader.floats("mass_products.rows", (None, shape[1]))
     mask = _read_mask(reader, "mass_products")
-    return unpacked_rows("mass products", mask, rows, shape, Room(rows.nbytes)).T
+    return unpacked_rows("mass products", mask, rows, shape, UnpackingBudget(rows.nbytes)).T
 
 
 def _correction_tensors(corrections: NDArray) -> Arrays:
@@ -235,7 +241,7 @@ def _read_stiffness_corrections(reader: TensorReader, m: int, r: int) -> dict[st
     shape = (r * (r + 1) // 2, m + len(ends))
     rows = reader.floats(f"{STIFFNESS}.rows", (None, shape[1]))
     mask = _read_mask(reader, STIFFNESS)
-    whole = unpacked_rows("stiffness corrections", mask, rows, shape, Room(rows.nbytes))
+    whole = unpacked_rows("stiffness corrections", mask, rows, shape, UnpackingBudget(rows.nbytes))
     return {"stiffness_corrections": whole.T, "correction_ends": ends.astype(np.int32)}
 
 
@@ -243,7 +249,7 @@ def _read_corrections(reader: TensorReader, m: int, c: int, r: int) -> NDArray:
     shape = (c * r, m * 3)
     rows = reader.floats(f"{CORRECTIONS}.rows", (None, shape[1]))
     mask = _read_mask(reader, CORRECTIONS)
-    whole = unpacked_rows("inertial corrections", mask, rows, shape, Room(rows.nbytes))
+    whole = unpacked_rows("inertial corrections", mask, rows, shape, UnpackingBudget(rows.nbytes))
     return whole.reshape(c, r, m, 3).transpose(2, 0, 3, 1)
 
 

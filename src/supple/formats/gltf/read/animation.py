@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from supple.arrays import Floats
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import POINTER, Document
+from supple.maths.rotations import slerp
 
 WIDTHS = {"translation": 3, "rotation": 4, "scale": 3}
 NODE_POINTER = re.compile(r"/nodes/(\d{1,9})/(translation|rotation|scale|weights)")
@@ -47,7 +48,7 @@ class Channel:
             return self._unit(self._hermite(before, u, gap[:, None]))
         start, end = self.values[before], self.values[before + 1]
         if self.path == "rotation":
-            return slerp(self._unit(start), self._unit(end), u)
+            return slerp(self._unit(start), self._unit(end), u[:, 0])
         return start + u * (end - start)
 
     def _hermite(self, before: NDArray[np.int64], u: Floats, gap: Floats) -> Floats:
@@ -66,21 +67,6 @@ class Channel:
         lengths = np.linalg.norm(values, axis=1, keepdims=True)
         none = np.array([0.0, 0.0, 0.0, 1.0])
         return np.where(lengths > 1e-12, values / np.maximum(lengths, 1e-300), none)
-
-
-def slerp(start: Floats, end: Floats, u: Floats) -> Floats:
-    """Between unit quaternions the shorter way round, at constant speed."""
-    cosine = np.sum(start * end, axis=1, keepdims=True)
-    end = np.where(cosine < 0, -end, end)
-    # Half the angle from the chord: exact for small angles, where the cosine is not.
-    angle = 2 * np.arcsin(np.clip(np.linalg.norm(end - start, axis=1, keepdims=True) / 2, 0, 1))
-    sine = np.sin(angle)
-    straight = sine < 1e-9
-    sine = np.where(straight, 1, sine)
-    left = np.where(straight, 1 - u, np.sin((1 - u) * angle) / sine)
-    right = np.where(straight, u, np.sin(u * angle) / sine)
-    between = left * start + right * end
-    return between / np.linalg.norm(between, axis=1, keepdims=True)
 
 
 def read_channels(

@@ -19,15 +19,18 @@ from supple.formats.usd.write.plan import BakePlan
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.unskinning import largest_stretch, offsets_before_skinning
 
-__all__ = ["FittedShapes", "fitted_shapes", "normal_shapes", "vertex_normals"]
+__all__ = ["FittedShapes", "baked_normals", "fitted_shapes", "normal_shapes"]
 
 
 # ----------------------------------------------------------------------------
 # Normals of baked frames.
 
 
-def vertex_normals(baked: BakedMotion) -> Singles:
-    """(t, n̄, 3) unit normals in the world, each the mean of its faces' by their areas."""
+def baked_normals(baked: BakedMotion) -> Singles:
+    """Return unit normals (t, n̄, 3) in the world, as `mesh.surface.vertex_normals` has them.
+
+    The matrix that adds up faces is made once for all frames, which halves the time.
+    """
     around = _faces_around(baked)
     return np.stack([_normals(baked, frame, around) for frame in baked.frames]).astype(np.float32)
 

@@ -14,7 +14,7 @@ from supple.errors import FormatError, SuppleError, warn
 from supple.formats.caches.point_cache import checked_frames
 from supple.formats.usd.read.usd import SUFFIXES, UsdSource
 from supple.formats.usd.write.bake_process import run_child
-from supple.formats.usd.write.baked_shapes import fitted_shapes, vertex_normals
+from supple.formats.usd.write.baked_shapes import baked_normals, fitted_shapes
 from supple.formats.usd.write.package import package, package_entries
 from supple.formats.usd.write.plan import BakePlan
 from supple.rig.baked_motion import BakedMotion
@@ -114,7 +114,7 @@ def _write_layer(
         shaped = fitted_shapes(plan, baked, folder, error, normals, tell)
         cached, shapes, weights = shaped.cached, shaped.names, shaped.weights
     if normals and any(cached):
-        np.save(folder / "normals.npy", vertex_normals(baked))
+        np.save(folder / "normals.npy", baked_normals(baked))
     tell(0.7, "writing the layer")
     request = plan.author_request(_format(path), cached, shapes, weights, normals)
     answer = run_child(path.name, folder, request, plan.work)
@@ -147,7 +147,7 @@ def _write_stage(
     surface = baked.character.surface
     np.save(folder / "frames.npy", np.asarray(baked.frames, np.float32))
     if normals:
-        np.save(folder / "normals.npy", vertex_normals(baked))
+        np.save(folder / "normals.npy", baked_normals(baked))
     tell(0.2, "writing the stage")
     kept = "".join(c if c.isascii() and c.isalnum() else "_" for c in baked.character.name)
     request = {

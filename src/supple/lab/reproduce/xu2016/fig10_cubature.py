@@ -29,7 +29,7 @@ from supple.reduction.cubature.accuracy import blended_correction, force_error
 from supple.reduction.cubature.elastic_cubature import Between, ElasticCubature, elastic_cubature
 from supple.reduction.cubature.samples import dense_basis, force_samples
 from supple.rig.poses.pose_weights import PoseWeights
-from supple.rig.tets.flesh import flesh_out
+from supple.rig.tets.tet_body import fit_tet_body
 from supple.scenes.characters.character_scene import scene
 
 __all__ = ["PAPER_ERRORS", "POSES", "PosesBetween", "fig10", "picture"]
@@ -71,7 +71,7 @@ class PosesBetween:
         shown = scene("x")
         recipe = shown.recipe()
         ends = np.array([shown.pose(name) for name in POSES])
-        flesh = flesh_out(
+        flesh = fit_tet_body(
             shown.character.surface,
             shown.character.rig,
             ends[1:],

@@ -30,7 +30,7 @@ from supple.errors import SuppleWarning
 from supple.lab.fidelity.oscillation import CharacterEngine, dominant_frequency, ringdown
 from supple.lab.fidelity.truth import rig_surface, rms_difference
 from supple.rig.motion.motion import Motion
-from supple.rig.placement.character_placement import CharacterPlacement
+from supple.rig.tets.character_placement import CharacterPlacement
 from supple.scenes.characters.character_scene import Scene, scene
 
 __all__ = ["coarse_picture", "run"]

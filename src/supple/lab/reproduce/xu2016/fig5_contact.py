@@ -25,7 +25,7 @@ from supple.lab.reproduce.xu2016.fig5_sections import (
 )
 from supple.mesh.self_contact import find_contacts
 from supple.reduction.contact_constraints import contact_constraints
-from supple.rig.tets.vertex_frames import rotate
+from supple.rig.tets.vertex_frames import rotate_basis
 from supple.scenes.characters.character_scene import Scene, scene
 
 __all__ = ["run"]
@@ -268,7 +268,7 @@ def _left_open(model: PoseSpaceModel, pose: str) -> float:
         columns[vertices] = bases[at]
         if model.rotations is not None:  # they are stored in the neutral pose's frames
             turns = model.rotations[at, np.searchsorted(model.rotation_vertices, vertices)]
-            columns[vertices] = rotate(turns, columns[vertices])
+            columns[vertices] = rotate_basis(turns, columns[vertices])
         open_ = np.abs(rows @ columns.reshape(-1, bases.shape[-1]))
         broken = max(broken, float(open_.max(initial=0.0)))
         largest = max(largest, float(np.abs(columns[involved]).max(initial=0.0)))

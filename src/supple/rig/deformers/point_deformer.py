@@ -1,4 +1,4 @@
-"""What deformers that move points share: a frame in space, and evaluation on a subset.
+"""Base classes of deformers that move points, and of their placements.
 
 Their loops are compiled and treat a point without looking at others, so that a subset has the
 same bits; array functions choose other instructions for other lengths and strides.
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.checks import checked_array, without_overflow
 from supple.errors import SuppleError
+from supple.rig.placement.placement import Positions
 from supple.rig.protocol import (
-    Ints,
     Parameter,
     checked_cloud,
     checked_parameters,
@@ -27,11 +27,14 @@ from supple.rig.protocol import (
     rest_values,
 )
 
-__all__ = ["PointDeformer", "checked_bounds", "checked_frame"]
+__all__ = ["LARGEST_ANGLE", "PointDeformer", "PointPlacement", "checked_bounds", "checked_frame"]
+
+#: Beyond some turns polynomials of an angle lose digits; library functions do not.
+LARGEST_ANGLE = 100.0
 
 
 class PointDeformer(ABC):
-    """A rig over rest points; a subclass moves points in `_move`."""
+    """Base of rigs over rest points; a subclass moves points in `_move`."""
 
     def __init__(self, points: ArrayLike, parameters: Sequence[Parameter]) -> None:
         self.rest_points = checked_cloud("rest points", points)
@@ -48,7 +51,7 @@ class PointDeformer(ABC):
         return len(self.rest_points)
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Positions of all vertices or of the listed ones."""
+        """Return positions of all vertices or of the listed ones."""
         subset = checked_subset(vertices, self.n_vertices)
         points = self.rest_points if subset is None else self.rest_points[subset]
         return self._move(points, checked_pose(self.parameters, pose), subset)
@@ -56,18 +59,56 @@ class PointDeformer(ABC):
     def deform(
         self, points: ArrayLike, pose: ArrayLike, vertices: ArrayLike | None = None
     ) -> Floats:
-        """Where the vertices go, were they at `points`; see `Deformer`."""
+        """Return positions of the vertices were they at `points` at rest; see `Deformer`."""
         subset = checked_subset(vertices, self.n_vertices)
         given = checked_points(points, subset, self.n_vertices)
         return self._move(given, checked_pose(self.parameters, pose), subset)
 
     @abstractmethod
     def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
-        """Where the formula takes these points; `subset` says which vertices they are."""
+        """Return where the formula takes these points; `subset` says which vertices they are."""
+
+
+RigType = TypeVar("RigType", bound=PointDeformer)
+
+
+class PointPlacement(ABC, Generic[RigType]):
+    """Base of placements of a `PointDeformer`.
+
+    Parameters
+    ----------
+    rig
+        The deformer.
+    vertices
+        Indices of its vertices; None for all.
+    """
+
+    def __init__(self, rig: RigType, vertices: Ints | None = None) -> None:
+        self._rig = rig
+        points = rig.rest_points
+        # A copy: for read-only arrays compiled loops would be compiled anew.
+        self._rest = np.array(points if vertices is None else points[vertices], order="C")
+
+    @property
+    def n_points(self) -> int:
+        """Number of vertices placed."""
+        return len(self._rest)
+
+    @abstractmethod
+    def place(self, pose: Floats, out: Positions) -> None:
+        """Write the positions (k, 3) at a pose."""
+
+    @abstractmethod
+    def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
+        """Move vertices from `points` (k, 3); `out` may be `points`."""
+
+    def fork(self) -> Self:
+        """Return the placement itself: nothing is kept between calls."""
+        return self
 
 
 def checked_frame(what: str, axis: ArrayLike, direction: ArrayLike | None = None) -> Floats:
-    """Rows x, y, z of a right-handed frame: y along `axis`, x as near to `direction` as it can.
+    """Return rows x, y, z of a right-handed frame: y along `axis`, x nearest to `direction`.
 
     Without a direction x is any: the coordinate axis least along y decides.
     """
@@ -85,7 +126,7 @@ def checked_frame(what: str, axis: ArrayLike, direction: ArrayLike | None = None
 
 
 def checked_bounds(what: str, low: float, high: float) -> tuple[float, float]:
-    """Two finite numbers, the first smaller."""
+    """Check two finite numbers, the first smaller."""
     if not (np.isfinite([low, high]).all() and low < high):
         raise SuppleError(f"{what}: bounds {low} to {high}; the low one must be below the high one")
     return float(low), float(high)

@@ -1,4 +1,4 @@
-"""One part of a stored rig: what it is written as, and how it is read with care."""
+"""Parts of stored rigs: the fields they are written as, and a reader that checks them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,34 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from supple.arrays import Floats
 from supple.errors import SuppleError
-from supple.rig.stored.narrow_arrays import Room
+from supple.rig.stored.packed_arrays import (
+    UnpackingBudget,
+    packed_rows,
+    packed_weights,
+    unpacked_rows,
+    unpacked_weights,
+)
 
-__all__ = ["Fields", "Kind", "PartReader", "Store"]
+__all__ = [
+    "Fields",
+    "Kind",
+    "PartReader",
+    "Store",
+    "keep_bits",
+    "read_rows",
+    "read_weights",
+    "rows_of",
+    "weights_of",
+]
 
 Arrays = dict[str, NDArray]
 Wanted = TypeVar("Wanted")
-#: Writes another part, or finds it written already, and gives its number.
+#: Function that writes another part, unless it is written already, and returns its number.
 Store = Callable[[Any], int]
 
 #: No length, angle or weight of a rig comes near this.
@@ -26,7 +44,7 @@ LONGEST_NAME = 1000
 
 @dataclass(frozen=True)
 class Fields:
-    """What a part is made of: plain values, numbers of other parts, and arrays."""
+    """Fields of a part: plain values, numbers of other parts, and arrays."""
 
     values: dict[str, Any] = field(default_factory=dict)
     parts: dict[str, int | list[int]] = field(default_factory=dict)
@@ -35,7 +53,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class Kind:
-    """How objects of one class are written and read."""
+    """Kind of part: a class, the name it has in files, and the functions that write and read it."""
 
     name: str
     type: type
@@ -49,15 +67,15 @@ class PartReader:
     Parameters
     ----------
     number
-        Which part it is.
+        Its number among the parts.
     entry
         Its kind, values and parts.
     arrays
         Its arrays, without their prefix.
     before
         Parts restored already: those that it may refer to.
-    room
-        What all parts may still unpack.
+    budget
+        Limit of numbers that all parts may still unpack.
     """
 
     def __init__(
@@ -66,9 +84,9 @@ class PartReader:
         entry: Any,
         arrays: Mapping[str, NDArray],
         before: Sequence[Any],
-        room: Room,
+        budget: UnpackingBudget,
     ) -> None:
-        self._arrays, self._before, self.room = dict(arrays), before, room
+        self._arrays, self._before, self.budget = dict(arrays), before, budget
         shape = {"kind": str, "values": dict, "parts": dict}
         if not isinstance(entry, dict) or set(entry) != set(shape):
             raise SuppleError(f"part {number} of a stored rig has no kind, values and parts")
@@ -80,7 +98,7 @@ class PartReader:
         self.what = f"part {number} ({self.kind[:40]}) of a stored rig"
 
     def fail(self, why: str) -> SuppleError:
-        """An error that names the part."""
+        """Return an error that names the part."""
         return SuppleError(f"{self.what}: {why}")
 
     def _take(self, table: dict[str, Any], name: str) -> Any:
@@ -89,21 +107,21 @@ class PartReader:
         return table.pop(name)
 
     def finish(self) -> None:
-        """Refuse what nobody has asked for."""
+        """Refuse fields that nobody has asked for."""
         for table in (self._values, self._parts, self._arrays):
             if table:
                 raise self.fail(f'unknown field "{min(table)[:40]}"')
 
     def take_parameters(self, count: int) -> None:
         """Count so many parameters, which are objects and take as much as 32 numbers each."""
-        self.room.take("its parameters", 32 * count)
+        self.budget.take("its parameters", 32 * count)
 
     def has_array(self, name: str) -> bool:
-        """Whether there is such an array."""
+        """Tell whether there is such an array."""
         return name in self._arrays
 
     def number(self, name: str) -> float:
-        """A finite number."""
+        """Read a finite number."""
         value = self._take(self._values, name)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self.fail(f'"{name}" is not a number')
@@ -112,11 +130,11 @@ class PartReader:
         return float(value)
 
     def text(self, name: str) -> str:
-        """A name."""
+        """Read a name."""
         return self._name(name, self._take(self._values, name))
 
     def texts(self, name: str) -> list[str]:
-        """A list of names."""
+        """Read a list of names."""
         listed = self._take(self._values, name)
         if not isinstance(listed, list):
             raise self.fail(f'"{name}" is not a list')
@@ -128,11 +146,11 @@ class PartReader:
         return value
 
     def part(self, name: str, type_: type[Wanted]) -> Wanted:
-        """Another part, of this type."""
+        """Read another part, of this type."""
         return self._earlier(name, self._take(self._parts, name), type_)
 
     def parts(self, name: str, type_: type[Wanted]) -> list[Wanted]:
-        """Several other parts."""
+        """Read several other parts, of this type."""
         listed = self._take(self._parts, name)
         if not isinstance(listed, list):
             raise self.fail(f'"{name}" is not a list of parts')
@@ -150,7 +168,7 @@ class PartReader:
     def floats(
         self, name: str, shape: tuple[int | None, ...], *, single: bool = True
     ) -> NDArray[np.float64]:
-        """Finite numbers of this shape, None standing for any length; float32 if `single`."""
+        """Read finite numbers of this shape, None standing for any length; float32 if `single`."""
         array = self._shaped(name, shape)
         if array.dtype != (np.float32 if single else np.float64):
             raise self.fail(f'"{name}" is {array.dtype}')
@@ -160,7 +178,7 @@ class PartReader:
         return array.astype(np.float64)
 
     def indices(self, name: str, shape: tuple[int | None, ...]) -> NDArray[np.int64]:
-        """Whole numbers, not negative, of this shape."""
+        """Read whole numbers, not negative, of this shape."""
         array = self._shaped(name, shape)
         if array.dtype not in (np.uint8, np.uint16, np.int32):
             raise self.fail(f'"{name}" is {array.dtype}')
@@ -169,7 +187,7 @@ class PartReader:
         return array.astype(np.int64)
 
     def bytes(self, name: str) -> NDArray[np.uint8]:
-        """A list of bytes."""
+        """Read a list of bytes."""
         array = self._shaped(name, (None,))
         if array.dtype != np.uint8:
             raise self.fail(f'"{name}" is {array.dtype}')
@@ -184,3 +202,39 @@ class PartReader:
             wanted = ", ".join("any" if length is None else str(length) for length in shape)
             raise self.fail(f'"{name}" has shape {array.shape}; expected ({wanted})')
         return array
+
+
+def rows_of(name: str, values: NDArray) -> Arrays:
+    """Return the two arrays of `packed_rows` by the names of fields."""
+    return {f"{name}_{field}": array for field, array in packed_rows(values).items()}
+
+
+def read_rows(part: PartReader, name: str, shape: tuple[int, ...]) -> Floats:
+    """Read the array that `rows_of` wrote."""
+    rows = part.floats(f"{name}_rows", (None, shape[-1]))
+    mask = part.bytes(f"{name}_mask")
+    return unpacked_rows(f"{part.what}: {name}", mask, rows, shape, part.budget)
+
+
+def weights_of(name: str, matrix: sp.csr_array) -> Arrays:
+    """Return the three arrays of `packed_weights` by the names of fields."""
+    return {f"{name}_{field}": array for field, array in packed_weights(matrix).items()}
+
+
+def read_weights(part: PartReader, name: str, n_rows: int, n_columns: int) -> sp.csr_array:
+    """Read the matrix that `weights_of` wrote."""
+    return unpacked_weights(
+        f"{part.what}: {name}",
+        part.indices(f"{name}_counts", (n_rows,)),
+        part.indices(f"{name}_columns", (None,)),
+        part.floats(f"{name}_weights", (None,)),
+        n_columns,
+        part.budget,
+    )
+
+
+def keep_bits(part: PartReader, what: str, own: Floats, stored: Floats) -> None:
+    """Put unit vectors back as they were stored: normalising them again moves their last bit."""
+    if not np.allclose(own, stored, rtol=0, atol=1e-12):
+        raise part.fail(f"{what} is not of unit length, or not at right angles")
+    own[...] = stored

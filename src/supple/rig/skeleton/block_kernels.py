@@ -1,11 +1,11 @@
-"""The loops of placements over vertices sorted by the joints they follow.
+"""Compiled loops of skinning over vertices sorted by the joints they follow.
 
 Vertices that follow the same joints stand in blocks, coordinate by coordinate, so that a loop
 over them reads its transforms once and runs in vector instructions. A block is a stretch of one
 flat table, n numbers to a row: x, y, z, the weights of its joints one after another, then x, y,
 z of each correction. It is `BLOCK` vertices at most, whose sums stay in the nearest cache.
 
-What is written stands in rows `BLOCK` apart: a compiler that knows this distance can write
+Results stand in rows `BLOCK` apart: a compiler that knows this distance can write
 several rows in one loop. Indices are unsigned, as loops look at the sign of others.
 """
 
@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused
-from supple.rig.placement.joint_kernels import BLOCK, NEGLIGIBLE_WEIGHT, Floats, Ints, Number, Table
+from supple.rig.placement.placement import Positions
+from supple.rig.placement.pose_corrections import BLOCK, NEGLIGIBLE_WEIGHT
 
-__all__ = ["BLOCK", "ROOMS", "place_blocks"]
+__all__ = ["BLOCK", "SCRATCH_ROWS", "place_blocks"]
 
 #: Rows of `BLOCK` numbers that `place_blocks` works in: stretched points, dual quaternions.
-ROOMS = 11
+SCRATCH_ROWS = 11
 
 # Distances between rows.
 ONE, TWO, THREE = np.uint64(BLOCK), np.uint64(2 * BLOCK), np.uint64(3 * BLOCK)
@@ -31,33 +33,33 @@ FOUR, FIVE, SIX, SEVEN = (np.uint64(rows * BLOCK) for rows in (4, 5, 6, 7))
 
 @compiled
 def place_blocks(
-    table: Table,
+    table: Positions,
     blocks: Ints,
     joints: Ints,
-    active: NDArray[np.bool_],
+    active: Bools,
     ranks: NDArray[np.uint32],
     matrices: Floats,
     duals: Floats,
     coefficients: Floats,
-    room: Table,
-    placed: Table,
-    out: Table,
+    scratch: Positions,
+    placed: Positions,
+    out: Positions,
 ) -> None:
-    """Skinned positions plus Σ c δ of all vertices, block by block.
+    """Write skinned positions plus Σ c δ of all vertices, block by block.
 
     Parameters
     ----------
     table
         Flat, the blocks one after another; all arithmetic is in its precision.
     blocks
-        (b, 3): where a block starts in the table, how many vertices it has, and how many joints
+        (b, 3): a block's start in the table, its number of vertices, and the number of joints
         they follow.
     joints
         (b, most): the joints of each block; for dual quaternions the heaviest first.
     active
-        (b, m): which corrections are not zero throughout a block.
+        (b, m): whether a correction is not zero throughout a block.
     ranks
-        Where in `placed` the x of each row of `out` stands.
+        Place of each row of `out` in `placed`: that of its x.
     matrices
         (J, 4, 4) transforms, or the stretches before dual quaternions move; the latter are
         left out where there are none.
@@ -65,10 +67,10 @@ def place_blocks(
         (J, 8) dual quaternions; none for linear skinning.
     coefficients
         (m,) c.
-    room
-        (`ROOMS` * `BLOCK`,) to work in.
+    scratch
+        (`SCRATCH_ROWS` * `BLOCK`,) to work in.
     placed
-        (b * 3 * `BLOCK`,) room for the blocks' positions, x, y, z in rows.
+        (b * 3 * `BLOCK`,) scratch for the blocks' positions, x, y, z in rows.
     out
         (k, 3) written.
     """
@@ -83,19 +85,26 @@ def place_blocks(
             _blend_linear(x, y, z, weights, follow, matrices, own)
         else:
             if len(matrices):
-                _blend_linear(x, y, z, weights, follow, matrices, room)
-                x, y, z = room[:n], room[BLOCK : BLOCK + n], room[2 * BLOCK : 2 * BLOCK + n]
-            _blend_duals(n, weights, follow, duals, room[3 * BLOCK :])
-            _move_dual(x, y, z, room[3 * BLOCK :], own)
+                _blend_linear(x, y, z, weights, follow, matrices, scratch)
+                x, y = scratch[:n], scratch[BLOCK : BLOCK + n]
+                z = scratch[2 * BLOCK : 2 * BLOCK + n]
+            _blend_duals(n, weights, follow, duals, scratch[3 * BLOCK :])
+            _move_dual(x, y, z, scratch[3 * BLOCK :], own)
         _correct(rows[(3 + slots) * n :], active[block], coefficients, n, own)
     _write(ranks, placed, out)
 
 
 @compiled
 def _blend_linear(
-    x: Table, y: Table, z: Table, weights: Table, follow: Ints, matrices: Floats, out: Table
+    x: Positions,
+    y: Positions,
+    z: Positions,
+    weights: Positions,
+    follow: Ints,
+    matrices: Floats,
+    out: Positions,
 ) -> None:
-    """Σ w T x of a block, coordinates in rows of `out`; two joints to a loop."""
+    """Write Σ w T x of a block, coordinates in rows of `out`; two joints to a loop."""
     n, slots = len(x), len(follow)
     for row in range(3):
         out[row * BLOCK : row * BLOCK + n] = 0
@@ -108,15 +117,15 @@ def _blend_linear(
 
 @compiled_fused
 def _add_affine(
-    x: Table,
-    y: Table,
-    z: Table,
-    w: Table,
-    v: Table,
+    x: Positions,
+    y: Positions,
+    z: Positions,
+    w: Positions,
+    v: Positions,
     first: Floats,
     second: Floats,
     counts: float,
-    out: Table,
+    out: Positions,
 ) -> None:
     """Add w (first x) + v (second x), the latter times `counts`."""
     kind = x.dtype.type
@@ -140,7 +149,7 @@ def _add_affine(
 
 
 @compiled_fused
-def _row(values: Floats, much: float, kind: Any) -> tuple[Number, Number, Number, Number]:
+def _row(values: Floats, much: float, kind: Any) -> tuple[float, float, float, float]:
     return (
         kind(much * values[0]),
         kind(much * values[1]),
@@ -150,8 +159,8 @@ def _row(values: Floats, much: float, kind: Any) -> tuple[Number, Number, Number
 
 
 @compiled
-def _blend_duals(n: int, weights: Table, follow: Ints, duals: Floats, out: Table) -> None:
-    """Σ w d of a block, the eight entries in rows of `out`; two joints to a loop."""
+def _blend_duals(n: int, weights: Positions, follow: Ints, duals: Floats, out: Positions) -> None:
+    """Write Σ w d of a block, the eight entries in rows of `out`; two joints to a loop."""
     slots, pivot = len(follow), duals[follow[0]]
     for row in range(8):
         out[row * BLOCK : row * BLOCK + n] = 0
@@ -165,14 +174,20 @@ def _blend_duals(n: int, weights: Table, follow: Ints, duals: Floats, out: Table
 
 @compiled
 def _side(dual: Floats, pivot: Floats) -> float:
-    """The sign with which a dual quaternion is on the side of another."""
+    """Return the sign with which a dual quaternion is on the side of another."""
     along = dual[0] * pivot[0] + dual[1] * pivot[1] + dual[2] * pivot[2] + dual[3] * pivot[3]
     return -1.0 if along < 0 else 1.0
 
 
 @compiled_fused
 def _add_duals(
-    w: Table, v: Table, first: Floats, second: Floats, sign: float, counts: float, out: Table
+    w: Positions,
+    v: Positions,
+    first: Floats,
+    second: Floats,
+    sign: float,
+    counts: float,
+    out: Positions,
 ) -> None:
     kind = w.dtype.type
     ax, ay, az, aw = _row(first[:4], sign, kind)
@@ -192,8 +207,10 @@ def _add_duals(
 
 
 @compiled_fused
-def _move_dual(px: Table, py: Table, pz: Table, duals: Table, out: Table) -> None:
-    """Kavan et al. 2008, the formulas of `skin_dual`; coordinates in rows of `out`."""
+def _move_dual(
+    px: Positions, py: Positions, pz: Positions, duals: Positions, out: Positions
+) -> None:
+    """Move points by dual quaternions, as `skin_dual` does; coordinates in rows of `out`."""
     two = px.dtype.type(2.0)
     for i in range(np.uint64(len(px))):
         x, y, z, w = duals[i], duals[i + ONE], duals[i + TWO], duals[i + THREE]
@@ -210,7 +227,7 @@ def _move_dual(px: Table, py: Table, pz: Table, duals: Table, out: Table) -> Non
 
 @compiled
 def _correct(
-    deltas: Table, active: NDArray[np.bool_], coefficients: Floats, n: int, out: Table
+    deltas: Positions, active: Bools, coefficients: Floats, n: int, out: Positions
 ) -> None:
     """Add Σ c δ of a block, two corrections to a loop."""
     kind, waiting = out.dtype.type, -1
@@ -228,7 +245,7 @@ def _correct(
 
 @compiled_fused
 def _add_two(
-    much: Number, more: Number, deltas: Table, first: int, second: int, n: int, out: Table
+    much: float, more: float, deltas: Positions, first: int, second: int, n: int, out: Positions
 ) -> None:
     for axis in range(3):
         row = out[axis * BLOCK : axis * BLOCK + n]
@@ -239,8 +256,8 @@ def _add_two(
 
 
 @compiled_fused
-def _write(ranks: NDArray[np.uint32], placed: Table, out: Table) -> None:
-    """Gathered: what is written in order waits less than what is written here and there."""
+def _write(ranks: NDArray[np.uint32], placed: Positions, out: Positions) -> None:
+    """Gather positions into `out`: writing in order waits less than writing here and there."""
     for i in range(len(ranks)):
         at = np.uint64(ranks[i])
         out[i, 0], out[i, 1], out[i, 2] = placed[at], placed[at + ONE], placed[at + TWO]

@@ -16,7 +16,7 @@ from supple.arrays import Floats
 from supple.errors import SuppleError
 
 __all__ = [
-    "Room",
+    "UnpackingBudget",
     "narrowed",
     "packed_rows",
     "packed_weights",
@@ -35,7 +35,7 @@ WEIGHT_STEP = 2.0**-24
 
 
 def rounded(values: ArrayLike) -> NDArray[np.float32]:
-    """`values` as contiguous float32; none becomes infinite."""
+    """Round `values` to contiguous float32; none may become infinite."""
     exact = np.asarray(values, np.float64)
     largest = np.abs(exact).max(initial=0.0)
     if not largest < 1e30:
@@ -45,7 +45,7 @@ def rounded(values: ArrayLike) -> NDArray[np.float32]:
 
 
 def narrowed(indices: ArrayLike) -> NDArray:
-    """Whole numbers that are not negative in the narrowest of uint8, uint16 and int32."""
+    """Convert whole numbers, not negative, to the narrowest of uint8, uint16 and int32."""
     whole = np.ascontiguousarray(indices)
     largest = int(whole.max(initial=0))
     if largest >= 2**31 or int(whole.min(initial=0)) < 0:
@@ -54,27 +54,27 @@ def narrowed(indices: ArrayLike) -> NDArray:
     return whole.astype(kind)
 
 
-class Room:
-    """How many numbers may still be made of what a file packs.
+class UnpackingBudget:
+    """Count of numbers that may still be unpacked from a file.
 
     Parameters
     ----------
     stored_bytes
-        Of the file.
+        Size of the file.
     """
 
     def __init__(self, stored_bytes: int) -> None:
         self.left = LARGEST_EXPANSION + stored_bytes
 
     def take(self, what: str, entries: int) -> None:
-        """Refuse what is small in a file and would fill the memory."""
+        """Count `entries`; refuse an array that is small in a file and would fill the memory."""
         if entries > self.left:
             raise SuppleError(f"{what} would fill {entries:,} numbers; that is too large to read")
         self.left -= entries
 
 
 def packed_rows(values: ArrayLike) -> Arrays:
-    """An array (…, c) as float32 without its rows of zeros: a bit for each row, and the others.
+    """Pack an array (…, c) as float32 without its rows of zeros: a bit a row, and the others.
 
     Corrections of the neutral pose are zero, and those of a raised arm are at the feet.
     """
@@ -88,11 +88,11 @@ def packed_rows(values: ArrayLike) -> Arrays:
 
 
 def unpacked_rows(
-    what: str, mask: NDArray, rows: NDArray, shape: tuple[int, ...], room: Room
+    what: str, mask: NDArray, rows: NDArray, shape: tuple[int, ...], budget: UnpackingBudget
 ) -> Floats:
-    """The array of this shape that `packed_rows` packed."""
+    """Unpack the array of this shape that `packed_rows` packed."""
     count = math.prod(shape[:-1])
-    room.take(what, count * shape[-1])
+    budget.take(what, count * shape[-1])
     if mask.shape != (-(-count // 8),):
         raise SuppleError(f"{what}: a mask of {mask.size} bytes for {count:,} rows")
     bits = np.unpackbits(mask)
@@ -105,7 +105,7 @@ def unpacked_rows(
 
 
 def packed_weights(matrix: sp.csr_array) -> Arrays:
-    """A matrix (n, c) whose rows are not negative and add up to 1, as float32.
+    """Pack a matrix (n, c) whose rows are not negative and add up to 1, as float32.
 
     Each row's columns, heaviest first, and its weights but the heaviest, which is what the
     others leave of 1. So rows still add up to 1, exactly.
@@ -132,9 +132,14 @@ def packed_weights(matrix: sp.csr_array) -> Arrays:
 
 
 def unpacked_weights(
-    what: str, counts: NDArray, columns: NDArray, weights: NDArray, n_columns: int, room: Room
+    what: str,
+    counts: NDArray,
+    columns: NDArray,
+    weights: NDArray,
+    n_columns: int,
+    budget: UnpackingBudget,
 ) -> sp.csr_array:
-    """The matrix that `packed_weights` packed, (n, n_columns), the heaviest of a row first."""
+    """Unpack the matrix (n, n_columns) of `packed_weights`, the heaviest of a row first."""
     counts = counts.astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(counts)])
     wrong = len(counts) == 0 or counts.min() < 1 or len(columns) != starts[-1]
@@ -142,7 +147,7 @@ def unpacked_weights(
         raise SuppleError(f"{what}: its counts do not fit its {len(columns):,} entries")
     if columns.max() >= n_columns:
         raise SuppleError(f"{what}: column {columns.max()} of {n_columns}")
-    room.take(what, len(counts) * int(counts.max()))
+    budget.take(what, len(counts) * int(counts.max()))
     whole = np.zeros(len(columns))
     others = np.ones(len(columns), bool)
     others[starts[:-1]] = False

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.rig.placement.placement import Placement, Positions, placement, places_itself
-from supple.rig.placement.shepard_placement import ShepardPlacement, TurnedPlacement
-from supple.rig.protocol import Ints, Rig, checked_subset
-from supple.rig.tets.shepard import ShepardRig
+from supple.rig.protocol import Rig, checked_subset
+from supple.rig.tets.shepard import ShepardPlacement, ShepardRig
 from supple.rig.tets.tet_rig import TetRig
-from supple.rig.tets.turned_corrections import TurnedCorrections
+from supple.rig.tets.turned_corrections import TurnedCorrections, TurnedPlacement
 
 __all__ = ["CharacterPlacement"]
 
 
 class CharacterPlacement:
-    """Places some tet vertices, Φ(p), and then the whole surface, Φ̄(p), pose after pose.
+    """Placement of some tet vertices, Φ(p), and then of the whole surface, Φ̄(p).
 
     Tets that follow their nearest surface vertices need the rig on those. Where they do, the
     surface takes these positions over, and the rig places only the others for it.
@@ -27,11 +28,11 @@ class CharacterPlacement:
     Parameters
     ----------
     rig
-        Of the surface.
+        Rig of the surface.
     tet_rig
-        Of the tets: any rig with the same parameters.
+        Rig of the tets: any with the same parameters.
     tet_vertices
-        Which tet vertices are placed; all without.
+        Indices of the tet vertices to place; all without.
 
     Examples
     --------
@@ -54,27 +55,28 @@ class CharacterPlacement:
             raise SuppleError(f"the surface's rig has {counts}; they must be the same")
         listed = checked_subset(tet_vertices, tet_rig.n_vertices)
         self._n_surface = rig.n_vertices
-        shared = _following(rig, tet_rig, listed)
-        self._start: ShepardPlacement | None
-        if shared is None:
-            self._tets, self._start = placement(tet_rig, listed), None
+        following = _following_placement(rig, tet_rig, listed)
+        self._tets: Placement = placement(tet_rig, listed) if following is None else following
+        if following is None:
             self._rest: Placement | None = placement(rig, single=True)
         else:
-            self._tets, self._start = shared
             mask = np.ones(rig.n_vertices, dtype=bool)
-            mask[self._start.needed] = False
+            mask[_shepard_start(following).needed] = False
             self._others: Ints = np.flatnonzero(mask)
             self._rest = placement(rig, self._others, single=True) if mask.any() else None
-        self._make_room()
+        self._follows = following is not None
+        self._allocate()
 
-    def _make_room(self) -> None:
+    def _allocate(self) -> None:
+        #: Placement whose surface positions are taken over, if the tets follow the surface.
+        self._start = _shepard_start(self._tets) if self._follows else None
         count = 0 if self._rest is None or self._start is None else len(self._others)
-        self._room = np.empty((count, 3), dtype=np.float32)
+        self._scratch = np.empty((count, 3), dtype=np.float32)
         self._pose: Floats | None = None
 
     @property
     def n_tet_vertices(self) -> int:
-        """How many tet vertices are placed, k."""
+        """Number of tet vertices placed, k."""
         return self._tets.n_points
 
     @property
@@ -83,14 +85,14 @@ class CharacterPlacement:
         return self._n_surface
 
     def place_tets(self, pose: Floats, out: Positions) -> None:
-        """Where the tet vertices are, (k, 3), at a pose (s,) that has been checked."""
+        """Write the positions (k, 3) of the tet vertices at a pose (s,) that has been checked."""
         self._tets.place(pose, out)
         if self._pose is None:
             self._pose = np.empty(pose.shape)
         self._pose[:] = pose
 
     def place_surface(self, out: Positions) -> None:
-        """Where the surface is, (n̄, 3), at the pose last given to `place_tets`."""
+        """Write the positions (n̄, 3) of the surface at the pose last given to `place_tets`."""
         if self._pose is None:
             raise SuppleError("the surface is placed where tets have been; place them first")
         if self._start is None:
@@ -99,26 +101,30 @@ class CharacterPlacement:
         elif self._rest is None:
             np.copyto(out, self._start.positions, casting="same_kind")
         else:
-            self._rest.place(self._pose, self._room)
-            _scatter(self._start.needed, self._start.positions, self._others, self._room, out)
+            self._rest.place(self._pose, self._scratch)
+            _scatter(self._start.needed, self._start.positions, self._others, self._scratch, out)
 
-    def fork(self) -> CharacterPlacement:
-        """The same tables with other room to work in, for another thread."""
-        other = object.__new__(CharacterPlacement)
-        other.__dict__.update(self.__dict__)
-        other._tets = self._tets.fork()
-        if self._start is not None:
-            tets = other._tets
-            other._start = tets.start if isinstance(tets, TurnedPlacement) else tets  # type: ignore[assignment]
-        other._rest = None if self._rest is None else self._rest.fork()
-        other._make_room()
-        return other
+    def fork(self) -> Self:
+        """Return a twin that shares the tables and has its own scratch memory."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._tets = self._tets.fork()
+        twin._rest = None if self._rest is None else self._rest.fork()
+        twin._allocate()
+        return twin
 
 
-def _following(
+def _shepard_start(tets: Placement) -> ShepardPlacement:
+    """Return the placement of tets before corrections."""
+    start = tets.start if isinstance(tets, TurnedPlacement) else tets
+    assert isinstance(start, ShepardPlacement)
+    return start
+
+
+def _following_placement(
     rig: Rig, tet_rig: Rig, vertices: Ints | None
-) -> tuple[Placement, ShepardPlacement] | None:
-    """The placement of tets that follow the surface vertices of `rig`, if they do."""
+) -> ShepardPlacement | TurnedPlacement | None:
+    """Return a placement of tets that follow the surface vertices of `rig`, if they do."""
     start = tet_rig.start if isinstance(tet_rig, TetRig) else tet_rig
     if not (isinstance(start, ShepardRig) and start.rig is rig):
         return None
@@ -126,12 +132,10 @@ def _following(
         return None
     if isinstance(tet_rig, TetRig):
         if isinstance(tet_rig._corrected, TurnedCorrections):
-            turned = TurnedPlacement(tet_rig._corrected, vertices, share=True)
-            return turned, turned.start
+            return TurnedPlacement(tet_rig._corrected, vertices, share=True)
         if np.any(tet_rig.corrections):
             return None
-    tets = ShepardPlacement(start, vertices, share=True)
-    return tets, tets
+    return ShepardPlacement(start, vertices, share=True)
 
 
 @compiled

@@ -1,0 +1,242 @@
+"""Corrections that are added to a placement: Σ c(p) δ, the coefficients from pose weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from supple.arrays import Floats, Ints
+from supple.compiled.jit import compiled, compiled_brief
+from supple.rig.placement.placement import (
+    DeformingPlacement,
+    Forkable,
+    Placement,
+    Positions,
+    writable,
+)
+from supple.rig.poses.pose_weights import PoseWeights, evaluate_weights
+
+__all__ = [
+    "BLOCK",
+    "NEGLIGIBLE_WEIGHT",
+    "CorrectedPlacement",
+    "Corrections",
+    "PoseCorrections",
+    "add_sum",
+    "combined_corrections",
+    "corrected_placement",
+]
+
+#: Vertices taken at a time: their sums stay in the nearest cache.
+BLOCK = 512
+#: Corrections of a pose that counts less than this would be lost in rounding.
+NEGLIGIBLE_WEIGHT = 1e-12
+
+
+class PoseCorrections(NamedTuple):
+    """Corrections of vertices at one set of example poses."""
+
+    weights: PoseWeights
+    """Weights of the example poses."""
+    deltas: Floats
+    """(m, k, 3) δ of each pose and vertex."""
+
+
+class _Coefficients(Forkable):
+    """Coefficients c(p): weights of several sets of example poses, and perhaps a 1 at the end.
+
+    Parameters
+    ----------
+    weights
+        Pose weights of each set.
+    constant
+        Whether there is a 1 at the end.
+    """
+
+    def __init__(self, weights: Sequence[PoseWeights], constant: bool) -> None:
+        self._constant = constant
+        sizes = [[each.n_poses, each.normalise] for each in weights]
+        self._sizes = np.array(sizes, np.int64).reshape(-1, 2)
+        # One array: every one that is handed to a compiled loop costs a part of a microsecond.
+        parts = [
+            table.ravel()
+            for each in weights
+            for table in (each.scales, each.scaled_poses, each.matrix, each.constant)
+        ]
+        self._packed = np.concatenate([np.empty(0), *parts])
+        self._allocate()
+
+    def _allocate(self) -> None:
+        count = int(self._sizes[:, 0].sum())
+        self._values, self._scratch = np.ones(count + self._constant), np.empty(count)
+
+    def at(self, pose: Floats) -> Floats:
+        """Return c(p), (m,); the same array every time."""
+        _evaluate_sets(pose, self._packed, self._sizes, self._scratch, self._values)
+        return self._values
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """Sum Σ c(p) δ over corrections of the vertices; `combined_corrections` makes it."""
+
+    deltas: Positions
+    """(m, k, 3) δ."""
+    coefficients: _Coefficients
+    """The m coefficients, as functions of the pose."""
+
+    def __len__(self) -> int:
+        return len(self.deltas)
+
+
+def combined_corrections(
+    n_points: int, sets: Sequence[PoseCorrections] = (), constant: Floats | None = None
+) -> Corrections:
+    """Combine corrections at sets of example poses, and constants, into one sum.
+
+    Parameters
+    ----------
+    n_points
+        Number of vertices, k.
+    sets
+        Sets with equal weights are added up beforehand.
+    constant
+        (k, 3) added at all poses.
+    """
+    merged: list[PoseCorrections] = []
+    for weights, deltas in sets:
+        for place, other in enumerate(merged):
+            if _equal(weights, other.weights):
+                merged[place] = PoseCorrections(weights, other.deltas + deltas)
+                break
+        else:
+            merged.append(PoseCorrections(weights, deltas))
+    parts = [np.empty((0, n_points, 3)), *(each.deltas for each in merged)]
+    if constant is not None and np.any(constant):
+        parts.append(constant[None])
+    every = [each.weights for each in merged]
+    coefficients = _Coefficients(every, len(parts) > 1 + len(merged))
+    return Corrections(np.concatenate(parts), coefficients)
+
+
+def _equal(a: PoseWeights, b: PoseWeights) -> bool:
+    same = a.kind == b.kind and np.array_equal(a.poses, b.poses)
+    return a is b or (same and np.array_equal(a.scales, b.scales))
+
+
+class CorrectedPlacement(Forkable):
+    """Any placement plus Σ c(p) δ.
+
+    Poses that count less than 1e-12 are left out.
+
+    Parameters
+    ----------
+    base
+        The placement that is corrected.
+    corrections
+        The sum that is added.
+    single
+        Keep δ in single precision: half the memory to read. Into float32 positions the sum is
+        then taken in single precision too, and is right to some 1e-7 of the body's size.
+    """
+
+    _forked = ("_base", "_coefficients")
+
+    def __init__(self, base: Placement, corrections: Corrections, single: bool = False) -> None:
+        self._base, self._coefficients = base, corrections.coefficients.fork()
+        used = np.flatnonzero(np.any(corrections.deltas, axis=(1, 2)))
+        flat = corrections.deltas.reshape(len(corrections), 3 * base.n_points)[used]
+        # Half as much to read where single precision is all there is, as in a stored model.
+        half = flat.astype(np.float32)
+        self._table: Positions = half if single or np.array_equal(half, flat) else flat
+        self._rows, self._single = used, single
+        self._allocate()
+
+    def _allocate(self) -> None:
+        self._scratch = np.empty((0 if self._single else self.n_points, 3))
+
+    @property
+    def n_points(self) -> int:
+        """Number of vertices placed."""
+        return self._base.n_points
+
+    def place(self, pose: Floats, out: Positions) -> None:
+        """Write the corrected positions (k, 3) at a pose."""
+        target = self._target(out)
+        self._base.place(pose, target)
+        self._add(pose, target, out)
+
+    def _target(self, out: Positions) -> Positions:
+        """Return the array to add up in: double precision is rounded once, at the end."""
+        return out if self._single or out.dtype == np.float64 else self._scratch
+
+    def _add(self, pose: Floats, target: Positions, out: Positions) -> None:
+        values = self._coefficients.at(writable(pose))
+        add_sum(self._table, self._rows, values, target.reshape(-1))
+        if target is not out:
+            np.copyto(out, target, casting="same_kind")
+
+
+class _DeformingCorrectedPlacement(CorrectedPlacement):
+    """A `CorrectedPlacement` over a placement that can move given points."""
+
+    def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
+        """Move vertices from `points` (k, 3) and correct them."""
+        target = self._target(out)
+        self._base.deform(points, pose, target)  # type: ignore[attr-defined]
+        self._add(pose, target, out)
+
+
+def corrected_placement(
+    base: Placement, corrections: Corrections, single: bool = False
+) -> Placement:
+    """Return `base` with corrections added, or itself if there are none."""
+    if len(corrections) == 0:
+        return base
+    if isinstance(base, DeformingPlacement):
+        return _DeformingCorrectedPlacement(base, corrections, single)
+    return CorrectedPlacement(base, corrections, single)
+
+
+@compiled_brief
+def _evaluate_sets(pose: Floats, packed: Floats, sizes: Ints, scratch: Floats, out: Floats) -> None:
+    """Write the weights of sets of example poses at a pose into the front of `out`.
+
+    `packed` has the scales, scaled poses, matrix and constant of each set (`PoseWeights`),
+    `sizes` (sets, 2) its number of poses and whether to normalise.
+    """
+    at, first, s = 0, 0, len(pose)
+    for k in range(len(sizes)):
+        m = sizes[k, 0]
+        scales = packed[at : at + s]
+        poses = packed[at + s : at + s + m * s].reshape(m, s)
+        at += s + m * s
+        matrix, constant = packed[at : at + m * m].reshape(m, m), packed[at + m * m :][:m]
+        at += m * m + m
+        spaces = scratch[first : first + m], out[first : first + m]
+        evaluate_weights(pose, scales, poses, matrix, constant, sizes[k, 1] == 1, *spaces)
+        first += m
+
+
+@compiled
+def add_sum(table: Positions, rows: Ints, coefficients: Floats, out: Positions) -> None:
+    """Add Σ c δ to `out` (3k,) in its precision, in pieces that stay in cache.
+
+    Row i of `table` (m, 3k) is the δ of coefficient ``rows[i]``; others are zero.
+    """
+    for start in range(0, len(out), 3 * BLOCK):
+        piece = out[start : start + 3 * BLOCK]
+        for i in range(len(rows)):
+            much = coefficients[rows[i]]
+            if abs(much) >= NEGLIGIBLE_WEIGHT:
+                _add_times(out.dtype.type(much), table[i, start : start + 3 * BLOCK], piece)
+
+
+@compiled
+def _add_times(much: float, delta: Positions, out: Positions) -> None:
+    """Add `much` times `delta` to `out`."""
+    for i in range(len(out)):
+        out[i] += much * delta[i]
