@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from supple.arrays import Floats
 from supple.errors import FormatError
-from supple.formats.file_bytes import as_floats, as_text, checked_count, read_source, reading
+from supple.formats.file_bytes import as_floats, checked_count, read_text, reading
 from supple.maths.rotations import exponential, inverse, multiply, rotate
 from supple.rig.motion.joint_names import joint_roles
 from supple.rig.motion.motion import Motion
@@ -259,7 +259,7 @@ def read_bvh(
         raise FormatError(f"{name}: a unit of {metres_per_unit} m; give a length above 0")
     if up not in (None, "y", "z"):
         raise FormatError(f'{name}: up cannot be "{up}"; use y or z')
-    text = as_text(name, read_source(path, [".bvh"]))
+    text = read_text(path, (".bvh",))
     with reading(name):
         parts = re.split(r"^[ \t]*MOTION\b", text, maxsplit=1, flags=re.IGNORECASE | re.MULTILINE)
         head = re.match(r"\s*HIERARCHY\b", parts[0], flags=re.IGNORECASE)

@@ -19,7 +19,7 @@ from supple.checks import checked_number
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 
-__all__ = ["fit_morphs"]
+__all__ = ["MOST_KEPT", "Progress", "fit_morphs"]
 
 Progress = Callable[[float, str], None]
 #: Arrays of a frame each, or all of them in one.

@@ -7,6 +7,7 @@ Read here because meshio allocates by the numbers that a file declares (a node n
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -123,9 +124,10 @@ class Msh:
 
 
 def parse_msh(
-    name: str, data: bytes
+    path: Path, data: bytes
 ) -> tuple[np.ndarray, np.ndarray, list[str], dict[str, np.ndarray]]:
-    """Vertices (n, 3), tets (m, 4), names of other volume cells, and physical groups."""
+    """Return vertices (n, 3), tets (m, 4), names of other volume cells, and physical groups."""
+    name = path.name
     version, binary, size_kind = _format(name, data)
     order = _byte_order(name, data) if binary else ""
     msh = Msh()

@@ -6,6 +6,8 @@ Read here rather than by a library because the file's own vertex order must surv
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from supple.errors import FormatError, warn
@@ -13,8 +15,9 @@ from supple.formats.file_bytes import as_text
 from supple.mesh.topology import counted, fan_triangles
 
 
-def parse_obj(name: str, data: bytes) -> tuple[np.ndarray, np.ndarray]:
+def parse_obj(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
     """Vertices (n, 3) and triangles (m, 3); polygons become fans."""
+    name = path.name
     # Long lines may be broken with a backslash.
     text = as_text(name, data).replace("\\\r\n", " ").replace("\\\n", " ")
     vertices: list[list[float]] = []

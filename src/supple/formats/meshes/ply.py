@@ -7,6 +7,7 @@ faces, and takes a text file that was cut off for a whole one.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -41,8 +42,9 @@ class _Element:
     properties: list[_Property] = field(default_factory=list)
 
 
-def parse_ply(name: str, data: bytes) -> tuple[np.ndarray, np.ndarray]:
+def parse_ply(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
     """Vertices (n, 3) and triangles (m, 3); polygons become fans."""
+    name = path.name
     order, elements, start = _header(name, data)
     body = data[start:]
     numbers = _BinaryNumbers(name, body, order) if order else _TextNumbers(name, body)

@@ -16,8 +16,8 @@ import numpy as np
 from supple.arrays import Floats, Ints
 from supple.checks import checked_number
 from supple.errors import FormatError, SuppleError, warn
-from supple.formats.file_bytes import as_text, read_source, reading
-from supple.formats.usd.transforms import SHEAR, decompose
+from supple.formats.file_bytes import read_text, reading
+from supple.maths.transforms import decompose, relative_to_parents
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
@@ -37,6 +37,8 @@ LARGEST_JSON = 256 * 2**20
 MOST_FILES = 100
 #: What moves by less than this part of the character's size does not move.
 STILL = 1e-6
+#: How far columns may be from orthogonal before a transform is called sheared: float32.
+SHEAR = 1e-5
 
 
 def read_json(path: Path) -> Any:
@@ -48,7 +50,7 @@ def read_json(path: Path) -> Any:
     except (OSError, ValueError) as error:
         raise FormatError(f"{name}: cannot be opened ({error})") from error
     try:
-        return json.loads(as_text(name, read_source(path, (".json",))))
+        return json.loads(read_text(path, (".json",)))
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{name}: is no JSON ({str(error)[:100]})") from error
 
@@ -116,7 +118,7 @@ def _parts(
     bones = weights.shape[1]
     order, parents = _outward(_whole(content, "pI", (bones,)))
     rest = _worlds(_array(content, "p0", (bones, 3, 4)), scale)[order]
-    local, shear = decompose(_local(rest, parents))
+    local, shear = decompose(relative_to_parents(rest, parents))
     if shear.max() >= SHEAR:
         raise FormatError('a bone in "p0" is sheared; only turned and scaled ones are read')
     names = [f"bone{bone}" for bone in order]
@@ -141,7 +143,7 @@ def _rigged(
     root = int(tops[np.argmax(weights.sum(axis=0)[tops])])
     tables, translating, scaled = {}, *np.zeros((2, skeleton.n_joints), dtype=bool)
     for name, world in clips.items():
-        local, shear = decompose(_local(world, skeleton.parents))
+        local, shear = decompose(relative_to_parents(world, skeleton.parents))
         if shear.max() >= SHEAR:
             notes.append(f"{name}.json: has sheared bones; the shear is lost")
         roots, moves, turns = split_root(
@@ -244,12 +246,3 @@ def _worlds(places: Floats, scale: float) -> Floats:
     if not (np.abs(np.linalg.det(worlds)) > 1e-12).all():
         raise FormatError("a bone is scaled to nothing")
     return worlds
-
-
-def _local(world: Floats, parents: Ints) -> Floats:
-    local = world.copy()
-    child = parents >= 0
-    local[..., child, :, :] = np.linalg.solve(
-        world[..., parents[child], :, :], world[..., child, :, :]
-    )
-    return local

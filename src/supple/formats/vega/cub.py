@@ -20,7 +20,7 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_array, checked_path, numbers, shown
 from supple.engines.stvk.coefficients import paired_count
 from supple.errors import FormatError, SuppleError
-from supple.formats.file_bytes import read_source, reading
+from supple.formats.file_bytes import read_bytes, reading
 from supple.saving import write_chunks
 
 __all__ = ["CubicForce", "read_cub", "write_cub"]
@@ -214,7 +214,7 @@ def read_cub(path: str | Path) -> CubicForce:
         When its sizes do not fit each other or the file, or a coefficient is not finite.
     """
     path = checked_path("a .cub file", path)
-    data = read_source(path, (".cub",))
+    data = read_bytes(path, (".cub",))
     with reading(path.name):
         r = _checked_size(path.name, data)
         if r == 0:

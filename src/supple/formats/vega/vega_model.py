@@ -21,17 +21,8 @@ from supple.engines.stvk.coefficients import MOST_MODES
 from supple.engines.stvk.cubic_model import CubicModel
 from supple.engines.stvk.model import StvkModel
 from supple.errors import FormatError, SuppleError
-from supple.formats.file_bytes import reading
 from supple.formats.meshes.read_surface import read_surface
-from supple.formats.meshes.veg import (
-    ALL,
-    VegFile,
-    expanded_lines,
-    only_section,
-    read_veg,
-    read_veg_hexes,
-    split_sections,
-)
+from supple.formats.meshes.veg import ALL, VegFile, read_any_veg
 from supple.formats.vega.cub import CubicForce, read_cub, write_cub
 from supple.formats.vega.modal_matrix import read_modal_matrix, write_modal_matrix
 from supple.mesh.hexes import HexMesh
@@ -189,18 +180,11 @@ class _Seen(NamedTuple):
 
 
 def _veg_body(path: Path) -> ElasticBody | HexBody:
-    if _has_hexes(path):
-        hexes = read_veg_hexes(path)
-        return HexBody(hexes.mesh, veg_material(hexes))
-    tets = read_veg(path)
-    return ElasticBody(tets.mesh, veg_material(tets))
-
-
-def _has_hexes(path: Path) -> bool:
-    with reading(path.name):
-        sections = split_sections(path.name, expanded_lines(path, path.parent.resolve(), set()))
-        rows = only_section(path.name, sections, "ELEMENTS").rows
-    return bool(rows) and rows[0][0].upper() == "CUBIC"
+    veg = read_any_veg(path)
+    material = veg_material(veg)
+    if isinstance(veg.mesh, TetMesh):
+        return ElasticBody(veg.mesh, material)
+    return HexBody(veg.mesh, material)
 
 
 def _shapes(name: str, modes: str | Path | ArrayLike, n_vertices: int, r: int) -> Floats:

@@ -47,7 +47,7 @@ class Channel:
             return self._unit(self._hermite(before, u, gap[:, None]))
         start, end = self.values[before], self.values[before + 1]
         if self.path == "rotation":
-            return slerp(self._unit(start), self._unit(end), u)
+            return _slerp(self._unit(start), self._unit(end), u)
         return start + u * (end - start)
 
     def _hermite(self, before: NDArray[np.int64], u: Floats, gap: Floats) -> Floats:
@@ -68,8 +68,8 @@ class Channel:
         return np.where(lengths > 1e-12, values / np.maximum(lengths, 1e-300), none)
 
 
-def slerp(start: Floats, end: Floats, u: Floats) -> Floats:
-    """Between unit quaternions the shorter way round, at constant speed."""
+def _slerp(start: Floats, end: Floats, u: Floats) -> Floats:
+    """Interpolate unit quaternions (k, 4) the shorter way round, at constant speed; u (k, 1)."""
     cosine = np.sum(start * end, axis=1, keepdims=True)
     end = np.where(cosine < 0, -end, end)
     # Half the angle from the chord: exact for small angles, where the cosine is not.

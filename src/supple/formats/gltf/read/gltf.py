@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from supple.arrays import Floats
 from supple.errors import FormatError, SuppleError
-from supple.formats.file_bytes import read_source, reading
+from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import Document
 from supple.formats.gltf.notes import Notes
@@ -27,6 +26,7 @@ from supple.formats.gltf.read.primitives import (
 )
 from supple.formats.gltf.read.skinned_body import Assembler, Body, GltfPrimitive, Instance
 from supple.formats.gltf.read.skins import JointFrames, Skin, read_skins
+from supple.formats.registry import GLTF_SUFFIXES
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
@@ -124,9 +124,6 @@ def _rest_weights(
     return [float(w) for w in [*given, *[0.0] * count][:count]]
 
 
-SUFFIXES = (".glb", ".gltf")
-
-
 # No character is taller in metres, and few smaller in centimetres.
 #: Beyond, squares of distances overflow.
 LARGEST_EXTENT = 1e100
@@ -168,15 +165,6 @@ class GltfSource:
     shapes: tuple[tuple[int, int], ...]
     mesh_names: tuple[str, ...] = ()
 
-    def file_positions(self, primitive: int, surface: ArrayLike) -> Floats:
-        """Positions of a primitive's vertices, (n, 3), from those of the surface.
-
-        Vertices that no triangle uses are nan.
-        """
-        positions = np.asarray(surface, dtype=np.float64)
-        welded = self.primitives[primitive].welded
-        return np.where(welded[:, None] >= 0, positions[welded], np.nan)
-
 
 def load_gltf(path: str | Path) -> Character:
     """Read a character from a glTF file.
@@ -206,7 +194,7 @@ def load_gltf(path: str | Path) -> Character:
     SuppleWarning
         For each kind of mistake that could be lived with, also in ``warnings``.
     """
-    data = read_source(path, SUFFIXES)
+    data = read_bytes(path, GLTF_SUFFIXES)
     path = Path(path)
     notes = Notes(path.name)
     # Numbers near the end of their range overflow; what comes of it is checked.

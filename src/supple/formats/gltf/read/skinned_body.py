@@ -12,6 +12,7 @@ from supple.formats.gltf.document import Document
 from supple.formats.gltf.read.primitives import PrimitiveData
 from supple.formats.gltf.read.skins import Binding, JointFrames, Skin
 from supple.formats.welding import padded, weld
+from supple.maths.transforms import scaling
 
 # Numbers of all morph targets on all vertices: 1.6 GB.
 MOST_DELTAS = 200_000_000
@@ -142,7 +143,7 @@ class Assembler:
     def rest_positions(self, instance: Instance, data: PrimitiveData) -> Floats:
         """World positions in the rest pose, (n, 3), in the units of the frames."""
         if instance.skin is None:
-            matrix = self.frames.rest_world[instance.joint] @ _scaling(
+            matrix = self.frames.rest_world[instance.joint] @ scaling(
                 self.frames.sizes[instance.joint]
             )
             return moved(matrix, data.positions)
@@ -257,10 +258,6 @@ def moved(matrix: Floats, points: Floats) -> Floats:
     x, y, z = points.T
     rows = [m[0] * x + m[1] * y + m[2] * z + m[3] for m in matrix[:3]]
     return np.stack(rows, axis=1)
-
-
-def _scaling(factor: float) -> Floats:
-    return np.diag([factor, factor, factor, 1.0])
 
 
 def _corners(low: Floats, high: Floats) -> Floats:

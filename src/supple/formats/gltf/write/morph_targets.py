@@ -13,7 +13,7 @@ from supple.arrays import Singles
 from supple.formats.gltf.accessors import COMPONENTS, Accessors
 from supple.formats.gltf.document import DRACO, Document
 from supple.formats.gltf.draco import decode_draco
-from supple.formats.gltf.write.additions import CORNERS, VERTICES, GltfFile
+from supple.formats.gltf.write.gltf_file import CORNERS, VERTICES, GltfFile
 
 
 @dataclass

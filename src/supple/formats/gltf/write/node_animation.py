@@ -11,7 +11,7 @@ from supple.formats.gltf.document import Document
 from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.gltf.read.nodes import read_nodes
 from supple.formats.gltf.read.skins import JointFrames
-from supple.formats.gltf.write.additions import GltfFile
+from supple.formats.gltf.write.gltf_file import GltfFile
 from supple.formats.gltf.write.weight_tracks import Times
 from supple.maths.rotations import continuous, from_matrix, multiply, rotate
 

@@ -12,7 +12,7 @@ from supple.arrays import Floats
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import POINTER
 from supple.formats.gltf.read.animation import NODE_POINTER, Channel
-from supple.formats.gltf.write.additions import GltfFile
+from supple.formats.gltf.write.gltf_file import GltfFile
 
 # ----------------------------------------------------------------------------
 # Tracks of morph weights: new ones beside those a clip has already.

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from supple.arrays import Floats
 from supple.errors import FormatError, SuppleError, warn
 from supple.formats.file_bytes import LARGEST_FILE, reading
+from supple.formats.registry import USD_SUFFIXES
 from supple.formats.usd.process import read_stage
-from supple.formats.usd.read.stage_joints import JointForest, read_joints
-from supple.formats.usd.read.stage_motion import read_motions
-from supple.formats.usd.read.stage_surface import SkinnedSurface, read_meshes
-from supple.formats.usd.transforms import upright
+from supple.formats.usd.read.joint_forest import JointForest, read_joints
+from supple.formats.usd.read.skinned_surface import SkinnedSurface, read_meshes
+from supple.formats.usd.read.stage_motions import read_motions
+from supple.maths.transforms import scaling
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
@@ -26,8 +27,6 @@ from supple.rig.skeleton.joints import unique_names
 from supple.rig.skeleton.skinning import SkinnedRig
 
 __all__ = ["UsdMesh", "UsdSource", "load_usd"]
-
-SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +106,9 @@ def load_usd(path: str | Path) -> Character:
 
 def _check_file(path: Path) -> None:
     name = path.name or str(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise FormatError(
-            f'{name}: "{path.suffix}" files are not USD; use one of {", ".join(SUFFIXES)}'
-        )
+    if path.suffix.lower() not in USD_SUFFIXES:
+        known = ", ".join(USD_SUFFIXES)
+        raise FormatError(f'{name}: "{path.suffix}" files are not USD; use one of {known}')
     try:
         if not path.is_file():
             raise FormatError(f"{name}: there is no such file in {path.parent}")
@@ -127,7 +125,7 @@ def _character(path: Path) -> Character:
 
 def staged_character(path: Path, stage: dict[str, Any]) -> Character:
     """The character of a stage that has been read."""
-    to_supple = upright(stage["up"], stage["unit"])
+    to_supple = _upright(stage["up"], stage["unit"])
     try:
         forest = read_joints(stage, to_supple)
         surface = read_meshes(stage, forest, to_supple)
@@ -150,6 +148,14 @@ def staged_character(path: Path, stage: dict[str, Any]) -> Character:
         metres_per_unit=stage["unit"],
         warnings=tuple(f"{path.name}: {note}" for note in dict.fromkeys(notes)),
     )
+
+
+def _upright(axis: str, unit: float) -> Floats:
+    """Return the transform (4, 4) from the stage's space to metres with +Y up."""
+    turn = scaling(unit)
+    if axis == "Z":
+        turn = turn @ np.array([[1.0, 0, 0, 0], [0, 0, 1, 0], [0, -1, 0, 0], [0, 0, 0, 1]])
+    return turn
 
 
 def _rigged(

@@ -8,11 +8,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from supple.errors import FormatError
+from supple.formats.registry import USD_SUFFIXES
 
 __all__ = ["package", "package_entries", "root_entry"]
 
 ALIGNMENT = 64
-LAYERS = (".usd", ".usda", ".usdc")
+#: Suffixes of layers; a package within a package cannot be its first entry.
+LAYERS = tuple(suffix for suffix in USD_SUFFIXES if suffix != ".usdz")
 #: Sizes in a package are 32-bit.
 MOST_BYTES = 4 * 2**30 - 2**20
 #: The earliest date a zip file knows: the same content makes the same bytes.

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from supple.formats.usd.layers import Refused, one_line, open_stage
+from supple.formats.registry import USD_SUFFIXES
+from supple.formats.usd.child import answer_request
+from supple.formats.usd.layers import Refused, open_stage
 from supple.formats.usd.pxr_modules import Ar, Sdf, Tf, Usd, UsdUtils
-from supple.formats.usd.read.read_child import limit_memory
-from supple.formats.usd.transport import receive, send
 from supple.formats.usd.write.authoring import (
     add_shapes,
     add_weights,
@@ -27,84 +27,22 @@ from supple.formats.usd.write.authoring import (
 )
 from supple.formats.usd.write.evaluation import PlayedMesh, played_meshes
 
-__all__ = ["main", "needed_files"]
-
-
-# ----------------------------------------------------------------------------
-# Which files a stage is made of (in the writing process).
-
-
-LAYERS = (".usd", ".usda", ".usdc", ".usdz")
-
+__all__ = ["main"]
 
 #: Files that are listed; nobody has more.
 MOST = 100_000
-
-
-def needed_files(path: Path) -> list[str]:
-    """All that a file names, and that what it names does: layers, clips, pictures.
-
-    Whether they are there or not. Only what lies in the file's folder, or below it, is opened.
-    """
-    folder = path.parent.resolve()
-    waiting, seen = [str(path)], {str(path)}
-    found: dict[str, None] = {}
-    while waiting and len(seen) < MOST:
-        layer = _opened_package(waiting.pop())
-        for asset in _named(layer):
-            where = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)
-            if where in seen:
-                continue
-            seen.add(where)
-            # A bare name that is not beside the layer stays one; it would be looked for there.
-            own = Path(Ar.SplitPackageRelativePathOuter(layer.realPath)[0])
-            file = own.parent / Ar.SplitPackageRelativePathOuter(where)[0]
-            found[str(file)] = None
-            if file.suffix.lower() in LAYERS and file.resolve().is_relative_to(folder):
-                waiting.append(where)
-    return list(found)
-
-
-def _opened_package(name: str) -> Any:
-    try:
-        return Sdf.Layer.FindOrOpen(name)
-    except Tf.ErrorException:
-        return None
-
-
-def _named(layer: Any) -> list[str]:
-    if not layer:
-        return []
-    listed = UsdUtils.ExtractExternalReferences(layer.identifier)
-    return [str(asset) for kind in listed for asset in kind if asset and "\0" not in str(asset)]
-
-
-#: What a layer says of itself and not of the stage: it is not taken over.
+#: Fields that a layer has of its own, not of the stage: they are not taken over.
 OWN_KEYS = {"subLayers", "subLayerOffsets", "owner", "sessionOwner", "hasOwnedSubLayers"}
 
 
 def main(folder: str, memory: int) -> None:
-    """Answer the request that lies in the folder."""
-    limit_memory(memory)
-    place = Path(folder)
-    request = receive(place / "request.npz")
-    file = Path(request.get("path") or folder)
-    os.chdir(file.parent)
-    # Held until the end: without it USD prints what it thinks of a file.
-    delegate = UsdUtils.CoalescingDiagnosticDelegate()
-    try:
-        answers = {"survey": _survey, "author": _author, "new": _new, "files": _files}
-        result = answers[request["action"]](request, place)
-    except Refused as error:
-        result = {"error": str(error)}
-    except MemoryError:
-        result = {"error": f"needs more than {memory / 2**30:.0f} GiB to write; simplify it"}
-    except Exception as error:
-        result = {"error": f"cannot be written ({type(error).__name__}: {one_line(error, file)})"}
-    del delegate
-    send(place / "answer.npz", result)
-    # The stage's own tear-down may crash on what it was built from; nothing is left to do.
-    os._exit(0)
+    """Answer the request in the folder."""
+    answer_request(folder, memory, _answer, "write", "written")
+
+
+def _answer(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, Any]:
+    answers = {"survey": _survey, "author": _author, "new": _new, "files": _files}
+    return answers[request["action"]](request, folder)
 
 
 def _opened(request: dict[str, Any]) -> tuple[Any, Any]:
@@ -279,7 +217,45 @@ def _as_named(file: Path, folder: Path) -> Path | None:
 
 
 def _files(request: dict[str, Any], folder: Path) -> dict[str, Any]:
-    return {"files": needed_files(Path(request["path"]))}
+    return {"files": _needed_files(Path(request["path"]))}
+
+
+def _needed_files(path: Path) -> list[str]:
+    """All that a file names, and that what it names does: layers, clips, pictures.
+
+    Whether they are there or not. Only what lies in the file's folder, or below it, is opened.
+    """
+    folder = path.parent.resolve()
+    waiting, seen = [str(path)], {str(path)}
+    found: dict[str, None] = {}
+    while waiting and len(seen) < MOST:
+        layer = _opened_package(waiting.pop())
+        for asset in _named(layer):
+            where = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)
+            if where in seen:
+                continue
+            seen.add(where)
+            # A bare name that is not beside the layer stays one; it would be looked for there.
+            own = Path(Ar.SplitPackageRelativePathOuter(layer.realPath)[0])
+            file = own.parent / Ar.SplitPackageRelativePathOuter(where)[0]
+            found[str(file)] = None
+            if file.suffix.lower() in USD_SUFFIXES and file.resolve().is_relative_to(folder):
+                waiting.append(where)
+    return list(found)
+
+
+def _opened_package(name: str) -> Any:
+    try:
+        return Sdf.Layer.FindOrOpen(name)
+    except Tf.ErrorException:
+        return None
+
+
+def _named(layer: Any) -> list[str]:
+    if not layer:
+        return []
+    listed = UsdUtils.ExtractExternalReferences(layer.identifier)
+    return [str(asset) for kind in listed for asset in kind if asset and "\0" not in str(asset)]
 
 
 def _new(request: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -9,13 +9,21 @@ import numpy as np
 
 from supple.arrays import Floats, Ints
 from supple.errors import FormatError
-from supple.formats.usd.transforms import SHEAR, LocalTransforms, decompose, scaling, uniform_scale
+from supple.maths.transforms import (
+    LocalTransforms,
+    decompose,
+    relative_to_parents,
+    scaling,
+    uniform_scale,
+)
 from supple.rig.skeleton.joints import Skeleton, unique_names
 
 __all__ = ["Branch", "JointForest", "read_joints"]
 
 
 PARTS = ("translations", "rotations", "scales")
+#: How far columns may be from orthogonal before a transform is called sheared: float32.
+SHEAR = 1e-5
 
 
 @dataclass
@@ -200,7 +208,7 @@ def _checked_transforms(
     if rest is None:
         if data["rest"] is not None or data["animation"] is None:
             forest.notes.append(f"skeleton {data['path']} has no rest transforms; bind is used")
-        rest = _local(bind, parents)
+        rest = relative_to_parents(bind, parents)
     return bind, rest
 
 
@@ -212,13 +220,6 @@ def _world(local: Floats, parents: Ints) -> Floats:
     return world
 
 
-def _local(world: Floats, parents: Ints) -> Floats:
-    local = world.copy()
-    child = parents >= 0
-    local[child] = np.linalg.solve(world[parents[child]], world[child])
-    return local
-
-
 def _neutral_pose(
     forest: JointForest, path: str, bind: Floats, rest: Floats, parents: Ints, frame: Floats
 ) -> LocalTransforms:
@@ -226,7 +227,7 @@ def _neutral_pose(
 
     That is the bind pose: what a file calls rest may be any pose, a crouch at the first frame.
     """
-    local, shear = decompose(_placed(_local(bind, parents), parents, frame))
+    local, shear = decompose(_placed(relative_to_parents(bind, parents), parents, frame))
     if shear.max() < SHEAR:
         return local
     local, shear = decompose(_placed(rest, parents, frame))

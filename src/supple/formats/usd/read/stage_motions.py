@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from supple.arrays import Floats
-from supple.formats.usd.read.stage_joints import Branch, JointForest
-from supple.formats.usd.read.stage_shapes import BlendShapes
-from supple.formats.usd.transforms import SHEAR, decompose, scaling
+from supple.formats.usd.read.joint_forest import SHEAR, Branch, JointForest
+from supple.formats.usd.read.skinned_surface import BlendShapes
+from supple.maths.transforms import decompose, scaling
 from supple.rig.motion.motion import Motion
 from supple.rig.motion.root_motion import split_root
 from supple.rig.skeleton.joint_pose import JointPose

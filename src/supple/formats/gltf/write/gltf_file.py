@@ -8,7 +8,6 @@ import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from supple.formats.gltf.container import (
     MAGIC,
     SCHEME,
     Buffers,
+    file_below,
     open_container,
 )
 from supple.formats.gltf.notes import Notes, quoted
@@ -226,13 +226,12 @@ def _take_in_images(file: GltfFile, path: Path) -> None:
 
 
 def _beside(folder: Path, uri: str) -> bytes | None:
-    """The bytes of a file in the folder or below; nothing else is opened."""
+    """Return the bytes of a file in the folder or below; nothing else is opened."""
     if uri.startswith((":", "/", "\\")) or not uri:
         return None
     try:
-        folder = folder.resolve()
-        found = (folder / unquote(uri).replace("\\", "/")).resolve()
-        if not found.is_relative_to(folder) or not found.is_file():
+        found = file_below(folder, uri)
+        if found is None or not found.is_file():
             return None
         return None if found.stat().st_size > LARGEST_FILE else found.read_bytes()
     except (OSError, ValueError, RuntimeError):
