@@ -121,12 +121,12 @@ def write_npz(path: str | Path, baked: BakedMotion) -> dict[str, Any]:
 
 
 def mesh_beside(path: Path) -> Path:
-    """Where the mesh goes that fits a cache, unless told otherwise."""
+    """Return the path of the mesh that fits a cache, unless told otherwise."""
     return path.with_name(f"{path.stem}_rest.obj")
 
 
 def checked_frames(path: Path, baked: BakedMotion) -> Singles:
-    """The frames, when there are any, they fit the character and are finite."""
+    """Return the frames, if there are any, they fit the character and are finite."""
     frames = np.asarray(baked.frames)
     expected = (len(baked.times), len(baked.character.surface.vertices), 3)
     if frames.shape != expected or frames.dtype != np.float32 or not len(frames):
@@ -143,7 +143,7 @@ def checked_frames(path: Path, baked: BakedMotion) -> Singles:
 def _prepared(
     path: Path, baked: BakedMotion, vertices: str, up: str
 ) -> tuple[NDArray[np.int64], Iterator[Singles]]:
-    """The vertex of each point, and the frames one by one."""
+    """Return the vertex of each point, and the frames one by one."""
     if up not in ("y", "z"):
         raise FormatError(f'{path.name}: the upward axis cannot be "{up}"; use y or z')
     if not path.parent.is_dir():
@@ -162,7 +162,7 @@ def _upwards(points: Singles, up: str) -> Singles:
 
 
 def _with_header(header: bytes, frames: Iterable[Singles], dtype: str) -> Iterator[bytes]:
-    """The file in pieces of a handy size: a cache may be larger than memory."""
+    """Yield the file in pieces of a handy size: a cache may be larger than memory."""
     waiting = io.BytesIO()
     waiting.write(header)
     for frame in frames:
@@ -205,7 +205,7 @@ def _written(
 
 
 def _cached_vertices(path: Path, character: Character, vertices: str) -> Ints:
-    """The surface vertex of each point of the cache."""
+    """Return the surface vertex of each point of the cache."""
     if vertices == "welded":
         return np.arange(len(character.surface.vertices))
     if vertices != "file":
@@ -224,7 +224,7 @@ def _cached_vertices(path: Path, character: Character, vertices: str) -> Ints:
 
 
 def _mesh_text(name: str, points: Singles, triangles: NDArray[np.integer]) -> Iterator[bytes]:
-    """A mesh as Wavefront .obj, in pieces; positions have all digits of float32."""
+    """Yield a mesh as Wavefront .obj, in pieces; positions have all digits of float32."""
     shown = "".join(c if c.isprintable() else "?" for c in name)
     yield f"o {shown}\n".encode()
     for line, rows in (("v %.9g %.9g %.9g\n", points), ("f %d %d %d\n", triangles + 1)):
@@ -347,7 +347,7 @@ def _head(path: Path, length: int, size: int) -> bytes:
 def _mapped(
     path: Path, offset: int, dtype: str, count: int, points: int, size: int
 ) -> NDArray[Any]:
-    """The numbers in place, when the file holds as many as it says."""
+    """Map the numbers into memory, if the file holds as many as it says."""
     if count < 0 or points < 0 or size != offset + 12 * count * points:
         raise FormatError(
             f"{path.name}: declares {count} frames of {points} points, which its {size} bytes"

@@ -141,7 +141,7 @@ class Buffers:
         return data
 
     def present(self, index: int) -> bool:
-        """Whether the buffer has data."""
+        """Return whether the buffer has data."""
         return self._data[index] is not None
 
     def _fetch(

@@ -16,7 +16,7 @@ from supple.mesh.topology import counted, fan_triangles
 
 
 def parse_obj(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices (n, 3) and triangles (m, 3); polygons become fans."""
+    """Return vertices (n, 3) and triangles (m, 3); polygons become fans."""
     name = path.name
     # Long lines may be broken with a backslash.
     text = as_text(name, data).replace("\\\r\n", " ").replace("\\\n", " ")
@@ -60,7 +60,7 @@ def _position(name: str, number: int, words: list[str]) -> list[float]:
 
 
 def _corners(name: str, number: int, words: list[str], n_so_far: int) -> list[int]:
-    """Vertex indices from 0; negative ones in the file count back from the last vertex."""
+    """Return vertex indices from 0; negative ones in the file count back from the last vertex."""
     corners = []
     for word in words[1:]:
         try:

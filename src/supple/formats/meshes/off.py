@@ -15,7 +15,7 @@ KINDS = {"OFF", "COFF", "NOFF", "CNOFF", "STOFF", "STCOFF", "STNOFF", "STCNOFF"}
 
 
 def parse_off(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices (n, 3) and triangles (m, 3); polygons become fans."""
+    """Return vertices (n, 3) and triangles (m, 3); polygons become fans."""
     name = path.name
     lines = (line.partition("#")[0].split() for line in as_text(name, data).splitlines())
     rows = [row for row in lines if row]

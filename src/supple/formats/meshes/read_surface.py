@@ -12,7 +12,7 @@ __all__ = ["read_surface"]
 
 
 def read_surface(path: str | Path) -> SurfaceMesh:
-    """Read a triangle surface.
+    """Read a triangle surface; the suffix says which format.
 
     Parameters
     ----------

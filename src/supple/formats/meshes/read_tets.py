@@ -14,7 +14,7 @@ __all__ = ["read_tets"]
 
 
 def read_tets(path: str | Path) -> TetMesh:
-    """Read a tetrahedral mesh.
+    """Read a tetrahedral mesh; the suffix says which format.
 
     Parameters
     ----------

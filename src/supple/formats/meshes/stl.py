@@ -15,7 +15,7 @@ FACET = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute"
 
 
 def parse_stl(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices (3 m, 3) and triangles (m, 3), not welded yet."""
+    """Return vertices (3 m, 3) and triangles (m, 3), not welded yet."""
     name = path.name
     corners = _binary(name, data) if _is_binary(data) else _text(name, data)
     if len(corners) == 0:

@@ -34,12 +34,9 @@ __all__ = [
     "write_veg",
 ]
 
-
 #: The set of all elements, which no file defines.
 ALL = "allElements"
 Mesh = TypeVar("Mesh", TetMesh, HexMesh, covariant=True)
-
-
 #: What the file calls the elements of a mesh, and how many corners they have.
 _KINDS = {"tet": ("TET", 4), "hex": ("CUBIC", 8)}
 
@@ -144,11 +141,48 @@ def parse_veg_tets(
     return vertices, tets, [], sets
 
 
-def _sections(path: Path, data: bytes | None = None) -> list[_Section]:
-    """Return the sections of a file and of those it includes; `data` if it was read already."""
-    data = read_bytes(path, (".veg",)) if data is None else data
-    text = as_text(path.name, data)
-    return _split(path.name, _expanded_lines(path, text, path.parent.resolve(), set()))
+def write_veg(path: str | Path, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> None:
+    """Write a VegaFEM mesh; the file is whole or not there.
+
+    Parameters
+    ----------
+    path : str or Path
+        Replaced when it is there already.
+    veg : VegFile
+        Numbers are written so that reading gives the same ones back.
+    """
+    path = Path(path)
+    _check_names(path.name, veg)
+    mesh = veg.mesh
+    lines = ["# Vega mesh file.", "", "*VERTICES", f"{len(mesh.vertices)} 3 0 0"]
+    for i, (x, y, z) in enumerate(mesh.vertices.tolist(), 1):
+        lines.append(f"{i} {x!r} {y!r} {z!r}")
+    kind, corners = _KINDS["tet" if isinstance(mesh, TetMesh) else "hex"]
+    elements = mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes
+    lines += ["", "*ELEMENTS", kind, f"{len(elements)} {corners} 0"]
+    lines += [f"{i} {' '.join(map(str, row))}" for i, row in enumerate((elements + 1).tolist(), 1)]
+    for name, material in veg.materials.items():
+        parameters = ", ".join(repr(float(value)) for value in material.parameters)
+        lines += ["", f"*MATERIAL {name}", f"{material.kind}, {parameters}"]
+    for name, members in mesh.sets.items():
+        lines += ["", f"*SET {name}"]
+        lines += [", ".join(map(str, members[i : i + 8] + 1)) for i in range(0, len(members), 8)]
+    if veg.regions:
+        lines += ["", "*REGION", *(f"{of}, {material}" for of, material in veg.regions)]
+    write_whole(path, ("\n".join(lines) + "\n").encode())
+
+
+def _check_names(file: str, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> None:
+    """Refuse what could be written but not read back."""
+    for name in (*veg.mesh.sets, *veg.materials):
+        if not name or name == ALL or any(c.isspace() or c in "#,*" for c in name):
+            raise FormatError(f'{file}: "{name}" cannot be a name there; use one plain word')
+    for of, material in veg.regions:
+        if of not in {*veg.mesh.sets, ALL} or material not in veg.materials:
+            raise FormatError(f'{file}: region "{of}, {material}" names no set and material')
+
+
+# Parts of a file.
 
 
 def _parts(
@@ -259,7 +293,7 @@ def _regions(
     return regions
 
 
-# The sections of a file, and the tables in them.
+# Sections of a file, and the tables in them.
 
 
 @dataclass
@@ -269,6 +303,13 @@ class _Section:
     title: str
     argument: str
     rows: list[list[str]] = field(default_factory=list)
+
+
+def _sections(path: Path, data: bytes | None = None) -> list[_Section]:
+    """Return the sections of a file and of those it includes; `data` if it was read already."""
+    data = read_bytes(path, (".veg",)) if data is None else data
+    text = as_text(path.name, data)
+    return _split(path.name, _expanded_lines(path, text, path.parent.resolve(), set()))
 
 
 def _expanded_lines(path: Path, text: str, folder: Path, seen: set[Path]) -> list[str]:
@@ -348,44 +389,3 @@ def _first_number(name: str, table: np.ndarray, what: str) -> int:
     if first not in (0, 1) or (table[:, 0] != first + np.arange(len(table))).any():
         raise FormatError(f"{name}: its {what} are not numbered one after the other from 0 or 1")
     return first
-
-
-def write_veg(path: str | Path, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> None:
-    """Write a VegaFEM mesh; the file is whole or not there.
-
-    Parameters
-    ----------
-    path : str or Path
-        Replaced when it is there already.
-    veg : VegFile
-        Numbers are written so that reading gives the same ones back.
-    """
-    path = Path(path)
-    _check_names(path.name, veg)
-    mesh = veg.mesh
-    lines = ["# Vega mesh file.", "", "*VERTICES", f"{len(mesh.vertices)} 3 0 0"]
-    for i, (x, y, z) in enumerate(mesh.vertices.tolist(), 1):
-        lines.append(f"{i} {x!r} {y!r} {z!r}")
-    kind, corners = _KINDS["tet" if isinstance(mesh, TetMesh) else "hex"]
-    elements = mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes
-    lines += ["", "*ELEMENTS", kind, f"{len(elements)} {corners} 0"]
-    lines += [f"{i} {' '.join(map(str, row))}" for i, row in enumerate((elements + 1).tolist(), 1)]
-    for name, material in veg.materials.items():
-        parameters = ", ".join(repr(float(value)) for value in material.parameters)
-        lines += ["", f"*MATERIAL {name}", f"{material.kind}, {parameters}"]
-    for name, members in mesh.sets.items():
-        lines += ["", f"*SET {name}"]
-        lines += [", ".join(map(str, members[i : i + 8] + 1)) for i in range(0, len(members), 8)]
-    if veg.regions:
-        lines += ["", "*REGION", *(f"{of}, {material}" for of, material in veg.regions)]
-    write_whole(path, ("\n".join(lines) + "\n").encode())
-
-
-def _check_names(file: str, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> None:
-    """Refuse what could be written but not read back."""
-    for name in (*veg.mesh.sets, *veg.materials):
-        if not name or name == ALL or any(c.isspace() or c in "#,*" for c in name):
-            raise FormatError(f'{file}: "{name}" cannot be a name there; use one plain word')
-    for of, material in veg.regions:
-        if of not in {*veg.mesh.sets, ALL} or material not in veg.materials:
-            raise FormatError(f'{file}: region "{of}, {material}" names no set and material')

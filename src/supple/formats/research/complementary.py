@@ -141,7 +141,7 @@ def _surface(path: Path, tets: TetMesh, metres_per_unit: float) -> SurfaceMesh:
 
 
 def _parse_graph(name: str, text: str) -> tuple[Floats, Ints]:
-    """Points (p, 3) and edges (b, 2) of a trivial graph format file."""
+    """Return points (p, 3) and edges (b, 2) of a trivial graph format file."""
     sections: list[list[list[str]]] = [[]]
     for line in text.splitlines():
         words = line.split()
@@ -163,7 +163,7 @@ def _parse_graph(name: str, text: str) -> tuple[Floats, Ints]:
 
 
 def _parse_dmat(name: str, text: str) -> Floats:
-    """A dense matrix: columns and rows, then its values column by column."""
+    """Return a dense matrix: columns and rows, then its values column by column."""
     words = text.split()
     if len(words) < 2:
         raise FormatError(f"{name}: does not say how large its matrix is")
@@ -221,7 +221,7 @@ def _animation(name: str, numbers: Floats, n_bones: int) -> _Animation:
 def _rig(
     surface: SurfaceMesh, tets: TetMesh, points: Floats, edges: Ints, weights: Floats
 ) -> SkinnedRig:
-    """A joint at the first point of every bone, turning it and all that hangs on it."""
+    """Make a rig with a joint at the first point of every bone, which turns all below it."""
     parents = np.full(len(edges), -1)
     for bone, (first, _) in enumerate(edges):
         above = np.flatnonzero(edges[:, 1] == first)
@@ -247,7 +247,7 @@ def _rig(
 def _motion(
     rig: SkinnedRig, places: Floats, animation: _Animation, dt: float, metres_per_unit: float
 ) -> Motion:
-    """Poses of the bones, and the root's turn and way taken out of them.
+    """Return poses of the bones, with the root's turn and way taken out of them.
 
     The file turns bones without a parent by q·r, r being the root's turn. That equals turning
     everything by r after turning the bone by r⁻¹ q r.

@@ -42,7 +42,7 @@ SHEAR = 1e-5
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds, when it is of a size that can be read."""
+    """Return the content of a JSON file, if it is of a size that can be read."""
     name = path.name
     try:
         if path.is_file() and path.stat().st_size > LARGEST_JSON:
@@ -168,7 +168,7 @@ def _rigged(
 def _clips(
     path: Path, bones: int, scale: float, order: Ints, notes: list[str]
 ) -> dict[str, Floats]:
-    """World transforms of the bones, (t, b, 4, 4), by the name of the file."""
+    """Return world transforms of the bones, (t, b, 4, 4), by the name of the file."""
     found: dict[str, Floats] = {}
     try:
         files = [file for file in sorted(path.parent.glob("*.json")) if file.name != path.name]
@@ -195,7 +195,7 @@ def _clips(
 
 
 def _array(content: dict[str, Any], key: str, shape: tuple[int | None, ...]) -> Floats:
-    """Finite numbers of this shape; None stands for any number but zero."""
+    """Return finite numbers of this shape; None stands for any number but zero."""
     if key not in content:
         raise FormatError(f'has no "{key}"')
     try:
@@ -219,7 +219,7 @@ def _whole(content: dict[str, Any], key: str, shape: tuple[int | None, ...]) -> 
 
 
 def _outward(parents: Ints) -> tuple[Ints, Ints]:
-    """An order with parents before their children, and the parents in that order."""
+    """Return an order with parents before children, and the parents in that order."""
     count = len(parents)
     if parents.max() >= count:
         raise FormatError(f"a bone hangs on bone {parents.max()}, but there are {count}")

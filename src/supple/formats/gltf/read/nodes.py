@@ -1,4 +1,4 @@
-"""The nodes of a glTF file as a forest with local transforms, and which of them matter."""
+"""The nodes of a glTF file as a forest with local transforms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NodeForest:
     in_scene: NDArray[np.bool_]
 
     def with_ancestors(self, nodes: Iterable[int]) -> NDArray[np.int64]:
-        """These nodes and all above them, parents first, families together."""
+        """Return nodes and all above them, parents first, families together."""
         needed: set[int] = set()
         for start in nodes:
             node = start
@@ -48,7 +48,7 @@ class NodeForest:
 
 
 def read_nodes(document: Document) -> NodeForest:
-    """The forest, when it is one: no node is its own ancestor."""
+    """Return the forest, if it is one: no node is its own ancestor."""
     nodes, notes = document.part("nodes"), document.notes
     parents = _parents(nodes, notes)
     count = len(nodes)

@@ -163,7 +163,7 @@ class _Writer:
         }
 
     def _clip(self) -> GltfClip | None:
-        """The clip of the file that the motion is, if it is one."""
+        """Return the file's clip that the motion is, None if it is no clip."""
         clip = self.source.clips.get(self.baked.motion.name)
         if clip is None:
             return None
@@ -173,7 +173,7 @@ class _Writer:
         return clip if inside and plays(clip.sample, self.loaded.rig, self.baked) else None
 
     def _played(self) -> tuple[Floats, Floats]:
-        """Poses and roots that the file plays at the baked frames."""
+        """Return poses and roots that the file plays at the baked frames."""
         if self.clip is not None:
             return self.clip.sample(self.when)
         metres = self.loaded.metres_per_unit
@@ -268,7 +268,7 @@ class _Writer:
         return {"name": self.animation, "channels": [], "samplers": []}
 
     def _old_weights(self, poses: Floats) -> dict[int, Channel]:
-        """Channels that move weights of targets which the file had before, by node."""
+        """Return channels, by node, that move weights of targets which the file had before."""
         if self.clip is not None:
             return {c.node: c for c in self.clip.channels if c.path == "weights"}
         shapes = self.source.shapes
@@ -292,7 +292,7 @@ class _Writer:
 
 
 def _as_loaded(character: Character, source: GltfSource) -> Character:
-    """The character as its file has it now.
+    """Load the character's file again.
 
     Its rig is the file's own, whatever has been put around the one that was baked.
 
@@ -343,7 +343,7 @@ def _kind(channel: Channel) -> tuple[int, str, str]:
 
 
 def _skin(rig: Any) -> list[Any]:
-    """What a skinned rig is made of."""
+    """Return the arrays that a skinned rig is made of."""
     parts: list[Any] = []
     while isinstance(rig, BlendShapeRig):
         parts.append(rig.deltas)

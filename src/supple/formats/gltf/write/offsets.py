@@ -54,7 +54,7 @@ class ShapedNodes:
     reached: float
 
     def of_vertices(self, welded: Ints) -> Singles:
-        """(b, n, 3) shapes of a primitive's vertices; none where a vertex is of no triangle."""
+        """Return shapes (b, n, 3) of a primitive's vertices; zero for a vertex of no triangle."""
         place = np.searchsorted(self.vertices, np.maximum(welded, 0))
         place = np.minimum(place, len(self.vertices) - 1)
         return np.where((welded >= 0)[:, None], self.shapes[:, place], np.float32(0))
@@ -69,7 +69,7 @@ def fit_groups(
     error: float,
     progress: Progress,
 ) -> list[ShapedNodes]:
-    """Shapes and weights for each group of nodes that share vertices.
+    """Fit shapes and weights to each group of nodes that share vertices.
 
     `rig` and `source` are the file's, `poses` and `roots` what it plays by itself at the frames.
     """
@@ -110,7 +110,7 @@ def _offsets(
     tolerance: float,
     progress: Progress,
 ) -> tuple[Singles, Singles, Singles | None]:
-    """Offsets before skinning, where they are to move vertices in the rig's space, and by what.
+    """Return offsets before skinning, the moves they are to make after it, and the matrices.
 
     The matrices are None where all of them would take too much memory.
     """
@@ -139,7 +139,7 @@ def _offsets(
 
 
 def _groups(source: GltfSource) -> list[tuple[tuple[int, ...], Ints]]:
-    """Nodes whose meshes meet in vertices, which must move alike or a seam would open."""
+    """Group nodes whose meshes meet in vertices: they must move alike or a seam would open."""
     nodes = sorted({primitive.node for primitive in source.primitives})
     number = {node: k for k, node in enumerate(nodes)}
     shown: list[list[Ints]] = [[] for _ in nodes]
@@ -164,7 +164,7 @@ def _groups(source: GltfSource) -> list[tuple[tuple[int, ...], Ints]]:
 
 
 def _turned(vectors: Floats, start: Floats, end: Floats) -> Floats:
-    """Vectors turned as one unit vector is turned into another, the shorter way."""
+    """Turn vectors as one unit vector is turned into another, the shorter way."""
     axis = np.cross(start, end)
     cosine = np.einsum("ni,ni->n", start, end)
     once = np.cross(axis, vectors)
@@ -180,7 +180,7 @@ def normal_targets(
     roots: Floats,
     parts: list[tuple[ShapedNodes, GltfPrimitive, Floats]],
 ) -> list[Singles]:
-    """Targets (b, n, 3) of normals, for each of several primitives, played by the same weights.
+    """Return targets (b, n, 3) of normals, for each of several primitives.
 
     `poses` and `roots` are what the file itself plays at the baked frames; `parts` have the fit
     that a primitive takes part in, the primitive, and its normals, (n, 3).

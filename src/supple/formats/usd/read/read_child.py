@@ -91,7 +91,7 @@ def _meshes(prims: list[Any], skeletons: dict[str, Any], notes: list[str]) -> li
 
 
 def _place(stage: Any, mesh: dict[str, Any], frames: list[Any], n_skeletons: int) -> None:
-    """Which frame a mesh without a skin rides on, and where on it; frames begin with skeletons'."""
+    """Set the frame that a mesh without a skin rides on, after the skeletons', and its offset."""
     if mesh["skin"] is not None:
         return
     prim = stage.GetPrimAtPath(mesh["path"])
@@ -125,7 +125,7 @@ def _clips(
     clock: _Clock,
     notes: list[str],
 ) -> list[dict[str, Any]]:
-    """First what the stage plays; then, for a single skeleton, animations that are not bound."""
+    """Sample the stage's own motion; then, for a single skeleton, animations not bound to it."""
     bound = [skeleton["animation"] for skeleton in skeletons]
     moving = set().union(*(_transform_times(prim) for prim in frames))
     plans = [bound] if any(bound) or moving else []
@@ -197,7 +197,7 @@ class _Clock:
                 notes.append(f"starts at time code {start:g}, after its end at {end:g}; ignored")
 
     def within(self, times: set[float]) -> np.ndarray:
-        """Keys in the stage's range, with its ends where keys lie beyond them; finite, sorted."""
+        """Return keys in the stage's range, with its ends if keys lie beyond; finite, sorted."""
         keys = np.array(sorted(time for time in times if math.isfinite(time)))
         if len(keys) < 2:
             return keys[:1] if len(keys) else np.zeros(1)
@@ -208,7 +208,7 @@ class _Clock:
         return self._filled(keys[np.diff(keys, prepend=-np.inf) > SAME_TIME * self.rate])
 
     def _filled(self, keys: np.ndarray) -> np.ndarray:
-        """With times between distant keys: USD goes from key to key in straight lines."""
+        """Add times between distant keys: USD goes from key to key in straight lines."""
         gaps = np.diff(keys)
         step = max(1.0, self.rate / LINE_RATE)
         wide = gaps > SAMPLED_GAP * self.rate
@@ -222,13 +222,13 @@ class _Clock:
 
 
 def _animation_times(prim: Any) -> set[float]:
-    """Time codes at which any channel of a SkelAnimation has a value."""
+    """Return time codes at which any channel of a SkelAnimation has a value."""
     names = [*(name for name, _ in CHANNELS), "blendShapeWeights"]
     return {time for name in names for time in prim.GetAttribute(name).GetTimeSamples()}
 
 
 def _transform_times(prim: Any) -> set[float]:
-    """Time codes at which the transform of the prim or of one above it has a value."""
+    """Return time codes at which the transform of the prim, or of one above, has a value."""
     times: set[float] = set()
     while prim and not prim.IsPseudoRoot():
         if prim.IsA(UsdGeom.Xformable):
@@ -239,7 +239,7 @@ def _transform_times(prim: Any) -> set[float]:
 
 
 def _sample_animation(prim: Any, times: np.ndarray, notes: list[str]) -> dict[str, Any]:
-    """Joint transforms (t, a, …) and blend weights (t, b) of a SkelAnimation, or None for each."""
+    """Sample joint transforms (t, a, …) and blend weights (t, b), or None for each."""
     joints = [str(joint) for joint in prim.GetAttribute("joints").Get() or []]
     shapes = [str(shape) for shape in prim.GetAttribute("blendShapes").Get() or []]
     data: dict[str, Any] = {"path": str(prim.GetPath()), "joints": joints, "shapes": shapes}
@@ -277,7 +277,7 @@ def _channel(
 
 
 def _sample_frames(prims: list[Any], times: np.ndarray) -> np.ndarray:
-    """World transforms of the prims, (p, t, 4, 4), in the stage's units; columns."""
+    """Sample world transforms of the prims, (p, t, 4, 4), in the stage's units; columns."""
     frames = np.empty((len(prims), len(times), 4, 4))
     for k, time in enumerate(times):
         cache = UsdGeom.XformCache(Usd.TimeCode(float(time)))

@@ -54,7 +54,7 @@ class BlendShapes:
                 )
 
     def names(self) -> tuple[str, ...]:
-        """One for each level of each shape."""
+        """Return a name for each level of each shape."""
         return unique_names(
             name if weight == 1 else f"{name}@{weight:g}"
             for _, name, weights in self.keys
@@ -62,7 +62,7 @@ class BlendShapes:
         )
 
     def deltas(self, n_vertices: int) -> Floats:
-        """Displacements, (b, n, 3)."""
+        """Return displacements, (b, n, 3)."""
         counts = [len(weights) for _, _, weights in self.keys]
         if sum(counts) * n_vertices * 24 > MOST_BYTES:
             raise FormatError(
@@ -77,7 +77,7 @@ class BlendShapes:
         return deltas
 
     def weights(self, animations: dict[str, dict[str, Any] | None], count: int) -> Floats:
-        """Weights over time, (t, b), from the animation of each skeleton."""
+        """Return weights over time, (t, b), from the animation of each skeleton."""
         columns = [np.zeros((count, 0))]
         for driver, name, levels in self.keys:
             animation = animations.get(driver) if driver is not None else None
@@ -116,7 +116,7 @@ class _Part:
 
 
 def read_meshes(stage: dict[str, Any], forest: JointForest, to_supple: Floats) -> SkinnedSurface:
-    """All meshes; vertices at one place that move alike become one."""
+    """Join all meshes; vertices at one place that move alike become one."""
     by_number = {branch.number: branch for branch in forest.branches}
     number_of = {skeleton["path"]: i for i, skeleton in enumerate(stage["skeletons"])}
     shapes, parts, first = BlendShapes(), [], 0
@@ -242,7 +242,7 @@ def _sparse(joints: Ints, weights: Floats, n_joints: int) -> csr_array:
 
 
 def _one_method(parts: list[_Part], forest: JointForest) -> bool:
-    """Whether dual quaternions are used: where meshes differ, the way of most points."""
+    """Return whether dual quaternions are used: if meshes differ, the way of most points."""
     several = [part for part in parts if ((part.weights > 0).sum(axis=1) > 1).any()]
     dual = sum(len(part.vertices) for part in several if part.dual)
     linear = sum(len(part.vertices) for part in several if not part.dual)
@@ -253,7 +253,7 @@ def _one_method(parts: list[_Part], forest: JointForest) -> bool:
 
 
 def _level_weights(value: Floats, levels: Floats) -> Floats:
-    """How much of each level's shape, (t, l), a blend weight stands for.
+    """Return how much of each level's shape, (t, l), a blend weight stands for.
 
     Linear between neighbouring levels, of which zero, no displacement, is one; beyond the
     outermost the last straight piece goes on.
@@ -276,7 +276,7 @@ def _level_weights(value: Floats, levels: Floats) -> Floats:
 
 
 def _triangulate(points: Floats, counts: Ints, corners: Ints) -> Ints:
-    """Triangles of the polygons, (m, 3), in the polygons' order and with their orientation.
+    """Cut polygons into triangles, (m, 3), in the polygons' order, with their orientation.
 
     Where a polygon turns the other way at one corner it is a fan from there, which lies inside:
     a line through that corner cuts it into two convex parts. With several such corners ears
@@ -312,7 +312,7 @@ def _triangulate(points: Floats, counts: Ints, corners: Ints) -> Ints:
 
 
 def _cut_ears(ring: Floats, normal: Floats) -> Ints:
-    """Triangles of one polygon; where it has no ear left (it crosses itself) any corner goes."""
+    """Cut one polygon into triangles; if it has no ear left (it crosses itself) any corner goes."""
     axis = int(np.argmax(np.abs(normal)))
     flat = np.delete(ring, axis, axis=1) * [1.0, 1.0 if normal[axis] > 0 else -1.0]
     if axis == 1:
@@ -340,5 +340,5 @@ def _is_ear(flat: Floats, left: list[int], k: int) -> bool:
 
 
 def _turn(a: Floats, b: Floats, c: Floats) -> Floats:
-    """Twice the signed area of the triangle; `c` may be many points."""
+    """Return twice the signed area of the triangle; `c` may be many points."""
     return (b[0] - a[0]) * (c[..., 1] - a[1]) - (b[1] - a[1]) * (c[..., 0] - a[0])

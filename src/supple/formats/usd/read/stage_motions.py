@@ -1,4 +1,4 @@
-"""What a stage plays, as motions of a character."""
+"""Clips of a stage as motions of a character."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_motions(
     to_supple: Floats,
     stem: str,
 ) -> tuple[JointPose, dict[str, Motion], dict[str, Floats]]:
-    """The pose vector that all clips fit in, the motions, and the time codes of their keys."""
+    """Return a pose vector that all clips fit in, the motions, and time codes of their keys."""
     clips = stage["clips"]
     samples = [_clip_locals(forest, skeleton, clip, to_supple) for clip in clips]
     root = _root_joint(skeleton, samples, weight, size)
@@ -57,7 +57,7 @@ def read_motions(
 
 
 def _root_joint(skeleton: Skeleton, samples: Sequence[Locals], weight: Floats, size: float) -> int:
-    """The topmost joint that moves in any clip; of several the one most of the surface follows."""
+    """Return the topmost joint that moves in any clip; of several the one that carries most."""
     load, varies = weight.copy(), np.zeros(skeleton.n_joints, dtype=bool)
     for moves, turns, _ in samples:
         # Quaternions of either sign are one rotation.
@@ -83,7 +83,7 @@ def _without_root(skeleton: Skeleton, local: Locals, root: int) -> tuple[Locals,
 
 
 def _joint_pose(skeleton: Skeleton, samples: Sequence[Locals], size: float) -> JointPose:
-    """With entries for the joints that translate or scale, away from rest, in any clip."""
+    """Make a pose with entries for joints that translate or scale in any clip."""
     translating, scaled = np.zeros((2, skeleton.n_joints), dtype=bool)
     for moves, _, scales in samples:
         translating |= np.abs(moves - skeleton.translations).max(axis=(0, 2)) > STILL * size
@@ -107,7 +107,7 @@ def _shape_weights(stage: dict[str, Any], clip: dict[str, Any], shapes: BlendSha
 def _clip_locals(
     forest: JointForest, skeleton: Skeleton, clip: dict[str, Any], to_supple: Floats
 ) -> Locals:
-    """Local transforms of all joints over time, (t, J, …)."""
+    """Return local transforms of all joints over time, (t, J, …)."""
     count = len(clip["times"])
     rest = (skeleton.translations, skeleton.rotations, skeleton.scales)
     local = tuple(np.repeat(part[None], count, axis=0) for part in rest)
@@ -140,7 +140,7 @@ def _move(forest: JointForest, local: tuple[Floats, ...], joint: int, frames: Fl
 def _branch_locals(
     forest: JointForest, branch: Branch, animation: dict[str, Any] | None, count: int
 ) -> Locals:
-    """The file's rest transforms, and over them those of the joints that are animated."""
+    """Return the file's rest transforms, replaced for the joints that are animated."""
     rest = branch.rest.copies(count)
     tables = {
         "translations": rest.translations,
@@ -166,7 +166,7 @@ def _branch_locals(
 
 
 def _make_unit(forest: JointForest, rotations: Floats) -> None:
-    """Unit quaternions in place of those of the file.
+    """Replace the file's quaternions by unit ones.
 
     USD makes a matrix of the numbers (v, w) as they are: with v rounded to four digits it turns
     by the angle atan2(2 w |v|, 1 - 2 |v|²) and shrinks a little. The angle is kept.
@@ -195,7 +195,7 @@ def _fold(local: Locals, tops: NDArray[np.bool_], frames: Floats) -> None:
 
 
 def _same_signs(forest: JointForest, skeleton: Skeleton, scales: Floats) -> None:
-    """A pose has logarithms of scales, so no joint can turn into its mirror image or nothing."""
+    """Keep scales from changing sign: a pose has logarithms of scales."""
     least = 1e-6 * np.abs(skeleton.scales)
     wrong = scales * np.sign(skeleton.scales) < least
     if wrong.any():

@@ -31,7 +31,7 @@ __all__ = ["UsdMesh", "UsdSource", "load_usd"]
 
 @dataclass(frozen=True, eq=False)
 class UsdMesh:
-    """Where the points of a mesh prim went.
+    """Surface vertices of a mesh prim's points.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class UsdMesh:
 
 @dataclass(frozen=True, eq=False)
 class UsdSource:
-    """What ties a character to its USD file.
+    """Origin of a character in a USD file.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ def _character(path: Path) -> Character:
 
 
 def staged_character(path: Path, stage: dict[str, Any]) -> Character:
-    """The character of a stage that has been read."""
+    """Make the character of a stage that has been read."""
     to_supple = _upright(stage["up"], stage["unit"])
     try:
         forest = read_joints(stage, to_supple)
@@ -132,7 +132,7 @@ def staged_character(path: Path, stage: dict[str, Any]) -> Character:
         rig, motions, codes = _rigged(path.stem, stage, forest, surface, to_supple)
         mesh = SurfaceMesh(rig(rig.rest_pose), surface.triangles)
     except SuppleError as error:
-        # Errors of the rig room and of the helpers do not know the file.
+        # Errors of the rig do not know the file.
         raise type(error)(f"{path.name}: {error}") from error
     meshes = [
         UsdMesh(data["path"], welded)
@@ -165,7 +165,7 @@ def _rigged(
     surface: SkinnedSurface,
     to_supple: Floats,
 ) -> tuple[Rig, dict[str, Motion], dict[str, Floats]]:
-    """The rig, its motions, and the time codes of their keys."""
+    """Return the rig, its motions, and the time codes of their keys."""
     skeleton = forest.skeleton()
     weight = np.zeros(skeleton.n_joints)
     np.add.at(weight, surface.joints, surface.weights)

@@ -1,4 +1,4 @@
-"""What a stage plays, as UsdSkel itself evaluates it (in the writing process)."""
+"""Meshes of a stage as UsdSkel itself evaluates them (in the writing process)."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class PlayedMesh:
 
     @property
     def takes_shapes(self) -> bool:
-        """Whether blend shapes can be added to it: it has a skeleton and is not flattened."""
+        """True if blend shapes can be added: it has a skeleton and is not flattened."""
         sizes = np.linalg.svd(self.bound, compute_uv=False)
         return bool(self._skin) and bool(sizes[-1] > 1e-6 * sizes[0] > 0)
 
     def points(self, code: float) -> np.ndarray:
-        """Its points with blend shapes, before any transform, (n, 3) float32."""
+        """Return the points with blend shapes, before any transform, (n, 3) float32."""
         points = as_array(self.prim.GetAttribute("points").Get(code), np.float32, 3)
         if points is None:
             points = first_value(self.prim, "points", np.float32, 3)
@@ -66,7 +66,7 @@ class PlayedMesh:
         return np.array(deformed)
 
     def placed(self, points: np.ndarray, code: float) -> np.ndarray:
-        """Points of it where they go in the stage's world, (n, 3)."""
+        """Return the places of points in the stage's world, (n, 3)."""
         cache = UsdGeom.XformCache(Usd.TimeCode(code))
         if not self.skinned:
             return _moved(points, cache.GetLocalToWorldTransform(self.prim))
@@ -76,7 +76,7 @@ class PlayedMesh:
         return _moved(np.array(skinned), cache.GetLocalToWorldTransform(self._query.GetPrim()))
 
     def probed(self, points: np.ndarray, code: float) -> tuple[np.ndarray, np.ndarray]:
-        """Where its points go, and by which matrices their offsets move them, (n, 3, 3).
+        """Return the places of points, and the matrices (n, 3, 3) by which offsets move them.
 
         A skinned point is an affine function of its place, whatever the way of skinning.
         """
@@ -92,7 +92,7 @@ class PlayedMesh:
 
 
 def played_meshes(stage: Any, paths: list[str]) -> list[PlayedMesh]:
-    """The meshes with what UsdSkel binds to them."""
+    """Return the meshes with the skeletons and shapes that UsdSkel binds to them."""
     cache, found = UsdSkel.Cache(), {}
     everything = Usd.TraverseInstanceProxies()
     for prim in Usd.PrimRange(stage.GetPseudoRoot(), everything):

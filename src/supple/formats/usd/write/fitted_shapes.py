@@ -65,7 +65,7 @@ def fitted_shapes(
 
 
 def _names(baked: BakedMotion, count: int) -> list[str]:
-    """Names no shape of the character has."""
+    """Return names that no shape of the character has."""
     taken = {parameter.name for parameter in baked.character.rig.parameters}
     pattern, again = NAME, 2
     while any(pattern.format(k) in taken for k in range(count)):
@@ -117,7 +117,7 @@ class _Part(Sequence[Any]):
 
 
 class _Moves(Sequence[Any]):
-    """How some vertices are wanted to move from where the stage has them, frame by frame."""
+    """Wanted moves of some vertices from where the stage has them, frame by frame."""
 
     def __init__(self, frames: Singles, present: Singles, rows: Ints) -> None:
         self._frames, self._present, self._rows = frames, present, rows
@@ -142,7 +142,7 @@ def _save(
     shapes: Singles,
     turned: Singles | None,
 ) -> None:
-    """Each mesh's own offsets, (b, n, 3); welded points get the same, and seams stay closed."""
+    """Save each mesh's own offsets, (b, n, 3); welded points get the same, seams stay closed."""
     place = np.full(plan.n_vertices + 1, len(rows))
     place[rows] = np.arange(len(rows))
     for number, (mesh, bound) in enumerate(zip(plan.meshes, bounds, strict=True)):

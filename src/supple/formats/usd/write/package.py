@@ -26,7 +26,7 @@ Entry = tuple[str, Path, str | None]
 
 
 def root_entry(original: Path) -> str:
-    """How a layer in the same package names the original's root layer."""
+    """Return the name of the original's root layer for a layer in the same package."""
     if original.suffix.lower() != ".usdz":
         return f"./{original.name}"
     return f"./{_first_layer(original)}"

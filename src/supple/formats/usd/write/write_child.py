@@ -1,4 +1,4 @@
-"""The process that writes over USD: looks at what a stage plays, and lays a layer over it.
+"""The process that writes over USD: evaluates a stage, and lays a layer over it.
 
 It answers four requests. "files": what the stage is made of. "survey": where the points of meshes
 are at given time codes, and how offsets would move them. "author": the layer, with blend shapes and
@@ -46,7 +46,7 @@ def _answer(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str
 
 
 def _opened(request: dict[str, Any]) -> tuple[Any, Any]:
-    """The layer to write, over the file's, and the stage of both."""
+    """Return the layer to write, over the file's, and the stage of both."""
     # Taken out in memory, as for reading: what lies outside the file's folder.
     root = open_stage(Path(request["path"]), []).GetRootLayer()
     layer = Sdf.Layer.CreateAnonymous(".usda")
@@ -61,7 +61,7 @@ def _opened(request: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _make_editable(stage: Any, request: dict[str, Any]) -> None:
-    """Instances share their parts; those that hold the character become ordinary prims."""
+    """Turn instances that hold the character into ordinary prims: instances share their parts."""
     wanted = [mesh["path"] for mesh in request["meshes"]]
     for skeleton in request["skeletons"]:
         wanted += [path for path in (skeleton["path"], skeleton["animation"]) if path]
@@ -136,7 +136,7 @@ def _author(request: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _points_around(stage: Any, request: dict[str, Any]) -> list[dict[float, np.ndarray]]:
-    """Where the rig alone has the points of cached meshes, at codes that were not baked.
+    """Return points of cached meshes as the rig alone moves them, at codes not baked.
 
     In the stage's world, before anything is written: a cache holds its last points for ever.
     """
@@ -153,7 +153,7 @@ def _made(file: Path, shape: tuple[int, ...]) -> Any:
 
 
 def _stored(file: Path) -> Any:
-    """An array that was left in the folder, read as it is used; None where there is none."""
+    """Map an array that was left in the folder into memory; None where there is none."""
     return np.load(file, mmap_mode="r", allow_pickle=False) if file.exists() else None
 
 
@@ -179,7 +179,7 @@ def _finished(
 
 
 def _largest_error(stage: Any, request: dict[str, Any], frames: np.ndarray) -> float:
-    """How far any point is from where it was wanted, metres, as UsdSkel plays the stage."""
+    """Return the largest distance of points from their goals, metres, as UsdSkel plays them."""
     outward, largest = request["from_stage"], 0.0
     played = played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
     for k, code in enumerate(request["codes"]):
@@ -193,7 +193,7 @@ def _largest_error(stage: Any, request: dict[str, Any], frames: np.ndarray) -> f
 
 
 def _dependencies(request: dict[str, Any]) -> list[str]:
-    """Files the original needs, itself first; all in its folder or below."""
+    """Return the files that the original needs, itself first; all in its folder or below."""
     own = Path(request["path"])
     layers, assets, _ = UsdUtils.ComputeAllDependencies(Sdf.AssetPath(str(own)))
     found = [own]
@@ -206,7 +206,7 @@ def _dependencies(request: dict[str, Any]) -> list[str]:
 
 
 def _as_named(file: Path, folder: Path) -> Path | None:
-    """The file below the folder, by the name that layers call it, also where that is a link's."""
+    """Return the file below the folder by the name that layers call it, even a link's."""
     real = folder.resolve()
     if not file.resolve().is_relative_to(real):
         return None
@@ -221,7 +221,7 @@ def _files(request: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _needed_files(path: Path) -> list[str]:
-    """All that a file names, and that what it names does: layers, clips, pictures.
+    """Return all files that a file names, and that those name: layers, clips, pictures.
 
     Whether they are there or not. Only what lies in the file's folder, or below it, is opened.
     """
