@@ -17,7 +17,8 @@ import numpy as np
 from supple.formats.registry import USD_SUFFIXES
 from supple.formats.usd.child import answer_request
 from supple.formats.usd.layers import Refused, open_stage
-from supple.formats.usd.pxr_modules import Ar, Sdf, Tf, Usd, UsdUtils
+from supple.formats.usd.prims import as_array, first_value
+from supple.formats.usd.pxr_modules import Ar, Sdf, Tf, Usd, UsdGeom, UsdSkel, UsdUtils, Vt
 from supple.formats.usd.write.authoring import (
     add_shapes,
     add_weights,
@@ -25,7 +26,6 @@ from supple.formats.usd.write.authoring import (
     cache_points,
     new_stage,
 )
-from supple.formats.usd.write.evaluation import PlayedMesh, played_meshes
 
 __all__ = ["main"]
 
@@ -82,7 +82,7 @@ def _make_editable(stage: Any, request: dict[str, Any]) -> None:
 def _survey(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     _, stage = _opened(request)
     codes, count = request["codes"], request["n_vertices"]
-    played = played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
+    played = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
     for mesh, asked in zip(played, request["meshes"], strict=True):
         _check_points(mesh, asked)
     outward = request["from_stage"]
@@ -106,7 +106,7 @@ def _survey(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
-def _check_points(mesh: PlayedMesh, asked: dict[str, Any]) -> None:
+def _check_points(mesh: _PlayedMesh, asked: dict[str, Any]) -> None:
     found, wanted, path = len(mesh.points(0.0)), asked["n_points"], asked["path"]
     if found != wanted:
         raise Refused(f"has {found} points in {path}, not {wanted} any more; load it again")
@@ -140,7 +140,7 @@ def _points_around(stage: Any, request: dict[str, Any]) -> list[dict[float, np.n
 
     In the stage's world, before anything is written: a cache holds its last points for ever.
     """
-    played = played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
+    played = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
     found: list[dict[float, np.ndarray]] = []
     for mesh, asked in zip(played, request["meshes"], strict=True):
         codes = request["around"].tolist() if asked["cached"] else []
@@ -181,7 +181,7 @@ def _finished(
 def _largest_error(stage: Any, request: dict[str, Any], frames: np.ndarray) -> float:
     """Return the largest distance of points from their goals, metres, as UsdSkel plays them."""
     outward, largest = request["from_stage"], 0.0
-    played = played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
+    played = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
     for k, code in enumerate(request["codes"]):
         for mesh, asked in zip(played, request["meshes"], strict=True):
             rows = np.flatnonzero(asked["welded"] >= 0)
@@ -264,3 +264,109 @@ def _new(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     new_stage(Usd.Stage.Open(layer), request, frames, normals)
     layer.Export(str(folder / f"layer.{request['format']}"))
     return {}
+
+
+# Meshes of a stage as UsdSkel itself evaluates them.
+
+
+class _PlayedMesh:
+    """A mesh of the stage, its skeleton and its blend shapes.
+
+    Attributes
+    ----------
+    prim
+        The mesh.
+    skeleton
+        The skeleton that moves it or whose animation weighs its blend shapes; None without.
+    skinned : bool
+        Whether it follows joints; otherwise it follows its own transform.
+    bound : (3, 3) array
+        From its points to the space it is bound in, in which points of meshes that were welded
+        coincide.
+    """
+
+    def __init__(self, prim: Any, skeleton: Any, query: Any, skin: Any) -> None:
+        self.prim, self.skeleton, self._query, self._skin = prim, skeleton, query, skin
+        self.skinned = bool(skin) and skin.HasJointInfluences()
+        self._shapes = self._weights_of = None
+        if skin and skin.HasBlendShapes() and query.GetAnimQuery():
+            self._shapes = UsdSkel.BlendShapeQuery(UsdSkel.BindingAPI(prim))
+            self._point_lists = self._shapes.ComputeBlendShapePointIndices()
+            self._offset_lists = self._shapes.ComputeSubShapePointOffsets()
+        first = Usd.TimeCode.EarliestTime()
+        if self.skinned:
+            whole = np.array(skin.GetGeomBindTransform(first)).T
+        else:
+            whole = np.array(UsdGeom.XformCache(first).GetLocalToWorldTransform(prim)).T
+        self.bound = whole[:3, :3]
+
+    @property
+    def takes_shapes(self) -> bool:
+        """True if blend shapes can be added: it has a skeleton and is not flattened."""
+        sizes = np.linalg.svd(self.bound, compute_uv=False)
+        return bool(self._skin) and bool(sizes[-1] > 1e-6 * sizes[0] > 0)
+
+    def points(self, code: float) -> np.ndarray:
+        """Return the points with blend shapes, before any transform, (n, 3) float32."""
+        points = as_array(self.prim.GetAttribute("points").Get(code), np.float32, 3)
+        if points is None:
+            points = first_value(self.prim, "points", np.float32, 3)
+        if self._shapes is None:
+            return points  # type: ignore[return-value]
+        weights = self._query.GetAnimQuery().ComputeBlendShapeWeights(code)
+        mapper = self._skin.GetBlendShapeMapper()
+        if mapper and not mapper.IsNull():
+            weights = mapper.Remap(weights)
+        deformed = Vt.Vec3fArray.FromNumpy(points)
+        parts = self._shapes.ComputeSubShapeWeights(weights)
+        self._shapes.ComputeDeformedPoints(*parts, self._point_lists, self._offset_lists, deformed)
+        return np.array(deformed)
+
+    def placed(self, points: np.ndarray, code: float) -> np.ndarray:
+        """Return the places of points in the stage's world, (n, 3)."""
+        cache = UsdGeom.XformCache(Usd.TimeCode(code))
+        if not self.skinned:
+            return _moved(points, cache.GetLocalToWorldTransform(self.prim))
+        skinned = Vt.Vec3fArray.FromNumpy(np.ascontiguousarray(points, np.float32))
+        transforms = self._query.ComputeSkinningTransforms(code)
+        self._skin.ComputeSkinnedPoints(transforms, skinned, code)
+        return _moved(np.array(skinned), cache.GetLocalToWorldTransform(self._query.GetPrim()))
+
+    def probed(self, points: np.ndarray, code: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the places of points, and the matrices (n, 3, 3) by which offsets move them.
+
+        A skinned point is an affine function of its place, whatever the way of skinning.
+        """
+        placed = self.placed(points, code)
+        step = max(float(np.ptp(points, axis=0).max(initial=0.0)), 1e-6)
+        columns = []
+        for axis in range(3):
+            ahead = points.copy()
+            ahead[:, axis] += step
+            moved = (ahead - points)[:, axis : axis + 1].astype(np.float64)
+            columns.append((self.placed(ahead, code) - placed) / moved)
+        return placed, np.stack(columns, axis=2)
+
+
+def _played_meshes(stage: Any, paths: list[str]) -> list[_PlayedMesh]:
+    """Return the meshes with the skeletons and shapes that UsdSkel binds to them."""
+    cache, found = UsdSkel.Cache(), {}
+    everything = Usd.TraverseInstanceProxies()
+    for prim in Usd.PrimRange(stage.GetPseudoRoot(), everything):
+        if not prim.IsA(UsdSkel.Root):
+            continue
+        root = UsdSkel.Root(prim)
+        cache.Populate(root, everything)
+        for binding in cache.ComputeSkelBindings(root, everything):
+            skeleton = binding.GetSkeleton()
+            query = cache.GetSkelQuery(skeleton)
+            for skin in binding.GetSkinningTargets():
+                if query:
+                    found[str(skin.GetPrim().GetPath())] = (skeleton.GetPrim(), query, skin)
+    nothing = (None, None, None)
+    return [_PlayedMesh(stage.GetPrimAtPath(path), *found.get(path, nothing)) for path in paths]
+
+
+def _moved(points: np.ndarray, matrix: Any) -> np.ndarray:
+    place = np.array(matrix)
+    return points.astype(np.float64) @ place[:3, :3] + place[3, :3]
