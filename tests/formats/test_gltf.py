@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers.gltf_loading import farthest, quietly, world
+from helpers.gltf_loading import farthest, file_positions, quietly, world
 from helpers.gltf_reference import Reference
 from supple.errors import SuppleError, SuppleWarning
 from supple.formats.gltf.read import skinned_body as gltf_assembly
@@ -84,8 +84,8 @@ def test_welding_changes_nothing_but_the_number_of_vertices(assets, name, monkey
         one, many = character.rig(pose), apart.rig(pose)
         for number in range(len(character.source.primitives)):
             np.testing.assert_allclose(
-                character.source.file_positions(number, one),
-                apart.source.file_positions(number, many),
+                file_positions(character, number, one),
+                file_positions(apart, number, many),
                 atol=1e-6 * character.surface.size,
             )
 

@@ -11,8 +11,7 @@ import pytest
 import supple
 from supple.errors import SuppleError
 from supple.formats.caches.alembic import write_abc
-from supple.formats.caches.cache_files import read_point_cache
-from supple.formats.caches.point_cache import write_mdd, write_npz, write_pc2
+from supple.formats.caches.point_cache import read_point_cache, write_npz, write_point_cache
 from supple.formats.meshes.read_surface import read_surface
 from supple.formats.save import check_target, save, written_files
 from supple.mesh.surface import SurfaceMesh
@@ -24,7 +23,7 @@ from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
 from supple.saving import write_whole
 
-WRITERS = {".pc2": write_pc2, ".mdd": write_mdd, ".npz": write_npz}
+WRITERS = {".pc2": write_point_cache, ".mdd": write_point_cache, ".npz": write_npz}
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def baked():
 
 
 def test_pc2_has_the_header_and_the_floats_of_the_format(baked, tmp_path):
-    result = write_pc2(tmp_path / "a.pc2", baked)
+    result = write_point_cache(tmp_path / "a.pc2", baked)
     data = (tmp_path / "a.pc2").read_bytes()
     assert result == {"n_frames": 4, "n_points": 4, "bytes": len(data), "mesh": "a_rest.obj"}
     assert data[:12] == b"POINTCACHE2\0"
@@ -52,7 +51,7 @@ def test_pc2_has_the_header_and_the_floats_of_the_format(baked, tmp_path):
 
 
 def test_mdd_has_the_header_and_the_floats_of_the_format(baked, tmp_path):
-    write_mdd(tmp_path / "a.mdd", baked)
+    write_point_cache(tmp_path / "a.mdd", baked)
     data = (tmp_path / "a.mdd").read_bytes()
     assert struct.unpack(">ii", data[:8]) == (4, 4)
     np.testing.assert_allclose(struct.unpack(">4f", data[8:24]), [0.5, 0.6, 0.7, 0.8], rtol=1e-6)
@@ -82,14 +81,14 @@ def test_caches_come_back_as_they_were_and_the_same_bytes_again(suffix, baked, t
 
 
 def test_the_mesh_beside_has_the_order_of_the_cache(baked, tmp_path):
-    write_pc2(tmp_path / "a.pc2", baked)
+    write_point_cache(tmp_path / "a.pc2", baked)
     mesh = read_surface(tmp_path / "a_rest.obj")
     surface = baked.character.surface
     np.testing.assert_array_equal(mesh.triangles, surface.triangles)
     np.testing.assert_array_equal(mesh.vertices.astype(np.float32), surface.vertices.astype("f4"))
-    write_mdd(tmp_path / "b.mdd", baked, mesh=False)
+    write_point_cache(tmp_path / "b.mdd", baked, mesh=False)
     assert not (tmp_path / "b_rest.obj").exists()
-    write_mdd(tmp_path / "b.mdd", baked, mesh=tmp_path / "own.obj", up="z")
+    write_point_cache(tmp_path / "b.mdd", baked, mesh=tmp_path / "own.obj", up="z")
     turned = read_surface(tmp_path / "own.obj").vertices
     np.testing.assert_allclose(turned[:, 2], surface.vertices[:, 1], atol=1e-7)
     cache = read_point_cache(tmp_path / "b.mdd")
@@ -104,7 +103,7 @@ def test_file_order_is_that_of_the_vertices_in_the_file(assets, tmp_path):
     still = BakedMotion(character, motion, np.empty(0, np.float32), 24.0)
     frames = np.array([still.rig_frame(k) for k in range(motion.n_frames)], np.float32)
     baked = BakedMotion(character, motion, frames, 24.0)
-    result = write_pc2(tmp_path / "fox.pc2", baked, vertices="file")
+    result = write_point_cache(tmp_path / "fox.pc2", baked, vertices="file")
     source = character.source
     assert result["n_points"] == sum((p.welded >= 0).sum() for p in source.primitives)
     assert result["n_points"] > len(character.surface.vertices)
@@ -141,8 +140,9 @@ def test_alembic_says_what_to_install_where_it_is_absent(baked, tmp_path, monkey
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("write", [write_pc2, write_mdd, write_npz, write_abc])
-def test_what_cannot_be_written_says_so_in_a_line_and_leaves_nothing(write, baked, tmp_path):
+@pytest.mark.parametrize("suffix", [*WRITERS, ".abc"])
+def test_what_cannot_be_written_says_so_in_a_line_and_leaves_nothing(suffix, baked, tmp_path):
+    write = WRITERS.get(suffix, write_abc)
     if write is write_abc:
         pytest.importorskip("alembic3d", reason="Alembic comes with the extra supple[alembic]")
     frames = baked.frames.copy()
@@ -150,9 +150,13 @@ def test_what_cannot_be_written_says_so_in_a_line_and_leaves_nothing(write, bake
     wrong = BakedMotion(baked.character, baked.motion, frames, 10.0)
     short = BakedMotion(baked.character, baked.motion, frames[:, :3], 10.0)
     cases = [
-        (tmp_path / "a.x", wrong, r"a\.x: baked frame 2 is not finite"),
-        (tmp_path / "a.x", short, r"a\.x: baked frames \(4, 3, 3\)"),
-        (tmp_path / "no" / "a.x", baked, r"a\.x: cannot be written to .*no \(no such"),
+        (tmp_path / f"a{suffix}", wrong, rf"a\{suffix}: baked frame 2 is not finite"),
+        (tmp_path / f"a{suffix}", short, rf"a\{suffix}: baked frames \(4, 3, 3\)"),
+        (
+            tmp_path / "no" / f"a{suffix}",
+            baked,
+            rf"a\{suffix}: cannot be written to .*no \(no such",
+        ),
     ]
     for path, what, words in cases:
         with pytest.raises(SuppleError, match=words) as raised:
@@ -164,17 +168,17 @@ def test_what_cannot_be_written_says_so_in_a_line_and_leaves_nothing(write, bake
 def test_a_cache_that_cannot_be_written_takes_its_mesh_along(baked, tmp_path):
     (tmp_path / "a.pc2").mkdir()
     with pytest.raises(SuppleError, match=r"a\.pc2: cannot be written"):
-        write_pc2(tmp_path / "a.pc2", baked)
+        write_point_cache(tmp_path / "a.pc2", baked)
     assert [file.name for file in tmp_path.iterdir()] == ["a.pc2"]
 
 
 def test_options_that_are_none_are_refused(baked, tmp_path):
     with pytest.raises(SuppleError, match='in "sorted" order; use welded or file'):
-        write_pc2(tmp_path / "a.pc2", baked, vertices="sorted")  # type: ignore[arg-type]
+        write_point_cache(tmp_path / "a.pc2", baked, vertices="sorted")  # type: ignore[arg-type]
     with pytest.raises(SuppleError, match="came from no file with vertices of its own"):
-        write_pc2(tmp_path / "a.pc2", baked, vertices="file")
+        write_point_cache(tmp_path / "a.pc2", baked, vertices="file")
     with pytest.raises(SuppleError, match='the upward axis cannot be "x"'):
-        write_mdd(tmp_path / "a.mdd", baked, up="x")  # type: ignore[arg-type]
+        write_point_cache(tmp_path / "a.mdd", baked, up="x")  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
 
 

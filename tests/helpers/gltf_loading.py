@@ -22,11 +22,17 @@ def world(character: Character, pose: np.ndarray, root: np.ndarray) -> np.ndarra
     return character.rig(pose) @ root[:3, :3].T + root[:3, 3]
 
 
+def file_positions(character: Character, primitive: int, surface: np.ndarray) -> np.ndarray:
+    """Positions of a primitive's vertices, (n, 3), from those of the surface; nan if unused."""
+    welded = character.source.primitives[primitive].welded
+    return np.where(welded[:, None] >= 0, surface[welded], np.nan)
+
+
 def farthest(character: Character, surface: np.ndarray, expected: dict) -> float:
     """Largest distance of any vertex of the file from where it should be, over the size."""
     worst = 0.0
     for number, primitive in enumerate(character.source.primitives):
-        found = character.source.file_positions(number, surface)
+        found = file_positions(character, number, surface)
         used = primitive.welded >= 0
         there = expected[primitive.node, primitive.primitive] * character.metres_per_unit
         worst = max(worst, float(np.abs(found - there)[used].max()))

@@ -20,7 +20,8 @@ from supple.app.bake_source import Source, read_bake_source, read_stiffness
 from supple.app.progress_bar import console, first_use_message, progress_bar, working
 from supple.checks import checked_number
 from supple.errors import SuppleError
-from supple.formats.save import SUFFIXES, check_target, save
+from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
+from supple.formats.save import check_target, save
 from supple.mesh.topology import counted
 from supple.playing.bake import bake, bake_plan, flesh_damping
 from supple.playing.wiggle import WIGGLE
@@ -28,9 +29,6 @@ from supple.rig.baked_motion import BakedMotion
 
 __all__ = ["checked_target", "run_bake"]
 
-USD = (".usd", ".usda", ".usdc", ".usdz")
-#: Modules that formats need, and the extra they come with.
-NEEDED = dict.fromkeys(USD, ("pxr", "usd")) | {".abc": ("alembic3d", "alembic")}
 #: Bytes tried before the work begins: a full disk takes none.
 _TRIED = 65_536
 
@@ -127,15 +125,15 @@ def checked_target(given: str, output: Path | None) -> Path:
     """Where the result goes; an error when it cannot be written, before any work is done."""
     file = Path(given)
     if output is None:
-        suffix = file.suffix.lower() if file.suffix.lower() in USD else ".glb"
+        came = CHARACTERS.find(file)
+        suffix = ".glb" if came is None else came.baked_suffix or file.suffix.lower()
         output = Path(f"{file.stem}_soft{suffix}")
-    suffix = output.suffix.lower()
-    if suffix not in SUFFIXES:
-        wanted = ", ".join(SUFFIXES)
+    row = BAKED_MOTIONS.find(output)
+    if row is None:
+        wanted = ", ".join(BAKED_MOTIONS.suffixes())
         raise SuppleError(f'{output}: "{output.suffix}" files are not written; use one of {wanted}')
-    module, extra = NEEDED.get(suffix, ("", ""))
-    if module and find_spec(module) is None:
-        raise SuppleError(f"{output}: needs an extra; run pip install 'supple[{extra}]'")
+    if row.library and find_spec(row.library) is None:
+        raise SuppleError(f"{output}: needs an extra; run pip install 'supple[{row.extra}]'")
     _check_place(output, file)
     return output
 
@@ -161,8 +159,11 @@ def _check_page(page: Path) -> None:
 
 
 def _check_saving(target: Path, options: dict[str, Any]) -> None:
-    if "points" in options and target.suffix.lower() not in USD:
-        raise SuppleError(f"{target}: --points is for {', '.join(USD)}")
+    row = BAKED_MOTIONS.find(target)
+    if "points" in options and row is not None and "points" not in row.options():
+        having = [each for each in BAKED_MOTIONS.rows if "points" in each.options()]
+        suffixes = ", ".join(suffix for each in having for suffix in each.suffixes)
+        raise SuppleError(f"{target}: --points is for {suffixes}")
     error = checked_number("error", options.get("error", 0.002))
     if not 1e-6 <= error <= 0.5:
         raise SuppleError(f"--error is {error:g} of the size; use 0.000001 to 0.5")

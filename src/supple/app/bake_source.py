@@ -12,12 +12,13 @@ import numpy as np
 from supple.arrays import Floats
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import FormatError, SuppleError
-from supple.formats.file_bytes import read_source, reading
+from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.gltf.accessors import COMPONENTS, Accessors
 from supple.formats.gltf.document import DRACO, Document
 from supple.formats.gltf.draco import decode_draco
 from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.gltf import GltfSource
+from supple.formats.registry import GLTF_SUFFIXES
 from supple.rig.character import Character
 from supple.scenes.characters.character_scene import SCENES, scene
 
@@ -97,7 +98,7 @@ def _weighted_joints(character: Character) -> int | None:
 
 def _document(source: GltfSource) -> Document:
     """The file again; what was wrong with it has been said."""
-    data = read_source(source.path, (".glb", ".gltf"))
+    data = read_bytes(source.path, GLTF_SUFFIXES)
     with reading(source.path.name):
         return Document(source.path, data, Notes(source.path.name))
 

@@ -1,7 +1,7 @@
 """Reading and writing files."""
 
 from supple.formats.bvh import BvhFile, EndSite, read_bvh
-from supple.formats.caches.cache_files import read_point_cache
+from supple.formats.caches.point_cache import read_point_cache
 from supple.formats.load import load
 from supple.formats.meshes.read_surface import read_surface
 from supple.formats.meshes.read_tets import read_tets

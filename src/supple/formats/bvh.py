@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from supple.arrays import Floats
 from supple.errors import FormatError
-from supple.formats.file_bytes import as_floats, as_text, checked_count, read_source, reading
+from supple.formats.file_bytes import as_floats, checked_count, read_text, reading
 from supple.maths.rotations import exponential, inverse, multiply, rotate
 from supple.rig.motion.joint_names import joint_roles
 from supple.rig.motion.motion import Motion
@@ -24,175 +24,25 @@ from supple.rig.skeleton.joints import Skeleton, unique_names
 
 __all__ = ["BvhFile", "EndSite", "read_bvh"]
 
-
-# ----------------------------------------------------------------------------
-# The HIERARCHY part of a BVH file: joints, offsets and channels.
-
-
-POSITIONS = ("xposition", "yposition", "zposition")
-
-
-ROTATIONS = ("xrotation", "yrotation", "zrotation")
-
-
-LONGEST_NAME = 200
-
-
-@dataclass
-class Hierarchy:
-    """Joints as the file lists them.
-
-    Attributes
-    ----------
-    names, parents, offsets : lists with one entry for each joint
-    channels : list of list of str
-        Lower-case channel names of each joint, in the order of the numbers of a frame.
-    ends : list of (int, (3,) array)
-        Joint and offset of each End Site.
-    """
-
-    names: list[str] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)
-    offsets: list[np.ndarray | None] = field(default_factory=list)
-    channels: list[list[str]] = field(default_factory=list)
-    ends: list[tuple[int, np.ndarray]] = field(default_factory=list)
-
-
-def parse_hierarchy(file: str, text: str) -> Hierarchy:
-    """Read the words between HIERARCHY and MOTION; nesting is held in a list, not the stack."""
-    words = deque(text.replace("{", " { ").replace("}", " } ").split())
-    tree = Hierarchy()
-    open_blocks: list[int] = []  # joints, or -1 in an End Site
-    while words:
-        word = words.popleft().lower()
-        if word == "}":
-            if not open_blocks:
-                raise FormatError(f'{file}: has a "}}" too many after {_last(tree)}')
-            open_blocks.pop()
-        elif word in ("root", "joint"):
-            if (word == "root") != (not open_blocks) or open_blocks[-1:] == [-1]:
-                raise FormatError(
-                    f"{file}: has a {word.upper()} in the wrong place after {_last(tree)}"
-                )
-            _open_joint(file, words, tree, open_blocks)
-        elif word == "end":
-            _open_end(file, words, tree, open_blocks)
-        elif word == "offset":
-            _read_offset(file, words, tree, open_blocks)
-        elif word == "channels":
-            _read_channels(file, words, tree, open_blocks)
-        else:
-            raise FormatError(
-                f'{file}: "{word[:40]}" after {_last(tree)} is not part of a hierarchy'
-            )
-    if open_blocks:
-        raise FormatError(f'{file}: {len(open_blocks)} "}}" are missing; it is damaged or cut off')
-    if not tree.names:
-        raise FormatError(f"{file}: has no joints")
-    for name, offset in zip(tree.names, tree.offsets, strict=True):
-        if offset is None:
-            raise FormatError(f'{file}: joint "{name}" has no OFFSET')
-    return tree
-
-
-def _last(tree: Hierarchy) -> str:
-    return f'joint "{tree.names[-1]}"' if tree.names else "the beginning"
-
-
-def _until_brace(file: str, words: deque[str], what: str) -> str:
-    taken: list[str] = []
-    while words and words[0] != "{":
-        taken.append(words.popleft())
-        if len(taken) > LONGEST_NAME:
-            break
-    if not words or words[0] != "{":
-        raise FormatError(f'{file}: {what} "{" ".join(taken)[:40]}" is not followed by a "{{"')
-    words.popleft()
-    return " ".join(taken)
-
-
-def _open_joint(file: str, words: deque[str], tree: Hierarchy, open_blocks: list[int]) -> None:
-    name = _until_brace(file, words, "joint")
-    tree.parents.append(open_blocks[-1] if open_blocks else -1)
-    open_blocks.append(len(tree.names))
-    tree.names.append(name or f"joint {len(tree.names)}")
-    tree.offsets.append(None)
-    tree.channels.append([])
-
-
-def _open_end(file: str, words: deque[str], tree: Hierarchy, open_blocks: list[int]) -> None:
-    _until_brace(file, words, "End Site")
-    if not open_blocks or open_blocks[-1] < 0:
-        raise FormatError(f"{file}: has an End Site in the wrong place after {_last(tree)}")
-    tree.ends.append((open_blocks[-1], np.zeros(3)))
-    open_blocks.append(-1)
-
-
-def _read_offset(file: str, words: deque[str], tree: Hierarchy, open_blocks: list[int]) -> None:
-    where = f"OFFSET of {_last(tree)}"
-    offset = as_floats(file, list(_take(file, words, 3, where)), where)
-    if not np.isfinite(offset).all() or np.abs(offset).max() > 1e12:
-        raise FormatError(f"{file}: the {where} is {offset}, not a place")
-    if not open_blocks:
-        raise FormatError(f"{file}: has an OFFSET outside of any joint")
-    if open_blocks[-1] < 0:
-        tree.ends[-1] = (tree.ends[-1][0], offset)
-    else:
-        tree.offsets[open_blocks[-1]] = offset
-
-
-def _read_channels(file: str, words: deque[str], tree: Hierarchy, open_blocks: list[int]) -> None:
-    where = f"CHANNELS of {_last(tree)}"
-    count = checked_count(file, next(iter(_take(file, words, 1, where))), "channels", 1, len(words))
-    names = [word.lower() for word in _take(file, words, count, where)]
-    for name in names:
-        if name not in POSITIONS + ROTATIONS:
-            raise FormatError(
-                f'{file}: "{name[:40]}" among the {where} is not a channel;'
-                f" use Xposition … Zposition, Xrotation … Zrotation"
-            )
-        if name in POSITIONS and names.count(name) > 1:
-            raise FormatError(f'{file}: the {where} have "{name}" twice')
-    if not open_blocks or (open_blocks[-1] < 0 and names):
-        raise FormatError(f"{file}: has {where} in the wrong place")
-    if len(names) > 12:
-        raise FormatError(f"{file}: the {where} are {len(names)}; a joint has 12 at most")
-    if open_blocks[-1] >= 0:
-        if tree.channels[open_blocks[-1]]:
-            raise FormatError(f"{file}: has {where} twice")
-        tree.channels[open_blocks[-1]] = names
-
-
-def _take(file: str, words: deque[str], count: int, what: str) -> Iterable[str]:
-    if len(words) < count:
-        raise FormatError(f"{file}: is cut off in the {what}")
-    return [words.popleft() for _ in range(count)]
-
-
 #: Lengths that files are in: metres, decimetres (MakeHuman), 1/0.45 inch (the CMU recordings'
 #: own), inches, centimetres, millimetres. The format has no field for it.
 UNITS = (1.0, 0.1, 0.0254 / 0.45, 0.0254, 0.01, 0.001)
-
-
 #: What a captured body usually measures, in metres.
 USUAL_SIZE = 1.7
-
-
 #: A joint that strays less than this part of the longest bone stays: files round.
 FIXED = 1e-5
-
-
 #: Frames times joints: an hour of a person at 100 frames a second, about 3 GB while read.
 LARGEST_MOTION = 25_000_000
-
-
 #: Up is +Y inside Supple: the turn that brings +Z there.
 Z_TO_Y = np.array([-math.sqrt(0.5), 0, 0, math.sqrt(0.5)])
+POSITIONS = ("xposition", "yposition", "zposition")
+ROTATIONS = ("xrotation", "yrotation", "zrotation")
+LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, eq=False)
 class EndSite:
-    """Where a bone without a further joint ends: a joint, and an offset in metres from it."""
+    """End of a bone without a further joint: a joint, and an offset in metres from it."""
 
     joint: int
     offset: Floats
@@ -200,7 +50,7 @@ class EndSite:
 
 @dataclass(frozen=True, eq=False)
 class BvhFile:
-    """What a ``.bvh`` file holds, in metres with +Y up.
+    """Content of a ``.bvh`` file, in metres with +Y up.
 
     Attributes
     ----------
@@ -259,20 +109,20 @@ def read_bvh(
         raise FormatError(f"{name}: a unit of {metres_per_unit} m; give a length above 0")
     if up not in (None, "y", "z"):
         raise FormatError(f'{name}: up cannot be "{up}"; use y or z')
-    text = as_text(name, read_source(path, [".bvh"]))
+    text = read_text(path, (".bvh",))
     with reading(name):
         parts = re.split(r"^[ \t]*MOTION\b", text, maxsplit=1, flags=re.IGNORECASE | re.MULTILINE)
         head = re.match(r"\s*HIERARCHY\b", parts[0], flags=re.IGNORECASE)
         if not head or len(parts) < 2:
             missing = "MOTION" if head else "HIERARCHY"
             raise FormatError(f"{name}: has no {missing} part; it is damaged or not BVH")
-        tree = parse_hierarchy(name, parts[0][head.end() :])
+        tree = _parse_hierarchy(name, parts[0][head.end() :])
         values, frame_time = _frames(name, parts[1], [len(c) for c in tree.channels])
         return _assembled(path, tree, values, frame_time, metres_per_unit, up, root)
 
 
 def _frames(file: str, text: str, widths: list[int]) -> tuple[Floats, float]:
-    """Numbers of all frames, (t, channels), and the seconds between them."""
+    """Return the numbers of all frames, (t, channels), and the seconds between them."""
     head = re.match(r"\s*Frames\s*:\s*(\S+)\s+Frame\s*Time\s*:\s*(\S+)", text, flags=re.IGNORECASE)
     if not head:
         raise FormatError(f'{file}: MOTION does not begin with "Frames:" and "Frame Time:"')
@@ -305,7 +155,7 @@ def _frames(file: str, text: str, widths: list[int]) -> tuple[Floats, float]:
 
 def _assembled(
     path: Path,
-    tree: Hierarchy,
+    tree: _Hierarchy,
     values: Floats,
     frame_time: float,
     unit: float | None,
@@ -337,9 +187,9 @@ def _assembled(
 
 
 def _local_motion(
-    tree: Hierarchy, offsets: Floats, values: Floats
+    tree: _Hierarchy, offsets: Floats, values: Floats
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Local translations (t, J, 3) and quaternions (t, J, 4), and which joints change place."""
+    """Return translations (t, J, 3), quaternions (t, J, 4), and the joints that change place."""
     places = np.tile(offsets, (len(values), 1, 1))
     turns = np.tile([0.0, 0, 0, 1], (len(values), len(offsets), 1))
     given = np.zeros((len(offsets), 3), dtype=bool)
@@ -398,3 +248,137 @@ def _guessed_unit(skeleton: Skeleton, joints: NDArray[np.int64], ends: Floats) -
     if size == 0:
         return 1.0
     return min(UNITS, key=lambda unit: abs(math.log(unit * size / USUAL_SIZE)))
+
+
+# The HIERARCHY part: joints, offsets and channels.
+
+
+@dataclass
+class _Hierarchy:
+    """Joints as the file lists them.
+
+    Attributes
+    ----------
+    names, parents, offsets : lists with one entry for each joint
+    channels : list of list of str
+        Lower-case channel names of each joint, in the order of the numbers of a frame.
+    ends : list of (int, (3,) array)
+        Joint and offset of each End Site.
+    """
+
+    names: list[str] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    offsets: list[np.ndarray | None] = field(default_factory=list)
+    channels: list[list[str]] = field(default_factory=list)
+    ends: list[tuple[int, np.ndarray]] = field(default_factory=list)
+
+
+def _parse_hierarchy(file: str, text: str) -> _Hierarchy:
+    """Read the words between HIERARCHY and MOTION; nesting is held in a list, not the stack."""
+    words = deque(text.replace("{", " { ").replace("}", " } ").split())
+    tree = _Hierarchy()
+    open_blocks: list[int] = []  # joints, or -1 in an End Site
+    while words:
+        word = words.popleft().lower()
+        if word == "}":
+            if not open_blocks:
+                raise FormatError(f'{file}: has a "}}" too many after {_last(tree)}')
+            open_blocks.pop()
+        elif word in ("root", "joint"):
+            if (word == "root") != (not open_blocks) or open_blocks[-1:] == [-1]:
+                raise FormatError(
+                    f"{file}: has a {word.upper()} in the wrong place after {_last(tree)}"
+                )
+            _open_joint(file, words, tree, open_blocks)
+        elif word == "end":
+            _open_end(file, words, tree, open_blocks)
+        elif word == "offset":
+            _read_offset(file, words, tree, open_blocks)
+        elif word == "channels":
+            _read_channels(file, words, tree, open_blocks)
+        else:
+            raise FormatError(
+                f'{file}: "{word[:40]}" after {_last(tree)} is not part of a hierarchy'
+            )
+    if open_blocks:
+        raise FormatError(f'{file}: {len(open_blocks)} "}}" are missing; it is damaged or cut off')
+    if not tree.names:
+        raise FormatError(f"{file}: has no joints")
+    for name, offset in zip(tree.names, tree.offsets, strict=True):
+        if offset is None:
+            raise FormatError(f'{file}: joint "{name}" has no OFFSET')
+    return tree
+
+
+def _last(tree: _Hierarchy) -> str:
+    return f'joint "{tree.names[-1]}"' if tree.names else "the beginning"
+
+
+def _until_brace(file: str, words: deque[str], what: str) -> str:
+    taken: list[str] = []
+    while words and words[0] != "{":
+        taken.append(words.popleft())
+        if len(taken) > LONGEST_NAME:
+            break
+    if not words or words[0] != "{":
+        raise FormatError(f'{file}: {what} "{" ".join(taken)[:40]}" is not followed by a "{{"')
+    words.popleft()
+    return " ".join(taken)
+
+
+def _open_joint(file: str, words: deque[str], tree: _Hierarchy, open_blocks: list[int]) -> None:
+    name = _until_brace(file, words, "joint")
+    tree.parents.append(open_blocks[-1] if open_blocks else -1)
+    open_blocks.append(len(tree.names))
+    tree.names.append(name or f"joint {len(tree.names)}")
+    tree.offsets.append(None)
+    tree.channels.append([])
+
+
+def _open_end(file: str, words: deque[str], tree: _Hierarchy, open_blocks: list[int]) -> None:
+    _until_brace(file, words, "End Site")
+    if not open_blocks or open_blocks[-1] < 0:
+        raise FormatError(f"{file}: has an End Site in the wrong place after {_last(tree)}")
+    tree.ends.append((open_blocks[-1], np.zeros(3)))
+    open_blocks.append(-1)
+
+
+def _read_offset(file: str, words: deque[str], tree: _Hierarchy, open_blocks: list[int]) -> None:
+    where = f"OFFSET of {_last(tree)}"
+    offset = as_floats(file, list(_take(file, words, 3, where)), where)
+    if not np.isfinite(offset).all() or np.abs(offset).max() > 1e12:
+        raise FormatError(f"{file}: the {where} is {offset}, not a place")
+    if not open_blocks:
+        raise FormatError(f"{file}: has an OFFSET outside of any joint")
+    if open_blocks[-1] < 0:
+        tree.ends[-1] = (tree.ends[-1][0], offset)
+    else:
+        tree.offsets[open_blocks[-1]] = offset
+
+
+def _read_channels(file: str, words: deque[str], tree: _Hierarchy, open_blocks: list[int]) -> None:
+    where = f"CHANNELS of {_last(tree)}"
+    count = checked_count(file, next(iter(_take(file, words, 1, where))), "channels", 1, len(words))
+    names = [word.lower() for word in _take(file, words, count, where)]
+    for name in names:
+        if name not in POSITIONS + ROTATIONS:
+            raise FormatError(
+                f'{file}: "{name[:40]}" among the {where} is not a channel;'
+                f" use Xposition … Zposition, Xrotation … Zrotation"
+            )
+        if name in POSITIONS and names.count(name) > 1:
+            raise FormatError(f'{file}: the {where} have "{name}" twice')
+    if not open_blocks or (open_blocks[-1] < 0 and names):
+        raise FormatError(f"{file}: has {where} in the wrong place")
+    if len(names) > 12:
+        raise FormatError(f"{file}: the {where} are {len(names)}; a joint has 12 at most")
+    if open_blocks[-1] >= 0:
+        if tree.channels[open_blocks[-1]]:
+            raise FormatError(f"{file}: has {where} twice")
+        tree.channels[open_blocks[-1]] = names
+
+
+def _take(file: str, words: deque[str], count: int, what: str) -> Iterable[str]:
+    if len(words) < count:
+        raise FormatError(f"{file}: is cut off in the {what}")
+    return [words.popleft() for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Whether a clip of a file is the motion that was baked, or only has its name."""
+"""Comparison of a file's clip with the motion that was baked: a name alone proves nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_FRAMES, MOST_VERTICES = 400, 500
 
 
 def plays(sample: Sample, rig: Rig, baked: BakedMotion) -> bool:
-    """Whether a clip brings the rig to where it was baked, at the baked times.
+    """Return whether a clip brings the rig to where it was baked, at the baked times.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def plays(sample: Sample, rig: Rig, baked: BakedMotion) -> bool:
 
 
 def _poses_of(rig: Rig, baked: BakedMotion) -> Floats:
-    """The baked poses as far as the file's rig has them: another may have been put around it."""
+    """Return the baked poses as far as the file's rig, which may be inside another, has them."""
     names = {each.name: k for k, each in enumerate(baked.character.rig.parameters)}
     poses = np.tile(rig.rest_pose, (len(baked.times), 1))
     for column, parameter in enumerate(rig.parameters):

@@ -1,7 +1,7 @@
 """The bytes of a file and the numbers in them, or an error that says what is wrong.
 
-Every reader of meshes starts here. Files come from anywhere, so nothing they declare is
-believed before it has been held against the bytes that are there.
+Every reader starts here. Files come from anywhere, so nothing they declare is believed before it
+has been held against the bytes that are there.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from supple.mesh.topology import Defect
 LARGEST_FILE = 2 * 2**30
 
 
-def read_source(path: str | Path, suffixes: Sequence[str]) -> bytes:
-    """The file's content, when it is a file of one of these suffixes that can hold a mesh."""
+def read_bytes(path: str | Path, suffixes: Sequence[str]) -> bytes:
+    """Return the content of a file that has one of the suffixes and is not too large to read."""
     path = Path(path)
     name = path.name or str(path)
     if path.suffix.lower() not in suffixes:
@@ -67,10 +67,15 @@ def reading(name: str) -> Iterator[None]:
         ) from error
 
 
-def report(name: str, defects: list[Defect]) -> None:
+def warn_of_defects(name: str, defects: list[Defect]) -> None:
     """Warn of each defect that a mesh keeps."""
     for defect in defects:
         warn(f"{name}: {defect.message}; continuing")
+
+
+def read_text(path: str | Path, suffixes: Sequence[str]) -> str:
+    """Return the text of a file that has one of the suffixes; see `read_bytes`."""
+    return as_text(Path(path).name, read_bytes(path, suffixes))
 
 
 def as_text(name: str, data: bytes) -> str:
@@ -81,7 +86,7 @@ def as_text(name: str, data: bytes) -> str:
 
 
 def checked_count(name: str, text: object, what: str, least_bytes: int, available: int) -> int:
-    """A declared number of things, when the file can hold that many."""
+    """Return a declared number of things that take `least_bytes` each of the `available` ones."""
     try:
         count = int(str(text))
     except ValueError as error:
@@ -97,7 +102,7 @@ def checked_count(name: str, text: object, what: str, least_bytes: int, availabl
 
 
 def as_floats(name: str, words: Sequence[str], where: str) -> np.ndarray:
-    """The words as float64; `where` says what they are part of."""
+    """Convert words to float64; `where` says what they are part of."""
     try:
         return np.array(words, dtype=np.float64)
     except ValueError:
@@ -106,7 +111,7 @@ def as_floats(name: str, words: Sequence[str], where: str) -> np.ndarray:
 
 
 def as_integers(name: str, numbers: np.ndarray, where: str) -> np.ndarray:
-    """Floats that must be whole numbers as int64."""
+    """Convert floats that must be whole numbers to int64."""
     whole = (np.abs(numbers) < 2**53) & (np.floor(numbers) == numbers)
     if not whole.all():
         bad = numbers.ravel()[np.argmin(whole)]

@@ -19,7 +19,7 @@ from supple.checks import checked_number
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 
-__all__ = ["fit_morphs"]
+__all__ = ["MOST_KEPT", "Progress", "fit_morphs"]
 
 Progress = Callable[[float, str], None]
 #: Arrays of a frame each, or all of them in one.
@@ -53,7 +53,7 @@ def fit_morphs(
     most: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[Singles, Singles, float]:
-    """Few shapes and their weights over time that give offsets before skinning.
+    """Fit few shapes, and their weights over time, to offsets before skinning.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def fit_morphs(
 
 
 class _Search:
-    """Looks for the smallest number of shapes, in a space of few components.
+    """Search for the smallest number of shapes, in a space of few components.
 
     The offsets X, (t, 3 n), are U B with orthonormal U, (t, r), once for all; fits with other
     weights on vertices and frames mix the rows of B.
@@ -146,7 +146,7 @@ class _Search:
         return found
 
     def _fitted(self, count: int, last: bool = False) -> tuple[Singles, Singles, float]:
-        """The best of several rounds with so many shapes; `last` if there cannot be more."""
+        """Return the best of several rounds with so many shapes; `last` if there cannot be more."""
         on_vertices, on_frames = np.ones(self.vertices), np.ones(self.frames)
         best: tuple[Singles, Singles, float] | None = None
         for _ in range(ROUNDS):
@@ -166,7 +166,7 @@ class _Search:
     def _weighted(
         self, count: int, on_vertices: Floats, on_frames: Floats
     ) -> tuple[Singles, Singles]:
-        """Shapes C B and weights, the best in a sum of squares weighted by vertex and frame."""
+        """Return shapes C B and weights, best in a sum of squares weighted by vertex and frame."""
         used = min(len(self.components), 2 * count + 8)
         parts, turn = self.components[:used], self.turn[:, :used]
         heavy = np.repeat(self.scale * on_vertices, 3)
@@ -186,7 +186,7 @@ class _Search:
         return mixed.reshape(-1, self.vertices, 3), (weights / largest).astype(np.float32)
 
     def _decompose(self) -> None:
-        """U and B, by the eigenvectors of X Xᵀ, in blocks of vertices."""
+        """Compute U and B, by the eigenvectors of X Xᵀ, in blocks of vertices."""
         count = min(self.frames, MOST_FRAMES)
         chosen = np.unique(np.linspace(0, self.frames - 1, count).round().astype(np.int64))
         self.scale = self._scale(chosen)
@@ -211,7 +211,7 @@ class _Search:
         return [slice(start, start + step) for start in range(0, self.vertices, step)]
 
     def _scale(self, chosen: NDArray[np.int64]) -> Floats:
-        """How much an offset of each vertex counts after skinning, over the motion."""
+        """Return how much an offset of each vertex counts after skinning, over the motion."""
         if self.matrices is None:
             return np.ones(self.vertices)
         few = chosen[:: max(1, len(chosen) // 16)].tolist()
@@ -219,7 +219,7 @@ class _Search:
         return np.maximum(np.sqrt(total / (3 * len(few))), 1e-9)
 
     def _exact(self) -> float:
-        """What the offsets themselves miss, as part of the size."""
+        """Return the largest error of the offsets themselves, as part of the size."""
         worst, by_vertex = 0.0, np.zeros(self.vertices)
         for frame in range(self.frames):
             given = np.ascontiguousarray(self.offsets[frame], dtype=np.float32)
@@ -229,7 +229,7 @@ class _Search:
     def _measure(
         self, shapes: Singles, weights: Singles, hopeless: float = np.inf
     ) -> tuple[float, Floats, Floats]:
-        """Largest error after skinning, of all, by vertex and by frame, as parts of the size.
+        """Return the largest error after skinning, of all, by vertex and by frame, over the size.
 
         Given up at the first frame that is `hopeless`.
         """
@@ -258,7 +258,7 @@ class _Search:
 
 
 def _kept(matrices: ByFrame | None, frames: int, vertices: int) -> ByFrame | None:
-    """The matrices, made once if they fit into memory."""
+    """Return the matrices, made once if they fit into memory."""
     if matrices is None or isinstance(matrices, np.ndarray) or 9 * frames * vertices > MOST_KEPT:
         return matrices
     kept = np.empty((frames, vertices, 3, 3), np.float32)
@@ -289,7 +289,7 @@ def _measure_skinned(
     size: float,
     by_vertex: Floats,
 ) -> float:
-    """`before`: the goal is an offset before skinning, too."""
+    """Return the largest error after skinning; `before` if the goal is an offset before it."""
     worst = 0.0
     for v in range(len(given)):
         total = 0.0
@@ -310,7 +310,7 @@ def _measure_skinned(
 
 
 def _raised(weights: Floats, errors: Floats) -> Floats:
-    """Weights with more of it where the error is largest."""
+    """Raise weights where the error is largest."""
     part = errors / max(float(errors.max()), 1e-300)
     raised = weights * (0.25 + part)
     raised = raised / np.exp(np.log(raised).mean())
@@ -318,6 +318,6 @@ def _raised(weights: Floats, errors: Floats) -> Floats:
 
 
 def _with_sign(rows: Floats) -> Floats:
-    """Rows whose largest entry is positive: singular vectors have no sign of their own."""
+    """Make the largest entry of each row positive: singular vectors have no sign of their own."""
     largest = rows[np.arange(len(rows)), np.abs(rows).argmax(axis=1)]
     return rows * np.where(largest < 0, -1.0, 1.0)[:, None]

@@ -20,7 +20,7 @@ MOST_PAIRS = 50
 
 
 def weld(points: Floats, weights: csr_array, deltas: Floats, size: float) -> Ints:
-    """The welded vertex of each vertex: one for those that can never be told apart by a pose.
+    """Return the welded vertex of each vertex: one for all that no pose can tell apart.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def weld(points: Floats, weights: csr_array, deltas: Floats, size: float) -> Int
 
 
 def padded(weights: csr_array) -> tuple[Ints, Floats]:
-    """Joints and weights of each row side by side, (n, k) each; filled with joint 0, weight 0."""
+    """Return joints and weights of each row, (n, k) each; filled with joint 0, weight 0."""
     counts = np.diff(weights.indptr)
     width = max(int(counts.max(initial=0)), 1)
     row = np.repeat(np.arange(len(counts)), counts)

@@ -12,18 +12,11 @@ from supple.arrays import Ints
 from supple.elastic.material import Material
 from supple.errors import FormatError, SuppleError
 from supple.formats.file_bytes import reading
-from supple.formats.load import GLTF, USD, load
-from supple.formats.meshes.read_surface import PARSERS, read_surface
-from supple.formats.meshes.read_tets import SUFFIXES as TETS
+from supple.formats.load import load
+from supple.formats.meshes.read_surface import read_surface
 from supple.formats.meshes.read_tets import read_tets
-from supple.formats.meshes.veg import (
-    VegFile,
-    expanded_lines,
-    only_section,
-    read_veg,
-    read_veg_hexes,
-    split_sections,
-)
+from supple.formats.meshes.veg import VegFile, read_any_veg
+from supple.formats.registry import CHARACTERS, SURFACES, TETS
 from supple.formats.vega.bou import read_bou
 from supple.formats.vega.vega_model import veg_material as material_of
 from supple.mesh.hexes import HexMesh
@@ -31,13 +24,9 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.scenes.bodies.elastic_scene import STVK_SCENES, stvk_scene
 
-__all__ = ["MESHES", "BodySource", "is_stvk_scene", "read_any_veg", "read_body_source"]
+__all__ = ["BodySource", "is_stvk_scene", "mesh_suffixes", "read_body_source"]
 
 Mesh = TetMesh | HexMesh
-
-SURFACES = (*PARSERS, *GLTF, *USD)
-#: Endings of files that a body can be made from.
-MESHES = (*PARSERS, *TETS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +58,17 @@ class BodySource:
     fixed_by: str = ""
     modes: int | None = None
     listed: Any = None
+
+
+def mesh_suffixes() -> tuple[str, ...]:
+    """Return the suffixes of meshes, of triangles or elements, that a body can be made from."""
+    return (*SURFACES.suffixes(), *TETS.suffixes())
+
+
+def _surface_suffixes() -> tuple[str, ...]:
+    """Return the suffixes of files, characters included, whose surface can be filled."""
+    characters = [suffix for row in CHARACTERS.rows if row.body for suffix in row.suffixes]
+    return (*SURFACES.suffixes(), *characters)
 
 
 def is_stvk_scene(given: str) -> bool:
@@ -106,12 +106,12 @@ def read_body_source(
             raise SuppleError(f"{given} has a size and a surface; leave out --scale and --surface")
         return _of_scene(given, filling)
     shown = None if seen is None else _scaled_surface(read_surface(seen), scale)
-    if suffix in SURFACES:
+    if suffix in _surface_suffixes():
         return _of_surface(file, filling, scale, shown, say)
     if suffix == ".stvk":
         raise SuppleError(f"{file.name}: is a body already; supple view shows it")
-    if suffix not in TETS:
-        known = ", ".join((*SURFACES, *TETS))
+    if TETS.find(file) is None:
+        known = ", ".join((*_surface_suffixes(), *TETS.suffixes()))
         raise FormatError(
             f'{file.name or given!r}: bodies are not made from "{file.suffix}" files; use one of '
             f"{known}, or {', '.join(STVK_SCENES)}"
@@ -140,7 +140,7 @@ def _of_surface(
     say: Callable[[float, str], None],
 ) -> BodySource:
     say(0.0, f"reading {file.name}")
-    if file.suffix.lower() in PARSERS:
+    if SURFACES.find(file) is not None:
         surface = read_surface(file)
     else:
         character = load(file)
@@ -167,16 +167,6 @@ def _of_elements(file: Path, scale: float, shown: SurfaceMesh | None) -> BodySou
         mesh = _scaled_mesh(mesh, scale)
     by = "" if fixed is None else beside.name
     return BodySource(mesh, shown, material, fixed, by)
-
-
-def read_any_veg(path: Path) -> VegFile[TetMesh] | VegFile[HexMesh]:
-    """A VegaFEM mesh of tets or of hexahedra, whichever it has."""
-    with reading(path.name):
-        sections = split_sections(path.name, expanded_lines(path, path.parent.resolve(), set()))
-        rows = only_section(path.name, sections, "ELEMENTS").rows
-    if rows and rows[0][0].upper() == "CUBIC":
-        return read_veg_hexes(path)
-    return read_veg(path)
 
 
 def _veg_material(name: str, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> Material | None:

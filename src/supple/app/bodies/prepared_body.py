@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from supple.app.bodies.body_source import MESHES, is_stvk_scene
+from supple.app.bodies.body_source import is_stvk_scene, mesh_suffixes
 from supple.app.bodies.make_body import SUFFIX, BodyOptions, made_body
 from supple.app.build_display import build_log
 from supple.app.progress_bar import console, working
@@ -20,7 +20,7 @@ __all__ = ["is_body", "prepared_body"]
 
 def is_body(given: str) -> bool:
     """Whether this is an elastic body rather than a character."""
-    return is_stvk_scene(given) or Path(given).suffix.lower() in (SUFFIX, *MESHES)
+    return is_stvk_scene(given) or Path(given).suffix.lower() in (SUFFIX, *mesh_suffixes())
 
 
 def prepared_body(given: str, *, quiet: bool = True) -> StvkModel:

@@ -21,6 +21,7 @@ from supple.app.info.info_stvk import (
     stvk_lines,
 )
 from supple.errors import FormatError, SuppleWarning
+from supple.formats.registry import CHARACTERS, SURFACES, TETS
 
 if TYPE_CHECKING:
     from supple.mesh.surface import SurfaceMesh
@@ -81,20 +82,6 @@ def with_consequences(defects: list[Any]) -> list[dict[str, str]]:
     ]
 
 
-CHARACTERS = {".glb": "glTF 2.0", ".gltf": "glTF 2.0"} | dict.fromkeys(
-    (".usd", ".usda", ".usdc", ".usdz"), "USD"
-)
-
-
-CHARACTERS[".json"] = "research example (JSON)"
-
-
-SURFACES = (".obj", ".ply", ".stl", ".off")
-
-
-TETS = (".veg", ".msh", ".mesh", ".vtk")
-
-
 MODEL = ".supple"
 
 
@@ -140,21 +127,23 @@ def _read(path: Path) -> dict[str, Any]:
     from supple.formats.meshes.read_tets import read_tets
 
     suffix = path.suffix.lower()
-    if suffix in CHARACTERS:
-        return _character(path)
+    row = CHARACTERS.find(path)
+    if row is not None:
+        return {"format": row.name, **_character(path)}
     if suffix == ".bvh":
         return _bvh(path)
-    if suffix in SURFACES:
+    if SURFACES.find(path) is not None:
         return {"format": suffix[1:].upper(), **_of_surface(read_surface(path))}
     if suffix == ".veg":
         return {"format": "VEG", **_veg(path)}
-    if suffix in TETS:
+    if TETS.find(path) is not None:
         return {"format": suffix[1:].upper(), **_of_tets(read_tets(path))}
     if suffix == MODEL:
         return describe_model(path)
     if suffix in STVK_FILES:
         return describe_stvk_file(path)
-    known = ", ".join((*CHARACTERS, ".bvh", *SURFACES, *TETS, MODEL, *STVK_FILES))
+    read = (*CHARACTERS.suffixes(), ".bvh", *SURFACES.suffixes(), *TETS.suffixes())
+    known = ", ".join((*read, MODEL, *STVK_FILES))
     raise FormatError(f'{path.name}: "{path.suffix}" files are not known; use one of {known}')
 
 
@@ -163,7 +152,6 @@ def _character(path: Path) -> dict[str, Any]:
 
     character = load(path)
     found: dict[str, Any] = {
-        "format": CHARACTERS[path.suffix.lower()],
         "metres_per_unit": character.metres_per_unit,
         "warnings": character.warnings,
         "meshes": _meshes(character),
@@ -243,7 +231,7 @@ def _of_surface(surface: SurfaceMesh) -> dict[str, Any]:
 
 
 def _veg(path: Path) -> dict[str, Any]:
-    from supple.app.bodies.body_source import read_any_veg
+    from supple.formats.meshes.veg import read_any_veg
     from supple.mesh.tets import TetMesh
 
     veg = read_any_veg(path)

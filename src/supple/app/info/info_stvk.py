@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from supple.errors import FormatError, SuppleError
+from supple.formats.registry import MODAL_MATRIX_SUFFIXES
 
 if TYPE_CHECKING:
     from supple.formats.meshes.veg import VegFile
@@ -136,11 +137,7 @@ def _list(path: Path) -> dict[str, Any]:
 STVK_FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
     ".stvk": _body,
     ".cub": _polynomials,
-    ".u": _matrix,
-    ".float": _matrix,
-    ".ulin": _matrix,
-    ".unonlin": _matrix,
-    ".urendering": _matrix,
+    **dict.fromkeys(MODAL_MATRIX_SUFFIXES, _matrix),
     ".bou": _list,
 }
 

@@ -10,95 +10,44 @@ object. The scene should play as many frames a second as were baked.
 from __future__ import annotations
 
 import io
+import math
 import struct
+import zipfile
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.arrays import Ints, Singles
-from supple.errors import FormatError
+from supple.arrays import Floats, Ints, Singles
+from supple.errors import FormatError, SuppleError
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.saving import write_chunks
 
 __all__ = [
-    "cached_vertices",
+    "PointCache",
     "checked_frames",
     "mesh_beside",
-    "mesh_text",
-    "write_mdd",
+    "read_point_cache",
     "write_npz",
-    "write_pc2",
+    "write_point_cache",
 ]
 
-
-# ----------------------------------------------------------------------------
-# In which order a point cache holds its points, and the mesh that has the same.
-
-
+PC2_MAGIC = b"POINTCACHE2\0"
+#: Frames, or points, of a cache: counts are 32-bit in .pc2 and .mdd.
+MOST = 2**31 - 1
+#: Bytes that an .npz may unpack to.
+MOST_BYTES = 16 * 2**30
+#: Bytes handed on at a time.
+CHUNK = 2**24
 #: Lines of text made at a time.
 LINES = 50_000
 
 
-def checked_frames(path: Path, baked: BakedMotion) -> Singles:
-    """The frames, when there are any, they fit the character and are finite."""
-    frames = np.asarray(baked.frames)
-    expected = (len(baked.times), len(baked.character.surface.vertices), 3)
-    if frames.shape != expected or frames.dtype != np.float32 or not len(frames):
-        raise FormatError(
-            f"{path.name}: baked frames {frames.shape} {frames.dtype} are not the {expected}"
-            f" float32 of {baked.character.name}; bake them again"
-        )
-    for k, frame in enumerate(frames):
-        if not np.isfinite(frame).all():
-            raise FormatError(f"{path.name}: baked frame {k} is not finite; bake it again, stiffer")
-    return frames
-
-
-def cached_vertices(path: Path, character: Character, vertices: str) -> Ints:
-    """The surface vertex of each point of the cache."""
-    if vertices == "welded":
-        return np.arange(len(character.surface.vertices))
-    if vertices != "file":
-        raise FormatError(f'{path.name}: vertices in "{vertices}" order; use welded or file')
-    primitives = getattr(character.source, "primitives", None)
-    meshes = getattr(character.source, "meshes", None)
-    if primitives:
-        return np.concatenate([p.welded[p.welded >= 0] for p in primitives])
-    if meshes:
-        # Points of no face are never seen; they stay where the first vertex is.
-        return np.maximum(np.concatenate([mesh.welded for mesh in meshes]), 0)
-    raise FormatError(
-        f"{path.name}: {character.name} came from no file with vertices of its own;"
-        f" use welded vertices"
-    )
-
-
-def mesh_text(name: str, points: Singles, triangles: NDArray[np.integer]) -> Iterator[bytes]:
-    """A mesh as Wavefront .obj, in pieces; positions have all digits of float32."""
-    shown = "".join(c if c.isprintable() else "?" for c in name)
-    yield f"o {shown}\n".encode()
-    for line, rows in (("v %.9g %.9g %.9g\n", points), ("f %d %d %d\n", triangles + 1)):
-        for first in range(0, len(rows), LINES):
-            part = rows[first : first + LINES]
-            yield ((line * len(part)) % tuple(part.ravel().tolist())).encode()
-
-
-PC2_MAGIC = b"POINTCACHE2\0"
-
-
-#: Counts are 32-bit in both formats.
-MOST = 2**31 - 1
-
-
-#: Bytes handed on at a time.
-CHUNK = 2**24
-
-
-def write_pc2(
+def write_point_cache(
     path: str | Path,
     baked: BakedMotion,
     *,
@@ -106,12 +55,12 @@ def write_pc2(
     up: Literal["y", "z"] = "y",
     mesh: bool | str | Path = True,
 ) -> dict[str, Any]:
-    """Write a ``.pc2`` point cache.
+    """Write a ``.pc2`` or ``.mdd`` point cache.
 
     Parameters
     ----------
     path, baked
-        Where to, and what.
+        Where to, and what; the suffix says which of the two.
     vertices : {"welded", "file"}
         Whose order: that of ``character.surface``, or that of the file the character came from:
         its meshes one after the other, each with all its primitives. Of glTF's vertices those of
@@ -129,27 +78,22 @@ def write_pc2(
     """
     path = Path(path)
     rows, frames = _prepared(path, baked, vertices, up)
+    header, dtype = (_mdd_header if path.suffix.lower() == ".mdd" else _pc2_header)(baked, rows)
+    beside = _mesh_path(path, vertices, mesh)
+    return _written(path, baked, _with_header(header, frames, dtype), len(rows), up, beside)
+
+
+def _pc2_header(baked: BakedMotion, rows: Ints) -> tuple[bytes, str]:
+    """Return the head of a ``.pc2`` file, and the type of the numbers after it."""
     first = float(baked.times[0] * baked.rate)
     counts = (1, len(rows), first, 1.0, baked.n_frames)
-    header = PC2_MAGIC + struct.pack("<iiffi", *counts)
-    beside = _mesh_path(path, vertices, mesh)
-    return _written(path, baked, _with_header(header, frames, "<f4"), len(rows), up, beside)
+    return PC2_MAGIC + struct.pack("<iiffi", *counts), "<f4"
 
 
-def write_mdd(
-    path: str | Path,
-    baked: BakedMotion,
-    *,
-    vertices: Literal["welded", "file"] = "welded",
-    up: Literal["y", "z"] = "y",
-    mesh: bool | str | Path = True,
-) -> dict[str, Any]:
-    """Write an ``.mdd`` point cache; parameters and result as for `write_pc2`."""
-    path = Path(path)
-    rows, frames = _prepared(path, baked, vertices, up)
-    header = struct.pack(">ii", baked.n_frames, len(rows)) + baked.times.astype(">f4").tobytes()
-    beside = _mesh_path(path, vertices, mesh)
-    return _written(path, baked, _with_header(header, frames, ">f4"), len(rows), up, beside)
+def _mdd_header(baked: BakedMotion, rows: Ints) -> tuple[bytes, str]:
+    """Return the head of an ``.mdd`` file, and the type of the numbers after it."""
+    counts = struct.pack(">ii", baked.n_frames, len(rows))
+    return counts + baked.times.astype(">f4").tobytes(), ">f4"
 
 
 def write_npz(path: str | Path, baked: BakedMotion) -> dict[str, Any]:
@@ -176,16 +120,36 @@ def write_npz(path: str | Path, baked: BakedMotion) -> dict[str, Any]:
     return {"n_frames": len(frames), "n_points": frames.shape[1], "bytes": size}
 
 
+def mesh_beside(path: Path) -> Path:
+    """Return the path of the mesh that fits a cache, unless told otherwise."""
+    return path.with_name(f"{path.stem}_rest.obj")
+
+
+def checked_frames(path: Path, baked: BakedMotion) -> Singles:
+    """Return the frames, if there are any, they fit the character and are finite."""
+    frames = np.asarray(baked.frames)
+    expected = (len(baked.times), len(baked.character.surface.vertices), 3)
+    if frames.shape != expected or frames.dtype != np.float32 or not len(frames):
+        raise FormatError(
+            f"{path.name}: baked frames {frames.shape} {frames.dtype} are not the {expected}"
+            f" float32 of {baked.character.name}; bake them again"
+        )
+    for k, frame in enumerate(frames):
+        if not np.isfinite(frame).all():
+            raise FormatError(f"{path.name}: baked frame {k} is not finite; bake it again, stiffer")
+    return frames
+
+
 def _prepared(
     path: Path, baked: BakedMotion, vertices: str, up: str
 ) -> tuple[NDArray[np.int64], Iterator[Singles]]:
-    """The vertex of each point, and the frames one by one."""
+    """Return the vertex of each point, and the frames one by one."""
     if up not in ("y", "z"):
         raise FormatError(f'{path.name}: the upward axis cannot be "{up}"; use y or z')
     if not path.parent.is_dir():
         raise FormatError(f"{path.name}: cannot be written to {path.parent} (no such folder)")
     frames = checked_frames(path, baked)
-    rows = cached_vertices(path, baked.character, vertices)
+    rows = _cached_vertices(path, baked.character, vertices)
     if len(rows) > MOST or len(frames) > MOST:
         raise FormatError(f"{path.name}: {len(rows)} points are more than the format counts")
     return rows, (_upwards(frame[rows], up) for frame in frames)
@@ -198,7 +162,7 @@ def _upwards(points: Singles, up: str) -> Singles:
 
 
 def _with_header(header: bytes, frames: Iterable[Singles], dtype: str) -> Iterator[bytes]:
-    """The file in pieces of a handy size: a cache may be larger than memory."""
+    """Yield the file in pieces of a handy size: a cache may be larger than memory."""
     waiting = io.BytesIO()
     waiting.write(header)
     for frame in frames:
@@ -207,11 +171,6 @@ def _with_header(header: bytes, frames: Iterable[Singles], dtype: str) -> Iterat
             yield waiting.getvalue()
             waiting = io.BytesIO()
     yield waiting.getvalue()
-
-
-def mesh_beside(path: Path) -> Path:
-    """Where the mesh goes that fits a cache, unless told otherwise."""
-    return path.with_name(f"{path.stem}_rest.obj")
 
 
 def _mesh_path(path: Path, vertices: str, mesh: bool | str | Path) -> Path | None:
@@ -234,7 +193,7 @@ def _written(
     if beside is not None:
         new = not beside.exists()
         points = _upwards(np.asarray(surface.vertices, np.float32), up)
-        write_chunks(beside, mesh_text(baked.character.name, points, surface.triangles))
+        write_chunks(beside, _mesh_text(baked.character.name, points, surface.triangles))
         figures["mesh"] = beside.name
     try:
         figures["bytes"] = write_chunks(path, content)
@@ -243,3 +202,163 @@ def _written(
             beside.unlink(missing_ok=True)
         raise
     return figures
+
+
+def _cached_vertices(path: Path, character: Character, vertices: str) -> Ints:
+    """Return the surface vertex of each point of the cache."""
+    if vertices == "welded":
+        return np.arange(len(character.surface.vertices))
+    if vertices != "file":
+        raise FormatError(f'{path.name}: vertices in "{vertices}" order; use welded or file')
+    primitives = getattr(character.source, "primitives", None)
+    meshes = getattr(character.source, "meshes", None)
+    if primitives:
+        return np.concatenate([p.welded[p.welded >= 0] for p in primitives])
+    if meshes:
+        # Points of no face are never seen; they stay where the first vertex is.
+        return np.maximum(np.concatenate([mesh.welded for mesh in meshes]), 0)
+    raise FormatError(
+        f"{path.name}: {character.name} came from no file with vertices of its own;"
+        f" use welded vertices"
+    )
+
+
+def _mesh_text(name: str, points: Singles, triangles: NDArray[np.integer]) -> Iterator[bytes]:
+    """Yield a mesh as Wavefront .obj, in pieces; positions have all digits of float32."""
+    shown = "".join(c if c.isprintable() else "?" for c in name)
+    yield f"o {shown}\n".encode()
+    for line, rows in (("v %.9g %.9g %.9g\n", points), ("f %d %d %d\n", triangles + 1)):
+        for first in range(0, len(rows), LINES):
+            part = rows[first : first + LINES]
+            yield ((line * len(part)) % tuple(part.ravel().tolist())).encode()
+
+
+# Caches read back, within their own bounds.
+
+
+@dataclass(frozen=True, eq=False)
+class PointCache:
+    """Points over time.
+
+    Attributes
+    ----------
+    frames : (t, n, 3) float32 array
+        Read from the file as it is used (``.pc2``, ``.mdd``).
+    times : (t,) array
+        Seconds; of a ``.pc2``, which does not know them, frame numbers.
+    arrays : dict
+        What else an ``.npz`` holds.
+    """
+
+    frames: NDArray[Any]
+    times: Floats
+    arrays: dict[str, NDArray[Any]]
+
+
+def read_point_cache(path: str | Path) -> PointCache:
+    """Read a ``.pc2``, ``.mdd`` or ``.npz`` cache.
+
+    Raises
+    ------
+    FormatError
+        When the file is missing, cut off, or says it holds what it does not.
+    """
+    path = Path(path)
+    readers = {".pc2": _read_pc2, ".mdd": _read_mdd, ".npz": _read_npz}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise FormatError(
+            f'{path.name}: "{path.suffix}" is no point cache; use {", ".join(readers)}'
+        )
+    try:
+        if not path.is_file():
+            raise FormatError(f"{path.name}: there is no such file in {path.parent}")
+        return reader(path, path.stat().st_size)
+    except SuppleError:
+        raise
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, struct.error) as error:
+        why = "".join(c if c.isprintable() else "?" for c in str(error))[:200]
+        raise FormatError(f"{path.name}: is damaged and cannot be read ({why})") from error
+
+
+def _read_pc2(path: Path, size: int) -> PointCache:
+    head = _head(path, 32, size)
+    if head[:12] != PC2_MAGIC:
+        raise FormatError(f"{path.name}: does not begin as a PC2 point cache does")
+    version, points, start, sampling, count = struct.unpack("<iiffi", head[12:])
+    if version != 1:
+        raise FormatError(f"{path.name}: is PC2 of version {version}; only 1 is known")
+    frames = _mapped(path, 32, "<f4", count, points, size)
+    times = start + sampling * np.arange(count, dtype=np.float64)
+    return PointCache(frames, _finite(path, times), {})
+
+
+def _read_mdd(path: Path, size: int) -> PointCache:
+    count, points = struct.unpack(">ii", _head(path, 8, size))
+    frames = _mapped(path, 8 + 4 * max(count, 0), ">f4", count, points, size)
+    with path.open("rb") as file:
+        file.seek(8)
+        times = np.frombuffer(file.read(4 * count), ">f4").astype(np.float64)
+    return PointCache(frames, _finite(path, times), {})
+
+
+def _read_npz(path: Path, size: int) -> PointCache:
+    with zipfile.ZipFile(path) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > MOST_BYTES:
+            raise FormatError(f"{path.name}: unpacks to more than {MOST_BYTES / 2**30:.0f} GiB")
+        if any(entry.file_size > max(size, 2**20) * 64 for entry in archive.infolist()):
+            raise FormatError(f"{path.name}: unpacks to far more than it has; it is no cache")
+        for entry in archive.infolist():
+            _check_declared(path, archive, entry)
+    with np.load(path, allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    missing = {"frames", "times"} - arrays.keys()
+    if missing:
+        raise FormatError(f'{path.name}: holds no "{min(missing)}"; it is no point cache')
+    frames, times = arrays.pop("frames"), arrays.pop("times")
+    fits = frames.ndim == 3 and frames.shape[2] == 3 and times.shape == frames.shape[:1]
+    if not fits or frames.dtype.kind != "f" or times.dtype.kind != "f":
+        raise FormatError(f"{path.name}: frames {frames.shape} and times {times.shape} do not fit")
+    return PointCache(frames, _finite(path, times.astype(np.float64)), arrays)
+
+
+def _check_declared(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
+    """Refuse an array that declares more numbers than it has: NumPy makes room for all of them."""
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0
+        if version != (1, 0):
+            read = np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        if math.prod(shape) * dtype.itemsize > entry.file_size or max(shape, default=0) > MOST:
+            raise FormatError(
+                f"{path.name}: its {entry.filename[:40]} declares {shape} numbers, which its"
+                f" {entry.file_size} bytes do not hold; it is damaged"
+            )
+
+
+def _head(path: Path, length: int, size: int) -> bytes:
+    if size < length:
+        raise FormatError(f"{path.name}: has {size} bytes, fewer than its header; it is cut off")
+    with path.open("rb") as file:
+        return file.read(length)
+
+
+def _mapped(
+    path: Path, offset: int, dtype: str, count: int, points: int, size: int
+) -> NDArray[Any]:
+    """Map the numbers into memory, if the file holds as many as it says."""
+    if count < 0 or points < 0 or size != offset + 12 * count * points:
+        raise FormatError(
+            f"{path.name}: declares {count} frames of {points} points, which its {size} bytes"
+            f" do not hold; it is cut off or damaged"
+        )
+    if points == 0 or count == 0:
+        raise FormatError(f"{path.name}: has {count} frames of {points} points; it is empty")
+    return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=(count, points, 3))
+
+
+def _finite(path: Path, times: Floats) -> Floats:
+    if not np.isfinite(times).all():
+        raise FormatError(f"{path.name}: has a time that is not finite")
+    return times

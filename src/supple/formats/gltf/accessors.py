@@ -34,7 +34,7 @@ MOST_NUMBERS_CHECKED = 200_000_000
 
 
 class Accessors:
-    """Reads accessors of a document, each checked against the bytes that are there."""
+    """Accessors of a document, each checked against the bytes that are there."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -48,20 +48,20 @@ class Accessors:
         self._check_contents()
 
     def describe(self, index: int) -> tuple[str, int, bool]:
-        """Type, component type and whether normalised."""
+        """Return type, component type and whether normalised."""
         accessor = self._accessors[index]
         return accessor["type"], accessor["componentType"], accessor.get("normalized", False)
 
     def count(self, index: int) -> int:
-        """Number of elements."""
+        """Return the number of elements."""
         return self._accessors[index]["count"]
 
     def has_bounds(self, index: int) -> bool:
-        """Whether the accessor declares its lowest and highest values."""
+        """Return whether the accessor declares its lowest and highest values."""
         return {"min", "max"} <= self._accessors[index].keys()
 
     def raw(self, index: int) -> NDArray[Any]:
-        """The elements as stored, (count, components)."""
+        """Return the elements as stored, (count, components)."""
         accessor = self._accessors[index]
         columns, rows = COLUMNS_AND_ROWS[accessor["type"]]
         dtype = COMPONENTS[accessor["componentType"]]
@@ -77,7 +77,7 @@ class Accessors:
         return values
 
     def floats(self, index: int) -> NDArray[np.float64]:
-        """The elements as finite float64, (count, components), normalised integers divided."""
+        """Return elements as finite float64, (count, components), normalised integers divided."""
         raw = self.raw(index)
         values = raw.astype(np.float64)
         if raw.dtype.kind == "f" and not np.isfinite(values).all():
@@ -245,6 +245,6 @@ def _spans(sparse: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _column_bytes(columns: int, rows: int, dtype: np.dtype[Any]) -> int:
-    """Bytes from one column of a matrix to the next; they begin at multiples of four."""
+    """Return the bytes from one column of a matrix to the next, a multiple of four."""
     size = rows * dtype.itemsize
     return size if columns == 1 else -(-size // 4) * 4

@@ -110,11 +110,20 @@ def _parse(text: bytes, notes: Notes) -> dict[str, Any]:
     return tree
 
 
+def file_below(folder: Path, uri: str) -> Path | None:
+    """Return the file that a relative URI names, None where it leads out of the folder.
+
+    A URI in a file is not to be trusted, whatever names, links or escapes it is made of.
+    """
+    inside = folder.resolve()
+    file = (inside / unquote(uri).replace("\\", "/")).resolve()
+    return file if file.is_relative_to(inside) else None
+
+
 class Buffers:
     """The bytes of each buffer, fetched once.
 
-    A URI in a file is not to be trusted: only files in the folder of the glTF file, and below
-    it, are opened, whatever names, links or escapes the URI is made of.
+    Only files in the folder of the glTF file, and below it, are opened.
     """
 
     def __init__(self, path: Path, container: Container, notes: Notes) -> None:
@@ -132,7 +141,7 @@ class Buffers:
         return data
 
     def present(self, index: int) -> bool:
-        """Whether the buffer has data."""
+        """Return whether the buffer has data."""
         return self._data[index] is not None
 
     def _fetch(
@@ -180,9 +189,8 @@ class Buffers:
         if SCHEME.match(uri) or uri.startswith((":", "/", "\\")) or not uri:
             fail("INVALID_URI", f"{what}; only files beside the glTF file are opened")
         try:
-            folder = self._folder.resolve()
-            file = (folder / unquote(uri).replace("\\", "/")).resolve()
-            if not file.is_relative_to(folder):
+            file = file_below(self._folder, uri)
+            if file is None:
                 fail(
                     "INVALID_URI", f"{what}, which leads out of its folder; put the file beside it"
                 )

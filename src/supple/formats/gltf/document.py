@@ -11,285 +11,14 @@ from typing import Any
 from supple.formats.gltf.container import Buffers, open_container
 from supple.formats.gltf.notes import Notes, quoted
 
-# ----------------------------------------------------------------------------
-# The shape glTF's JSON must have: types, ranges, references.
-#
-# Only what a character is made of is described; what concerns looks alone (materials, textures,
-# cameras) is left to others, except for references to it.
-
-
-@dataclass(frozen=True)
-class Property:
-    """What a JSON property may be.
-
-    `kind` is string, boolean, integer, number, object, index (into the array `of`), array
-    (whose items are of `items`), a name of OBJECTS, or map (of indices). A wrong value of a
-    `soft` property is warned of and removed; of any other it is the end.
-    """
-
-    kind: str
-    required: bool = False
-    low: float = -math.inf
-    high: float = math.inf
-    among: tuple[Any, ...] = ()
-    of: str = ""
-    items: Property | None = None
-    lengths: tuple[int, ...] = ()
-    soft: bool = False
-
-
-def _numbers(*lengths: int) -> Property:
-    return Property("array", items=Property("number"), lengths=lengths)
-
-
-def _array(items: Property, required: bool = False) -> Property:
-    return Property("array", required, items=items)
-
-
-def _index(of: str, required: bool = False, soft: bool = False) -> Property:
-    return Property("index", required, of=of, soft=soft)
-
-
-STRING = Property("string")
-
-
-OFFSET = Property("integer", low=0)
-
-
-SIZE = Property("integer", required=True, low=1)
-
-
-COMPONENT_TYPES = (5120, 5121, 5122, 5123, 5125, 5126)
-
-
-NAME = {"name": Property("string", soft=True)}
-
-
-OBJECTS: dict[str, dict[str, Property]] = {
-    "glTF": {
-        "asset": Property("asset", required=True),
-        "scene": _index("scenes"),
-        "extensionsUsed": _array(STRING),
-        "extensionsRequired": _array(STRING),
-        "buffers": _array(Property("buffer")),
-        "bufferViews": _array(Property("bufferView")),
-        "accessors": _array(Property("accessor")),
-        "meshes": _array(Property("mesh")),
-        "nodes": _array(Property("node")),
-        "skins": _array(Property("skin")),
-        "animations": _array(Property("animation")),
-        "scenes": _array(Property("scene")),
-        "materials": Property("array", items=Property("material", soft=True), soft=True),
-        **{
-            looks: Property("array", items=Property("object", soft=True), soft=True)
-            for looks in ("cameras", "images", "samplers", "textures")
-        },
-    },
-    "material": {
-        "alphaCutoff": Property("number", soft=True),
-        "doubleSided": Property("boolean", soft=True),
-        "pbrMetallicRoughness": Property("object", soft=True),
-        **{
-            texture: Property("texture", soft=True)
-            for texture in ("normalTexture", "occlusionTexture", "emissiveTexture")
-        },
-    },
-    "texture": {
-        "texCoord": Property("integer", low=0, soft=True),
-        **{factor: Property("number", soft=True) for factor in ("scale", "strength")},
-    },
-    "asset": {"version": Property("string", required=True), "minVersion": STRING},
-    "buffer": {"byteLength": SIZE, "uri": STRING},
-    "bufferView": {
-        "buffer": _index("buffers", required=True),
-        "byteLength": SIZE,
-        "byteOffset": OFFSET,
-        "byteStride": Property("integer", low=4, high=252),
-        "target": Property("integer", among=(34962, 34963), soft=True),
-    },
-    "accessor": {
-        "bufferView": _index("bufferViews"),
-        "byteOffset": OFFSET,
-        "componentType": Property("integer", required=True, among=COMPONENT_TYPES),
-        "count": SIZE,
-        "type": Property(
-            "string",
-            required=True,
-            among=("SCALAR", "VEC2", "VEC3", "VEC4", "MAT2", "MAT3", "MAT4"),
-        ),
-        "normalized": Property("boolean"),
-        "min": Property("array", items=Property("number"), soft=True),
-        "max": Property("array", items=Property("number"), soft=True),
-        "sparse": Property("sparse"),
-    },
-    "sparse": {
-        "count": SIZE,
-        "indices": Property("sparseIndices", required=True),
-        "values": Property("sparseValues", required=True),
-    },
-    "sparseIndices": {
-        "bufferView": _index("bufferViews", required=True),
-        "byteOffset": OFFSET,
-        "componentType": Property("integer", required=True, among=(5121, 5123, 5125)),
-    },
-    "sparseValues": {"bufferView": _index("bufferViews", required=True), "byteOffset": OFFSET},
-    "mesh": {
-        "primitives": _array(Property("primitive"), required=True),
-        "weights": _numbers(),
-        **NAME,
-    },
-    "primitive": {
-        "attributes": Property("map", required=True, of="accessors"),
-        "indices": _index("accessors"),
-        "material": _index("materials", soft=True),
-        "mode": Property("integer", low=0, high=6),
-        "targets": _array(Property("map", of="accessors")),
-    },
-    "node": {
-        "camera": _index("cameras", soft=True),
-        "children": _array(_index("nodes")),
-        "mesh": _index("meshes"),
-        "skin": _index("skins"),
-        "matrix": _numbers(16),
-        "translation": _numbers(3),
-        "rotation": _numbers(4),
-        "scale": _numbers(3),
-        "weights": _numbers(),
-        **NAME,
-    },
-    "skin": {
-        "joints": _array(_index("nodes"), required=True),
-        "inverseBindMatrices": _index("accessors"),
-        "skeleton": _index("nodes", soft=True),
-        **NAME,
-    },
-    "animation": {
-        "channels": _array(Property("channel"), required=True),
-        "samplers": _array(Property("sampler"), required=True),
-        **NAME,
-    },
-    "channel": {"sampler": OFFSET, "target": Property("target", required=True)},
-    "target": {"node": _index("nodes"), "path": Property("string", required=True)},
-    "sampler": {
-        "input": _index("accessors", required=True),
-        "output": _index("accessors", required=True),
-        "interpolation": Property("string", among=("LINEAR", "STEP", "CUBICSPLINE")),
-    },
-    "scene": {"nodes": _array(_index("nodes")), **NAME},
-}
-
-
-# Where the extensions that Supple knows may stand; others may stand anywhere.
-EXTENSION_PLACES = {
-    "KHR_mesh_quantization": (),
-    "KHR_draco_mesh_compression": ("primitive",),
-    "KHR_animation_pointer": ("target",),
-}
-
-
-TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "boolean": (bool,),
-    "integer": (int,),
-    "index": (int,),
-    "number": (int, float),
-    "array": (list,),
-}
-
-
-class SchemaCheck:
-    """Holds a tree against the schema; soft mistakes are removed from the tree."""
-
-    def __init__(self, tree: dict[str, Any], notes: Notes) -> None:
-        self._tree, self._notes = tree, notes
-        used = tree.get("extensionsUsed")
-        self._used = used if isinstance(used, list) else []
-        self._object(tree, "glTF", "")
-
-    def _object(self, value: dict[str, Any], kind: str, where: str) -> None:
-        for name, rule in OBJECTS[kind].items():
-            place = f"{where}/{name}"
-            if name not in value:
-                if rule.required:
-                    code, what = "UNDEFINED_PROPERTY", f'{where or "/"} has no "{name}"'
-                    self._notes.fail(code, f"{what}; save it again")
-            elif not self._value(value[name], rule, place):
-                del value[name]
-        extensions = value.get("extensions", {})
-        if not isinstance(extensions, dict):
-            self._notes.warn("TYPE_MISMATCH", f"{where}/extensions is not an object; ignored")
-            del value["extensions"]
-            return
-        for name in extensions:
-            self._extension(name, kind, f"{where}/extensions/{name}")
-
-    def _extension(self, name: str, kind: str, place: str) -> None:
-        if name not in self._used:
-            self._notes.warn("UNDECLARED_EXTENSION", f"{place} is not declared as used")
-        if name in EXTENSION_PLACES and kind not in EXTENSION_PLACES[name]:
-            self._notes.warn(
-                "UNEXPECTED_EXTENSION_OBJECT", f"{place} does not belong there; ignored"
-            )
-
-    def _value(self, value: Any, rule: Property, place: str) -> bool:
-        """Whether the value may stay; what is wrong with a part of it is dealt with inside."""
-        wrong = self._wrong(value, rule)
-        if wrong:
-            code, what = wrong
-            if rule.soft:
-                self._notes.warn(code, f"{place} is {quoted(value)}, {what}; ignored")
-                return False
-            self._notes.fail(code, f"{place} is {quoted(value)}, {what}; save it again")
-        if isinstance(value, (list, dict)) and not value and rule.kind in ("array", "map"):
-            self._notes.warn("EMPTY_ENTITY", f"{place} is empty; ignored")
-        if rule.kind in OBJECTS:
-            self._object(value, rule.kind, place)
-        elif rule.kind == "map":
-            for key, item in value.items():
-                self._value(item, _index(rule.of), f"{place}/{key}")
-        elif rule.items is not None:
-            for number, item in enumerate(value):
-                self._value(item, rule.items, f"{place}/{number}")
-        return True
-
-    def _wrong(self, value: Any, rule: Property) -> tuple[str, str] | None:
-        fits = isinstance(value, TYPES.get(rule.kind, (dict,)))
-        if not fits or (isinstance(value, bool) and rule.kind != "boolean"):
-            return "TYPE_MISMATCH", f"not of type {rule.kind}"
-        if rule.kind == "index":
-            known = self._tree.get(rule.of, [])
-            count = len(known) if isinstance(known, list) else 0
-            if not 0 <= value < count:
-                return "UNRESOLVED_REFERENCE", f"but there are {count} {rule.of}"
-        elif rule.kind in ("integer", "number"):
-            try:
-                if not (rule.low <= value <= rule.high and math.isfinite(value)):
-                    return "VALUE_NOT_IN_RANGE", "out of range"
-            except OverflowError:
-                return "VALUE_NOT_IN_RANGE", "out of range"
-        if rule.among and value not in rule.among:
-            return "VALUE_NOT_IN_LIST", f"none of {', '.join(map(str, rule.among))}"
-        if rule.lengths and len(value) not in rule.lengths:
-            return "ARRAY_LENGTH_NOT_IN_LIST", f"not of {rule.lengths[0]} numbers"
-        return None
-
-
 DRACO = "KHR_draco_mesh_compression"
-
-
 QUANTIZATION = "KHR_mesh_quantization"
-
-
 POINTER = "KHR_animation_pointer"
-
-
 # Required extensions that change looks only, or that Supple follows.
 HARMLESS = re.compile(
     r"KHR_(materials|texture|lights|xmp|environment)_?\w*|(EXT|MSFT|AGI|ADOBE)_(texture|lights|materials)_\w+"
     rf"|{DRACO}|{QUANTIZATION}|{POINTER}|KHR_node_visibility|KHR_techniques_webgl"
 )
-
-
 # A JSON array of this many parts takes more memory than the file is worth.
 MOST_PARTS = 2_000_000
 
@@ -302,16 +31,16 @@ class Document:
         container = open_container(data, notes)
         self.json: dict[str, Any] = container.json
         self._check_version()
-        SchemaCheck(self.json, notes)
+        _SchemaCheck(self.json, notes)
         self._check_extensions()
         self.buffers = Buffers(path, container, notes)
 
     def part(self, name: str) -> list[dict[str, Any]]:
-        """The objects of a top-level array."""
+        """Return the objects of a top-level array."""
         return self.json.setdefault(name, [])
 
     def label(self, kind: str, index: int) -> str:
-        """How messages call an object: its name if it has one."""
+        """Return the words for an object in messages: its name if it has one."""
         parts = {"mesh": "meshes", "animation": "animations", "node": "nodes", "skin": "skins"}
         name = self.part(parts[kind])[index].get("name")
         return f'{kind} "{name}"' if name else f"{kind} {index}"
@@ -363,3 +92,251 @@ class Document:
         if QUANTIZATION in used and QUANTIZATION not in required:
             what = f"uses {QUANTIZATION} without requiring it"
             self.notes.warn("NON_REQUIRED_EXTENSION", f"{what}; read all the same")
+
+
+# The shape glTF's JSON must have: types, ranges, references.
+#
+# Only what a character is made of is described; what concerns looks alone (materials, textures,
+# cameras) is left to others, except for references to it.
+
+
+@dataclass(frozen=True)
+class _Property:
+    """Rule for a property of the JSON.
+
+    `kind` is string, boolean, integer, number, object, index (into the array `of`), array
+    (whose items are of `items`), a name of OBJECTS, or map (of indices). A wrong value of a
+    `soft` property is warned of and removed; of any other it is the end.
+    """
+
+    kind: str
+    required: bool = False
+    low: float = -math.inf
+    high: float = math.inf
+    among: tuple[Any, ...] = ()
+    of: str = ""
+    items: _Property | None = None
+    lengths: tuple[int, ...] = ()
+    soft: bool = False
+
+
+def _numbers(*lengths: int) -> _Property:
+    return _Property("array", items=_Property("number"), lengths=lengths)
+
+
+def _array(items: _Property, required: bool = False) -> _Property:
+    return _Property("array", required, items=items)
+
+
+def _index(of: str, required: bool = False, soft: bool = False) -> _Property:
+    return _Property("index", required, of=of, soft=soft)
+
+
+STRING = _Property("string")
+OFFSET = _Property("integer", low=0)
+SIZE = _Property("integer", required=True, low=1)
+COMPONENT_TYPES = (5120, 5121, 5122, 5123, 5125, 5126)
+NAME = {"name": _Property("string", soft=True)}
+OBJECTS: dict[str, dict[str, _Property]] = {
+    "glTF": {
+        "asset": _Property("asset", required=True),
+        "scene": _index("scenes"),
+        "extensionsUsed": _array(STRING),
+        "extensionsRequired": _array(STRING),
+        "buffers": _array(_Property("buffer")),
+        "bufferViews": _array(_Property("bufferView")),
+        "accessors": _array(_Property("accessor")),
+        "meshes": _array(_Property("mesh")),
+        "nodes": _array(_Property("node")),
+        "skins": _array(_Property("skin")),
+        "animations": _array(_Property("animation")),
+        "scenes": _array(_Property("scene")),
+        "materials": _Property("array", items=_Property("material", soft=True), soft=True),
+        **{
+            looks: _Property("array", items=_Property("object", soft=True), soft=True)
+            for looks in ("cameras", "images", "samplers", "textures")
+        },
+    },
+    "material": {
+        "alphaCutoff": _Property("number", soft=True),
+        "doubleSided": _Property("boolean", soft=True),
+        "pbrMetallicRoughness": _Property("object", soft=True),
+        **{
+            texture: _Property("texture", soft=True)
+            for texture in ("normalTexture", "occlusionTexture", "emissiveTexture")
+        },
+    },
+    "texture": {
+        "texCoord": _Property("integer", low=0, soft=True),
+        **{factor: _Property("number", soft=True) for factor in ("scale", "strength")},
+    },
+    "asset": {"version": _Property("string", required=True), "minVersion": STRING},
+    "buffer": {"byteLength": SIZE, "uri": STRING},
+    "bufferView": {
+        "buffer": _index("buffers", required=True),
+        "byteLength": SIZE,
+        "byteOffset": OFFSET,
+        "byteStride": _Property("integer", low=4, high=252),
+        "target": _Property("integer", among=(34962, 34963), soft=True),
+    },
+    "accessor": {
+        "bufferView": _index("bufferViews"),
+        "byteOffset": OFFSET,
+        "componentType": _Property("integer", required=True, among=COMPONENT_TYPES),
+        "count": SIZE,
+        "type": _Property(
+            "string",
+            required=True,
+            among=("SCALAR", "VEC2", "VEC3", "VEC4", "MAT2", "MAT3", "MAT4"),
+        ),
+        "normalized": _Property("boolean"),
+        "min": _Property("array", items=_Property("number"), soft=True),
+        "max": _Property("array", items=_Property("number"), soft=True),
+        "sparse": _Property("sparse"),
+    },
+    "sparse": {
+        "count": SIZE,
+        "indices": _Property("sparseIndices", required=True),
+        "values": _Property("sparseValues", required=True),
+    },
+    "sparseIndices": {
+        "bufferView": _index("bufferViews", required=True),
+        "byteOffset": OFFSET,
+        "componentType": _Property("integer", required=True, among=(5121, 5123, 5125)),
+    },
+    "sparseValues": {"bufferView": _index("bufferViews", required=True), "byteOffset": OFFSET},
+    "mesh": {
+        "primitives": _array(_Property("primitive"), required=True),
+        "weights": _numbers(),
+        **NAME,
+    },
+    "primitive": {
+        "attributes": _Property("map", required=True, of="accessors"),
+        "indices": _index("accessors"),
+        "material": _index("materials", soft=True),
+        "mode": _Property("integer", low=0, high=6),
+        "targets": _array(_Property("map", of="accessors")),
+    },
+    "node": {
+        "camera": _index("cameras", soft=True),
+        "children": _array(_index("nodes")),
+        "mesh": _index("meshes"),
+        "skin": _index("skins"),
+        "matrix": _numbers(16),
+        "translation": _numbers(3),
+        "rotation": _numbers(4),
+        "scale": _numbers(3),
+        "weights": _numbers(),
+        **NAME,
+    },
+    "skin": {
+        "joints": _array(_index("nodes"), required=True),
+        "inverseBindMatrices": _index("accessors"),
+        "skeleton": _index("nodes", soft=True),
+        **NAME,
+    },
+    "animation": {
+        "channels": _array(_Property("channel"), required=True),
+        "samplers": _array(_Property("sampler"), required=True),
+        **NAME,
+    },
+    "channel": {"sampler": OFFSET, "target": _Property("target", required=True)},
+    "target": {"node": _index("nodes"), "path": _Property("string", required=True)},
+    "sampler": {
+        "input": _index("accessors", required=True),
+        "output": _index("accessors", required=True),
+        "interpolation": _Property("string", among=("LINEAR", "STEP", "CUBICSPLINE")),
+    },
+    "scene": {"nodes": _array(_index("nodes")), **NAME},
+}
+# Where the extensions that Supple knows may stand; others may stand anywhere.
+EXTENSION_PLACES = {
+    "KHR_mesh_quantization": (),
+    "KHR_draco_mesh_compression": ("primitive",),
+    "KHR_animation_pointer": ("target",),
+}
+TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "index": (int,),
+    "number": (int, float),
+    "array": (list,),
+}
+
+
+class _SchemaCheck:
+    """Check of a tree against the schema; soft mistakes are removed from the tree."""
+
+    def __init__(self, tree: dict[str, Any], notes: Notes) -> None:
+        self._tree, self._notes = tree, notes
+        used = tree.get("extensionsUsed")
+        self._used = used if isinstance(used, list) else []
+        self._object(tree, "glTF", "")
+
+    def _object(self, value: dict[str, Any], kind: str, where: str) -> None:
+        for name, rule in OBJECTS[kind].items():
+            place = f"{where}/{name}"
+            if name not in value:
+                if rule.required:
+                    code, what = "UNDEFINED_PROPERTY", f'{where or "/"} has no "{name}"'
+                    self._notes.fail(code, f"{what}; save it again")
+            elif not self._value(value[name], rule, place):
+                del value[name]
+        extensions = value.get("extensions", {})
+        if not isinstance(extensions, dict):
+            self._notes.warn("TYPE_MISMATCH", f"{where}/extensions is not an object; ignored")
+            del value["extensions"]
+            return
+        for name in extensions:
+            self._extension(name, kind, f"{where}/extensions/{name}")
+
+    def _extension(self, name: str, kind: str, place: str) -> None:
+        if name not in self._used:
+            self._notes.warn("UNDECLARED_EXTENSION", f"{place} is not declared as used")
+        if name in EXTENSION_PLACES and kind not in EXTENSION_PLACES[name]:
+            self._notes.warn(
+                "UNEXPECTED_EXTENSION_OBJECT", f"{place} does not belong there; ignored"
+            )
+
+    def _value(self, value: Any, rule: _Property, place: str) -> bool:
+        """Return whether the value may stay; faults of its parts are dealt with inside."""
+        wrong = self._wrong(value, rule)
+        if wrong:
+            code, what = wrong
+            if rule.soft:
+                self._notes.warn(code, f"{place} is {quoted(value)}, {what}; ignored")
+                return False
+            self._notes.fail(code, f"{place} is {quoted(value)}, {what}; save it again")
+        if isinstance(value, (list, dict)) and not value and rule.kind in ("array", "map"):
+            self._notes.warn("EMPTY_ENTITY", f"{place} is empty; ignored")
+        if rule.kind in OBJECTS:
+            self._object(value, rule.kind, place)
+        elif rule.kind == "map":
+            for key, item in value.items():
+                self._value(item, _index(rule.of), f"{place}/{key}")
+        elif rule.items is not None:
+            for number, item in enumerate(value):
+                self._value(item, rule.items, f"{place}/{number}")
+        return True
+
+    def _wrong(self, value: Any, rule: _Property) -> tuple[str, str] | None:
+        fits = isinstance(value, TYPES.get(rule.kind, (dict,)))
+        if not fits or (isinstance(value, bool) and rule.kind != "boolean"):
+            return "TYPE_MISMATCH", f"not of type {rule.kind}"
+        if rule.kind == "index":
+            known = self._tree.get(rule.of, [])
+            count = len(known) if isinstance(known, list) else 0
+            if not 0 <= value < count:
+                return "UNRESOLVED_REFERENCE", f"but there are {count} {rule.of}"
+        elif rule.kind in ("integer", "number"):
+            try:
+                if not (rule.low <= value <= rule.high and math.isfinite(value)):
+                    return "VALUE_NOT_IN_RANGE", "out of range"
+            except OverflowError:
+                return "VALUE_NOT_IN_RANGE", "out of range"
+        if rule.among and value not in rule.among:
+            return "VALUE_NOT_IN_LIST", f"none of {', '.join(map(str, rule.among))}"
+        if rule.lengths and len(value) not in rule.lengths:
+            return "ARRAY_LENGTH_NOT_IN_LIST", f"not of {rule.lengths[0]} numbers"
+        return None

@@ -14,7 +14,7 @@ from supple.formats.gltf.document import DRACO, Document
 def decode_draco(
     document: Document, primitive: dict[str, Any], count: int
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
-    """Attributes (n, components) by name, as stored, and the triangles' corners (3 m,).
+    """Return attributes (n, components) by name, as stored, and triangles' corners (3 m,).
 
     `count` is the number of vertices that the file declares.
     """

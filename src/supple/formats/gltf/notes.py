@@ -1,4 +1,4 @@
-"""What is wrong with a glTF file: mistakes that can be lived with, and those that cannot.
+"""Mistakes in a glTF file: those that can be lived with, and those that cannot.
 
 Every message carries the code that the Khronos glTF validator has for the same mistake, so
 that it can be looked up.
@@ -12,7 +12,7 @@ from supple.errors import FormatError, warn
 
 
 class Notes:
-    """Collects the warnings of one file, each kind once."""
+    """Warnings of one file, each kind once."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -34,7 +34,7 @@ class Notes:
         raise FormatError(f"{self.name}: {_one_line(message)} ({code})")
 
     def messages(self) -> tuple[str, ...]:
-        """One line for each kind of mistake, telling the first and how many more there are."""
+        """Return one line for each kind of mistake, with the first and how many more there are."""
         lines = []
         for code, message in self._first.items():
             count = self._count[code]
@@ -49,7 +49,7 @@ class Notes:
 
 
 def quoted(value: object) -> str:
-    """A value of the file for a message: short, and on one line."""
+    """Return a value of the file for a message: short, and on one line."""
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
 

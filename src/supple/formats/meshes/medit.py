@@ -6,6 +6,8 @@ number of digits they hold.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from supple.errors import FormatError
@@ -14,8 +16,11 @@ from supple.formats.file_bytes import as_floats, as_integers, as_text, checked_c
 OTHER_CELLS = {"Prisms", "Pyramids", "Hexahedra", "Hexaedra", "TetrahedraP2"}
 
 
-def parse_medit(name: str, data: bytes) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Vertices (n, 3), tets (m, 4) and the names of volume cells that are not tets."""
+def parse_medit(
+    path: Path, data: bytes
+) -> tuple[np.ndarray, np.ndarray, list[str], dict[str, np.ndarray]]:
+    """Return vertices (n, 3), tets (m, 4), names of volume cells that are no tets, and no sets."""
+    name = path.name
     sections = _sections(name, data)
     dimension = sections.get("Dimension", ["3"])[:1]
     if dimension != ["3"]:
@@ -33,11 +38,11 @@ def parse_medit(name: str, data: bytes) -> tuple[np.ndarray, np.ndarray, list[st
             f"{name}: tet {wrong[0]} has the vertices {', '.join(map(str, tets[wrong[0]]))},"
             f" but there are vertices 1 to {len(vertices)}"
         )
-    return vertices, tets - 1, others
+    return vertices, tets - 1, others, {}
 
 
 def _sections(name: str, data: bytes) -> dict[str, list[str]]:
-    """The words after each keyword."""
+    """Return the words after each keyword."""
     lines = as_text(name, data).splitlines()
     words = [word for line in lines for word in line.partition("#")[0].split()]
     if not words or words[0] != "MeshVersionFormatted":

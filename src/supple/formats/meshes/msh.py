@@ -7,85 +7,12 @@ Read here because meshio allocates by the numbers that a file declares (a node n
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from supple.errors import FormatError
 from supple.formats.file_bytes import as_floats, as_integers, checked_count
-
-# ----------------------------------------------------------------------------
-# The numbers in a section of a Gmsh file, text or binary.
-
-
-READ_SECTIONS = (b"Nodes", b"Elements", b"Entities")
-
-
-class Numbers:
-    """A cursor over the numbers of a section, text or binary, never beyond its end."""
-
-    def __init__(
-        self, name: str, data: bytes, start: int, end: int, order: str, size_kind: str
-    ) -> None:
-        self.name, self.data, self.order, self.size_kind = name, data, order, size_kind
-        self.at = start
-        self.values: np.ndarray | None = None
-        if not order:
-            self.at = 0
-            self.text = data[start:end].decode("latin-1")
-
-    def take(self, kind: str, count: int) -> np.ndarray:
-        """The next `count` numbers; `kind` is i4, f8, or size."""
-        return self._take_binary(kind, count) if self.order else self._take_text(kind, count)
-
-    def _take_binary(self, kind: str, count: int) -> np.ndarray:
-        dtype = np.dtype(self.order + (self.size_kind if kind == "size" else kind))
-        if count < 0 or count * dtype.itemsize > len(self.data) - self.at:
-            raise self._cut_off(count)
-        numbers = np.frombuffer(self.data, dtype, count, self.at)
-        self.at += count * dtype.itemsize
-        return numbers if kind == "f8" else numbers.astype(np.int64)
-
-    def _take_text(self, kind: str, count: int) -> np.ndarray:
-        if self.values is None:
-            self.values = as_floats(self.name, self.text.split(), "numbers of a section")
-        if count < 0 or count > len(self.values) - self.at:
-            raise self._cut_off(count)
-        self.at += count
-        numbers = self.values[self.at - count : self.at]
-        return numbers if kind == "f8" else as_integers(self.name, numbers, "numbers of a section")
-
-    def end_of_section(self, title: bytes, first_mark: int) -> int:
-        """Where its end mark is; nothing may stand between the numbers taken and it."""
-        end, left = first_mark, self.left()
-        if self.order and title in READ_SECTIONS:
-            # Binary numbers may look like the mark: it is looked for after them.
-            end = self.data.find(b"$End" + title, self.at)
-            left = end if end < 0 else len(self.data[self.at : end].strip())
-        if left:
-            raise FormatError(
-                f"{self.name}: its ${title.decode('latin-1')} go on after as many as it declares;"
-                f" it is damaged"
-            )
-        return end
-
-    def left(self) -> int:
-        """How many numbers a text section still has, once one has been taken."""
-        return 0 if self.values is None else len(self.values) - self.at
-
-    def text_count(self, what: str) -> int:
-        """A count that is written as text even in binary files, on a line of its own."""
-        if not self.order:
-            return int(self.take("i4", 1)[0])
-        line_end = self.data.find(b"\n", self.at) + 1
-        text = self.data[self.at : line_end].decode("latin-1").strip()
-        self.at = line_end
-        return checked_count(self.name, text, what, 1, len(self.data))
-
-    def _cut_off(self, count: int) -> FormatError:
-        return FormatError(
-            f"{self.name}: declares {count} numbers where fewer are left; it is damaged or cut off"
-        )
-
 
 # Nodes of each type of element, and the names of those that fill a volume.
 NODES = {
@@ -93,25 +20,20 @@ NODES = {
     15: 1, 16: 8, 17: 20, 18: 15, 19: 13, 20: 9, 21: 10, 22: 12, 23: 15, 24: 15, 25: 21, 26: 4,
     27: 5, 28: 6, 29: 20, 30: 35, 31: 56,
 }  # fmt: skip
-
-
 TET = 4
-
-
-LOOK_AHEAD = 1024
-
-
 VOLUMES = {
     5: "hexahedra", 6: "prisms", 7: "pyramids", 11: "quadratic tetrahedra",
     12: "quadratic hexahedra", 13: "quadratic prisms", 14: "quadratic pyramids",
     17: "quadratic hexahedra", 18: "quadratic prisms", 19: "quadratic pyramids",
     29: "cubic tetrahedra", 30: "quartic tetrahedra", 31: "quintic tetrahedra",
 }  # fmt: skip
+LOOK_AHEAD = 1024
+READ_SECTIONS = (b"Nodes", b"Elements", b"Entities")
 
 
 @dataclass
-class Msh:
-    """What a file says, node numbers as in the file."""
+class _Msh:
+    """Content of a file, node numbers as in the file."""
 
     nodes: np.ndarray = field(default_factory=lambda: np.empty((0, 3)))
     node_numbers: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -123,16 +45,17 @@ class Msh:
 
 
 def parse_msh(
-    name: str, data: bytes
+    path: Path, data: bytes
 ) -> tuple[np.ndarray, np.ndarray, list[str], dict[str, np.ndarray]]:
-    """Vertices (n, 3), tets (m, 4), names of other volume cells, and physical groups."""
+    """Return vertices (n, 3), tets (m, 4), names of other volume cells, and physical groups."""
+    name = path.name
     version, binary, size_kind = _format(name, data)
     order = _byte_order(name, data) if binary else ""
-    msh = Msh()
+    msh = _Msh()
     at = data.find(b"$EndMeshFormat")
     while (section := _next_section(name, data, at)) is not None:
         title, start, end = section
-        numbers = Numbers(name, data, start, end, order, size_kind)
+        numbers = _Numbers(name, data, start, end, order, size_kind)
         if title == b"PhysicalNames":
             _read_group_names(msh, data[start:end])
         elif title == b"Nodes":
@@ -166,7 +89,7 @@ def _byte_order(name: str, data: bytes) -> str:
 
 
 def _next_section(name: str, data: bytes, at: int) -> tuple[bytes, int, int] | None:
-    """Title, first byte and end of the next section; its end mark must be there."""
+    """Return title, first byte and end of the next section; its end mark must be there."""
     line_end = data.find(b"\n", at)
     mark = data.find(b"$", line_end) if line_end >= 0 else -1
     if at < 0 or mark < 0:
@@ -180,14 +103,14 @@ def _next_section(name: str, data: bytes, at: int) -> tuple[bytes, int, int] | N
     return title, start, end
 
 
-def _read_group_names(msh: Msh, section: bytes) -> None:
+def _read_group_names(msh: _Msh, section: bytes) -> None:
     for line in section.decode("utf-8", errors="replace").splitlines()[1:]:
         words = line.split(maxsplit=2)
         if len(words) == 3 and words[0] == "3" and words[1].lstrip("-").isdigit():
             msh.group_names[int(words[1])] = words[2].strip().strip('"')
 
 
-def _read_nodes_2(msh: Msh, numbers: Numbers) -> None:
+def _read_nodes_2(msh: _Msh, numbers: _Numbers) -> None:
     count = numbers.text_count("nodes")
     if numbers.order:
         raw = numbers.take("u1", count * 28).astype(np.uint8).reshape(count, 28)
@@ -199,7 +122,7 @@ def _read_nodes_2(msh: Msh, numbers: Numbers) -> None:
     msh.nodes = table[:, 1:]
 
 
-def _read_elements_2(msh: Msh, numbers: Numbers) -> None:
+def _read_elements_2(msh: _Msh, numbers: _Numbers) -> None:
     left = numbers.text_count("elements")
     while left > 0:
         kind, n_tags, rows = (_binary_block if numbers.order else _text_block)(numbers, left)
@@ -209,8 +132,8 @@ def _read_elements_2(msh: Msh, numbers: Numbers) -> None:
         left -= len(rows)
 
 
-def _binary_block(numbers: Numbers, left: int) -> tuple[int, int, np.ndarray]:
-    """Type, number of tags, and rows of element number, tags and nodes."""
+def _binary_block(numbers: _Numbers, left: int) -> tuple[int, int, np.ndarray]:
+    """Return type, number of tags, and rows of element number, tags and nodes."""
     kind, n, n_tags = (int(v) for v in numbers.take("i4", 3))
     width = 1 + _checked_width(numbers.name, kind, n_tags)
     if not 0 < n <= left:
@@ -218,8 +141,8 @@ def _binary_block(numbers: Numbers, left: int) -> tuple[int, int, np.ndarray]:
     return kind, n_tags, numbers.take("i4", n * width).reshape(n, width)
 
 
-def _text_block(numbers: Numbers, left: int) -> tuple[int, int, np.ndarray]:
-    """The same of as many of the next lines as are alike, for speed."""
+def _text_block(numbers: _Numbers, left: int) -> tuple[int, int, np.ndarray]:
+    """Return the same of as many of the next lines as are alike, for speed."""
     start = numbers.at
     _, kind, n_tags = (int(v) for v in numbers.take("i4", 3))
     width = 3 + _checked_width(numbers.name, kind, n_tags)
@@ -232,7 +155,7 @@ def _text_block(numbers: Numbers, left: int) -> tuple[int, int, np.ndarray]:
     return kind, n_tags, rows[:n]
 
 
-def _read_nodes_4(msh: Msh, numbers: Numbers) -> None:
+def _read_nodes_4(msh: _Msh, numbers: _Numbers) -> None:
     n_blocks = int(numbers.take("size", 4)[0])
     found, points = [], []
     for _ in range(n_blocks):
@@ -246,7 +169,7 @@ def _read_nodes_4(msh: Msh, numbers: Numbers) -> None:
         msh.nodes = np.concatenate(points).astype(np.float64)
 
 
-def _read_elements_4(msh: Msh, numbers: Numbers) -> None:
+def _read_elements_4(msh: _Msh, numbers: _Numbers) -> None:
     n_blocks = int(numbers.take("size", 4)[0])
     for _ in range(n_blocks):
         dimension, entity, kind = (int(v) for v in numbers.take("i4", 3))
@@ -257,8 +180,8 @@ def _read_elements_4(msh: Msh, numbers: Numbers) -> None:
         _add_elements(msh, kind, rows[:, 1:], np.full(n, group))
 
 
-def _read_entities_4(msh: Msh, numbers: Numbers) -> None:
-    """Which physical group each volume belongs to (the first, when there are several)."""
+def _read_entities_4(msh: _Msh, numbers: _Numbers) -> None:
+    """Read the physical group of each volume (the first, if there are several)."""
     for dimension, count in enumerate(numbers.take("size", 4)):
         for _ in range(int(count)):
             entity = int(numbers.take("i4", 1)[0])
@@ -282,7 +205,7 @@ def _n_nodes(name: str, kind: int) -> int:
     return NODES[kind]
 
 
-def _add_elements(msh: Msh, kind: int, corners: np.ndarray, group: np.ndarray) -> None:
+def _add_elements(msh: _Msh, kind: int, corners: np.ndarray, group: np.ndarray) -> None:
     if kind == TET:
         msh.tets.append(corners)
         msh.groups.append(group)
@@ -290,8 +213,8 @@ def _add_elements(msh: Msh, kind: int, corners: np.ndarray, group: np.ndarray) -
         msh.others.add(VOLUMES[kind])
 
 
-def _zero_based(name: str, msh: Msh) -> np.ndarray:
-    """Tets by position of their nodes in the file; node numbers may have gaps."""
+def _zero_based(name: str, msh: _Msh) -> np.ndarray:
+    """Return tets by position of their nodes in the file; node numbers may have gaps."""
     if not msh.tets or len(msh.node_numbers) == 0:
         return np.empty((0, 4), dtype=np.int64)
     tets = np.concatenate(msh.tets)
@@ -308,7 +231,7 @@ def _zero_based(name: str, msh: Msh) -> np.ndarray:
     return order[place]
 
 
-def _sets(msh: Msh) -> dict[str, np.ndarray]:
+def _sets(msh: _Msh) -> dict[str, np.ndarray]:
     if not msh.groups:
         return {}
     groups = np.concatenate(msh.groups)
@@ -316,3 +239,70 @@ def _sets(msh: Msh) -> dict[str, np.ndarray]:
         msh.group_names.get(int(group), f"physical {group}"): np.flatnonzero(groups == group)
         for group in np.unique(groups[groups != 0])
     }
+
+
+class _Numbers:
+    """A cursor over the numbers of a section, text or binary, never beyond its end."""
+
+    def __init__(
+        self, name: str, data: bytes, start: int, end: int, order: str, size_kind: str
+    ) -> None:
+        self.name, self.data, self.order, self.size_kind = name, data, order, size_kind
+        self.at = start
+        self.values: np.ndarray | None = None
+        if not order:
+            self.at = 0
+            self.text = data[start:end].decode("latin-1")
+
+    def take(self, kind: str, count: int) -> np.ndarray:
+        """Return the next `count` numbers; `kind` is i4, f8, or size."""
+        return self._take_binary(kind, count) if self.order else self._take_text(kind, count)
+
+    def _take_binary(self, kind: str, count: int) -> np.ndarray:
+        dtype = np.dtype(self.order + (self.size_kind if kind == "size" else kind))
+        if count < 0 or count * dtype.itemsize > len(self.data) - self.at:
+            raise self._cut_off(count)
+        numbers = np.frombuffer(self.data, dtype, count, self.at)
+        self.at += count * dtype.itemsize
+        return numbers if kind == "f8" else numbers.astype(np.int64)
+
+    def _take_text(self, kind: str, count: int) -> np.ndarray:
+        if self.values is None:
+            self.values = as_floats(self.name, self.text.split(), "numbers of a section")
+        if count < 0 or count > len(self.values) - self.at:
+            raise self._cut_off(count)
+        self.at += count
+        numbers = self.values[self.at - count : self.at]
+        return numbers if kind == "f8" else as_integers(self.name, numbers, "numbers of a section")
+
+    def end_of_section(self, title: bytes, first_mark: int) -> int:
+        """Find the section's end mark; nothing may stand between the numbers taken and it."""
+        end, left = first_mark, self.left()
+        if self.order and title in READ_SECTIONS:
+            # Binary numbers may look like the mark: it is looked for after them.
+            end = self.data.find(b"$End" + title, self.at)
+            left = end if end < 0 else len(self.data[self.at : end].strip())
+        if left:
+            raise FormatError(
+                f"{self.name}: its ${title.decode('latin-1')} go on after as many as it declares;"
+                f" it is damaged"
+            )
+        return end
+
+    def left(self) -> int:
+        """Count the numbers that a text section still has, once one has been taken."""
+        return 0 if self.values is None else len(self.values) - self.at
+
+    def text_count(self, what: str) -> int:
+        """Return a count that is text even in binary files, on a line of its own."""
+        if not self.order:
+            return int(self.take("i4", 1)[0])
+        line_end = self.data.find(b"\n", self.at) + 1
+        text = self.data[self.at : line_end].decode("latin-1").strip()
+        self.at = line_end
+        return checked_count(self.name, text, what, 1, len(self.data))
+
+    def _cut_off(self, count: int) -> FormatError:
+        return FormatError(
+            f"{self.name}: declares {count} numbers where fewer are left; it is damaged or cut off"
+        )

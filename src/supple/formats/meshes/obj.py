@@ -6,6 +6,8 @@ Read here rather than by a library because the file's own vertex order must surv
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from supple.errors import FormatError, warn
@@ -13,8 +15,9 @@ from supple.formats.file_bytes import as_text
 from supple.mesh.topology import counted, fan_triangles
 
 
-def parse_obj(name: str, data: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices (n, 3) and triangles (m, 3); polygons become fans."""
+def parse_obj(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Return vertices (n, 3) and triangles (m, 3); polygons become fans."""
+    name = path.name
     # Long lines may be broken with a backslash.
     text = as_text(name, data).replace("\\\r\n", " ").replace("\\\n", " ")
     vertices: list[list[float]] = []
@@ -57,7 +60,7 @@ def _position(name: str, number: int, words: list[str]) -> list[float]:
 
 
 def _corners(name: str, number: int, words: list[str], n_so_far: int) -> list[int]:
-    """Vertex indices from 0; negative ones in the file count back from the last vertex."""
+    """Return vertex indices from 0; negative ones in the file count back from the last vertex."""
     corners = []
     for word in words[1:]:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from supple.errors import FormatError
@@ -12,8 +14,9 @@ from supple.mesh.topology import fan_triangles
 KINDS = {"OFF", "COFF", "NOFF", "CNOFF", "STOFF", "STCOFF", "STNOFF", "STCNOFF"}
 
 
-def parse_off(name: str, data: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices (n, 3) and triangles (m, 3); polygons become fans."""
+def parse_off(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Return vertices (n, 3) and triangles (m, 3); polygons become fans."""
+    name = path.name
     lines = (line.partition("#")[0].split() for line in as_text(name, data).splitlines())
     rows = [row for row in lines if row]
     rows = rows or [[""]]

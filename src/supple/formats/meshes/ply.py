@@ -7,6 +7,7 @@ faces, and takes a text file that was cut off for a whole one.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -41,8 +42,9 @@ class _Element:
     properties: list[_Property] = field(default_factory=list)
 
 
-def parse_ply(name: str, data: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices (n, 3) and triangles (m, 3); polygons become fans."""
+def parse_ply(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Return vertices (n, 3) and triangles (m, 3); polygons become fans."""
+    name = path.name
     order, elements, start = _header(name, data)
     body = data[start:]
     numbers = _BinaryNumbers(name, body, order) if order else _TextNumbers(name, body)
@@ -94,7 +96,7 @@ class _BinaryNumbers:
         self.name, self.body, self.order, self.at = name, body, order, 0
 
     def take(self, kind: str, count: int) -> np.ndarray:
-        """The next `count` numbers of one kind."""
+        """Return the next `count` numbers of one kind."""
         dtype = np.dtype(self.order + kind)
         if count < 0 or count * dtype.itemsize > len(self.body) - self.at:
             raise _cut_off(self.name)
@@ -103,11 +105,11 @@ class _BinaryNumbers:
         return numbers
 
     def left(self) -> bool:
-        """Whether anything but padding follows."""
+        """Return whether anything but padding follows."""
         return bool(self.body[self.at :].strip(b"\0 \r\n"))
 
     def table(self, kinds: list[str], count: int) -> np.ndarray:
-        """`count` rows of numbers of these kinds, as float64."""
+        """Return `count` rows of numbers of these kinds, as float64."""
         dtype = np.dtype([(f"f{i}", self.order + kind) for i, kind in enumerate(kinds)])
         if count * dtype.itemsize > len(self.body) - self.at:
             raise _cut_off(self.name)
@@ -124,18 +126,18 @@ class _TextNumbers:
         self.numbers = as_floats(name, body.decode("latin-1").split(), "vertices and faces")
 
     def take(self, kind: str, count: int) -> np.ndarray:
-        """The next `count` numbers; `kind` matters only in binary files."""
+        """Return the next `count` numbers; `kind` matters only in binary files."""
         if count < 0 or count > len(self.numbers) - self.at:
             raise _cut_off(self.name)
         self.at += count
         return self.numbers[self.at - count : self.at]
 
     def left(self) -> bool:
-        """Whether anything follows."""
+        """Return whether anything follows."""
         return self.at < len(self.numbers)
 
     def table(self, kinds: list[str], count: int) -> np.ndarray:
-        """`count` rows of as many numbers as there are kinds."""
+        """Return `count` rows of as many numbers as there are kinds."""
         return self.take("", count * len(kinds)).reshape(count, len(kinds))
 
 
@@ -161,7 +163,7 @@ def _read_element(numbers: _Numbers, element: _Element) -> _Columns:
 
 
 def _list_size(numbers: _Numbers, p: _Property) -> int:
-    """How many numbers of a property come next."""
+    """Return how many numbers of a property come next."""
     if not p.size_kind:
         return 1
     size = float(numbers.take(p.size_kind, 1)[0])
@@ -171,7 +173,7 @@ def _list_size(numbers: _Numbers, p: _Property) -> int:
 
 
 def _first_sizes(numbers: _Numbers, element: _Element) -> list[int]:
-    """How many numbers each property has in the element's first row."""
+    """Return how many numbers each property has in the element's first row."""
     sizes = []
     for p in element.properties:
         sizes.append(_list_size(numbers, p))
@@ -180,7 +182,7 @@ def _first_sizes(numbers: _Numbers, element: _Element) -> list[int]:
 
 
 def _equal_rows(numbers: _Numbers, element: _Element, sizes: list[int]) -> _Columns | None:
-    """The columns, when every row has lists as long as the first row's; the usual case."""
+    """Return the columns, if every row has lists as long as the first row's; the usual case."""
     kinds: list[str] = []
     slices = []
     for p, size in zip(element.properties, sizes, strict=True):

@@ -1,23 +1,18 @@
-"""Reading surfaces: OBJ, PLY, STL, OFF."""
+"""Surfaces of any format: the suffix says which."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from supple.formats.file_bytes import read_source, reading, report
-from supple.formats.meshes.obj import parse_obj
-from supple.formats.meshes.off import parse_off
-from supple.formats.meshes.ply import parse_ply
-from supple.formats.meshes.stl import parse_stl
+from supple.formats.file_bytes import read_bytes, reading, warn_of_defects
+from supple.formats.registry import SURFACES, imported
 from supple.mesh.surface import SurfaceMesh
 
 __all__ = ["read_surface"]
 
-PARSERS = {".obj": parse_obj, ".ply": parse_ply, ".stl": parse_stl, ".off": parse_off}
-
 
 def read_surface(path: str | Path) -> SurfaceMesh:
-    """Read a triangle surface.
+    """Read a triangle surface; the suffix says which format.
 
     Parameters
     ----------
@@ -40,12 +35,14 @@ def read_surface(path: str | Path) -> SurfaceMesh:
     SuppleWarning
         For each kind of defect the surface has.
     """
-    data = read_source(path, tuple(PARSERS))
+    data = read_bytes(path, SURFACES.suffixes())
     path = Path(path)
+    row = SURFACES.find(path)
+    assert row is not None  # or the suffix would have been refused
     with reading(path.name):
-        vertices, triangles = PARSERS[path.suffix.lower()](path.name, data)
+        vertices, triangles = imported(row.parser)(path, data)
         mesh = SurfaceMesh(vertices, triangles)
-        if path.suffix.lower() == ".stl":
+        if row.loose:
             mesh, _ = mesh.welded()
-        report(path.name, mesh.defects())
+        warn_of_defects(path.name, mesh.defects())
     return mesh

@@ -1,77 +1,57 @@
-"""What every reader of tets does with those it cannot use as they are."""
+"""Meshes of elements made usable: flat elements removed, inverted ones turned."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TypeVar
 
 import numpy as np
 
 from supple.errors import MeshError, warn
-from supple.formats.file_bytes import report
+from supple.formats.file_bytes import warn_of_defects
 from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 
+__all__ = ["usable_mesh"]
 
-def usable_tets(
-    name: str,
-    vertices: np.ndarray,
-    tets: np.ndarray,
-    sets: Mapping[str, np.ndarray] | None = None,
-) -> TetMesh:
-    """A mesh of positive tets; says what was turned, removed or is still wrong."""
-    mesh = TetMesh(vertices, tets, sets)
-    flat = mesh.degenerate_tets()
-    if len(flat) == len(mesh.tets):
-        raise MeshError(f"{name}: none of its {len(flat)} tets has a volume")
+Mesh = TypeVar("Mesh", TetMesh, HexMesh)
+
+
+def usable_mesh(name: str, mesh: Mesh) -> Mesh:
+    """Return the mesh with positive elements only.
+
+    Raises
+    ------
+    MeshError
+        When no element has a volume.
+
+    Warns
+    -----
+    SuppleWarning
+        When elements were turned or removed, and for each kind of defect that remains.
+    """
+    one, many = ("tet", "tets") if isinstance(mesh, TetMesh) else ("hex", "hexes")
+    flat = _degenerate(mesh)
+    if len(flat) == _count(mesh):
+        raise MeshError(f"{name}: none of its {len(flat)} {many} has a volume")
     if len(flat):
-        warn(
-            f"{name}: has {counted(len(flat), 'degenerate tet')} without volume"
-            f" (first: tet {flat[0]}); removed"
-        )
+        number = counted(len(flat), f"degenerate {one}", f"degenerate {many}")
+        warn(f"{name}: has {number} without volume (first: {one} {flat[0]}); removed")
         mesh = mesh.without(flat)
     inverted = np.flatnonzero(mesh.volumes() < 0)
-    if len(inverted) == len(mesh.tets):
-        warn(f"{name}: all {len(inverted)} tets are oriented the other way round; turned")
+    if len(inverted) == _count(mesh):
+        warn(f"{name}: all {len(inverted)} {many} are oriented the other way round; turned")
     elif len(inverted):
-        warn(
-            f"{name}: has {counted(len(inverted), 'inverted tet')}"
-            f" (first: tet {inverted[0]}); turned"
-        )
+        number = counted(len(inverted), f"inverted {one}", f"inverted {many}")
+        warn(f"{name}: has {number} (first: {one} {inverted[0]}); turned")
     mesh = mesh.oriented() if len(inverted) else mesh
-    report(name, mesh.defects())
+    warn_of_defects(name, mesh.defects())
     return mesh
 
 
-# ----------------------------------------------------------------------------
-# What a reader of hexahedra does with those it cannot use as they are.
+def _count(mesh: TetMesh | HexMesh) -> int:
+    return len(mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes)
 
 
-def usable_hexes(
-    name: str,
-    vertices: np.ndarray,
-    hexes: np.ndarray,
-    sets: Mapping[str, np.ndarray] | None = None,
-) -> HexMesh:
-    """A mesh of positive hexes; says what was turned, removed or is still wrong."""
-    mesh = HexMesh(vertices, hexes, sets)
-    flat = mesh.degenerate_hexes()
-    if len(flat) == len(mesh.hexes):
-        raise MeshError(f"{name}: none of its {len(flat)} hexes has a volume")
-    if len(flat):
-        warn(
-            f"{name}: has {counted(len(flat), 'degenerate hex', 'degenerate hexes')} without"
-            f" volume (first: hex {flat[0]}); removed"
-        )
-        mesh = mesh.without(flat)
-    inverted = np.flatnonzero(mesh.volumes() < 0)
-    if len(inverted) == len(mesh.hexes):
-        warn(f"{name}: all {len(inverted)} hexes are oriented the other way round; turned")
-    elif len(inverted):
-        warn(
-            f"{name}: has {counted(len(inverted), 'inverted hex', 'inverted hexes')}"
-            f" (first: hex {inverted[0]}); turned"
-        )
-    mesh = mesh.oriented() if len(inverted) else mesh
-    report(name, mesh.defects())
-    return mesh
+def _degenerate(mesh: TetMesh | HexMesh) -> np.ndarray:
+    return mesh.degenerate_tets() if isinstance(mesh, TetMesh) else mesh.degenerate_hexes()

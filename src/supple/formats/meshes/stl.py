@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 
@@ -13,8 +14,9 @@ HEADER = 84
 FACET = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 
 
-def parse_stl(name: str, data: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices (3 m, 3) and triangles (m, 3), not welded yet."""
+def parse_stl(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Return vertices (3 m, 3) and triangles (m, 3), not welded yet."""
+    name = path.name
     corners = _binary(name, data) if _is_binary(data) else _text(name, data)
     if len(corners) == 0:
         raise FormatError(f"{name}: has no triangles; export it with its faces")

@@ -14,114 +14,29 @@ from supple.formats.file_bytes import (
     as_integers,
     as_text,
     checked_count,
-    read_source,
+    read_bytes,
+    read_text,
     reading,
 )
-from supple.formats.meshes.repair import usable_hexes, usable_tets
+from supple.formats.meshes.repair import usable_mesh
 from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 from supple.saving import write_whole
 
-__all__ = ["VegFile", "VegMaterial", "read_veg", "read_veg_hexes", "write_veg"]
+__all__ = [
+    "ALL",
+    "VegFile",
+    "VegMaterial",
+    "parse_veg_tets",
+    "read_any_veg",
+    "read_veg",
+    "read_veg_hexes",
+    "write_veg",
+]
 
-
-# ----------------------------------------------------------------------------
-# The sections of a ``.veg`` file and the tables in them.
-
-
-@dataclass
-class Section:
-    """A title, what follows it on its line, and the words of the lines below."""
-
-    title: str
-    argument: str
-    rows: list[list[str]] = field(default_factory=list)
-
-
-def expanded_lines(path: Path, folder: Path, seen: set[Path]) -> list[str]:
-    """Lines without comments and blanks, included files in their place.
-
-    `folder` is where included files must be, `seen` the files met so far: one that comes
-    again would go round in a circle, or repeat a section.
-    """
-    data = read_source(path, (path.suffix.lower(),) if seen else (".veg",))
-    seen.add(path.resolve())
-    lines: list[str] = []
-    for raw in as_text(path.name, data).splitlines():
-        line = raw.partition("#")[0].strip()
-        if line.upper().startswith("*INCLUDE"):
-            target = line[len("*INCLUDE") :].strip()
-            lines += expanded_lines(_included(path, target, folder, seen), folder, seen)
-        elif line:
-            lines.append(line)
-    return lines
-
-
-def _included(path: Path, target: str, folder: Path, seen: set[Path]) -> Path:
-    included = (path.parent / target).resolve()
-    if not target or not included.is_relative_to(folder):
-        raise FormatError(f'{path.name}: includes "{target}", outside its folder; move it there')
-    if included in seen:
-        raise FormatError(f'{path.name}: includes "{target}", which was included before')
-    return included
-
-
-def split_sections(name: str, lines: list[str]) -> list[Section]:
-    """The sections in the file's order."""
-    sections: list[Section] = []
-    for line in lines:
-        if line.startswith("*"):
-            title, _, argument = line[1:].strip().partition(" ")
-            sections.append(Section(title.upper(), argument.strip()))
-        elif sections:
-            sections[-1].rows.append(line.replace(",", " ").split())
-        else:
-            raise FormatError(f'{name}: begins with "{line[:40]}", not with a section')
-    return sections
-
-
-def only_section(name: str, sections: list[Section], title: str) -> Section:
-    """The one section of this title."""
-    found = [section for section in sections if section.title == title]
-    if len(found) != 1:
-        raise FormatError(f"{name}: has {len(found)} sections *{title}, and needs one")
-    return found[0]
-
-
-def numbered_table(name: str, rows: list[list[str]], what: str, columns: int) -> np.ndarray:
-    """The rows after a section's counts: running number, then `columns` numbers."""
-    declared = rows[0] if rows else []
-    if len(declared) < 2 or declared[1] != str(columns):
-        given = " ".join(declared)[:40]
-        raise FormatError(f'{name}: declares its {what} by "{given}", not by "count {columns} 0"')
-    count = checked_count(name, declared[0], what, 0, 0)
-    if count != len(rows) - 1:
-        raise FormatError(
-            f"{name}: declares {count} {what} but has {len(rows) - 1}; it is damaged or cut off"
-        )
-    if count == 0:
-        raise FormatError(f"{name}: has no {what}")
-    for index, row in enumerate(rows[1:]):
-        if len(row) != 1 + columns:
-            raise FormatError(f"{name}: number {index} of its {what} has {len(row)} numbers")
-    words = [word for row in rows[1:] for word in row]
-    return as_floats(name, words, what).reshape(count, 1 + columns)
-
-
-def first_number(name: str, table: np.ndarray, what: str) -> int:
-    """0 or 1: where the file begins to count."""
-    first = int(table[0, 0]) if np.isfinite(table[0, 0]) else -1
-    if first not in (0, 1) or (table[:, 0] != first + np.arange(len(table))).any():
-        raise FormatError(f"{name}: its {what} are not numbered one after the other from 0 or 1")
-    return first
-
-
+#: The set of all elements, which no file defines.
 ALL = "allElements"
-
-
 Mesh = TypeVar("Mesh", TetMesh, HexMesh, covariant=True)
-
-
 #: What the file calls the elements of a mesh, and how many corners they have.
 _KINDS = {"tet": ("TET", 4), "hex": ("CUBIC", 8)}
 
@@ -160,7 +75,7 @@ class VegMaterial:
 
 @dataclass(frozen=True, eq=False)
 class VegFile(Generic[Mesh]):
-    """What a ``.veg`` file holds.
+    """Content of a ``.veg`` file.
 
     Attributes
     ----------
@@ -195,123 +110,35 @@ def read_veg(path: str | Path) -> VegFile[TetMesh]:
     """
     path = Path(path)
     with reading(path.name):
-        vertices, tets, sets, materials, regions = _parts(path, "tet")
-        return VegFile(usable_tets(path.name, vertices, tets, sets), materials, regions)
+        vertices, tets, sets, materials, regions = _parts(path, _sections(path), "tet")
+        mesh = usable_mesh(path.name, TetMesh(vertices, tets, sets))
+        return VegFile(mesh, materials, regions)
 
 
 def read_veg_hexes(path: str | Path) -> VegFile[HexMesh]:
     """Read a VegaFEM mesh of hexahedra (``CUBIC``); otherwise as `read_veg`."""
     path = Path(path)
     with reading(path.name):
-        vertices, hexes, sets, materials, regions = _parts(path, "hex")
-        return VegFile(usable_hexes(path.name, vertices, hexes, sets), materials, regions)
+        vertices, hexes, sets, materials, regions = _parts(path, _sections(path), "hex")
+        mesh = usable_mesh(path.name, HexMesh(vertices, hexes, sets))
+        return VegFile(mesh, materials, regions)
 
 
-def _parts(
-    path: Path, noun: str
-) -> tuple[
-    np.ndarray,
-    np.ndarray,
-    dict[str, np.ndarray],
-    dict[str, VegMaterial],
-    list[tuple[str, str]],
-]:
-    """Vertices, elements, sets, materials and regions of a file of these elements."""
-    name = path.name
-    sections = split_sections(name, expanded_lines(path, path.parent.resolve(), set()))
-    vertices, first_vertex = _vertices(name, only_section(name, sections, "VERTICES"))
-    section = only_section(name, sections, "ELEMENTS")
-    elements, first_element = _elements(name, section, first_vertex, noun)
-    sets = _sets(name, sections, first_element, len(elements), noun)
-    materials = _materials(name, sections)
-    return vertices, elements, sets, materials, _regions(name, sections, sets, materials)
+def read_any_veg(path: Path) -> VegFile[TetMesh] | VegFile[HexMesh]:
+    """Read a VegaFEM mesh of tetrahedra or of hexahedra, whichever it has."""
+    with reading(path.name):
+        rows = _only(path.name, _sections(path), "ELEMENTS").rows
+    if rows and rows[0][0].upper() == "CUBIC":
+        return read_veg_hexes(path)
+    return read_veg(path)
 
 
-def _vertices(name: str, section: Section) -> tuple[np.ndarray, int]:
-    table = numbered_table(name, section.rows, "vertices", 3)
-    return table[:, 1:], first_number(name, table, "vertices")
-
-
-def _elements(name: str, section: Section, first_vertex: int, noun: str) -> tuple[np.ndarray, int]:
-    kind = section.rows[0][0].upper() if section.rows else ""
-    kind = "TET" if kind == "TETS" else kind
-    wanted, corners = _KINDS[noun]
-    if kind == "CUBIC" != wanted:
-        raise FormatError(
-            f"{name}: has hexahedra (CUBIC), which are not read yet as tets;"
-            f" use supple.formats.read_veg_hexes"
-        )
-    if kind == "TET" != wanted:
-        raise FormatError(f"{name}: has tetrahedra (TET), not hexahedra; use read_veg")
-    if kind != wanted:
-        raise FormatError(
-            f'{name}: has elements "{kind[:40]}"; tetrahedra (TET) and hexahedra (CUBIC) are read'
-        )
-    plural = "tets" if noun == "tet" else "hexes"
-    table = numbered_table(name, section.rows[1:], plural, corners)
-    return as_integers(name, table[:, 1:], plural) - first_vertex, first_number(name, table, plural)
-
-
-def _sets(
-    name: str, sections: list[Section], first: int, count: int, noun: str
-) -> dict[str, np.ndarray]:
-    sets: dict[str, np.ndarray] = {}
-    for section in sections:
-        if section.title != "SET":
-            continue
-        _check_new(name, "set", section.argument, sets.keys() | {ALL})
-        words = [word for row in section.rows for word in row]
-        where = f'set "{section.argument}"'
-        members = as_integers(name, as_floats(name, words, where), where)
-        wrong = members[(members < first) | (members >= count + first)]
-        if len(wrong):
-            plural = "tets" if noun == "tet" else "hexes"
-            raise FormatError(
-                f"{name}: {where} has {noun} {wrong[0]}, but there are {plural} {first} to"
-                f" {count - 1 + first}"
-            )
-        sets[section.argument] = members - first
-    return sets
-
-
-def _check_new(name: str, noun: str, new: str, known: set[str]) -> None:
-    if not new or new in known:
-        raise FormatError(f'{name}: has a {noun} named "{new}" where a new name is needed')
-
-
-def _materials(name: str, sections: list[Section]) -> dict[str, VegMaterial]:
-    materials: dict[str, VegMaterial] = {}
-    for section in sections:
-        if section.title != "MATERIAL":
-            continue
-        _check_new(name, "material", section.argument, set(materials))
-        words = [word for row in section.rows for word in row]
-        where = f'material "{section.argument}"'
-        numbers = as_floats(name, words[1:], where)
-        if len(numbers) < 1 or not np.isfinite(numbers).all():
-            raise FormatError(f"{name}: {where} lacks its density and parameters")
-        kind = words[0].upper()
-        if kind == "ENU" and len(numbers) != 3:
-            raise FormatError(f"{name}: {where} is not ENU, density, Young, Poisson")
-        materials[section.argument] = VegMaterial(kind, tuple(numbers.tolist()))
-    return materials
-
-
-def _regions(
-    name: str,
-    sections: list[Section],
-    sets: dict[str, np.ndarray],
-    materials: dict[str, VegMaterial],
-) -> list[tuple[str, str]]:
-    regions = []
-    for section in sections:
-        for row in section.rows if section.title == "REGION" else []:
-            if len(row) != 2 or row[0] not in sets.keys() | {ALL} or row[1] not in materials:
-                raise FormatError(
-                    f'{name}: region "{", ".join(row)[:60]}" is not of a set and a material it has'
-                )
-            regions.append((row[0], row[1]))
-    return regions
+def parse_veg_tets(
+    path: Path, data: bytes
+) -> tuple[np.ndarray, np.ndarray, list[str], dict[str, np.ndarray]]:
+    """Return vertices (n, 3), tets (m, 4), no other cells, and named sets of tets."""
+    vertices, tets, sets, _, _ = _parts(path, _sections(path, data), "tet")
+    return vertices, tets, [], sets
 
 
 def write_veg(path: str | Path, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> None:
@@ -353,3 +180,212 @@ def _check_names(file: str, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> None:
     for of, material in veg.regions:
         if of not in {*veg.mesh.sets, ALL} or material not in veg.materials:
             raise FormatError(f'{file}: region "{of}, {material}" names no set and material')
+
+
+# Parts of a file.
+
+
+def _parts(
+    path: Path, sections: list[_Section], noun: str
+) -> tuple[
+    np.ndarray,
+    np.ndarray,
+    dict[str, np.ndarray],
+    dict[str, VegMaterial],
+    list[tuple[str, str]],
+]:
+    """Return vertices, elements, sets, materials and regions of a file of these elements."""
+    name = path.name
+    vertices, first_vertex = _vertices(name, _only(name, sections, "VERTICES"))
+    section = _only(name, sections, "ELEMENTS")
+    elements, first_element = _elements(name, section, first_vertex, noun)
+    sets = _sets(name, sections, first_element, len(elements), noun)
+    materials = _materials(name, sections)
+    return vertices, elements, sets, materials, _regions(name, sections, sets, materials)
+
+
+def _vertices(name: str, section: _Section) -> tuple[np.ndarray, int]:
+    table = _numbered_table(name, section.rows, "vertices", 3)
+    return table[:, 1:], _first_number(name, table, "vertices")
+
+
+def _elements(name: str, section: _Section, first_vertex: int, noun: str) -> tuple[np.ndarray, int]:
+    kind = section.rows[0][0].upper() if section.rows else ""
+    kind = "TET" if kind == "TETS" else kind
+    wanted, corners = _KINDS[noun]
+    if kind == "CUBIC" != wanted:
+        raise FormatError(
+            f"{name}: has hexahedra (CUBIC), which are not read yet as tets;"
+            f" use supple.formats.read_veg_hexes"
+        )
+    if kind == "TET" != wanted:
+        raise FormatError(f"{name}: has tetrahedra (TET), not hexahedra; use read_veg")
+    if kind != wanted:
+        raise FormatError(
+            f'{name}: has elements "{kind[:40]}"; tetrahedra (TET) and hexahedra (CUBIC) are read'
+        )
+    plural = "tets" if noun == "tet" else "hexes"
+    table = _numbered_table(name, section.rows[1:], plural, corners)
+    return as_integers(name, table[:, 1:], plural) - first_vertex, _first_number(
+        name, table, plural
+    )
+
+
+def _sets(
+    name: str, sections: list[_Section], first: int, count: int, noun: str
+) -> dict[str, np.ndarray]:
+    sets: dict[str, np.ndarray] = {}
+    for section in sections:
+        if section.title != "SET":
+            continue
+        _check_new(name, "set", section.argument, sets.keys() | {ALL})
+        words = [word for row in section.rows for word in row]
+        where = f'set "{section.argument}"'
+        members = as_integers(name, as_floats(name, words, where), where)
+        wrong = members[(members < first) | (members >= count + first)]
+        if len(wrong):
+            plural = "tets" if noun == "tet" else "hexes"
+            raise FormatError(
+                f"{name}: {where} has {noun} {wrong[0]}, but there are {plural} {first} to"
+                f" {count - 1 + first}"
+            )
+        sets[section.argument] = members - first
+    return sets
+
+
+def _check_new(name: str, noun: str, new: str, known: set[str]) -> None:
+    if not new or new in known:
+        raise FormatError(f'{name}: has a {noun} named "{new}" where a new name is needed')
+
+
+def _materials(name: str, sections: list[_Section]) -> dict[str, VegMaterial]:
+    materials: dict[str, VegMaterial] = {}
+    for section in sections:
+        if section.title != "MATERIAL":
+            continue
+        _check_new(name, "material", section.argument, set(materials))
+        words = [word for row in section.rows for word in row]
+        where = f'material "{section.argument}"'
+        numbers = as_floats(name, words[1:], where)
+        if len(numbers) < 1 or not np.isfinite(numbers).all():
+            raise FormatError(f"{name}: {where} lacks its density and parameters")
+        kind = words[0].upper()
+        if kind == "ENU" and len(numbers) != 3:
+            raise FormatError(f"{name}: {where} is not ENU, density, Young, Poisson")
+        materials[section.argument] = VegMaterial(kind, tuple(numbers.tolist()))
+    return materials
+
+
+def _regions(
+    name: str,
+    sections: list[_Section],
+    sets: dict[str, np.ndarray],
+    materials: dict[str, VegMaterial],
+) -> list[tuple[str, str]]:
+    regions = []
+    for section in sections:
+        for row in section.rows if section.title == "REGION" else []:
+            if len(row) != 2 or row[0] not in sets.keys() | {ALL} or row[1] not in materials:
+                raise FormatError(
+                    f'{name}: region "{", ".join(row)[:60]}" is not of a set and a material it has'
+                )
+            regions.append((row[0], row[1]))
+    return regions
+
+
+# Sections of a file, and the tables in them.
+
+
+@dataclass
+class _Section:
+    """A title, its argument on the same line, and the words of the lines below."""
+
+    title: str
+    argument: str
+    rows: list[list[str]] = field(default_factory=list)
+
+
+def _sections(path: Path, data: bytes | None = None) -> list[_Section]:
+    """Return the sections of a file and of those it includes; `data` if it was read already."""
+    data = read_bytes(path, (".veg",)) if data is None else data
+    text = as_text(path.name, data)
+    return _split(path.name, _expanded_lines(path, text, path.parent.resolve(), set()))
+
+
+def _expanded_lines(path: Path, text: str, folder: Path, seen: set[Path]) -> list[str]:
+    """Return the lines of a text without comments and blanks, included files in their place.
+
+    `folder` is where included files must be, `seen` the files met so far: one that comes
+    again would go round in a circle, or repeat a section.
+    """
+    seen.add(path.resolve())
+    lines: list[str] = []
+    for raw in text.splitlines():
+        line = raw.partition("#")[0].strip()
+        if line.upper().startswith("*INCLUDE"):
+            target = line[len("*INCLUDE") :].strip()
+            file = _included(path, target, folder, seen)
+            more = read_text(file, (file.suffix.lower(),))
+            lines += _expanded_lines(file, more, folder, seen)
+        elif line:
+            lines.append(line)
+    return lines
+
+
+def _included(path: Path, target: str, folder: Path, seen: set[Path]) -> Path:
+    included = (path.parent / target).resolve()
+    if not target or not included.is_relative_to(folder):
+        raise FormatError(f'{path.name}: includes "{target}", outside its folder; move it there')
+    if included in seen:
+        raise FormatError(f'{path.name}: includes "{target}", which was included before')
+    return included
+
+
+def _split(name: str, lines: list[str]) -> list[_Section]:
+    """Return the sections in the file's order."""
+    sections: list[_Section] = []
+    for line in lines:
+        if line.startswith("*"):
+            title, _, argument = line[1:].strip().partition(" ")
+            sections.append(_Section(title.upper(), argument.strip()))
+        elif sections:
+            sections[-1].rows.append(line.replace(",", " ").split())
+        else:
+            raise FormatError(f'{name}: begins with "{line[:40]}", not with a section')
+    return sections
+
+
+def _only(name: str, sections: list[_Section], title: str) -> _Section:
+    """Return the one section of this title."""
+    found = [section for section in sections if section.title == title]
+    if len(found) != 1:
+        raise FormatError(f"{name}: has {len(found)} sections *{title}, and needs one")
+    return found[0]
+
+
+def _numbered_table(name: str, rows: list[list[str]], what: str, columns: int) -> np.ndarray:
+    """Return the rows after a section's counts: running number, then `columns` numbers."""
+    declared = rows[0] if rows else []
+    if len(declared) < 2 or declared[1] != str(columns):
+        given = " ".join(declared)[:40]
+        raise FormatError(f'{name}: declares its {what} by "{given}", not by "count {columns} 0"')
+    count = checked_count(name, declared[0], what, 0, 0)
+    if count != len(rows) - 1:
+        raise FormatError(
+            f"{name}: declares {count} {what} but has {len(rows) - 1}; it is damaged or cut off"
+        )
+    if count == 0:
+        raise FormatError(f"{name}: has no {what}")
+    for index, row in enumerate(rows[1:]):
+        if len(row) != 1 + columns:
+            raise FormatError(f"{name}: number {index} of its {what} has {len(row)} numbers")
+    words = [word for row in rows[1:] for word in row]
+    return as_floats(name, words, what).reshape(count, 1 + columns)
+
+
+def _first_number(name: str, table: np.ndarray, what: str) -> int:
+    """Return the number that the file begins to count with, 0 or 1."""
+    first = int(table[0, 0]) if np.isfinite(table[0, 0]) else -1
+    if first not in (0, 1) or (table[:, 0] != first + np.arange(len(table))).any():
+        raise FormatError(f"{name}: its {what} are not numbered one after the other from 0 or 1")
+    return first

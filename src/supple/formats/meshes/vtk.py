@@ -19,8 +19,11 @@ COUNTS = re.compile(
 )
 
 
-def parse_vtk(name: str, data: bytes, path: Path) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Vertices (n, 3), tets (m, 4) and the names of volume cells that are not tets."""
+def parse_vtk(
+    path: Path, data: bytes
+) -> tuple[np.ndarray, np.ndarray, list[str], dict[str, np.ndarray]]:
+    """Return vertices (n, 3), tets (m, 4), names of volume cells that are no tets, and no sets."""
+    name = path.name
     if not data.startswith(b"# vtk DataFile Version"):
         raise FormatError(f"{name}: does not begin like a legacy VTK file; save it as one")
     if not re.search(rb"^DATASET[ \t]+UNSTRUCTURED_GRID", data, re.MULTILINE):
@@ -38,4 +41,5 @@ def parse_vtk(name: str, data: bytes, path: Path) -> tuple[np.ndarray, np.ndarra
     tets = [block.data for block in mesh.cells if block.type == "tetra"]
     others = {b.type for b in mesh.cells if b.type != "tetra" and b.dim == 3}
     stacked = np.concatenate(tets) if tets else np.empty((0, 4), dtype=np.int64)
-    return np.asarray(mesh.points, dtype=np.float64), stacked.astype(np.int64), sorted(others)
+    points = np.asarray(mesh.points, dtype=np.float64)
+    return points, stacked.astype(np.int64), sorted(others), {}

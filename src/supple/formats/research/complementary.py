@@ -17,14 +17,7 @@ from scipy.spatial.transform import Rotation
 
 from supple.arrays import Floats, Ints
 from supple.errors import FormatError
-from supple.formats.file_bytes import (
-    as_floats,
-    as_integers,
-    as_text,
-    checked_count,
-    read_source,
-    reading,
-)
+from supple.formats.file_bytes import as_floats, as_integers, checked_count, read_text, reading
 from supple.formats.meshes.read_surface import read_surface
 from supple.formats.meshes.read_tets import read_tets
 from supple.mesh.embedding import embed
@@ -96,7 +89,7 @@ def read_complementary(
         When a file is missing, damaged, or does not fit the others.
     """
     path = Path(path)
-    named = _named_files(path, read_source(path, (".json",)))
+    named = _named_files(path)
     with reading(path.name):
         tets = read_tets(named["mesh_file"])
         tets = TetMesh(tets.vertices * metres_per_unit, tets.tets)
@@ -116,10 +109,10 @@ def read_complementary(
     return ComplementaryExample(path.stem, surface, tets, rig, motion, metres_per_unit)
 
 
-def _named_files(path: Path, data: bytes) -> dict[str, Any]:
-    name = path.name
+def _named_files(path: Path) -> dict[str, Any]:
+    name, text = path.name, read_text(path, (".json",))
     try:
-        content = json.loads(as_text(name, data))
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{name}: is no JSON ({error})") from error
     named: dict[str, Any] = {}
@@ -136,8 +129,8 @@ def _named_files(path: Path, data: bytes) -> dict[str, Any]:
     return named
 
 
-def _parsed(path: Path, suffix: str, parse: Callable[[str, bytes], Any]) -> Any:
-    return parse(path.name, read_source(path, (suffix,)))
+def _parsed(path: Path, suffix: str, parse: Callable[[str, str], Any]) -> Any:
+    return parse(path.name, read_text(path, (suffix,)))
 
 
 def _surface(path: Path, tets: TetMesh, metres_per_unit: float) -> SurfaceMesh:
@@ -147,10 +140,10 @@ def _surface(path: Path, tets: TetMesh, metres_per_unit: float) -> SurfaceMesh:
     return SurfaceMesh(surface.vertices * metres_per_unit, surface.triangles)
 
 
-def _parse_graph(name: str, data: bytes) -> tuple[Floats, Ints]:
-    """Points (p, 3) and edges (b, 2) of a trivial graph format file."""
+def _parse_graph(name: str, text: str) -> tuple[Floats, Ints]:
+    """Return points (p, 3) and edges (b, 2) of a trivial graph format file."""
     sections: list[list[list[str]]] = [[]]
-    for line in as_text(name, data).splitlines():
+    for line in text.splitlines():
         words = line.split()
         if words and words[0].startswith("#"):
             sections.append([])
@@ -169,13 +162,13 @@ def _parse_graph(name: str, data: bytes) -> tuple[Floats, Ints]:
     return places.reshape(-1, 3), bones
 
 
-def _parse_dmat(name: str, data: bytes) -> Floats:
-    """A dense matrix: columns and rows, then its values column by column."""
-    words = as_text(name, data).split()
+def _parse_dmat(name: str, text: str) -> Floats:
+    """Return a dense matrix: columns and rows, then its values column by column."""
+    words = text.split()
     if len(words) < 2:
         raise FormatError(f"{name}: does not say how large its matrix is")
-    columns = checked_count(name, words[0], "columns", 1, len(data))
-    rows = checked_count(name, words[1], "rows", 1, len(data))
+    columns = checked_count(name, words[0], "columns", 1, len(text))
+    rows = checked_count(name, words[1], "rows", 1, len(text))
     if len(words) - 2 != rows * columns:
         raise FormatError(f"{name}: declares {rows} × {columns} values but has {len(words) - 2}")
     values = as_floats(name, words[2:], "weights").reshape(columns, rows).T
@@ -184,8 +177,8 @@ def _parse_dmat(name: str, data: bytes) -> Floats:
     return values
 
 
-def _parse_numbers(name: str, data: bytes) -> Floats:
-    numbers = as_floats(name, as_text(name, data).split(), "animation")
+def _parse_numbers(name: str, text: str) -> Floats:
+    numbers = as_floats(name, text.split(), "animation")
     if not np.isfinite(numbers).all():
         raise FormatError(f"{name}: has a number that is not finite")
     return numbers
@@ -228,7 +221,7 @@ def _animation(name: str, numbers: Floats, n_bones: int) -> _Animation:
 def _rig(
     surface: SurfaceMesh, tets: TetMesh, points: Floats, edges: Ints, weights: Floats
 ) -> SkinnedRig:
-    """A joint at the first point of every bone, turning it and all that hangs on it."""
+    """Make a rig with a joint at the first point of every bone, which turns all below it."""
     parents = np.full(len(edges), -1)
     for bone, (first, _) in enumerate(edges):
         above = np.flatnonzero(edges[:, 1] == first)
@@ -254,7 +247,7 @@ def _rig(
 def _motion(
     rig: SkinnedRig, places: Floats, animation: _Animation, dt: float, metres_per_unit: float
 ) -> Motion:
-    """Poses of the bones, and the root's turn and way taken out of them.
+    """Return poses of the bones, with the root's turn and way taken out of them.
 
     The file turns bones without a parent by q·r, r being the root's turn. That equals turning
     everything by r after turning the bone by r⁻¹ q r.

@@ -16,8 +16,8 @@ import numpy as np
 from supple.arrays import Floats, Ints
 from supple.checks import checked_number
 from supple.errors import FormatError, SuppleError, warn
-from supple.formats.file_bytes import as_text, read_source, reading
-from supple.formats.usd.transforms import SHEAR, decompose
+from supple.formats.file_bytes import read_text, reading
+from supple.maths.transforms import decompose, relative_to_parents
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
@@ -37,10 +37,12 @@ LARGEST_JSON = 256 * 2**20
 MOST_FILES = 100
 #: What moves by less than this part of the character's size does not move.
 STILL = 1e-6
+#: How far columns may be from orthogonal before a transform is called sheared: float32.
+SHEAR = 1e-5
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds, when it is of a size that can be read."""
+    """Return the content of a JSON file, if it is of a size that can be read."""
     name = path.name
     try:
         if path.is_file() and path.stat().st_size > LARGEST_JSON:
@@ -48,7 +50,7 @@ def read_json(path: Path) -> Any:
     except (OSError, ValueError) as error:
         raise FormatError(f"{name}: cannot be opened ({error})") from error
     try:
-        return json.loads(as_text(name, read_source(path, (".json",))))
+        return json.loads(read_text(path, (".json",)))
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{name}: is no JSON ({str(error)[:100]})") from error
 
@@ -116,7 +118,7 @@ def _parts(
     bones = weights.shape[1]
     order, parents = _outward(_whole(content, "pI", (bones,)))
     rest = _worlds(_array(content, "p0", (bones, 3, 4)), scale)[order]
-    local, shear = decompose(_local(rest, parents))
+    local, shear = decompose(relative_to_parents(rest, parents))
     if shear.max() >= SHEAR:
         raise FormatError('a bone in "p0" is sheared; only turned and scaled ones are read')
     names = [f"bone{bone}" for bone in order]
@@ -141,7 +143,7 @@ def _rigged(
     root = int(tops[np.argmax(weights.sum(axis=0)[tops])])
     tables, translating, scaled = {}, *np.zeros((2, skeleton.n_joints), dtype=bool)
     for name, world in clips.items():
-        local, shear = decompose(_local(world, skeleton.parents))
+        local, shear = decompose(relative_to_parents(world, skeleton.parents))
         if shear.max() >= SHEAR:
             notes.append(f"{name}.json: has sheared bones; the shear is lost")
         roots, moves, turns = split_root(
@@ -166,7 +168,7 @@ def _rigged(
 def _clips(
     path: Path, bones: int, scale: float, order: Ints, notes: list[str]
 ) -> dict[str, Floats]:
-    """World transforms of the bones, (t, b, 4, 4), by the name of the file."""
+    """Return world transforms of the bones, (t, b, 4, 4), by the name of the file."""
     found: dict[str, Floats] = {}
     try:
         files = [file for file in sorted(path.parent.glob("*.json")) if file.name != path.name]
@@ -193,7 +195,7 @@ def _clips(
 
 
 def _array(content: dict[str, Any], key: str, shape: tuple[int | None, ...]) -> Floats:
-    """Finite numbers of this shape; None stands for any number but zero."""
+    """Return finite numbers of this shape; None stands for any number but zero."""
     if key not in content:
         raise FormatError(f'has no "{key}"')
     try:
@@ -217,7 +219,7 @@ def _whole(content: dict[str, Any], key: str, shape: tuple[int | None, ...]) -> 
 
 
 def _outward(parents: Ints) -> tuple[Ints, Ints]:
-    """An order with parents before their children, and the parents in that order."""
+    """Return an order with parents before children, and the parents in that order."""
     count = len(parents)
     if parents.max() >= count:
         raise FormatError(f"a bone hangs on bone {parents.max()}, but there are {count}")
@@ -244,12 +246,3 @@ def _worlds(places: Floats, scale: float) -> Floats:
     if not (np.abs(np.linalg.det(worlds)) > 1e-12).all():
         raise FormatError("a bone is scaled to nothing")
     return worlds
-
-
-def _local(world: Floats, parents: Ints) -> Floats:
-    local = world.copy()
-    child = parents >= 0
-    local[..., child, :, :] = np.linalg.solve(
-        world[..., parents[child], :, :], world[..., child, :, :]
-    )
-    return local

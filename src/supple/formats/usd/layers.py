@@ -1,4 +1,4 @@
-"""Opening a USD stage without leaving the file's folder (runs in the reading process).
+"""USD stages opened without leaving the file's folder (in the child processes).
 
 USD follows every sublayer, reference and payload a file names, wherever it points. So each layer
 is looked at before the stage is composed, and what points elsewhere, or nowhere, is taken out.
@@ -14,20 +14,110 @@ from typing import Any
 
 from supple.formats.usd.pxr_modules import Ar, Sdf, Tf, Usd
 
-__all__ = ["Refused", "count_composed", "one_line", "open_stage"]
+__all__ = ["Refused", "one_line", "open_stage"]
+
+#: Prims of a stage.
+MOST = 1_000_000
+# Names inside USD's binaries, of no use to a reader.
+NAMESPACE = re.compile(r"pxrInternal_\w*?__pxrReserved__\w*::(\w+::)*")
 
 
-# ----------------------------------------------------------------------------
-# How many prims a stage will have, counted before it is composed (in the reading process).
-#
-# Ten prims that each refer ten times to the next make 10¹⁰ of a few lines of text.
+class Refused(Exception):
+    """The file cannot be read; the text says why, without the file's name."""
 
 
-def count_composed(root: Any, find_layer: Callable[[Any, str], Any], most: int) -> int:
-    """About how many prims the layer composes to, at most a little above `most`.
+def open_stage(path: Path, notes: list[str]) -> Any:
+    """Return the composed stage; `notes` gets a line for everything left out."""
+    try:
+        root = Sdf.Layer.FindOrOpen(str(path))
+    except Tf.ErrorException as error:
+        raise Refused(f"is not a USD file that can be read ({one_line(error, path)})") from None
+    if not root:
+        raise Refused("is not a USD file that can be read (no layer in it); save it again")
+    folder = path.parent.resolve()
+    _keep_to_folder(root, folder, notes)
+    if _count_composed(root, lambda layer, asset: _look_up(layer, asset, folder)[1], MOST) > MOST:
+        raise Refused(f"refers to its own parts so often that it has over {MOST:,} prims; split it")
+    try:
+        return Usd.Stage.Open(root)
+    except Tf.ErrorException as error:
+        raise Refused(f"cannot be composed ({one_line(error, path)})") from None
 
-    Instances share what they refer to and count once; a prim that refers to itself, which USD
-    refuses, counts once too.
+
+def one_line(error: object, path: Path) -> str:
+    """Return the first of USD's messages in one line, without source positions and our folders."""
+    text = str(error)
+    marker = " : '"
+    if marker in text:
+        text = text.split(marker, 1)[1].split("'\n\tError in", 1)[0]
+    text = text.replace(str(path.parent) + "/", "").replace(path.name + ":", "line ")
+    text = " ".join(NAMESPACE.sub("", text).split()).strip("' ")
+    return "".join(c if c.isprintable() else "?" for c in text)[:200] or "no reason given"
+
+
+def _keep_to_folder(root: Any, folder: Path, notes: list[str]) -> None:
+    layers, seen = [root], {root.identifier}
+    while layers:
+        layer = layers.pop()
+        _leave_out_clips(layer, notes)
+        for asset in filter(None, layer.GetCompositionAssetDependencies()):
+            reason, found = _look_up(layer, asset, folder)
+            if found is not None:
+                if found.identifier not in seen:
+                    seen.add(found.identifier)
+                    layers.append(found)
+                continue
+            notes.append(f'"{_shown(asset)}" {reason}; left out')
+            if not layer.UpdateCompositionAssetDependency(asset, ""):
+                raise Refused(f'uses "{_shown(asset)}", which {reason}')
+
+
+def _look_up(layer: Any, asset: str, folder: Path) -> tuple[str, Any]:
+    """Return the layer that this one names, or why there is none."""
+    if asset.startswith("`"):
+        return "is the name of a file only once computed, which is not followed", None
+    where = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)
+    # A bare name that is not beside the layer stays one: USD would search elsewhere for it.
+    outer = Path(Ar.SplitPackageRelativePathOuter(where)[0])
+    try:
+        inside = not outer.is_absolute() or outer.resolve().is_relative_to(folder)
+    except (OSError, ValueError, RuntimeError):
+        return "is not a path", None
+    if not inside:
+        return "lies outside the file's folder", None
+    if not outer.is_absolute() or not Ar.GetResolver().Resolve(where):
+        return "does not exist", None
+    try:
+        return "cannot be read", Sdf.Layer.FindOrOpen(where) or None
+    except Tf.ErrorException:
+        return "cannot be read", None
+
+
+def _leave_out_clips(layer: Any, notes: list[str]) -> None:
+    """Remove value clips: layers opened while values are read, too late to look at."""
+    found = []
+
+    def look(path: Any) -> None:
+        spec = layer.GetObjectAtPath(path) if path.IsPrimPath() else None
+        if spec is not None and spec.HasInfo("clips"):
+            found.append(spec)
+
+    layer.Traverse(Sdf.Path.absoluteRootPath, look)
+    for spec in found:
+        spec.ClearInfo("clips")
+        notes.append(f'{spec.path} takes values from other files ("clips"); left out')
+
+
+def _shown(asset: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in asset)[:80]
+
+
+def _count_composed(root: Any, find_layer: Callable[[Any, str], Any], most: int) -> int:
+    """Estimate how many prims the layer composes to, at most a little above `most`.
+
+    Counted before it is composed: ten prims that each refer ten times to the next make 10¹⁰ of a
+    few lines of text. Instances share what they refer to and count once; a prim that refers to
+    itself, which USD refuses, counts once too.
     """
     # Depth is that of prims within prims, which USD's own parser limits far below this.
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 100_000))
@@ -62,7 +152,7 @@ def count_composed(root: Any, find_layer: Callable[[Any, str], Any], most: int) 
 def _parts(
     layer: Any, spec: Any, find_layer: Callable[[Any, str], Any]
 ) -> Iterator[tuple[Any, Any]]:
-    """Layers and paths of what a prim is made of: its children, and what it refers to."""
+    """Yield layers and paths of a prim's parts: its children, and the prims it refers to."""
     for child in spec.nameChildren:
         yield layer, child.path
     for variants in spec.variantSets.values():
@@ -83,100 +173,3 @@ def _parts(
     for listed in (spec.inheritPathList, spec.specializesList):
         for path in listed.GetAddedOrExplicitItems():
             yield layer, path
-
-
-MOST = 1_000_000
-
-
-# Names inside USD's binaries, of no use to a reader.
-NAMESPACE = re.compile(r"pxrInternal_\w*?__pxrReserved__\w*::(\w+::)*")
-
-
-class Refused(Exception):
-    """The file cannot be read; the text says why, without the file's name."""
-
-
-def open_stage(path: Path, notes: list[str]) -> Any:
-    """The composed stage; `notes` gets a line for everything left out."""
-    try:
-        root = Sdf.Layer.FindOrOpen(str(path))
-    except Tf.ErrorException as error:
-        raise Refused(f"is not a USD file that can be read ({one_line(error, path)})") from None
-    if not root:
-        raise Refused("is not a USD file that can be read (no layer in it); save it again")
-    folder = path.parent.resolve()
-    _keep_to_folder(root, folder, notes)
-    if count_composed(root, lambda layer, asset: _look_up(layer, asset, folder)[1], MOST) > MOST:
-        raise Refused(f"refers to its own parts so often that it has over {MOST:,} prims; split it")
-    try:
-        return Usd.Stage.Open(root)
-    except Tf.ErrorException as error:
-        raise Refused(f"cannot be composed ({one_line(error, path)})") from None
-
-
-def one_line(error: object, path: Path) -> str:
-    """The first of USD's messages in one line, without its source positions and our folders."""
-    text = str(error)
-    marker = " : '"
-    if marker in text:
-        text = text.split(marker, 1)[1].split("'\n\tError in", 1)[0]
-    text = text.replace(str(path.parent) + "/", "").replace(path.name + ":", "line ")
-    text = " ".join(NAMESPACE.sub("", text).split()).strip("' ")
-    return "".join(c if c.isprintable() else "?" for c in text)[:200] or "no reason given"
-
-
-def _keep_to_folder(root: Any, folder: Path, notes: list[str]) -> None:
-    layers, seen = [root], {root.identifier}
-    while layers:
-        layer = layers.pop()
-        _leave_out_clips(layer, notes)
-        for asset in filter(None, layer.GetCompositionAssetDependencies()):
-            reason, found = _look_up(layer, asset, folder)
-            if found is not None:
-                if found.identifier not in seen:
-                    seen.add(found.identifier)
-                    layers.append(found)
-                continue
-            notes.append(f'"{_shown(asset)}" {reason}; left out')
-            if not layer.UpdateCompositionAssetDependency(asset, ""):
-                raise Refused(f'uses "{_shown(asset)}", which {reason}')
-
-
-def _look_up(layer: Any, asset: str, folder: Path) -> tuple[str, Any]:
-    """The layer this one names, or why there is none."""
-    if asset.startswith("`"):
-        return "is the name of a file only once computed, which is not followed", None
-    where = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)
-    # A bare name that is not beside the layer stays one: USD would search elsewhere for it.
-    outer = Path(Ar.SplitPackageRelativePathOuter(where)[0])
-    try:
-        inside = not outer.is_absolute() or outer.resolve().is_relative_to(folder)
-    except (OSError, ValueError, RuntimeError):
-        return "is not a path", None
-    if not inside:
-        return "lies outside the file's folder", None
-    if not outer.is_absolute() or not Ar.GetResolver().Resolve(where):
-        return "does not exist", None
-    try:
-        return "cannot be read", Sdf.Layer.FindOrOpen(where) or None
-    except Tf.ErrorException:
-        return "cannot be read", None
-
-
-def _leave_out_clips(layer: Any, notes: list[str]) -> None:
-    """Value clips are layers opened while values are read, too late to look where they lie."""
-    found = []
-
-    def look(path: Any) -> None:
-        spec = layer.GetObjectAtPath(path) if path.IsPrimPath() else None
-        if spec is not None and spec.HasInfo("clips"):
-            found.append(spec)
-
-    layer.Traverse(Sdf.Path.absoluteRootPath, look)
-    for spec in found:
-        spec.ClearInfo("clips")
-        notes.append(f'{spec.path} takes values from other files ("clips"); left out')
-
-
-def _shown(asset: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in asset)[:80]

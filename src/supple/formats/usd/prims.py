@@ -1,4 +1,4 @@
-"""The prims of a stage as arrays: meshes, skins, shapes, skeletons (in the reading process)."""
+"""The prims of a stage as arrays: meshes, skins, shapes, skeletons (in the child processes)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_PRIMS = 250_000
 
 
 def all_prims(stage: Any, notes: list[str]) -> list[Any]:
-    """Every prim, instances included; what hangs below a point instancer is not placed itself."""
+    """Return every prim, instances included, without those that a point instancer scatters."""
     walk = Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies())
     walk = iter(walk)
     prims = []
@@ -32,7 +32,7 @@ def all_prims(stage: Any, notes: list[str]) -> list[Any]:
 
 
 def first_value(prim: Any, name: str, dtype: Any, width: int | None = None) -> np.ndarray | None:
-    """The default, else the first sample, of an array attribute; None where it is not numbers."""
+    """Return the default, else the first sample, of an array attribute; None if not numbers."""
     attribute = prim.GetAttribute(name)
     if not attribute:
         return None
@@ -43,7 +43,7 @@ def first_value(prim: Any, name: str, dtype: Any, width: int | None = None) -> n
 
 
 def as_array(value: Any, dtype: Any, width: int | None = None) -> np.ndarray | None:
-    """A USD array as (n,) or (n, width); None where it is something else."""
+    """Return a USD array as (n,) or (n, width); None if it is something else."""
     try:
         array = np.array(value, dtype=dtype)
     except (TypeError, ValueError):
@@ -56,7 +56,7 @@ def as_array(value: Any, dtype: Any, width: int | None = None) -> np.ndarray | N
 
 
 def mesh_data(prim: Any, skeletons: dict[str, Any], notes: list[str]) -> dict[str, Any] | None:
-    """Points, faces, skin and blend shapes of a mesh; None, with a note, where it has no faces."""
+    """Return points, faces, skin and blend shapes of a mesh; None, with a note, without faces."""
     path = str(prim.GetPath())
     points = first_value(prim, "points", np.float64, 3)
     counts = first_value(prim, "faceVertexCounts", np.int64)
@@ -106,7 +106,7 @@ def _upwards(prim: Any) -> Iterator[Any]:
 
 
 def _inherited(prim: Any, name: str) -> Any:
-    """The attribute where this prim or the nearest ancestor has a value for it."""
+    """Return the attribute of this prim, or of the nearest ancestor with a value for it."""
     for holder in _upwards(prim):
         attribute = holder.GetAttribute(name)
         if attribute and attribute.HasAuthoredValue():
@@ -115,7 +115,7 @@ def _inherited(prim: Any, name: str) -> Any:
 
 
 def _inherited_target(prim: Any, name: str) -> Any:
-    """The prim that the relationship on this prim or its nearest ancestor points to."""
+    """Return the prim that a relationship of this prim or its nearest ancestor points to."""
     for holder in _upwards(prim):
         relationship = holder.GetRelationship(name)
         if relationship and relationship.HasAuthoredTargets():
@@ -125,13 +125,13 @@ def _inherited_target(prim: Any, name: str) -> Any:
 
 
 def _driver(prim: Any, skeletons: dict[str, Any]) -> str | None:
-    """The skeleton whose animation sets the weights of the blend shapes."""
+    """Return the skeleton whose animation sets the weights of the blend shapes."""
     target = _inherited_target(prim, "skel:skeleton")
     return str(target.GetPath()) if target and str(target.GetPath()) in skeletons else None
 
 
 def _skin(prim: Any, n_points: int, skeletons: dict[str, Any], notes: list[str]) -> Any:
-    """Skeleton, joints (n or 1, k), weights and bind transform; None where it is not skinned."""
+    """Return skeleton, joints (n or 1, k), weights and bind transform; None if not skinned."""
     path = prim.GetPath()
     indices = _inherited(prim, "primvars:skel:jointIndices")
     weights = _inherited(prim, "primvars:skel:jointWeights")
@@ -220,7 +220,7 @@ def _blend_shapes(prim: Any, n_points: int, notes: list[str]) -> list[dict[str, 
 
 
 def _blend_shape(shape: Any, n_points: int) -> dict[str, Any] | None:
-    """Points moved, and by how much at each weight: in-betweens first, the shape itself last."""
+    """Return points, weights and offsets at each: the shape itself first, then in-betweens."""
     moved = first_value(shape.GetPrim(), "pointIndices", np.int64)
     points = np.arange(n_points) if moved is None or not len(moved) else moved
     if len(points) and not (points.min() >= 0 and points.max() < n_points):
@@ -242,7 +242,7 @@ def _blend_shape(shape: Any, n_points: int) -> dict[str, Any] | None:
 
 
 def skeleton_data(prim: Any) -> dict[str, Any]:
-    """Joint paths, bind and rest transforms (transposed to columns) and the bound animation."""
+    """Return joint paths, bind and rest transforms (of columns), and the bound animation."""
     joints = prim.GetAttribute("joints").Get()
     source = _inherited_target(prim, "skel:animationSource")
     animated = bool(source) and source.IsA(UsdSkel.Animation)
@@ -262,7 +262,7 @@ def _matrices(prim: Any, name: str) -> np.ndarray | None:
 
 
 def near_transform(prim: Any) -> Any:
-    """The nearest of prim and ancestors whose own transform changes over time, or None."""
+    """Return the nearest of prim and ancestors whose own transform changes in time, or None."""
     for holder in _upwards(prim):
         if holder.IsA(UsdGeom.Xformable) and len(UsdGeom.Xformable(holder).GetTimeSamples()) > 1:
             return holder

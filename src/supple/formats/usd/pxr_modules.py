@@ -1,4 +1,4 @@
-"""USD's own modules, in one place: without the extra they are None, and nobody gets to them.
+"""USD's own modules, in one place; without the extra they are None.
 
 `supple.formats.usd.process` says what to install before it starts the process that uses them.
 """

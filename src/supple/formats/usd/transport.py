@@ -1,4 +1,4 @@
-"""What the process that reads USD hands to ours: arrays and plain values in one file, no pickle."""
+"""Requests to a child process and its answers: arrays and plain values in one file, no pickle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["receive", "send"]
+__all__ = ["ANSWER", "REQUEST", "receive", "send"]
+
+#: Names of the files in a folder that both processes know.
+REQUEST, ANSWER = "request.npz", "answer.npz"
 
 ARRAY = "array:"
 
@@ -22,7 +25,7 @@ def send(path: Path, value: Any) -> None:
 
 
 def receive(path: Path) -> Any:
-    """What `send` wrote."""
+    """Return the value that `send` wrote."""
     with np.load(path, allow_pickle=False) as arrays:
         value = json.loads(arrays["text"].tobytes().decode())
         return _with_arrays(value, arrays)

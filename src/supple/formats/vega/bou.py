@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import checked_path, plain_array
 from supple.errors import FormatError
-from supple.formats.file_bytes import as_floats, as_integers, as_text, read_source, reading
+from supple.formats.file_bytes import as_floats, as_integers, as_text, read_bytes, reading
 from supple.saving import write_whole
 
 __all__ = ["read_bou", "write_bou"]
@@ -28,7 +28,7 @@ def read_bou(path: str | Path, n_vertices: int | None = None) -> NDArray[np.int6
         How many vertices there are; a larger number is an error then.
     """
     path = checked_path("a .bou file", path)
-    data = read_source(path, (".bou",))
+    data = read_bytes(path, (".bou",))
     with reading(path.name):
         lines = [line.partition("#")[0] for line in as_text(path.name, data).splitlines()]
         words = " ".join(lines).replace(",", " ").split()

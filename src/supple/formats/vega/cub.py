@@ -20,22 +20,16 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_array, checked_path, numbers, shown
 from supple.engines.stvk.coefficients import paired_count
 from supple.errors import FormatError, SuppleError
-from supple.formats.file_bytes import read_source, reading
+from supple.formats.file_bytes import read_bytes, reading
 from supple.saving import write_chunks
 
 __all__ = ["CubicForce", "read_cub", "write_cub"]
 
-
-# ----------------------------------------------------------------------------
-# A force whose components are cubic polynomials, and the tangent that it has.
-
-
 # How far a tangent may be from symmetric, as a part of its size, and still come from an energy.
 _ASYMMETRY = 1e-6
-
-
 # Rows of tangent coefficients made at once.
 _ROWS = 128
+_HEADER = 16
 
 
 class CubicForce:
@@ -136,7 +130,7 @@ class CubicForce:
         return table
 
     def _tangent_rows(self, row: Ints, column: Ints) -> Floats:
-        """Coefficients of ∂f_row/∂q_column."""
+        """Return coefficients of ∂f_row/∂q_column."""
         row, column = row[:, None], column[:, None]
         every, (i, j) = np.arange(self.r), self._pairs
         pair = _pair_number(column, every, self.r)
@@ -152,7 +146,7 @@ class CubicForce:
 
     @classmethod
     def of_tangent(cls, coefficients: ArrayLike) -> CubicForce:
-        """The force whose tangent has these coefficients, laid out as `tangent_coefficients`."""
+        """Return the force whose tangent has these coefficients; see `tangent_coefficients`."""
         table = numbers("tangent coefficients", coefficients)
         entries = len(table) if table.ndim == 2 else 0
         r = paired_count(entries)
@@ -171,7 +165,7 @@ class CubicForce:
 
 
 def _derivatives(indices: tuple[Ints, ...], values: tuple[Floats, ...], r: int) -> sp.csr_array:
-    """∂(monomial)/∂q, a row for each monomial; entries at one place add up."""
+    """Return ∂(monomial)/∂q, a row for each monomial; entries at one place add up."""
     rows = np.tile(np.arange(len(indices[0])), len(indices))
     shape = (len(indices[0]), r)
     entries = sp.coo_array((np.concatenate(values), (rows, np.concatenate(indices))), shape)
@@ -179,7 +173,7 @@ def _derivatives(indices: tuple[Ints, ...], values: tuple[Floats, ...], r: int) 
 
 
 def _triples(r: int) -> tuple[Ints, Ints, Ints]:
-    """All i ≤ j ≤ k below r in lexicographic order."""
+    """Return all i ≤ j ≤ k below r in lexicographic order."""
     first, second = np.triu_indices(r)
     often = r - second
     ends = np.cumsum(often)
@@ -188,13 +182,13 @@ def _triples(r: int) -> tuple[Ints, Ints, Ints]:
 
 
 def _pair_number(i: Ints, j: Ints, r: int | Ints) -> Ints:
-    """Where (i, j), in any order, stands among the pairs."""
+    """Return the place of (i, j), in any order, among the pairs."""
     low, high = np.minimum(i, j), np.maximum(i, j)
     return low * r - low * (low - 1) // 2 + high - low
 
 
 def _triple_number(i: Ints, j: Ints, k: Ints, r: int) -> Ints:
-    """Where (i, j, k), in any order, stands among the triples."""
+    """Return the place of (i, j, k), in any order, among the triples."""
     low, high = np.minimum(np.minimum(i, j), k), np.maximum(np.maximum(i, j), k)
     middle = i + j + k - low - high
     left = r - low  # all that begin with less come before
@@ -202,7 +196,7 @@ def _triple_number(i: Ints, j: Ints, k: Ints, r: int) -> Ints:
     return before + _pair_number(middle - low, high - low, left)
 
 
-_HEADER = 16
+# The file.
 
 
 def read_cub(path: str | Path) -> CubicForce:
@@ -214,7 +208,7 @@ def read_cub(path: str | Path) -> CubicForce:
         When its sizes do not fit each other or the file, or a coefficient is not finite.
     """
     path = checked_path("a .cub file", path)
-    data = read_source(path, (".cub",))
+    data = read_bytes(path, (".cub",))
     with reading(path.name):
         r = _checked_size(path.name, data)
         if r == 0:

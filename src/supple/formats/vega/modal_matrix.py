@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.checks import checked_path, numbers
 from supple.errors import FormatError
-from supple.formats.file_bytes import read_source, reading
+from supple.formats.file_bytes import read_bytes, reading
+from supple.formats.registry import MODAL_MATRIX_SUFFIXES
 from supple.saving import write_chunks
 
 __all__ = ["read_modal_matrix", "write_modal_matrix"]
 
-SUFFIXES = (".u", ".float", ".ulin", ".unonlin", ".urendering")
 _HEADER = 8
 
 
@@ -31,7 +31,7 @@ def read_modal_matrix(path: str | Path) -> NDArray[np.float32] | NDArray[np.floa
         When its size does not fit the file, or it has an entry that is not finite.
     """
     path = checked_path("a modal matrix", path)
-    data = read_source(path, SUFFIXES)
+    data = read_bytes(path, MODAL_MATRIX_SUFFIXES)
     with reading(path.name):
         rows, columns, kind = _checked_head(path.name, data)
         # Columns lie one after the other: their transpose is what the file has.
@@ -68,7 +68,7 @@ def write_modal_matrix(path: str | Path, basis: ArrayLike) -> None:
     A name that ends in ``.float`` gets float32, any other float64.
     """
     path = checked_path("a modal matrix", path)
-    if path.suffix.lower() not in SUFFIXES:
+    if path.suffix.lower() not in MODAL_MATRIX_SUFFIXES:
         raise FormatError(f'{path.name}: "{path.suffix}" is not read back; use .U or .float')
     given = numbers("modes", basis)
     if given.ndim == 3 and given.shape[1] == 3:

@@ -21,17 +21,8 @@ from supple.engines.stvk.coefficients import MOST_MODES
 from supple.engines.stvk.cubic_model import CubicModel
 from supple.engines.stvk.model import StvkModel
 from supple.errors import FormatError, SuppleError
-from supple.formats.file_bytes import reading
 from supple.formats.meshes.read_surface import read_surface
-from supple.formats.meshes.veg import (
-    ALL,
-    VegFile,
-    expanded_lines,
-    only_section,
-    read_veg,
-    read_veg_hexes,
-    split_sections,
-)
+from supple.formats.meshes.veg import ALL, VegFile, read_any_veg
 from supple.formats.vega.cub import CubicForce, read_cub, write_cub
 from supple.formats.vega.modal_matrix import read_modal_matrix, write_modal_matrix
 from supple.mesh.hexes import HexMesh
@@ -40,45 +31,6 @@ from supple.mesh.tets import TetMesh
 from supple.saving import write_whole
 
 __all__ = ["read_vega", "veg_material", "veg_material_groups", "write_vega"]
-
-
-# ----------------------------------------------------------------------------
-# The materials of a ``.veg`` file, element by element.
-
-
-def veg_material_groups(veg: VegFile[TetMesh] | VegFile[HexMesh]) -> NDArray[np.int64]:
-    """Number of each element's material in the order of ``veg.materials``; −1 where none is."""
-    mesh = veg.mesh
-    count = len(mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes)
-    number = {name: i for i, name in enumerate(veg.materials)}
-    groups = np.full(count, -1, np.int64)
-    for of, material in veg.regions:
-        groups[slice(None) if of == ALL else mesh.sets[of]] = number[material]
-    return groups
-
-
-def veg_material(veg: VegFile[TetMesh] | VegFile[HexMesh], kind: str = "stvk") -> Material:
-    """A `Material` with the file's density, Young's modulus and Poisson's ratio per element.
-
-    Raises
-    ------
-    FormatError
-        If an element has no material, or one of another kind than ENU.
-    """
-    groups = veg_material_groups(veg)
-    if (groups < 0).any():
-        bad = int((groups < 0).argmax())
-        raise FormatError(f"element {bad} of the mesh is in no region; give it a material")
-    listed = list(veg.materials.items())
-    rows = np.zeros((len(listed), 3))
-    for group in np.unique(groups):
-        name, material = listed[group]
-        if material.kind != "ENU":
-            raise FormatError(f'material "{name}" is {material.kind}; only ENU can be used')
-        rows[group] = material.parameters
-    density, young, poisson = rows[groups].T
-    return Material(kind, young=young, poisson=poisson, density=density)
-
 
 #: How far a mass may be from the identity that VegaFEM takes it for.
 _NORMAL = 1e-6
@@ -92,7 +44,7 @@ def read_vega(
     mass: ArrayLike | None = None,
     frequency_scaling: float = 1.0,
 ) -> CubicModel:
-    """A reduced body of VegaFEM's, for `StvkSimulator`.
+    """Read a reduced body of VegaFEM's, for `StvkSimulator`.
 
     Parameters
     ----------
@@ -145,7 +97,7 @@ def read_vega(
 
 
 def _named_force(cub: str | Path | CubicForce) -> tuple[str, CubicForce]:
-    """A force, and what errors call it."""
+    """Return a force, and the word for it in errors."""
     if isinstance(cub, CubicForce):
         return "the force", cub
     path = checked_path("a .cub file or CubicForce", cub)
@@ -189,22 +141,15 @@ class _Seen(NamedTuple):
 
 
 def _veg_body(path: Path) -> ElasticBody | HexBody:
-    if _has_hexes(path):
-        hexes = read_veg_hexes(path)
-        return HexBody(hexes.mesh, veg_material(hexes))
-    tets = read_veg(path)
-    return ElasticBody(tets.mesh, veg_material(tets))
-
-
-def _has_hexes(path: Path) -> bool:
-    with reading(path.name):
-        sections = split_sections(path.name, expanded_lines(path, path.parent.resolve(), set()))
-        rows = only_section(path.name, sections, "ELEMENTS").rows
-    return bool(rows) and rows[0][0].upper() == "CUBIC"
+    veg = read_any_veg(path)
+    material = veg_material(veg)
+    if isinstance(veg.mesh, TetMesh):
+        return ElasticBody(veg.mesh, material)
+    return HexBody(veg.mesh, material)
 
 
 def _shapes(name: str, modes: str | Path | ArrayLike, n_vertices: int, r: int) -> Floats:
-    """Modes (n, 3, r) that belong to a mesh and to a force."""
+    """Return modes (n, 3, r), if they belong to the mesh and to the force."""
     told = "modes"
     if isinstance(modes, str | Path):
         told, given = Path(modes).name, np.asarray(read_modal_matrix(modes), np.float64)
@@ -259,7 +204,44 @@ def write_vega(path: str | Path, model: StvkModel | CubicModel) -> list[Path]:
 
 
 def _obj(surface: SurfaceMesh) -> bytes:
-    """A Wavefront file of vertices and triangles, coordinates to the last bit."""
+    """Return a Wavefront file of vertices and triangles, coordinates to the last bit."""
     vertices = "".join("v {!r} {!r} {!r}\n".format(*row) for row in surface.vertices.tolist())
     corners = (surface.triangles + 1).tolist()
     return (vertices + "".join("f {} {} {}\n".format(*row) for row in corners)).encode()
+
+
+# Materials of a ``.veg`` file, element by element.
+
+
+def veg_material_groups(veg: VegFile[TetMesh] | VegFile[HexMesh]) -> NDArray[np.int64]:
+    """Return the number of each element's material in ``veg.materials``; −1 for none."""
+    mesh = veg.mesh
+    count = len(mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes)
+    number = {name: i for i, name in enumerate(veg.materials)}
+    groups = np.full(count, -1, np.int64)
+    for of, material in veg.regions:
+        groups[slice(None) if of == ALL else mesh.sets[of]] = number[material]
+    return groups
+
+
+def veg_material(veg: VegFile[TetMesh] | VegFile[HexMesh], kind: str = "stvk") -> Material:
+    """Return a `Material` with the file's density, Young's modulus and Poisson's ratio by element.
+
+    Raises
+    ------
+    FormatError
+        If an element has no material, or one of another kind than ENU.
+    """
+    groups = veg_material_groups(veg)
+    if (groups < 0).any():
+        bad = int((groups < 0).argmax())
+        raise FormatError(f"element {bad} of the mesh is in no region; give it a material")
+    listed = list(veg.materials.items())
+    rows = np.zeros((len(listed), 3))
+    for group in np.unique(groups):
+        name, material = listed[group]
+        if material.kind != "ENU":
+            raise FormatError(f'material "{name}" is {material.kind}; only ENU can be used')
+        rows[group] = material.parameters
+    density, young, poisson = rows[groups].T
+    return Material(kind, young=young, poisson=poisson, density=density)

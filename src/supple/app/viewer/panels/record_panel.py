@@ -9,6 +9,7 @@ import viser
 
 from supple.app.viewer.sessions.session import Session
 from supple.errors import SuppleError
+from supple.formats.registry import BAKED_MOTIONS
 
 __all__ = ["RecordPanel"]
 
@@ -25,9 +26,8 @@ class RecordPanel:
         gui = server.gui
         self._session = session
         self._record = gui.add_button("Record")
-        self._name = gui.add_text(
-            "File", "take1.npz", hint=f"In {folder}: .glb .usd .pc2 .mdd .abc .npz"
-        )
+        suffixes = " ".join(row.suffixes[0] for row in BAKED_MOTIONS.rows)
+        self._name = gui.add_text("File", "take1.npz", hint=f"In {folder}: {suffixes}")
         self._save = gui.add_button("Save")
         self._told = gui.add_markdown("Nothing recorded.")
         self._shown: tuple[bool, int] = (False, 0)

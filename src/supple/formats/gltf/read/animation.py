@@ -33,7 +33,7 @@ class Channel:
     values: Floats
 
     def at(self, times: Floats) -> Floats:
-        """Values at these times, (k, c); before the first key and after the last, as there."""
+        """Return values at times, (k, c); held before the first key and after the last."""
         if len(self.times) == 1:
             only = self.values[:, 1] if self.interpolation == "CUBICSPLINE" else self.values
             return np.repeat(self._unit(only), len(times), axis=0)
@@ -72,7 +72,7 @@ class Channel:
 def read_channels(
     document: Document, accessors: Accessors, index: int, n_targets: dict[int, int]
 ) -> list[Channel]:
-    """The channels of an animation that move nodes; `n_targets` has each node's morph targets."""
+    """Return an animation's channels that move nodes; `n_targets` counts nodes' morph targets."""
     animation, notes = document.part("animations")[index], document.notes
     what = document.label("animation", index)
     channels: dict[tuple[int, str], Channel] = {}
@@ -190,7 +190,7 @@ def _times(
     index: int,
     keys: dict[tuple[int, ...], Any],
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Increasing key times and which keys have them; read once for all channels."""
+    """Return increasing key times, and which keys have them; read once for all channels."""
     if (index,) not in keys:
         times = accessors.floats(index)[:, 0]
         if times.min() < 0:

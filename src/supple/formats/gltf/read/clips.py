@@ -23,41 +23,23 @@ from supple.rig.skeleton.joints import Skeleton, unique_names
 
 __all__ = ["GltfClip"]
 
-
 Locals = tuple[Floats, Floats, Floats]
-
-
+Clips = dict[str, tuple[int, list[Channel]]]
 # Linear keys at least this dense are samples of a smooth motion; wider gaps are lines on purpose.
 SAMPLED_GAP = 0.11
-
-
 LINE_RATE, SPLINE_RATE = 30, 60
-
-
 # A step is held until this long before the next key, and reached this long after its own.
 STEP_TIME = 1e-3
-
-
 # Keys of different channels nearer than this are one.
 SAME_TIME = 1e-5
-
-
 MOST_KEYS = 100_000
-
-
 # Numbers of one clip while it is read: 1.6 GB.
 MOST_NUMBERS = 200_000_000
-
-
 # What leaves rest by less than this part of the character's size, or of its scale, is noise of
 # float32 keys.
 STILL = 1e-6
-
-
 # What changes by less than this part of its size during a clip is held.
 VARIES = 1e-6
-
-
 # Parts of the surface: more than this that never moves, and there is no root motion; nor with
 # less than that which follows the topmost moving joint.
 MOST_ANCHORED, LEAST_LED = 0.1, 0.5
@@ -65,7 +47,7 @@ MOST_ANCHORED, LEAST_LED = 0.1, 0.5
 
 @dataclass
 class ClipReader:
-    """Samples channels as local transforms of joints, and morph weights."""
+    """Channels sampled as local transforms of joints, and morph weights."""
 
     frames: JointFrames
     forest: NodeForest
@@ -74,7 +56,7 @@ class ClipReader:
     n_copies: int = 0
 
     def sample(self, channels: Sequence[Channel], times: Floats) -> tuple[Locals, Floats]:
-        """Local transforms (t, J, …) in metres, and weights (t, b)."""
+        """Return local transforms (t, J, …) in metres, and weights (t, b)."""
         nodes, count = self.frames.nodes, len(times)
         joint_of = {int(node): joint for joint, node in enumerate(nodes)}
         tables = {
@@ -94,8 +76,8 @@ class ClipReader:
         return JointFrames.extended(self.n_copies, *local), weights
 
 
-class RootPolicy:
-    """Which joint's motion is the root's, and where it is taken out.
+class _RootPolicy:
+    """The joint whose motion is the root's, and the joints that it is taken out at.
 
     The root follows the topmost joint that moves in any clip; of several, the one most of the
     surface follows. A character with much that never moves (a tail wagging on a plinth) has no
@@ -129,7 +111,7 @@ class RootPolicy:
     def _leader(
         first: NDArray[np.bool_], load: Floats, weight: Floats, still: NDArray[np.bool_]
     ) -> int:
-        """The joint whose motion is the character's, or -1: most of it must follow, little stay."""
+        """Return the joint whose motion is the character's, or -1 if too much stays behind it."""
         if not first.any():
             return -1
         leader = int(np.argmax(np.where(first, load, -1)))
@@ -142,7 +124,7 @@ class RootPolicy:
         return not free[joint] and (parent < 0 or bool(free[parent]))
 
     def split(self, local: Locals) -> tuple[Locals, Floats]:
-        """Local transforms without the root's motion, and the root, (t, 4, 4)."""
+        """Return local transforms without the root's motion, and the root, (t, 4, 4)."""
         moves, turns, scales = local
         count = len(moves)
         roots = np.repeat(np.eye(4)[None], count, axis=0)
@@ -163,7 +145,7 @@ class RootPolicy:
         return (moves, turns, scales), roots
 
     def _tops_in_rigid_space(self, world: Floats) -> list[int]:
-        """`tops`, or joints above them where what they hang on is not scaled evenly."""
+        """Return `tops`, or joints above them where their parents are not scaled evenly."""
         parents = self.skeleton.parents.tolist()
         even = _are_similarities(world[:, :, :3, :3])
         anchors: list[int] = []
@@ -184,7 +166,7 @@ class RootPolicy:
         moves: Floats,
         turns: Floats,
     ) -> None:
-        """Local transform P⁻¹ G⁻¹ P L for L, with G the root and P the world of the parent."""
+        """Replace L by P⁻¹ G⁻¹ P L, with G the root and P the world transform of the parent."""
         parent = int(self.skeleton.parents[joint])
         back, shift = inverse(rotation), roots[:, :3, 3]
         if parent < 0:
@@ -210,11 +192,11 @@ class GltfClip:
     start: float
     end: float
     reader: ClipReader
-    policy: RootPolicy
+    policy: _RootPolicy
     joint_pose: JointPose
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
-        """Poses (t, s) and roots (t, 4, 4), interpolated as glTF says; held outside the clip."""
+        """Return poses (t, s) and roots (t, 4, 4), interpolated as glTF says; held outside."""
         when = np.atleast_1d(np.asarray(times, dtype=np.float64))
         if when.ndim != 1 or not np.isfinite(when).all():
             raise SuppleError(f'clip "{self.name}": times must be a list of finite seconds')
@@ -224,8 +206,8 @@ class GltfClip:
         return np.hstack([poses, weights]), roots
 
     def motion(self) -> Motion:
-        """The clip at the times that matter."""
-        times = motion_times(self.channels)
+        """Return the clip at the times that matter."""
+        times = _motion_times(self.channels)
         poses, roots = self.sample(times)
         return Motion(times, poses, roots, self.name)
 
@@ -235,8 +217,8 @@ class GltfClip:
         return np.where(scales * rest < 0, 1e-9 * rest, scales)
 
 
-def motion_times(channels: Sequence[Channel]) -> Floats:
-    """All keys of a clip, and times between where splines between keys would go astray."""
+def _motion_times(channels: Sequence[Channel]) -> Floats:
+    """Return all keys of a clip, and times between where a spline through keys would go astray."""
     parts = [channel.times for channel in channels]
     for channel in channels:
         gaps = np.diff(channel.times)
@@ -260,10 +242,10 @@ def motion_times(channels: Sequence[Channel]) -> Floats:
     return np.array(kept)
 
 
-def moving_joints(
+def _moving_joints(
     local: Locals, skeleton: Skeleton, size: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which joints translate and which scale, away from rest, in a clip without its root."""
+    """Return which joints translate and which scale, away from rest, in a clip without root."""
     stretch = np.abs(skeleton.rest_world()[:, :3, :3]).max(axis=(1, 2), initial=0)
     above = np.where(skeleton.parents >= 0, stretch[skeleton.parents], 1.0)
     moves, _, scales = local
@@ -272,10 +254,10 @@ def moving_joints(
     return off > STILL * max(size, 1e-9), change > STILL * np.abs(skeleton.scales).max(axis=1)
 
 
-def varying_joints(
+def _varying_joints(
     channels: Sequence[Channel], frames: JointFrames, size: float
 ) -> NDArray[np.bool_]:
-    """Joints whose place or rotation changes during a clip."""
+    """Return which joints change their place or rotation during a clip, (J,)."""
     varies = np.zeros(len(frames.nodes), dtype=bool)
     joint_of = {int(node): joint for joint, node in enumerate(frames.nodes)}
     for channel in channels:
@@ -293,22 +275,18 @@ def varying_joints(
 
 
 def _are_similarities(linear: Floats) -> NDArray[np.bool_]:
-    """Which joints, (J,), turn and scale evenly at all times of (t, J, 3, 3)."""
+    """Return which joints, (J,), turn and scale evenly at all times of (t, J, 3, 3)."""
     gram = np.einsum("tjki,tjkl->tjil", linear, linear)
     size = np.trace(gram, axis1=2, axis2=3) / 3
     off = np.abs(gram - size[:, :, None, None] * np.eye(3)).max(axis=(2, 3))
     return ((off <= 1e-6 * size) & (np.linalg.det(linear) > 0)).all(axis=0)
 
 
-# ----------------------------------------------------------------------------
-# All clips of a glTF file: which move the character, and the pose vector they need.
-
-
-Clips = dict[str, tuple[int, list[Channel]]]
+# All clips of a file: those that move the character, and the pose vector they need.
 
 
 def read_clips(document: Document, accessors: Accessors, reader: ClipReader) -> Clips:
-    """For each clip that moves the character its index in the file and its channels."""
+    """Return the index in the file and the channels of each clip that moves the character."""
     notes = document.notes
     n_targets = {node: len(shapes) for node, shapes in reader.shapes_of_node.items()}
     mine = set(reader.frames.nodes.tolist())
@@ -324,7 +302,7 @@ def read_clips(document: Document, accessors: Accessors, reader: ClipReader) -> 
         if not channels:
             notes.warn("ANIMATION_MOVES_NOTHING", f"{what} moves nothing shown; left out")
             continue
-        total += len(motion_times(channels)) * width
+        total += len(_motion_times(channels)) * width
         if total > MOST_NUMBERS:
             notes.fail("TOO_LARGE", f"{what}: its keys on {len(mine)} joints take too much memory")
         found.append((index, channels))
@@ -340,19 +318,19 @@ def pose_clips(
     weight: NDArray[np.float64],
     size: float,
 ) -> tuple[JointPose, dict[str, GltfClip]]:
-    """The pose vector that all clips can be told in, and the clips.
+    """Return a pose vector that all clips can be told in, and the clips.
 
     `weight` says how much of the surface follows each joint, `size` how large it is.
     """
     varies = np.zeros(skeleton.n_joints, dtype=bool)
     for _, channels in clips.values():
-        varies[: len(reader.frames.nodes)] |= varying_joints(channels, reader.frames, size)
-    policy = RootPolicy(skeleton, varies, weight)
+        varies[: len(reader.frames.nodes)] |= _varying_joints(channels, reader.frames, size)
+    policy = _RootPolicy(skeleton, varies, weight)
     translating = np.zeros(skeleton.n_joints, dtype=bool)
     scaling = np.zeros(skeleton.n_joints, dtype=bool)
     for _, channels in clips.values():
-        local, _ = reader.sample(channels, motion_times(channels))
-        moves, scales = moving_joints(policy.split(local)[0], skeleton, size)
+        local, _ = reader.sample(channels, _motion_times(channels))
+        moves, scales = _moving_joints(policy.split(local)[0], skeleton, size)
         translating |= moves
         scaling |= scales
     for joint in np.flatnonzero(scaling):

@@ -1,4 +1,4 @@
-"""Reading characters from glTF 2.0: .glb and .gltf."""
+"""Characters from glTF 2.0: .glb and .gltf."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from supple.arrays import Floats
 from supple.errors import FormatError, SuppleError
-from supple.formats.file_bytes import read_source, reading
+from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import Document
 from supple.formats.gltf.notes import Notes
@@ -27,6 +26,7 @@ from supple.formats.gltf.read.primitives import (
 )
 from supple.formats.gltf.read.skinned_body import Assembler, Body, GltfPrimitive, Instance
 from supple.formats.gltf.read.skins import JointFrames, Skin, read_skins
+from supple.formats.registry import GLTF_SUFFIXES
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
@@ -37,110 +37,19 @@ from supple.rig.skeleton.skinning import SkinnedRig
 
 __all__ = ["GltfSource", "load_gltf"]
 
-
-# ----------------------------------------------------------------------------
-# Which meshes a file shows, and where.
-
-
 # Numbers read of all meshes wherever they are shown: a gigabyte.
 MOST_NUMBERS = 150_000_000
-
-
 MOST_INSTANCES = 10_000
-
-
-def find_instances(document: Document, forest: NodeForest) -> list[Instance]:
-    """Nodes of the scene with a mesh; where there are none, all such nodes, or bare meshes.
-
-    Meshes that no node shows get a node each, at the end of the forest.
-    """
-    nodes, notes = document.part("nodes"), document.notes
-    shown = [k for k, node in enumerate(nodes) if "mesh" in node and forest.in_scene[k]]
-    if not shown:
-        shown = [k for k, node in enumerate(nodes) if "mesh" in node]
-        if shown:
-            notes.warn("UNUSED_OBJECT", "its scene shows no mesh; all nodes are taken")
-    if shown or not document.part("meshes"):
-        return [Instance(k, -1, nodes[k]["mesh"], nodes[k].get("skin"), {}) for k in shown]
-    notes.warn("UNUSED_OBJECT", "no node shows its meshes; each is taken as it is")
-    instances = []
-    for mesh, described in enumerate(document.part("meshes")):
-        nodes.append({"mesh": mesh, "name": described.get("name") or f"mesh_{mesh}"})
-        instances.append(Instance(len(nodes) - 1, -1, mesh, None, {}, unshown=True))
-    count = len(instances)
-    forest.parents = np.concatenate([forest.parents, np.full(count, -1)])
-    forest.translations = np.vstack([forest.translations, np.zeros((count, 3))])
-    forest.rotations = np.vstack([forest.rotations, np.tile([0.0, 0, 0, 1], (count, 1))])
-    forest.scales = np.vstack([forest.scales, np.ones((count, 3))])
-    forest.in_scene = np.concatenate([forest.in_scene, np.ones(count, dtype=bool)])
-    return instances
-
-
-def read_meshes(
-    document: Document, accessors: Accessors, instances: list[Instance]
-) -> tuple[NDArray[np.float64], list[tuple[int, int]]]:
-    """Fill in the instances' primitives; rest weights of all morph targets, and whose they are."""
-    if len(instances) > MOST_INSTANCES:
-        what = f"shows meshes in {len(instances):,} places"
-        document.notes.fail("TOO_LARGE", f"{what}; join them")
-    total = sum(expanded_size(document, accessors, i.mesh) for i in instances)
-    if total > MOST_NUMBERS:
-        document.notes.fail("TOO_LARGE", f"its nodes show meshes of {total:,} numbers; simplify it")
-    read: dict[int, dict[int, PrimitiveData]] = {}
-    weights: list[float] = []
-    shapes: list[tuple[int, int]] = []
-    for instance in instances:
-        mesh = document.part("meshes")[instance.mesh]
-        if instance.mesh not in read:
-            read[instance.mesh] = _read_mesh(document, accessors, instance.mesh)
-        instance.primitives = read[instance.mesh]
-        count = max((len(p.targets) for p in instance.primitives.values()), default=0)
-        instance.shapes = range(len(shapes), len(shapes) + count)
-        shapes += [(instance.node, target) for target in range(count)]
-        weights += _rest_weights(document, instance, mesh.get("weights", []), count)
-    return np.array(weights, dtype=np.float64), shapes
-
-
-def _read_mesh(document: Document, accessors: Accessors, mesh: int) -> dict[int, PrimitiveData]:
-    described = document.part("meshes")[mesh]["primitives"]
-    counts = {len(primitive.get("targets", [])) for primitive in described}
-    if len(counts) > 1:
-        what = f"{document.label('mesh', mesh)} has primitives with {min(counts)} to {max(counts)}"
-        code = "MESH_PRIMITIVES_UNEQUAL_TARGETS_COUNT"
-        document.notes.warn(code, f"{what} morph targets; those that lack are no change")
-    read = {k: read_primitive(document, accessors, mesh, k) for k in range(len(described))}
-    return {number: data for number, data in read.items() if data is not None}
-
-
-def _rest_weights(
-    document: Document, instance: Instance, default: list[float], count: int
-) -> list[float]:
-    node = document.part("nodes")[instance.node]
-    given = node.get("weights", default)
-    if given and len(given) != count:
-        code = "NODE_WEIGHTS_INVALID" if "weights" in node else "MESH_INVALID_WEIGHTS_COUNT"
-        what = f"{document.label('node', instance.node)} has {len(given)} weights"
-        document.notes.warn(code, f"{what} for {count} morph targets; cut or filled with zeros")
-    return [float(w) for w in [*given, *[0.0] * count][:count]]
-
-
-SUFFIXES = (".glb", ".gltf")
-
-
-# No character is taller in metres, and few smaller in centimetres.
-#: Beyond, squares of distances overflow.
-LARGEST_EXTENT = 1e100
-
-
-TALLEST = 30.0
-
-
 MOST_JOINTS = 50_000
+# Beyond, squares of distances overflow.
+LARGEST_EXTENT = 1e100
+# No character is taller in metres, and few smaller in centimetres.
+TALLEST = 30.0
 
 
 @dataclass(frozen=True, eq=False)
 class GltfSource:
-    """What came from where in a glTF file.
+    """Origin in a glTF file of vertices, joints, clips and shapes.
 
     Attributes
     ----------
@@ -167,15 +76,6 @@ class GltfSource:
     clips: dict[str, GltfClip]
     shapes: tuple[tuple[int, int], ...]
     mesh_names: tuple[str, ...] = ()
-
-    def file_positions(self, primitive: int, surface: ArrayLike) -> Floats:
-        """Positions of a primitive's vertices, (n, 3), from those of the surface.
-
-        Vertices that no triangle uses are nan.
-        """
-        positions = np.asarray(surface, dtype=np.float64)
-        welded = self.primitives[primitive].welded
-        return np.where(welded[:, None] >= 0, positions[welded], np.nan)
 
 
 def load_gltf(path: str | Path) -> Character:
@@ -206,7 +106,7 @@ def load_gltf(path: str | Path) -> Character:
     SuppleWarning
         For each kind of mistake that could be lived with, also in ``warnings``.
     """
-    data = read_source(path, SUFFIXES)
+    data = read_bytes(path, GLTF_SUFFIXES)
     path = Path(path)
     notes = Notes(path.name)
     # Numbers near the end of their range overflow; what comes of it is checked.
@@ -220,7 +120,7 @@ def load_gltf(path: str | Path) -> Character:
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Errors of other rooms do not know the file."""
+    """Put the file's name before errors of code that does not know the file."""
     try:
         yield
     except SuppleError as error:
@@ -230,7 +130,7 @@ def _named(name: str) -> Iterator[None]:
 
 
 class _Loader:
-    """Holds what the steps of loading hand to each other."""
+    """Steps of loading, and the results that they hand to each other."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.notes = document, document.notes
@@ -238,11 +138,11 @@ class _Loader:
         check_primitives(document, self.accessors)
         self.n_nodes = len(document.part("nodes"))
         self.forest: NodeForest = read_nodes(document)
-        self.instances: list[Instance] = find_instances(document, self.forest)
+        self.instances: list[Instance] = _find_instances(document, self.forest)
         used = {i.skin for i in self.instances if i.skin is not None}
         self.skins: dict[int, Skin] = read_skins(document, self.accessors, self.forest, used)
         self.frames = self._frames(1.0)
-        self.rest_weights, self.shapes = read_meshes(document, self.accessors, self.instances)
+        self.rest_weights, self.shapes = _read_meshes(document, self.accessors, self.instances)
         self.instances = [i for i in self.instances if i.primitives]
 
     def character(self) -> Character:
@@ -300,7 +200,7 @@ class _Loader:
         )
 
     def _frames(self, metres_per_unit: float) -> JointFrames:
-        """Joints: the nodes of skins and of rigid meshes, and all above them."""
+        """Return the joints: the nodes of skins and of rigid meshes, and all above them."""
         nodes: set[int] = set()
         for instance in self.instances:
             if instance.skin is None:
@@ -323,7 +223,7 @@ class _Loader:
         return JointFrames(self.forest, order, names, metres_per_unit)
 
     def _units(self) -> tuple[float, float]:
-        """Metres in a unit, and the character's size in units."""
+        """Return metres in a unit, and the character's size in units."""
         if not self.instances:
             return 1.0, 1.0
         assembler = Assembler(self.document, self.frames, self.skins, 1.0)
@@ -363,3 +263,81 @@ class _Loader:
         if isinstance(names, list) and target < len(names) and isinstance(names[target], str):
             return names[target]
         return f"shape_{target}"
+
+
+# Meshes that a file shows, and the nodes that show them.
+
+
+def _find_instances(document: Document, forest: NodeForest) -> list[Instance]:
+    """Return nodes of the scene with a mesh; if there are none, all such nodes, or bare meshes.
+
+    Meshes that no node shows get a node each, at the end of the forest.
+    """
+    nodes, notes = document.part("nodes"), document.notes
+    shown = [k for k, node in enumerate(nodes) if "mesh" in node and forest.in_scene[k]]
+    if not shown:
+        shown = [k for k, node in enumerate(nodes) if "mesh" in node]
+        if shown:
+            notes.warn("UNUSED_OBJECT", "its scene shows no mesh; all nodes are taken")
+    if shown or not document.part("meshes"):
+        return [Instance(k, -1, nodes[k]["mesh"], nodes[k].get("skin"), {}) for k in shown]
+    notes.warn("UNUSED_OBJECT", "no node shows its meshes; each is taken as it is")
+    instances = []
+    for mesh, described in enumerate(document.part("meshes")):
+        nodes.append({"mesh": mesh, "name": described.get("name") or f"mesh_{mesh}"})
+        instances.append(Instance(len(nodes) - 1, -1, mesh, None, {}, unshown=True))
+    count = len(instances)
+    forest.parents = np.concatenate([forest.parents, np.full(count, -1)])
+    forest.translations = np.vstack([forest.translations, np.zeros((count, 3))])
+    forest.rotations = np.vstack([forest.rotations, np.tile([0.0, 0, 0, 1], (count, 1))])
+    forest.scales = np.vstack([forest.scales, np.ones((count, 3))])
+    forest.in_scene = np.concatenate([forest.in_scene, np.ones(count, dtype=bool)])
+    return instances
+
+
+def _read_meshes(
+    document: Document, accessors: Accessors, instances: list[Instance]
+) -> tuple[NDArray[np.float64], list[tuple[int, int]]]:
+    """Fill in the instances' primitives; rest weights of all morph targets, and whose they are."""
+    if len(instances) > MOST_INSTANCES:
+        what = f"shows meshes in {len(instances):,} places"
+        document.notes.fail("TOO_LARGE", f"{what}; join them")
+    total = sum(expanded_size(document, accessors, i.mesh) for i in instances)
+    if total > MOST_NUMBERS:
+        document.notes.fail("TOO_LARGE", f"its nodes show meshes of {total:,} numbers; simplify it")
+    read: dict[int, dict[int, PrimitiveData]] = {}
+    weights: list[float] = []
+    shapes: list[tuple[int, int]] = []
+    for instance in instances:
+        mesh = document.part("meshes")[instance.mesh]
+        if instance.mesh not in read:
+            read[instance.mesh] = _read_mesh(document, accessors, instance.mesh)
+        instance.primitives = read[instance.mesh]
+        count = max((len(p.targets) for p in instance.primitives.values()), default=0)
+        instance.shapes = range(len(shapes), len(shapes) + count)
+        shapes += [(instance.node, target) for target in range(count)]
+        weights += _rest_weights(document, instance, mesh.get("weights", []), count)
+    return np.array(weights, dtype=np.float64), shapes
+
+
+def _read_mesh(document: Document, accessors: Accessors, mesh: int) -> dict[int, PrimitiveData]:
+    described = document.part("meshes")[mesh]["primitives"]
+    counts = {len(primitive.get("targets", [])) for primitive in described}
+    if len(counts) > 1:
+        what = f"{document.label('mesh', mesh)} has primitives with {min(counts)} to {max(counts)}"
+        code = "MESH_PRIMITIVES_UNEQUAL_TARGETS_COUNT"
+        document.notes.warn(code, f"{what} morph targets; those that lack are no change")
+    read = {k: read_primitive(document, accessors, mesh, k) for k in range(len(described))}
+    return {number: data for number, data in read.items() if data is not None}
+
+
+def _rest_weights(
+    document: Document, instance: Instance, default: list[float], count: int
+) -> list[float]:
+    node = document.part("nodes")[instance.node]
+    given = node.get("weights", default)
+    if given and len(given) != count:
+        code = "NODE_WEIGHTS_INVALID" if "weights" in node else "MESH_INVALID_WEIGHTS_COUNT"
+        what = f"{document.label('node', instance.node)} has {len(given)} weights"
+        document.notes.warn(code, f"{what} for {count} morph targets; cut or filled with zeros")
+    return [float(w) for w in [*given, *[0.0] * count][:count]]

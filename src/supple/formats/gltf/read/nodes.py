@@ -1,4 +1,4 @@
-"""The nodes of a glTF file as a forest with local transforms, and which of them matter."""
+"""The nodes of a glTF file as a forest with local transforms."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from supple.arrays import Floats
 from supple.formats.gltf.document import Document
 from supple.formats.gltf.notes import Notes
+from supple.maths.transforms import FLAT, decompose
 
 # How far columns of a matrix may be from orthogonal before it is called sheared: float32.
 SHEAR = 1e-3
@@ -28,7 +29,7 @@ class NodeForest:
     in_scene: NDArray[np.bool_]
 
     def with_ancestors(self, nodes: Iterable[int]) -> NDArray[np.int64]:
-        """These nodes and all above them, parents first, families together."""
+        """Return nodes and all above them, parents first, families together."""
         needed: set[int] = set()
         for start in nodes:
             node = start
@@ -47,7 +48,7 @@ class NodeForest:
 
 
 def read_nodes(document: Document) -> NodeForest:
-    """The forest, when it is one: no node is its own ancestor."""
+    """Return the forest, if it is one: no node is its own ancestor."""
     nodes, notes = document.part("nodes"), document.notes
     parents = _parents(nodes, notes)
     count = len(nodes)
@@ -133,20 +134,12 @@ def _transform(index: int, node: dict[str, Any], notes: Notes) -> tuple[Any, Any
 
 
 def _decomposed(index: int, matrix: Floats, notes: Notes) -> tuple[Floats, Floats, Floats]:
-    """Translation, rotation and scale nearest to the matrix."""
-    from scipy.spatial.transform import Rotation
-
-    linear = matrix[:3, :3]
-    scales = np.linalg.norm(linear, axis=0)
-    if np.linalg.det(linear) < 0:
-        scales[0] = -scales[0]
-    unit = np.divide(linear, scales, out=np.zeros((3, 3)), where=scales != 0)
-    sheared = np.abs(unit.T @ unit - np.eye(3)).max() > SHEAR
+    """Return the translation, rotation and scale nearest to the matrix."""
+    nearest, shear = decompose(matrix)
+    sheared = shear > SHEAR or (np.abs(nearest.scales) < FLAT).any()
     if sheared or not np.allclose(matrix[3], (0, 0, 0, 1), atol=SHEAR):
         what = f"the matrix of node {index} is sheared, or flattens"
         notes.warn(
             "NODE_MATRIX_NON_TRS", f"{what}; the nearest translation, rotation, scale is used"
         )
-    left, _, right = np.linalg.svd(unit)
-    turn = left @ np.diag([1, 1, np.linalg.det(left @ right)]) @ right
-    return matrix[:3, 3], Rotation.from_matrix(turn).as_quat(), scales
+    return nearest.translations, nearest.rotations, nearest.scales

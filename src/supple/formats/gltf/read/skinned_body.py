@@ -12,6 +12,7 @@ from supple.formats.gltf.document import Document
 from supple.formats.gltf.read.primitives import PrimitiveData
 from supple.formats.gltf.read.skins import Binding, JointFrames, Skin
 from supple.formats.welding import padded, weld
+from supple.maths.transforms import scaling
 
 # Numbers of all morph targets on all vertices: 1.6 GB.
 MOST_DELTAS = 200_000_000
@@ -36,7 +37,7 @@ class Instance:
 
 @dataclass(frozen=True, eq=False)
 class GltfPrimitive:
-    """Where the vertices of a primitive in the file went.
+    """Surface vertices of a primitive in the file.
 
     Attributes
     ----------
@@ -72,7 +73,7 @@ class Body:
 
 
 class Assembler:
-    """Binds instances to joints one by one; `body` welds what came together."""
+    """Instances bound to joints one by one; `body` welds them."""
 
     def __init__(
         self, document: Document, frames: JointFrames, skins: dict[int, Skin], size: float
@@ -115,7 +116,7 @@ class Assembler:
         self._moves[index] = move, serving
 
     def influences(self, instance: Instance, data: PrimitiveData) -> tuple[Ints, Floats]:
-        """Joints of the instance's skin and weights of sum 1, (n, k); zero weights on joint 0."""
+        """Return joints of the skin and weights of sum 1, (n, k); joint 0 if no weight."""
         assert instance.skin is not None
         notes, count = self.document.notes, len(self.skins[instance.skin].joints)
         what = self.document.label("mesh", instance.mesh)
@@ -140,9 +141,9 @@ class Assembler:
         return joints, weights
 
     def rest_positions(self, instance: Instance, data: PrimitiveData) -> Floats:
-        """World positions in the rest pose, (n, 3), in the units of the frames."""
+        """Return world positions in the rest pose, (n, 3), in the units of the frames."""
         if instance.skin is None:
-            matrix = self.frames.rest_world[instance.joint] @ _scaling(
+            matrix = self.frames.rest_world[instance.joint] @ scaling(
                 self.frames.sizes[instance.joint]
             )
             return moved(matrix, data.positions)
@@ -193,7 +194,7 @@ class Assembler:
         self._count += len(kept)
 
     def _handedness(self, instance: Instance) -> float:
-        """Sign of the volume that binding leaves a mesh with, in its joint's frame."""
+        """Return the sign of the volume that binding leaves a mesh with, in its joint's frame."""
         if instance.skin is None:
             return float(np.sign(self.frames.sizes[instance.joint]))
         skin = self.skins[instance.skin]
@@ -202,7 +203,7 @@ class Assembler:
         return float(np.sign(own * self.frames.sizes[joint]))
 
     def body(self, n_shapes: int) -> Body:
-        """Everything added, welded; there must be something."""
+        """Weld all that was added; there must be something."""
         points = np.concatenate(self._points)
         if n_shapes * self._count * 3 > MOST_DELTAS:
             what = f"has {n_shapes} morph targets on {self._count:,} vertices"
@@ -253,14 +254,10 @@ class Assembler:
 
 
 def moved(matrix: Floats, points: Floats) -> Floats:
-    """Points under an affine transform, equal ones to equal bits wherever they stand."""
+    """Apply an affine transform to points; equal points get equal bits."""
     x, y, z = points.T
     rows = [m[0] * x + m[1] * y + m[2] * z + m[3] for m in matrix[:3]]
     return np.stack(rows, axis=1)
-
-
-def _scaling(factor: float) -> Floats:
-    return np.diag([factor, factor, factor, 1.0])
 
 
 def _corners(low: Floats, high: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Skins: which nodes are joints, and where they were when the mesh was bound to them."""
+"""Skins: nodes that are joints, and their places when the mesh was bound to them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from supple.rig.skeleton.joints import Skeleton, unique_names
 
 # Skins times nodes beyond which their hierarchy is not looked into: it decides nothing.
 MOST_STEPS = 20_000_000
+# Scales that differ by less are one, within float32.
+UNIFORM = 1e-6
+# How far, as a part of the character's size, a vertex may be off before one joint becomes two.
+SAME_BINDING = 1e-6
+MOST_COPIES = 2000
 
 
 @dataclass
@@ -29,7 +34,7 @@ class Skin:
 def read_skins(
     document: Document, accessors: Accessors, forest: NodeForest, used: set[int]
 ) -> dict[int, Skin]:
-    """The skins that nodes use; mistakes are noted in all of them."""
+    """Return the skins that nodes use; mistakes are noted in all of them."""
     skins = {}
     for index, described in enumerate(document.part("skins")):
         joints = np.array(described["joints"], dtype=np.int64)
@@ -110,19 +115,7 @@ def _check_hierarchy(
         document.notes.warn(code, f"{message}; not needed here")
 
 
-# ----------------------------------------------------------------------------
 # From nodes and skins to one skeleton in metres with one inverse bind matrix a joint.
-
-
-# Scales that differ by less are one, within float32.
-UNIFORM = 1e-6
-
-
-# How far, as a part of the character's size, a vertex may be off before one joint becomes two.
-SAME_BINDING = 1e-6
-
-
-MOST_COPIES = 2000
 
 
 class JointFrames:
@@ -168,12 +161,12 @@ class JointFrames:
     def in_metres(
         self, translations: Floats, rotations: Floats, scales: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """Local transforms of the nodes, (…, j, 3 or 4), as those of the joints."""
+        """Convert local transforms of the nodes, (…, j, 3 or 4), to those of the joints."""
         moved = translations * self.parent_sizes[:, None]
         return moved, rotations, scales / self.own_sizes[:, None]
 
     def skeleton(self, copies: Ints | None = None) -> Skeleton:
-        """The joints, followed by copies: joints that sit on others and never move there."""
+        """Return the joints, followed by copies: joints that sit on others and never move there."""
         moved, turned, sized = self.rest
         parents, names = self.parents, list(self.names)
         if copies is not None and len(copies):
@@ -186,7 +179,7 @@ class JointFrames:
     def extended(
         count: int, translations: Floats, rotations: Floats, scales: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """Local transforms with those of so many copies, which are none, behind them."""
+        """Append identity transforms for so many copies of joints to local transforms."""
         still = (np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]), np.ones(3))
         parts = []
         for values, rest in zip((translations, rotations, scales), still, strict=True):
@@ -196,7 +189,7 @@ class JointFrames:
 
 
 class Binding:
-    """Finds one inverse bind matrix for each joint, though every skin has its own.
+    """One inverse bind matrix for each joint, though every skin has its own.
 
     A skin S with matrices B_j is bound in a space of its own. When X exists with B_j = C_j X
     for all its joints, its vertices are moved by X, and C_j serves all skins. Where it does
@@ -215,7 +208,7 @@ class Binding:
         return np.array(self._copies, dtype=np.int64)
 
     def inverse_bind(self) -> Floats:
-        """One matrix for each joint and copy."""
+        """Return one matrix for each joint and copy."""
         rest = self._frames.rest_world
         result = np.empty((len(rest) + len(self._copies), 4, 4))
         for joint, world in enumerate(rest):
@@ -291,7 +284,7 @@ class Binding:
 
 
 def _inverse(matrix: Floats, otherwise: Floats | None) -> Floats | None:
-    """The inverse, or something else where the matrix flattens space."""
+    """Return the inverse, or `otherwise` if the matrix flattens space."""
     sizes = np.linalg.svd(matrix[:3, :3], compute_uv=False)
     if not sizes[-1] > 1e-9 * sizes[0]:
         return otherwise

@@ -13,19 +13,19 @@ from supple.arrays import Singles
 from supple.formats.gltf.accessors import COMPONENTS, Accessors
 from supple.formats.gltf.document import DRACO, Document
 from supple.formats.gltf.draco import decode_draco
-from supple.formats.gltf.write.additions import CORNERS, VERTICES, GltfFile
+from supple.formats.gltf.write.gltf_file import CORNERS, VERTICES, GltfFile
 
 
 @dataclass
 class NewTargets:
-    """What a primitive gains: offsets (b, n, 3) in its own space, of normals too if wanted."""
+    """Offsets (b, n, 3) that a primitive gains, in its own space; of normals too if wanted."""
 
     positions: Singles
     normals: Singles | None = None
 
 
 def own_mesh(file: GltfFile, node: int) -> dict[str, Any]:
-    """The mesh of a node, its own: where others show it as well, a copy of the same data."""
+    """Return the mesh of a node alone: a copy of the same data if other nodes show it, too."""
     nodes = file.part("nodes")
     index = nodes[node]["mesh"]
     if any(other.get("mesh") == index for k, other in enumerate(nodes) if k != node):
@@ -37,7 +37,7 @@ def own_mesh(file: GltfFile, node: int) -> dict[str, Any]:
 def add_targets(
     file: GltfFile, mesh: dict[str, Any], new: dict[int, NewTargets], names: list[str]
 ) -> int:
-    """Targets for a mesh, by primitive; primitives that have none of them get zeros.
+    """Add targets to a mesh, by primitive; primitives that have none of them get zeros.
 
     Returns
     -------
@@ -89,7 +89,7 @@ class _Targets:
             target[name] = accessor
 
     def _nothing(self, name: str) -> int:
-        """No change of an attribute; tangents' sides and colours' alphas have as many parts."""
+        """Return an accessor of no change, as wide as the attribute; colours may have an alpha."""
         own = self.primitive["attributes"].get(name)
         wide = own is not None and self.file.part("accessors")[own]["type"] == "VEC4"
         width = 4 if wide and name.startswith("COLOR") else 2 if name.startswith("TEXCOORD") else 3
@@ -110,7 +110,7 @@ def _name_targets(mesh: dict[str, Any], before: int, names: list[str]) -> None:
 
 
 def unused_names(names: list[str], taken: list[str]) -> list[str]:
-    """The names, counted on where they are taken."""
+    """Return the names, with a number behind those that are taken."""
     result: list[str] = []
     for name in names:
         candidate, number = name, 2
@@ -147,7 +147,7 @@ def unpack_draco(
 
 
 def _give_data(file: GltfFile, index: int, values: NDArray[Any], target: int) -> None:
-    """Bytes for an accessor that had none of its own."""
+    """Give bytes to an accessor that had none of its own."""
     described = file.part("accessors")[index]
     data = np.ascontiguousarray(values, COMPONENTS[described["componentType"]])
     width = -(-data.shape[1] * data.itemsize // 4) * 4

@@ -11,7 +11,7 @@ from supple.formats.gltf.document import Document
 from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.gltf.read.nodes import read_nodes
 from supple.formats.gltf.read.skins import JointFrames
-from supple.formats.gltf.write.additions import GltfFile
+from supple.formats.gltf.write.gltf_file import GltfFile
 from supple.formats.gltf.write.weight_tracks import Times
 from supple.maths.rotations import continuous, from_matrix, multiply, rotate
 
@@ -42,14 +42,14 @@ class NodeMotion:
         self.frames = JointFrames(self.forest, self.nodes, names, metres_per_unit)
 
     def playable(self, poses: Floats) -> Floats:
-        """Poses without what no node can play: copies of joints that leave their place."""
+        """Return poses without motion that no node can play: copies of joints that move."""
         played = poses.copy()
         turns = 3 * len(self.nodes), 3 * self.joint_pose.skeleton.n_joints
         played[:, turns[0] : turns[1]] = 0
         return played
 
     def locals(self, poses: Floats, roots: Floats) -> dict[str, Floats]:
-        """Translations, rotations and scales of the nodes, (t, J, 3 or 4), in the file's units."""
+        """Return translations, rotations, scales of nodes, (t, J, 3 or 4), in the file's units."""
         count = len(self.nodes)
         own = poses[:, : self.joint_pose.n_parameters]
         moves, turns, scales = (part[:, :count].copy() for part in self.joint_pose.unpack(own))
@@ -72,7 +72,7 @@ class NodeMotion:
         poses: Floats,
         roots: Floats,
     ) -> None:
-        """Channels for every node that leaves its rest."""
+        """Add channels for every node that leaves its rest."""
         rests = {
             "translation": self.forest.translations,
             "rotation": self.forest.rotations,
@@ -98,7 +98,7 @@ class NodeMotion:
                 animation["channels"].append({"sampler": number, "target": target})
 
     def _free(self, file: GltfFile, node: int) -> None:
-        """A node with a matrix cannot be animated: its parts take the matrix' place."""
+        """Replace a node's matrix, which cannot be animated, by its parts."""
         described = file.part("nodes")[node]
         if "matrix" in described:
             del described["matrix"]

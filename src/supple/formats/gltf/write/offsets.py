@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from supple.arrays import Floats, Ints, Singles
 from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.gltf.read.skinned_body import GltfPrimitive
-from supple.formats.morph_fit import MOST_KEPT, fit_morphs
+from supple.formats.morph_fit import MOST_KEPT, Progress, fit_morphs
+from supple.formats.vertex_normals import VertexNormals
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.protocol import Rig
 from supple.rig.unskinning import (
@@ -23,15 +23,14 @@ from supple.rig.unskinning import (
     undone,
 )
 
-Progress = Callable[[float, str], None]
-
+__all__ = ["ShapedNodes", "fit_groups", "in_root_space", "normal_targets"]
 
 #: What a vertex may miss for the sake of a small offset, as part of the allowed error.
 GIVEN_UP = 0.25
 
 
 @dataclass
-class Shaped:
+class ShapedNodes:
     """Nodes that are played with the same weights, and their shapes.
 
     Attributes
@@ -55,7 +54,7 @@ class Shaped:
     reached: float
 
     def of_vertices(self, welded: Ints) -> Singles:
-        """(b, n, 3) shapes of a primitive's vertices; none where a vertex is of no triangle."""
+        """Return shapes (b, n, 3) of a primitive's vertices; zero for a vertex of no triangle."""
         place = np.searchsorted(self.vertices, np.maximum(welded, 0))
         place = np.minimum(place, len(self.vertices) - 1)
         return np.where((welded >= 0)[:, None], self.shapes[:, place], np.float32(0))
@@ -69,8 +68,8 @@ def fit_groups(
     roots: Floats,
     error: float,
     progress: Progress,
-) -> list[Shaped]:
-    """Shapes and weights for each group of nodes that share vertices.
+) -> list[ShapedNodes]:
+    """Fit shapes and weights to each group of nodes that share vertices.
 
     `rig` and `source` are the file's, `poses` and `roots` what it plays by itself at the frames.
     """
@@ -89,8 +88,14 @@ def fit_groups(
             moves=moves[:, some],
             progress=_within(progress, begin, share),
         )
-        found.append(Shaped(nodes, vertices, shapes, weights, reached))
+        found.append(ShapedNodes(nodes, vertices, shapes, weights, reached))
     return found
+
+
+def in_root_space(baked: BakedMotion, frame: int, root: Floats) -> Floats:
+    """Return the vertices (n, 3) of a baked frame without the root's motion, (4, 4)."""
+    there: Floats = (baked.frames[frame].astype(np.float64) - root[:3, 3]) @ root[:3, :3]
+    return there
 
 
 def _within(progress: Progress, begin: float, share: float) -> Progress:
@@ -105,7 +110,7 @@ def _offsets(
     tolerance: float,
     progress: Progress,
 ) -> tuple[Singles, Singles, Singles | None]:
-    """Offsets before skinning, where they are to move vertices in the rig's space, and by what.
+    """Return offsets before skinning, the moves they are to make after it, and the matrices.
 
     The matrices are None where all of them would take too much memory.
     """
@@ -114,7 +119,7 @@ def _offsets(
     kept = np.empty(shape, np.float32) if np.prod(shape) <= MOST_KEPT else None
     stretch = largest_stretch(rig, OffsetMatrices(rig, poses))
     for frame, (pose, root) in enumerate(zip(poses, roots, strict=True)):
-        wanted = (baked.frames[frame].astype(np.float64) - root[:3, 3]) @ root[:3, :3]
+        wanted = in_root_space(baked, frame, root)
         present = rig(pose)
         matrices = offset_matrices(rig, pose)
         offsets[frame] = offsets_before_skinning(
@@ -134,7 +139,7 @@ def _offsets(
 
 
 def _groups(source: GltfSource) -> list[tuple[tuple[int, ...], Ints]]:
-    """Nodes whose meshes meet in vertices, which must move alike or a seam would open."""
+    """Group nodes whose meshes meet in vertices: they must move alike or a seam would open."""
     nodes = sorted({primitive.node for primitive in source.primitives})
     number = {node: k for k, node in enumerate(nodes)}
     shown: list[list[Ints]] = [[] for _ in nodes]
@@ -155,29 +160,11 @@ def _groups(source: GltfSource) -> list[tuple[tuple[int, ...], Ints]]:
     return groups
 
 
-# ----------------------------------------------------------------------------
 # Normals of a deformed skin as morph targets: offsets of normals before skinning.
 
 
-class VertexNormals:
-    """Unit normals at the vertices of a surface whose triangles stay, by area."""
-
-    def __init__(self, triangles: Ints, n_vertices: int) -> None:
-        self._triangles = triangles
-        count = len(triangles)
-        rows, columns = triangles.ravel(), np.repeat(np.arange(count), 3)
-        self._sum = csr_array((np.ones(3 * count), (rows, columns)), (n_vertices, count))
-
-    def __call__(self, places: Floats) -> Floats:
-        a, b, c = (places[corner] for corner in self._triangles.T)
-        normals = np.asarray(self._sum @ np.cross(b - a, c - a))
-        lengths = np.linalg.norm(normals, axis=1, keepdims=True)
-        up = np.array([0.0, 1.0, 0.0])  # a vertex of flat triangles only shows none
-        return np.where(lengths > 1e-300, normals / np.maximum(lengths, 1e-300), up)
-
-
-def turned(vectors: Floats, start: Floats, end: Floats) -> Floats:
-    """Vectors turned as one unit vector is turned into another, the shorter way."""
+def _turned(vectors: Floats, start: Floats, end: Floats) -> Floats:
+    """Turn vectors as one unit vector is turned into another, the shorter way."""
     axis = np.cross(start, end)
     cosine = np.einsum("ni,ni->n", start, end)
     once = np.cross(axis, vectors)
@@ -191,9 +178,9 @@ def normal_targets(
     rig: Rig,
     poses: Floats,
     roots: Floats,
-    parts: list[tuple[Shaped, GltfPrimitive, Floats]],
+    parts: list[tuple[ShapedNodes, GltfPrimitive, Floats]],
 ) -> list[Singles]:
-    """Targets (b, n, 3) of normals, for each of several primitives, played by the same weights.
+    """Return targets (b, n, 3) of normals, for each of several primitives.
 
     `poses` and `roots` are what the file itself plays at the baked frames; `parts` have the fit
     that a primitive takes part in, the primitive, and its normals, (n, 3).
@@ -205,7 +192,7 @@ def normal_targets(
     onto = [np.linalg.pinv(fit.weights.astype(np.float64)) for fit, _, _ in parts]
     sums = [np.zeros((len(p), len(own), 3)) for p, (_, _, own) in zip(onto, parts, strict=True)]
     for frame, (pose, root) in enumerate(zip(poses, roots, strict=True)):
-        there = (baked.frames[frame].astype(np.float64) - root[:3, 3]) @ root[:3, :3]
+        there = in_root_space(baked, frame, root)
         before, after = normals_of(rig(pose)), normals_of(there)
         matrices = offset_matrices(rig, pose)
         for number, (_, primitive, own) in enumerate(parts):
@@ -213,7 +200,7 @@ def normal_targets(
             welded = primitive.welded[seen]
             blended = matrices[welded] @ primitive.to_bind[:3, :3]
             posed = np.einsum("nij,nj->ni", blended, own[seen])
-            change = turned(posed, before[welded], after[welded]) - posed
+            change = _turned(posed, before[welded], after[welded]) - posed
             offsets = undone(blended, change, np.inf)
             sums[number][:, seen] += onto[number][:, frame, None, None] * offsets
     return [total.astype(np.float32) for total in sums]

@@ -12,11 +12,7 @@ from supple.arrays import Floats
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import POINTER
 from supple.formats.gltf.read.animation import NODE_POINTER, Channel
-from supple.formats.gltf.write.additions import GltfFile
-
-# ----------------------------------------------------------------------------
-# Tracks of morph weights: new ones beside those a clip has already.
-
+from supple.formats.gltf.write.gltf_file import GltfFile
 
 #: Seconds in which new weights come and go where only a part of the clip was baked.
 FADE = 0.25
@@ -32,7 +28,7 @@ class Track:
 
 
 def faded(track: Track, start: float, end: float, gap: float) -> Track:
-    """The track of a part of a clip from `start` to `end`: zero at a distance from the part.
+    """Fade the track of a part of a clip from `start` to `end` to zero around the part.
 
     Beyond the part the file plays the rig alone. Weights fall to zero within `FADE` seconds, or
     sooner where the clip ends sooner; keys up to `gap` seconds from the clip's ends need none.
@@ -49,12 +45,12 @@ def faded(track: Track, start: float, end: float, gap: float) -> Track:
 
 
 def _stored(time: float) -> float:
-    """The time as the file has it, in float32: keys that become one there are one here."""
+    """Round a time to float32, as the file has it: keys that become one there are one here."""
     return float(np.float32(time))
 
 
 def joined(old: Channel, new: Track) -> Track:
-    """One track that plays both: the old weights first, then the new, nothing lost of either."""
+    """Return one track that plays both: the old weights first, then the new."""
     if old.interpolation == "CUBICSPLINE" and len(old.times) > 1:
         return _joined_splines(old, new)
     times = np.union1d(old.times, new.times)
@@ -73,7 +69,7 @@ def _lines(track: Track, times: Floats) -> Floats:
 
 
 def _joined_splines(old: Channel, new: Track) -> Track:
-    """Keys of both; lines between keys are splines whose tangents are their slopes."""
+    """Join keys of both; lines between keys are splines whose tangents are their slopes."""
     times = np.union1d(old.times, new.times)
     gaps = np.diff(times)[:, None]
     lines = _lines(new, times)
@@ -86,7 +82,7 @@ def _joined_splines(old: Channel, new: Track) -> Track:
 
 
 def _tangents(spline: Channel, times: Floats) -> tuple[Floats, Floats]:
-    """Derivatives of a spline as it comes to each time and as it leaves it."""
+    """Return derivatives of a spline as it comes to each time, and as it leaves it."""
     keys, values = spline.times, spline.values
     inside = (times > keys[0]) & (times < keys[-1])
     found = []
@@ -115,21 +111,11 @@ class Times:
         self._known: dict[bytes, int] = {}
 
     def accessor(self, times: NDArray[np.floating]) -> int:
-        """The accessor of these times."""
+        """Return the accessor of the times, a new one if no track had them."""
         keys = np.ascontiguousarray(times, dtype=np.float32)
         if keys.tobytes() not in self._known:
             self._known[keys.tobytes()] = self._file.accessor(keys[:, None], bounds=True)
         return self._known[keys.tobytes()]
-
-
-def weights_sampler(file: GltfFile, times: Times, track: Track) -> dict[str, Any]:
-    """A track as a sampler of an animation."""
-    values = np.ascontiguousarray(track.values, dtype=np.float32)
-    return {
-        "input": times.accessor(track.times),
-        "output": file.accessor(values.reshape(-1, 1)),
-        "interpolation": track.interpolation,
-    }
 
 
 def play_weights(
@@ -151,10 +137,10 @@ def play_weights(
         whole = Track(track.times, np.hstack([held, track.values]))
     else:
         whole = joined(old, track)
-    sampler = weights_sampler(file, times, whole)
-    channel = next((c for c in animation["channels"] if weights_node(c) == node), None)
+    sampler = _weights_sampler(file, times, whole)
+    channel = next((c for c in animation["channels"] if _weights_node(c) == node), None)
     if channel is not None:
-        set_sampler(animation, channel, sampler)
+        _set_sampler(animation, channel, sampler)
         return
     animation["samplers"].append(sampler)
     number = len(animation["samplers"]) - 1
@@ -176,7 +162,7 @@ def widen_weights(
     """
     seen: set[int] = set()
     for channel in animation["channels"]:
-        node = weights_node(channel)
+        node = _weights_node(channel)
         if node is None or node not in gained:
             continue
         if node in played and node not in seen:
@@ -189,10 +175,20 @@ def widen_weights(
         wide = np.pad(rows, ((0, 0), (0, gained[node])))
         _, _, normalized = accessors.describe(sampler["output"])
         sampler["output"] = file.accessor(wide.reshape(-1, 1), normalized=normalized)
-        set_sampler(animation, channel, sampler)
+        _set_sampler(animation, channel, sampler)
 
 
-def set_sampler(
+def _weights_sampler(file: GltfFile, times: Times, track: Track) -> dict[str, Any]:
+    """Return a track as a sampler of an animation."""
+    values = np.ascontiguousarray(track.values, dtype=np.float32)
+    return {
+        "input": times.accessor(track.times),
+        "output": file.accessor(values.reshape(-1, 1)),
+        "interpolation": track.interpolation,
+    }
+
+
+def _set_sampler(
     animation: dict[str, Any], channel: dict[str, Any], sampler: dict[str, Any]
 ) -> None:
     """Give a channel another sampler, in the old one's place unless other channels use that."""
@@ -204,8 +200,8 @@ def set_sampler(
         channel["sampler"] = len(animation["samplers"]) - 1
 
 
-def weights_node(channel: dict[str, Any]) -> int | None:
-    """The node whose weights a channel moves."""
+def _weights_node(channel: dict[str, Any]) -> int | None:
+    """Return the node whose weights a channel moves, None for other channels."""
     target = channel["target"]
     if target["path"] == "weights":
         node: int | None = target.get("node")

@@ -1,214 +1,41 @@
-"""The process that reads USD: a stage in, plain arrays out.
-
-USD's libraries crash on some damaged files and compose a few hundred bytes into billions of
-prims. So a process of its own reads the file, within limits of memory; ours lives on whatever
-happens. It imports NumPy and USD, nothing else of Supple's.
-"""
+"""The process that reads USD: a stage in, plain arrays out."""
 
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from supple.formats.usd.layers import Refused, one_line, open_stage
+from supple.formats.usd.child import answer_request
+from supple.formats.usd.layers import Refused, open_stage
 from supple.formats.usd.prims import all_prims, as_array, mesh_data, near_transform, skeleton_data
-from supple.formats.usd.pxr_modules import Usd, UsdGeom, UsdSkel, UsdUtils
-from supple.formats.usd.transport import send
+from supple.formats.usd.pxr_modules import Usd, UsdGeom, UsdSkel
 
-__all__ = [
-    "Clock",
-    "animation_times",
-    "main",
-    "sample_animation",
-    "sample_frames",
-    "transform_times",
-]
-
-
-# ----------------------------------------------------------------------------
-# Animations and transforms of a stage at the times it has keys for (in the reading process).
-
+__all__ = ["main"]
 
 CHANNELS = (("translations", 3), ("rotations", 4), ("scales", 3))
-
-
 DEFAULT_RATE = 24.0
-
-
+DEFAULT_UNIT = 0.01
 #: Seconds: keys nearer than this are one.
 SAME_TIME = 1e-5
-
-
 #: Seconds: keys at least this dense are samples of a smooth motion.
 SAMPLED_GAP = 0.11
-
-
 LINE_RATE = 30.0
-
-
 MOST_KEYS = 100_000
-
-
-class Clock:
-    """Time codes of the stage: which count, and how many make a second."""
-
-    def __init__(self, stage: Any, notes: list[str]) -> None:
-        self.rate = float(stage.GetTimeCodesPerSecond())
-        if not (math.isfinite(self.rate) and self.rate > 0):
-            notes.append(f"has {self.rate:g} time codes per second; {DEFAULT_RATE:g} are used")
-            self.rate = DEFAULT_RATE
-        self.range = None
-        if stage.HasAuthoredTimeCodeRange():
-            start, end = stage.GetStartTimeCode(), stage.GetEndTimeCode()
-            if start < end:
-                self.range = (start, end)
-            elif start > end:
-                notes.append(f"starts at time code {start:g}, after its end at {end:g}; ignored")
-
-    def within(self, times: set[float]) -> np.ndarray:
-        """Keys in the stage's range, with its ends where keys lie beyond them; finite, sorted."""
-        keys = np.array(sorted(time for time in times if math.isfinite(time)))
-        if len(keys) < 2:
-            return keys[:1] if len(keys) else np.zeros(1)
-        if self.range is not None:
-            low, high = max(self.range[0], keys[0]), min(self.range[1], keys[-1])
-            if low < high:
-                keys = np.concatenate([[low], keys[(keys > low) & (keys < high)], [high]])
-        return self._filled(keys[np.diff(keys, prepend=-np.inf) > SAME_TIME * self.rate])
-
-    def _filled(self, keys: np.ndarray) -> np.ndarray:
-        """With times between distant keys: USD goes from key to key in straight lines."""
-        gaps = np.diff(keys)
-        step = max(1.0, self.rate / LINE_RATE)
-        wide = gaps > SAMPLED_GAP * self.rate
-        if (gaps[wide] / step).sum() > MOST_KEYS:
-            return keys
-        parts = [keys]
-        for start, gap in zip(keys[:-1][wide], gaps[wide], strict=True):
-            n = math.ceil(gap / step)
-            parts.append(start + gap * np.arange(1, n) / n)
-        return np.unique(np.concatenate(parts))
-
-
-def animation_times(prim: Any) -> set[float]:
-    """Time codes at which any channel of a SkelAnimation has a value."""
-    names = [*(name for name, _ in CHANNELS), "blendShapeWeights"]
-    return {time for name in names for time in prim.GetAttribute(name).GetTimeSamples()}
-
-
-def transform_times(prim: Any) -> set[float]:
-    """Time codes at which the transform of the prim or of one above it has a value."""
-    times: set[float] = set()
-    while prim and not prim.IsPseudoRoot():
-        if prim.IsA(UsdGeom.Xformable):
-            own = UsdGeom.Xformable(prim).GetTimeSamples()
-            times.update(own if len(own) > 1 else ())
-        prim = prim.GetParent()
-    return times
-
-
-def sample_animation(prim: Any, times: np.ndarray, notes: list[str]) -> dict[str, Any]:
-    """Joint transforms (t, a, …) and blend weights (t, b) of a SkelAnimation, or None for each."""
-    joints = [str(joint) for joint in prim.GetAttribute("joints").Get() or []]
-    shapes = [str(shape) for shape in prim.GetAttribute("blendShapes").Get() or []]
-    data: dict[str, Any] = {"path": str(prim.GetPath()), "joints": joints, "shapes": shapes}
-    for name, width in CHANNELS:
-        data[name] = _channel(prim, name, times, len(joints), width, notes)
-    data["weights"] = _channel(prim, "blendShapeWeights", times, len(shapes), None, notes)
-    return data
-
-
-def _channel(
-    prim: Any, name: str, times: np.ndarray, count: int, width: int | None, notes: list[str]
-) -> np.ndarray | None:
-    attribute = prim.GetAttribute(name)
-    if count == 0:
-        return None
-    if not attribute or not attribute.HasAuthoredValue():
-        if width is not None:
-            notes.append(f"animation {prim.GetPath()} has no {name}; those of rest are used")
-        return None
-    rows = [as_array(attribute.Get(float(time)), np.float64, width) for time in times]
-    wrong = [i for i, row in enumerate(rows) if row is None or len(row) != count]
-    if wrong:
-        row = rows[wrong[0]]
-        found = "none" if row is None else len(row)
-        notes.append(
-            f"animation {prim.GetPath()} has {found} {name} at time code {times[wrong[0]]:g}"
-            f" for {count}; those of rest are used"
-        )
-        return None
-    stacked = np.stack(rows)  # type: ignore[arg-type]
-    if not np.isfinite(stacked).all():
-        notes.append(f"animation {prim.GetPath()} has {name} that are not finite; left out")
-        return None
-    return stacked
-
-
-def sample_frames(prims: list[Any], times: np.ndarray) -> np.ndarray:
-    """World transforms of the prims, (p, t, 4, 4), in the stage's units; columns."""
-    frames = np.empty((len(prims), len(times), 4, 4))
-    for k, time in enumerate(times):
-        cache = UsdGeom.XformCache(Usd.TimeCode(float(time)))
-        for i, prim in enumerate(prims):
-            frames[i, k] = np.array(cache.GetLocalToWorldTransform(prim)).T
-    return frames
-
-
-DEFAULT_UNIT = 0.01
-
-
 MOST_POINTS = 50_000_000
-
-
-#: What a clip's samples may take, counted before they are read.
+#: Numbers that a clip's samples may take, counted before they are read.
 MOST_NUMBERS = 200_000_000
 
 
-def main(path: str, answer: str, memory: int) -> None:
-    """Write what the file holds, or why it cannot be read, to `answer`."""
-    limit_memory(memory)
-    os.chdir(Path(path).parent)
-    delegate = UsdUtils.CoalescingDiagnosticDelegate()
-    notes: list[str] = []
-    file = Path(path)
-    try:
-        result = _read(file, notes)
-    except Refused as error:
-        result = {"error": str(error)}
-    except MemoryError:
-        result = {"error": f"needs more than {memory / 2**30:.0f} GiB to read; simplify it"}
-    except Exception as error:
-        result = {"error": f"cannot be read ({type(error).__name__}: {one_line(error, file)})"}
-    told = [one_line(d.commentary, file) for d in delegate.TakeUncoalescedDiagnostics()]
-    result["notes"] = list(dict.fromkeys([*notes, *(f"USD says: {text}" for text in told)]))
-    send(Path(answer), result)
-    # The stage's own tear-down may crash on what it was built from; nothing is left to do.
-    os._exit(0)
+def main(folder: str, memory: int) -> None:
+    """Answer the request in the folder with the content of the file that it names."""
+    answer_request(folder, memory, _read, "read", "read")
 
 
-#: Seconds of work after which a reader that nobody waits for any more ends itself.
-LONGEST_LIFE = 600
-
-
-def limit_memory(memory: int) -> None:
-    try:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        # The parent keeps the time; should it be killed, this ends what it left behind.
-        resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_LIFE, LONGEST_LIFE))
-    except (ImportError, ValueError, OSError):
-        pass  # not a POSIX system, or a lower limit stands already
-
-
-def _read(path: Path, notes: list[str]) -> dict[str, Any]:
-    stage = open_stage(path, notes)
+def _read(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, Any]:
+    stage = open_stage(Path(request["path"]), notes)
     prims = all_prims(stage, notes)
     skeletons = {str(p.GetPath()): skeleton_data(p) for p in prims if p.IsA(UsdSkel.Skeleton)}
     meshes = _meshes(prims, skeletons, notes)
@@ -216,7 +43,7 @@ def _read(path: Path, notes: list[str]) -> dict[str, Any]:
         raise Refused(_nothing_to_read(notes))
     used = {mesh["driver"] for mesh in meshes}
     kept = [skeleton for path, skeleton in skeletons.items() if path in used]
-    clock = Clock(stage, notes)
+    clock = _Clock(stage, notes)
     frames = [stage.GetPrimAtPath(skeleton["path"]) for skeleton in kept]
     for mesh in meshes:
         _place(stage, mesh, frames, len(kept))
@@ -264,7 +91,7 @@ def _meshes(prims: list[Any], skeletons: dict[str, Any], notes: list[str]) -> li
 
 
 def _place(stage: Any, mesh: dict[str, Any], frames: list[Any], n_skeletons: int) -> None:
-    """Which frame a mesh without a skin rides on, and where on it; frames begin with skeletons'."""
+    """Set the frame that a mesh without a skin rides on, after the skeletons', and its offset."""
     if mesh["skin"] is not None:
         return
     prim = stage.GetPrimAtPath(mesh["path"])
@@ -295,12 +122,12 @@ def _clips(
     prims: list[Any],
     skeletons: list[Any],
     frames: list[Any],
-    clock: Clock,
+    clock: _Clock,
     notes: list[str],
 ) -> list[dict[str, Any]]:
-    """First what the stage plays; then, for a single skeleton, animations that are not bound."""
+    """Sample the stage's own motion; then, for a single skeleton, animations not bound to it."""
     bound = [skeleton["animation"] for skeleton in skeletons]
-    moving = set().union(*(transform_times(prim) for prim in frames))
+    moving = set().union(*(_transform_times(prim) for prim in frames))
     plans = [bound] if any(bound) or moving else []
     if len(skeletons) == 1:
         joints = set(skeletons[0]["joints"])
@@ -312,20 +139,20 @@ def _clips(
     budget = MOST_NUMBERS
     for plan in plans:
         animations = [stage.GetPrimAtPath(path) if path else None for path in plan]
-        keys = moving.union(*(animation_times(prim) for prim in animations if prim))
+        keys = moving.union(*(_animation_times(prim) for prim in animations if prim))
         times = clock.within(keys)
         n_joints = sum(len(skeleton["joints"]) for skeleton in skeletons)
         budget -= len(times) * (10 * n_joints + 16 * len(frames) + 1)
         if budget < 0:
             raise Refused(f"holds more than {MOST_NUMBERS:,} numbers of animation; shorten it")
-        sampled = [sample_animation(prim, times, notes) if prim else None for prim in animations]
+        sampled = [_sample_animation(prim, times, notes) if prim else None for prim in animations]
         named = sorted({path for path in plan if path})
         clips.append(
             {
                 "name": named[0].rpartition("/")[2] if len(named) == 1 else "",
                 "times": times,
                 "animations": sampled,
-                "frames": sample_frames(frames, times),
+                "frames": _sample_frames(frames, times),
             }
         )
     return clips
@@ -348,3 +175,112 @@ def _unit(stage: Any, notes: list[str]) -> float:
         notes.append(f"has {unit:g} metres per unit; centimetres are used")
         return DEFAULT_UNIT
     return unit
+
+
+# Animations and transforms of a stage, at the times that it has keys for.
+
+
+class _Clock:
+    """Time codes of the stage: which count, and how many make a second."""
+
+    def __init__(self, stage: Any, notes: list[str]) -> None:
+        self.rate = float(stage.GetTimeCodesPerSecond())
+        if not (math.isfinite(self.rate) and self.rate > 0):
+            notes.append(f"has {self.rate:g} time codes per second; {DEFAULT_RATE:g} are used")
+            self.rate = DEFAULT_RATE
+        self.range = None
+        if stage.HasAuthoredTimeCodeRange():
+            start, end = stage.GetStartTimeCode(), stage.GetEndTimeCode()
+            if start < end:
+                self.range = (start, end)
+            elif start > end:
+                notes.append(f"starts at time code {start:g}, after its end at {end:g}; ignored")
+
+    def within(self, times: set[float]) -> np.ndarray:
+        """Return keys in the stage's range, with its ends if keys lie beyond; finite, sorted."""
+        keys = np.array(sorted(time for time in times if math.isfinite(time)))
+        if len(keys) < 2:
+            return keys[:1] if len(keys) else np.zeros(1)
+        if self.range is not None:
+            low, high = max(self.range[0], keys[0]), min(self.range[1], keys[-1])
+            if low < high:
+                keys = np.concatenate([[low], keys[(keys > low) & (keys < high)], [high]])
+        return self._filled(keys[np.diff(keys, prepend=-np.inf) > SAME_TIME * self.rate])
+
+    def _filled(self, keys: np.ndarray) -> np.ndarray:
+        """Add times between distant keys: USD goes from key to key in straight lines."""
+        gaps = np.diff(keys)
+        step = max(1.0, self.rate / LINE_RATE)
+        wide = gaps > SAMPLED_GAP * self.rate
+        if (gaps[wide] / step).sum() > MOST_KEYS:
+            return keys
+        parts = [keys]
+        for start, gap in zip(keys[:-1][wide], gaps[wide], strict=True):
+            n = math.ceil(gap / step)
+            parts.append(start + gap * np.arange(1, n) / n)
+        return np.unique(np.concatenate(parts))
+
+
+def _animation_times(prim: Any) -> set[float]:
+    """Return time codes at which any channel of a SkelAnimation has a value."""
+    names = [*(name for name, _ in CHANNELS), "blendShapeWeights"]
+    return {time for name in names for time in prim.GetAttribute(name).GetTimeSamples()}
+
+
+def _transform_times(prim: Any) -> set[float]:
+    """Return time codes at which the transform of the prim, or of one above, has a value."""
+    times: set[float] = set()
+    while prim and not prim.IsPseudoRoot():
+        if prim.IsA(UsdGeom.Xformable):
+            own = UsdGeom.Xformable(prim).GetTimeSamples()
+            times.update(own if len(own) > 1 else ())
+        prim = prim.GetParent()
+    return times
+
+
+def _sample_animation(prim: Any, times: np.ndarray, notes: list[str]) -> dict[str, Any]:
+    """Sample joint transforms (t, a, …) and blend weights (t, b), or None for each."""
+    joints = [str(joint) for joint in prim.GetAttribute("joints").Get() or []]
+    shapes = [str(shape) for shape in prim.GetAttribute("blendShapes").Get() or []]
+    data: dict[str, Any] = {"path": str(prim.GetPath()), "joints": joints, "shapes": shapes}
+    for name, width in CHANNELS:
+        data[name] = _channel(prim, name, times, len(joints), width, notes)
+    data["weights"] = _channel(prim, "blendShapeWeights", times, len(shapes), None, notes)
+    return data
+
+
+def _channel(
+    prim: Any, name: str, times: np.ndarray, count: int, width: int | None, notes: list[str]
+) -> np.ndarray | None:
+    attribute = prim.GetAttribute(name)
+    if count == 0:
+        return None
+    if not attribute or not attribute.HasAuthoredValue():
+        if width is not None:
+            notes.append(f"animation {prim.GetPath()} has no {name}; those of rest are used")
+        return None
+    rows = [as_array(attribute.Get(float(time)), np.float64, width) for time in times]
+    wrong = [i for i, row in enumerate(rows) if row is None or len(row) != count]
+    if wrong:
+        row = rows[wrong[0]]
+        found = "none" if row is None else len(row)
+        notes.append(
+            f"animation {prim.GetPath()} has {found} {name} at time code {times[wrong[0]]:g}"
+            f" for {count}; those of rest are used"
+        )
+        return None
+    stacked = np.stack(rows)  # type: ignore[arg-type]
+    if not np.isfinite(stacked).all():
+        notes.append(f"animation {prim.GetPath()} has {name} that are not finite; left out")
+        return None
+    return stacked
+
+
+def _sample_frames(prims: list[Any], times: np.ndarray) -> np.ndarray:
+    """Sample world transforms of the prims, (p, t, 4, 4), in the stage's units; columns."""
+    frames = np.empty((len(prims), len(times), 4, 4))
+    for k, time in enumerate(times):
+        cache = UsdGeom.XformCache(Usd.TimeCode(float(time)))
+        for i, prim in enumerate(prims):
+            frames[i, k] = np.array(cache.GetLocalToWorldTransform(prim)).T
+    return frames

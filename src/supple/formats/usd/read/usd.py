@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from supple.arrays import Floats
 from supple.errors import FormatError, SuppleError, warn
 from supple.formats.file_bytes import LARGEST_FILE, reading
+from supple.formats.registry import USD_SUFFIXES
 from supple.formats.usd.process import read_stage
-from supple.formats.usd.read.stage_joints import JointForest, read_joints
-from supple.formats.usd.read.stage_motion import read_motions
-from supple.formats.usd.read.stage_surface import SkinnedSurface, read_meshes
-from supple.formats.usd.transforms import upright
+from supple.formats.usd.read.joint_forest import SHEAR, Branch, JointForest, read_joints
+from supple.formats.usd.read.skinned_surface import BlendShapes, SkinnedSurface, read_meshes
+from supple.maths.transforms import decompose, scaling
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.motion.motion import Motion
+from supple.rig.motion.root_motion import split_root
 from supple.rig.protocol import Rig
-from supple.rig.skeleton.joints import unique_names
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton, unique_names
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["UsdMesh", "UsdSource", "load_usd"]
+__all__ = ["UsdMesh", "UsdSource", "load_usd", "staged_character"]
 
-SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
+Locals = tuple[Floats, Floats, Floats]
+
+#: What moves by less than this part of the character's size does not move: float32.
+STILL = 1e-6
+#: Quaternions nearer to unit length than this are rounded ones.
+ROUNDED = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class UsdMesh:
-    """Where the points of a mesh prim went.
+    """Surface vertices of a mesh prim's points.
 
     Attributes
     ----------
@@ -48,7 +57,7 @@ class UsdMesh:
 
 @dataclass(frozen=True, eq=False)
 class UsdSource:
-    """What ties a character to its USD file.
+    """Origin of a character in a USD file.
 
     Attributes
     ----------
@@ -107,10 +116,9 @@ def load_usd(path: str | Path) -> Character:
 
 def _check_file(path: Path) -> None:
     name = path.name or str(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise FormatError(
-            f'{name}: "{path.suffix}" files are not USD; use one of {", ".join(SUFFIXES)}'
-        )
+    if path.suffix.lower() not in USD_SUFFIXES:
+        known = ", ".join(USD_SUFFIXES)
+        raise FormatError(f'{name}: "{path.suffix}" files are not USD; use one of {known}')
     try:
         if not path.is_file():
             raise FormatError(f"{name}: there is no such file in {path.parent}")
@@ -126,15 +134,15 @@ def _character(path: Path) -> Character:
 
 
 def staged_character(path: Path, stage: dict[str, Any]) -> Character:
-    """The character of a stage that has been read."""
-    to_supple = upright(stage["up"], stage["unit"])
+    """Make the character of a stage that has been read."""
+    to_supple = _upright(stage["up"], stage["unit"])
     try:
         forest = read_joints(stage, to_supple)
         surface = read_meshes(stage, forest, to_supple)
         rig, motions, codes = _rigged(path.stem, stage, forest, surface, to_supple)
         mesh = SurfaceMesh(rig(rig.rest_pose), surface.triangles)
     except SuppleError as error:
-        # Errors of the rig room and of the helpers do not know the file.
+        # Errors of the rig do not know the file.
         raise type(error)(f"{path.name}: {error}") from error
     meshes = [
         UsdMesh(data["path"], welded)
@@ -152,6 +160,14 @@ def staged_character(path: Path, stage: dict[str, Any]) -> Character:
     )
 
 
+def _upright(axis: str, unit: float) -> Floats:
+    """Return the transform (4, 4) from the stage's space to metres with +Y up."""
+    turn = scaling(unit)
+    if axis == "Z":
+        turn = turn @ np.array([[1.0, 0, 0, 0], [0, 0, 1, 0], [0, -1, 0, 0], [0, 0, 0, 1]])
+    return turn
+
+
 def _rigged(
     stem: str,
     stage: dict[str, Any],
@@ -159,12 +175,12 @@ def _rigged(
     surface: SkinnedSurface,
     to_supple: Floats,
 ) -> tuple[Rig, dict[str, Motion], dict[str, Floats]]:
-    """The rig, its motions, and the time codes of their keys."""
+    """Return the rig, its motions, and the time codes of their keys."""
     skeleton = forest.skeleton()
     weight = np.zeros(skeleton.n_joints)
     np.add.at(weight, surface.joints, surface.weights)
     size = float(np.linalg.norm(np.ptp(surface.vertices, axis=0)))
-    joint_pose, motions, codes = read_motions(
+    joint_pose, motions, codes = _read_motions(
         stage, forest, skeleton, surface.shapes, weight, size, to_supple, stem
     )
     skin = SkinnedRig(
@@ -184,3 +200,184 @@ def _with_shapes(skin: SkinnedRig, surface: SkinnedSurface) -> Rig:
     taken = [parameter.name for parameter in skin.parameters]
     names = unique_names([*taken, *surface.shapes.names()])[len(taken) :]
     return BlendShapeRig(skin, surface.deltas, names)
+
+
+# Clips of the stage as motions.
+
+
+def _read_motions(
+    stage: dict[str, Any],
+    forest: JointForest,
+    skeleton: Skeleton,
+    shapes: BlendShapes,
+    weight: Floats,
+    size: float,
+    to_supple: Floats,
+    stem: str,
+) -> tuple[JointPose, dict[str, Motion], dict[str, Floats]]:
+    """Return a pose vector that all clips fit in, the motions, and time codes of their keys."""
+    clips = stage["clips"]
+    samples = [_clip_locals(forest, skeleton, clip, to_supple) for clip in clips]
+    root = _root_joint(skeleton, samples, weight, size)
+    split = [_without_root(skeleton, local, root) for local in samples]
+    joint_pose = _joint_pose(skeleton, [local for local, _ in split], size)
+    motions: dict[str, Motion] = {}
+    codes: dict[str, Floats] = {}
+    for clip, (local, roots) in zip(clips, split, strict=True):
+        name = _free_name(clip["name"] or stem, motions)
+        joints = joint_pose.pack(*local)
+        poses = np.hstack([joints, _shape_weights(stage, clip, shapes)])
+        times = (clip["times"] - clip["times"][0]) / stage["rate"]
+        motions[name] = Motion(times, poses, roots, name)
+        codes[name] = clip["times"]
+    return joint_pose, motions, codes
+
+
+def _root_joint(skeleton: Skeleton, samples: Sequence[Locals], weight: Floats, size: float) -> int:
+    """Return the topmost joint that moves in any clip; of several the one that carries most."""
+    load, varies = weight.copy(), np.zeros(skeleton.n_joints, dtype=bool)
+    for moves, turns, _ in samples:
+        # Quaternions of either sign are one rotation.
+        near = np.where(np.sum(turns * turns[:1], axis=-1, keepdims=True) < 0, -turns, turns)
+        varies |= np.ptp(moves, axis=0).max(axis=1) > STILL * size
+        varies |= np.ptp(near, axis=0).max(axis=1) > STILL
+    for joint in range(skeleton.n_joints - 1, -1, -1):
+        if skeleton.parents[joint] >= 0:
+            load[skeleton.parents[joint]] += load[joint]
+    below = np.zeros(skeleton.n_joints, dtype=bool)
+    for joint, parent in enumerate(skeleton.parents):
+        below[joint] = parent >= 0 and (below[parent] or varies[parent])
+    first = varies & ~below
+    return int(np.argmax(np.where(first, load, -1.0))) if first.any() else -1
+
+
+def _without_root(skeleton: Skeleton, local: Locals, root: int) -> tuple[Locals, Floats]:
+    if root < 0 or skeleton.parents[root] >= 0:
+        # A joint amid a body at rest is not how the body moves through the world.
+        return local, np.repeat(np.eye(4)[None], len(local[0]), axis=0)
+    roots, moves, turns = split_root(skeleton, *local, joint=root)
+    return (moves, turns, local[2]), roots
+
+
+def _joint_pose(skeleton: Skeleton, samples: Sequence[Locals], size: float) -> JointPose:
+    """Make a pose with entries for joints that translate or scale in any clip."""
+    translating, scaled = np.zeros((2, skeleton.n_joints), dtype=bool)
+    for moves, _, scales in samples:
+        translating |= np.abs(moves - skeleton.translations).max(axis=(0, 2)) > STILL * size
+        change = np.abs(scales - skeleton.scales).max(axis=(0, 2))
+        scaled |= change > STILL * np.abs(skeleton.scales).max(axis=1)
+    return JointPose(skeleton, np.flatnonzero(translating), np.flatnonzero(scaled))
+
+
+def _free_name(name: str, taken: dict[str, Motion]) -> str:
+    number, free = 2, name
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    return free
+
+
+def _shape_weights(stage: dict[str, Any], clip: dict[str, Any], shapes: BlendShapes) -> Floats:
+    drivers = [skeleton["path"] for skeleton in stage["skeletons"]]
+    return shapes.weights(dict(zip(drivers, clip["animations"], strict=True)), len(clip["times"]))
+
+
+def _clip_locals(
+    forest: JointForest, skeleton: Skeleton, clip: dict[str, Any], to_supple: Floats
+) -> Locals:
+    """Return local transforms of all joints over time, (t, J, …)."""
+    count = len(clip["times"])
+    rest = (skeleton.translations, skeleton.rotations, skeleton.scales)
+    local = tuple(np.repeat(part[None], count, axis=0) for part in rest)
+    for branch in forest.branches:
+        frames = to_supple @ clip["frames"][branch.number] @ scaling(1 / branch.unit)
+        if branch.carrier >= 0:
+            _move(forest, local, branch.carrier, frames)
+        if len(branch.order):
+            animation = clip["animations"][branch.number]
+            rows = slice(branch.first, branch.first + len(branch.order))
+            own = _branch_locals(forest, branch, animation, count)
+            if branch.folded:
+                tops = np.array([forest.parents[j] < 0 for j in range(rows.start, rows.stop)])
+                _fold(own, tops, frames)
+            for table, part in zip(local, own, strict=True):
+                table[:, rows] = part
+    _same_signs(forest, skeleton, local[2])
+    return local  # type: ignore[return-value]
+
+
+def _move(forest: JointForest, local: tuple[Floats, ...], joint: int, frames: Floats) -> None:
+    parts, shear = decompose(frames)
+    if shear.max(initial=0) >= SHEAR:
+        forest.notes.append(f"{forest.names[joint]} is sheared as it moves; the shear is lost")
+    local[0][:, joint] = parts.translations
+    local[1][:, joint] = parts.rotations
+    local[2][:, joint] = parts.scales
+
+
+def _branch_locals(
+    forest: JointForest, branch: Branch, animation: dict[str, Any] | None, count: int
+) -> Locals:
+    """Return the file's rest transforms, replaced for the joints that are animated."""
+    rest = branch.rest.copies(count)
+    tables = {
+        "translations": rest.translations,
+        "rotations": rest.rotations,
+        "scales": rest.scales,
+    }
+    if animation is not None:
+        row_of = {branch.joints[old]: row for row, old in enumerate(branch.order)}
+        known = [column for column, joint in enumerate(animation["joints"]) if joint in row_of]
+        if len(known) < len(animation["joints"]):
+            lost = len(animation["joints"]) - len(known)
+            forest.notes.append(
+                f"animation {animation['path']} moves {lost} joints its skeleton has not; left out"
+            )
+        rows = [row_of[animation["joints"][column]] for column in known]
+        for name, table in tables.items():
+            values = animation[name]
+            if values is not None:
+                factor = branch.unit if name == "translations" else 1.0
+                table[:, rows] = values[:, known] * factor
+        _make_unit(forest, tables["rotations"])
+    return tables["translations"], tables["rotations"], tables["scales"]
+
+
+def _make_unit(forest: JointForest, rotations: Floats) -> None:
+    """Replace the file's quaternions by unit ones.
+
+    USD makes a matrix of the numbers (v, w) as they are: with v rounded to four digits it turns
+    by the angle atan2(2 w |v|, 1 - 2 |v|²) and shrinks a little. The angle is kept.
+    """
+    lengths = np.linalg.norm(rotations, axis=-1)
+    none = lengths < 1e-12
+    rotations[none] = (0.0, 0.0, 0.0, 1.0)
+    far = (np.abs(lengths - 1) > ROUNDED) & ~none
+    rotations[far] /= lengths[far][:, None]
+    for wrong, what in [(none, "zero quaternions; none is used"), (far, "not unit; made so")]:
+        if wrong.any():
+            forest.notes.append(f"{int(wrong.sum())} joint rotations are {what}")
+    sine = np.linalg.norm(rotations[..., :3], axis=-1)
+    half = 0.5 * np.arctan2(2 * rotations[..., 3] * sine, 1 - 2 * sine**2)
+    axis = rotations[..., :3] / np.where(sine > 0, sine, 1.0)[..., None]
+    rotations[..., :3] = np.sin(half)[..., None] * axis
+    rotations[..., 3] = np.cos(half)
+
+
+def _fold(local: Locals, tops: NDArray[np.bool_], frames: Floats) -> None:
+    """Put the frame, which is rigid, into the transforms of the topmost joints."""
+    turn = Rotation.from_matrix(frames[:, :3, :3])
+    for row in np.flatnonzero(tops):
+        local[0][:, row] = turn.apply(local[0][:, row]) + frames[:, :3, 3]
+        local[1][:, row] = (turn * Rotation.from_quat(local[1][:, row])).as_quat()
+
+
+def _same_signs(forest: JointForest, skeleton: Skeleton, scales: Floats) -> None:
+    """Keep scales from changing sign: a pose has logarithms of scales."""
+    least = 1e-6 * np.abs(skeleton.scales)
+    wrong = scales * np.sign(skeleton.scales) < least
+    if wrong.any():
+        joint = skeleton.names[int(np.argmax(wrong.any(axis=(0, 2))))]
+        forest.notes.append(
+            f'joint "{joint}" is scaled to nothing or mirrored; almost nothing is used'
+        )
+        scales[wrong] = (np.sign(skeleton.scales) * least)[np.nonzero(wrong)[1:]]

@@ -31,13 +31,18 @@ def bind_animations(stage: Any, skeletons: list[dict[str, Any]], name: str) -> N
 
 
 def _free_path(prim: Any, name: str) -> Any:
-    """A child of the prim that is not there yet."""
-    kept = "".join(c if c.isascii() and c.isalnum() else "_" for c in name) or "_"
-    kept = kept if not kept[0].isdigit() else f"_{kept}"
+    """Return the path of a child of the prim that is not there yet."""
+    kept = _identifier(name)
     path, number = prim.GetPath().AppendChild(kept), 2
     while prim.GetStage().GetPrimAtPath(path):
         path, number = prim.GetPath().AppendChild(f"{kept}_{number}"), number + 1
     return path
+
+
+def _identifier(name: str) -> str:
+    """Return a name that a prim can have: letters, digits and underscores, no digit first."""
+    kept = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+    return kept if kept and not kept[0].isdigit() else f"_{kept}"
 
 
 def add_shapes(
@@ -139,7 +144,7 @@ def _world_to_local(prim: Any, code: float) -> np.ndarray:
 
 
 def _smooth_normals(mesh: Any, points: np.ndarray, welded: np.ndarray) -> np.ndarray:
-    """(n, 3) unit normals of points, by the area of the faces around each vertex."""
+    """Return unit normals (n, 3) of points, by the area of the faces around each vertex."""
     counts = np.array(mesh.GetFaceVertexCountsAttr().Get(Usd.TimeCode.EarliestTime()))
     corners = np.array(mesh.GetFaceVertexIndicesAttr().Get(Usd.TimeCode.EarliestTime()))
     first = np.cumsum(counts) - counts
@@ -155,7 +160,7 @@ def _smooth_normals(mesh: Any, points: np.ndarray, welded: np.ndarray) -> np.nda
 
 
 def _switch_skinning_off(prim: Any) -> None:
-    """No skeleton, no joints, no shapes: whatever the prims above it say."""
+    """Take skeleton, joints and shapes from a prim, whatever the prims above it say."""
     binding = UsdSkel.BindingAPI(prim)
     if not prim.HasAPI(UsdSkel.BindingAPI):
         binding = UsdSkel.BindingAPI.Apply(prim)
@@ -170,7 +175,7 @@ def _switch_skinning_off(prim: Any) -> None:
 def new_stage(
     stage: Any, request: dict[str, Any], frames: np.ndarray, normals: np.ndarray | None
 ) -> None:
-    """One mesh with its points over time, metres, +Y up."""
+    """Define one mesh with its points over time, metres, +Y up."""
     UsdGeom.SetStageUpAxis(stage, "Y")
     UsdGeom.SetStageMetersPerUnit(stage, 1.0)
     stage.SetTimeCodesPerSecond(request["rate"])
@@ -178,7 +183,8 @@ def new_stage(
     codes = request["codes"]
     stage.SetStartTimeCode(float(codes[0]))
     stage.SetEndTimeCode(float(codes[-1]))
-    top = UsdGeom.Xform.Define(stage, Sdf.Path.absoluteRootPath.AppendChild(request["name"]))
+    name = _identifier(request["name"])
+    top = UsdGeom.Xform.Define(stage, Sdf.Path.absoluteRootPath.AppendChild(name))
     stage.SetDefaultPrim(top.GetPrim())
     Usd.ModelAPI(top).SetKind(Kind.Tokens.component)
     mesh = UsdGeom.Mesh.Define(stage, top.GetPath().AppendChild("skin"))

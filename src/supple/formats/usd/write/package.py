@@ -8,11 +8,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from supple.errors import FormatError
+from supple.formats.registry import USD_SUFFIXES
 
 __all__ = ["package", "package_entries", "root_entry"]
 
 ALIGNMENT = 64
-LAYERS = (".usd", ".usda", ".usdc")
+#: Suffixes of layers; a package within a package cannot be its first entry.
+LAYERS = tuple(suffix for suffix in USD_SUFFIXES if suffix != ".usdz")
 #: Sizes in a package are 32-bit.
 MOST_BYTES = 4 * 2**30 - 2**20
 #: The earliest date a zip file knows: the same content makes the same bytes.
@@ -24,7 +26,7 @@ Entry = tuple[str, Path, str | None]
 
 
 def root_entry(original: Path) -> str:
-    """How a layer in the same package names the original's root layer."""
+    """Return the name of the original's root layer for a layer in the same package."""
     if original.suffix.lower() != ".usdz":
         return f"./{original.name}"
     return f"./{_first_layer(original)}"

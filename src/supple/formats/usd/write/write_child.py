@@ -1,4 +1,4 @@
-"""The process that writes over USD: looks at what a stage plays, and lays a layer over it.
+"""The process that writes over USD: evaluates a stage, and lays a layer over it.
 
 It answers four requests. "files": what the stage is made of. "survey": where the points of meshes
 are at given time codes, and how offsets would move them. "author": the layer, with blend shapes and
@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from supple.formats.usd.layers import Refused, one_line, open_stage
-from supple.formats.usd.pxr_modules import Ar, Sdf, Tf, Usd, UsdUtils
-from supple.formats.usd.read.read_child import limit_memory
-from supple.formats.usd.transport import receive, send
+from supple.formats.registry import USD_SUFFIXES
+from supple.formats.usd.child import answer_request
+from supple.formats.usd.layers import Refused, open_stage
+from supple.formats.usd.prims import as_array, first_value
+from supple.formats.usd.pxr_modules import Ar, Sdf, Tf, Usd, UsdGeom, UsdSkel, UsdUtils, Vt
 from supple.formats.usd.write.authoring import (
     add_shapes,
     add_weights,
@@ -25,90 +26,27 @@ from supple.formats.usd.write.authoring import (
     cache_points,
     new_stage,
 )
-from supple.formats.usd.write.evaluation import PlayedMesh, played_meshes
 
-__all__ = ["main", "needed_files"]
-
-
-# ----------------------------------------------------------------------------
-# Which files a stage is made of (in the writing process).
-
-
-LAYERS = (".usd", ".usda", ".usdc", ".usdz")
-
+__all__ = ["main"]
 
 #: Files that are listed; nobody has more.
 MOST = 100_000
-
-
-def needed_files(path: Path) -> list[str]:
-    """All that a file names, and that what it names does: layers, clips, pictures.
-
-    Whether they are there or not. Only what lies in the file's folder, or below it, is opened.
-    """
-    folder = path.parent.resolve()
-    waiting, seen = [str(path)], {str(path)}
-    found: dict[str, None] = {}
-    while waiting and len(seen) < MOST:
-        layer = _opened_package(waiting.pop())
-        for asset in _named(layer):
-            where = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)
-            if where in seen:
-                continue
-            seen.add(where)
-            # A bare name that is not beside the layer stays one; it would be looked for there.
-            own = Path(Ar.SplitPackageRelativePathOuter(layer.realPath)[0])
-            file = own.parent / Ar.SplitPackageRelativePathOuter(where)[0]
-            found[str(file)] = None
-            if file.suffix.lower() in LAYERS and file.resolve().is_relative_to(folder):
-                waiting.append(where)
-    return list(found)
-
-
-def _opened_package(name: str) -> Any:
-    try:
-        return Sdf.Layer.FindOrOpen(name)
-    except Tf.ErrorException:
-        return None
-
-
-def _named(layer: Any) -> list[str]:
-    if not layer:
-        return []
-    listed = UsdUtils.ExtractExternalReferences(layer.identifier)
-    return [str(asset) for kind in listed for asset in kind if asset and "\0" not in str(asset)]
-
-
-#: What a layer says of itself and not of the stage: it is not taken over.
+#: Fields that a layer has of its own, not of the stage: they are not taken over.
 OWN_KEYS = {"subLayers", "subLayerOffsets", "owner", "sessionOwner", "hasOwnedSubLayers"}
 
 
 def main(folder: str, memory: int) -> None:
-    """Answer the request that lies in the folder."""
-    limit_memory(memory)
-    place = Path(folder)
-    request = receive(place / "request.npz")
-    file = Path(request.get("path") or folder)
-    os.chdir(file.parent)
-    # Held until the end: without it USD prints what it thinks of a file.
-    delegate = UsdUtils.CoalescingDiagnosticDelegate()
-    try:
-        answers = {"survey": _survey, "author": _author, "new": _new, "files": _files}
-        result = answers[request["action"]](request, place)
-    except Refused as error:
-        result = {"error": str(error)}
-    except MemoryError:
-        result = {"error": f"needs more than {memory / 2**30:.0f} GiB to write; simplify it"}
-    except Exception as error:
-        result = {"error": f"cannot be written ({type(error).__name__}: {one_line(error, file)})"}
-    del delegate
-    send(place / "answer.npz", result)
-    # The stage's own tear-down may crash on what it was built from; nothing is left to do.
-    os._exit(0)
+    """Answer the request in the folder."""
+    answer_request(folder, memory, _answer, "write", "written")
+
+
+def _answer(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, Any]:
+    answers = {"survey": _survey, "author": _author, "new": _new, "files": _files}
+    return answers[request["action"]](request, folder)
 
 
 def _opened(request: dict[str, Any]) -> tuple[Any, Any]:
-    """The layer to write, over the file's, and the stage of both."""
+    """Return the layer to write, over the file's, and the stage of both."""
     # Taken out in memory, as for reading: what lies outside the file's folder.
     root = open_stage(Path(request["path"]), []).GetRootLayer()
     layer = Sdf.Layer.CreateAnonymous(".usda")
@@ -123,7 +61,7 @@ def _opened(request: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _make_editable(stage: Any, request: dict[str, Any]) -> None:
-    """Instances share their parts; those that hold the character become ordinary prims."""
+    """Turn instances that hold the character into ordinary prims: instances share their parts."""
     wanted = [mesh["path"] for mesh in request["meshes"]]
     for skeleton in request["skeletons"]:
         wanted += [path for path in (skeleton["path"], skeleton["animation"]) if path]
@@ -144,7 +82,7 @@ def _make_editable(stage: Any, request: dict[str, Any]) -> None:
 def _survey(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     _, stage = _opened(request)
     codes, count = request["codes"], request["n_vertices"]
-    played = played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
+    played = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
     for mesh, asked in zip(played, request["meshes"], strict=True):
         _check_points(mesh, asked)
     outward = request["from_stage"]
@@ -168,7 +106,7 @@ def _survey(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
-def _check_points(mesh: PlayedMesh, asked: dict[str, Any]) -> None:
+def _check_points(mesh: _PlayedMesh, asked: dict[str, Any]) -> None:
     found, wanted, path = len(mesh.points(0.0)), asked["n_points"], asked["path"]
     if found != wanted:
         raise Refused(f"has {found} points in {path}, not {wanted} any more; load it again")
@@ -198,11 +136,11 @@ def _author(request: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _points_around(stage: Any, request: dict[str, Any]) -> list[dict[float, np.ndarray]]:
-    """Where the rig alone has the points of cached meshes, at codes that were not baked.
+    """Return points of cached meshes as the rig alone moves them, at codes not baked.
 
     In the stage's world, before anything is written: a cache holds its last points for ever.
     """
-    played = played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
+    played = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
     found: list[dict[float, np.ndarray]] = []
     for mesh, asked in zip(played, request["meshes"], strict=True):
         codes = request["around"].tolist() if asked["cached"] else []
@@ -215,7 +153,7 @@ def _made(file: Path, shape: tuple[int, ...]) -> Any:
 
 
 def _stored(file: Path) -> Any:
-    """An array that was left in the folder, read as it is used; None where there is none."""
+    """Map an array that was left in the folder into memory; None where there is none."""
     return np.load(file, mmap_mode="r", allow_pickle=False) if file.exists() else None
 
 
@@ -241,9 +179,9 @@ def _finished(
 
 
 def _largest_error(stage: Any, request: dict[str, Any], frames: np.ndarray) -> float:
-    """How far any point is from where it was wanted, metres, as UsdSkel plays the stage."""
+    """Return the largest distance of points from their goals, metres, as UsdSkel plays them."""
     outward, largest = request["from_stage"], 0.0
-    played = played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
+    played = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
     for k, code in enumerate(request["codes"]):
         for mesh, asked in zip(played, request["meshes"], strict=True):
             rows = np.flatnonzero(asked["welded"] >= 0)
@@ -255,7 +193,7 @@ def _largest_error(stage: Any, request: dict[str, Any], frames: np.ndarray) -> f
 
 
 def _dependencies(request: dict[str, Any]) -> list[str]:
-    """Files the original needs, itself first; all in its folder or below."""
+    """Return the files that the original needs, itself first; all in its folder or below."""
     own = Path(request["path"])
     layers, assets, _ = UsdUtils.ComputeAllDependencies(Sdf.AssetPath(str(own)))
     found = [own]
@@ -268,7 +206,7 @@ def _dependencies(request: dict[str, Any]) -> list[str]:
 
 
 def _as_named(file: Path, folder: Path) -> Path | None:
-    """The file below the folder, by the name that layers call it, also where that is a link's."""
+    """Return the file below the folder by the name that layers call it, even a link's."""
     real = folder.resolve()
     if not file.resolve().is_relative_to(real):
         return None
@@ -279,7 +217,45 @@ def _as_named(file: Path, folder: Path) -> Path | None:
 
 
 def _files(request: dict[str, Any], folder: Path) -> dict[str, Any]:
-    return {"files": needed_files(Path(request["path"]))}
+    return {"files": _needed_files(Path(request["path"]))}
+
+
+def _needed_files(path: Path) -> list[str]:
+    """Return all files that a file names, and that those name: layers, clips, pictures.
+
+    Whether they are there or not. Only what lies in the file's folder, or below it, is opened.
+    """
+    folder = path.parent.resolve()
+    waiting, seen = [str(path)], {str(path)}
+    found: dict[str, None] = {}
+    while waiting and len(seen) < MOST:
+        layer = _opened_package(waiting.pop())
+        for asset in _named(layer):
+            where = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)
+            if where in seen:
+                continue
+            seen.add(where)
+            # A bare name that is not beside the layer stays one; it would be looked for there.
+            own = Path(Ar.SplitPackageRelativePathOuter(layer.realPath)[0])
+            file = own.parent / Ar.SplitPackageRelativePathOuter(where)[0]
+            found[str(file)] = None
+            if file.suffix.lower() in USD_SUFFIXES and file.resolve().is_relative_to(folder):
+                waiting.append(where)
+    return list(found)
+
+
+def _opened_package(name: str) -> Any:
+    try:
+        return Sdf.Layer.FindOrOpen(name)
+    except Tf.ErrorException:
+        return None
+
+
+def _named(layer: Any) -> list[str]:
+    if not layer:
+        return []
+    listed = UsdUtils.ExtractExternalReferences(layer.identifier)
+    return [str(asset) for kind in listed for asset in kind if asset and "\0" not in str(asset)]
 
 
 def _new(request: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -288,3 +264,109 @@ def _new(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     new_stage(Usd.Stage.Open(layer), request, frames, normals)
     layer.Export(str(folder / f"layer.{request['format']}"))
     return {}
+
+
+# Meshes of a stage as UsdSkel itself evaluates them.
+
+
+class _PlayedMesh:
+    """A mesh of the stage, its skeleton and its blend shapes.
+
+    Attributes
+    ----------
+    prim
+        The mesh.
+    skeleton
+        The skeleton that moves it or whose animation weighs its blend shapes; None without.
+    skinned : bool
+        Whether it follows joints; otherwise it follows its own transform.
+    bound : (3, 3) array
+        From its points to the space it is bound in, in which points of meshes that were welded
+        coincide.
+    """
+
+    def __init__(self, prim: Any, skeleton: Any, query: Any, skin: Any) -> None:
+        self.prim, self.skeleton, self._query, self._skin = prim, skeleton, query, skin
+        self.skinned = bool(skin) and skin.HasJointInfluences()
+        self._shapes = self._weights_of = None
+        if skin and skin.HasBlendShapes() and query.GetAnimQuery():
+            self._shapes = UsdSkel.BlendShapeQuery(UsdSkel.BindingAPI(prim))
+            self._point_lists = self._shapes.ComputeBlendShapePointIndices()
+            self._offset_lists = self._shapes.ComputeSubShapePointOffsets()
+        first = Usd.TimeCode.EarliestTime()
+        if self.skinned:
+            whole = np.array(skin.GetGeomBindTransform(first)).T
+        else:
+            whole = np.array(UsdGeom.XformCache(first).GetLocalToWorldTransform(prim)).T
+        self.bound = whole[:3, :3]
+
+    @property
+    def takes_shapes(self) -> bool:
+        """True if blend shapes can be added: it has a skeleton and is not flattened."""
+        sizes = np.linalg.svd(self.bound, compute_uv=False)
+        return bool(self._skin) and bool(sizes[-1] > 1e-6 * sizes[0] > 0)
+
+    def points(self, code: float) -> np.ndarray:
+        """Return the points with blend shapes, before any transform, (n, 3) float32."""
+        points = as_array(self.prim.GetAttribute("points").Get(code), np.float32, 3)
+        if points is None:
+            points = first_value(self.prim, "points", np.float32, 3)
+        if self._shapes is None:
+            return points  # type: ignore[return-value]
+        weights = self._query.GetAnimQuery().ComputeBlendShapeWeights(code)
+        mapper = self._skin.GetBlendShapeMapper()
+        if mapper and not mapper.IsNull():
+            weights = mapper.Remap(weights)
+        deformed = Vt.Vec3fArray.FromNumpy(points)
+        parts = self._shapes.ComputeSubShapeWeights(weights)
+        self._shapes.ComputeDeformedPoints(*parts, self._point_lists, self._offset_lists, deformed)
+        return np.array(deformed)
+
+    def placed(self, points: np.ndarray, code: float) -> np.ndarray:
+        """Return the places of points in the stage's world, (n, 3)."""
+        cache = UsdGeom.XformCache(Usd.TimeCode(code))
+        if not self.skinned:
+            return _moved(points, cache.GetLocalToWorldTransform(self.prim))
+        skinned = Vt.Vec3fArray.FromNumpy(np.ascontiguousarray(points, np.float32))
+        transforms = self._query.ComputeSkinningTransforms(code)
+        self._skin.ComputeSkinnedPoints(transforms, skinned, code)
+        return _moved(np.array(skinned), cache.GetLocalToWorldTransform(self._query.GetPrim()))
+
+    def probed(self, points: np.ndarray, code: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the places of points, and the matrices (n, 3, 3) by which offsets move them.
+
+        A skinned point is an affine function of its place, whatever the way of skinning.
+        """
+        placed = self.placed(points, code)
+        step = max(float(np.ptp(points, axis=0).max(initial=0.0)), 1e-6)
+        columns = []
+        for axis in range(3):
+            ahead = points.copy()
+            ahead[:, axis] += step
+            moved = (ahead - points)[:, axis : axis + 1].astype(np.float64)
+            columns.append((self.placed(ahead, code) - placed) / moved)
+        return placed, np.stack(columns, axis=2)
+
+
+def _played_meshes(stage: Any, paths: list[str]) -> list[_PlayedMesh]:
+    """Return the meshes with the skeletons and shapes that UsdSkel binds to them."""
+    cache, found = UsdSkel.Cache(), {}
+    everything = Usd.TraverseInstanceProxies()
+    for prim in Usd.PrimRange(stage.GetPseudoRoot(), everything):
+        if not prim.IsA(UsdSkel.Root):
+            continue
+        root = UsdSkel.Root(prim)
+        cache.Populate(root, everything)
+        for binding in cache.ComputeSkelBindings(root, everything):
+            skeleton = binding.GetSkeleton()
+            query = cache.GetSkelQuery(skeleton)
+            for skin in binding.GetSkinningTargets():
+                if query:
+                    found[str(skin.GetPrim().GetPath())] = (skeleton.GetPrim(), query, skin)
+    nothing = (None, None, None)
+    return [_PlayedMesh(stage.GetPrimAtPath(path), *found.get(path, nothing)) for path in paths]
+
+
+def _moved(points: np.ndarray, matrix: Any) -> np.ndarray:
+    place = np.array(matrix)
+    return points.astype(np.float64) @ place[:3, :3] + place[3, :3]

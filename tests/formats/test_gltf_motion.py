@@ -20,9 +20,9 @@ from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.formats.gltf.document import DRACO
 from supple.formats.gltf.read.animation import Channel
 from supple.formats.gltf.read.gltf import load_gltf
-from supple.formats.gltf.write.offsets import VertexNormals
 from supple.formats.gltf.write.weight_tracks import Track, faded, joined
 from supple.formats.save import save
+from supple.formats.vertex_normals import VertexNormals
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion

@@ -2,82 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from supple.arrays import Floats, Ints, Singles
 from supple.errors import FormatError
-from supple.formats.morph_fit import fit_morphs
-from supple.formats.usd.write.bake_process import run_child
-from supple.formats.usd.write.plan import BakePlan
+from supple.formats.morph_fit import Progress, fit_morphs
+from supple.formats.usd.process import WRITING, run_child
+from supple.formats.usd.write.layer_plan import LayerPlan
+from supple.formats.vertex_normals import VertexNormals
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.unskinning import largest_stretch, offsets_before_skinning
 
-__all__ = ["FittedShapes", "baked_normals", "fitted_shapes", "normal_shapes"]
-
-
-# ----------------------------------------------------------------------------
-# Normals of baked frames.
-
-
-def baked_normals(baked: BakedMotion) -> Singles:
-    """Return unit normals (t, n̄, 3) in the world, as `mesh.surface.vertex_normals` has them.
-
-    The matrix that adds up faces is made once for all frames, which halves the time.
-    """
-    around = _faces_around(baked)
-    return np.stack([_normals(baked, frame, around) for frame in baked.frames]).astype(np.float32)
-
-
-def normal_shapes(
-    baked: BakedMotion, present: Singles, matrices: Singles, rows: Ints, weights: Singles
-) -> Singles:
-    """(b, n, 3) offsets of bound normals that go with the shapes' weights, (t, b).
-
-    What is wanted is the difference between the frame's normals and those of the surface as the
-    stage has it, both brought back before skinning: n → Mᵀ n. So edges that are hard stay hard.
-    """
-    around = _faces_around(baked)
-    wanted = np.empty((baked.n_frames, 3 * len(rows)), np.float32)
-    for k in range(baked.n_frames):
-        now = baked.frames[k].astype(np.float64)
-        now[rows] = present[k][rows]
-        turned = [
-            _unit(np.einsum("nji,nj->ni", matrices[k][rows], _normals(baked, points, around)[rows]))
-            for points in (baked.frames[k], now)
-        ]
-        wanted[k] = (turned[0] - turned[1]).ravel()
-    found = np.linalg.lstsq(weights.astype(np.float64), wanted.astype(np.float64), rcond=1e-6)[0]
-    return found.reshape(weights.shape[1], len(rows), 3).astype(np.float32)
-
-
-def _faces_around(baked: BakedMotion) -> csr_array:
-    """(n̄, f) which faces are at which vertex."""
-    triangles = baked.character.surface.triangles
-    faces = np.repeat(np.arange(len(triangles)), 3)
-    shape = (len(baked.character.surface.vertices), len(triangles))
-    return csr_array((np.ones(len(faces)), (triangles.ravel(), faces)), shape=shape)
-
-
-def _normals(baked: BakedMotion, points: NDArray[np.floating], around: csr_array) -> Floats:
-    corners = points.astype(np.float64)[baked.character.surface.triangles]
-    areas = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    return _unit(around @ areas)
-
-
-def _unit(vectors: Floats) -> Floats:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(lengths > 0, lengths, 1)
-
-
-Progress = Callable[[float, str], None]
-
+__all__ = ["FittedShapes", "baked_normals", "fitted_shapes"]
 
 #: Names of the shapes that are added.
 NAME = "supple_soft_{:03d}"
@@ -93,11 +34,11 @@ class FittedShapes:
 
 
 def fitted_shapes(
-    plan: BakePlan, baked: BakedMotion, folder: Path, error: float, normals: bool, tell: Progress
+    plan: LayerPlan, baked: BakedMotion, folder: Path, error: float, normals: bool, tell: Progress
 ) -> FittedShapes:
     """Fit shapes to what the stage lacks; those of each mesh go to a file in the folder."""
     # The survey passes matrices too: four times the frames.
-    answer = run_child(baked.character.name, folder, plan.request("survey"), 4 * plan.work)
+    answer = run_child(WRITING, baked.character.name, folder, plan.request("survey"), 4 * plan.work)
     present = np.load(folder / "present.npy", mmap_mode="r", allow_pickle=False)
     matrices = np.load(folder / "matrices.npy", mmap_mode="r", allow_pickle=False)
     shaped = np.zeros(plan.n_vertices, dtype=bool)
@@ -118,13 +59,13 @@ def fitted_shapes(
     )
     turned = None
     if normals and len(shapes):
-        turned = normal_shapes(baked, present, matrices, rows, weights)
+        turned = _normal_shapes(baked, present, matrices, rows, weights)
     _save(plan, answer["bounds"], folder, rows, shapes, turned)
     return FittedShapes(_names(baked, len(shapes)), weights, cached)
 
 
 def _names(baked: BakedMotion, count: int) -> list[str]:
-    """Names no shape of the character has."""
+    """Return names that no shape of the character has."""
     taken = {parameter.name for parameter in baked.character.rig.parameters}
     pattern, again = NAME, 2
     while any(pattern.format(k) in taken for k in range(count)):
@@ -176,7 +117,7 @@ class _Part(Sequence[Any]):
 
 
 class _Moves(Sequence[Any]):
-    """How some vertices are wanted to move from where the stage has them, frame by frame."""
+    """Wanted moves of some vertices from where the stage has them, frame by frame."""
 
     def __init__(self, frames: Singles, present: Singles, rows: Ints) -> None:
         self._frames, self._present, self._rows = frames, present, rows
@@ -194,14 +135,14 @@ class _Moves(Sequence[Any]):
 
 
 def _save(
-    plan: BakePlan,
+    plan: LayerPlan,
     bounds: list[Any],
     folder: Path,
     rows: Ints,
     shapes: Singles,
     turned: Singles | None,
 ) -> None:
-    """Each mesh's own offsets, (b, n, 3); welded points get the same, and seams stay closed."""
+    """Save each mesh's own offsets, (b, n, 3); welded points get the same, seams stay closed."""
     place = np.full(plan.n_vertices + 1, len(rows))
     place[rows] = np.arange(len(rows))
     for number, (mesh, bound) in enumerate(zip(plan.meshes, bounds, strict=True)):
@@ -215,3 +156,47 @@ def _save(
 def _save_rows(file: Path, shapes: Singles, points: Ints, matrix: Any) -> None:
     padded = np.pad(shapes, ((0, 0), (0, 1), (0, 0)))
     np.save(file, (padded[:, points] @ matrix).astype(np.float32))
+
+
+# Normals of baked frames.
+
+
+def baked_normals(baked: BakedMotion) -> Singles:
+    """Return unit normals (t, n̄, 3) in the world, each the mean of its faces' by their areas."""
+    normals_of = _normals_of(baked)
+    return np.stack([normals_of(frame.astype(np.float64)) for frame in baked.frames]).astype(
+        np.float32
+    )
+
+
+def _normal_shapes(
+    baked: BakedMotion, present: Singles, matrices: Singles, rows: Ints, weights: Singles
+) -> Singles:
+    """Return offsets (b, n, 3) of bound normals that go with the shapes' weights, (t, b).
+
+    What is wanted is the difference between the frame's normals and those of the surface as the
+    stage has it, both brought back before skinning: n → Mᵀ n. So edges that are hard stay hard.
+    """
+    normals_of = _normals_of(baked)
+    wanted = np.empty((baked.n_frames, 3 * len(rows)), np.float32)
+    for k in range(baked.n_frames):
+        then = baked.frames[k].astype(np.float64)
+        now = then.copy()
+        now[rows] = present[k][rows]
+        turned = [
+            _unit(np.einsum("nji,nj->ni", matrices[k][rows], normals_of(points)[rows]))
+            for points in (then, now)
+        ]
+        wanted[k] = (turned[0] - turned[1]).ravel()
+    found = np.linalg.lstsq(weights.astype(np.float64), wanted.astype(np.float64), rcond=1e-6)[0]
+    return found.reshape(weights.shape[1], len(rows), 3).astype(np.float32)
+
+
+def _normals_of(baked: BakedMotion) -> VertexNormals:
+    surface = baked.character.surface
+    return VertexNormals(surface.triangles, len(surface.vertices), flat=(0.0, 0.0, 0.0))
+
+
+def _unit(vectors: Floats) -> Floats:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1)

@@ -9,7 +9,7 @@ import pytest
 import supple
 from supple.errors import SuppleError, SuppleWarning
 from supple.formats.save import check_target
-from supple.formats.usd.write.usd_bake import write_usd
+from supple.formats.usd.write.usd_motion import write_usd
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character

@@ -8,7 +8,6 @@ import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,26 +20,28 @@ from supple.formats.gltf.container import (
     MAGIC,
     SCHEME,
     Buffers,
+    file_below,
     open_container,
 )
 from supple.formats.gltf.notes import Notes, quoted
 
 VERTICES, CORNERS = 34962, 34963
-
-
 COMPONENTS = {"i1": 5120, "u1": 5121, "i2": 5122, "u2": 5123, "u4": 5125, "f4": 5126}
-
-
 TYPES = {1: "SCALAR", 2: "VEC2", 3: "VEC3", 4: "VEC4", 16: "MAT4"}
-
-
 #: What lengths in a .glb can say.
 LARGEST = 2**32 - 1
+MESHOPT = "EXT_meshopt_compression"
+IMAGES = {
+    b"\x89PNG": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"RIFF": "image/webp",
+    b"\xabKTX": "image/ktx2",
+}
 
 
 @dataclass
 class GltfFile:
-    """What a file is made of, to be written as .glb or as .gltf.
+    """Parts of a glTF file, to be written as .glb or as .gltf.
 
     Attributes
     ----------
@@ -58,7 +59,7 @@ class GltfFile:
     chunks: list[tuple[int, bytes]] = field(default_factory=list)
 
     def part(self, name: str) -> list[dict[str, Any]]:
-        """A top-level list; what is asked for only to be read does not appear in the file."""
+        """Return a top-level list; asking for one that is missing does not put it into the file."""
         return self.json.get(name, [])
 
     def add(self, name: str, item: dict[str, Any]) -> int:
@@ -68,7 +69,7 @@ class GltfFile:
         return len(listed) - 1
 
     def view(self, data: bytes, **more: Any) -> int:
-        """A new buffer view of these bytes."""
+        """Add a buffer view of the bytes, and return its index."""
         self.binary.extend(bytes(-len(self.binary) % 4))
         start = len(self.binary)
         self.binary.extend(data)
@@ -83,13 +84,13 @@ class GltfFile:
     def accessor(
         self, values: NDArray[Any], *, bounds: bool = False, normalized: bool = False, **view: Any
     ) -> int:
-        """A new accessor of (n, c) numbers in a buffer view of its own."""
+        """Add an accessor of (n, c) numbers in a buffer view of its own, and return its index."""
         return self.accessors(values[None], bounds=bounds, normalized=normalized, **view)[0]
 
     def accessors(
         self, values: NDArray[Any], *, bounds: bool = False, normalized: bool = False, **view: Any
     ) -> list[int]:
-        """New accessors of (k, n, c) numbers, one after the other in one buffer view."""
+        """Add accessors of (k, n, c) numbers, all in one buffer view, and return their indices."""
         dtype = values.dtype.newbyteorder("<")
         count, rows, columns = values.shape
         data = np.ascontiguousarray(values, dtype=dtype)
@@ -112,7 +113,7 @@ class GltfFile:
         return made
 
     def glb(self) -> bytes:
-        """The whole as one binary file."""
+        """Return the whole as one binary file."""
         text = _as_text(self.json)
         text += b" " * (-len(text) % 4)
         chunks = [(JSON_CHUNK, text)]
@@ -128,7 +129,7 @@ class GltfFile:
         return b"".join(parts)
 
     def gltf(self) -> bytes:
-        """The whole as one text file, its bytes written into it."""
+        """Return the whole as one text file, with its bytes as base64."""
         tree = dict(self.json)
         if self.binary:
             text = base64.b64encode(bytes(self.binary)).decode("ascii")
@@ -142,23 +143,11 @@ def _as_text(tree: dict[str, Any]) -> bytes:
     return json.dumps(tree, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-# ----------------------------------------------------------------------------
-# A glTF file opened to be added to: all its bytes in one buffer, all else as it was.
-
-
-MESHOPT = "EXT_meshopt_compression"
-
-
-IMAGES = {
-    b"\x89PNG": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"RIFF": "image/webp",
-    b"\xabKTX": "image/ktx2",
-}
+# A file opened to be added to: all its bytes in one buffer, all else as it was.
 
 
 def open_to_add(path: Path, data: bytes) -> GltfFile:
-    """The file, which has been loaded before and found sound.
+    """Open a file that has been loaded before and found sound.
 
     The binary chunk of a .glb stays byte for byte where it was. Buffers and images beside the file
     are taken in, so that one file holds everything.
@@ -226,13 +215,12 @@ def _take_in_images(file: GltfFile, path: Path) -> None:
 
 
 def _beside(folder: Path, uri: str) -> bytes | None:
-    """The bytes of a file in the folder or below; nothing else is opened."""
+    """Return the bytes of a file in the folder or below; nothing else is opened."""
     if uri.startswith((":", "/", "\\")) or not uri:
         return None
     try:
-        folder = folder.resolve()
-        found = (folder / unquote(uri).replace("\\", "/")).resolve()
-        if not found.is_relative_to(folder) or not found.is_file():
+        found = file_below(folder, uri)
+        if found is None or not found.is_file():
             return None
         return None if found.stat().st_size > LARGEST_FILE else found.read_bytes()
     except (OSError, ValueError, RuntimeError):

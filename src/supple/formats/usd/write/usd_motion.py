@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,17 +10,18 @@ import numpy as np
 
 from supple.errors import FormatError, SuppleError, warn
 from supple.formats.caches.point_cache import checked_frames
-from supple.formats.usd.read.usd import SUFFIXES, UsdSource
-from supple.formats.usd.write.bake_process import run_child
-from supple.formats.usd.write.baked_shapes import baked_normals, fitted_shapes
+from supple.formats.morph_fit import Progress
+from supple.formats.registry import USD_SUFFIXES
+from supple.formats.usd.process import WRITING, check_library, run_child
+from supple.formats.usd.read.usd import UsdSource
+from supple.formats.usd.write.fitted_shapes import baked_normals, fitted_shapes
+from supple.formats.usd.write.layer_plan import LayerPlan
 from supple.formats.usd.write.package import package, package_entries
-from supple.formats.usd.write.plan import BakePlan
 from supple.rig.baked_motion import BakedMotion
 from supple.saving import write_chunks
 
 __all__ = ["write_usd"]
 
-Progress = Callable[[float, str], None]
 POINTS = ("blend-shapes", "cache")
 #: What is over the error by less than this is rounding.
 ROUNDING = 1.02
@@ -76,12 +75,12 @@ def write_usd(
         When the error is not reached, or the layer's path leads out of its folder.
     """
     path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise FormatError(f'{path.name}: "{path.suffix}" is not USD; use {", ".join(SUFFIXES)}')
+    if path.suffix.lower() not in USD_SUFFIXES:
+        known = ", ".join(USD_SUFFIXES)
+        raise FormatError(f'{path.name}: "{path.suffix}" is not USD; use {known}')
     if points not in POINTS:
         raise SuppleError(f'{path.name}: points as "{points}"; use one of {", ".join(POINTS)}')
-    if find_spec("pxr") is None:
-        raise SuppleError(f"{path.name}: USD files need an extra; run pip install 'supple[usd]'")
+    check_library(path.name)
     if not path.parent.is_dir():
         raise FormatError(f"{path.name}: cannot be written to {path.parent} (no such folder)")
     checked_frames(path, baked)
@@ -105,7 +104,7 @@ def _write_layer(
     normals: bool,
     tell: Progress,
 ) -> dict[str, Any]:
-    plan = BakePlan(path, baked)
+    plan = LayerPlan(path, baked)
     np.save(folder / "frames.npy", np.asarray(baked.frames, np.float32))
     shapes, weights = [], np.zeros((baked.n_frames, 0), np.float32)
     cached = [True] * len(plan.meshes)
@@ -117,7 +116,7 @@ def _write_layer(
         np.save(folder / "normals.npy", baked_normals(baked))
     tell(0.7, "writing the layer")
     request = plan.author_request(_format(path), cached, shapes, weights, normals)
-    answer = run_child(path.name, folder, request, plan.work)
+    answer = run_child(WRITING, path.name, folder, request, plan.work)
     layer = folder / f"layer.{_format(path)}"
     size = _deliver(path, layer, plan.source_path, answer["files"])
     reached = answer["error_metres"] / baked.character.surface.size
@@ -143,30 +142,29 @@ def _format(path: Path) -> str:
 def _write_stage(
     path: Path, baked: BakedMotion, folder: Path, normals: bool, tell: Progress
 ) -> dict[str, Any]:
-    """A stage of its own, for characters from elsewhere."""
+    """Write a stage of its own, for characters from elsewhere."""
     surface = baked.character.surface
     np.save(folder / "frames.npy", np.asarray(baked.frames, np.float32))
     if normals:
         np.save(folder / "normals.npy", baked_normals(baked))
     tell(0.2, "writing the stage")
-    kept = "".join(c if c.isascii() and c.isalnum() else "_" for c in baked.character.name)
     request = {
         "action": "new",
         "path": None,
         "format": _format(path),
         "rate": float(baked.rate),
         "codes": np.round(baked.times * baked.rate, 6),
-        "name": kept if kept and not kept[0].isdigit() else f"_{kept}",
+        "name": baked.character.name,
         "triangles": np.asarray(surface.triangles),
         "rest": np.asarray(surface.vertices),
     }
-    run_child(path.name, folder, request, baked.frames.nbytes)
+    run_child(WRITING, path.name, folder, request, baked.frames.nbytes)
     size = _deliver(path, folder / f"layer.{_format(path)}", None, [])
     return {"n_shapes": 0, "n_frames": baked.n_frames, "error": 0.0, "bytes": size}
 
 
 def _deliver(path: Path, layer: Path, original: Path | None, files: list[str]) -> int:
-    """Put the layer where it belongs, alone or in a package; how many bytes that has."""
+    """Put the layer where it belongs, alone or in a package, and return the number of bytes."""
     if not layer.is_file():
         raise FormatError(f"{path.name}: USD wrote no layer; the disk may be full")
     if path.suffix.lower() == ".usdz":

@@ -9,13 +9,21 @@ import numpy as np
 
 from supple.arrays import Floats, Ints
 from supple.errors import FormatError
-from supple.formats.usd.transforms import SHEAR, LocalTransforms, decompose, scaling, uniform_scale
+from supple.maths.transforms import (
+    LocalTransforms,
+    decompose,
+    relative_to_parents,
+    scaling,
+    uniform_scale,
+)
 from supple.rig.skeleton.joints import Skeleton, unique_names
 
 __all__ = ["Branch", "JointForest", "read_joints"]
 
 
 PARTS = ("translations", "rotations", "scales")
+#: How far columns may be from orthogonal before a transform is called sheared: float32.
+SHEAR = 1e-5
 
 
 @dataclass
@@ -73,7 +81,7 @@ class JointForest:
         return len(self.names) - 1
 
     def skeleton(self) -> Skeleton:
-        """The tree as a skeleton."""
+        """Return the tree as a skeleton."""
         return Skeleton(
             unique_names(self.names),
             np.array(self.parents),
@@ -82,7 +90,7 @@ class JointForest:
 
 
 def read_joints(stage: dict[str, Any], to_supple: Floats) -> JointForest:
-    """The tree of everything that moves, and a joint for what does not when there is any."""
+    """Return the tree of all that moves, with a joint for the still parts if there are any."""
     forest = JointForest()
     followed = {mesh["skin"]["skeleton"] for mesh in stage["meshes"] if mesh["skin"] is not None}
     for number, skeleton in enumerate(stage["skeletons"]):
@@ -91,7 +99,7 @@ def read_joints(stage: dict[str, Any], to_supple: Floats) -> JointForest:
             _add_skeleton(forest, number, skeleton, stage, to_supple)
     for number in range(len(stage["skeletons"]), len(stage["frames"])):
         place = to_supple @ stage["rest_frames"][number]
-        unit = uniform_scale(place) or to_supple_unit(to_supple)
+        unit = uniform_scale(place) or _to_supple_unit(to_supple)
         rest, _ = decompose(place @ scaling(1 / unit))
         first = forest.add(stage["frames"][number].rpartition("/")[2], -1, rest, np.eye(4))
         forest.branches.append(
@@ -103,8 +111,8 @@ def read_joints(stage: dict[str, Any], to_supple: Floats) -> JointForest:
     return forest
 
 
-def to_supple_unit(to_supple: Floats) -> float:
-    """Metres per unit of the stage."""
+def _to_supple_unit(to_supple: Floats) -> float:
+    """Return metres per unit of the stage."""
     return float(np.cbrt(np.linalg.det(to_supple[:3, :3])))
 
 
@@ -118,7 +126,7 @@ def _add_skeleton(
     unit = uniform_scale(place)
     moves = any(_moves(clip["frames"][number]) for clip in stage["clips"])
     folded = unit is not None and not moves
-    unit = unit or to_supple_unit(to_supple)
+    unit = unit or _to_supple_unit(to_supple)
     frame = place @ scaling(1 / unit)
     bind, rest = (scaling(unit) @ m @ scaling(1 / unit) for m in (bind, rest))
     neutral = _neutral_pose(forest, path, bind, rest, parents, frame if folded else np.eye(4))
@@ -139,7 +147,7 @@ def _moves(frames: Floats) -> bool:
 
 
 def _add_carrier(forest: JointForest, name: str, frame: Floats, moves: bool) -> int:
-    """The joint that carries a skeleton which moves as a whole or is scaled unevenly."""
+    """Add the joint that carries a skeleton which moves as a whole or is scaled unevenly."""
     whole, shear = decompose(frame)
     if moves or shear < SHEAR:
         if shear >= SHEAR:
@@ -162,7 +170,7 @@ def _add_carrier(forest: JointForest, name: str, frame: Floats, moves: bool) -> 
 
 
 def _tree(path: str, joints: list[str]) -> tuple[Ints, Ints]:
-    """An order with parents first, and each joint's parent in that order, -1 for none."""
+    """Return an order with parents first, and each joint's parent in that order, -1 for none."""
     if len(set(joints)) < len(joints):
         twice = next(joint for joint in joints if joints.count(joint) > 1)
         raise FormatError(f'skeleton {path} lists joint "{twice[:60]}" twice')
@@ -180,7 +188,7 @@ def _tree(path: str, joints: list[str]) -> tuple[Ints, Ints]:
 def _checked_transforms(
     forest: JointForest, data: dict[str, Any], parents: Ints
 ) -> tuple[Floats, Floats]:
-    """World bind and local rest transforms in tree order; what is missing comes from the other."""
+    """Return world bind and local rest transforms in tree order; one can stand for the other."""
     order, _ = _tree(data["path"], data["joints"])
     good: dict[str, Floats | None] = {}
     for what in ("bind", "rest"):
@@ -200,7 +208,7 @@ def _checked_transforms(
     if rest is None:
         if data["rest"] is not None or data["animation"] is None:
             forest.notes.append(f"skeleton {data['path']} has no rest transforms; bind is used")
-        rest = _local(bind, parents)
+        rest = relative_to_parents(bind, parents)
     return bind, rest
 
 
@@ -212,21 +220,14 @@ def _world(local: Floats, parents: Ints) -> Floats:
     return world
 
 
-def _local(world: Floats, parents: Ints) -> Floats:
-    local = world.copy()
-    child = parents >= 0
-    local[child] = np.linalg.solve(world[parents[child]], world[child])
-    return local
-
-
 def _neutral_pose(
     forest: JointForest, path: str, bind: Floats, rest: Floats, parents: Ints, frame: Floats
 ) -> LocalTransforms:
-    """Local transforms of the pose the surface was modelled in, placed in the stage.
+    """Return local transforms of the pose the surface was modelled in, placed in the stage.
 
     That is the bind pose: what a file calls rest may be any pose, a crouch at the first frame.
     """
-    local, shear = decompose(_placed(_local(bind, parents), parents, frame))
+    local, shear = decompose(_placed(relative_to_parents(bind, parents), parents, frame))
     if shear.max() < SHEAR:
         return local
     local, shear = decompose(_placed(rest, parents, frame))

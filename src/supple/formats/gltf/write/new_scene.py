@@ -2,105 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.arrays import Floats, Singles
-from supple.errors import FormatError, warn
-from supple.formats.gltf.read.gltf import SUFFIXES
-from supple.formats.gltf.write.additions import CORNERS, VERTICES, GltfFile
-from supple.formats.gltf.write.offsets import VertexNormals
-from supple.formats.morph_fit import fit_morphs
+from supple.arrays import Singles
+from supple.formats.gltf.write.gltf_file import CORNERS, VERTICES, GltfFile
+from supple.formats.gltf.write.offsets import in_root_space
+from supple.formats.morph_fit import Progress, fit_morphs
+from supple.formats.vertex_normals import VertexNormals
 from supple.maths.rotations import continuous, from_matrix
 from supple.rig.baked_motion import BakedMotion
-from supple.saving import write_whole
 
-__all__ = ["write_new_gltf"]
-
-Progress = Callable[[float, str], None]
+__all__ = ["new_scene"]
 
 SKIN_COLOUR = [0.78, 0.58, 0.5, 1.0]
 #: Parts of the size, or of a turn, below which a root stays where it is.
 STILL = 1e-7
 
 
-def write_new_gltf(
-    path: str | Path,
-    baked: BakedMotion,
-    *,
-    error: float = 0.002,
-    normals: bool = True,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
-    """Write a glTF file of the baked motion alone.
+def new_scene(
+    baked: BakedMotion, error: float, progress: Progress
+) -> tuple[GltfFile, dict[str, Any]]:
+    """Make a glTF file of the baked motion alone, of any character with any rig.
 
-    Parameters
-    ----------
-    path
-        A ``.glb``, or a ``.gltf`` with everything in one file.
-    baked
-        Of any character, with any rig.
-    error
-        How far any vertex may be from its simulated place at any frame, as part of the size.
-    normals
-        Normals always get morph targets here, whatever this says: no joint turns them.
-    progress
-        Called with the part done, 0 to 1, and what is being done.
+    One node has the skin in its rest pose. The root's motion moves the node; all other motion,
+    the rig's and the flesh's, is in morph targets. Normals always get targets, too: no joint turns
+    them.
 
     Returns
     -------
+    GltfFile
     dict
-        ``n_shapes``, ``error`` reached, ``bytes`` written, ``animation``, ``new``: True.
-
-    Notes
-    -----
-    One node with the skin in its rest pose. The root's motion moves the node; all other motion,
-    the rig's and the flesh's, is in morph targets.
+        ``n_shapes``, ``error`` reached, ``animation``, ``new``: True.
     """
-    path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise FormatError(f'{path.name}: "{path.suffix}" is not glTF; use .glb or .gltf')
     surface = baked.character.surface
-    tell = progress or (lambda part, what: None)
     offsets = _offsets(baked)
     shapes, weights, reached = fit_morphs(
-        offsets, None, surface.size, error, progress=lambda part, what: tell(0.8 * part, what)
+        offsets, None, surface.size, error, progress=lambda part, what: progress(0.8 * part, what)
     )
-    tell(0.8, "turning normals")
+    progress(0.8, "turning normals")
     turned = _normal_shapes(baked, weights)
     name = baked.motion.name or "motion"
     file = _scene(baked, shapes, turned, name)
     _animate(file, baked, weights, name)
-    whole = file.glb() if path.suffix.lower() == ".glb" else file.gltf()
-    write_whole(path, whole)
-    if reached > error:
-        warn(f"{path.name}: {len(shapes)} shapes miss the simulation by {reached:.2%} of the size")
-    return {
-        "n_shapes": len(shapes),
-        "error": reached,
-        "animation": name,
-        "new": True,
-        "bytes": len(whole),
-    }
+    return file, {"n_shapes": len(shapes), "error": reached, "animation": name, "new": True}
 
 
 def _offsets(baked: BakedMotion) -> Singles:
-    """Frames in the root's space, relative to the rest pose."""
+    """Return the frames in the root's space, relative to the rest pose."""
     rest = baked.character.surface.vertices
     offsets = np.empty_like(baked.frames)
     for frame in range(baked.n_frames):
-        offsets[frame] = _in_root(baked, frame) - rest
+        offsets[frame] = in_root_space(baked, frame, baked.motion.roots[frame]) - rest
     return offsets
-
-
-def _in_root(baked: BakedMotion, frame: int) -> Floats:
-    root = baked.motion.roots[frame]
-    there: Floats = (baked.frames[frame].astype(np.float64) - root[:3, 3]) @ root[:3, :3]
-    return there
 
 
 def _normal_shapes(baked: BakedMotion, weights: Singles) -> Singles:
@@ -110,7 +66,8 @@ def _normal_shapes(baked: BakedMotion, weights: Singles) -> Singles:
     onto = np.linalg.pinv(weights.astype(np.float64)) if weights.shape[1] else weights.T
     total = np.zeros((weights.shape[1], len(rest), 3))
     for frame in range(baked.n_frames if len(total) else 0):
-        total += onto[:, frame, None, None] * (normals_of(_in_root(baked, frame)) - rest)
+        there = in_root_space(baked, frame, baked.motion.roots[frame])
+        total += onto[:, frame, None, None] * (normals_of(there) - rest)
     return total.astype(np.float32)
 
 

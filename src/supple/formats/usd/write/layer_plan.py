@@ -1,4 +1,4 @@
-"""What a baked motion has to do with the stage its character came from."""
+"""The layer that a baked motion becomes, planned: meshes, skeletons and time codes of the stage."""
 
 from __future__ import annotations
 
@@ -14,28 +14,32 @@ from numpy.typing import NDArray
 from supple.arrays import Floats
 from supple.errors import FormatError, SuppleWarning
 from supple.formats.clip_match import plays
-from supple.formats.usd.process import read_stage
+from supple.formats.usd.process import WRITING, read_stage, run_child
 from supple.formats.usd.read.usd import UsdSource, staged_character
-from supple.formats.usd.write.bake_process import run_child
 from supple.formats.usd.write.package import root_entry
 from supple.rig.baked_motion import BakedMotion
+from supple.rig.character import Character
 
-__all__ = ["BakePlan", "check_usd_target"]
-
+__all__ = ["LayerPlan", "check_layer_target"]
 
 #: Time codes around a baked part of a clip; of longer clips only the keys.
 MOST_AROUND = 10_000
 
 
-def check_usd_target(path: Path, source: Path) -> None:
-    """Refuse to write over a file that the character's own file needs.
+def check_layer_target(path: Path, character: Character) -> None:
+    """Refuse to write over a file that the character's own USD file needs, if it has one.
 
     A layer over that file would then be a layer over itself.
     """
+    if isinstance(character.source, UsdSource):
+        _check_needed_files(path, character.source.path)
+
+
+def _check_needed_files(path: Path, source: Path) -> None:
     original = Path(os.path.abspath(source))
     request = {"action": "files", "path": str(original)}
     with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
-        answer = run_child(source.name, Path(folder), request, original.stat().st_size)
+        answer = run_child(WRITING, source.name, Path(folder), request, original.stat().st_size)
     for file in [original, *map(Path, answer["files"])]:
         same = os.path.realpath(path) == os.path.realpath(file)
         if same or (path.exists() and file.exists() and path.samefile(file)):
@@ -43,7 +47,7 @@ def check_usd_target(path: Path, source: Path) -> None:
             raise FormatError(f"{path.name}: cannot be written over, {whose}; choose another name")
 
 
-class BakePlan:
+class LayerPlan:
     """Meshes, skeletons, the animation to play, and the time codes of the baked frames.
 
     The stage is read once more: its file may have changed since the character was loaded.
@@ -62,7 +66,7 @@ class BakePlan:
             raise FormatError(f"{path.name}: is the character's own file; choose another name")
         stage = read_stage(self.source_path)
         self._check(path, stage)
-        check_usd_target(path, self.source_path)
+        _check_needed_files(path, self.source_path)
         self.n_vertices = len(baked.character.surface.vertices)
         self.name = baked.motion.name
         self.known = self._known(baked, stage)
@@ -91,7 +95,7 @@ class BakePlan:
             )
 
     def _known(self, baked: BakedMotion, stage: dict[str, Any]) -> Floats | None:
-        """The time codes of the clip that the motion is, if it is one of the file's."""
+        """Return the time codes of the file's clip that the motion is, None if it is no clip."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SuppleWarning)
             character = staged_character(self.source_path, stage)
@@ -108,7 +112,7 @@ class BakePlan:
         return np.round(first + baked.times * self.source.time_codes_per_second, 6)
 
     def _skeletons(self, stage: dict[str, Any]) -> list[dict[str, Any]]:
-        """Each with the animation that plays the baked motion, None where there is none."""
+        """Return each skeleton with the animation that plays the baked motion, None for none."""
         names = list(self.source.time_codes)
         clip = stage["clips"][names.index(self.name)] if self.known is not None else None
         found = []
@@ -119,7 +123,7 @@ class BakePlan:
         return found
 
     def _meshes(self) -> list[dict[str, Any]]:
-        """With the first point of every vertex: the others go where it goes."""
+        """Return each mesh with the first point of every vertex: the others go where it goes."""
         meshes, seen = [], np.zeros(self.n_vertices, dtype=bool)
         for mesh in self.source.meshes:
             vertices, rows = np.unique(mesh.welded, return_index=True)
@@ -138,7 +142,7 @@ class BakePlan:
         return meshes
 
     def _sublayer(self, path: Path) -> str:
-        """The original as the layer names it."""
+        """Return the path of the original as the layer names it."""
         if path.suffix.lower() == ".usdz":
             return root_entry(self.source_path)
         folder = Path(os.path.realpath(path.parent))
@@ -156,7 +160,7 @@ class BakePlan:
         return f"./{Path(relative).as_posix()}"
 
     def request(self, action: str) -> dict[str, Any]:
-        """What every request to the writing process says."""
+        """Return the fields that every request to the writing process has."""
         return {
             "action": action,
             "path": str(self.source_path),
@@ -177,7 +181,7 @@ class BakePlan:
         weights: NDArray[np.float32],
         normals: bool,
     ) -> dict[str, Any]:
-        """For the layer itself."""
+        """Return the request for the layer itself."""
         keys, values = self._faded(weights)
         meshes = [
             {**mesh, "cached": whole} for mesh, whole in zip(self.meshes, cached, strict=True)
@@ -199,7 +203,7 @@ class BakePlan:
         return float(self.codes[1] - self.codes[0]) if len(self.codes) > 1 else 1.0
 
     def _around(self) -> Floats:
-        """Time codes of the clip before and after the baked part of it, as dense as that."""
+        """Return time codes of the clip before and after the baked part, as dense as in it."""
         if self.known is None:
             return np.zeros(0)
         gap = self._gap()
@@ -213,7 +217,7 @@ class BakePlan:
         return codes[inside & ((codes < first) | (codes > last))]
 
     def _faded(self, weights: NDArray[np.float32]) -> tuple[Floats, NDArray[np.float32]]:
-        """Weights with a zero a frame before and after, where the clip goes on there."""
+        """Add a weight of zero a frame before and after the keys, where the clip goes on there."""
         known, gap = self.known, self._gap()
         keys, values = self.codes, weights
         nothing = np.zeros((1, weights.shape[1]), np.float32)

@@ -1,0 +1,216 @@
+"""Tables of file formats, a row each: characters in, baked motions out, surfaces in, tets in.
+
+A format is one file that reads or writes it, and one row here. A row names its function as
+``"module:function"``; the module is imported when the function is first needed, so that none of
+the libraries behind a format are loaded for nothing. All other code asks these tables which
+suffixes there are; none has a list of its own.
+
+>>> CHARACTERS.find("rat.GLB").name
+'glTF 2.0'
+>>> SURFACES.suffixes()
+('.obj', '.ply', '.stl', '.off')
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+__all__ = [
+    "BAKED_MOTIONS",
+    "CHARACTERS",
+    "GLTF_SUFFIXES",
+    "MODAL_MATRIX_SUFFIXES",
+    "SURFACES",
+    "TETS",
+    "USD_SUFFIXES",
+    "BakedMotionFormat",
+    "CharacterFormat",
+    "FormatTable",
+    "MeshFormat",
+    "imported",
+]
+
+GLTF_SUFFIXES = (".glb", ".gltf")
+USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
+#: VegaFEM's matrices of modes; not in a table, since nothing but `read_modal_matrix` reads them.
+MODAL_MATRIX_SUFFIXES = (".u", ".float", ".ulin", ".unonlin", ".urendering")
+
+
+def imported(function: str) -> Callable[..., Any]:
+    """Return the function that ``"module:function"`` names, importing the module if need be."""
+    module, _, name = function.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), name)
+    return found
+
+
+@dataclass(frozen=True)
+class CharacterFormat:
+    """A format that characters are read from.
+
+    Attributes
+    ----------
+    name : str
+        For people: ``supple info`` shows it.
+    suffixes : tuple of str
+        In lower case, with the dot.
+    reader : str
+        ``"module:function"`` of a function from a `Path` to a `Character`.
+    baked_suffix : str
+        Suffix that ``supple bake`` gives the result by default; "" for the suffix of the file.
+    body : bool
+        Whether ``supple stvk`` fills the character's surface to make an elastic body.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    reader: str
+    baked_suffix: str = ".glb"
+    body: bool = True
+
+
+@dataclass(frozen=True)
+class BakedMotionFormat:
+    """A format that baked motions are written to.
+
+    Attributes
+    ----------
+    suffixes : tuple of str
+        In lower case, with the dot.
+    writer : str
+        ``"module:function"`` of a function that takes the path, the `BakedMotion` and keyword-only
+        options, and returns figures as a dict. The options ``error`` and ``normals`` are always
+        passed to a writer that has them; any other option is refused unless the writer has it.
+        A format that adds to the character's own file looks at ``baked.character.source``, and
+        makes a new file where the character came from elsewhere.
+    library, extra : str
+        Module of the optional library that the format needs, and Supple's extra that installs it;
+        "" for none.
+    mesh_beside : str
+        ``"module:function"`` from the path to that of a mesh which is written beside it; "" where
+        none is.
+    target_check : str
+        ``"module:function"`` of a function of path and character that refuses a target before the
+        motion is simulated; "" where every path will do.
+    """
+
+    suffixes: tuple[str, ...]
+    writer: str
+    library: str = ""
+    extra: str = ""
+    mesh_beside: str = ""
+    target_check: str = ""
+
+    def options(self) -> frozenset[str]:
+        """Return the names of the writer's keyword-only parameters."""
+        parameters = inspect.signature(imported(self.writer)).parameters.values()
+        return frozenset(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
+
+
+@dataclass(frozen=True)
+class MeshFormat:
+    """A format that surfaces, or tets, are read from.
+
+    Attributes
+    ----------
+    suffixes : tuple of str
+        In lower case, with the dot.
+    parser : str
+        ``"module:function"`` of a function of the path and the file's bytes. That of a surface
+        returns vertices (n, 3) and triangles (m, 3). That of tets returns vertices (n, 3), tets
+        (m, 4), the names of volume cells that are no tets, and named sets of tets.
+    loose : bool
+        Whether triangles share no vertices in the file; equal corners are then made one vertex.
+    """
+
+    suffixes: tuple[str, ...]
+    parser: str
+    loose: bool = False
+
+
+Row = TypeVar("Row", CharacterFormat, BakedMotionFormat, MeshFormat)
+
+
+class FormatTable(Generic[Row]):
+    """Formats of one kind, told apart by suffix.
+
+    Attributes
+    ----------
+    rows : list
+        In the order in which suffixes are listed to people.
+    """
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.rows: list[Row] = list(rows)
+
+    def suffixes(self) -> tuple[str, ...]:
+        """Return the suffixes of all rows, in lower case."""
+        return tuple(suffix for row in self.rows for suffix in row.suffixes)
+
+    def find(self, path: str | Path) -> Row | None:
+        """Return the row of the path's suffix, None where no row has it."""
+        suffix = Path(path).suffix.lower()
+        return next((row for row in self.rows if suffix in row.suffixes), None)
+
+
+CHARACTERS = FormatTable(
+    [
+        CharacterFormat("glTF 2.0", GLTF_SUFFIXES, "supple.formats.gltf.read.gltf:load_gltf"),
+        CharacterFormat(
+            "USD", USD_SUFFIXES, "supple.formats.usd.read.usd:load_usd", baked_suffix=""
+        ),
+        CharacterFormat(
+            "research example (JSON)",
+            (".json",),
+            "supple.formats.research.json_example:load_json_example",
+            body=False,
+        ),
+    ]
+)
+
+BAKED_MOTIONS = FormatTable(
+    [
+        BakedMotionFormat(GLTF_SUFFIXES, "supple.formats.gltf.write.gltf_motion:write_gltf"),
+        BakedMotionFormat(
+            USD_SUFFIXES,
+            "supple.formats.usd.write.usd_motion:write_usd",
+            library="pxr",
+            extra="usd",
+            target_check="supple.formats.usd.write.layer_plan:check_layer_target",
+        ),
+        BakedMotionFormat(
+            (".pc2", ".mdd"),
+            "supple.formats.caches.point_cache:write_point_cache",
+            mesh_beside="supple.formats.caches.point_cache:mesh_beside",
+        ),
+        BakedMotionFormat((".npz",), "supple.formats.caches.point_cache:write_npz"),
+        BakedMotionFormat(
+            (".abc",),
+            "supple.formats.caches.alembic:write_abc",
+            library="alembic3d",
+            extra="alembic",
+        ),
+    ]
+)
+
+SURFACES = FormatTable(
+    [
+        MeshFormat((".obj",), "supple.formats.meshes.obj:parse_obj"),
+        MeshFormat((".ply",), "supple.formats.meshes.ply:parse_ply"),
+        MeshFormat((".stl",), "supple.formats.meshes.stl:parse_stl", loose=True),
+        MeshFormat((".off",), "supple.formats.meshes.off:parse_off"),
+    ]
+)
+
+TETS = FormatTable(
+    [
+        MeshFormat((".veg",), "supple.formats.meshes.veg:parse_veg_tets"),
+        MeshFormat((".msh",), "supple.formats.meshes.msh:parse_msh"),
+        MeshFormat((".mesh",), "supple.formats.meshes.medit:parse_medit"),
+        MeshFormat((".vtk",), "supple.formats.meshes.vtk:parse_vtk"),
+    ]
+)

@@ -1,0 +1,344 @@
+"""The meshes of a stage as one welded surface, with its influences and blend shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from supple.arrays import Floats, Ints
+from supple.errors import FormatError, MeshError
+from supple.formats.usd.read.joint_forest import Branch, JointForest
+from supple.formats.welding import padded, weld
+from supple.maths.transforms import scaling
+from supple.mesh.topology import counted, fan_triangles
+from supple.rig.skeleton.joints import unique_names
+
+__all__ = ["BlendShapes", "SkinnedSurface", "read_meshes"]
+
+#: Sums of weights within this of one are rounding.
+WEIGHT_ROUNDING = 1e-2
+#: Cutting ears off costs the square of the corners; beyond these, polygons become fans.
+MOST_CORNERS = 256
+MOST_POLYGONS = 20_000
+#: Bytes of all displacements of all shapes.
+MOST_BYTES = 2 * 2**30
+
+
+@dataclass
+class BlendShapes:
+    """Shapes of all meshes; those of one name, driven by one skeleton's animation, are one.
+
+    An in-between is a shape of its own, ``smile@0.5``: a rig is linear in its blend weights.
+    A motion sets the two shapes next to the animated weight, which is what USD does.
+    """
+
+    keys: list[tuple[str | None, str, tuple[float, ...]]] = field(default_factory=list)
+    moved: list[tuple[int, int, Ints, Floats]] = field(default_factory=list)
+
+    def add(self, mesh: dict[str, Any], first_vertex: int, linear: Floats) -> None:
+        """Take the shapes of a mesh whose points begin at `first_vertex`."""
+        for shape in mesh["shapes"]:
+            order = np.argsort(shape["weights"])
+            key = (mesh["driver"], shape["name"], tuple(float(w) for w in shape["weights"][order]))
+            if key not in self.keys:
+                self.keys.append(key)
+            for level, source in enumerate(order):
+                offsets = shape["offsets"][source] @ linear.T
+                self.moved.append(
+                    (self.keys.index(key), level, first_vertex + shape["points"], offsets)
+                )
+
+    def names(self) -> tuple[str, ...]:
+        """Return a name for each level of each shape."""
+        return unique_names(
+            name if weight == 1 else f"{name}@{weight:g}"
+            for _, name, weights in self.keys
+            for weight in weights
+        )
+
+    def deltas(self, n_vertices: int) -> Floats:
+        """Return displacements, (b, n, 3)."""
+        counts = [len(weights) for _, _, weights in self.keys]
+        if sum(counts) * n_vertices * 24 > MOST_BYTES:
+            raise FormatError(
+                f"has {sum(counts)} blend shapes of {n_vertices} points, more than memory is given"
+                f" for; leave some out"
+            )
+        starts = np.cumsum([0, *counts])
+        deltas = np.zeros((sum(counts), n_vertices, 3))
+        for key, level, points, offsets in self.moved:
+            # A point listed twice moves twice, as in USD.
+            np.add.at(deltas[starts[key] + level], points, offsets)
+        return deltas
+
+    def weights(self, animations: dict[str, dict[str, Any] | None], count: int) -> Floats:
+        """Return weights over time, (t, b), from the animation of each skeleton."""
+        columns = [np.zeros((count, 0))]
+        for driver, name, levels in self.keys:
+            animation = animations.get(driver) if driver is not None else None
+            value = np.zeros(count)
+            if animation and animation["weights"] is not None and name in animation["shapes"]:
+                value = animation["weights"][:, animation["shapes"].index(name)]
+            columns.append(_level_weights(value, np.array(levels)))
+        return np.concatenate(columns, axis=1)
+
+
+@dataclass
+class SkinnedSurface:
+    """Bound positions (n, 3), triangles, influences (n, k) and shapes (b, n, 3) of all meshes.
+
+    `welded` has, for each mesh, the vertex of each of its points; -1 for points of no face.
+    """
+
+    vertices: Floats
+    triangles: Ints
+    joints: Ints
+    weights: Floats
+    deltas: Floats
+    shapes: BlendShapes
+    welded: list[Ints]
+    dual: bool
+
+
+@dataclass
+class _Part:
+    path: str
+    vertices: Floats
+    triangles: Ints
+    joints: Ints
+    weights: Floats
+    dual: bool
+
+
+def read_meshes(stage: dict[str, Any], forest: JointForest, to_supple: Floats) -> SkinnedSurface:
+    """Join all meshes; vertices at one place that move alike become one."""
+    by_number = {branch.number: branch for branch in forest.branches}
+    number_of = {skeleton["path"]: i for i, skeleton in enumerate(stage["skeletons"])}
+    shapes, parts, first = BlendShapes(), [], 0
+    for mesh in stage["meshes"]:
+        if mesh["skin"] is None:
+            part, to_metres = _rigid_part(mesh, forest, by_number, to_supple)
+        else:
+            branch = by_number[number_of[mesh["skin"]["skeleton"]]]
+            part, to_metres = _skinned_part(mesh, branch, forest)
+        shapes.add(mesh, first, to_metres[:3, :3])
+        parts.append(part)
+        first += len(part.vertices)
+    return _welded(parts, shapes, forest)
+
+
+def _rigid_part(
+    mesh: dict[str, Any], forest: JointForest, by_number: dict[int, Branch], to_supple: Floats
+) -> tuple[_Part, Floats]:
+    branch = by_number[mesh["frame"]] if mesh["frame"] >= 0 else None
+    to_metres = (to_supple if branch is None else scaling(branch.unit)) @ mesh["offset"]
+    joint = forest.static if branch is None else branch.first
+    n = len(mesh["points"])
+    joints, weights = np.full((n, 1), joint), np.ones((n, 1))
+    # A mirrored transform turns its faces inside out.
+    return _part(mesh, to_metres, joints, weights, False), to_metres
+
+
+def _skinned_part(
+    mesh: dict[str, Any], branch: Branch, forest: JointForest
+) -> tuple[_Part, Floats]:
+    skin = mesh["skin"]
+    to_metres = scaling(branch.unit) @ skin["bind"]
+    row_of = np.empty(len(branch.order), dtype=np.int64)
+    row_of[branch.order] = np.arange(len(branch.order))
+    joints = branch.first + row_of[skin["joints"]]
+    weights = _checked_weights(mesh["path"], skin["weights"], forest)
+    idle = ~(weights.sum(axis=1) > 0)
+    joints[idle, 0], weights[idle, 0] = branch.first, 1.0
+    n = len(mesh["points"])
+    joints, weights = (np.broadcast_to(a, (n, a.shape[1])) for a in (joints, weights))
+    return _part(mesh, to_metres, joints, weights, skin["dual"]), to_metres
+
+
+def _checked_weights(path: str, weights: Floats, forest: JointForest) -> Floats:
+    total = np.maximum(weights, 0).sum(axis=1)
+    checks = [
+        ((weights < 0).any(axis=1), "negative joint weights", "they count as zero"),
+        (total <= 0, "no joint weights", "they follow the first joint"),
+        (
+            (total > 0) & (np.abs(total - 1) > WEIGHT_ROUNDING),
+            "joint weights that do not sum to one",
+            "they are normalised",
+        ),
+    ]
+    for wrong, what, consequence in checks:
+        if wrong.any():
+            number = counted(int(wrong.sum()), "point")
+            first = int(np.argmax(wrong))
+            forest.notes.append(
+                f"mesh {path} has {number} with {what} (first {first}); {consequence}"
+            )
+    return np.maximum(weights, 0)
+
+
+def _part(
+    mesh: dict[str, Any], to_metres: Floats, joints: Ints, weights: Floats, dual: bool
+) -> _Part:
+    vertices = mesh["points"] @ to_metres[:3, :3].T + to_metres[:3, 3]
+    counts = mesh["counts"]
+    keep = np.ones(len(counts), dtype=bool)
+    keep[mesh["holes"][(mesh["holes"] >= 0) & (mesh["holes"] < len(counts))]] = False
+    corners = mesh["corners"][np.repeat(keep, counts)]
+    triangles = _triangulate(mesh["points"], counts[keep], corners)
+    if mesh["left_handed"] != (np.linalg.det(to_metres[:3, :3]) < 0):
+        triangles = triangles[:, ::-1]
+    several = bool(((weights > 0).sum(axis=1) > 1).any())
+    return _Part(mesh["path"], vertices, triangles, joints, weights, dual and several)
+
+
+def _welded(parts: list[_Part], shapes: BlendShapes, forest: JointForest) -> SkinnedSurface:
+    width = max(part.joints.shape[1] for part in parts)
+    starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
+    vertices = np.concatenate([part.vertices for part in parts])
+    joints = np.concatenate([_padded(part.joints, width) for part in parts])
+    weights = np.concatenate([_padded(part.weights, width) for part in parts])
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    pairs = zip(parts, starts[:-1], strict=True)
+    triangles = np.concatenate([part.triangles + start for part, start in pairs])
+    if len(triangles) == 0:
+        raise MeshError("has no face of three corners or more")
+    used = np.zeros(len(vertices), dtype=bool)
+    used[triangles] = True
+    kept = np.flatnonzero(used)
+    influences = _sparse(joints[kept], weights[kept], len(forest.names))
+    deltas = shapes.deltas(len(vertices))[:, kept]
+    size = float(np.linalg.norm(np.ptp(vertices[kept], axis=0)))
+    new = np.full(len(vertices), -1)
+    new[kept] = weld(vertices[kept], influences, deltas, size)
+    first = np.unique(new[kept], return_index=True)[1]
+    joints, weights = padded(influences[first])
+    return SkinnedSurface(
+        vertices[kept[first]],
+        new[triangles],
+        joints,
+        weights,
+        np.ascontiguousarray(deltas[:, first]),
+        shapes,
+        [new[a:b] for a, b in pairwise(starts)],
+        _one_method(parts, forest),
+    )
+
+
+def _padded(array: NDArray[Any], width: int) -> NDArray[Any]:
+    return np.pad(array, ((0, 0), (0, width - array.shape[1])))
+
+
+def _sparse(joints: Ints, weights: Floats, n_joints: int) -> csr_array:
+    n, k = joints.shape
+    matrix = csr_array((weights.ravel(), joints.ravel(), np.arange(0, n * k + 1, k)), (n, n_joints))
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _one_method(parts: list[_Part], forest: JointForest) -> bool:
+    """Return whether dual quaternions are used: if meshes differ, the way of most points."""
+    several = [part for part in parts if ((part.weights > 0).sum(axis=1) > 1).any()]
+    dual = sum(len(part.vertices) for part in several if part.dual)
+    linear = sum(len(part.vertices) for part in several if not part.dual)
+    if dual and linear:
+        chosen = "dual quaternions" if dual > linear else "linear blending"
+        forest.notes.append(f"its meshes are skinned in two ways; {chosen} are used for all")
+    return dual > linear
+
+
+def _level_weights(value: Floats, levels: Floats) -> Floats:
+    """Return how much of each level's shape, (t, l), a blend weight stands for.
+
+    Linear between neighbouring levels, of which zero, no displacement, is one; beyond the
+    outermost the last straight piece goes on.
+
+    >>> _level_weights(np.array([0.25, 0.75]), np.array([0.5, 1.0]))
+    array([[0.5, 0. ],
+           [0.5, 0.5]])
+    """
+    nodes = np.unique([0.0, *levels])
+    left = np.clip(np.searchsorted(nodes, value, side="right") - 1, 0, len(nodes) - 2)
+    part = (value - nodes[left]) / (nodes[left + 1] - nodes[left])
+    rows = np.arange(len(value))
+    weights = np.zeros((len(value), len(nodes)))
+    weights[rows, left] = 1 - part
+    weights[rows, left + 1] = part
+    return weights[:, np.searchsorted(nodes, levels)]
+
+
+# Polygons cut into triangles, hollow ones too.
+
+
+def _triangulate(points: Floats, counts: Ints, corners: Ints) -> Ints:
+    """Cut polygons into triangles, (m, 3), in the polygons' order, with their orientation.
+
+    Where a polygon turns the other way at one corner it is a fan from there, which lies inside:
+    a line through that corner cuts it into two convex parts. With several such corners ears
+    are cut off.
+    """
+    starts = np.cumsum(counts) - counts
+    polygon = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(len(corners)) - starts[polygon]
+    before = starts[polygon] + (place - 1) % np.maximum(counts[polygon], 1)
+    after = starts[polygon] + (place + 1) % np.maximum(counts[polygon], 1)
+    here = points[corners]
+    # Newell's normal: sum of the cross products of neighbours, seen from the first corner.
+    base = here[starts[polygon]] if len(corners) else here
+    normals = np.zeros((len(counts), 3))
+    np.add.at(normals, polygon, np.cross(here - base, here[after] - base))
+    turns = np.cross(here - here[before], here[after] - here)
+    along = np.einsum("ij,ij->i", turns, normals[polygon])
+    size = np.einsum("ij,ij->i", normals, normals)[polygon]
+    hollow = (along < -1e-9 * size) & (counts[polygon] > 3)
+    n_hollow = np.bincount(polygon, hollow, minlength=len(counts)).astype(np.int64)
+    shift = np.zeros(len(counts), dtype=np.int64)
+    shift[polygon[hollow]] = place[hollow]
+    shift[n_hollow != 1] = 0
+    turned = corners[starts[polygon] + (place + shift[polygon]) % np.maximum(counts[polygon], 1)]
+    triangles = fan_triangles(counts, turned)
+    difficult = np.flatnonzero((n_hollow > 1) & (counts <= MOST_CORNERS))[:MOST_POLYGONS]
+    ends = np.cumsum(np.maximum(counts - 2, 0))
+    for i in difficult:
+        ring = corners[starts[i] : starts[i] + counts[i]]
+        ears = _cut_ears(points[ring], normals[i])
+        triangles[ends[i] - len(ears) : ends[i]] = ring[ears]
+    return triangles
+
+
+def _cut_ears(ring: Floats, normal: Floats) -> Ints:
+    """Cut one polygon into triangles; if it has no ear left (it crosses itself) any corner goes."""
+    axis = int(np.argmax(np.abs(normal)))
+    flat = np.delete(ring, axis, axis=1) * [1.0, 1.0 if normal[axis] > 0 else -1.0]
+    if axis == 1:
+        flat = flat * [1.0, -1.0]
+    left = list(range(len(ring)))
+    triangles = []
+    while len(left) > 3:
+        ear = next((k for k in range(len(left)) if _is_ear(flat, left, k)), 0)
+        triangles.append([left[ear - 1], left[ear], left[(ear + 1) % len(left)]])
+        del left[ear]
+    return np.array([*triangles, left], dtype=np.int64)
+
+
+def _is_ear(flat: Floats, left: list[int], k: int) -> bool:
+    a, b, c = flat[left[k - 1]], flat[left[k]], flat[left[(k + 1) % len(left)]]
+    if _turn(a, b, c) <= 0:
+        return False
+    rest = flat[left]
+    sides = [_turn(a, b, rest), _turn(b, c, rest), _turn(c, a, rest)]
+    inside = (sides[0] >= 0) & (sides[1] >= 0) & (sides[2] >= 0)
+    inside[[k - 1, k, (k + 1) % len(left)]] = False
+    # A corner that is there twice (a bridge to a hole) does not stand in the way.
+    at_corner = (rest[:, None] == np.stack([a, b, c])).all(axis=2).any(axis=1)
+    return not (inside & ~at_corner).any()
+
+
+def _turn(a: Floats, b: Floats, c: Floats) -> Floats:
+    """Return twice the signed area of the triangle; `c` may be many points."""
+    return (b[0] - a[0]) * (c[..., 1] - a[1]) - (b[1] - a[1]) * (c[..., 0] - a[0])
