@@ -266,8 +266,8 @@ def pose_materials(
         raise SuppleError(f"painting needs a Material to begin with, not {material!r}")
     if young is None and poisson is None:
         return (material,) * n_poses
-    if material.kind == "orthotropic":
-        raise SuppleError("an orthotropic material cannot be painted; give it values per tet")
+    if not material.isotropic:
+        raise SuppleError(f"an {material.kind} material cannot be painted; give it values per tet")
     constants = {"young": numbers("young", material.young)}
     constants["poisson"] = numbers("poisson", material.poisson)
     per_pose = False

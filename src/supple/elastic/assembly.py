@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_parallel
-from supple.elastic.densities.density import ORTHOTROPIC, energy_density, stress, stress_derivative
+from supple.elastic.densities.dispatch import (
+    energy_density,
+    is_isotropic,
+    stress,
+    stress_derivative,
+)
 from supple.elastic.element import (
     add_element_forces,
     add_point_stiffness,
@@ -131,7 +136,7 @@ def add_stiffness(
                     position_gradient(x, elements, e, slopes, g, F)
                     stress_derivative(kind, F, parameters[e], H, scratch)
                     if psd:
-                        project_psd(F, kind != ORTHOTROPIC, H, frames)
+                        project_psd(F, is_isotropic(kind), H, frames)
                     add_point_stiffness(point, volume, g, H, slopes, K)
                 complete_stiffness(slopes, K)
                 scatter_stiffness(K, elements, e, slopes, block_start, slots, out)

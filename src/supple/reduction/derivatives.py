@@ -13,7 +13,7 @@ from supple.checks import checked_array, checked_indices
 from supple.compiled.jit import compiled, compiled_parallel, taking_turns
 from supple.elastic.assembly import Partition
 from supple.elastic.body import ElasticBody
-from supple.elastic.densities.density import STVK, stress_derivative
+from supple.elastic.densities.dispatch import is_quartic, stress_derivative
 from supple.elastic.element import tet_gradients
 from supple.errors import MeshError, SuppleError
 from supple.reduction.modes import Modes
@@ -97,7 +97,7 @@ def _second_derivative(
             size = max(size, abs(A[c, d, i]))
     if size == 0.0:
         return False
-    h = (1.0 if kind == STVK else _STRAIN) / size
+    h = (1.0 if is_quartic(kind) else _STRAIN) / size
     for side in range(2):
         step = h if side == 0 else -h
         for c in range(3):

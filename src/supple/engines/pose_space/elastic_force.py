@@ -13,10 +13,9 @@ from typing import Any
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
 from supple.compiled.simd import add_outer, add_weighted, gradient_rows, row_sums, times_rows
-from supple.elastic.densities.density import (
-    COROTATIONAL,
-    NEO_HOOKEAN,
-    ORTHOTROPIC,
+from supple.elastic.densities.dispatch import (
+    is_isotropic,
+    resists_inversion,
     stress_and_derivative,
     stress_derivative,
 )
@@ -220,10 +219,10 @@ def _tet_response(kind, projected, scale, width, at, room):  # type: ignore[no-u
     F, P, H, parameters = room.deformation, room.stress, room.derivative, room.parameters
     stress_and_derivative(kind, F, parameters, P, H, room.scratch)
     if projected:
-        project_psd(F, kind != ORTHOTROPIC, H, room.projection)
+        project_psd(F, is_isotropic(kind), H, room.projection)
     squeezed = False
     # Others do not resist being turned inside out, and may rest so for ever.
-    if kind != NEO_HOOKEAN and kind != COROTATIONAL:
+    if not resists_inversion(kind):
         kept = _volume_kept(F)
         if kept < SQUEEZED:
             squeezed = True

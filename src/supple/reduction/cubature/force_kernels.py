@@ -13,7 +13,7 @@ from numba import prange
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled, compiled_parallel
-from supple.elastic.densities.density import stress, stress_derivative
+from supple.elastic.densities.dispatch import stress, stress_derivative
 
 __all__ = [
     "LINEAR",

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints
-from supple.mesh.tets import TetMesh
 from supple.engines.pose_space.alignment import Variant, align
-from supple.engines.pose_space.interpolation import interpolated_basis, mass_products, reduced_mass
 from supple.engines.pose_space.build.pose_basis import PoseModel
+from supple.engines.pose_space.interpolation import interpolated_basis, mass_products, reduced_mass
+from supple.mesh.tets import TetMesh
 from supple.reduction.regions.region import Region
 from supple.rig.poses.pose_tree import alignment_tree
 from supple.rig.poses.pose_weights import PoseWeights

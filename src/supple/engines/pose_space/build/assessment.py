@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from supple.arrays import Floats
 from supple.compiled.jit import at_most_threads
 from supple.elastic.body import ElasticBody
+from supple.engines.pose_space.alignment import subspace_angles
+from supple.engines.pose_space.build.aligned_poses import Agreement
+from supple.engines.pose_space.build.pose_basis import PoseModel, PoseTask
+from supple.engines.pose_space.interpolation import frequency_ratios, reduced_frequencies
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
-from supple.engines.pose_space.build.aligned_poses import Agreement
-from supple.engines.pose_space.alignment import subspace_angles
 from supple.reduction.compliance import Compliance
 from supple.reduction.contact_constraints import contact_constraints
-from supple.engines.pose_space.interpolation import frequency_ratios, reduced_frequencies
+from supple.reduction.cubature.samples import dense_basis
 from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
-from supple.engines.pose_space.build.pose_basis import PoseModel, PoseTask
 from supple.reduction.regions.region import Region
-from supple.reduction.cubature.samples import dense_basis
 
 __all__ = [
     "FREQUENCIES",

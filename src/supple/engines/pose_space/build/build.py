@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, get_args
+from typing import Any, Literal, get_args
+
 import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.anatomy.painted_material import pose_materials
 from supple.checks import checked_number
 from supple.elastic.material import Material
-from supple.errors import SuppleError
-from supple.mesh.tets import TetMesh
-from supple.mesh.obstacles import Obstacle
-from supple.mesh.topology import counted
-from supple.engines.pose_space.alignment import VARIANTS
-from supple.reduction.contact_constraints import ContactKind
-from supple.rig.character import Character
-from collections.abc import Sequence
-from typing import Any, Literal
-from numpy.typing import ArrayLike
-from supple.linalg.blas import single_threaded
-from supple.engines.pose_space.alignment import Variant
+from supple.engines.pose_space.alignment import VARIANTS, Variant
 from supple.engines.pose_space.build.build_parts import Body, choose_regions, modes_per_region
-from supple.reduction.regions.handles import Handle
-from supple.reduction.build_log import BuildLog
-from supple.anatomy.painted_material import pose_materials
-from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.build.pose_family import PoseFamily
 from supple.engines.pose_space.build.pose_selection import Poses, resolve_poses
-from supple.reduction.regions.region import Region
 from supple.engines.pose_space.build.training import finish
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.errors import SuppleError
+from supple.linalg.blas import single_threaded
+from supple.mesh.obstacles import Obstacle
+from supple.mesh.tets import TetMesh
+from supple.mesh.topology import counted
+from supple.reduction.build_log import BuildLog
+from supple.reduction.contact_constraints import ContactKind
+from supple.reduction.regions.handles import Handle
+from supple.reduction.regions.region import Region
 from supple.reduction.workers import Workers
+from supple.rig.character import Character
 from supple.rig.tets.bones import BONE_RADIUS, Bones
 
 __all__ = ['build', 'check_options', 'flesh_material']
@@ -106,8 +105,8 @@ def _check_material(material: Material) -> None:
     example = 'Material("stvk", young=2e4, poisson=0.45)'
     if not isinstance(material, Material):
         raise SuppleError(f"material is {_shown(material)}; give a Material, such as {example}")
-    if material.kind == "orthotropic":
-        raise SuppleError(f"material is orthotropic; a model needs another, such as {example}")
+    if not material.isotropic:
+        raise SuppleError(f"material is {material.kind}; a model needs another, such as {example}")
 
 
 def _check_contact(contacts: ContactKind | None, obstacles: Sequence[Obstacle]) -> None:

@@ -7,18 +7,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.arrays import Floats
 from supple.checks import checked_whole_numbers
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
+from supple.engines.pose_space.build.pose_basis import PoseTask
 from supple.errors import SuppleError, warn
 from supple.mesh.obstacles import Obstacle
 from supple.mesh.topology import counted, unreferenced
 from supple.reduction.contact_constraints import ContactKind
 from supple.reduction.regions.handles import Handle, handles_from_bones
-from supple.engines.pose_space.build.pose_basis import PoseTask
 from supple.reduction.regions.region import Region
 from supple.reduction.regions.region_weights import regions_of
 from supple.rig.character import Character

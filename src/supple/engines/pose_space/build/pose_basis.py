@@ -4,31 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
 from supple.arrays import Floats
-from supple.checks import checked_array, checked_number
+from supple.checks import checked_array, checked_count, checked_masses, checked_number
+from supple.compiled.jit import at_most_threads
 from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
 from supple.errors import SuppleError
+from supple.linalg.blas import single_threaded
 from supple.linalg.sparse import PrincipalSubmatrix
-from supple.checks import checked_count, checked_masses
-from supple.reduction.compliance import Compliance, LoosePieceError
-from supple.reduction.null_space import UNTOUCHED, checked_rows, largest_entries
+from supple.mesh.obstacles import Obstacle
+from supple.mesh.self_contact import Contacts, find_contacts
+from supple.mesh.tets import TetMesh
+from supple.reduction.compliance import (
+    Compliance,
+    LoosePieceError,
+    inertial_responses,
+    largest_displacements,
+)
+from supple.reduction.contact_constraints import ContactKind, contact_constraints
 from supple.reduction.derivatives import modal_derivatives
 from supple.reduction.mass_pca import mass_pca, scaled_candidates
 from supple.reduction.modes import Modes, linear_modes
-from supple.reduction.null_space import NullSpace, null_space
+from supple.reduction.null_space import (
+    UNTOUCHED,
+    NullSpace,
+    checked_rows,
+    largest_entries,
+    null_space,
+)
 from supple.reduction.regions.region import Region
-from supple.reduction.compliance import inertial_responses, largest_displacements
-from numpy.typing import NDArray
-from supple.compiled.jit import at_most_threads
-from supple.elastic.material import Material
-from supple.linalg.blas import single_threaded
-from supple.mesh.tets import TetMesh
-from supple.mesh.self_contact import Contacts, find_contacts
-from supple.mesh.obstacles import Obstacle
-from supple.reduction.contact_constraints import ContactKind, contact_constraints
 
 __all__ = ['PoseModel', 'PoseTask', 'RegionBasis', 'pose_basis', 'reduce_pose', 'reduced_stiffness']
 

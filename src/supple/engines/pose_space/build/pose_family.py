@@ -7,20 +7,19 @@ from itertools import count
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from supple.anatomy.painted_material import interpolated_material
 from supple.arrays import Floats
 from supple.elastic.material import Material
-from supple.errors import SuppleError, warn
-from supple.mesh.topology import counted
-from supple.engines.pose_space.build.aligned_poses import Agreement, agree
 from supple.engines.pose_space.alignment import Variant
+from supple.engines.pose_space.build.aligned_poses import Agreement, agree
 from supple.engines.pose_space.build.assessment import Assessment, assess_pose, check_independent
 from supple.engines.pose_space.build.build_parts import Body
-from supple.reduction.build_log import BuildLog
-from supple.anatomy.painted_material import interpolated_material
 from supple.engines.pose_space.build.pose_basis import PoseModel, PoseTask, reduce_pose
 from supple.engines.pose_space.build.pose_selection import mid_poses
+from supple.errors import SuppleError, warn
+from supple.mesh.topology import counted
+from supple.reduction.build_log import BuildLog
 from supple.reduction.workers import Workers
 from supple.rig.poses.pose_weights import PoseWeights
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from numbers import Integral
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, checked_whole_numbers, numbers

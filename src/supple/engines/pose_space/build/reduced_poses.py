@@ -8,28 +8,28 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from supple.arrays import Floats
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
-from supple.errors import SuppleError
-from supple.mesh.tets import TetMesh
-from supple.mesh.obstacles import Obstacle
-from supple.engines.pose_space.build.aligned_poses import Agreement, agree
 from supple.engines.pose_space.alignment import Variant
+from supple.engines.pose_space.build.aligned_poses import Agreement, agree
 from supple.engines.pose_space.build.build_parts import modes_per_region
-from supple.reduction.contact_constraints import ContactKind
-from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.engines.pose_space.build.pose_basis import pose_basis
 from supple.engines.pose_space.build.pose_basis import (
     PoseModel,
     PoseTask,
+    pose_basis,
     reduce_pose,
     reduced_stiffness,
 )
-from supple.reduction.regions.region import Region
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.errors import SuppleError
+from supple.mesh.obstacles import Obstacle
+from supple.mesh.tets import TetMesh
+from supple.reduction.contact_constraints import ContactKind
 from supple.reduction.cubature.samples import dense_basis
+from supple.reduction.regions.region import Region
 from supple.rig.poses.pose_weights import PoseWeights
 
 __all__ = ["OfPose", "ReducedPoses", "model_embedding", "stand_in_basis"]

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from typing import Any
+
 import numpy as np
+
+from supple.anatomy.painted_material import interpolated_material
 from supple.arrays import Floats
-from supple.reduction.cubature.elastic_cubature import ElasticCubature
-from supple.reduction.cubature.inertial_cubature import InertialCubature
-from supple.engines.pose_space.build.pose_family import Middle, PoseFamily
-from supple.reduction.regions.region_weights import stored_fraction
-from numpy.typing import NDArray
-from supple.errors import SuppleError
 from supple.engines.pose_space.build.assessment import split_basis
-from supple.reduction.cubature.accuracy import force_error
+from supple.engines.pose_space.build.pose_family import Middle, PoseFamily
+from supple.engines.pose_space.interpolation import column_scales
+from supple.engines.pose_space.model.built_fields import packed_products
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.errors import SuppleError
+from supple.reduction.cubature.accuracy import blended_correction, force_error
 from supple.reduction.cubature.elastic_cubature import Between, ElasticCubature, elastic_cubature
 from supple.reduction.cubature.inertial_cubature import InertialCubature, inertial_cubature
-from supple.engines.pose_space.interpolation import column_scales
-from supple.reduction.cubature.accuracy import blended_correction
-from supple.anatomy.painted_material import interpolated_material
-from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.engines.pose_space.model.built_fields import packed_products
-from supple.reduction.regions.region import Region
 from supple.reduction.cubature.samples import force_samples
+from supple.reduction.regions.region import Region
+from supple.reduction.regions.region_weights import stored_fraction
 from supple.rig.protocol import Rig
 from supple.rig.stored.rigs import GIVEN, stored_rigs
 from supple.rig.tets.vertex_frames import unrotate
