@@ -21,14 +21,14 @@ __all__ = [
     "LANES",
     "WORD",
     "VectorCode",
-    "add_outer",
-    "add_weighted",
+    "add_outer_products",
+    "add_weighted_rows",
     "gradient_rows",
-    "kernel",
-    "row_sums",
+    "vector_kernel",
+    "rows_times_vector",
     "subtract_products",
-    "times_rows",
-    "weighted_four",
+    "matrix_times_rows",
+    "weighted_row_sum",
 ]
 
 
@@ -129,7 +129,7 @@ def _order(places: list[int]) -> ir.Constant:
     return ir.Constant(ir.VectorType(_INDEX, len(places)), places)
 
 
-def kernel(write: Callable[[VectorCode], None], kinds: tuple[Any, ...]) -> Any:
+def vector_kernel(write: Callable[[VectorCode], None], kinds: tuple[Any, ...]) -> Any:
     """What a Numba intrinsic returns: a signature, and the code of a function that writes it."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -177,13 +177,13 @@ def _gradient_rows(
             for i, row in enumerate(rows):
                 code.store(row, out, code.at(at, column, (width, i)))
 
-    return kernel(write, (basis, start, width, turns, out, at))
+    return vector_kernel(write, (basis, start, width, turns, out, at))
 
 
 gradient_rows: Any = intrinsic(_gradient_rows)
 
 
-def _row_sums(typing: Any, rows: Any, at: Any, width: Any, z: Any, out: Any) -> Any:
+def _rows_times_vector(typing: Any, rows: Any, at: Any, width: Any, z: Any, out: Any) -> Any:
     """Products of nine rows at `rows[at]` with z into `out` (9,), of float64."""
 
     def write(code: VectorCode) -> None:
@@ -199,13 +199,13 @@ def _row_sums(typing: Any, rows: Any, at: Any, width: Any, z: Any, out: Any) -> 
             total = builder.fpext(code.total(builder.load(sums[i])), ir.DoubleType())
             builder.store(total, builder.gep(out, [ir.Constant(WORD, i)]))
 
-    return kernel(write, (rows, at, width, z, out))
+    return vector_kernel(write, (rows, at, width, z, out))
 
 
-row_sums: Any = intrinsic(_row_sums)
+rows_times_vector: Any = intrinsic(_rows_times_vector)
 
 
-def _times_rows(typing: Any, matrix: Any, rows: Any, at: Any, width: Any, out: Any) -> Any:
+def _matrix_times_rows(typing: Any, matrix: Any, rows: Any, at: Any, width: Any, out: Any) -> Any:
     """A matrix (9, 9), flat, times the nine rows at `rows[at]`, into those at `out[at]`."""
 
     def write(code: VectorCode) -> None:
@@ -219,13 +219,13 @@ def _times_rows(typing: Any, matrix: Any, rows: Any, at: Any, width: Any, out: A
                     value = code.multiply_add(factor, own[j], value)
                 code.store(value, out, code.at(at, column, (width, i)))
 
-    return kernel(write, (matrix, rows, at, width, out))
+    return vector_kernel(write, (matrix, rows, at, width, out))
 
 
-times_rows: Any = intrinsic(_times_rows)
+matrix_times_rows: Any = intrinsic(_matrix_times_rows)
 
 
-def _add_weighted(typing: Any, factors: Any, rows: Any, at: Any, width: Any, out: Any) -> Any:
+def _add_weighted_rows(typing: Any, factors: Any, rows: Any, at: Any, width: Any, out: Any) -> Any:
     """Add nine rows at `rows[at]`, each times its factor, to `out` of float64."""
 
     def write(code: VectorCode) -> None:
@@ -239,13 +239,13 @@ def _add_weighted(typing: Any, factors: Any, rows: Any, at: Any, width: Any, out
             before = code.load(out, column)
             code.store(builder.fadd(before, builder.fpext(value, before.type)), out, column)
 
-    return kernel(write, (factors, rows, at, width, out))
+    return vector_kernel(write, (factors, rows, at, width, out))
 
 
-add_weighted: Any = intrinsic(_add_weighted)
+add_weighted_rows: Any = intrinsic(_add_weighted_rows)
 
 
-def _add_outer(typing: Any, a: Any, b: Any, count: Any, width: Any, out: Any) -> Any:
+def _add_outer_products(typing: Any, a: Any, b: Any, count: Any, width: Any, out: Any) -> Any:
     """Add Σ a_k b_kᵀ over `count` rows to `out` (width, width), where it is symmetric.
 
     Blocks of 8 × 8 below the diagonal are left out.
@@ -270,10 +270,10 @@ def _add_outer(typing: Any, a: Any, b: Any, count: Any, width: Any, out: Any) ->
             for place, total in zip(places, sums, strict=True):
                 code.store(builder.load(total), out, place)
 
-    return kernel(write, (a, b, count, width, out))
+    return vector_kernel(write, (a, b, count, width, out))
 
 
-add_outer: Any = intrinsic(_add_outer)
+add_outer_products: Any = intrinsic(_add_outer_products)
 
 
 def _subtract_products(typing: Any, a: Any, stride: Any, row: Any, end: Any) -> Any:
@@ -300,13 +300,13 @@ def _subtract_products(typing: Any, a: Any, stride: Any, row: Any, end: Any) -> 
                 rest = builder.fsub(code.load(a, place), builder.load(total))
                 code.store(rest, a, place)
 
-    return kernel(write, (a, stride, row, end))
+    return vector_kernel(write, (a, stride, row, end))
 
 
 subtract_products: Any = intrinsic(_subtract_products)
 
 
-def _weighted_four(
+def _weighted_row_sum(
     typing: Any, table: Any, a: Any, b: Any, c: Any, d: Any, p: Any, q: Any, r: Any, s: Any
 ) -> Any:
     """Σ of rows a, b, c, d of a table (n, 4), flat, times p, q, r, s: four numbers."""
@@ -324,4 +324,4 @@ def _weighted_four(
     return four(table, a, b, c, d, p, q, r, s), codegen
 
 
-weighted_four: Any = intrinsic(_weighted_four)
+weighted_row_sum: Any = intrinsic(_weighted_row_sum)

@@ -18,6 +18,7 @@ __all__ = [
     "add_point_stiffness",
     "complete_stiffness",
     "corner_count",
+    "deformation_at",
     "gradients_at",
     "point_count",
     "position_gradient",
@@ -56,6 +57,24 @@ def gradients_at(
     if slopes is None or weights is None:
         return tet_gradients(rest, elements, e, g)
     return weights[point] * _hex_gradients(rest, elements, e, slopes, point, g)
+
+
+@compiled_plain
+def deformation_at(
+    point: int,
+    x: Floats,
+    rest: Floats,
+    elements: Ints,
+    e: int,
+    slopes: Floats | None,
+    weights: Floats | None,
+    g: Floats,
+    F: Floats,
+) -> float:
+    """Rows of `g` ← ∇N_a at a point and F ← ∂x/∂X there; returns the volume it stands for."""
+    volume = gradients_at(point, rest, elements, e, slopes, weights, g)
+    position_gradient(x, elements, e, slopes, g, F)
+    return volume
 
 
 @compiled_plain

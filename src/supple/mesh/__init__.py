@@ -7,14 +7,14 @@ from supple.mesh.filling.voxelise import voxelise
 from supple.mesh.hex_embedding import embed_hexes, locate_hexes
 from supple.mesh.hexes import HexMesh
 from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
-from supple.mesh.self_contact import Contacts, find_contacts
+from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import Defect
 
 __all__ = [
     "Capsule",
-    "Contacts",
+    "BoundaryContacts",
     "Defect",
     "HexMesh",
     "Obstacle",
@@ -25,7 +25,7 @@ __all__ = [
     "biharmonic_weights",
     "embed",
     "embed_hexes",
-    "find_contacts",
+    "find_boundary_contacts",
     "locate",
     "locate_hexes",
     "stuff",

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple.errors import MeshError
 from supple.mesh import topology
 from supple.mesh.elements import ElementMesh
 from supple.mesh.topology import Defect
@@ -70,6 +71,23 @@ class TetMesh(ElementMesh):
         """Volume of each tet, (m,), negative where it is inverted."""
         a, b, c, d = (self.vertices[self.tets[:, k]] for k in range(4))
         return np.einsum("ij,ij->i", b - a, np.cross(c - a, d - a)) / 6
+
+    def positive_volumes(self) -> np.ndarray:
+        """Return the volume of each tet, (m,).
+
+        Raises
+        ------
+        MeshError
+            If tets are inverted or flat.
+        """
+        volumes = self.volumes()
+        if not (volumes > 0).all():
+            worst = int(volumes.argmin())
+            raise MeshError(
+                f"{int((volumes <= 0).sum())} tets are inverted or flat (worst: tet {worst}, "
+                f"volume {volumes[worst]:.3g} m³); use mesh.oriented() or remove them"
+            )
+        return volumes
 
     def boundary(self) -> np.ndarray:
         """Faces that belong to one tet only, outward oriented, (k, 3)."""

@@ -1,7 +1,7 @@
 """Model reduction that engines share: modes, derivatives, mass-PCA, regions, cubature."""
 
 from supple.reduction.build_log import BuildLog
-from supple.reduction.compliance import inertial_responses
+from supple.reduction.compliance import inertial_displacements
 from supple.reduction.contact_constraints import contact_constraints
 from supple.reduction.cubature.accuracy import blended_correction, fit_weights, force_error
 from supple.reduction.cubature.elastic_cubature import Between, ElasticCubature, elastic_cubature
@@ -45,7 +45,7 @@ __all__ = [
     "handles_from_bones",
     "inertial_cubature",
     "inertial_error",
-    "inertial_responses",
+    "inertial_displacements",
     "linear_modes",
     "mass_pca",
     "modal_derivatives",

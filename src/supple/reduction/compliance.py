@@ -15,7 +15,7 @@ from supple.linalg.lanczos import lowest_eigenpairs
 from supple.linalg.sparse import symmetrised
 from supple.reduction.null_space import NullSpace, null_space
 
-__all__ = ["Compliance", "LoosePieceError", "inertial_responses", "largest_displacements"]
+__all__ = ["Compliance", "LoosePieceError", "inertial_displacements", "largest_displacements"]
 
 
 #: A motion that costs less than this part of what moving single vertices does costs nothing.
@@ -220,7 +220,7 @@ def _unheld_pieces(stiffness: sp.csr_array, vertices: Ints) -> tuple[list[Ints],
 # How flesh gives way when the body is accelerated, which few modes alone do not sum up to.
 
 
-def inertial_responses(
+def inertial_displacements(
     held: Compliance, places: Floats, mass: Floats, weights: Floats | None = None
 ) -> Floats:
     """Static displacements under accelerations of the whole region, (3k, 6).

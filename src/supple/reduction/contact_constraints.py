@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
-from supple.mesh.self_contact import Contacts
+from supple.mesh.boundary_contacts import BoundaryContacts
 
 __all__ = ["ContactKind", "contact_constraints", "one_way"]
 
@@ -24,7 +24,7 @@ _PART = 1e-6
 
 
 def contact_constraints(
-    contacts: Contacts, n_vertices: int, *, kind: ContactKind = "two-sided"
+    contacts: BoundaryContacts, n_vertices: int, *, kind: ContactKind = "two-sided"
 ) -> sp.csr_array:
     """C of the constraints C u = 0 that keep contacts as they are (xu2016 §6).
 
@@ -84,7 +84,7 @@ def _rows(values: Floats, columns: Ints, n_vertices: int) -> sp.csr_array:
     return matrix
 
 
-def one_way(contacts: Contacts) -> Ints:
+def one_way(contacts: BoundaryContacts) -> Ints:
     """Contacts that count each pair of touching patches once, ascending.
 
     Where patches touch, vertices of both are found. If both kinds were kept, each side would

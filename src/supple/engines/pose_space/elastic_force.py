@@ -12,7 +12,7 @@ from typing import Any
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
-from supple.compiled.simd import add_outer, add_weighted, gradient_rows, row_sums, times_rows
+from supple.compiled.simd import add_outer_products, add_weighted_rows, gradient_rows, rows_times_vector, matrix_times_rows
 from supple.elastic.densities.dispatch import (
     is_isotropic,
     resists_inversion,
@@ -184,9 +184,9 @@ def add_elastic(
             squeezed += _tet_response(kind, projected, scale, width, filled, room)
             filled += 9 * width
             if filled >= MOST_ROWS * width:
-                add_outer(room.rows, room.images, filled // width, width, room.product)
+                add_outer_products(room.rows, room.images, filled // width, width, room.product)
                 filled = 0
-        add_outer(room.rows, room.images, filled // width, width, room.product)
+        add_outer_products(room.rows, room.images, filled // width, width, room.product)
         _scatter(columns, width, room.product, room.force, room.ends, stiffness, force)
     return left_out, squeezed
 
@@ -207,7 +207,7 @@ def _tet_rows(  # type: ignore[no-untyped-def]
         return 0.0
     _tet_turns(frames, tables.corners, tet, g, room.turns)
     gradient_rows(basis, start, width, room.turns, room.rows, at)
-    row_sums(room.rows, at, width, room.z, room.deformation.reshape(9))
+    rows_times_vector(room.rows, at, width, room.z, room.deformation.reshape(9))
     for i in range(3):
         room.deformation[i, i] += 1.0
     return share * volume
@@ -232,6 +232,6 @@ def _tet_response(kind, projected, scale, width, at, room):  # type: ignore[no-u
         room.pull[i] = scale * P[i // 3, i % 3]
         for j in range(9):
             room.factors[9 * i + j] = scale * H[i, j]
-    add_weighted(room.pull, room.rows, at, width, room.force)
-    times_rows(room.factors, room.rows, at, width, room.images)
+    add_weighted_rows(room.pull, room.rows, at, width, room.force)
+    matrix_times_rows(room.factors, room.rows, at, width, room.images)
     return squeezed

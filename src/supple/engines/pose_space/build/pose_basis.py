@@ -18,12 +18,12 @@ from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.linalg.sparse import PrincipalSubmatrix
 from supple.mesh.obstacles import Obstacle
-from supple.mesh.self_contact import Contacts, find_contacts
+from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
 from supple.mesh.tets import TetMesh
 from supple.reduction.compliance import (
     Compliance,
     LoosePieceError,
-    inertial_responses,
+    inertial_displacements,
     largest_displacements,
 )
 from supple.reduction.contact_constraints import ContactKind, contact_constraints
@@ -102,7 +102,7 @@ def pose_basis(
     """`count` vectors from linear modes and modal derivatives (xu2016 §5–7, eq. 34–35).
 
     Beside them are the region's static responses to accelerations of the body, which are what
-    moves flesh; see `inertial_responses`.
+    moves flesh; see `inertial_displacements`.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def _candidates(
     (soft,) = largest_displacements(modes.vectors[:, :1])
     shapes = scaled_candidates(modes.eigenvalues, modes.vectors, bent, far / soft)
     del bent  # as large as all the rest together
-    given_way = inertial_responses(modes.compliance, places, mass, modes.weights)
+    given_way = inertial_displacements(modes.compliance, places, mass, modes.weights)
     # Of all axes together, so that it does not matter how the body is turned.
     largest = float(np.sqrt((given_way.reshape(len(places), -1) ** 2).sum(axis=1).max()))
     if largest <= RIGID * soft / modes.eigenvalues[0]:
@@ -327,7 +327,7 @@ class PoseModel:
     rest: Floats
     bases: tuple[Floats, ...]
     stiffnesses: tuple[Floats, ...]
-    contacts: Contacts | None
+    contacts: BoundaryContacts | None
     constraints: int
 
 
@@ -400,8 +400,8 @@ def reduced_stiffness(stiffness: sp.csr_array, region: Region, basis: Floats) ->
     return (product + product.T) / 2
 
 
-def _contact_rows(task: PoseTask) -> tuple[Contacts | None, sp.csr_array | None]:
+def _contact_rows(task: PoseTask) -> tuple[BoundaryContacts | None, sp.csr_array | None]:
     if task.contacts is None:
         return None, None
-    found = find_contacts(task.mesh, None, task.rest, obstacles=task.obstacles)
+    found = find_boundary_contacts(task.mesh, None, task.rest, obstacles=task.obstacles)
     return found, contact_constraints(found, len(task.rest), kind=task.contacts)
