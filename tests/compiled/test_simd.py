@@ -9,8 +9,8 @@ from supple.compiled.simd import (
     add_outer_products,
     add_weighted_rows,
     gradient_rows,
-    rows_times_vector,
     matrix_times_rows,
+    rows_times_vector,
     weighted_row_sum,
 )
 from supple.linalg.upper_triangle import cholesky, padded_identity, solve

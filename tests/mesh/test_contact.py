@@ -9,9 +9,9 @@ from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
 from supple.errors import SuppleError
+from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
 from supple.mesh.contact_search import nearest_on_triangle
 from supple.mesh.obstacles import Capsule, Plane, Sphere
-from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
 from supple.mesh.tets import TetMesh
 from supple.rig.tets.bones import Bones
 from supple.rig.tets.flesh import flesh_out
@@ -162,7 +162,10 @@ def test_contacts_turn_and_travel_with_the_pose(strip: TetMesh) -> None:
     turn = Rotation.from_rotvec([0.4, -1.1, 0.7])
     shift = np.array([50.0, -20.0, 7.0])
     there = turn.apply(posed) + shift
-    first, second = find_boundary_contacts(strip, None, posed), find_boundary_contacts(strip, None, there)
+    first, second = (
+        find_boundary_contacts(strip, None, posed),
+        find_boundary_contacts(strip, None, there),
+    )
     assert np.array_equal(first.vertices, second.vertices)
     assert np.allclose(first.gaps, second.gaps, atol=1e-12)
     assert np.allclose(turn.apply(first.normals), second.normals, atol=1e-10)
@@ -196,7 +199,9 @@ def test_the_same_contacts_come_in_the_same_order(
 def test_what_stands_on_the_ground_or_below_touches_it(strip: TetMesh) -> None:
     heights = strip.vertices[:, 1]
     ground = Plane((3.0, -0.05, 8.0), (0, 7, 0))
-    contacts = find_boundary_contacts(strip, None, strip.vertices, obstacles=[ground], distance=0.06)
+    contacts = find_boundary_contacts(
+        strip, None, strip.vertices, obstacles=[ground], distance=0.06
+    )
     boundary = np.unique(strip.boundary())
     assert np.array_equal(contacts.vertices, boundary[heights[boundary] < 0.01])
     assert np.allclose(contacts.gaps, heights[contacts.vertices] + 0.05)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from supple.errors import SuppleError
-from supple.mesh.obstacles import Plane
 from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
+from supple.mesh.obstacles import Plane
 from supple.mesh.tets import TetMesh
 from supple.reduction.contact_constraints import contact_constraints, one_way
 from supple.scenes.bodies.beam import beam
@@ -85,7 +85,9 @@ def test_one_sided_contacts_slide_only(
     assert np.allclose(matrix @ free.ravel(), 0, atol=1e-12)
 
 
-def test_fixed_contacts_do_not_move(blocks: tuple[TetMesh, np.ndarray], contacts: BoundaryContacts) -> None:
+def test_fixed_contacts_do_not_move(
+    blocks: tuple[TetMesh, np.ndarray], contacts: BoundaryContacts
+) -> None:
     n = len(blocks[1])
     matrix = contact_constraints(contacts, n, kind="fixed")
     motion = np.random.default_rng(2).normal(size=(n, 3))

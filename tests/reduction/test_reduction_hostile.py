@@ -358,7 +358,9 @@ class Custom:
 
 def test_obstacles_that_know_no_distance_are_refused() -> None:
     mesh = beam(cells=(2, 1, 1))
-    touched = find_boundary_contacts(mesh, None, mesh.vertices, obstacles=[Custom(-0.1, [0, 1.0, 0])])
+    touched = find_boundary_contacts(
+        mesh, None, mesh.vertices, obstacles=[Custom(-0.1, [0, 1.0, 0])]
+    )
     assert len(touched) == len(mesh.vertices)
     far = Custom(np.inf, [0.0, 0.0, 0.0])
     assert len(find_boundary_contacts(mesh, None, mesh.vertices, obstacles=[far])) == 0
@@ -385,7 +387,12 @@ def test_obstacles_that_know_no_distance_are_refused() -> None:
             return None
 
     refused(
-        "obstacle 0 does not give", find_boundary_contacts, mesh, None, mesh.vertices, obstacles=[Silent()]
+        "obstacle 0 does not give",
+        find_boundary_contacts,
+        mesh,
+        None,
+        mesh.vertices,
+        obstacles=[Silent()],
     )
 
 

@@ -1,7 +1,7 @@
-"""Small matrices times rows, eight columns at a time.
+"""Products of small matrices and rows, eight columns at a time, in vector instructions.
 
-What a step does again and again: rows of a tet's basis combined, and sums of their products. Rows
-have few columns, for which a compiler's loops are scalar (measured: five to ten times slower) and
+Steps combine rows of a tet's basis, and sum products of them, again and again. Rows have few
+columns, for which a compiler's loops are scalar (measured: five to ten times slower) and
 a library's matrix product spends its time on preparing (three to four times).
 
 Arrays are flat, contiguous and of float32 but where it is said; widths are multiples of `LANES`,
@@ -24,17 +24,14 @@ __all__ = [
     "add_outer_products",
     "add_weighted_rows",
     "gradient_rows",
-    "vector_kernel",
+    "matrix_times_rows",
     "rows_times_vector",
     "subtract_products",
-    "matrix_times_rows",
+    "vector_kernel",
     "weighted_row_sum",
 ]
 
 
-# ----------------------------------------------------------------------------
-# Vector instructions, put together by hand where a compiler's loops fall short.
-#
 # Numba's compiler unrolls vector loops for long rows; rows of 16 or 24 columns it leaves to scalar
 # code. `VectorCode` writes the few instructions that such kernels are made of, for any processor:
 # one with narrower registers takes several for each.
@@ -42,19 +39,15 @@ __all__ = [
 
 #: Columns that are worked on together.
 LANES = 8
-
-
 WORD = ir.IntType(64)
-
-
+ZERO, _TWO = ir.Constant(WORD, 0), ir.Constant(WORD, 2)
 _INDEX = ir.IntType(32)
-
-
+_SINGLES = ir.VectorType(ir.FloatType(), LANES)
 _BITS = {ir.FloatType(): 32, ir.DoubleType(): 64}
 
 
 class VectorCode:
-    """Writes instructions on the arrays that a function was given."""
+    """Writer of vector instructions on the arrays that a function was given."""
 
     def __init__(self, context: Any, builder: Any, kinds: Any, args: Any) -> None:
         self.builder = builder
@@ -66,7 +59,7 @@ class VectorCode:
         ]
 
     def at(self, base: Any, *steps: Any) -> Any:
-        """The sum of a base and products (pairs) or whole numbers."""
+        """Add products (pairs) or whole numbers to a base."""
         for step in steps:
             if isinstance(step, tuple):
                 one, other = (ir.Constant(WORD, s) if isinstance(s, int) else s for s in step)
@@ -77,12 +70,12 @@ class VectorCode:
         return base
 
     def load(self, data: Any, at: Any, lanes: int = LANES) -> Any:
-        """Eight numbers, or so many."""
+        """Load eight numbers, or `lanes` of them."""
         place = self._place(data, at, lanes)
         return self.builder.load(place, align=_BITS[data.type.pointee] // 8)
 
     def store(self, value: Any, data: Any, at: Any) -> None:
-        """Eight numbers."""
+        """Store eight numbers."""
         self.builder.store(value, self._place(data, at), align=_BITS[data.type.pointee] // 8)
 
     def _place(self, data: Any, at: Any, lanes: int = LANES) -> Any:
@@ -90,11 +83,11 @@ class VectorCode:
         return self.builder.bitcast(self.builder.gep(data, [at]), kind.as_pointer())
 
     def spread(self, data: Any, at: Any) -> Any:
-        """One number, eight times."""
+        """Load one number, eight times."""
         return self.repeated(self.builder.load(self.builder.gep(data, [at])))
 
     def repeated(self, one: Any, lanes: int = LANES) -> Any:
-        """A number that is at hand, eight times, or so many."""
+        """Repeat a number that is loaded already, eight times or `lanes` times."""
         none = ir.Constant(ir.VectorType(one.type, lanes), ir.Undefined)
         first = self.builder.insert_element(none, one, ir.Constant(_INDEX, 0))
         return self.builder.shuffle_vector(first, none, _order([0] * lanes))
@@ -118,7 +111,7 @@ class VectorCode:
         return cgutils.for_range_slice(self.builder, begin, end, ir.Constant(WORD, step), WORD)
 
     def total(self, lanes: Any) -> Any:
-        """The sum of eight numbers, always in the same order."""
+        """Sum eight numbers, always in the same order."""
         for half in (4, 2, 1):
             turned = _order([(i + half) % LANES for i in range(LANES)])
             lanes = self.builder.fadd(lanes, self.builder.shuffle_vector(lanes, lanes, turned))
@@ -130,7 +123,7 @@ def _order(places: list[int]) -> ir.Constant:
 
 
 def vector_kernel(write: Callable[[VectorCode], None], kinds: tuple[Any, ...]) -> Any:
-    """What a Numba intrinsic returns: a signature, and the code of a function that writes it."""
+    """Return the signature and the code generator of a Numba intrinsic that `write` writes."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         write(VectorCode(context, builder, signature.args, args))
@@ -139,16 +132,10 @@ def vector_kernel(write: Callable[[VectorCode], None], kinds: tuple[Any, ...]) -
     return types.void(*kinds), codegen
 
 
-ZERO, _TWO = ir.Constant(WORD, 0), ir.Constant(WORD, 2)
-
-
-_SINGLES = ir.VectorType(ir.FloatType(), LANES)
-
-
 def _gradient_rows(
     typing: Any, basis: Any, start: Any, width: Any, turns: Any, out: Any, at: Any
 ) -> Any:
-    """Rows of G (9) at `out[at]` from basis rows (12) of a tet's corners at `basis[start]`.
+    """Write nine rows of G at `out[at]` from basis rows (12) of a tet's corners at `basis[start]`.
 
     `turns` (48,) has for each corner its rotation, row by row, and the gradient of its shape
     function: G_(3i+k) = Σ_corners ∇N_k (R u)_i.
@@ -184,7 +171,7 @@ gradient_rows: Any = intrinsic(_gradient_rows)
 
 
 def _rows_times_vector(typing: Any, rows: Any, at: Any, width: Any, z: Any, out: Any) -> Any:
-    """Products of nine rows at `rows[at]` with z into `out` (9,), of float64."""
+    """Multiply nine rows at `rows[at]` by z; the products go to `out` (9,), of float64."""
 
     def write(code: VectorCode) -> None:
         rows, at, width, z, out = code.args
@@ -206,7 +193,7 @@ rows_times_vector: Any = intrinsic(_rows_times_vector)
 
 
 def _matrix_times_rows(typing: Any, matrix: Any, rows: Any, at: Any, width: Any, out: Any) -> Any:
-    """A matrix (9, 9), flat, times the nine rows at `rows[at]`, into those at `out[at]`."""
+    """Multiply a matrix (9, 9), flat, by the nine rows at `rows[at]`, into those at `out[at]`."""
 
     def write(code: VectorCode) -> None:
         matrix, rows, at, width, out = code.args

@@ -15,7 +15,7 @@ from supple.mesh.filling.bcc_lattice import AXIS_LIMIT, morton
 from supple.mesh.tets import OUTWARD_FACES, TetMesh
 from supple.mesh.topology import row_keys
 
-__all__ = ["Location", "embed", "locate"]
+__all__ = ["Location", "corner_matrix", "embed", "locate"]
 
 
 _LEAF = 4
@@ -62,13 +62,17 @@ def embed(points: ArrayLike, mesh: TetMesh) -> csr_array:
     array([[0.25, 0.5 , 0.25, 0.  ]])
     """
     where = locate(points, mesh)
-    columns = mesh.tets[where.tet]
-    order = np.argsort(columns, axis=1)
-    values = np.take_along_axis(where.barycentric, order, axis=1)
-    indices = np.take_along_axis(columns, order, axis=1)
-    starts = np.arange(0, 4 * len(columns) + 1, 4)
-    shape = (len(columns), len(mesh.vertices))
-    return csr_array((values.ravel(), indices.ravel(), starts), shape=shape)
+    return corner_matrix(mesh.tets[where.tet], where.barycentric, len(mesh.vertices))
+
+
+def corner_matrix(corners: Ints, weights: Floats, n_vertices: int) -> csr_array:
+    """Return the (k, n_vertices) matrix with weights (k, c) at the corners (k, c) of each row."""
+    order = np.argsort(corners, axis=1)
+    values = np.take_along_axis(weights, order, axis=1)
+    columns = np.take_along_axis(corners, order, axis=1)
+    starts = np.arange(0, corners.size + 1, corners.shape[1])
+    shape = (len(corners), n_vertices)
+    return csr_array((values.ravel(), columns.ravel(), starts), shape=shape)
 
 
 def locate(points: ArrayLike, mesh: TetMesh) -> Location:

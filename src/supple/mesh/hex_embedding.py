@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 from supple.arrays import Floats, Ints
 from supple.checks import numbers
 from supple.errors import MeshError
-from supple.mesh.embedding import locate
+from supple.mesh.embedding import corner_matrix, locate
 from supple.mesh.hex_shapes import CORNERS, shape_functions, shape_gradients
 from supple.mesh.hexes import OUTWARD_QUADS, HexMesh
 from supple.mesh.tets import TetMesh
@@ -82,14 +82,7 @@ def embed_hexes(points: ArrayLike, mesh: HexMesh) -> csr_array:
         tangents = np.einsum("kac,kad->kcd", corners[outside], slopes)
         step = np.linalg.solve(tangents, (places[outside] - there)[:, :, None])
         weights[outside] += (slopes @ step)[:, :, 0]
-    columns = mesh.hexes[where.hex]
-    order = np.argsort(columns, axis=1)
-    values = np.take_along_axis(weights, order, axis=1)
-    indices = np.take_along_axis(columns, order, axis=1)
-    starts = np.arange(0, 8 * len(columns) + 1, 8)
-    return csr_array(
-        (values.ravel(), indices.ravel(), starts), shape=(len(columns), len(mesh.vertices))
-    )
+    return corner_matrix(mesh.hexes[where.hex], weights, len(mesh.vertices))
 
 
 def locate_hexes(points: ArrayLike, mesh: HexMesh) -> HexLocation:

@@ -12,7 +12,13 @@ from typing import Any
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
-from supple.compiled.simd import add_outer_products, add_weighted_rows, gradient_rows, rows_times_vector, matrix_times_rows
+from supple.compiled.simd import (
+    add_outer_products,
+    add_weighted_rows,
+    gradient_rows,
+    matrix_times_rows,
+    rows_times_vector,
+)
 from supple.elastic.densities.dispatch import (
     is_isotropic,
     resists_inversion,

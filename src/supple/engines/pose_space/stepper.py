@@ -149,9 +149,14 @@ class Stepper:
         self.runtime, self.options = runtime, options
         self.room = Workspace(runtime, batch)
         self.timing = Timing()
-        self._tables, self._given = ArgumentTable(StepTables.of(runtime)), ArgumentTable(self.room.given)
+        self._tables, self._given = (
+            ArgumentTable(StepTables.of(runtime)),
+            ArgumentTable(self.room.given),
+        )
         self._work = ArgumentTable(StepWork.of(self.room))
-        self._skin = ArgumentTable(SkinWork(runtime.skin, runtime.frames, self.room.blend, self.room.skin))
+        self._skin = ArgumentTable(
+            SkinWork(runtime.skin, runtime.frames, self.room.blend, self.room.skin)
+        )
         self._placement = runtime.placement.fork()
         self._blas = addresses()
         self._framed = False

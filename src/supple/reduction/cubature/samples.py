@@ -13,7 +13,7 @@ from supple.compiled.jit import taking_turns
 from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError
 from supple.reduction.cubature.force_kernels import DETERMINANT_CHUNK, smallest_determinants
-from supple.reduction.regions.region import Region
+from supple.reduction.regions.region import Region, reduced_stiffness
 
 __all__ = [
     "AMPLITUDE",
@@ -22,7 +22,7 @@ __all__ = [
     "displacements",
     "force_samples",
     "projected",
-    "reduced_stiffness",
+    "rest_stiffness",
 ]
 
 LocalBasis = Sequence[NDArray[np.float64]]
@@ -92,17 +92,15 @@ def projected(basis: LocalBasis, regions: Sequence[Region], forces: Floats) -> F
     return np.concatenate(parts)
 
 
-def reduced_stiffness(
+def rest_stiffness(
     body: ElasticBody, rest: ArrayLike, basis: LocalBasis, regions: Sequence[Region]
 ) -> Floats:
-    """K̃ = UᵀKU at rest, (r, r), exactly symmetric."""
+    """K̃ = UᵀKU of a body at rest in a localised basis, (r, r), exactly symmetric."""
     rest = checked_array("rest shape", rest, body.rest.shape)
     basis = checked_basis("basis", basis, regions, body.n_vertices)
     K = body.stiffness(rest, rest=rest, out=body.pattern.zeros())  # threads may share the body
     U = dense_basis(basis, regions, body.n_vertices)
-    U = U.reshape(-1, U.shape[2])
-    reduced = U.T @ (K @ U)
-    return (reduced + reduced.T) / 2
+    return reduced_stiffness(K, U.reshape(-1, U.shape[2]))
 
 
 def force_samples(
@@ -145,7 +143,7 @@ def force_samples(
     random = _generator(seed)
     widths = [array.shape[2] for array in basis]
     if stiffness is None:
-        stiffness = reduced_stiffness(body, rest, basis, regions)
+        stiffness = rest_stiffness(body, rest, basis, regions)
     stiffness = checked_array("reduced stiffness", stiffness, (sum(widths), sum(widths)))
     q = _gaussian(stiffness, widths, count, random)
     step = max(16, _CHUNK_ENTRIES // (3 * body.n_vertices))

@@ -1,17 +1,18 @@
-"""A part of the body that has basis vectors of its own."""
+"""A part of the body that has basis vectors of its own, and its reduced stiffness."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_count, checked_indices, owned_array
 from supple.errors import SuppleError
 
-__all__ = ["Region"]
+__all__ = ["Region", "reduced_stiffness"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,6 +59,12 @@ class Region:
     def unknowns(self) -> Ints:
         """(3k,) rows of a 3n vector that belong to its vertices."""
         return (3 * self.vertices[:, None] + np.arange(3)).ravel()
+
+
+def reduced_stiffness(stiffness: sp.csr_array, basis: Floats) -> Floats:
+    """K̃ = UᵀKU of a stiffness (u, u) and basis columns (u, r): (r, r), exactly symmetric."""
+    product = basis.T @ (stiffness @ basis)
+    return (product + product.T) / 2
 
 
 def _numbers(name: str, vertices: ArrayLike) -> Ints:

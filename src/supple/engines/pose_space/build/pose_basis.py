@@ -17,8 +17,8 @@ from supple.elastic.material import Material
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.linalg.sparse import PrincipalSubmatrix
-from supple.mesh.obstacles import Obstacle
 from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
+from supple.mesh.obstacles import Obstacle
 from supple.mesh.tets import TetMesh
 from supple.reduction.compliance import (
     Compliance,
@@ -37,9 +37,9 @@ from supple.reduction.null_space import (
     largest_entries,
     null_space,
 )
-from supple.reduction.regions.region import Region
+from supple.reduction.regions.region import Region, reduced_stiffness
 
-__all__ = ['PoseModel', 'PoseTask', 'RegionBasis', 'pose_basis', 'reduce_pose', 'reduced_stiffness']
+__all__ = ['PoseModel', 'PoseTask', 'RegionBasis', 'pose_basis', 'reduce_pose', 'region_stiffness']
 
 
 
@@ -355,7 +355,7 @@ def _reduced(task: PoseTask) -> PoseModel:
         masses = body.vertex_masses()
         bases = _region_bases(task, body, stiffness, masses, rows)
         stiffnesses = tuple(
-            reduced_stiffness(stiffness, region, basis)
+            region_stiffness(stiffness, region, basis)
             for region, basis in zip(task.regions, bases, strict=True)
         )
     return PoseModel(task.rest, bases, stiffnesses, contacts, 0 if rows is None else rows.shape[0])
@@ -392,12 +392,10 @@ def _region_bases(
     return tuple(bases)
 
 
-def reduced_stiffness(stiffness: sp.csr_array, region: Region, basis: Floats) -> Floats:
+def region_stiffness(stiffness: sp.csr_array, region: Region, basis: Floats) -> Floats:
     """UᵀKU of a region's basis (k, 3, r): symmetric, (r, r)."""
-    columns = basis.reshape(-1, basis.shape[2])
-    unknowns = region.unknowns
-    product = columns.T @ (stiffness[unknowns][:, unknowns] @ columns)
-    return (product + product.T) / 2
+    own = stiffness[region.unknowns][:, region.unknowns]
+    return reduced_stiffness(own, basis.reshape(-1, basis.shape[2]))
 
 
 def _contact_rows(task: PoseTask) -> tuple[BoundaryContacts | None, sp.csr_array | None]:
