@@ -62,7 +62,7 @@ def _typeof(value: ArgumentTable, _: Any) -> ArgumentTableType:
 
 @register_model(ArgumentTableType)
 class _ArgumentTableModel(models.OpaqueModel):
-    """An address."""
+    """Model of a table in compiled code: an address."""
 
 
 @unbox(ArgumentTableType)

@@ -77,7 +77,7 @@ compiled_parallel = _compiler(nogil=True, error_model="numpy", parallel=True)
 
 
 class _WithoutCollector(event.Listener):
-    """Stops the search for garbage while something compiles.
+    """Listener that stops the search for garbage while something compiles.
 
     Compiling makes objects by the million that live until it ends, and searching them again and
     again is a tenth of its time, more where more is loaded.

@@ -103,7 +103,7 @@ class VectorCode:
         return self.builder.call(function, [a, b, c])
 
     def columns(self, begin: Any, end: Any) -> Any:
-        """Loop over eight columns at a time: gives the first of each."""
+        """Loop over columns, eight at a time; the loop variable is the first of them."""
         return self.count(begin, end, LANES)
 
     def count(self, begin: Any, end: Any, step: int = 1) -> Any:

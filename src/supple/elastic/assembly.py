@@ -57,7 +57,7 @@ class Elements(NamedTuple):
 
 @compiled_parallel
 def element_energies(kind: int, x: Floats, rest: Floats, body: Elements, out: Floats) -> float:
-    """Energy of each element into `out`; returns the smallest rest volume seen from a point."""
+    """Write the energy of each element to `out`; return the smallest rest volume of a point."""
     elements, parameters = body.elements, body.parameters
     slopes, weights = body.slopes, body.weights
     smallest = np.inf
@@ -79,7 +79,7 @@ def element_energies(kind: int, x: Floats, rest: Floats, body: Elements, out: Fl
 
 @compiled_parallel
 def add_forces(kind: int, x: Floats, rest: Floats, body: Elements, out: Floats) -> float:
-    """Add ∂W/∂x to `out` (n, 3); returns the smallest rest volume seen from a point."""
+    """Add ∂W/∂x to `out` (n, 3); return the smallest rest volume of a point."""
     elements, parameters = body.elements, body.parameters
     slopes, weights = body.slopes, body.weights
     chunk_start, colour_start = body.chunk_start, body.colour_start
@@ -110,7 +110,7 @@ def add_stiffness(
     slots: NDArray[np.int32],
     out: Floats,
 ) -> float:
-    """Add ∂²W/∂x² to the CSR values `out`; returns the smallest rest volume seen from a point.
+    """Add ∂²W/∂x² to the CSR values `out`; return the smallest rest volume of a point.
 
     Vertex i owns the values from 9·block_start[i], as three rows of its blocks side by side;
     slots[e, n·a + b] is where in that list corner b of element e stands for corner a of its n.

@@ -1,4 +1,4 @@
-"""The numbers of `multifrontal`: factorising, in Numba over BLAS.
+"""Numerical factorisation and solution, front by front, in Numba over BLAS.
 
 Matrices are stored by columns. A front's columns (*panel*) are factored where they stay, in the
 factor; its update is a square in the workspace of which the lower triangle is used. Subtrees of

@@ -38,7 +38,7 @@ class PrincipalSubmatrix:
         )
 
     def take(self, data: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values of the submatrix, given all values of the matrix."""
+        """Take the values of the submatrix from all values of the matrix."""
         return data if self._everything else data[self._positions]
 
 
@@ -47,7 +47,7 @@ class PrincipalSubmatrix:
 
 
 def symmetrised(matrix: sp.csr_array) -> sp.csr_array:
-    """(A + Aᵀ) / 2, in CSR with sorted columns.
+    """Return (A + Aᵀ) / 2, in CSR with sorted columns.
 
     Sums and products of sparse matrices add the terms of (i, j) and of (j, i) in different orders,
     and SciPy leaves out what comes to exactly zero: even the pattern may then have one and not

@@ -1,4 +1,4 @@
-"""What a multifrontal Cholesky factorisation can know before it sees numbers.
+"""Symbolic analysis of a multifrontal Cholesky factorisation, from the pattern alone.
 
 The multifrontal method (Duff & Reid 1983; Liu, SIAM Review 34, 1992) eliminates groups of
 columns with equal structure, *supernodes*, each in a small dense matrix, its *front*. What a
@@ -275,7 +275,7 @@ class Plan(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """How much memory a factorisation takes, in numbers."""
+    """Memory that a factorisation takes, in numbers."""
 
     factor: int
     updates: int

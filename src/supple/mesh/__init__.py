@@ -1,4 +1,4 @@
-"""Surfaces, tets and voxels: what is wrong with them, filling, embedding, what they touch."""
+"""Surfaces, tets and voxels: checking, filling, embedding, contacts."""
 
 from supple.mesh.biharmonic import biharmonic_weights
 from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts

@@ -1,4 +1,4 @@
-"""Where the boundary of a posed tet mesh touches itself and obstacles."""
+"""Contacts of the boundary of a posed tet mesh with itself and with obstacles."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class BoundaryContacts:
         return f"BoundaryContacts({own} with the body itself, {len(self) - own} with obstacles)"
 
     def __getitem__(self, chosen: NDArray) -> BoundaryContacts:
-        """Some of them, by mask or by number."""
+        """Return some of the contacts, by mask or by number."""
         return BoundaryContacts(*(values[chosen] for values in self._columns()))
 
     def _columns(self) -> tuple[NDArray, ...]:
@@ -87,7 +87,7 @@ def find_boundary_contacts(
     distance: float | None = None,
     obstacles: Iterable[Obstacle] = (),
 ) -> BoundaryContacts:
-    """BoundaryContacts of the boundary of a tet mesh at a pose (xu2016 §6).
+    """Find the contacts of the boundary of a tet mesh at a pose (xu2016 §6).
 
     A boundary vertex touches another part of the body where it is within `distance` of a
     boundary triangle, in front of it or inside, the two face each other, and at the neutral
@@ -203,7 +203,7 @@ def _obstacle_contacts(
 
 
 def _checked_distances(obstacle: Obstacle, points: Floats, number: int) -> tuple[Floats, Floats]:
-    """What an obstacle says of the points: anybody may write one."""
+    """Ask an obstacle for distances, and check the answer: anybody may write one."""
     try:
         gaps, normals = obstacle.distances(points)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Modal derivatives: how modes bend as a body deforms along them."""
+"""Modal derivatives: second derivatives of a body's rest positions along its modes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def add_second_forces(
 
 @compiled
 def _displacement_gradients(u: Floats, tet: Ints, g: Floats, G: Floats) -> None:
-    """∂u/∂X of all columns, (3, 3, r): differences first, as elsewhere."""
+    """∂u/∂X of all columns, (3, 3, r): differences first, so far-away bodies lose no digits."""
     for c in range(3):
         u0, u1, u2, u3 = u[tet[0], c], u[tet[1], c], u[tet[2], c], u[tet[3], c]
         for d in range(3):
@@ -268,7 +268,7 @@ def second_forces(
 def _tets_around(
     body: ElasticBody, vertices: Ints, tets: ArrayLike | None
 ) -> tuple[Ints, Ints, Ints]:
-    """Corners of the tets that touch `vertices`, renumbered; which tets; and all their vertices.
+    """Find the tets that touch `vertices`: corners, renumbered; their numbers; all their vertices.
 
     `vertices` come first, then those beside them, which do not move.
     """
@@ -289,7 +289,7 @@ def _tets_around(
 
 
 def _on_vertices(u: Floats, k: int, n_around: int) -> Floats:
-    """Displacements (3k, r) as (n, 3, r), zero on the vertices beside."""
+    """Return displacements (3k, r) as (n, 3, r), zero on the vertices beside."""
     padded = np.zeros((n_around, 3, u.shape[1]))
     padded[:k] = u.reshape(k, 3, -1)
     return padded

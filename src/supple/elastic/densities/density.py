@@ -1,4 +1,4 @@
-"""What a material is made of: its energy density Ψ(F), derivatives and constants.
+"""Elastic energy density Ψ(F) of a material, with its derivatives and constants.
 
 `F` is the 3×3 deformation gradient. A material's file in this folder has its formulas as compiled
 functions that allocate nothing, and one `Density` made of them; a row of the table in

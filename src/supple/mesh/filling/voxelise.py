@@ -27,7 +27,7 @@ __all__ = ["mark_touched", "voxelise"]
 
 @compiled
 def _separated(t: Floats, ax: float, ay: float, az: float, half: float) -> bool:
-    """Whether the axis separates the triangle `t` from the cube of this half edge at 0."""
+    """Tell whether the axis separates the triangle `t` from the cube of this half edge at 0."""
     p = ax * t[0, 0] + ay * t[0, 1] + az * t[0, 2]
     q = ax * t[1, 0] + ay * t[1, 1] + az * t[1, 2]
     r = ax * t[2, 0] + ay * t[2, 1] + az * t[2, 2]
@@ -37,7 +37,7 @@ def _separated(t: Floats, ax: float, ay: float, az: float, half: float) -> bool:
 
 @compiled
 def _touches(t: Floats, half: float, across: float) -> bool:
-    """Separating axes of a triangle and a cube at the origin: faces, plane, and edge pairs.
+    """Test separating axes of a triangle and a cube at the origin: faces, plane, edge pairs.
 
     The half edge may be another `across` the axes of the lattice than along them.
     """
@@ -65,7 +65,7 @@ def _touches(t: Floats, half: float, across: float) -> bool:
 
 @compiled
 def _depth_range(t: Floats, w: int, u: float, v: float, half: float) -> tuple[float, float]:
-    """Between which depths along axis `w` the triangle's plane passes the column at (u, v)."""
+    """Return the depths along axis `w` at which the triangle's plane passes the column (u, v)."""
     a, b = (w + 1) % 3, (w + 2) % 3
     ea, eb, ew = t[1, a] - t[0, a], t[1, b] - t[0, b], t[1, w] - t[0, w]
     fa, fb, fw = t[2, a] - t[0, a], t[2, b] - t[0, b], t[2, w] - t[0, w]
@@ -79,7 +79,7 @@ def _depth_range(t: Floats, w: int, u: float, v: float, half: float) -> tuple[fl
 
 @compiled
 def _steepest_axis(t: Floats) -> int:
-    """The axis along which the triangle shows the largest area."""
+    """Return the axis along which the triangle shows the largest area."""
     best, axis = -1.0, 0
     for w in range(3):
         a, b = (w + 1) % 3, (w + 2) % 3
@@ -270,7 +270,7 @@ class _Body:
         self.left_out = 0
 
     def lattice(self, edge: float) -> tuple[Floats, Ints]:
-        """Lowest corner and numbers of cubes of a lattice centred on the body, with a rim."""
+        """Return the lowest corner and numbers of cubes of a lattice around the body."""
         with np.errstate(all="ignore"):
             shape = np.maximum(np.ceil(self.extent / edge - 2 * _SKIN), 1.0) + 2.0
         if not shape.prod() <= MOST_CELLS:
@@ -282,7 +282,7 @@ class _Body:
         return self.middle - edge * shape / 2, shape.astype(np.int64)
 
     def solid(self, edge: float) -> Solid:
-        """Which cubes of the lattice are passed through or inside."""
+        """Mark the cubes of the lattice that triangles pass through or that are inside."""
         low, shape = self.lattice(edge)
         corners = (self.corners - low) / edge
         spans = np.sort(np.ptp(corners, axis=1) + 1.0, axis=1)
@@ -300,7 +300,7 @@ class _Body:
         return solid
 
     def _inside(self, wall: Solid, low: Floats, edge: float) -> Solid:
-        """Cubes whose middle triangles wind around; `wall` are those that triangles reach."""
+        """Mark cubes whose middle triangles wind around; `wall` are those that triangles reach."""
         if self.distance is None:
             return np.zeros_like(wall)
         if not self.closed:  # inside and outside meet in a hole: every cube is asked
@@ -314,7 +314,7 @@ class _Body:
         return inside
 
     def _full(self, cells: Ints, shape: tuple[int, ...], low: Floats, edge: float) -> Solid:
-        """Whether the middle of each of some cubes is inside."""
+        """Tell whether the middle of each of some cubes is inside."""
         assert self.distance is not None
         found = np.empty(len(cells), bool)
         for first in range(0, len(cells), _BLOCK):
@@ -326,7 +326,7 @@ class _Body:
         return found
 
     def parts(self, edge: float, connected: bool) -> Ints:
-        """The part each cube of the lattice belongs to, 1, 2, …, or 0 if it stays empty."""
+        """Number the part that each cube belongs to, 1, 2, …, or 0 if it stays empty."""
         labels, count = ndimage.label(self.solid(edge))
         self.left_out = 0
         if connected and count > 1:
@@ -336,7 +336,7 @@ class _Body:
         return labels
 
     def mesh(self, edge: float, labels: Ints) -> HexMesh:
-        """The mesh of all cubes that belong to a part; parts have no vertex in common."""
+        """Make the mesh of all cubes that belong to a part; parts have no vertex in common."""
         cells = np.argwhere(labels)
         if len(cells) > MOST_HEXES:
             raise MeshError(
@@ -352,7 +352,7 @@ class _Body:
 
 
 def _is_closed(triangles: Ints, n_vertices: int) -> bool:
-    """Whether every edge is passed as often one way as the other."""
+    """Tell whether every edge is passed as often one way as the other."""
     ends = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
     _, edge = np.unique(row_keys(np.sort(ends, axis=1), n_vertices), return_inverse=True)
     return not np.bincount(edge, np.where(ends[:, 0] < ends[:, 1], 1, -1)).any()
@@ -403,7 +403,7 @@ def _search(body: _Body, wanted: int, connected: bool) -> tuple[float, Ints]:
 
 
 def _expected_edge(body: _Body, wanted: int) -> float:
-    """The size at which a body gets so many cubes: its volume, and most of a layer of surface."""
+    """Estimate the size for so many cubes: the volume, and most of a layer of surface."""
     edges = float(body.extent.max()) * np.geomspace(1e-5, 2.0, 2000)
     length = float(body.extent.max())
     counts = body.volume / edges**3 + 0.75 * body.area / edges**2 + length / edges

@@ -366,7 +366,7 @@ def _checked_between(
 
 
 def _checked_scales(between: Sequence[Between], m: int, rank: int) -> list[Floats]:
-    """Of the columns at all poses; 1 at the first m."""
+    """Check the scales of the columns at all poses; 1 at the first m."""
     given = [np.ones(rank) if b.scales is None else b.scales for b in between]
     return [np.ones(rank)] * m + [checked_array("scales", scales, (rank,)) for scales in given]
 

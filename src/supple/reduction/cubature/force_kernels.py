@@ -90,7 +90,7 @@ def element_forces(
     part: int,
     out: Floats,
 ) -> float:
-    """Forces ∂W_e/∂x of `tets` at rest + each displacement into `out` (e, 9, t).
+    """Write forces ∂W_e/∂x of `tets` at rest + each displacement to `out` (e, 9, t).
 
     `part`: WHOLE; LINEAR, only K_e(0) u; or REMAINDER, f_e without that. Returns the smallest rest
     volume.

@@ -87,7 +87,7 @@ class InertialCubature:
 
     @property
     def held_out_error(self) -> float:
-        """The same on samples that were not used."""
+        """Relative error of the rig's accelerations over all poses, on fresh samples."""
         return _mean(self.held_out_errors)
 
     @property
@@ -218,7 +218,7 @@ def inertial_error(
     *,
     corrections: ArrayLike | None = None,
 ) -> float:
-    """Relative error of inertial cubature at any pose, over accelerations.
+    """Return the relative error of inertial cubature at any pose, over accelerations.
 
     The root mean square over samples of ‖Σ_s (v_s U_s + C_s)ᵀ m_s a_s − f̃‖ / ‖f̃‖, with
     f̃ = UᵀMa of all vertices (xu2016 eq. 23, rows divided by ‖f̃‖ as in eq. 25). Samples without
@@ -268,7 +268,7 @@ class _Draw:
     index: int
 
     def forces(self, count: int, *fresh: int) -> tuple[Forces, Forces]:
-        """Normalised forces m_s a_s and their sums: of the rig's motion, and of the root's."""
+        """Draw normalised forces m_s a_s and their sums: of the rig's motion, of the root's."""
         random = np.random.default_rng([self.seed, self.index, *fresh])
         own, velocities = pose_accelerations(self.rig, self.pose, count, random)
         whole = root_accelerations(self.rig(self.pose), velocities, random)
@@ -349,7 +349,7 @@ def _checked_draws(
 def _choose(
     draws: Sequence[_Draw], mixed: Sequence[_Mixed], count: int, threads: Executor | None
 ) -> Ints:
-    """The cubature vertices, ascending."""
+    """Choose the cubature vertices, ascending."""
     problem = InertialProblem(
         [draw.basis for draw in draws],
         draws[0].regions,

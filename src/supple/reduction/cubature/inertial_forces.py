@@ -67,7 +67,7 @@ def perturbation_sizes(rig: Rig, pose: Floats) -> Floats:
 def pose_accelerations(
     rig: Rig, pose: Floats, count: int, random: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Second and first differences (n, 3, count) of count + 2 random poses in a row (eq. 24).
+    """Return second and first differences (n, 3, count) of random poses in a row (eq. 24).
 
     A frame lasts a unit of time: what follows is normalised sample by sample.
     """
@@ -81,7 +81,7 @@ def pose_accelerations(
 
 
 def root_accelerations(rest: Floats, velocities: Floats, random: np.random.Generator) -> Floats:
-    """Accelerations (n, 3, t) in the frame of a root that moves: b + α×x + ω×(ω×x) + 2ω×v.
+    """Draw accelerations (n, 3, t) in the frame of a moving root: b + α×x + ω×(ω×x) + 2ω×v.
 
     One for each of the rig's velocities (n, 3, t). Uniform, angular and centrifugal parts are
     alike in size on average; Coriolis' is an eighth of them, as v of a whole body is small.
@@ -101,7 +101,7 @@ def root_accelerations(rest: Floats, velocities: Floats, random: np.random.Gener
 def normalised(
     basis: tuple[Floats, ...], regions: Sequence[Region], forces: Floats
 ) -> tuple[Floats, Floats]:
-    """Forces (n, 3, t) and their sum (r, t), both divided by its norm sample by sample (eq. 25).
+    """Divide forces (n, 3, t) and their sum (r, t) by its norm, sample by sample (eq. 25).
 
     A sample without force (a rig without parameters) becomes zero and asks nothing.
     """
@@ -112,7 +112,7 @@ def normalised(
 
 
 def candidates(regions: Sequence[Region]) -> Ints:
-    """(k,) vertices in a region, ascending: the others' forces project to zero."""
+    """Return the vertices in any region (k,), ascending: forces of others project to zero."""
     return np.unique(np.concatenate([region.vertices for region in regions]))
 
 
@@ -154,7 +154,7 @@ class InertialProblem:
 
 
 def rows_of(basis: tuple[Floats, ...], regions: Sequence[Region], vertices: Ints) -> Floats:
-    """(k, 3, r) rows of a localised basis at ascending vertices."""
+    """Return the rows (k, 3, r) of a localised basis at ascending vertices."""
     rows = np.zeros((len(vertices), 3, sum(array.shape[2] for array in basis)))
     column = 0
     for array, region in zip(basis, regions, strict=True):
@@ -172,7 +172,7 @@ def summed(blocks: Floats, forces: Floats) -> Floats:
 
 
 def fit_vertices(rows: Floats, forces: Floats, target: Floats) -> Floats:
-    """Non-negative weights (c,) of vertices with basis rows (c, 3, r), by chunks of samples."""
+    """Fit non-negative weights (c,) of vertices with basis rows (c, 3, r), in chunks of samples."""
     c = len(rows)
     gram, right = np.zeros((c, c)), np.zeros(c)
     for first in range(0, target.shape[1], 32):
@@ -184,7 +184,7 @@ def fit_vertices(rows: Floats, forces: Floats, target: Floats) -> Floats:
 
 
 def correction(rows: Floats, widths: Sequence[int], forces: Floats, residual: Floats) -> Floats:
-    """Blocks (c, 3, r) that take up what weights leave of the samples, region by region.
+    """Fit blocks (c, 3, r) to what weights leave of the samples, region by region.
 
     Ridge regression from the forces of the chosen vertices in a region to the residual of its
     columns; zero where a column's region does not reach.

@@ -17,7 +17,7 @@ __all__ = ["Region", "reduced_stiffness"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Region:
-    """Where a localised basis lives (xu2016 §7).
+    """Part of a body that a localised basis moves (xu2016 §7).
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Region:
 
     @classmethod
     def whole(cls, n_vertices: int, fixed: Ints | None = None, name: str = "body") -> Region:
-        """All vertices but the fixed ones, with weight 1."""
+        """Make a region of all vertices but the fixed ones, with weight 1."""
         count = checked_count("the number of vertices", n_vertices)
         held = checked_indices("fixed vertex", () if fixed is None else fixed, count)
         vertices = np.setdiff1d(np.arange(count), held)
@@ -68,7 +68,7 @@ def reduced_stiffness(stiffness: sp.csr_array, basis: Floats) -> Floats:
 
 
 def _numbers(name: str, vertices: ArrayLike) -> Ints:
-    """A copy; 0.5 and True are no vertices, and would become 0 and 1 without a word."""
+    """Copy vertex numbers; refuse 0.5 and True, which would become 0 and 1 without a word."""
     try:
         given = np.asarray(vertices)
     except ValueError:  # rows of different lengths
