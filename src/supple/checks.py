@@ -105,10 +105,6 @@ def without_overflow(vectors: Floats) -> Floats:
     return np.ldexp(vectors, -exponents)
 
 
-# ----------------------------------------------------------------------------
-# Checks of numbers that many functions of the reduction take.
-
-
 def checked_count(what: str, value: object, least: int = 1) -> int:
     """Return `value` as an int of at least `least`; `what` is like "the number of modes"."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:

@@ -188,7 +188,6 @@ def _shown(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)[:100]
 
 
-# ----------------------------------------------------------------------------
 # Fields of a header and of a set of arrays, taken one by one and checked.
 
 

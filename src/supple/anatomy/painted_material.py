@@ -31,7 +31,6 @@ __all__ = [
 ]
 
 
-# ----------------------------------------------------------------------------
 # From values on some tets to all of them: smooth, and never out of range (xu2016 eq. 37).
 
 

@@ -32,11 +32,6 @@ __all__ = [
 ]
 
 
-# Numba's compiler unrolls vector loops for long rows; rows of 16 or 24 columns it leaves to scalar
-# code. `VectorCode` writes the few instructions that such kernels are made of, for any processor:
-# one with narrower registers takes several for each.
-
-
 #: Columns that are worked on together.
 LANES = 8
 WORD = ir.IntType(64)
@@ -47,7 +42,12 @@ _BITS = {ir.FloatType(): 32, ir.DoubleType(): 64}
 
 
 class VectorCode:
-    """Writer of vector instructions on the arrays that a function was given."""
+    """Writer of vector instructions on the arrays that a function was given.
+
+    Numba's compiler unrolls vector loops for long rows; rows of 16 or 24 columns it leaves to
+    scalar code. These are the few instructions that kernels on such rows are made of, for any
+    processor: one with narrower registers takes several for each.
+    """
 
     def __init__(self, context: Any, builder: Any, kinds: Any, args: Any) -> None:
         self.builder = builder

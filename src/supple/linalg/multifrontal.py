@@ -209,8 +209,7 @@ def factorise(blas, threads, plan, data, factor, updates, diagonal):
     return -1
 
 
-# ----------------------------------------------------------------------------
-# Solving with the factor of `multifrontal_kernels`: forward and backward through the tree.
+# Solving with the factor: forward and backward through the tree.
 #
 # The right-hand sides stand in elimination order, one after another, in one array. Going up the
 # tree, what a front takes from the rows below it travels to its parent as a vector, as updates do

@@ -216,10 +216,6 @@ def longest_edges(vertices: np.ndarray, elements: np.ndarray) -> np.ndarray:
     return longest
 
 
-# ----------------------------------------------------------------------------
-# How large a mesh of any kind is.
-
-
 class Bounded:
     """Base of meshes: vertices, and thereby a bounding box."""
 

@@ -216,10 +216,6 @@ def _unheld_pieces(stiffness: sp.csr_array, vertices: Ints) -> tuple[list[Ints],
     return pieces, [pieces[i] for i in np.flatnonzero(cost <= NO_RESISTANCE * scale)]
 
 
-# ----------------------------------------------------------------------------
-# How flesh gives way when the body is accelerated, which few modes alone do not sum up to.
-
-
 def inertial_displacements(
     held: Compliance, places: Floats, mass: Floats, weights: Floats | None = None
 ) -> Floats:

@@ -158,7 +158,6 @@ def _relative(exact: Floats, approximate: Floats) -> float:
     return float(np.sqrt(((np.linalg.norm(approximate - exact, axis=0) / norms) ** 2).mean()))
 
 
-# ----------------------------------------------------------------------------
 # The part of the reduced stiffness that cubature misses, at any pose.
 
 

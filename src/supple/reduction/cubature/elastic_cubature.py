@@ -176,9 +176,7 @@ def elastic_cubature(
     poses = _checked_poses(bodies, rests, bases, regions)
     m = len(poses)
     poses += _checked_between(between, poses, regions)
-    shares = np.vstack([np.eye(m), *(checked_array("shares", b.shares, (m,)) for b in between)])
-    scales = _checked_scales(between, m, poses[0].rank)
-    ends = tuple(given.ends for given in between)
+    blends = _checked_blends(between, m, poses[0].rank)
     samples = _sample_count(samples, count, poses[0].rank)
     options = _Options(samples, amplitude, seed, threads, progress or (lambda part, what: None))
     with single_threaded():
@@ -186,17 +184,14 @@ def elastic_cubature(
         exact = training.stiffnesses if linear == "exact" else None
         tets, totals = _choose_tets(training, exact, count, options)
         options.tell(0.8, "fitting cubature weights")
-        weights = _fit_poses(training, exact, tets, totals, shares)
-        blended = np.maximum(shares @ weights, 0.0)
-        corrections = _missed_stiffness(training, exact, tets, blended, ends, shares, scales)
-        deltas = [
-            None if corrections is None else blended_correction(corrections, ends, *at)
-            for at in zip(shares, scales, strict=True)
-        ]
+        weights = _fit_poses(training, exact, tets, totals, blends.shares)
+        blended = np.maximum(blends.shares @ weights, 0.0)
+        corrections = _missed_stiffness(training, exact, tets, blended, blends)
+        deltas = blends.corrections(corrections)
         errors = _errors(training, tets, totals, blended, deltas, options)
     options.tell(1.0, f"{len(tets)} cubature tets")
     return ElasticCubature(
-        tets, weights, corrections, ends, errors[0, :m], errors[1, :m], errors[1, m:]
+        tets, weights, corrections, blends.ends, errors[0, :m], errors[1, :m], errors[1, m:]
     )
 
 
@@ -209,6 +204,27 @@ class _Options:
     seed: int
     threads: Executor | None
     tell: Progress
+
+
+@dataclass(frozen=True, eq=False)
+class _Blends:
+    """Weights of the m poses at all m + k poses, those between included.
+
+    `shares` (m + k, m); `ends` are the two poses of each pose between; `scales` (r,) of each.
+    """
+
+    shares: Floats
+    ends: tuple[tuple[int, int], ...]
+    scales: list[Floats]
+
+    def corrections(self, stored: Floats | None) -> list[Floats | None]:
+        """Blend the stored corrections at each of the m + k poses; None where none are stored."""
+        if stored is None:
+            return [None] * len(self.shares)
+        return [
+            blended_correction(stored, self.ends, *at)
+            for at in zip(self.shares, self.scales, strict=True)
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,20 +305,19 @@ def _missed_stiffness(
     exact: list[Floats] | None,
     tets: Ints,
     blended: Floats,
-    ends: tuple[tuple[int, int], ...],
-    shares: Floats,
-    scales: list[Floats],
+    blends: _Blends,
 ) -> Floats | None:
     """Return (m + k, r, r) what weights miss of the exact stiffnesses; None without those."""
     if exact is None:
         return None
+    shares, scales = blends.shares, blends.scales
     missed = [
         (exact[i] - pose.only(tets).stiffness(blended[i])) / np.outer(scales[i], scales[i])
         for i, pose in enumerate(training.poses)
     ]
     m = shares.shape[1]
     own = np.array(missed[:m])
-    return np.concatenate([own, midway_corrections(missed[m:], own, ends, list(shares[m:]))])
+    return np.concatenate([own, midway_corrections(missed[m:], own, blends.ends, list(shares[m:]))])
 
 
 def _errors(
@@ -365,10 +380,12 @@ def _checked_between(
     return middles
 
 
-def _checked_scales(between: Sequence[Between], m: int, rank: int) -> list[Floats]:
-    """Check the scales of the columns at all poses; 1 at the first m."""
+def _checked_blends(between: Sequence[Between], m: int, rank: int) -> _Blends:
+    """Check shares and scales of the poses between; the first m poses are themselves."""
+    shares = np.vstack([np.eye(m), *(checked_array("shares", b.shares, (m,)) for b in between)])
     given = [np.ones(rank) if b.scales is None else b.scales for b in between]
-    return [np.ones(rank)] * m + [checked_array("scales", scales, (rank,)) for scales in given]
+    scales = [np.ones(rank)] * m + [checked_array("scales", each, (rank,)) for each in given]
+    return _Blends(shares, tuple(b.ends for b in between), scales)
 
 
 def _sample_count(samples: int | None, count: int, rank: int) -> int:

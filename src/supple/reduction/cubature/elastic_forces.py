@@ -184,7 +184,6 @@ def _around_vertices(corners: Ints, n_vertices: int) -> tuple[Ints, Ints]:
     return np.searchsorted(flat[order], np.arange(n_vertices + 1)), order
 
 
-# ----------------------------------------------------------------------------
 # Elastic forces as columns for cubature to choose from, never all formed at once.
 
 

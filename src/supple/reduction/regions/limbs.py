@@ -18,10 +18,6 @@ from supple.rig.tets.surface_samples import SurfaceSamples
 __all__ = ["HANGS", "MOST_LIMBS", "CarriedFlesh", "Contact", "Limb", "limbs_of"]
 
 
-# ----------------------------------------------------------------------------
-# The flesh that each joint of a skeleton carries, and which joints' flesh touches.
-
-
 Contact = dict[int, dict[int, float]]
 
 
