@@ -1,4 +1,4 @@
-"""Checks of what callers hand in, with errors that name it."""
+"""Checks of arguments, with errors that name them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = [
 
 
 def shown(value: object, most: int = 60) -> str:
-    """What an error quotes of a value: the beginning of its repr, on one line."""
+    """Return the beginning of a value's repr on one line, for errors to quote."""
     return " ".join(repr(value).split())[:most]
 
 
 def checked_path(what: str, value: Any) -> Path:
-    """`value` as a path; "the .cub file" is what `what` looks like."""
+    """Return `value` as a path; `what` is like "the .cub file"."""
     try:
         return Path(value)
     except TypeError:
@@ -42,7 +42,7 @@ def checked_path(what: str, value: Any) -> Path:
 
 
 def plain_array(what: str, value: ArrayLike) -> NDArray[Any]:
-    """`value` as an array of whatever it holds; lists of different lengths are none."""
+    """Return `value` as an array of whatever it holds; refuse lists of different lengths."""
     try:
         return np.asarray(value)
     except (TypeError, ValueError, OverflowError):
@@ -50,7 +50,7 @@ def plain_array(what: str, value: ArrayLike) -> NDArray[Any]:
 
 
 def numbers(what: str, value: ArrayLike, wanted: str = "numbers") -> Floats:
-    """`value` as float64 of any shape, the same array if it is; no text, nothing complex."""
+    """Return `value` as float64 of any shape, the same array if it is; refuse text and complex."""
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "cUSMm":
@@ -61,7 +61,7 @@ def numbers(what: str, value: ArrayLike, wanted: str = "numbers") -> Floats:
 
 
 def checked_array(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """`value` as contiguous, writable float64 of this shape, all finite.
+    """Return `value` as contiguous, writable float64 of this shape, all finite.
 
     The same array if it already is all that; Numba would compile anew for read-only ones.
     """
@@ -75,17 +75,17 @@ def checked_array(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats
 
 
 def owned_array(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """`checked_array` for what is kept: a copy, so that the caller may go on with the original."""
+    """Return a copy of a `checked_array`, to be kept: the caller may change the original."""
     return checked_array(what, value, shape).copy()
 
 
 def checked_number(what: str, value: Any) -> float:
-    """`value` as a finite float."""
+    """Return `value` as a finite float."""
     return float(checked_array(what, value, ()))
 
 
 def checked_whole_numbers(what: str, values: Iterable[int]) -> tuple[int, ...]:
-    """`values` as a tuple of ints; 1.5, nan and True are none."""
+    """Return `values` as a tuple of ints; refuse 1.5, nan and True."""
     try:
         listed = list(values)
     except TypeError:
@@ -97,7 +97,7 @@ def checked_whole_numbers(what: str, values: Iterable[int]) -> tuple[int, ...]:
 
 
 def without_overflow(vectors: Floats) -> Floats:
-    """Vectors along the last axis times a power of two, the largest entry of each near 1.
+    """Scale vectors along the last axis by powers of two, to a largest entry near 1.
 
     The square of 1e200 is no number, that of 1e-200 is zero; a power of two keeps all digits.
     """
@@ -105,12 +105,8 @@ def without_overflow(vectors: Floats) -> Floats:
     return np.ldexp(vectors, -exponents)
 
 
-# ----------------------------------------------------------------------------
-# Checks of numbers that many functions of the reduction take.
-
-
 def checked_count(what: str, value: object, least: int = 1) -> int:
-    """`value` as an int, at least `least`; "the number of modes" is what `what` looks like."""
+    """Return `value` as an int of at least `least`; `what` is like "the number of modes"."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         wanted = {0: "whole number, not negative", 1: "positive whole number"}.get(
             least, f"whole number of at least {least}"
@@ -120,7 +116,7 @@ def checked_count(what: str, value: object, least: int = 1) -> int:
 
 
 def checked_indices(what: str, listed: ArrayLike, count: int) -> Ints:
-    """Whole numbers from 0 to count − 1, as many and in the order given; "vertex" is a `what`.
+    """Return whole numbers from 0 to count − 1 in the order given; `what` is like "vertex".
 
     Neither 1.5 nor True is one.
     """
@@ -137,7 +133,7 @@ def checked_indices(what: str, listed: ArrayLike, count: int) -> Ints:
 
 
 def checked_masses(mass: ArrayLike, n_vertices: int) -> Floats:
-    """(n,) masses of vertices, none negative."""
+    """Check masses of vertices (n,), none negative."""
     masses = checked_array("vertex masses", mass, (n_vertices,))
     if masses.min(initial=0.0) < 0:
         raise SuppleError(f"mass of vertex {int(masses.argmin())} is negative")

@@ -1,4 +1,4 @@
-"""What Supple raises and warns with.
+"""Errors and warnings of Supple.
 
 A message says what, where and what to do, in one line:
 ``rat.glb: mesh "Body" has 16 non-manifold edges (first at vertex 312); continuing``.

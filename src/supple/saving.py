@@ -53,7 +53,7 @@ def write_chunks(
 
 
 def _opened(name: str) -> int:
-    """A new file, with the rights that new files have: the system takes the umask off them.
+    """Open a new file with the rights of new files: the system takes the umask off them.
 
     Nobody else has to read the umask, which is only to be had by changing it for all threads.
     """

@@ -62,7 +62,7 @@ NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
 
 
 def packed_tensors(tensors: Mapping[str, NDArray], texts: Mapping[str, str]) -> bytes:
-    """The bytes of a file: the same arrays and texts give the same."""
+    """Return the bytes of a file; the same arrays and texts give the same bytes."""
     # Wide types first, as the format wants, so that every array is aligned in the file.
     order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
     header: dict[str, Any] = {"__metadata__": {name: texts[name] for name in sorted(texts)}}
@@ -119,7 +119,7 @@ def _texts(header: Any) -> dict[str, str]:
 
 
 def unpacked_tensors(data: bytes) -> tuple[Arrays, dict[str, str], memoryview]:
-    """Arrays, texts and the block of all arrays' bytes; the arrays are views of it.
+    """Return arrays, texts and the block of all arrays' bytes, of which the arrays are views.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def unpacked_tensors(data: bytes) -> tuple[Arrays, dict[str, str], memoryview]:
 
 
 def _views(header: dict[str, Any], block: memoryview) -> Arrays:
-    """The arrays, which must fill the block in the order of the header's places."""
+    """Return the arrays, which must fill the block in the order of the header's places."""
     entries = [(*_checked_entry(name, entry), name) for name, entry in header.items()]
     arrays: Arrays = {}
     end = 0
@@ -174,7 +174,7 @@ def _checked_entry(name: str, entry: Any) -> tuple[int, int, np.dtype[Any], tupl
 
 
 def checked_json(data: bytes | str, what: str) -> Any:
-    """JSON without repeated keys, NaN, endless numbers or bottomless nesting."""
+    """Parse JSON; refuse repeated keys, NaN, endless numbers and bottomless nesting."""
     try:
         text = data if isinstance(data, str) else data.decode("utf-8")
         _check_depth(text, what)
@@ -229,7 +229,6 @@ def _shown(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)[:100]
 
 
-# ----------------------------------------------------------------------------
 # Fields of a header and of a set of arrays, taken one by one and checked.
 
 
@@ -246,26 +245,26 @@ class TensorReader:
         self._left = dict(tensors)
 
     def has(self, name: str) -> bool:
-        """Whether there is such an array."""
+        """Tell whether there is an array of this name."""
         return name in self._left
 
     def under(self, prefix: str) -> Arrays:
-        """All whose names begin with "<prefix>.", without it."""
+        """Take all arrays whose names begin with "<prefix>."; return them without it."""
         start = f"{prefix}."
         names = [name for name in self._left if name.startswith(start)]
         return {name.removeprefix(start): self._left.pop(name) for name in names}
 
     def floats(self, name: str, shape: Shape | None, *, single: bool = True) -> NDArray:
-        """An array of float32, or of float64."""
+        """Take an array of float32, or of float64."""
         return self._taken(name, shape, (np.float32,) if single else (np.float64,))
 
     def indices(self, name: str, shape: Shape) -> NDArray:
-        """An array of whole numbers, in any of the widths that files have."""
+        """Take an array of whole numbers, in any of the widths that files have."""
         array = self._taken(name, shape, (np.uint8, np.uint16, np.int32))
         return array if array.dtype == np.uint8 and name.endswith("mask") else _wide(array)
 
     def shorts(self, name: str, shape: Shape) -> NDArray:
-        """An array of int16."""
+        """Take an array of int16."""
         return self._taken(name, shape, (np.int16,))
 
     def _taken(self, name: str, shape: Shape | None, types: tuple[type, ...]) -> NDArray:
@@ -312,19 +311,19 @@ class HeaderReader:
         return value
 
     def table(self, name: str) -> dict[str, Any]:
-        """A table."""
+        """Take a table."""
         return self._taken(name, dict, "table")
 
     def listed(self, name: str) -> list[Any]:
-        """A list."""
+        """Take a list."""
         return self._taken(name, list, "list")
 
     def text(self, name: str) -> str:
-        """A short text."""
+        """Take a short text."""
         return self._short(name, self._taken(name, str, "text"))
 
     def texts(self, name: str) -> list[str]:
-        """A list of short texts."""
+        """Take a list of short texts."""
         return [self._short(name, text) for text in self.listed(name)]
 
     def _short(self, name: str, text: Any) -> str:
@@ -333,11 +332,11 @@ class HeaderReader:
         return text
 
     def whole(self, name: str) -> int:
-        """A whole number."""
+        """Take a whole number."""
         return self._taken(name, int, "whole number")
 
     def number_or_none(self, name: str) -> float | None:
-        """A finite number, or null."""
+        """Take a finite number, or null."""
         if name in self._left and self._left[name] is None:
             del self._left[name]
             return None

@@ -37,7 +37,7 @@ _MODELLING = ("scenes", "rig", "mesh", "linalg", "maths", "compiled")
 
 
 def cache_folder() -> Path:
-    """Where scenes are kept."""
+    """Return the folder that scenes are kept in."""
     given = os.environ.get("SUPPLE_CACHE")
     if given:
         return Path(given)
@@ -51,7 +51,7 @@ def cache_folder() -> Path:
 
 
 def cached_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
-    """The arrays `make` makes, from the cache where they were made before by the same code."""
+    """Return the arrays that `make` makes, from the cache if the same code made them before."""
     try:
         path = cache_folder() / f"{name}-{code_hash(_MODELLING)}.npz"
     except RuntimeError:  # there is no home, and so no place to keep anything
@@ -79,7 +79,7 @@ def _forget_others(path: Path, name: str) -> None:
 
 
 def packed(arrays: Arrays) -> bytes:
-    """The arrays as bytes of a .npz file: the same arrays give the same bytes."""
+    """Return the arrays as bytes of a .npz file; the same arrays give the same bytes."""
     buffer = io.BytesIO()
     checks = {"digest": np.frombuffer(_digest(arrays), np.uint8)}
     np.savez(buffer, **arrays, **checks)  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ def packed(arrays: Arrays) -> bytes:
 
 
 def unpacked(data: bytes) -> Arrays:
-    """The arrays of `packed`; ValueError when they are not as they were."""
+    """Return the arrays of `packed`; raise ValueError when they are not as they were."""
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     digest = arrays.pop("digest", None)

@@ -6,7 +6,8 @@ import pytest
 import scipy.sparse.linalg as spla
 
 from supple.elastic.body import ElasticBody
-from supple.elastic.material import MATERIALS, Material
+from supple.elastic.densities.dispatch import MATERIALS
+from supple.elastic.material import Material
 from supple.errors import MeshError, SuppleError
 from supple.mesh.tets import TetMesh
 from supple.scenes.bodies.beam import beam

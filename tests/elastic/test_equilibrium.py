@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from supple.elastic.body import ElasticBody
+from supple.elastic.densities.dispatch import MATERIALS
 from supple.elastic.equilibrium import static_equilibrium
-from supple.elastic.material import MATERIALS, Material
+from supple.elastic.material import Material
 from supple.errors import SuppleError
 from supple.scenes.bodies.beam import beam
 

@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from supple.elastic.densities.density import energy_density, stress, stress_derivative
-from supple.elastic.material import MATERIALS, Material, lame_parameters
+from supple.elastic.densities.density import lame_parameters
+from supple.elastic.densities.dispatch import (
+    MATERIALS,
+    energy_density,
+    stress,
+    stress_derivative,
+)
+from supple.elastic.material import Material
 from supple.errors import SuppleError
 from supple.maths.svd import project_psd, rotation_svd
 

@@ -9,9 +9,9 @@ from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
 from supple.errors import SuppleError
+from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
 from supple.mesh.contact_search import nearest_on_triangle
 from supple.mesh.obstacles import Capsule, Plane, Sphere
-from supple.mesh.self_contact import Contacts, find_contacts
 from supple.mesh.tets import TetMesh
 from supple.rig.tets.bones import Bones
 from supple.rig.tets.tet_body import fit_tet_body
@@ -49,7 +49,7 @@ def legs(points: np.ndarray, gap: float) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def touched(contacts: Contacts, points: np.ndarray) -> np.ndarray:
+def touched(contacts: BoundaryContacts, points: np.ndarray) -> np.ndarray:
     return np.einsum("ck,ckx->cx", contacts.barycentric, points[contacts.others])
 
 
@@ -57,7 +57,7 @@ def touched(contacts: Contacts, points: np.ndarray) -> np.ndarray:
 def test_the_legs_of_a_bent_strip_touch_on_their_facing_sides(strip: TetMesh, gap: float) -> None:
     posed = bent(strip.vertices, gap)
     posed[strip.vertices[:, 0] < 0, 2] *= 0.8  # narrower, so that its rim is over the other leg
-    contacts = find_contacts(strip, None, posed)
+    contacts = find_boundary_contacts(strip, None, posed)
     left, right = legs(strip.vertices, gap)
     meant = np.concatenate([left, right[strip.vertices[right, 2] == 0]])
     meant = meant[np.abs(strip.vertices[meant, 0]) < 0.95]  # the tips' ends are at one height
@@ -79,7 +79,7 @@ def test_the_legs_of_a_bent_strip_touch_on_their_facing_sides(strip: TetMesh, ga
 def test_gaps_lead_from_the_touched_point_to_the_vertex(strip: TetMesh) -> None:
     posed = bent(strip.vertices, 0.03)
     posed[:, 1] += 0.013 * np.sign(strip.vertices[:, 0])  # the legs' vertices no longer meet
-    contacts = find_contacts(strip, None, posed)
+    contacts = find_boundary_contacts(strip, None, posed)
     way = posed[contacts.vertices] - touched(contacts, posed)
     assert np.allclose(np.linalg.norm(way, axis=1), np.abs(contacts.gaps))
     assert np.allclose(contacts.barycentric.sum(axis=1), 1)
@@ -96,23 +96,23 @@ def test_gaps_lead_from_the_touched_point_to_the_vertex(strip: TetMesh) -> None:
 
 def test_the_neutral_pose_has_no_contacts_however_near_counts(strip: TetMesh) -> None:
     for distance in (None, 0.01, 0.3, 1e9):
-        assert len(find_contacts(strip, None, strip.vertices, distance=distance)) == 0
+        assert len(find_boundary_contacts(strip, None, strip.vertices, distance=distance)) == 0
 
 
 def test_a_body_that_is_bent_at_rest_touches_nothing_new(strip: TetMesh) -> None:
     u = bent(strip.vertices, 0.03)
-    assert len(find_contacts(TetMesh(u, strip.tets), None, u)) == 0
-    assert len(find_contacts(strip, u, u)) == 0
-    assert len(find_contacts(strip, strip.vertices, u)) > 0
+    assert len(find_boundary_contacts(TetMesh(u, strip.tets), None, u)) == 0
+    assert len(find_boundary_contacts(strip, u, u)) == 0
+    assert len(find_boundary_contacts(strip, strip.vertices, u)) > 0
     # Nor where its legs are so far apart that a short strip could come between them.
     wide = bent(strip.vertices, 0.3)
-    assert len(find_contacts(strip, wide, wide, distance=0.4)) == 0
+    assert len(find_boundary_contacts(strip, wide, wide, distance=0.4)) == 0
 
 
 def test_legs_too_far_apart_do_not_touch(strip: TetMesh) -> None:
     posed = bent(strip.vertices, 0.1)
-    assert len(find_contacts(strip, None, posed)) == 0
-    near = find_contacts(strip, None, posed, distance=0.11)
+    assert len(find_boundary_contacts(strip, None, posed)) == 0
+    near = find_boundary_contacts(strip, None, posed, distance=0.11)
     left, right = legs(strip.vertices, 0.1)
     # Vertices at the turn are not yet three times nearer than at rest.
     assert np.isin(np.concatenate([left, right]), near.vertices).mean() > 0.9
@@ -123,7 +123,7 @@ def test_both_sides_of_a_flattened_part_are_no_contact() -> None:
     block = beam((1.0, 1.0, 1.0), (5, 5, 5))
     flat = block.vertices * [1.0, 0.05, 1.0]
     # Opposed, near at the pose and far apart at rest; but flesh, not air, is between them.
-    assert len(find_contacts(block, None, flat)) == 0
+    assert len(find_boundary_contacts(block, None, flat)) == 0
 
 
 def test_what_hangs_over_beside_a_block_does_not_touch_it() -> None:
@@ -132,7 +132,7 @@ def test_what_hangs_over_beside_a_block_does_not_touch_it() -> None:
     apart = np.concatenate([one.vertices, one.vertices + np.array([0, 3, 0])])
     mesh = TetMesh(apart, np.concatenate([one.tets, one.tets + n]))
     posed = np.concatenate([one.vertices, one.vertices + np.array([0.32, 1.01, 0.0])])
-    contacts = find_contacts(mesh, None, posed)
+    contacts = find_boundary_contacts(mesh, None, posed)
     hanging = contacts.vertices[(contacts.vertices >= n) & (posed[contacts.vertices, 0] > 1)]
     assert len(hanging) == 0  # though the nearest are within the distance, 0.14
     assert (contacts.vertices >= n).sum() == 15
@@ -144,7 +144,7 @@ def test_two_blocks_pressed_together_touch_on_their_common_side() -> None:
     apart = np.concatenate([one.vertices, one.vertices + np.array([0, 3, 0])])
     mesh = TetMesh(apart, np.concatenate([one.tets, one.tets + n]))
     posed = np.concatenate([one.vertices, one.vertices * [0.9, 1, 0.9] + [0.07, 0.99, 0.03]])
-    contacts = find_contacts(mesh, None, posed)
+    contacts = find_boundary_contacts(mesh, None, posed)
     assert np.allclose(contacts.gaps, -0.01)
     below = contacts.vertices < n
     assert np.array_equal(contacts.vertices[~below], n + np.flatnonzero(one.vertices[:, 1] == 0))
@@ -162,7 +162,10 @@ def test_contacts_turn_and_travel_with_the_pose(strip: TetMesh) -> None:
     turn = Rotation.from_rotvec([0.4, -1.1, 0.7])
     shift = np.array([50.0, -20.0, 7.0])
     there = turn.apply(posed) + shift
-    first, second = find_contacts(strip, None, posed), find_contacts(strip, None, there)
+    first, second = (
+        find_boundary_contacts(strip, None, posed),
+        find_boundary_contacts(strip, None, there),
+    )
     assert np.array_equal(first.vertices, second.vertices)
     assert np.allclose(first.gaps, second.gaps, atol=1e-12)
     assert np.allclose(turn.apply(first.normals), second.normals, atol=1e-10)
@@ -172,8 +175,8 @@ def test_contacts_turn_and_travel_with_the_pose(strip: TetMesh) -> None:
 
 def test_contacts_scale_with_the_body(strip: TetMesh) -> None:
     posed = bent(strip.vertices, 0.03)
-    small = find_contacts(strip, 1e-3 * strip.vertices, 1e-3 * posed)
-    assert np.array_equal(find_contacts(strip, None, posed).vertices, small.vertices)
+    small = find_boundary_contacts(strip, 1e-3 * strip.vertices, 1e-3 * posed)
+    assert np.array_equal(find_boundary_contacts(strip, None, posed).vertices, small.vertices)
 
 
 def test_the_same_contacts_come_in_the_same_order(
@@ -181,10 +184,10 @@ def test_the_same_contacts_come_in_the_same_order(
 ) -> None:
     posed = bent(strip.vertices, 0.03)
     ground = Plane((0, -0.2, 0), (0, 1, 0))
-    first = find_contacts(strip, None, posed, obstacles=[ground])
+    first = find_boundary_contacts(strip, None, posed, obstacles=[ground])
     # However few vertices are looked at in one go.
     monkeypatch.setattr("supple.mesh.contact_search._MOST_PAIRS", 100)
-    second = find_contacts(strip, None, posed, obstacles=[ground])
+    second = find_boundary_contacts(strip, None, posed, obstacles=[ground])
     for name in ("vertices", "others", "barycentric", "normals", "gaps", "obstacles"):
         assert getattr(first, name).tobytes() == getattr(second, name).tobytes()
     own = first.obstacles < 0
@@ -196,7 +199,9 @@ def test_the_same_contacts_come_in_the_same_order(
 def test_what_stands_on_the_ground_or_below_touches_it(strip: TetMesh) -> None:
     heights = strip.vertices[:, 1]
     ground = Plane((3.0, -0.05, 8.0), (0, 7, 0))
-    contacts = find_contacts(strip, None, strip.vertices, obstacles=[ground], distance=0.06)
+    contacts = find_boundary_contacts(
+        strip, None, strip.vertices, obstacles=[ground], distance=0.06
+    )
     boundary = np.unique(strip.boundary())
     assert np.array_equal(contacts.vertices, boundary[heights[boundary] < 0.01])
     assert np.allclose(contacts.gaps, heights[contacts.vertices] + 0.05)
@@ -208,7 +213,7 @@ def test_what_stands_on_the_ground_or_below_touches_it(strip: TetMesh) -> None:
 
 def test_a_vertex_touches_each_obstacle_once(strip: TetMesh) -> None:
     corner = [Plane((0, -0.1, 0), (0, 1, 0)), Plane((-1, 0, 0), (1, 0, 0))]
-    contacts = find_contacts(strip, None, strip.vertices, obstacles=corner, distance=1e-6)
+    contacts = find_boundary_contacts(strip, None, strip.vertices, obstacles=corner, distance=1e-6)
     both = np.intersect1d(*(contacts.vertices[contacts.obstacles == k] for k in range(2)))
     assert len(both) == 3
     assert np.allclose(strip.vertices[both, :2], [-1, -0.1])
@@ -250,8 +255,8 @@ def test_a_flexed_arm_touches_between_forearm_and_upper_arm_only() -> None:
     flexed = shown.pose("flexed")
     surface, rig = shown.character.surface, shown.character.rig
     flesh = fit_tet_body(surface, rig, flexed[None], names=["flexed"], tets=4000, bones=bones)
-    contacts = find_contacts(flesh.mesh, None, flesh.tet_rig(flexed))
-    assert len(find_contacts(flesh.mesh, None, flesh.tet_rig(shown.poses[0]))) == 0
+    contacts = find_boundary_contacts(flesh.mesh, None, flesh.tet_rig(flexed))
+    assert len(find_boundary_contacts(flesh.mesh, None, flesh.tet_rig(shown.poses[0]))) == 0
     assert 15 <= len(contacts) <= 100
     _, nearest = cKDTree(surface.vertices).query(flesh.mesh.vertices)
     part = shown.parts[nearest]
@@ -262,10 +267,10 @@ def test_a_flexed_arm_touches_between_forearm_and_upper_arm_only() -> None:
 
 def test_folded_flat_and_collapsed_poses_are_survived(strip: TetMesh) -> None:
     flat = strip.vertices * [1, 0, 1]
-    assert len(find_contacts(strip, None, np.zeros_like(flat))) == 0
-    assert isinstance(find_contacts(strip, None, flat), Contacts)
-    assert isinstance(find_contacts(strip, np.zeros_like(flat), flat), Contacts)
-    assert isinstance(find_contacts(strip, None, 1e90 * strip.vertices), Contacts)
+    assert len(find_boundary_contacts(strip, None, np.zeros_like(flat))) == 0
+    assert isinstance(find_boundary_contacts(strip, None, flat), BoundaryContacts)
+    assert isinstance(find_boundary_contacts(strip, np.zeros_like(flat), flat), BoundaryContacts)
+    assert isinstance(find_boundary_contacts(strip, None, 1e90 * strip.vertices), BoundaryContacts)
 
 
 def test_what_makes_no_sense_is_named(strip: TetMesh) -> None:
@@ -283,7 +288,7 @@ def test_what_makes_no_sense_is_named(strip: TetMesh) -> None:
         (dict(rest=None, posed=strip.vertices, obstacles=Sphere((0, 0, 0), 1)), "list"),
     ):
         with pytest.raises(SuppleError, match=what):
-            find_contacts(strip, **wrong)
+            find_boundary_contacts(strip, **wrong)
 
 
 def test_obstacles_that_cannot_be_are_refused() -> None:

@@ -14,8 +14,9 @@ from scipy.spatial.transform import Rotation
 
 from helpers.scikit_fem_forms import stvk_forms
 from supple.elastic.body import ElasticBody, HexBody
+from supple.elastic.densities.dispatch import MATERIALS
 from supple.elastic.equilibrium import static_equilibrium
-from supple.elastic.material import MATERIALS, Material
+from supple.elastic.material import Material
 from supple.engines.stvk.strain_points import StrainPoints
 from supple.errors import MeshError, SuppleError, SuppleWarning
 from supple.mesh.filling.voxelise import voxelise

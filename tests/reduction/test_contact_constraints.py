@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from supple.errors import SuppleError
+from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
 from supple.mesh.obstacles import Plane
-from supple.mesh.self_contact import Contacts, find_contacts
 from supple.mesh.tets import TetMesh
 from supple.reduction.contact_constraints import contact_constraints, one_way
 from supple.scenes.bodies.beam import beam
@@ -30,8 +30,8 @@ def blocks() -> tuple[TetMesh, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def contacts(blocks: tuple[TetMesh, np.ndarray]) -> Contacts:
-    return find_contacts(blocks[0], None, blocks[1])
+def contacts(blocks: tuple[TetMesh, np.ndarray]) -> BoundaryContacts:
+    return find_boundary_contacts(blocks[0], None, blocks[1])
 
 
 def upper(blocks: tuple[TetMesh, np.ndarray]) -> np.ndarray:
@@ -39,7 +39,7 @@ def upper(blocks: tuple[TetMesh, np.ndarray]) -> np.ndarray:
 
 
 def test_rows_have_length_one_and_are_as_many_as_contacts(
-    blocks: tuple[TetMesh, np.ndarray], contacts: Contacts
+    blocks: tuple[TetMesh, np.ndarray], contacts: BoundaryContacts
 ) -> None:
     n = len(blocks[0].vertices)
     rows = {"two-sided": len(one_way(contacts)), "one-sided": len(contacts), "fixed": None}
@@ -51,7 +51,7 @@ def test_rows_have_length_one_and_are_as_many_as_contacts(
 
 
 def test_two_sides_move_together_and_slide_but_do_not_approach(
-    blocks: tuple[TetMesh, np.ndarray], contacts: Contacts
+    blocks: tuple[TetMesh, np.ndarray], contacts: BoundaryContacts
 ) -> None:
     _, posed = blocks
     above = upper(blocks)
@@ -72,7 +72,7 @@ def test_two_sides_move_together_and_slide_but_do_not_approach(
 
 
 def test_one_sided_contacts_slide_only(
-    blocks: tuple[TetMesh, np.ndarray], contacts: Contacts
+    blocks: tuple[TetMesh, np.ndarray], contacts: BoundaryContacts
 ) -> None:
     _, posed = blocks
     matrix = contact_constraints(contacts, len(posed), kind="one-sided")
@@ -85,7 +85,9 @@ def test_one_sided_contacts_slide_only(
     assert np.allclose(matrix @ free.ravel(), 0, atol=1e-12)
 
 
-def test_fixed_contacts_do_not_move(blocks: tuple[TetMesh, np.ndarray], contacts: Contacts) -> None:
+def test_fixed_contacts_do_not_move(
+    blocks: tuple[TetMesh, np.ndarray], contacts: BoundaryContacts
+) -> None:
     n = len(blocks[1])
     matrix = contact_constraints(contacts, n, kind="fixed")
     motion = np.random.default_rng(2).normal(size=(n, 3))
@@ -94,7 +96,7 @@ def test_fixed_contacts_do_not_move(blocks: tuple[TetMesh, np.ndarray], contacts
 
 
 def test_touching_patches_count_once_and_stay_flexible(
-    blocks: tuple[TetMesh, np.ndarray], contacts: Contacts
+    blocks: tuple[TetMesh, np.ndarray], contacts: BoundaryContacts
 ) -> None:
     _, posed = blocks
     kept = contacts[one_way(contacts)]
@@ -121,7 +123,7 @@ def test_the_finer_side_touches_the_coarser() -> None:
         mesh = TetMesh(np.concatenate([first.vertices, lifted]), tets)
         shift = np.array([0.13, 0.0, 0.07]) * (1 if first is coarse else -1) + [0, 1.01, 0]
         posed = np.concatenate([first.vertices, second.vertices + shift])
-        contacts = find_contacts(mesh, None, posed)
+        contacts = find_boundary_contacts(mesh, None, posed)
         kept = contacts[one_way(contacts)]
         assert len(kept) == 81
         assert len(contacts) > 81
@@ -131,7 +133,7 @@ def test_the_finer_side_touches_the_coarser() -> None:
 def test_obstacles_do_not_move_along(blocks: tuple[TetMesh, np.ndarray]) -> None:
     mesh, posed = blocks
     ground = Plane((0, 0, 0), (0, 1, 0))
-    contacts = find_contacts(mesh, None, posed, obstacles=[ground])
+    contacts = find_boundary_contacts(mesh, None, posed, obstacles=[ground])
     on_ground = contacts[contacts.obstacles == 0]
     assert len(on_ground) == 36
     for kind in ("two-sided", "one-sided"):
@@ -143,20 +145,20 @@ def test_obstacles_do_not_move_along(blocks: tuple[TetMesh, np.ndarray]) -> None
     lift = everything @ np.tile([0, 1, 0], len(posed))
     assert np.allclose(lift, np.repeat([0, 1], [own, 36]), atol=1e-12)
     # A vertex that touches several things is fixed once.
-    twice = find_contacts(mesh, None, posed, obstacles=[ground, ground])
+    twice = find_boundary_contacts(mesh, None, posed, obstacles=[ground, ground])
     fixed = contact_constraints(twice[twice.obstacles >= 0], len(posed), kind="fixed")
     assert fixed.shape[0] == 3 * 36
 
 
 def test_without_contacts_there_are_no_rows(blocks: tuple[TetMesh, np.ndarray]) -> None:
     mesh, _ = blocks
-    none = find_contacts(mesh, None, mesh.vertices)
+    none = find_boundary_contacts(mesh, None, mesh.vertices)
     for kind in KINDS:
         rows = contact_constraints(none, len(mesh.vertices), kind=kind)  # type: ignore[arg-type]
         assert rows.shape == (0, 3 * len(mesh.vertices))
 
 
-def test_what_makes_no_sense_is_named(contacts: Contacts) -> None:
+def test_what_makes_no_sense_is_named(contacts: BoundaryContacts) -> None:
     with pytest.raises(SuppleError, match="two-sided, one-sided, fixed"):
         contact_constraints(contacts, 1000, kind="sticky")  # type: ignore[arg-type]
     with pytest.raises(SuppleError, match="there are 10 vertices"):

@@ -12,18 +12,14 @@ from numpy.typing import NDArray
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.errors import SuppleError, SuppleWarning
-from supple.reduction.cubature.elastic_cubature import (
-    Between,
-    elastic_cubature,
-    fit_weights,
-    force_error,
-)
+from supple.reduction.cubature.accuracy import fit_weights, force_error
+from supple.reduction.cubature.elastic_cubature import Between, elastic_cubature
 from supple.reduction.cubature.elastic_forces import ElasticProblem, PoseForces
 from supple.reduction.cubature.samples import (
     SMALLEST_DETERMINANT,
     displacements,
     force_samples,
-    reduced_stiffness,
+    rest_stiffness,
 )
 from supple.reduction.regions.region import Region
 from supple.scenes.bodies.beam import beam
@@ -90,7 +86,7 @@ def test_all_tets_with_weight_one_are_exact(kind: str) -> None:
     pose = bent.body, bent.rests[1], bent.bases[1], bent.regions
     q = bent.samples(1, 6)
     assert force_error(*pose, tets, np.ones(len(tets)), q) < 1e-12
-    K = reduced_stiffness(*pose)
+    K = rest_stiffness(*pose)
     for part in (PoseForces.of(*pose), PoseForces.of(*pose, tets=tets)):
         np.testing.assert_allclose(part.stiffness(), K, atol=1e-9 * np.abs(K).max())
 
@@ -172,7 +168,7 @@ def test_an_exact_linear_part_leaves_less_error(bent: Bent) -> None:
 def test_stiffness_by_cubature_is_near_the_exact_one(bent: Bent) -> None:
     found = bent.cubature(60, amplitude=1e-4)
     pose = bent.body, bent.rests[1], bent.bases[1], bent.regions
-    K = reduced_stiffness(*pose)
+    K = rest_stiffness(*pose)
     chosen = PoseForces.of(*pose, tets=found.tets)
     approximate = chosen.stiffness(found.weights[1])
     scale = 1 / np.sqrt(np.diag(K))

@@ -10,12 +10,8 @@ from numpy.typing import NDArray
 
 from supple.errors import SuppleError, SuppleWarning
 from supple.mesh.tets import TetMesh
-from supple.reduction.cubature.inertial_cubature import (
-    inertial_cubature,
-    inertial_error,
-    perturbation_sizes,
-    pose_accelerations,
-)
+from supple.reduction.cubature.inertial_cubature import inertial_cubature, inertial_error
+from supple.reduction.cubature.inertial_forces import perturbation_sizes, pose_accelerations
 from supple.reduction.regions.region import Region
 from supple.rig.protocol import FunctionRig, Parameter
 from supple.scenes.bodies.beam import beam

@@ -29,7 +29,7 @@ from supple.engines.pose_space.build.pose_basis import pose_basis
 from supple.engines.pose_space.interpolation import mass_products
 from supple.errors import SolverError, SuppleError
 from supple.linalg.lanczos import lowest_eigenpairs
-from supple.mesh.self_contact import find_contacts
+from supple.mesh.boundary_contacts import find_boundary_contacts
 from supple.mesh.tets import TetMesh
 from supple.reduction.cubature import samples as samples_module
 from supple.reduction.cubature.accuracy import fit_weights, force_error
@@ -358,10 +358,12 @@ class Custom:
 
 def test_obstacles_that_know_no_distance_are_refused() -> None:
     mesh = beam(cells=(2, 1, 1))
-    touched = find_contacts(mesh, None, mesh.vertices, obstacles=[Custom(-0.1, [0, 1.0, 0])])
+    touched = find_boundary_contacts(
+        mesh, None, mesh.vertices, obstacles=[Custom(-0.1, [0, 1.0, 0])]
+    )
     assert len(touched) == len(mesh.vertices)
     far = Custom(np.inf, [0.0, 0.0, 0.0])
-    assert len(find_contacts(mesh, None, mesh.vertices, obstacles=[far])) == 0
+    assert len(find_boundary_contacts(mesh, None, mesh.vertices, obstacles=[far])) == 0
     for obstacle, said in (
         (Custom(np.nan, [0, 1.0, 0]), "no numbers somewhere"),
         (Custom(-np.inf, [0, 1.0, 0]), "no distance or no way out"),
@@ -373,7 +375,7 @@ def test_obstacles_that_know_no_distance_are_refused() -> None:
     ):
         refused(
             f"obstacle 1.*{said}",
-            find_contacts,
+            find_boundary_contacts,
             mesh,
             None,
             mesh.vertices,
@@ -385,7 +387,12 @@ def test_obstacles_that_know_no_distance_are_refused() -> None:
             return None
 
     refused(
-        "obstacle 0 does not give", find_contacts, mesh, None, mesh.vertices, obstacles=[Silent()]
+        "obstacle 0 does not give",
+        find_boundary_contacts,
+        mesh,
+        None,
+        mesh.vertices,
+        obstacles=[Silent()],
     )
 
 

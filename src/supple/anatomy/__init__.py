@@ -1,4 +1,4 @@
-"""Flesh of a character: how soft, where thin, what is painted."""
+"""Flesh of a character: softness, thin parts, painted materials."""
 
 from supple.anatomy.painted_material import interpolated_material, painted_material, pose_materials
 

@@ -13,7 +13,7 @@ __all__ = ["FLESH_PRESETS", "HUMAN", "Flesh", "checked_flesh", "flesh_material"]
 
 @dataclass(frozen=True)
 class Flesh:
-    """What flesh is like, whatever the size of the body.
+    """Kind of flesh, whatever the size of the body.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ FLESH_PRESETS = {
 
 
 def checked_flesh(flesh: str | Flesh) -> Flesh:
-    """The preset of this name, or the flesh itself.
+    """Return the preset of this name, or the flesh itself.
 
     Examples
     --------

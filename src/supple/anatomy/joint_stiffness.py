@@ -1,4 +1,4 @@
-"""How stiff flesh is beside the rest of the body: by joint, or by vertex of the skin."""
+"""Stiffness of flesh beside the rest of the body: by joint, or by vertex of the skin."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEYS = ("default", "joints", "vertices")
 
 
 def stiffness_factors(character: Character, stiffness: Stiffness) -> Floats:
-    """What Young's modulus is multiplied by at each vertex of the skin, (n̄,).
+    """Return the factors of Young's modulus at the vertices of the skin, (n̄,).
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def _by_joints(character: Character, wanted: Mapping[str, Any], usual: float) ->
 
 
 def _skinned(rig: Rig) -> SkinnedRig | None:
-    """The skinned rig that this is, or is made from."""
+    """Return the skinned rig that a rig is, or is made from."""
     inside: list[Any] = [rig]
     while inside:
         one = inside.pop()

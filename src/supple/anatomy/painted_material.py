@@ -31,7 +31,6 @@ __all__ = [
 ]
 
 
-# ----------------------------------------------------------------------------
 # From values on some tets to all of them: smooth, and never out of range (xu2016 eq. 37).
 
 
@@ -67,7 +66,7 @@ def tet_graph_laplacian(mesh: TetMesh) -> sp.csr_array:
 
 
 def _neighbours(mesh: TetMesh) -> tuple[Ints, Ints]:
-    """Pairs of tets with a common face, each once."""
+    """Find pairs of tets with a common face, each once."""
     faces = np.sort(mesh.tets[:, OUTWARD_FACES].reshape(-1, 3), axis=1)
     keys = row_keys(faces, len(mesh.vertices))
     order = np.argsort(keys, kind="stable")
@@ -80,7 +79,7 @@ def _neighbours(mesh: TetMesh) -> tuple[Ints, Ints]:
 
 
 class TetFit:
-    """From values on points of a body to all its tets.
+    """Fit of values on points of a body to all its tets.
 
     Parameters
     ----------
@@ -108,7 +107,7 @@ class TetFit:
         self._held = np.zeros(0, bool)
 
     def __call__(self, values: Floats, painted: Mask) -> Floats:
-        """(T,) fitted to the values (k,) of those points that are painted (k,)."""
+        """Fit (T,) values of all tets to those (k,) of the points that are painted (k,)."""
         tets, values = self.tets[painted], values[painted]
         # Differences from one of the values: where all are the same they are exactly zero.
         origin = values[0]
@@ -157,7 +156,7 @@ def painted_material(
     smoothness: float = SMOOTHNESS,
     on: str = "auto",
 ) -> Floats:
-    """A material constant of every tet, from what an artist painted (xu2016 eq. 37).
+    """Return a material constant of every tet, from what an artist painted (xu2016 eq. 37).
 
     A tet's Ē is the mean of what is painted on the skin's vertices inside of it. The others
     follow by least squares: E minimises Σ (E − Ē)² over painted tets + ζ/2 EᵀLE.
@@ -240,7 +239,7 @@ def pose_materials(
     smoothness: float = SMOOTHNESS,
     on: str = "auto",
 ) -> tuple[Material, ...]:
-    """The material at each of the poses: `material` with what is painted in place of its own.
+    """Return the material at each of the poses, painted values in place of its own.
 
     E(pᵢ) of each pose is fitted to its own painting (xu2016 eq. 37); between poses they blend,
     E(p) = Σ wᵢ(p) E(pᵢ) (eq. 36), see `interpolated_material`.
@@ -266,8 +265,8 @@ def pose_materials(
         raise SuppleError(f"painting needs a Material to begin with, not {material!r}")
     if young is None and poisson is None:
         return (material,) * n_poses
-    if material.kind == "orthotropic":
-        raise SuppleError("an orthotropic material cannot be painted; give it values per tet")
+    if not material.isotropic:
+        raise SuppleError(f"an {material.kind} material cannot be painted; give it values per tet")
     constants = {"young": numbers("young", material.young)}
     constants["poisson"] = numbers("poisson", material.poisson)
     per_pose = False
@@ -292,7 +291,7 @@ def pose_materials(
 
 
 def interpolated_material(materials: Sequence[Material], weights: ArrayLike) -> Material:
-    """The material between poses: E(p) = Σ wᵢ(p) E(pᵢ) (xu2016 eq. 36).
+    """Return the material between poses: E(p) = Σ wᵢ(p) E(pᵢ) (xu2016 eq. 36).
 
     Pose weights add up to 1, but some may be negative; a tet's constant never leaves the range
     of its own at the poses, and so stays one.
@@ -313,7 +312,7 @@ def interpolated_material(materials: Sequence[Material], weights: ArrayLike) -> 
 
 
 def _tets_of(skin: Skin, mesh: TetMesh) -> Ints:
-    """The tet that carries each of the skin's vertices."""
+    """Find the tet that carries each of the skin's vertices."""
     if isinstance(skin, SurfaceMesh):
         return locate(skin.vertices, mesh).tet
     if skin.shape[1] != len(mesh.vertices):
@@ -333,7 +332,7 @@ def _tets_of(skin: Skin, mesh: TetMesh) -> Ints:
 
 
 def _rows(quantity: str, values: ArrayLike) -> tuple[Floats, bool]:
-    """The values with a row for each pose, and whether there was just one without saying so."""
+    """Return values with a row for each pose, and whether they were one row for all."""
     array = numbers(f"painted {quantity}", values)
     if array.ndim not in (1, 2) or array.size == 0:
         raise SuppleError(

@@ -1,4 +1,4 @@
-"""Where parts are thin and far from any bone: ears, horns and fins, which no flesh holds up.
+"""Thin parts far from any bone: ears, horns and fins, which no flesh holds up.
 
 A block of flesh of length d swings at about √(E/ρ)/d. A part that is only h thick and reaches d
 from the bone bends, and swings slower by about h/d: made of belly, an ear hangs down and flaps, and
@@ -31,7 +31,7 @@ NEAR, QUANTILE = 12, 0.3
 
 
 def slender_factors(character: Character) -> Floats | None:
-    """(n̄,) how many times as stiff as elsewhere flesh is, 1 where it is thick or near a bone.
+    """Return factors of stiffness (n̄,): 1 where flesh is thick or near a bone, more elsewhere.
 
     None if that is 1 everywhere, or if there are no bones.
     """
@@ -51,7 +51,7 @@ def slender_factors(character: Character) -> Floats | None:
 
 
 def thickness(surface: SurfaceMesh) -> Floats:
-    """(n̄,) how far it is through the body at each vertex, in metres.
+    """Return the thickness of the body at each vertex, (n̄,) in metres.
 
     Along the normal inwards from places near it, to where the body ends; a surface below, such as
     skin below cloth, is passed.
@@ -76,7 +76,7 @@ def thickness(surface: SurfaceMesh) -> Floats:
 
 
 def _spread(areas: Floats, count: int) -> tuple[Ints, Floats]:
-    """Places evenly over the area: triangles (k,), and shares of their corners (k, 3)."""
+    """Spread places evenly over the area: triangles (k,), and shares of their corners (k, 3)."""
     ends, number = np.cumsum(areas), np.arange(count)
     wanted = (number + 0.5) / count * ends[-1]
     chosen = np.minimum(np.searchsorted(ends, wanted), len(areas) - 1)
@@ -88,7 +88,7 @@ def _spread(areas: Floats, count: int) -> tuple[Ints, Floats]:
 
 
 def _to_bones(points: Floats, bones: Bones) -> Floats:
-    """(n,) distances to the nearest bone."""
+    """Return the distance of each point to the nearest bone, (n,)."""
     nearest = np.full(len(points), np.inf)
     for start, end in zip(bones.starts, bones.ends, strict=True):
         along = end - start
@@ -105,7 +105,7 @@ def _to_bones(points: Floats, bones: Bones) -> Floats:
 def _ways_through(
     origins: Floats, ways: Floats, corners: Floats, areas: Floats, own: Ints
 ) -> Floats:
-    """How far each ray goes until it leaves through a triangle; infinite where it does not.
+    """Measure each ray until it leaves through a triangle; infinite where it does not.
 
     `areas` are twice the triangles'.
     """

@@ -1,1 +1,1 @@
-"""Compiling loops with Numba: cached, bound, vectorised."""
+"""Compiling loops with Numba: kept on disk, vectorised, with tables for arguments."""

@@ -33,7 +33,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, tuple, np.generic, type(None))
 
 
 class SourceCache(FunctionCache):
-    """What is kept of a dispatcher between runs.
+    """Compiled code of a dispatcher, kept between runs.
 
     Parameters
     ----------
@@ -65,14 +65,14 @@ class _CodeFiles:
         return self._folder / f"{self._base}.{self._stamp}.{name}.nbc"
 
     def load(self, key: Any) -> Any:
-        """What was saved for a key, or None."""
+        """Return the data saved for a key, or None."""
         try:
             return pickle.loads(self._path(key).read_bytes())
         except Exception:  # not there, or not whole: it is compiled anew
             return None
 
     def save(self, key: Any, data: Any) -> None:
-        """Keep data, and nothing that an older version of the function left."""
+        """Save data under a key, and remove what older versions of the function left."""
         path = self._path(key)
         beside = path.with_suffix(f".{uuid.uuid4().hex}")
         try:
@@ -85,16 +85,16 @@ class _CodeFiles:
             beside.unlink(missing_ok=True)
 
     def flush(self) -> None:
-        """Forget all."""
+        """Remove all files of the function."""
         for old in self._folder.glob(f"{self._base}.*"):
             old.unlink(missing_ok=True)
 
 
 def _fields_of(kind: Any) -> Iterator[str]:
-    """Names of all fields in a signature: a tuple's type tells their types alone."""
+    """List the names of all fields in a signature: a tuple's type tells their types alone."""
     for inner in kind if isinstance(kind, tuple) else ():
         yield from _fields_of(inner)
-    if hasattr(kind, "content"):  # bound tables
+    if hasattr(kind, "content"):  # an argument table
         yield from _fields_of(kind.content)
     if hasattr(kind, "fields") and hasattr(kind, "instance_class"):
         yield f"{kind.instance_class.__module__}.{kind.instance_class.__qualname__} {kind.fields}"
@@ -103,7 +103,7 @@ def _fields_of(kind: Any) -> Iterator[str]:
 
 
 def source_stamp(dispatcher: Any) -> str:
-    """What changes whenever a function, or anything it was compiled from, does."""
+    """Return a hash that changes whenever a function, or anything it was compiled from, does."""
     numbers: dict[int, int] = {id(dispatcher): 0}
     waiting, told = [dispatcher], []
     for each in waiting:  # which grows
@@ -128,7 +128,7 @@ def source_stamp(dispatcher: Any) -> str:
 
 
 def _spelled(value: Any) -> str:
-    """The same text in every run: the order of a set is not."""
+    """Return a text that is the same in every run, which the order of a set is not."""
     if isinstance(value, set | frozenset):
         return repr(sorted(map(repr, value)))
     return repr(value)
@@ -154,7 +154,7 @@ def _globals_used(code: CodeType, known: dict[str, Any]) -> Iterator[tuple[Any, 
 
 
 def _described(value: Any) -> str:
-    """A number is what it is; whatever else of ours stands for all of its file."""
+    """Describe a value that a function uses: a number by itself, other things by their file."""
     if isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, np.ndarray):
@@ -167,7 +167,7 @@ def _described(value: Any) -> str:
 
 @cache
 def _contents(name: str) -> str:
-    """Of a module's file, and of those that it takes something of ours from."""
+    """Hash a module's file, and those of modules that it takes something of ours from."""
     module = sys.modules[name]
     others = {getattr(value, "__module__", None) or "" for value in vars(module).values()}
     ours = sorted({name, *(each for each in others if each.partition(".")[0] == _PACKAGE)})

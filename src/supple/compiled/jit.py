@@ -1,4 +1,4 @@
-"""How Supple compiles its hot loops: cached on disk, without the GIL, IEEE division.
+"""Decorators that compile hot loops: kept on disk, without the GIL, IEEE division.
 
 Import `compiled` for functions on one element and `compiled_parallel` for loops over all;
 `compiled_plain`, `compiled_fused` and `compiled_sums` for the innermost ones, which may not make
@@ -43,7 +43,7 @@ if "NUMBA_THREADING_LAYER_PRIORITY" not in os.environ:
 
 
 def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator that compiles with these options, and keeps what it compiled."""
+    """Return a decorator that compiles with these options, and keeps what it compiled."""
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         raise SuppleError("Supple needs Numba's compiler; unset NUMBA_DISABLE_JIT")
     compile_it = numba.njit(cache=True, **options)
@@ -77,7 +77,7 @@ compiled_parallel = _compiler(nogil=True, error_model="numpy", parallel=True)
 
 
 class _WithoutCollector(event.Listener):
-    """Stops the search for garbage while something compiles.
+    """Listener that stops the search for garbage while something compiles.
 
     Compiling makes objects by the million that live until it ends, and searching them again and
     again is a tenth of its time, more where more is loaded.

@@ -1,7 +1,7 @@
-"""Small matrices times rows, eight columns at a time.
+"""Products of small matrices and rows, eight columns at a time, in vector instructions.
 
-What a step does again and again: rows of a tet's basis combined, and sums of their products. Rows
-have few columns, for which a compiler's loops are scalar (measured: five to ten times slower) and
+Steps combine rows of a tet's basis, and sum products of them, again and again. Rows have few
+columns, for which a compiler's loops are scalar (measured: five to ten times slower) and
 a library's matrix product spends its time on preparing (three to four times).
 
 Arrays are flat, contiguous and of float32 but where it is said; widths are multiples of `LANES`,
@@ -21,40 +21,33 @@ __all__ = [
     "LANES",
     "WORD",
     "VectorCode",
-    "add_outer",
-    "add_weighted",
+    "add_outer_products",
+    "add_weighted_rows",
     "gradient_rows",
-    "kernel",
-    "row_sums",
+    "matrix_times_rows",
+    "rows_times_vector",
     "subtract_products",
-    "times_rows",
-    "weighted_four",
+    "vector_kernel",
+    "weighted_row_sum",
 ]
-
-
-# ----------------------------------------------------------------------------
-# Vector instructions, put together by hand where a compiler's loops fall short.
-#
-# Numba's compiler unrolls vector loops for long rows; rows of 16 or 24 columns it leaves to scalar
-# code. `VectorCode` writes the few instructions that such kernels are made of, for any processor:
-# one with narrower registers takes several for each.
 
 
 #: Columns that are worked on together.
 LANES = 8
-
-
 WORD = ir.IntType(64)
-
-
+ZERO, _TWO = ir.Constant(WORD, 0), ir.Constant(WORD, 2)
 _INDEX = ir.IntType(32)
-
-
+_SINGLES = ir.VectorType(ir.FloatType(), LANES)
 _BITS = {ir.FloatType(): 32, ir.DoubleType(): 64}
 
 
 class VectorCode:
-    """Writes instructions on the arrays that a function was given."""
+    """Writer of vector instructions on the arrays that a function was given.
+
+    Numba's compiler unrolls vector loops for long rows; rows of 16 or 24 columns it leaves to
+    scalar code. These are the few instructions that kernels on such rows are made of, for any
+    processor: one with narrower registers takes several for each.
+    """
 
     def __init__(self, context: Any, builder: Any, kinds: Any, args: Any) -> None:
         self.builder = builder
@@ -66,7 +59,7 @@ class VectorCode:
         ]
 
     def at(self, base: Any, *steps: Any) -> Any:
-        """The sum of a base and products (pairs) or whole numbers."""
+        """Add products (pairs) or whole numbers to a base."""
         for step in steps:
             if isinstance(step, tuple):
                 one, other = (ir.Constant(WORD, s) if isinstance(s, int) else s for s in step)
@@ -77,12 +70,12 @@ class VectorCode:
         return base
 
     def load(self, data: Any, at: Any, lanes: int = LANES) -> Any:
-        """Eight numbers, or so many."""
+        """Load eight numbers, or `lanes` of them."""
         place = self._place(data, at, lanes)
         return self.builder.load(place, align=_BITS[data.type.pointee] // 8)
 
     def store(self, value: Any, data: Any, at: Any) -> None:
-        """Eight numbers."""
+        """Store eight numbers."""
         self.builder.store(value, self._place(data, at), align=_BITS[data.type.pointee] // 8)
 
     def _place(self, data: Any, at: Any, lanes: int = LANES) -> Any:
@@ -90,11 +83,11 @@ class VectorCode:
         return self.builder.bitcast(self.builder.gep(data, [at]), kind.as_pointer())
 
     def spread(self, data: Any, at: Any) -> Any:
-        """One number, eight times."""
+        """Load one number, eight times."""
         return self.repeated(self.builder.load(self.builder.gep(data, [at])))
 
     def repeated(self, one: Any, lanes: int = LANES) -> Any:
-        """A number that is at hand, eight times, or so many."""
+        """Repeat a number that is loaded already, eight times or `lanes` times."""
         none = ir.Constant(ir.VectorType(one.type, lanes), ir.Undefined)
         first = self.builder.insert_element(none, one, ir.Constant(_INDEX, 0))
         return self.builder.shuffle_vector(first, none, _order([0] * lanes))
@@ -110,7 +103,7 @@ class VectorCode:
         return self.builder.call(function, [a, b, c])
 
     def columns(self, begin: Any, end: Any) -> Any:
-        """Loop over eight columns at a time: gives the first of each."""
+        """Loop over columns, eight at a time; the loop variable is the first of them."""
         return self.count(begin, end, LANES)
 
     def count(self, begin: Any, end: Any, step: int = 1) -> Any:
@@ -118,7 +111,7 @@ class VectorCode:
         return cgutils.for_range_slice(self.builder, begin, end, ir.Constant(WORD, step), WORD)
 
     def total(self, lanes: Any) -> Any:
-        """The sum of eight numbers, always in the same order."""
+        """Sum eight numbers, always in the same order."""
         for half in (4, 2, 1):
             turned = _order([(i + half) % LANES for i in range(LANES)])
             lanes = self.builder.fadd(lanes, self.builder.shuffle_vector(lanes, lanes, turned))
@@ -129,8 +122,8 @@ def _order(places: list[int]) -> ir.Constant:
     return ir.Constant(ir.VectorType(_INDEX, len(places)), places)
 
 
-def kernel(write: Callable[[VectorCode], None], kinds: tuple[Any, ...]) -> Any:
-    """What a Numba intrinsic returns: a signature, and the code of a function that writes it."""
+def vector_kernel(write: Callable[[VectorCode], None], kinds: tuple[Any, ...]) -> Any:
+    """Return the signature and the code generator of a Numba intrinsic that `write` writes."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         write(VectorCode(context, builder, signature.args, args))
@@ -139,16 +132,10 @@ def kernel(write: Callable[[VectorCode], None], kinds: tuple[Any, ...]) -> Any:
     return types.void(*kinds), codegen
 
 
-ZERO, _TWO = ir.Constant(WORD, 0), ir.Constant(WORD, 2)
-
-
-_SINGLES = ir.VectorType(ir.FloatType(), LANES)
-
-
 def _gradient_rows(
     typing: Any, basis: Any, start: Any, width: Any, turns: Any, out: Any, at: Any
 ) -> Any:
-    """Rows of G (9) at `out[at]` from basis rows (12) of a tet's corners at `basis[start]`.
+    """Write nine rows of G at `out[at]` from basis rows (12) of a tet's corners at `basis[start]`.
 
     `turns` (48,) has for each corner its rotation, row by row, and the gradient of its shape
     function: G_(3i+k) = Σ_corners ∇N_k (R u)_i.
@@ -177,14 +164,14 @@ def _gradient_rows(
             for i, row in enumerate(rows):
                 code.store(row, out, code.at(at, column, (width, i)))
 
-    return kernel(write, (basis, start, width, turns, out, at))
+    return vector_kernel(write, (basis, start, width, turns, out, at))
 
 
 gradient_rows: Any = intrinsic(_gradient_rows)
 
 
-def _row_sums(typing: Any, rows: Any, at: Any, width: Any, z: Any, out: Any) -> Any:
-    """Products of nine rows at `rows[at]` with z into `out` (9,), of float64."""
+def _rows_times_vector(typing: Any, rows: Any, at: Any, width: Any, z: Any, out: Any) -> Any:
+    """Multiply nine rows at `rows[at]` by z; the products go to `out` (9,), of float64."""
 
     def write(code: VectorCode) -> None:
         rows, at, width, z, out = code.args
@@ -199,14 +186,14 @@ def _row_sums(typing: Any, rows: Any, at: Any, width: Any, z: Any, out: Any) -> 
             total = builder.fpext(code.total(builder.load(sums[i])), ir.DoubleType())
             builder.store(total, builder.gep(out, [ir.Constant(WORD, i)]))
 
-    return kernel(write, (rows, at, width, z, out))
+    return vector_kernel(write, (rows, at, width, z, out))
 
 
-row_sums: Any = intrinsic(_row_sums)
+rows_times_vector: Any = intrinsic(_rows_times_vector)
 
 
-def _times_rows(typing: Any, matrix: Any, rows: Any, at: Any, width: Any, out: Any) -> Any:
-    """A matrix (9, 9), flat, times the nine rows at `rows[at]`, into those at `out[at]`."""
+def _matrix_times_rows(typing: Any, matrix: Any, rows: Any, at: Any, width: Any, out: Any) -> Any:
+    """Multiply a matrix (9, 9), flat, by the nine rows at `rows[at]`, into those at `out[at]`."""
 
     def write(code: VectorCode) -> None:
         matrix, rows, at, width, out = code.args
@@ -219,13 +206,13 @@ def _times_rows(typing: Any, matrix: Any, rows: Any, at: Any, width: Any, out: A
                     value = code.multiply_add(factor, own[j], value)
                 code.store(value, out, code.at(at, column, (width, i)))
 
-    return kernel(write, (matrix, rows, at, width, out))
+    return vector_kernel(write, (matrix, rows, at, width, out))
 
 
-times_rows: Any = intrinsic(_times_rows)
+matrix_times_rows: Any = intrinsic(_matrix_times_rows)
 
 
-def _add_weighted(typing: Any, factors: Any, rows: Any, at: Any, width: Any, out: Any) -> Any:
+def _add_weighted_rows(typing: Any, factors: Any, rows: Any, at: Any, width: Any, out: Any) -> Any:
     """Add nine rows at `rows[at]`, each times its factor, to `out` of float64."""
 
     def write(code: VectorCode) -> None:
@@ -239,13 +226,13 @@ def _add_weighted(typing: Any, factors: Any, rows: Any, at: Any, width: Any, out
             before = code.load(out, column)
             code.store(builder.fadd(before, builder.fpext(value, before.type)), out, column)
 
-    return kernel(write, (factors, rows, at, width, out))
+    return vector_kernel(write, (factors, rows, at, width, out))
 
 
-add_weighted: Any = intrinsic(_add_weighted)
+add_weighted_rows: Any = intrinsic(_add_weighted_rows)
 
 
-def _add_outer(typing: Any, a: Any, b: Any, count: Any, width: Any, out: Any) -> Any:
+def _add_outer_products(typing: Any, a: Any, b: Any, count: Any, width: Any, out: Any) -> Any:
     """Add Σ a_k b_kᵀ over `count` rows to `out` (width, width), where it is symmetric.
 
     Blocks of 8 × 8 below the diagonal are left out.
@@ -270,10 +257,10 @@ def _add_outer(typing: Any, a: Any, b: Any, count: Any, width: Any, out: Any) ->
             for place, total in zip(places, sums, strict=True):
                 code.store(builder.load(total), out, place)
 
-    return kernel(write, (a, b, count, width, out))
+    return vector_kernel(write, (a, b, count, width, out))
 
 
-add_outer: Any = intrinsic(_add_outer)
+add_outer_products: Any = intrinsic(_add_outer_products)
 
 
 def _subtract_products(typing: Any, a: Any, stride: Any, row: Any, end: Any) -> Any:
@@ -300,13 +287,13 @@ def _subtract_products(typing: Any, a: Any, stride: Any, row: Any, end: Any) -> 
                 rest = builder.fsub(code.load(a, place), builder.load(total))
                 code.store(rest, a, place)
 
-    return kernel(write, (a, stride, row, end))
+    return vector_kernel(write, (a, stride, row, end))
 
 
 subtract_products: Any = intrinsic(_subtract_products)
 
 
-def _weighted_four(
+def _weighted_row_sum(
     typing: Any, table: Any, a: Any, b: Any, c: Any, d: Any, p: Any, q: Any, r: Any, s: Any
 ) -> Any:
     """Σ of rows a, b, c, d of a table (n, 4), flat, times p, q, r, s: four numbers."""
@@ -324,4 +311,4 @@ def _weighted_four(
     return four(table, a, b, c, d, p, q, r, s), codegen
 
 
-weighted_four: Any = intrinsic(_weighted_four)
+weighted_row_sum: Any = intrinsic(_weighted_row_sum)

@@ -1,15 +1,13 @@
-"""Loops over all elements: energy, force and stiffness, in Numba, over coloured chunks.
+"""Loops over all elements of a body: energy, force and stiffness, in parallel.
 
-`elements` (m, 4) or (m, 8) and `parameters` come in the order of the `Partition`. `weights` (g,)
-is what the integration points count; they add up to 1. `slopes` (g, 8, 3) are the derivatives of
-a hexahedron's shape functions there, and None for tets, whose one point has weight 1. The rest
-shape is read on every call, because it changes every frame; its gradients cost little beside the
-stress derivative.
+The rest shape is read on every call, because it changes every frame; its gradients cost little
+beside the stress derivative.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,35 +16,50 @@ from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_parallel
-from supple.elastic.densities.density import ORTHOTROPIC, energy_density, stress, stress_derivative
+from supple.elastic.densities.dispatch import (
+    energy_density,
+    is_isotropic,
+    stress,
+    stress_derivative,
+)
 from supple.elastic.element import (
     add_element_forces,
     add_point_stiffness,
     complete_stiffness,
     corner_count,
-    gradients_at,
+    deformation_at,
     point_count,
-    position_gradient,
     scatter_stiffness,
 )
 from supple.maths.svd import project_psd
 from supple.mesh.filling.bcc_lattice import AXIS_LIMIT, morton
 
-__all__ = ["Partition", "add_forces", "add_stiffness", "element_energies"]
+__all__ = ["Elements", "Partition", "add_forces", "add_stiffness", "element_energies"]
+
+
+class Elements(NamedTuple):
+    """Elements of a body as the loops read them, in the order of a `Partition`."""
+
+    elements: Ints
+    """(m, 4) tets or (m, 8) hexahedra."""
+    parameters: Floats
+    """A row of material constants for each; see `Material.element_parameters`."""
+    slopes: Floats | None
+    """(g, 8, 3) derivatives of a hexahedron's shape functions at its integration points; None for
+    tets, whose one point has weight 1."""
+    weights: Floats | None
+    """(g,) of the integration points, adding up to 1; None for tets."""
+    chunk_start: Ints
+    """Where each chunk of the partition begins, and the end."""
+    colour_start: Ints
+    """Which chunk is the first of each colour, and the end."""
 
 
 @compiled_parallel
-def element_energies(
-    kind: int,
-    x: Floats,
-    rest: Floats,
-    elements: Ints,
-    parameters: Floats,
-    slopes: Floats | None,
-    weights: Floats | None,
-    out: Floats,
-) -> float:
-    """Energy of each element into `out`; returns the smallest rest volume seen from a point."""
+def element_energies(kind: int, x: Floats, rest: Floats, body: Elements, out: Floats) -> float:
+    """Write the energy of each element to `out`; return the smallest rest volume of a point."""
+    elements, parameters = body.elements, body.parameters
+    slopes, weights = body.slopes, body.weights
     smallest = np.inf
     n_chunks = (len(elements) + 255) // 256
     for k in prange(n_chunks):
@@ -55,9 +68,8 @@ def element_energies(
         for e in range(256 * k, min(256 * k + 256, len(elements))):
             total = 0.0
             for point in range(point_count(slopes)):
-                volume = gradients_at(point, rest, elements, e, slopes, weights, g)
+                volume = deformation_at(point, x, rest, elements, e, slopes, weights, g, F)
                 lowest = min(lowest, volume)
-                position_gradient(x, elements, e, slopes, g, F)
                 density = energy_density(kind, F, parameters[e], scratch)
                 total += volume * density
             out[e] = total
@@ -66,19 +78,11 @@ def element_energies(
 
 
 @compiled_parallel
-def add_forces(
-    kind: int,
-    x: Floats,
-    rest: Floats,
-    elements: Ints,
-    parameters: Floats,
-    slopes: Floats | None,
-    weights: Floats | None,
-    chunk_start: Ints,
-    colour_start: Ints,
-    out: Floats,
-) -> float:
-    """Add ∂W/∂x to `out` (n, 3); returns the smallest rest volume seen from a point."""
+def add_forces(kind: int, x: Floats, rest: Floats, body: Elements, out: Floats) -> float:
+    """Add ∂W/∂x to `out` (n, 3); return the smallest rest volume of a point."""
+    elements, parameters = body.elements, body.parameters
+    slopes, weights = body.slopes, body.weights
+    chunk_start, colour_start = body.chunk_start, body.colour_start
     smallest = np.inf
     for colour in range(len(colour_start) - 1):
         for k in prange(colour_start[colour], colour_start[colour + 1]):
@@ -87,9 +91,8 @@ def add_forces(
             lowest = np.inf
             for e in range(chunk_start[k], chunk_start[k + 1]):
                 for point in range(point_count(slopes)):
-                    volume = gradients_at(point, rest, elements, e, slopes, weights, g)
+                    volume = deformation_at(point, x, rest, elements, e, slopes, weights, g, F)
                     lowest = min(lowest, volume)
-                    position_gradient(x, elements, e, slopes, g, F)
                     stress(kind, F, parameters[e], P, scratch)
                     add_element_forces(volume, g, P, elements, e, slopes, out)
             smallest = min(smallest, lowest)
@@ -101,22 +104,20 @@ def add_stiffness(
     kind: int,
     x: Floats,
     rest: Floats,
-    elements: Ints,
-    parameters: Floats,
-    slopes: Floats | None,
-    weights: Floats | None,
-    chunk_start: Ints,
-    colour_start: Ints,
+    body: Elements,
     psd: bool,
     block_start: Ints,
     slots: NDArray[np.int32],
     out: Floats,
 ) -> float:
-    """Add ∂²W/∂x² to the CSR values `out`; returns the smallest rest volume seen from a point.
+    """Add ∂²W/∂x² to the CSR values `out`; return the smallest rest volume of a point.
 
     Vertex i owns the values from 9·block_start[i], as three rows of its blocks side by side;
     slots[e, n·a + b] is where in that list corner b of element e stands for corner a of its n.
     """
+    elements, parameters = body.elements, body.parameters
+    slopes, weights = body.slopes, body.weights
+    chunk_start, colour_start = body.chunk_start, body.colour_start
     smallest = np.inf
     for colour in range(len(colour_start) - 1):
         for k in prange(colour_start[colour], colour_start[colour + 1]):
@@ -126,12 +127,11 @@ def add_stiffness(
             lowest = np.inf
             for e in range(chunk_start[k], chunk_start[k + 1]):
                 for point in range(point_count(slopes)):
-                    volume = gradients_at(point, rest, elements, e, slopes, weights, g)
+                    volume = deformation_at(point, x, rest, elements, e, slopes, weights, g, F)
                     lowest = min(lowest, volume)
-                    position_gradient(x, elements, e, slopes, g, F)
                     stress_derivative(kind, F, parameters[e], H, scratch)
                     if psd:
-                        project_psd(F, kind != ORTHOTROPIC, H, frames)
+                        project_psd(F, is_isotropic(kind), H, frames)
                     add_point_stiffness(point, volume, g, H, slopes, K)
                 complete_stiffness(slopes, K)
                 scatter_stiffness(K, elements, e, slopes, block_start, slots, out)
@@ -139,9 +139,6 @@ def add_stiffness(
     return smallest
 
 
-# ----------------------------------------------------------------------------
-# Elements in cache-sized chunks, coloured so that chunks of one colour share no vertex.
-#
 # Chunks of one colour may be added into a shared force or matrix in parallel without locks,
 # and every entry receives its terms in an order that depends on the mesh only: results are
 # the same bits for any number of threads.
@@ -155,7 +152,9 @@ SMALLEST, LARGEST, WANTED_CHUNKS = 2048, 32768, 200
 
 @dataclass(frozen=True)
 class Partition:
-    """`order[chunk_start[k]:chunk_start[k + 1]]` are the elements of chunk k, and
+    """Elements in cache-sized chunks, coloured so that chunks of one colour share no vertex.
+
+    `order[chunk_start[k]:chunk_start[k + 1]]` are the elements of chunk k, and
     `colour_start[c]:colour_start[c + 1]` the chunks of colour c.
     """
 

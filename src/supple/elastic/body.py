@@ -1,4 +1,4 @@
-"""What bodies of tets and of hexahedra have in common: energy, forces, stiffness and mass."""
+"""Elastic bodies of tets and of hexahedra: energy, forces, stiffness and mass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from supple.arrays import Floats
 from supple.checks import checked_array
 from supple.compiled.jit import at_most_threads
 from supple.elastic import assembly as kernels
-from supple.elastic.assembly import Partition
+from supple.elastic.assembly import Elements, Partition
 from supple.elastic.material import Material
 from supple.elastic.pattern import BlockPattern
 from supple.errors import MeshError, SuppleError, warn
@@ -21,61 +21,20 @@ from supple.mesh.hex_shapes import gauss_points, shape_functions, shape_gradient
 from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 
-__all__ = [
-    "ElasticBody",
-    "ElementBody",
-    "HexBody",
-    "checked_material",
-    "consistent_mass",
-    "lumped_mass",
-]
+__all__ = ["ElasticBody", "HexBody"]
 
 
-# ----------------------------------------------------------------------------
-# Mass matrices of linear tets and trilinear hexahedra, exactly.
-
-
-# ρ N_a N_b det(∂X/∂ξ) is of fourth degree along an axis: three points integrate it exactly.
-_ORDER = 3
-
-
-def lumped_mass(mesh: TetMesh | HexMesh, density: Floats) -> Floats:
-    """Mass of each vertex, (n,): ∫ρ N_a, the row sums of the consistent matrix."""
-    if isinstance(mesh, HexMesh):
-        points, weights = gauss_points(_ORDER)
-        shares = weights[:, None] * shape_functions(points)
-        parts = (density[:, None] * mesh.jacobians(_ORDER)) @ shares
-    else:
-        parts = (density * mesh.volumes() / 4)[:, None]
-    masses: Floats = np.zeros(len(mesh.vertices))
-    np.add.at(masses, mesh.elements, parts)
-    return masses
-
-
-def consistent_mass(mesh: TetMesh | HexMesh, density: Floats) -> sp.csr_array:
-    """∫ρ N_a N_b, (3n, 3n)."""
-    if isinstance(mesh, HexMesh):
-        points, weights = gauss_points(_ORDER)
-        shapes = shape_functions(points)
-        products = np.einsum("g,ga,gb->gab", weights, shapes, shapes).reshape(len(points), 64)
-        values = ((density[:, None] * mesh.jacobians(_ORDER)) @ products).reshape(-1, 8, 8)
-    else:  # ρV/10 on an element's diagonal, ρV/20 beside it
-        values = np.multiply.outer(density * mesh.volumes() / 20, np.ones((4, 4)) + np.eye(4))
-    n = len(mesh.vertices)
-    rows = np.broadcast_to(mesh.elements[:, :, None], values.shape)
-    columns = np.broadcast_to(mesh.elements[:, None, :], values.shape)
-    scalar = sp.coo_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=(n, n))
-    return sp.csr_array(sp.kron(sp.csr_array(scalar), sp.eye_array(3), format="csr"))
-
-
-#: Fewer are not worth another thread.
+#: Fewer chunks are not worth another thread.
 _CHUNKS_PER_THREAD = 8
+# ρ N_a N_b det(∂X/∂ξ) is of fourth degree along an axis: three points integrate it exactly.
+_MASS_ORDER = 3
 
 
-class ElementBody:
-    """A mesh with a material, whose elements have positive volume where it is integrated.
+class _ElementBody:
+    """A mesh with a material: what bodies of tets and of hexahedra share.
 
-    `slopes` and `weights` are those of the integration points; None for tets.
+    Elements have positive volume at their integration points, whose `slopes` and `weights` are
+    those of `Elements`.
     """
 
     mesh: TetMesh | HexMesh
@@ -98,9 +57,14 @@ class ElementBody:
                 f"{self.loose_vertices[0]}); they follow the rest shape"
             )
         self._partition = Partition.of(mesh.vertices, mesh.elements)
-        self._elements = np.ascontiguousarray(mesh.elements[self._partition.order])
-        self._parameters = self._ordered_parameters(material)
-        self._points = slopes, weights
+        self._elements = Elements(
+            np.ascontiguousarray(mesh.elements[self._partition.order]),
+            self._ordered_parameters(material),
+            slopes,
+            weights,
+            self._partition.chunk_start,
+            self._partition.colour_start,
+        )
         self._pattern: BlockPattern | None = None
         self._slots: NDArray[np.int32] | None = None
         self._matrix: sp.csr_array | None = None
@@ -125,25 +89,25 @@ class ElementBody:
         kind = getattr(material, "kind", None)
         if not (isinstance(material, Material) and kind == self.material.kind):
             raise SuppleError(f"the body is {self.material.kind!r} and stays so, not {kind!r}")
-        if not np.array_equal(material.densities(len(self._elements)), self._densities):
+        if not np.array_equal(material.densities(len(self._densities)), self._densities):
             raise SuppleError("a material of another density is another body; make a new one")
-        self._parameters = self._ordered_parameters(material)
+        self._elements = self._elements._replace(parameters=self._ordered_parameters(material))
         self.material = material
 
     def _ordered_parameters(self, material: Material) -> Floats:
-        parameters = material.element_parameters(len(self._elements))
+        parameters = material.element_parameters(len(self.mesh.elements))
         return np.ascontiguousarray(parameters[self._partition.order])
 
     def element_energies(self, x: ArrayLike, rest: ArrayLike | None = None) -> Floats:
-        """Energy of each element in J, in the mesh's order."""
-        permuted = np.empty(len(self._elements))
+        """Return the energy of each element in J, in the mesh's order."""
+        permuted = np.empty(len(self._densities))
         self._run(kernels.element_energies, *self._positions(x, rest), permuted)
         energies = np.empty_like(permuted)
         energies[self._partition.order] = permuted
         return energies
 
     def energy(self, x: ArrayLike, rest: ArrayLike | None = None) -> float:
-        """Elastic energy W(x) in J of the body at positions x (n, 3).
+        """Return the elastic energy W(x) in J of the body at positions x (n, 3).
 
         Parameters
         ----------
@@ -157,12 +121,11 @@ class ElementBody:
     def force(
         self, x: ArrayLike, rest: ArrayLike | None = None, out: Floats | None = None
     ) -> Floats:
-        """Gradient of energy ∂W/∂x, (n, 3) in N. `out`, when given, is overwritten."""
+        """Return the gradient of energy ∂W/∂x, (n, 3) in N; `out`, when given, is overwritten."""
         positions = self._positions(x, rest)
         out = np.empty_like(self.rest) if out is None else self._checked_out(out, *positions)
         out[...] = 0.0
-        chunks = self._partition.chunk_start, self._partition.colour_start
-        self._run(kernels.add_forces, *positions, *chunks, out)
+        self._run(kernels.add_forces, *positions, out)
         return out
 
     def stiffness(
@@ -173,7 +136,7 @@ class ElementBody:
         psd: bool = False,
         out: sp.csr_array | None = None,
     ) -> sp.csr_array:
-        """Hessian of energy ∂²W/∂x², (3n, 3n).
+        """Return the Hessian of energy ∂²W/∂x², (3n, 3n).
 
         The pattern never changes and the values are refilled in place: the matrix returned
         is the same object every time. Copy it to keep it, or give one of your own, as threads
@@ -190,7 +153,7 @@ class ElementBody:
         """
         positions = self._positions(x, rest)
         if self._slots is None:
-            self._slots = self.pattern.slots(self._elements)
+            self._slots = self.pattern.slots(self._elements.elements)
         if out is None:
             if self._matrix is None:
                 self._matrix = self.pattern.zeros()
@@ -198,24 +161,23 @@ class ElementBody:
         elif out.data.shape != (9 * len(self.pattern.neighbours),):
             raise SuppleError("out must be a matrix made by this body's pattern.zeros()")
         out.data[:] = 0.0
-        chunks = self._partition.chunk_start, self._partition.colour_start
         target = self.pattern.start, self._slots, out.data
-        self._run(kernels.add_stiffness, *positions, *chunks, psd, *target)
+        self._run(kernels.add_stiffness, *positions, psd, *target)
         return out
 
     def mass(self, lumped: bool = True) -> sp.csr_array:
-        """Mass matrix (3n, 3n) in kg: diagonal, or consistent with the shape functions.
+        """Return the mass matrix (3n, 3n) in kg: diagonal, or consistent with the shape functions.
 
         Mass belongs to the material, so it does not follow a changing rest shape.
         """
         if lumped:
             masses = np.repeat(self.vertex_masses(), 3)
             return sp.csr_array(sp.diags_array(masses, dtype=np.float64))
-        return consistent_mass(self.mesh, self._densities)
+        return _consistent_mass(self.mesh, self._densities)
 
     def vertex_masses(self) -> Floats:
-        """Lumped mass of each vertex, (n,) in kg."""
-        return lumped_mass(self.mesh, self._densities)
+        """Return the lumped mass of each vertex, (n,) in kg."""
+        return _lumped_mass(self.mesh, self._densities)
 
     def _positions(self, x: ArrayLike, rest: ArrayLike | None) -> tuple[Floats, Floats]:
         positions = checked_array("positions", x, self.rest.shape)
@@ -234,9 +196,8 @@ class ElementBody:
     def _run(
         self, kernel: Callable[..., float], x: Floats, rest: Floats, *arguments: object
     ) -> None:
-        elements = self._elements, self._parameters, *self._points
         with at_most_threads(max(1, self._partition.n_chunks // _CHUNKS_PER_THREAD)):
-            smallest = kernel(self.material.code, x, rest, *elements, *arguments)
+            smallest = kernel(self.material.code, x, rest, self._elements, *arguments)
         if not smallest > 0:
             noun = self.mesh.noun
             raise MeshError(
@@ -245,20 +206,7 @@ class ElementBody:
             )
 
 
-def checked_material(material: Material | None, default: str) -> Material:
-    """The material, or one of the kind `default`."""
-    if material is None:
-        return Material(default)
-    if not isinstance(material, Material):
-        raise SuppleError(f"a body needs a Material, not {material!r}; try Material({material!r})")
-    return material
-
-
-# ----------------------------------------------------------------------------
-# A tet mesh made of a material: its energy, forces, stiffness and mass.
-
-
-class ElasticBody(ElementBody):
+class ElasticBody(_ElementBody):
     """A tet mesh with a material, ready to be evaluated at any positions.
 
     Forces are gradients of energy, so they stand on the left of the equation of motion,
@@ -286,27 +234,17 @@ class ElasticBody(ElementBody):
     mesh: TetMesh
 
     def __init__(self, mesh: TetMesh, material: Material | None = None) -> None:
-        made_of = checked_material(material, "neo-hookean")
-        volumes = mesh.volumes()
-        if not (volumes > 0).all():
-            worst = int(volumes.argmin())
-            raise MeshError(
-                f"{int((volumes <= 0).sum())} tets are inverted or flat (worst: tet {worst}, "
-                f"volume {volumes[worst]:.3g} m³); use mesh.oriented() or remove them"
-            )
+        made_of = _checked_material(material, "neo-hookean")
+        mesh.positive_volumes()  # refuses inverted and flat tets
         super().__init__(mesh, made_of)
 
     @property
     def n_tets(self) -> int:
         """Number of tets."""
-        return len(self._elements)
+        return len(self.mesh.tets)
 
 
-# ----------------------------------------------------------------------------
-# A hexahedral mesh made of a material: its energy, forces, stiffness and mass.
-
-
-class HexBody(ElementBody):
+class HexBody(_ElementBody):
     """A hex mesh with a material: the verbs of `ElasticBody`, on trilinear hexahedra.
 
     Energies are integrated at Gauss points; force and stiffness are its exact derivatives.
@@ -334,7 +272,7 @@ class HexBody(ElementBody):
     mesh: HexMesh
 
     def __init__(self, mesh: HexMesh, material: Material | None = None, *, order: int = 2) -> None:
-        made_of = checked_material(material, "stvk")
+        made_of = _checked_material(material, "stvk")
         if order not in (2, 3):  # with one point an axis, a cube has shapes that cost nothing
             raise SuppleError(f"order is 2 or 3 integration points along an axis, not {order!r}")
         self.order = int(order)
@@ -351,7 +289,40 @@ class HexBody(ElementBody):
     def __repr__(self) -> str:
         return f"HexBody({self.mesh!r}, {self.material.kind}, {self.order}³ points)"
 
-    @property
-    def n_hexes(self) -> int:
-        """Number of hexes."""
-        return len(self._elements)
+
+def _checked_material(material: Material | None, default: str) -> Material:
+    """Return the material, or one of the kind `default`."""
+    if material is None:
+        return Material(default)
+    if not isinstance(material, Material):
+        raise SuppleError(f"a body needs a Material, not {material!r}; try Material({material!r})")
+    return material
+
+
+def _lumped_mass(mesh: TetMesh | HexMesh, density: Floats) -> Floats:
+    """∫ρ N_a, the mass of each vertex, (n,): row sums of the consistent matrix."""
+    if isinstance(mesh, HexMesh):
+        points, weights = gauss_points(_MASS_ORDER)
+        shares = weights[:, None] * shape_functions(points)
+        parts = (density[:, None] * mesh.jacobians(_MASS_ORDER)) @ shares
+    else:
+        parts = (density * mesh.volumes() / 4)[:, None]
+    masses: Floats = np.zeros(len(mesh.vertices))
+    np.add.at(masses, mesh.elements, parts)
+    return masses
+
+
+def _consistent_mass(mesh: TetMesh | HexMesh, density: Floats) -> sp.csr_array:
+    """∫ρ N_a N_b, (3n, 3n)."""
+    if isinstance(mesh, HexMesh):
+        points, weights = gauss_points(_MASS_ORDER)
+        shapes = shape_functions(points)
+        products = np.einsum("g,ga,gb->gab", weights, shapes, shapes).reshape(len(points), 64)
+        values = ((density[:, None] * mesh.jacobians(_MASS_ORDER)) @ products).reshape(-1, 8, 8)
+    else:  # ρV/10 on an element's diagonal, ρV/20 beside it
+        values = np.multiply.outer(density * mesh.volumes() / 20, np.ones((4, 4)) + np.eye(4))
+    n = len(mesh.vertices)
+    rows = np.broadcast_to(mesh.elements[:, :, None], values.shape)
+    columns = np.broadcast_to(mesh.elements[:, None, :], values.shape)
+    scalar = sp.coo_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=(n, n))
+    return sp.csr_array(sp.kron(sp.csr_array(scalar), sp.eye_array(3), format="csr"))

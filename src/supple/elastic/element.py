@@ -1,4 +1,4 @@
-"""One tet or hexahedron: shape gradients at a point, deformation, its share of force and stiffness.
+"""One tet or hexahedron: shape gradients at a point, deformation, force and stiffness.
 
 `slopes` says which it is: None for a tet, else the (g, 8, 3) derivatives of a hexahedron's shape
 functions at its integration points. It is known when a loop is compiled, so that the loops over
@@ -18,6 +18,7 @@ __all__ = [
     "add_point_stiffness",
     "complete_stiffness",
     "corner_count",
+    "deformation_at",
     "gradients_at",
     "point_count",
     "position_gradient",
@@ -28,7 +29,7 @@ __all__ = [
 
 @compiled_plain
 def corner_count(slopes: Floats | None) -> int:
-    """4 or 8."""
+    """Return the number of corners, 4 or 8."""
     if slopes is None:
         return 4
     return 8
@@ -59,6 +60,24 @@ def gradients_at(
 
 
 @compiled_plain
+def deformation_at(
+    point: int,
+    x: Floats,
+    rest: Floats,
+    elements: Ints,
+    e: int,
+    slopes: Floats | None,
+    weights: Floats | None,
+    g: Floats,
+    F: Floats,
+) -> float:
+    """Rows of `g` ← ∇N_a at a point and F ← ∂x/∂X there; returns the volume it stands for."""
+    volume = gradients_at(point, rest, elements, e, slopes, weights, g)
+    position_gradient(x, elements, e, slopes, g, F)
+    return volume
+
+
+@compiled_plain
 def tet_gradients(rest: Floats, tets: Ints, e: int, g: Floats) -> float:
     """Rows of `g` ← gradients ∇N_a of the four shape functions; returns the signed volume."""
     first = tets[e, 0]
@@ -76,7 +95,7 @@ def tet_gradients(rest: Floats, tets: Ints, e: int, g: Floats) -> float:
 def _hex_gradients(
     rest: Floats, hexes: Ints, e: int, slopes: Floats, point: int, g: Floats
 ) -> float:
-    """The same at a point where the shape functions have the derivatives `slope` (8, 3)."""
+    """Rows of `g` ← gradients ∇N_a of a hexahedron at a point; returns det ∂X/∂ξ there."""
     slope = slopes[point]
     position_gradient(rest, hexes, e, slopes, slope, g)  # ∂X/∂ξ into the first three rows
     volume = _reciprocal(g, 0)
@@ -183,7 +202,7 @@ def add_point_stiffness(
 
 @compiled_plain
 def complete_stiffness(slopes: Floats | None, K: Floats) -> None:
-    """Rows and columns of the first corner: what makes all sums vanish."""
+    """Fill in the rows and columns of the first corner, which make all sums vanish."""
     n = corner_count(slopes)
     for i in range(3, 3 * n):
         for k in range(3):

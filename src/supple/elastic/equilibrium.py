@@ -1,4 +1,4 @@
-"""Static equilibrium: where a body comes to rest under given forces."""
+"""Static equilibrium of a body under given forces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Equilibrium", "free_unknowns", "line_search", "static_equilibrium"]
 
 @dataclass(frozen=True)
 class Equilibrium:
-    """Where Newton's method ended, and how.
+    """Result of Newton's method: positions, energies and the force that is left.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class _Newton:
         return (self.body.force(x, self.rest) - self.load).reshape(-1)[self.free]
 
     def step(self, x: Floats, gradient: Floats, energy: float) -> tuple[Floats, float] | None:
-        """New positions and their potential; None when no step lowers it."""
+        """Return new positions and their potential, or None when no step lowers it."""
         stiffness = self.body.stiffness(x, self.rest, psd=True, out=self._matrix)
         data = self._part.take(stiffness.data).copy()
         reach = max(self._size, float(np.ptp(x, axis=0).max()))
@@ -153,7 +153,7 @@ class _Newton:
 
 
 def free_unknowns(body: ElasticBody | HexBody, fixed: ArrayLike) -> NDArray[np.int64]:
-    """Indices 3v + c of the unknowns of the vertices that are neither `fixed` nor loose."""
+    """Return the unknowns 3v + c of vertices that are neither `fixed` nor loose."""
     fixed, n_vertices = np.asarray(fixed), body.n_vertices
     if fixed.dtype == bool and fixed.shape == (n_vertices,):
         fixed = np.flatnonzero(fixed)
@@ -175,7 +175,7 @@ def free_unknowns(body: ElasticBody | HexBody, fixed: ArrayLike) -> NDArray[np.i
 def line_search(
     energy_at: Callable[[float], float], energy: float, slope: float
 ) -> tuple[float, float]:
-    """Armijo backtracking from a full step; (0, energy) when no step lowers the energy.
+    """Backtrack from a full step (Armijo); return (0, energy) when no step lowers the energy.
 
     Once the decrease that Newton promises drowns in the rounding of the energy, there is
     nothing left to compare and the full step is taken.

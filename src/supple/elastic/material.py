@@ -1,8 +1,7 @@
-"""What a body is made of: constants of the five materials, per element or uniform."""
+"""Materials of bodies, uniform or per element, and their constants."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,34 +9,11 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
-from supple.elastic.densities.density import NEO_HOOKEAN, STVK_VOLUME
+from supple.elastic.densities.density import finite_numbers, lame_parameters, per_element
+from supple.elastic.densities.dispatch import MATERIALS, material_number, set_constants
 from supple.errors import SuppleError
 
-__all__ = ["MATERIALS", "Material", "lame_parameters", "pose_parameters"]
-
-
-#: Name of a material → its number in the Numba kernels (`supple.elastic.densities.density`).
-MATERIALS = {
-    "stvk": 0,
-    "neo-hookean": 1,
-    "corotational": 2,
-    "stvk-volume": 3,
-    "orthotropic": 4,
-}
-
-
-def lame_parameters(young: ArrayLike, poisson: ArrayLike) -> tuple[Floats, Floats]:
-    """Lamé parameters (μ, λ) of Young's modulus and Poisson's ratio.
-
-    Examples
-    --------
-    >>> mu, lam = lame_parameters(2.5, 0.25)
-    >>> float(mu), float(lam)
-    (1.0, 1.0)
-    """
-    young, poisson = np.asarray(young, np.float64), np.asarray(poisson, np.float64)
-    mu = young / (2 * (1 + poisson))
-    return mu, young * poisson / ((1 + poisson) * (1 - 2 * poisson))
+__all__ = ["Material", "pose_parameters"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +62,7 @@ class Material:
         if self.kind not in MATERIALS:
             raise SuppleError(f"no material {self.kind!r}; there are {', '.join(MATERIALS)}")
         young, poisson, density = (
-            _numbers(name, getattr(self, name)) for name in ("young", "poisson", "density")
+            finite_numbers(name, getattr(self, name)) for name in ("young", "poisson", "density")
         )
         if not (young > 0).all():
             raise SuppleError(f"Young's modulus must be positive, not {young.min():g} Pa")
@@ -98,7 +74,7 @@ class Material:
                 f"Poisson's ratio must lie between -1 and 0.5 (exclusive), not {worst:g}; "
                 "use 0.49 for nearly incompressible tissue"
             )
-        if self.kind != "orthotropic" and not (
+        if self.isotropic and not (
             self.shear is None and self.axes is None and self.saturation is None
         ):
             raise SuppleError(
@@ -107,93 +83,38 @@ class Material:
 
     @property
     def code(self) -> int:
-        """Number of this material in the kernels."""
-        return MATERIALS[self.kind]
+        """Number of this material in compiled loops."""
+        return material_number(self.kind)
+
+    @property
+    def isotropic(self) -> bool:
+        """True for a material that is alike in all directions."""
+        return MATERIALS[self.kind].isotropic
 
     def densities(self, n_tets: int) -> Floats:
-        """Density of each of `n_tets` tets."""
-        return _per_tet("density", self.density, n_tets)
+        """Return the density of each of `n_tets` tets, in kg/m³."""
+        return per_element("density", self.density, n_tets)
 
     def element_parameters(self, n_tets: int) -> Floats:
-        """Constants the kernels read, one row per tet.
+        """Return the constants that the material's energy density reads, one row per tet.
 
-        Isotropic materials have two columns (μ, λ), re-mapped where that is needed for the
-        linearisation at rest to be that of (E, ν); the orthotropic one has nineteen: the nine
-        stiffnesses C₁₁ C₂₂ C₃₃ C₂₃ C₁₃ C₁₂ G₂₃ G₁₃ G₁₂, c, and the axes row by row.
+        Isotropic materials have those of their formula, such that small strains behave like
+        (E, ν); most have two, (μ, λ). The orthotropic one has nineteen.
         """
-        if self.kind == "orthotropic":
-            return _orthotropic_parameters(self, n_tets)
-        young = _per_tet("young", self.young, n_tets)
-        poisson = _per_tet("poisson", self.poisson, n_tets)
-        mu, lam = lame_parameters(young, poisson)
-        if self.kind == "neo-hookean":
-            # Smith et al. 2018, §3.4: the rest-stable energy has other small-strain constants.
-            mu, lam = 4 / 3 * mu, lam + 5 / 6 * mu
-            if not (lam > 0).all():
-                raise SuppleError(
-                    f"neo-hookean needs a Poisson's ratio above -0.6, not {poisson.min():g}"
-                )
-        elif self.kind == "stvk-volume":
-            mu = 2 * mu  # hahn2013 writes ½μ‖E‖² where StVK has μ‖E‖²
-        return np.stack([mu, lam], axis=1)
-
-
-def _numbers(name: str, value: ArrayLike) -> Floats:
-    try:
-        array = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
-        raise SuppleError(f"{name} must be a number or an array of numbers") from None
-    if array.size == 0 or not np.isfinite(array).all():
-        raise SuppleError(f"{name} must be finite numbers, one or one per tet")
-    return array
-
-
-def _per_tet(name: str, value: ArrayLike, n_tets: int, shape: Sequence[int] = ()) -> Floats:
-    array, full = _numbers(name, value), (n_tets, *shape)
-    try:
-        return np.ascontiguousarray(np.broadcast_to(array, full))
-    except ValueError:
-        raise SuppleError(
-            f"{name} has shape {array.shape}; give one value or an array of shape {full}"
-        ) from None
-
-
-def _orthotropic_parameters(material: Material, n_tets: int) -> Floats:
-    young = _per_tet("young", material.young, n_tets, (3,))
-    poisson = _per_tet("poisson", material.poisson, n_tets, (3,))
-    if material.shear is None:
-        pairs = young[:, [1, 0, 0]], young[:, [2, 2, 1]]
-        shear = np.sqrt(pairs[0] * pairs[1]) / (2 * (1 + poisson))
-    else:
-        shear = _per_tet("shear", material.shear, n_tets, (3,))
-    if not (shear > 0).all():
-        raise SuppleError(f"shear moduli must be positive, not {shear.min():g} Pa")
-    saturation = 0.1 * young.mean(axis=1) if material.saturation is None else material.saturation
-    saturation = _per_tet("saturation", saturation, n_tets)
-    if not (saturation > 0).all():
-        raise SuppleError(f"saturation must be positive, not {saturation.min():g} Pa")
-    axes = _per_tet("axes", np.eye(3) if material.axes is None else material.axes, n_tets, (3, 3))
-    if not np.allclose(np.swapaxes(axes, 1, 2) @ axes, np.eye(3), atol=1e-6):
-        raise SuppleError("the columns of axes must be orthonormal")
-
-    # Compliance of the normal strains: 1/Eᵢ on the diagonal, −νᵢⱼ/Eᵢ beside it (i < j).
-    compliance = np.zeros((n_tets, 3, 3))
-    compliance[:, range(3), range(3)] = 1 / young
-    for (i, j), nu in zip(((1, 2), (0, 2), (0, 1)), poisson.T, strict=True):
-        compliance[:, i, j] = compliance[:, j, i] = -nu / young[:, i]
-    stiffness = np.linalg.inv(compliance)
-    lowest = np.linalg.eigvalsh(compliance)[:, 0]
-    if not (lowest > 0).all():
-        raise SuppleError(
-            f"the orthotropic constants of tet {int(lowest.argmin())} describe no stable "
-            "material; lower Poisson's ratios or bring the moduli closer together"
-        )
-    normal = stiffness[:, [0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
-    return np.hstack([normal, shear, saturation[:, None], axes.reshape(n_tets, 9)])
-
-
-# ----------------------------------------------------------------------------
-# Constants of a material between poses, for compiled loops.
+        density = MATERIALS[self.kind]
+        if density.element_constants is not None:
+            return density.element_constants(
+                n_tets,
+                young=self.young,
+                poisson=self.poisson,
+                shear=self.shear,
+                axes=self.axes,
+                saturation=self.saturation,
+            )
+        young = per_element("young", self.young, n_tets)
+        poisson = per_element("poisson", self.poisson, n_tets)
+        assert density.constants is not None
+        return np.stack(density.constants(*lame_parameters(young, poisson)), axis=1)
 
 
 @compiled_fused
@@ -206,7 +127,7 @@ def pose_parameters(
     fixed: Floats,
     out: Floats,
 ) -> None:
-    """One row of `Material.element_parameters` at a pose (xu2016 §8).
+    """Write the row of `Material.element_parameters` of one tet at a pose into `out` (xu2016 §8).
 
     Young's modulus and Poisson's ratio (m, c) are blended, and kept within what the poses have:
     weights may be negative, moduli not. With none, (0, c), the row is that of `fixed`.
@@ -226,9 +147,4 @@ def pose_parameters(
     e, n = min(max(e, softest), stiffest), min(max(n, least), most)
     mu = e / (2 * (1 + n))
     lam = e * n / ((1 + n) * (1 - 2 * n))
-    if kind == NEO_HOOKEAN:
-        out[0], out[1] = 4 / 3 * mu, lam + 5 / 6 * mu
-    elif kind == STVK_VOLUME:
-        out[0], out[1] = 2 * mu, lam
-    else:
-        out[0], out[1] = mu, lam
+    set_constants(kind, mu, lam, out)

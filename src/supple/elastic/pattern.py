@@ -1,4 +1,4 @@
-"""The sparsity pattern of a body's matrices: which vertices share an element."""
+"""Sparsity pattern of a body's matrices: vertices that share an element."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BlockPattern:
 
     @classmethod
     def of(cls, elements: Ints, n_vertices: int) -> BlockPattern:
-        """Pattern of a mesh; a vertex without elements keeps its diagonal block."""
+        """Make the pattern of a mesh; a vertex without elements keeps its diagonal block."""
         first = np.arange(0, elements.size + 1, elements.shape[1])
         corner = sp.csr_array(
             (np.ones(elements.size, np.int32), elements.ravel(), first),
@@ -43,14 +43,14 @@ class BlockPattern:
         return len(self.start) - 1
 
     def slots(self, elements: Ints) -> NDArray[np.int32]:
-        """Where corner b of c stands among corner a's neighbours: (m, c²), column c·a + b."""
+        """Find corner b of c among corner a's neighbours: (m, c²) places, column c·a + b."""
         out = np.empty((len(elements), elements.shape[1] ** 2), np.int32)
         with taking_turns():
             _find_slots(self.start, self.neighbours, elements, out)
         return out
 
     def zeros(self) -> sp.csr_array:
-        """A (3n, 3n) CSR matrix of zeros with this pattern, its values writable in place."""
+        """Return a (3n, 3n) CSR matrix of zeros with this pattern, its values writable in place."""
         n, degree = self.n_vertices, np.diff(self.start)
         indptr = np.concatenate([[0], np.cumsum(np.repeat(3 * degree, 3))])
         if indptr[-1] < np.iinfo(np.int32).max:

@@ -1,4 +1,4 @@
-"""One class for every sparse symmetric positive definite system in Supple."""
+"""Sparse symmetric positive definite systems: factorised once, solved often."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class SparseCholesky:
 
     @property
     def nnz_factor(self) -> int:
-        """How many numbers the factor stores."""
+        """Number of entries that the factor stores."""
         return self._numbers.nnz_factor
 
     def factorise(self, matrix: sp.csr_array | Floats) -> Self:

@@ -1,4 +1,4 @@
-"""Elimination trees and the structure of the factor: the loops of `multifrontal`, in Numba.
+"""Elimination trees and the structure of the factor: loops of the symbolic analysis.
 
 The algorithms are those of Davis, *Direct Methods for Sparse Linear Systems* (SIAM 2006),
 chapter 4. Columns are named by their place in the elimination order.

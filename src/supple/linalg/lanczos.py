@@ -28,7 +28,7 @@ _NOTHING_NEW = 1e-10
 def lowest_eigenpairs(
     solve: Callable[[Floats], Floats], mass: sp.csr_array, count: int
 ) -> tuple[Floats, Floats]:
-    """The `count` lowest λ and y of K y = λ M y, given b ↦ K⁻¹ b.
+    """Find the `count` lowest λ and y of K y = λ M y, given b ↦ K⁻¹ b.
 
     Block Lanczos on K⁻¹M with full orthogonalisation in the inner product of M (Golub & Underwood
     1977). The start is fixed and BLAS held to one thread: the same bits on every run.
@@ -61,7 +61,7 @@ def lowest_eigenpairs(
 def _largest_of_inverse(
     solve: Callable[[Floats], Floats], mass: sp.csr_array, start: Floats, count: int
 ) -> tuple[Floats, Floats]:
-    """The largest θ of K⁻¹M y = θ y, descending, and their Ritz vectors."""
+    """Return the largest θ of K⁻¹M y = θ y, descending, and their Ritz vectors."""
     basis = np.empty((4 * count + 8 * BLOCK, mass.shape[0]))
     projected = np.zeros((len(basis), len(basis)))
     before = done = 0
@@ -96,7 +96,7 @@ def _largest_of_inverse(
 
 
 def _orthonormal(block: Floats, mass: sp.csr_array, scale: float = 0.0) -> tuple[Floats, Floats]:
-    """Q with QᵀMQ = I and R with Q R = block, without directions that are only rounding."""
+    """Return Q with QᵀMQ = I and R with Q R = block, without directions of rounding only."""
     gram = block.T @ (mass @ block)
     square, turn = np.linalg.eigh((gram + gram.T) / 2)
     keep = square > (_NOTHING_NEW * max(scale, np.sqrt(max(square[-1], 0.0)))) ** 2
@@ -111,7 +111,7 @@ def _orthonormal(block: Floats, mass: sp.csr_array, scale: float = 0.0) -> tuple
 def _solved_once_more(
     solve: Callable[[Floats], Floats], mass: sp.csr_array, theta: Floats, ritz: Floats
 ) -> tuple[Floats, Floats]:
-    """λ and y of the space K⁻¹M takes the Ritz vectors to."""
+    """Return λ and y of the space that K⁻¹M takes the Ritz vectors to."""
     weighed = mass @ ritz
     better = solve(weighed) / theta
     stiff, heavy = better.T @ (weighed / theta), better.T @ (mass @ better)

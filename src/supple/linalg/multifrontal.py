@@ -1,4 +1,4 @@
-"""The numbers of `multifrontal`: factorising, in Numba over BLAS.
+"""Numerical factorisation and solution, front by front, in Numba over BLAS.
 
 Matrices are stored by columns. A front's columns (*panel*) are factored where they stay, in the
 factor; its update is a square in the workspace of which the lower triangle is used. Subtrees of
@@ -209,8 +209,7 @@ def factorise(blas, threads, plan, data, factor, updates, diagonal):
     return -1
 
 
-# ----------------------------------------------------------------------------
-# Solving with the factor of `multifrontal_kernels`: forward and backward through the tree.
+# Solving with the factor: forward and backward through the tree.
 #
 # The right-hand sides stand in elimination order, one after another, in one array. Going up the
 # tree, what a front takes from the rows below it travels to its parent as a vector, as updates do

@@ -26,7 +26,7 @@ _CHANGE = 1e-3
 
 
 def nonnegative_fit(gram: Floats, right: Floats, start: Flags | None = None) -> Floats:
-    """The v ≥ 0 that minimises ½ vᵀGv − hᵀv: least squares of columns with Gram matrix G.
+    """Minimise ½ vᵀGv − hᵀv over v ≥ 0: least squares of columns with Gram matrix G.
 
     Block principal pivoting: whole sets of weights change between free and zero at once, which
     takes a handful of Cholesky factorisations where the classical active set takes hundreds.
@@ -70,7 +70,7 @@ def nonnegative_fit(gram: Floats, right: Floats, start: Flags | None = None) -> 
 
 
 def joint_fit(grams: Sequence[Floats], rights: Sequence[Floats], shares: Floats) -> Floats:
-    """Weights v_i ≥ 0 of m poses, of which every target sees a blend.
+    """Fit weights v_i ≥ 0 of m poses, of which every target sees a blend.
 
     Minimises Σ_k ‖A_k Σ_i s_ki v_i − b_k‖², pose by pose in turn until little changes.
 
@@ -104,7 +104,7 @@ def joint_fit(grams: Sequence[Floats], rights: Sequence[Floats], shares: Floats)
 
 
 def removal_costs(gram: Floats, weights: Floats) -> Floats:
-    """By how much the squared residual grows when one column goes and the others adapt.
+    """Return the growth of the squared residual when a column goes and the others adapt.
 
     v_e² / (G⁻¹)_ee over the columns with positive weight; zero for the others.
     """
@@ -120,7 +120,7 @@ def removal_costs(gram: Floats, weights: Floats) -> Floats:
 
 
 def _normalised(gram: Floats) -> tuple[Floats, Floats]:
-    """Scales that make the diagonal 1, and the matrix so scaled, kept regular."""
+    """Scale a matrix to a diagonal of 1, and keep it regular; return the scales too."""
     diagonal = np.diag(gram)
     scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     G = gram * scale[:, None] * scale
@@ -129,7 +129,7 @@ def _normalised(gram: Floats) -> tuple[Floats, Floats]:
 
 
 def _factor(G: Floats) -> Floats:
-    """Lower Cholesky factor, of the matrix with as little added as makes it definite."""
+    """Factor the matrix, with as little added as makes it definite; return the lower triangle."""
     ridge = _RIDGE
     while True:
         factor, failed = scipy.linalg.lapack.dpotrf(G, lower=1)

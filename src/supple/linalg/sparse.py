@@ -1,4 +1,4 @@
-"""Rows and columns of the free unknowns, taken from a matrix whose pattern never changes."""
+"""Sparse matrices: rows and columns of free unknowns, and symmetry to the bit."""
 
 from __future__ import annotations
 
@@ -38,16 +38,12 @@ class PrincipalSubmatrix:
         )
 
     def take(self, data: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values of the submatrix, given all values of the matrix."""
+        """Take the values of the submatrix from all values of the matrix."""
         return data if self._everything else data[self._positions]
 
 
-# ----------------------------------------------------------------------------
-# Matrices that are symmetric on paper, made so to the bit.
-
-
 def symmetrised(matrix: sp.csr_array) -> sp.csr_array:
-    """(A + Aᵀ) / 2, in CSR with sorted columns.
+    """Return (A + Aᵀ) / 2, in CSR with sorted columns.
 
     Sums and products of sparse matrices add the terms of (i, j) and of (j, i) in different orders,
     and SciPy leaves out what comes to exactly zero: even the pattern may then have one and not

@@ -34,7 +34,7 @@ def add_packed(packed: Singles, factor: float, out: Floats) -> None:
 
 @compiled_fused
 def combine(upper: Floats, a: float, packed: Singles, b: float, out: Floats) -> None:
-    """A times an upper triangle plus b times a packed one, into the upper triangle of `out`."""
+    """Add a times an upper triangle and b times a packed one, into the upper triangle of `out`."""
     n, at = len(upper), 0
     for i in range(n):
         row, first, second = out[i, i:n], upper[i, i:n], packed[at : at + n - i]
@@ -71,7 +71,7 @@ def symmetric_times(upper: Floats, x: Floats, out: Floats) -> None:
 
 
 def padded_identity(n: int) -> Floats:
-    """Room for a matrix of n rows and columns as `cholesky` wants it.
+    """Return an identity matrix of n rows, padded as `cholesky` wants it.
 
     Rows and columns are filled up to a multiple of eight with the identity's, which stay what
     they are, and a row's end may be worked on for eight columns more.

@@ -1,20 +1,20 @@
-"""Surfaces, tets and voxels: what is wrong with them, filling, embedding, what they touch."""
+"""Surfaces, tets and voxels: checking, filling, embedding, contacts."""
 
 from supple.mesh.biharmonic import biharmonic_weights
+from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
 from supple.mesh.embedding import embed, locate
 from supple.mesh.filling.tetrahedralise import stuff, tetrahedralise
 from supple.mesh.filling.voxelise import voxelise
 from supple.mesh.hex_embedding import embed_hexes, locate_hexes
 from supple.mesh.hexes import HexMesh
 from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
-from supple.mesh.self_contact import Contacts, find_contacts
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import Defect
 
 __all__ = [
+    "BoundaryContacts",
     "Capsule",
-    "Contacts",
     "Defect",
     "HexMesh",
     "Obstacle",
@@ -25,7 +25,7 @@ __all__ = [
     "biharmonic_weights",
     "embed",
     "embed_hexes",
-    "find_contacts",
+    "find_boundary_contacts",
     "locate",
     "locate_hexes",
     "stuff",

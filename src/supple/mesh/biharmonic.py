@@ -39,7 +39,7 @@ _MOST_EXCHANGES = 40
 
 
 def biharmonic_weights(mesh: TetMesh, handles: Sequence[ArrayLike]) -> Floats:
-    """Weights that are 1 at a handle, 0 at the others and as smooth as can be between.
+    """Compute weights that are 1 at a handle, 0 at the others and smoothest between.
 
     Each minimises ½ wᵀ(L M⁻¹ L) w within 0 ≤ w ≤ 1, with L the Laplacian and M the lumped
     volumes; all are then divided by their sum. The bounds are active: without them, weights of
@@ -97,7 +97,7 @@ def biharmonic_weights(mesh: TetMesh, handles: Sequence[ArrayLike]) -> Floats:
 
 
 def _owners(handles: Sequence[ArrayLike], n_vertices: int) -> Ints:
-    """The handle of each vertex, (n,), or -1."""
+    """Return the handle of each vertex, (n,), or -1."""
     if not isinstance(handles, Sequence) or len(handles) == 0:
         raise SuppleError("weights need a list of handles, at least one")
     owner = np.full(n_vertices, -1)
@@ -157,7 +157,7 @@ def _follow_nearest(mesh: TetMesh, owner: Ints, weights: Floats) -> Bools:
 
 
 def _volumes(mesh: TetMesh) -> Floats:
-    """A quarter of the tets around each vertex, with the body's size as the unit."""
+    """Return the volume of each vertex, a quarter of its tets, with the body's size as the unit."""
     share = np.repeat(mesh.volumes() / (4 * mesh.size**3), 4)
     return np.bincount(mesh.tets.ravel(), share, len(mesh.vertices)).astype(np.float64)
 
@@ -182,7 +182,7 @@ class _Problem(NamedTuple):
     solver: SparseCholesky
 
     def residual(self, x: Floats, load: Floats) -> float:
-        """Largest step that Jacobi's method, within the bounds, would take from here."""
+        """Return the largest step that Jacobi's method, within the bounds, would take from here."""
         slope = (self.matrix @ x - load) / self.matrix.data[self.diagonal]
         return float(np.abs(np.clip(x - slope, 0.0, 1.0) - x).max())
 
@@ -195,7 +195,7 @@ def _problem(matrix: sp.csr_array, loads: Floats, volumes: Floats) -> _Problem:
 
 
 def _bounded(problem: _Problem) -> Floats:
-    """The minima, (k, d): splitting finds most of what is at a bound, exchanges the rest."""
+    """Find the minima, (k, d): splitting finds most of what is at a bound, exchanges the rest."""
     unbounded = problem.solver.factorise(problem.matrix.data).solve(problem.loads)
     outside = (unbounded < 0) | (unbounded > 1)
     if np.maximum(-unbounded, unbounded - 1).max() <= TOLERANCE**2:
@@ -211,7 +211,7 @@ def _bounded(problem: _Problem) -> Floats:
 
 
 def _softest_mode(problem: _Problem) -> float:
-    """About the lowest eigenvalue of A against the volumes, by a few inverse iterations."""
+    """Estimate the lowest eigenvalue of A against the volumes, by a few inverse iterations."""
     shape, value = np.ones(len(problem.volumes)), 0.0
     for _ in range(6):
         bent = problem.solver.solve(problem.volumes * shape)

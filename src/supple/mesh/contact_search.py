@@ -53,7 +53,7 @@ class Touches(NamedTuple):
 
 
 def posed_boundary(posed: Floats, triangles: Ints) -> PosedBoundary:
-    """Normals of a boundary at a pose; triangles the pose has made flat are left out."""
+    """Make the boundary at a pose, with normals; leave out triangles that the pose made flat."""
     # Around the middle, or a character far from the origin loses digits.
     points = np.ascontiguousarray(posed - posed.mean(axis=0))
     a, b, c = (points[triangles[:, k]] for k in range(3))
@@ -71,7 +71,7 @@ def posed_boundary(posed: Floats, triangles: Ints) -> PosedBoundary:
 
 
 def facing_triangles(boundary: PosedBoundary, rest: Floats, distance: float, far: float) -> Touches:
-    """The nearest triangle that each vertex touches.
+    """Find the nearest triangle that each vertex touches.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def facing_triangles(boundary: PosedBoundary, rest: Floats, distance: float, far
 
 
 def _inside_another_part(boundary: PosedBoundary, step: float) -> NDArray[np.bool_]:
-    """Whether the body is still there, a small step out of the surface at each vertex."""
+    """Tell whether the body is still there, a small step out of the surface at each vertex."""
     tree = igl.FastWindingNumberBVH()
     tree.init(boundary.points, boundary.triangles)
     outside = boundary.points[boundary.vertices] + step * boundary.normals
@@ -108,7 +108,7 @@ def _inside_another_part(boundary: PosedBoundary, step: float) -> NDArray[np.boo
 
 
 def _candidates(boundary: PosedBoundary, distance: float) -> Iterator[tuple[int, Ints, Ints]]:
-    """Triangles that may be within the distance: of vertices from `first` on, as CSR lists."""
+    """List the triangles that may be near, of vertices from `first` on, as CSR lists."""
     corners = boundary.points[boundary.triangles]
     middles = corners.mean(axis=1)
     radius = np.linalg.norm(corners - middles[:, None], axis=2).max()
@@ -132,7 +132,7 @@ def _dot(a: Floats, b: Floats) -> float:
 
 @compiled
 def _dot_from(o: Floats, a: Floats, b: Floats) -> float:
-    """(a - o) · (b - o)."""
+    """(a − o) · (b − o)."""
     return (
         (a[0] - o[0]) * (b[0] - o[0])
         + (a[1] - o[1]) * (b[1] - o[1])
@@ -142,7 +142,7 @@ def _dot_from(o: Floats, a: Floats, b: Floats) -> float:
 
 @compiled
 def nearest_on_triangle(p: Floats, a: Floats, b: Floats, c: Floats) -> tuple[float, float, float]:
-    """Barycentric coordinates of the point of a triangle nearest to p.
+    """Return barycentric coordinates of the point of a triangle nearest to p.
 
     By the region of the triangle's plane that p is over: a corner's, an edge's or the inside.
     """
@@ -182,7 +182,7 @@ def _mix(u: float, v: float, w: float, a: Floats, b: Floats, c: Floats, out: Flo
 def _signed_gap(
     point: Floats, foot: Floats, own: Floats, normal: Floats, inside: bool, distance: float
 ) -> float:
-    """Signed distance of a point that touches a surface at its foot, or inf if it does not.
+    """Return the signed gap of a point to the foot that it touches, or inf if it does not.
 
     `own` is the normal at the point, `normal` the one at the foot, unit.
     """

@@ -1,4 +1,4 @@
-"""What meshes of tets and of hexahedra have in common."""
+"""Meshes of volume elements: the base of tet and hexahedral meshes."""
 
 from __future__ import annotations
 
@@ -59,25 +59,25 @@ class ElementMesh(Bounded, ABC):
 
     @abstractmethod
     def volumes(self) -> np.ndarray:
-        """Volume of each element, (m,), negative where it is inverted."""
+        """Return the volume of each element, (m,), negative where it is inverted."""
 
     @abstractmethod
     def boundary(self) -> np.ndarray:
-        """Triangles of the boundary, outward oriented, (k, 3)."""
+        """Return triangles of the boundary, outward oriented, (k, 3)."""
 
     @abstractmethod
     def _shape_defects(self) -> Iterator[Defect]:
-        """What is wrong with the shape of elements."""
+        """List what is wrong with the shape of elements."""
 
     def _boundary_faces(self) -> np.ndarray:
-        """Faces that belong to one element only, outward oriented."""
+        """Find the faces that belong to one element only, outward oriented."""
         faces = self.elements[:, self.faces]
         inverted = self.volumes() < 0
         faces[inverted] = faces[inverted][:, :, ::-1]
         return faces.reshape(-1, faces.shape[2])[self._first_faces(lambda uses: uses == 1)]
 
     def _first_faces(self, wanted: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Where faces first occur whose number of elements is wanted, ascending."""
+        """Return the first occurrences of faces whose number of elements is wanted, ascending."""
         _, first, uses = np.unique(self._face_keys(), return_index=True, return_counts=True)
         return np.sort(first[wanted(uses)])
 
@@ -86,20 +86,20 @@ class ElementMesh(Bounded, ABC):
         return topology.row_keys(np.sort(faces, axis=1), len(self.vertices))
 
     def surface(self) -> tuple[SurfaceMesh, np.ndarray]:
-        """The boundary as a mesh of its own, and this mesh's vertex of each of its."""
+        """Return the boundary as a mesh of its own, and its vertices' numbers in this mesh."""
         vertex_index, compact = np.unique(self.boundary(), return_inverse=True)
         mesh = SurfaceMesh(self.vertices[vertex_index], compact.reshape(-1, 3))
         return mesh, vertex_index
 
     def oriented(self) -> Self:
-        """A copy in which no element is inverted as a whole: such are mirrored."""
+        """Return a copy in which elements that were inverted as a whole are mirrored."""
         elements = self.elements.copy()
         inverted = self.volumes() < 0
         elements[inverted] = elements[inverted][:, self.mirrored]
         return type(self)(self.vertices, elements, self.sets)
 
     def without(self, unwanted: np.ndarray) -> Self:
-        """A copy without the elements `unwanted` (indices); vertices stay, sets follow."""
+        """Return a copy without the elements `unwanted` (indices); vertices stay, sets follow."""
         keep = np.ones(len(self.elements), dtype=bool)
         keep[unwanted] = False
         new_index = np.cumsum(keep) - 1
@@ -107,11 +107,11 @@ class ElementMesh(Bounded, ABC):
         return type(self)(self.vertices, self.elements[keep], sets)
 
     def components(self) -> np.ndarray:
-        """Component of each element, (m,); elements with a common vertex are together."""
+        """Label elements by component, (m,); those with a common vertex are together."""
         return topology.components(self.elements, len(self.vertices))
 
     def _flatness(self) -> np.ndarray:
-        """The volume below which an element has none to speak of."""
+        """Return the volumes below which elements count as flat."""
         longest = topology.longest_edges(self.vertices, self.elements)
         return topology.FLAT * longest**2 * self.size
 
@@ -132,7 +132,7 @@ class ElementMesh(Bounded, ABC):
             yield Defect("components", count, second, message)
 
     def defects(self) -> list[Defect]:
-        """What is wrong with the mesh, though it may still be of use.
+        """List what is wrong with the mesh, though it may still be of use.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Points carried by a tet mesh: where they are in it, and how they follow it."""
+"""Points carried by a tet mesh: finding them in it, and moving them with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from supple.mesh.filling.bcc_lattice import AXIS_LIMIT, morton
 from supple.mesh.tets import OUTWARD_FACES, TetMesh
 from supple.mesh.topology import row_keys
 
-__all__ = ["Location", "embed", "locate"]
+__all__ = ["Location", "corner_matrix", "embed", "locate"]
 
 
 _LEAF = 4
@@ -26,7 +26,7 @@ _GAP = 1e-10
 
 
 class Location(NamedTuple):
-    """Where points are in a tet mesh."""
+    """Places of points in a tet mesh."""
 
     tet: Ints
     """The tet that holds each point, or the nearest one, (k,)."""
@@ -37,7 +37,7 @@ class Location(NamedTuple):
 
 
 def embed(points: ArrayLike, mesh: TetMesh) -> csr_array:
-    """The matrix that carries points along with a mesh's vertices.
+    """Return the matrix that carries points along with a mesh's vertices.
 
     Points outside are carried by the nearest tet, extrapolated, so that any affine motion of
     the mesh is followed exactly, however far away they are; `locate` tells how far.
@@ -62,13 +62,17 @@ def embed(points: ArrayLike, mesh: TetMesh) -> csr_array:
     array([[0.25, 0.5 , 0.25, 0.  ]])
     """
     where = locate(points, mesh)
-    columns = mesh.tets[where.tet]
-    order = np.argsort(columns, axis=1)
-    values = np.take_along_axis(where.barycentric, order, axis=1)
-    indices = np.take_along_axis(columns, order, axis=1)
-    starts = np.arange(0, 4 * len(columns) + 1, 4)
-    shape = (len(columns), len(mesh.vertices))
-    return csr_array((values.ravel(), indices.ravel(), starts), shape=shape)
+    return corner_matrix(mesh.tets[where.tet], where.barycentric, len(mesh.vertices))
+
+
+def corner_matrix(corners: Ints, weights: Floats, n_vertices: int) -> csr_array:
+    """Return the (k, n_vertices) matrix with weights (k, c) at the corners (k, c) of each row."""
+    order = np.argsort(corners, axis=1)
+    values = np.take_along_axis(weights, order, axis=1)
+    columns = np.take_along_axis(corners, order, axis=1)
+    starts = np.arange(0, corners.size + 1, corners.shape[1])
+    shape = (len(corners), n_vertices)
+    return csr_array((values.ravel(), columns.ravel(), starts), shape=shape)
 
 
 def locate(points: ArrayLike, mesh: TetMesh) -> Location:
@@ -118,7 +122,7 @@ def locate(points: ArrayLike, mesh: TetMesh) -> Location:
 
 
 def _boundary_faces(tets: Ints, n_vertices: int) -> NDArray[np.bool_]:
-    """Which faces of each tet, (m, 4), no other tet has."""
+    """Mark the faces of each tet, (m, 4), that no other tet has."""
     faces = np.sort(tets[:, OUTWARD_FACES].reshape(-1, 3), axis=1)
     _, face, uses = np.unique(row_keys(faces, n_vertices), return_inverse=True, return_counts=True)
     return (uses[face] == 1).reshape(-1, 4)
@@ -182,7 +186,7 @@ def _box_squared(x, y, z, low, high, node):  # type: ignore[no-untyped-def]
 
 @compiled
 def _segment_squared(along, squared, to_start):  # type: ignore[no-untyped-def]
-    """Squared distance to a segment: projection on it, its squared length, that to its start."""
+    """Return the squared distance to a segment, of a projection `along` it."""
     if along <= 0.0 or squared <= 0.0:
         return to_start
     if along >= squared:
@@ -192,7 +196,7 @@ def _segment_squared(along, squared, to_start):  # type: ignore[no-untyped-def]
 
 @compiled
 def _triangle_squared(x, y, z, c, i, j, k):  # type: ignore[no-untyped-def]
-    """Squared distance to triangle i j k: to its plane if the foot is inside, else to an edge."""
+    """Return the squared distance to triangle i j k: to its plane, or to an edge."""
     ux, uy, uz = c[j, 0] - c[i, 0], c[j, 1] - c[i, 1], c[j, 2] - c[i, 2]
     vx, vy, vz = c[k, 0] - c[i, 0], c[k, 1] - c[i, 1], c[k, 2] - c[i, 2]
     wx, wy, wz = x - c[i, 0], y - c[i, 1], z - c[i, 2]
@@ -214,7 +218,7 @@ def _triangle_squared(x, y, z, c, i, j, k):  # type: ignore[no-untyped-def]
 
 @compiled
 def _tet_squared(x, y, z, corners, b, faces):  # type: ignore[no-untyped-def]
-    """Squared distance to a tet: a face can be nearest only if the point is beyond it."""
+    """Return the squared distance to a tet; only a face that the point is beyond can be nearest."""
     nearest = np.inf
     for k in range(4):
         if b[k] < 0.0:
@@ -235,7 +239,7 @@ def _barycentric(x, y, z, corners, inverse, b):  # type: ignore[no-untyped-def]
 
 @compiled
 def _planes_squared(b, slopes):  # type: ignore[no-untyped-def]
-    """A bound below the squared distance to a tet: that to the farthest plane it is beyond."""
+    """Return a lower bound of the squared distance to a tet, from the farthest plane."""
     farthest = 0.0
     for k in range(4):
         if b[k] < 0.0:
@@ -245,7 +249,7 @@ def _planes_squared(b, slopes):  # type: ignore[no-untyped-def]
 
 @compiled
 def _holding(points, tets, corners, inverses, slopes, lows, highs):  # type: ignore[no-untyped-def]
-    """The tet that holds each point, or -1; on a common face, where it is deepest inside."""
+    """Find the tet that holds each point, or -1; on a common face, the one it is deepest in."""
     n, first_leaf = len(points), len(lows) // 2
     found = np.full(n, -1, np.int64)
     barycentric = np.zeros((n, 4))
@@ -282,7 +286,7 @@ def _holding(points, tets, corners, inverses, slopes, lows, highs):  # type: ign
 
 @compiled
 def _nearest(points, tets, corners, inverses, slopes, lows, highs, faces):  # type: ignore[no-untyped-def]
-    """The nearest tet to each point, its coordinates there, and the squared distance."""
+    """Find the tet nearest to each point, its coordinates there, and the squared distance."""
     n, first_leaf = len(points), len(lows) // 2
     found = np.zeros(n, np.int64)
     barycentric = np.zeros((n, 4))

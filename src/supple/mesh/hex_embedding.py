@@ -1,4 +1,4 @@
-"""Points carried by a hexahedral mesh: where they are in it, and how they follow it."""
+"""Points carried by a hexahedral mesh: finding them in it, and moving them with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 from supple.arrays import Floats, Ints
 from supple.checks import numbers
 from supple.errors import MeshError
-from supple.mesh.embedding import locate
+from supple.mesh.embedding import corner_matrix, locate
 from supple.mesh.hex_shapes import CORNERS, shape_functions, shape_gradients
 from supple.mesh.hexes import OUTWARD_QUADS, HexMesh
 from supple.mesh.tets import TetMesh
@@ -36,7 +36,7 @@ _MOVES = 6
 
 
 class HexLocation(NamedTuple):
-    """Where points are in a hex mesh."""
+    """Places of points in a hex mesh."""
 
     hex: Ints
     """The hex that holds each point, or one near it, (k,)."""
@@ -47,7 +47,7 @@ class HexLocation(NamedTuple):
 
 
 def embed_hexes(points: ArrayLike, mesh: HexMesh) -> csr_array:
-    """The matrix that carries points along with a mesh's vertices, by trilinear interpolation.
+    """Return the matrix that carries points along with a mesh, by trilinear interpolation.
 
     Points outside follow the deformation at the nearest place in a hex, extrapolated linearly,
     so that any affine motion of the mesh is followed exactly, however far away they are.
@@ -82,14 +82,7 @@ def embed_hexes(points: ArrayLike, mesh: HexMesh) -> csr_array:
         tangents = np.einsum("kac,kad->kcd", corners[outside], slopes)
         step = np.linalg.solve(tangents, (places[outside] - there)[:, :, None])
         weights[outside] += (slopes @ step)[:, :, 0]
-    columns = mesh.hexes[where.hex]
-    order = np.argsort(columns, axis=1)
-    values = np.take_along_axis(weights, order, axis=1)
-    indices = np.take_along_axis(columns, order, axis=1)
-    starts = np.arange(0, 8 * len(columns) + 1, 8)
-    return csr_array(
-        (values.ravel(), indices.ravel(), starts), shape=(len(columns), len(mesh.vertices))
-    )
+    return corner_matrix(mesh.hexes[where.hex], weights, len(mesh.vertices))
 
 
 def locate_hexes(points: ArrayLike, mesh: HexMesh) -> HexLocation:
@@ -129,7 +122,7 @@ def locate_hexes(points: ArrayLike, mesh: HexMesh) -> HexLocation:
 
 
 def _nearest(places: Floats, mesh: HexMesh) -> tuple[Ints, Floats]:
-    """The hex that holds or is nearest to each point, as if faces were flat, and a start."""
+    """Find the hex nearest to each point as if faces were flat, and a place in it to start from."""
     near = locate(places, TetMesh(mesh.vertices, mesh.hexes[:, _TETS].reshape(-1, 4)))
     corners = CORNERS[_TETS[near.tet % 6]].astype(np.float64)
     start = np.einsum("ka,kac->kc", near.barycentric, corners)
@@ -137,12 +130,12 @@ def _nearest(places: Floats, mesh: HexMesh) -> tuple[Ints, Floats]:
 
 
 def _excess(reference: Floats) -> Floats:
-    """How far outside the unit cube points are, along the worst axis; negative inside."""
+    """Return the distance outside the unit cube along the worst axis; negative inside."""
     return np.maximum(-reference, reference - 1.0).max(axis=1, initial=-1.0)
 
 
 def _reference(places: Floats, mesh: HexMesh, hexes: Ints, start: Floats) -> Floats:
-    """Where points are in the unit cube of their hex, by Newton's method, all at once.
+    """Find points in the unit cube of their hex, by Newton's method, all at once.
 
     Where it finds no place (far outside a bent hex) the start is kept.
     """

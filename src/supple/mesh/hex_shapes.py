@@ -1,4 +1,4 @@
-"""The trilinear shape functions of a hexahedron, and where Gauss puts integration points.
+"""Trilinear shape functions of a hexahedron, and its Gauss points.
 
 The reference element is the unit cube. Its corners go around the bottom, counterclockwise seen
 from above, then around the top, as in VegaFEM, VTK and most others.
@@ -21,13 +21,13 @@ CORNERS = np.array(
 
 
 def shape_functions(points: Floats) -> Floats:
-    """Values of the eight shape functions at reference points (k, 3), (k, 8)."""
+    """Return the eight shape functions at reference points (k, 3), as (k, 8)."""
     along = _along_axes(points)
     return along[:, 0] * along[:, 1] * along[:, 2]
 
 
 def shape_gradients(points: Floats) -> Floats:
-    """Their derivatives along the reference axes, (k, 8, 3)."""
+    """Return derivatives of the shape functions along the reference axes, (k, 8, 3)."""
     along = _along_axes(points)
     slope = 2.0 * CORNERS - 1.0
     gradients = np.empty((len(points), 8, 3))
@@ -38,12 +38,12 @@ def shape_gradients(points: Floats) -> Floats:
 
 
 def _along_axes(points: Floats) -> Floats:
-    """The three factors of each shape function, (k, 3, 8)."""
+    """Return the three factors of each shape function, (k, 3, 8)."""
     return np.where(CORNERS.T == 1, points[:, :, None], 1.0 - points[:, :, None])
 
 
 def gauss_points(order: int) -> tuple[Floats, Floats]:
-    """Integration points (order³, 3) in the unit cube and their weights, which add up to 1.
+    """Return integration points (order³, 3) in the unit cube and weights that add up to 1.
 
     Two to an axis integrate cubics along it, three quintics.
     """

@@ -73,7 +73,7 @@ class HexMesh(ElementMesh):
         super().__init__(vertices, hexes, sets)
 
     def jacobians(self, order: int = 2) -> np.ndarray:
-        """Determinant of ∂x/∂ξ at the Gauss points of each hex, (h, order³).
+        """Return the determinant of ∂x/∂ξ at the Gauss points of each hex, (h, order³).
 
         ξ runs over the unit cube, so a box has its volume everywhere.
         """
@@ -89,27 +89,27 @@ class HexMesh(ElementMesh):
         return found
 
     def volumes(self) -> np.ndarray:
-        """Volume of each hex, (h,), negative where it is inverted; exact for trilinear ones."""
+        """Return the exact volume of each trilinear hex, (h,), negative where it is inverted."""
         return self.jacobians() @ gauss_points(2)[1]
 
     def boundary_quads(self) -> np.ndarray:
-        """Faces that belong to one hex only, outward oriented, (k, 4)."""
+        """Find the faces that belong to one hex only, outward oriented, (k, 4)."""
         return self._boundary_faces()
 
     def boundary(self) -> np.ndarray:
-        """The same faces cut into triangles, (2k, 3)."""
+        """Return triangles of the boundary, outward oriented, (2k, 3): its quads cut in two."""
         return self.boundary_quads()[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3)
 
     def degenerate_hexes(self) -> np.ndarray:
-        """Hexes that have nowhere any volume to speak of."""
+        """Find hexes that are flat everywhere."""
         return self._by_shape()["degenerate"]
 
     def tangled_hexes(self) -> np.ndarray:
-        """Hexes that are flat or inverted at some Gauss points, but not at all of them."""
+        """Find hexes that are flat or inverted at some Gauss points, but not at all of them."""
         return self._by_shape()["tangled"]
 
     def _by_shape(self) -> dict[str, np.ndarray]:
-        """Hexes that are not positive at all Gauss points, by what they are instead."""
+        """Group the hexes that are not positive at all Gauss points by what is wrong with them."""
         jacobians, flat = self.jacobians(), self._flatness()
         low, high = jacobians.min(axis=1), jacobians.max(axis=1)
         return {

@@ -25,7 +25,7 @@ class Obstacle(Protocol):
     """Anything that knows how far points are from it."""
 
     def distances(self, points: Floats) -> tuple[Floats, Floats]:
-        """Signed distance (k,) of points (k, 3), negative inside, and the way out, (k, 3) unit."""
+        """Return signed distances (k,) of points, negative inside, and unit ways out (k, 3)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Plane:
         object.__setattr__(self, "normal", _frozen(normal / length))
 
     def distances(self, points: Floats) -> tuple[Floats, Floats]:
-        """Signed distance (k,) of points (k, 3), negative inside, and the way out, (k, 3) unit."""
+        """Return signed distances (k,) of points, negative inside, and unit ways out (k, 3)."""
         normal = np.asarray(self.normal)
         return (points - np.asarray(self.point)) @ normal, np.tile(normal, (len(points), 1))
 
@@ -83,7 +83,7 @@ class Sphere:
         object.__setattr__(self, "radius", _radius("sphere", self.radius))
 
     def distances(self, points: Floats) -> tuple[Floats, Floats]:
-        """Signed distance (k,) of points (k, 3), negative inside, and the way out, (k, 3) unit."""
+        """Return signed distances (k,) of points, negative inside, and unit ways out (k, 3)."""
         return _around(points - np.asarray(self.centre), self.radius)
 
 
@@ -109,7 +109,7 @@ class Capsule:
         object.__setattr__(self, "radius", _radius("capsule", self.radius))
 
     def distances(self, points: Floats) -> tuple[Floats, Floats]:
-        """Signed distance (k,) of points (k, 3), negative inside, and the way out, (k, 3) unit."""
+        """Return signed distances (k,) of points, negative inside, and unit ways out (k, 3)."""
         start = np.asarray(self.start)
         axis, away = np.asarray(self.end) - start, points - start
         squared = float(axis @ axis)
@@ -118,7 +118,7 @@ class Capsule:
 
 
 def plain_numbers(obstacles: Iterable[Obstacle]) -> Floats:
-    """Obstacles as numbers (o, 8), for compiled loops.
+    """Return obstacles as numbers (o, 8), for compiled loops.
 
     Kind, a point, then a plane's normal or a capsule's other end, and a radius. ``OTHER`` is
     anything that only knows distances, kinds derived from ours included.
@@ -137,7 +137,7 @@ def plain_numbers(obstacles: Iterable[Obstacle]) -> Floats:
 
 
 def _around(away: Floats, radius: float) -> tuple[Floats, Floats]:
-    """Distances and ways out where `away` leads from the middle to each point."""
+    """Return distances and ways out where `away` leads from the middle to each point."""
     length = np.linalg.norm(away, axis=1)
     middle = length == 0.0  # every way out is as good
     normals = np.divide(away, length[:, None], where=~middle[:, None], out=np.zeros_like(away))

@@ -64,11 +64,11 @@ class SurfaceMesh(Bounded):
         return 0.5 * np.cross(b - a, c - a)
 
     def areas(self) -> np.ndarray:
-        """Area of each triangle, (m,)."""
+        """Return the area of each triangle, (m,)."""
         return np.linalg.norm(self._area_vectors(), axis=1)
 
     def normals(self) -> np.ndarray:
-        """Unit normal of each triangle, (m, 3); zero where the area is zero."""
+        """Return the unit normal of each triangle, (m, 3); zero where the area is zero."""
         vectors = self._area_vectors()
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
@@ -81,15 +81,15 @@ class SurfaceMesh(Bounded):
         )
 
     def volume(self) -> float:
-        """Enclosed volume, negative when inside out; only a closed surface has one."""
+        """Return the enclosed volume, negative when inside out; only a closed surface has one."""
         return float(self._cone_volumes().sum())
 
     def components(self) -> np.ndarray:
-        """Component of each triangle, (m,); triangles with a common vertex are together."""
+        """Label triangles by component, (m,); those with a common vertex are together."""
         return topology.components(self.triangles, len(self.vertices))
 
     def welded(self, tolerance: float = 0.0) -> tuple[SurfaceMesh, np.ndarray]:
-        """The mesh with vertices at one place made one.
+        """Return the mesh with vertices at one place made one.
 
         Parameters
         ----------
@@ -115,13 +115,13 @@ class SurfaceMesh(Bounded):
         return SurfaceMesh(self.vertices[first], exact[self.triangles]), exact
 
     def degenerate_triangles(self) -> np.ndarray:
-        """Triangles with a repeated vertex, or without height to speak of."""
+        """Find triangles with a repeated vertex, or hardly any height."""
         longest = topology.longest_edges(self.vertices, self.triangles)
         flat = self.areas() <= topology.FLAT * longest * self.size
         return np.flatnonzero(flat | _has_repeated_corner(self.triangles))
 
     def defects(self) -> list[Defect]:
-        """What is wrong with the surface, though it may still be of use.
+        """List what is wrong with the surface, though it may still be of use.
 
         Returns
         -------
@@ -201,7 +201,7 @@ def _first_of_each(labels: np.ndarray) -> np.ndarray:
 
 
 def _equal_points(points: np.ndarray) -> np.ndarray:
-    """A label per point, the same for equal ones, counted in order of appearance."""
+    """Label points, alike where they are equal, in order of appearance."""
     # Adding zero makes -0.0 and 0.0 one place.
     rows = np.ascontiguousarray(points + 0.0).view(np.dtype((np.void, 24))).ravel()
     return topology.in_order_of_appearance(rows)

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple.errors import MeshError
 from supple.mesh import topology
 from supple.mesh.elements import ElementMesh
 from supple.mesh.topology import Defect
@@ -67,16 +68,33 @@ class TetMesh(ElementMesh):
         super().__init__(vertices, tets, sets)
 
     def volumes(self) -> np.ndarray:
-        """Volume of each tet, (m,), negative where it is inverted."""
+        """Return the volume of each tet, (m,), negative where it is inverted."""
         a, b, c, d = (self.vertices[self.tets[:, k]] for k in range(4))
         return np.einsum("ij,ij->i", b - a, np.cross(c - a, d - a)) / 6
 
+    def positive_volumes(self) -> np.ndarray:
+        """Return the volume of each tet, (m,).
+
+        Raises
+        ------
+        MeshError
+            If tets are inverted or flat.
+        """
+        volumes = self.volumes()
+        if not (volumes > 0).all():
+            worst = int(volumes.argmin())
+            raise MeshError(
+                f"{int((volumes <= 0).sum())} tets are inverted or flat (worst: tet {worst}, "
+                f"volume {volumes[worst]:.3g} m³); use mesh.oriented() or remove them"
+            )
+        return volumes
+
     def boundary(self) -> np.ndarray:
-        """Faces that belong to one tet only, outward oriented, (k, 3)."""
+        """Find the faces that belong to one tet only, outward oriented, (k, 3)."""
         return self._boundary_faces()
 
     def dihedral_angles(self) -> np.ndarray:
-        """Degrees at the edges 01, 02, 03, 12, 13, 23 of each tet, (m, 6)."""
+        """Return degrees at the edges 01, 02, 03, 12, 13, 23 of each tet, (m, 6)."""
         corners = self.vertices[self.tets]
         a, b, c = (corners[:, OUTWARD_FACES[:, k]] for k in range(3))
         normals = np.cross(b - a, c - a)
@@ -89,7 +107,7 @@ class TetMesh(ElementMesh):
         return np.degrees(angles)
 
     def degenerate_tets(self) -> np.ndarray:
-        """Tets with a repeated vertex, or without volume to speak of."""
+        """Find tets with a repeated vertex, or hardly any volume."""
         return np.flatnonzero(np.abs(self.volumes()) <= self._flatness())
 
     def _shape_defects(self) -> Iterator[Defect]:

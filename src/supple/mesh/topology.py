@@ -1,4 +1,4 @@
-"""What surfaces and meshes of elements share: rows as keys, edges, components, defects."""
+"""Tools for surfaces and meshes of elements: rows as keys, edges, components, defects."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Defect:
 
 
 def counted(count: int, singular: str, plural: str | None = None) -> str:
-    """``1 tet``, ``12 tets``."""
+    """Write a number with its noun: ``1 tet``, ``12 tets``."""
     return f"{count} {singular if count == 1 else plural or singular + 's'}"
 
 
 def defect(kind: str, where: np.ndarray, noun: str) -> Defect:
-    """The defect that the vertices or elements `where` have; `noun` says which they are."""
+    """Describe the defect of the vertices or elements `where`; `noun` says which they are."""
     if len(where) == 0:
         return Defect(kind, 0, None, f"has no {kind}")
     singular = kind.replace("vertices", "vertex").replace("hexes", "hex").removesuffix("s")
@@ -59,7 +59,7 @@ def defect(kind: str, where: np.ndarray, noun: str) -> Defect:
 
 
 def checked_vertices(vertices: ArrayLike) -> np.ndarray:
-    """The vertices as (n, 3) contiguous float64, or a `MeshError`."""
+    """Return the vertices as (n, 3) contiguous float64, or raise a `MeshError`."""
     try:
         points = np.ascontiguousarray(vertices, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -84,7 +84,7 @@ def checked_vertices(vertices: ArrayLike) -> np.ndarray:
 def checked_elements(
     elements: ArrayLike, corners: int, n_vertices: int, noun: str, plural: str | None = None
 ) -> np.ndarray:
-    """The elements as (m, corners) contiguous int64 in range, or a `MeshError`."""
+    """Return the elements as (m, corners) contiguous int64, or raise a `MeshError`."""
     plural = plural or f"{noun}s"
     try:
         array = np.asarray(elements)
@@ -107,7 +107,7 @@ def checked_elements(
 
 
 def row_keys(rows: np.ndarray, n_values: int) -> np.ndarray:
-    """One int64 per row, equal where rows are equal; far faster than ``unique(axis=0)``.
+    """Return an int64 per row, equal where rows are; far faster than ``unique(axis=0)``.
 
     The values of `rows` lie in [0, n_values).
     """
@@ -123,7 +123,7 @@ def row_keys(rows: np.ndarray, n_values: int) -> np.ndarray:
 
 
 def repeated_rows(rows: np.ndarray, n_values: int) -> np.ndarray:
-    """Indices of rows with the same members, in any order, as an earlier row."""
+    """Find rows with the same members, in any order, as an earlier row."""
     keys = row_keys(np.sort(rows, axis=1), n_values)
     _, first = np.unique(keys, return_index=True)
     repeated = np.ones(len(rows), dtype=bool)
@@ -144,7 +144,7 @@ def components(elements: np.ndarray, n_vertices: int) -> np.ndarray:
 
 
 def in_order_of_appearance(values: np.ndarray) -> np.ndarray:
-    """Equal values get equal labels, 0, 1, … as they first appear."""
+    """Label values 0, 1, … as they first appear, equal ones alike."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -152,14 +152,14 @@ def in_order_of_appearance(values: np.ndarray) -> np.ndarray:
 
 
 def unreferenced(elements: np.ndarray, n_vertices: int) -> np.ndarray:
-    """Vertices that no element uses."""
+    """Find vertices that no element uses."""
     used = np.zeros(n_vertices, dtype=bool)
     used[elements] = True
     return np.flatnonzero(~used)
 
 
 def fan_triangles(sizes: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """Polygons cut into triangles, fans from each polygon's first corner.
+    """Cut polygons into triangles, fans from each polygon's first corner.
 
     Parameters
     ----------
@@ -184,12 +184,12 @@ def fan_triangles(sizes: np.ndarray, corners: np.ndarray) -> np.ndarray:
 
 
 def bounding_box(vertices: np.ndarray) -> np.ndarray:
-    """Lowest and highest corner, (2, 3)."""
+    """Return the lowest and highest corner, (2, 3)."""
     return np.stack([vertices.min(axis=0), vertices.max(axis=0)])
 
 
 def power_of_two_size(vertices: np.ndarray) -> float:
-    """The power of two just above the longest side of the bounding box.
+    """Return the power of two just above the longest side of the bounding box.
 
     Divided by it, a body is about as large as 1 and keeps all digits: squares and volumes of
     much larger or smaller ones leave the numbers' range.
@@ -206,7 +206,7 @@ def power_of_two_size(vertices: np.ndarray) -> float:
 
 
 def longest_edges(vertices: np.ndarray, elements: np.ndarray) -> np.ndarray:
-    """Length of each element's longest edge."""
+    """Return the length of each element's longest edge."""
     longest = np.zeros(len(elements))
     n = elements.shape[1]
     for i in range(n):
@@ -216,12 +216,8 @@ def longest_edges(vertices: np.ndarray, elements: np.ndarray) -> np.ndarray:
     return longest
 
 
-# ----------------------------------------------------------------------------
-# How large a mesh of any kind is.
-
-
 class Bounded:
-    """Has vertices, and thereby a bounding box."""
+    """Base of meshes: vertices, and thereby a bounding box."""
 
     vertices: np.ndarray
 

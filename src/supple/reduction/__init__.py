@@ -1,7 +1,7 @@
 """Model reduction that engines share: modes, derivatives, mass-PCA, regions, cubature."""
 
 from supple.reduction.build_log import BuildLog
-from supple.reduction.compliance import inertial_responses
+from supple.reduction.compliance import inertial_displacements
 from supple.reduction.contact_constraints import contact_constraints
 from supple.reduction.cubature.accuracy import blended_correction, fit_weights, force_error
 from supple.reduction.cubature.elastic_cubature import Between, ElasticCubature, elastic_cubature
@@ -44,8 +44,8 @@ __all__ = [
     "handle_weights",
     "handles_from_bones",
     "inertial_cubature",
+    "inertial_displacements",
     "inertial_error",
-    "inertial_responses",
     "linear_modes",
     "mass_pca",
     "modal_derivatives",

@@ -1,4 +1,4 @@
-"""What a build tells while it works: its stages, and how long each took."""
+"""Progress of a build: its stages, and the time each took."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["BuildLog"]
 
 
 class BuildLog:
-    """Collects the stages of a build; subclasses show them.
+    """Collection of the stages of a build; subclasses show them.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class BuildLog:
 
     @property
     def seconds(self) -> float:
-        """Of all stages together."""
+        """Time of all stages together."""
         return sum(self.stages.values())
 
     def tell(self, part: float, what: str) -> None:

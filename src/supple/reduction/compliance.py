@@ -1,4 +1,4 @@
-"""What forces do to a body that fixed vertices and constraints hold: one factorisation, re-used."""
+"""Compliance of a body that fixed vertices and constraints hold: one factorisation, re-used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from supple.linalg.lanczos import lowest_eigenpairs
 from supple.linalg.sparse import symmetrised
 from supple.reduction.null_space import NullSpace, null_space
 
-__all__ = ["Compliance", "LoosePieceError", "inertial_responses", "largest_displacements"]
+__all__ = ["Compliance", "LoosePieceError", "inertial_displacements", "largest_displacements"]
 
 
 #: A motion that costs less than this part of what moving single vertices does costs nothing.
@@ -34,7 +34,7 @@ class LoosePieceError(SuppleError):
         )
 
     def __reduce__(self) -> tuple[type[LoosePieceError], tuple[Ints, str]]:
-        """Both arguments: processes hand errors over pickled, and would pass the message alone."""
+        """Pickle both arguments: processes hand errors over, and would pass the message alone."""
         return type(self), (self.vertices, str(self))
 
 
@@ -107,12 +107,12 @@ class Compliance:
 
     @property
     def n_unknowns(self) -> int:
-        """How many independent displacements there are, rigid ones not counted."""
+        """Number of independent displacements, rigid ones not counted."""
         return int((~self.unused).sum()) - self.rigid.shape[1]
 
     @property
     def nnz_factor(self) -> int:
-        """How many numbers the factor stores."""
+        """Number of entries that the factor stores."""
         return self._cholesky.nnz_factor
 
     def solve(self, forces: Floats) -> Floats:
@@ -124,7 +124,7 @@ class Compliance:
         return moved - self.rigid @ (self._rigid_momenta.T @ moved)
 
     def __call__(self, forces: Floats) -> Floats:
-        """Displacements (3n, m) under forces (3n, m)."""
+        """Return displacements (3n, m) under forces (3n, m)."""
         return self.displacement(self.solve(self._transposed @ forces))
 
     def displacement(self, reduced: Floats) -> Floats:
@@ -132,11 +132,11 @@ class Compliance:
         return self._spread @ reduced
 
     def allowed_part(self, forces: Floats) -> Floats:
-        """Zᵀ f: what of forces (3n, m) constraints and supports do not take."""
+        """Zᵀ f: the part of forces (3n, m) that constraints and supports do not take."""
         return self._transposed @ forces
 
     def mechanism(self) -> LoosePieceError:
-        """The error that says which vertices move without resistance, though something is held."""
+        """Make the error that names vertices which move without resistance though held."""
         _, motion = self._shifted_modes(1)
         moved = np.linalg.norm(self.displacement(motion).reshape(-1, 3), axis=1)
         vertices = np.flatnonzero(moved > 0.1 * moved.max())
@@ -154,7 +154,7 @@ class Compliance:
         self._cholesky.factorise(matrix)
 
     def _shifted_modes(self, count: int) -> tuple[Floats, Floats]:
-        """Lowest λ of K, as parts of a shift that is small beside those not zero, and vectors."""
+        """Find the lowest λ of K, as parts of a shift that is small beside others, and vectors."""
         heavy = self.inertia.diagonal()
         shift = 0.01 * self.typical_eigenvalue * (len(heavy) / 3) ** (-2 / 3)
         try:
@@ -175,7 +175,7 @@ class Compliance:
         self._rigid_momenta = self.inertia @ self.rigid
 
     def _supports(self) -> Floats:
-        """1 at as many unknowns as there are rigid motions, which cannot move without them."""
+        """Mark as many unknowns as there are rigid motions, which their supports prevent."""
         chosen = scipy.linalg.qr(self.rigid.T, mode="r", pivoting=True)[1]
         supports = np.zeros(len(self.rigid))
         supports[chosen[: self.rigid.shape[1]]] = 1.0
@@ -197,7 +197,7 @@ def _projected(transposed: sp.csr_array, matrix: sp.csr_array) -> sp.csr_array:
 
 
 def _unheld_pieces(stiffness: sp.csr_array, vertices: Ints) -> tuple[list[Ints], list[Ints]]:
-    """All pieces that tets join, and those of them that move along without resistance."""
+    """Find all pieces that tets join, and those of them that move without resistance."""
     n = stiffness.shape[0] // 3
     # Three rows read as one, columns by vertex: repeated entries do not matter here.
     graph = sp.csr_array(
@@ -216,14 +216,10 @@ def _unheld_pieces(stiffness: sp.csr_array, vertices: Ints) -> tuple[list[Ints],
     return pieces, [pieces[i] for i in np.flatnonzero(cost <= NO_RESISTANCE * scale)]
 
 
-# ----------------------------------------------------------------------------
-# How flesh gives way when the body is accelerated, which few modes alone do not sum up to.
-
-
-def inertial_responses(
+def inertial_displacements(
     held: Compliance, places: Floats, mass: Floats, weights: Floats | None = None
 ) -> Floats:
-    """Static displacements under accelerations of the whole region, (3k, 6).
+    """Return static displacements under accelerations of the whole region, (3k, 6).
 
     Inertial forces −Ma are what drives soft tissue (xu2016 §4.2), and those of a body that is
     carried along are nearly those of a rigid motion: three accelerations along the axes and
@@ -259,5 +255,5 @@ def inertial_responses(
 
 
 def largest_displacements(vectors: Floats) -> Floats:
-    """How far the vertex that moves farthest moves in each of the shapes (3k, c), (c,)."""
+    """Return the largest displacement of a vertex in each of the shapes (3k, c), (c,)."""
     return np.linalg.norm(vectors.reshape(-1, 3, vectors.shape[1]), axis=1).max(axis=0)

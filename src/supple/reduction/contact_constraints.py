@@ -1,4 +1,4 @@
-"""What contacts forbid, as rows of a matrix: C u = 0."""
+"""Constraints that contacts impose, as rows of a matrix: C u = 0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
-from supple.mesh.self_contact import Contacts
+from supple.mesh.boundary_contacts import BoundaryContacts
 
 __all__ = ["ContactKind", "contact_constraints", "one_way"]
 
@@ -24,9 +24,9 @@ _PART = 1e-6
 
 
 def contact_constraints(
-    contacts: Contacts, n_vertices: int, *, kind: ContactKind = "two-sided"
+    contacts: BoundaryContacts, n_vertices: int, *, kind: ContactKind = "two-sided"
 ) -> sp.csr_array:
-    """C of the constraints C u = 0 that keep contacts as they are (xu2016 §6).
+    """Return C of the constraints C u = 0 that keep contacts as they are (xu2016 §6).
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def contact_constraints(
 
 
 def _rows(values: Floats, columns: Ints, n_vertices: int) -> sp.csr_array:
-    """Rows from as many values each; the same column twice in a row adds up, zeros go."""
+    """Make rows of as many values each; the same column twice in a row adds up, zeros go."""
     rows = np.repeat(np.arange(len(values)), values.shape[1])
     shape = len(values), 3 * n_vertices
     matrix = sp.csr_array((values.ravel(), (rows, columns.ravel())), shape)
@@ -84,8 +84,8 @@ def _rows(values: Floats, columns: Ints, n_vertices: int) -> sp.csr_array:
     return matrix
 
 
-def one_way(contacts: Contacts) -> Ints:
-    """Contacts that count each pair of touching patches once, ascending.
+def one_way(contacts: BoundaryContacts) -> Ints:
+    """Choose contacts that count each pair of touching patches once, ascending.
 
     Where patches touch, vertices of both are found. If both kinds were kept, each side would
     have to be what the other interpolates to: only linear motions of the patches are left,
@@ -112,7 +112,7 @@ def one_way(contacts: Contacts) -> Ints:
 
 
 def _patches(compact: Ints, count: int) -> Ints:
-    """A label per vertex: corners of one touched triangle are in one patch."""
+    """Label vertices by patch: corners of one touched triangle are in one."""
     ends = compact[:, [1, 1]].ravel(), compact[:, [2, 3]].ravel()
     graph = sp.coo_array((np.ones(len(ends[0]), bool), ends), (count, count))
     return connected_components(graph, directed=False)[1].astype(np.int64)
@@ -120,7 +120,7 @@ def _patches(compact: Ints, count: int) -> Ints:
 
 @compiled
 def _untouched(order: Ints, vertices: Ints, touched: Ints, count: int) -> NDArray[np.bool_]:
-    """Contacts kept when each, in this order, is left out if an earlier one touches its vertex."""
+    """Mark contacts to keep: in this order, none whose vertex an earlier one touches."""
     kept = np.zeros(len(vertices), np.bool_)
     taken = np.zeros(count, np.bool_)
     for i in order:

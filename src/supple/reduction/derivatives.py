@@ -1,8 +1,6 @@
-"""Modal derivatives: how modes bend as a body deforms along them."""
+"""Modal derivatives: second derivatives of a body's rest positions along its modes."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 from numba import prange
@@ -13,147 +11,21 @@ from supple.checks import checked_array, checked_indices
 from supple.compiled.jit import compiled, compiled_parallel, taking_turns
 from supple.elastic.assembly import Partition
 from supple.elastic.body import ElasticBody
-from supple.elastic.densities.density import STVK, stress_derivative
+from supple.elastic.densities.dispatch import is_quartic, stress_derivative
 from supple.elastic.element import tet_gradients
 from supple.errors import MeshError, SuppleError
 from supple.reduction.modes import Modes
 
-__all__ = ["add_second_forces", "modal_derivatives", "second_forces"]
-
-
-# ----------------------------------------------------------------------------
-# Second derivatives of the internal force along pairs of displacements, for all tets, in Numba.
-
-
-#: Strain at which the stiffness of materials other than StVK is differenced: the error of the
-#: difference is about its square, that of rounding 1e-16 divided by it.
-_STRAIN = 1e-5
-
-
-@compiled_parallel
-def add_second_forces(
-    kind: int,
-    rest: Floats,
-    tets: Ints,
-    parameters: Floats,
-    chunk_start: Ints,
-    colour_start: Ints,
-    first: Floats,
-    second: Floats,
-    out: Floats,
-) -> float:
-    """Add (H : a_i) b_j for i ≤ j to `out` (n, 3, pairs); returns the smallest rest volume.
-
-    `first` and `second` are (n, 3, r): displacements a_i and b_j. Column (i, j) of `out` is
-    number i·r − i(i − 1)/2 + j − i.
-    """
-    smallest = np.inf
-    r = first.shape[2]
-    for colour in range(len(colour_start) - 1):
-        for k in prange(colour_start[colour], colour_start[colour + 1]):
-            g, A, B = np.empty((4, 3)), np.empty((3, 3, r)), np.empty((3, 3, r))
-            P, F, H = np.empty((3, 3, r)), np.empty((3, 3)), np.empty((2, 9, 9))
-            scratch = np.empty((6, 3, 3))
-            lowest = np.inf
-            for e in range(chunk_start[k], chunk_start[k + 1]):
-                volume = tet_gradients(rest, tets, e, g)
-                lowest = min(lowest, volume)
-                _displacement_gradients(first, tets[e], g, A)
-                _displacement_gradients(second, tets[e], g, B)
-                column = 0
-                for i in range(r):
-                    if _second_derivative(kind, A, i, parameters[e], F, H, scratch):
-                        _times_gradients(H[0], B, i, P)
-                        _scatter(volume, g, P, i, tets[e], column, out)
-                    column += r - i
-            smallest = min(smallest, lowest)
-    return smallest
-
-
-@compiled
-def _displacement_gradients(u: Floats, tet: Ints, g: Floats, G: Floats) -> None:
-    """∂u/∂X of all columns, (3, 3, r): differences first, as elsewhere."""
-    for c in range(3):
-        u0, u1, u2, u3 = u[tet[0], c], u[tet[1], c], u[tet[2], c], u[tet[3], c]
-        for d in range(3):
-            g1, g2, g3 = g[1, d], g[2, d], g[3, d]
-            row = G[c, d]
-            for j in range(len(row)):
-                row[j] = (u1[j] - u0[j]) * g1 + (u2[j] - u0[j]) * g2 + (u3[j] - u0[j]) * g3
-
-
-@compiled
-def _second_derivative(
-    kind: int, A: Floats, i: int, p: Floats, F: Floats, H: Floats, scratch: Floats
-) -> bool:
-    """H[0] (9×9) ← ∂²P/∂F² : A_i at F = I; False if A_i is zero.
-
-    Half the difference of ∂P/∂F at I ± hA_i, divided by h. That is exact for StVK, whose ∂P/∂F is
-    quadratic, at any h.
-    """
-    size = 0.0
-    for c in range(3):
-        for d in range(3):
-            size = max(size, abs(A[c, d, i]))
-    if size == 0.0:
-        return False
-    h = (1.0 if kind == STVK else _STRAIN) / size
-    for side in range(2):
-        step = h if side == 0 else -h
-        for c in range(3):
-            for d in range(3):
-                F[c, d] = step * A[c, d, i]
-            F[c, c] += 1.0
-        stress_derivative(kind, F, p, H[side], scratch)
-    for m in range(9):
-        plus, minus = H[0, m], H[1, m]
-        for n in range(9):
-            plus[n] = (plus[n] - minus[n]) * (0.5 / h)
-    return True
-
-
-@compiled
-def _times_gradients(H: Floats, B: Floats, i: int, P: Floats) -> None:
-    """P_j = H B_j for j ≥ i."""
-    b0, b1, b2 = B[0, 0, i:], B[0, 1, i:], B[0, 2, i:]
-    b3, b4, b5 = B[1, 0, i:], B[1, 1, i:], B[1, 2, i:]
-    b6, b7, b8 = B[2, 0, i:], B[2, 1, i:], B[2, 2, i:]
-    for m in range(9):
-        h0, h1, h2, h3, h4 = H[m, 0], H[m, 1], H[m, 2], H[m, 3], H[m, 4]
-        h5, h6, h7, h8 = H[m, 5], H[m, 6], H[m, 7], H[m, 8]
-        row = P[m // 3, m % 3, i:]
-        # Views from i on, not indices from i on: this becomes vector instructions.
-        for j in range(len(row)):
-            row[j] = (
-                (h0 * b0[j] + h1 * b1[j] + h2 * b2[j])
-                + (h3 * b3[j] + h4 * b4[j] + h5 * b5[j])
-                + (h6 * b6[j] + h7 * b7[j] + h8 * b8[j])
-            )
-
-
-@compiled
-def _scatter(
-    volume: float, g: Floats, P: Floats, i: int, tet: Ints, column: int, out: Floats
-) -> None:
-    n = P.shape[2] - i
-    for c in range(3):
-        p0, p1, p2 = P[c, 0, i:], P[c, 1, i:], P[c, 2, i:]
-        for a in range(4):
-            g0, g1, g2 = volume * g[a, 0], volume * g[a, 1], volume * g[a, 2]
-            row = out[tet[a], c, column : column + n]
-            for j in range(len(row)):
-                row[j] += p0[j] * g0 + p1[j] * g1 + p2[j] * g2
-
-
-_kernel: Callable[..., float] = add_second_forces
+__all__ = ["modal_derivatives", "second_forces"]
 
 
 #: Entries of the right-hand sides, 0.5 GB.
 _MOST_ENTRIES = 62_500_000
-
-
 #: And of those solved for at once, 16 MB: a solution takes several times its own room.
 _BLOCK_ENTRIES = 2_000_000
+#: Strain at which the stiffness of materials other than StVK is differenced: the error of the
+#: difference is about its square, that of rounding 1e-16 divided by it.
+_STRAIN = 1e-5
 
 
 def modal_derivatives(
@@ -247,7 +119,7 @@ def second_forces(
         partition = Partition.of(local, corners)
         parameters = body.material.element_parameters(body.n_tets)[chosen]
         with taking_turns():
-            smallest = _kernel(
+            smallest = _add_second_forces(
                 body.material.code,
                 local,
                 np.ascontiguousarray(corners[partition.order]),
@@ -268,7 +140,7 @@ def second_forces(
 def _tets_around(
     body: ElasticBody, vertices: Ints, tets: ArrayLike | None
 ) -> tuple[Ints, Ints, Ints]:
-    """Corners of the tets that touch `vertices`, renumbered; which tets; and all their vertices.
+    """Find the tets that touch `vertices`: corners, renumbered; their numbers; all their vertices.
 
     `vertices` come first, then those beside them, which do not move.
     """
@@ -289,7 +161,125 @@ def _tets_around(
 
 
 def _on_vertices(u: Floats, k: int, n_around: int) -> Floats:
-    """Displacements (3k, r) as (n, 3, r), zero on the vertices beside."""
+    """Return displacements (3k, r) as (n, 3, r), zero on the vertices beside."""
     padded = np.zeros((n_around, 3, u.shape[1]))
     padded[:k] = u.reshape(k, 3, -1)
     return padded
+
+
+# Second derivatives of the internal force along pairs of displacements, for all tets.
+
+
+@compiled_parallel
+def _add_second_forces(
+    kind: int,
+    rest: Floats,
+    tets: Ints,
+    parameters: Floats,
+    chunk_start: Ints,
+    colour_start: Ints,
+    first: Floats,
+    second: Floats,
+    out: Floats,
+) -> float:
+    """Add (H : a_i) b_j for i ≤ j to `out` (n, 3, pairs); returns the smallest rest volume.
+
+    `first` and `second` are (n, 3, r): displacements a_i and b_j. Column (i, j) of `out` is
+    number i·r − i(i − 1)/2 + j − i.
+    """
+    smallest = np.inf
+    r = first.shape[2]
+    for colour in range(len(colour_start) - 1):
+        for k in prange(colour_start[colour], colour_start[colour + 1]):
+            g, A, B = np.empty((4, 3)), np.empty((3, 3, r)), np.empty((3, 3, r))
+            P, F, H = np.empty((3, 3, r)), np.empty((3, 3)), np.empty((2, 9, 9))
+            scratch = np.empty((6, 3, 3))
+            lowest = np.inf
+            for e in range(chunk_start[k], chunk_start[k + 1]):
+                volume = tet_gradients(rest, tets, e, g)
+                lowest = min(lowest, volume)
+                _displacement_gradients(first, tets[e], g, A)
+                _displacement_gradients(second, tets[e], g, B)
+                column = 0
+                for i in range(r):
+                    if _second_derivative(kind, A, i, parameters[e], F, H, scratch):
+                        _times_gradients(H[0], B, i, P)
+                        _scatter(volume, g, P, i, tets[e], column, out)
+                    column += r - i
+            smallest = min(smallest, lowest)
+    return smallest
+
+
+@compiled
+def _displacement_gradients(u: Floats, tet: Ints, g: Floats, G: Floats) -> None:
+    """∂u/∂X of all columns, (3, 3, r): differences first, so far-away bodies lose no digits."""
+    for c in range(3):
+        u0, u1, u2, u3 = u[tet[0], c], u[tet[1], c], u[tet[2], c], u[tet[3], c]
+        for d in range(3):
+            g1, g2, g3 = g[1, d], g[2, d], g[3, d]
+            row = G[c, d]
+            for j in range(len(row)):
+                row[j] = (u1[j] - u0[j]) * g1 + (u2[j] - u0[j]) * g2 + (u3[j] - u0[j]) * g3
+
+
+@compiled
+def _second_derivative(
+    kind: int, A: Floats, i: int, p: Floats, F: Floats, H: Floats, scratch: Floats
+) -> bool:
+    """H[0] (9×9) ← ∂²P/∂F² : A_i at F = I; False if A_i is zero.
+
+    Half the difference of ∂P/∂F at I ± hA_i, divided by h. That is exact for StVK, whose ∂P/∂F is
+    quadratic, at any h.
+    """
+    size = 0.0
+    for c in range(3):
+        for d in range(3):
+            size = max(size, abs(A[c, d, i]))
+    if size == 0.0:
+        return False
+    h = (1.0 if is_quartic(kind) else _STRAIN) / size
+    for side in range(2):
+        step = h if side == 0 else -h
+        for c in range(3):
+            for d in range(3):
+                F[c, d] = step * A[c, d, i]
+            F[c, c] += 1.0
+        stress_derivative(kind, F, p, H[side], scratch)
+    for m in range(9):
+        plus, minus = H[0, m], H[1, m]
+        for n in range(9):
+            plus[n] = (plus[n] - minus[n]) * (0.5 / h)
+    return True
+
+
+@compiled
+def _times_gradients(H: Floats, B: Floats, i: int, P: Floats) -> None:
+    """P_j = H B_j for j ≥ i."""
+    b0, b1, b2 = B[0, 0, i:], B[0, 1, i:], B[0, 2, i:]
+    b3, b4, b5 = B[1, 0, i:], B[1, 1, i:], B[1, 2, i:]
+    b6, b7, b8 = B[2, 0, i:], B[2, 1, i:], B[2, 2, i:]
+    for m in range(9):
+        h0, h1, h2, h3, h4 = H[m, 0], H[m, 1], H[m, 2], H[m, 3], H[m, 4]
+        h5, h6, h7, h8 = H[m, 5], H[m, 6], H[m, 7], H[m, 8]
+        row = P[m // 3, m % 3, i:]
+        # Views from i on, not indices from i on: this becomes vector instructions.
+        for j in range(len(row)):
+            row[j] = (
+                (h0 * b0[j] + h1 * b1[j] + h2 * b2[j])
+                + (h3 * b3[j] + h4 * b4[j] + h5 * b5[j])
+                + (h6 * b6[j] + h7 * b7[j] + h8 * b8[j])
+            )
+
+
+@compiled
+def _scatter(
+    volume: float, g: Floats, P: Floats, i: int, tet: Ints, column: int, out: Floats
+) -> None:
+    n = P.shape[2] - i
+    for c in range(3):
+        p0, p1, p2 = P[c, 0, i:], P[c, 1, i:], P[c, 2, i:]
+        for a in range(4):
+            g0, g1, g2 = volume * g[a, 0], volume * g[a, 1], volume * g[a, 2]
+            row = out[tet[a], c, column : column + n]
+            for j in range(len(row)):
+                row[j] += p0[j] * g0 + p1[j] * g1 + p2[j] * g2

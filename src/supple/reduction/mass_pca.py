@@ -1,4 +1,4 @@
-"""The directions that matter most among many shapes, in the metric of mass."""
+"""Principal directions of many shapes in the metric of mass (mass-PCA)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOSTLY_NEW = 0.3
 def scaled_candidates(
     eigenvalues: ArrayLike, modes: ArrayLike, derivatives: ArrayLike, swing: float | None = None
 ) -> Floats:
-    """Modes and derivatives as large as they occur, for `mass_pca` to choose from.
+    """Scale modes and derivatives to the size they occur in, for `mass_pca` to choose from.
 
     A load that is the same for all modes moves mode j by q_j = (λ₁/λ_j) q₁, and the body by
     Σ q_j ψ_j + ½ Σ q_i q_j φ_ij. How derivatives compare with modes thus depends on how far the
@@ -62,7 +62,7 @@ def scaled_candidates(
 
 
 def _columns(what: str, vectors: ArrayLike) -> Floats:
-    """(3n, c), finite."""
+    """Check that vectors are (3n, c) and finite."""
     given = numbers(what, vectors)
     if given.ndim != 2 or given.shape[0] % 3:
         raise SuppleError(f"{what} of shape {given.shape}; they need three rows a vertex")
@@ -72,7 +72,7 @@ def _columns(what: str, vectors: ArrayLike) -> Floats:
 def mass_pca(
     vectors: ArrayLike, mass: ArrayLike, count: int, *, beside: ArrayLike | None = None
 ) -> tuple[Floats, Floats]:
-    """The `count` mass-orthonormal vectors that come nearest to all given ones (barbic2005 §5).
+    """Find the `count` mass-orthonormal vectors nearest to all given ones (barbic2005 §5).
 
     The singular value decomposition of √M V, by way of a QR factorisation.
 
@@ -137,7 +137,7 @@ def _weighed(vectors: Floats, root: Floats, moving: Ints, order: Literal["C", "F
 
 
 def _directions(shapes: Floats) -> tuple[Floats, Floats]:
-    """Singular values and right vectors, a row each, of shapes that are used up."""
+    """Return singular values and right vectors, a row each, of shapes, which are used up."""
     # In Fortran's order they are factored in place; "raw" leaves Q as reflectors, and copies no
     # more of R than its triangle.
     _, triangle = scipy.linalg.qr(shapes, mode="raw", overwrite_a=True)
@@ -146,7 +146,7 @@ def _directions(shapes: Floats) -> tuple[Floats, Floats]:
 
 
 def _novel_directions(shapes: Floats, held: Floats) -> tuple[Floats, Floats, Floats]:
-    """Combinations of shapes, which are used up, by what orthonormal vectors leave of them.
+    """Combine shapes, which are used up, by the part that orthonormal vectors leave of them.
 
     Returns
     -------

@@ -70,7 +70,7 @@ def linear_modes(
     weights: ArrayLike | None = None,
     factor: Compliance | None = None,
 ) -> Modes:
-    """The lowest `count` modes (ZᵀKZ) y = λ (ZᵀWMWZ) y, φ = W Z y (xu2016 eq. 10, 27, 34).
+    """Find the lowest `count` modes (ZᵀKZ) y = λ (ZᵀWMWZ) y, φ = W Z y (xu2016 eq. 10, 27, 34).
 
     Rigid motions of a body that nothing holds are left out (barbic2005 appendix D).
 
@@ -123,7 +123,7 @@ def linear_modes(
 
 
 def checked_weights(weights: ArrayLike | None, n_vertices: int) -> Floats | None:
-    """(n,) weights, none negative; None if there are none or all are 1."""
+    """Check weights (n,), none negative; None if there are none or all are 1."""
     if weights is None:
         return None
     checked = checked_array("weights", weights, (n_vertices,))

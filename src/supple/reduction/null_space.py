@@ -16,77 +16,17 @@ from supple.checks import checked_count, checked_indices
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 
-__all__ = ["UNTOUCHED", "NullSpace", "checked_rows", "largest_entries", "null_space", "unit_rows"]
+__all__ = ["UNTOUCHED", "NullSpace", "checked_rows", "largest_entries", "null_space"]
 
 
-# ----------------------------------------------------------------------------
-# Rows of linear constraints, checked and made alike in size.
-
-
-#: What rows touch less than this they do not touch; rows are unit vectors here.
+#: Entries of rows below this count as zero; rows are unit vectors here.
 UNTOUCHED = 1e-14
-
-
-def checked_rows(constraints: sp.csr_array | None, n_vertices: int) -> sp.csr_array:
-    """C (c, 3n), finite; no rows if None."""
-    if constraints is None:
-        return sp.csr_array((0, 3 * n_vertices))
-    try:
-        matrix = sp.csr_array(constraints, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise SuppleError("constraints must be a matrix of numbers, sparse or not") from None
-    if matrix.ndim != 2 or matrix.shape[1] != 3 * n_vertices:
-        raise SuppleError(
-            f"constraints of shape {matrix.shape} for {n_vertices} vertices; "
-            f"they need {3 * n_vertices} columns"
-        )
-    if not np.isfinite(matrix.data).all():
-        entry = int(np.argmin(np.isfinite(matrix.data)))
-        row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
-        raise SuppleError(f"constraint row {row} has a value that is not finite")
-    return matrix
-
-
-def unit_rows(given: sp.csr_array, unknowns: Ints) -> tuple[sp.csr_array, Ints]:
-    """Rows on these unknowns, of length 1, and which of those given they were.
-
-    Rows of which nothing is left there are left out. Each is judged by itself: what counts is
-    its direction, and one in millimetres may be far smaller than another.
-    """
-    given = sp.csr_array(given, copy=True)
-    given.sum_duplicates()
-    wholes = largest_entries(given)
-    rows = sp.csr_array(given[:, unknowns])
-    kept = np.flatnonzero(largest_entries(rows) > UNTOUCHED * wholes)
-    # A power of two first: the squares of 1e-200 are zero.
-    powers = np.ldexp(1.0, -np.frexp(wholes[kept])[1].clip(-1000, 1000))
-    rows = sp.csr_array(sp.diags_array(powers) @ rows[kept]) if len(kept) else rows[kept]
-    sizes = np.sqrt(rows.multiply(rows).sum(axis=1)) if rows.nnz else np.zeros(rows.shape[0])
-    scaled = sp.csr_array(sp.diags_array(1 / sizes) @ rows) if len(kept) else rows
-    scaled.data[np.abs(scaled.data) < UNTOUCHED] = 0.0
-    scaled.eliminate_zeros()
-    return sp.csr_array(scaled), kept
-
-
-def largest_entries(rows: sp.csr_array) -> Floats:
-    """(c,) of each row, without their signs."""
-    if 0 in rows.shape:
-        return np.zeros(rows.shape[0])
-    return np.asarray(abs(rows).max(axis=1).toarray(), np.float64).ravel()
-
-
 #: Singular values below this part of the largest say that rows repeat each other (xu2016 §6).
 REDUNDANT = 1e-6
-
-
 #: Pieces of more unknowns than this are eliminated, not orthonormalised, as far as they can be.
 _SMALL = 12
-
-
 #: And rows are solved for coordinates that stand in them with at least this.
 _PIVOT = 0.3
-
-
 #: Entries of the dense basis of one piece: 0.4 GB.
 _MOST_ENTRIES = 50_000_000
 
@@ -124,7 +64,7 @@ class NullSpace:
         return f"NullSpace({columns} of {rows} unknowns, rank {self.rank}, {dropped} rows dropped)"
 
     def spread(self) -> sp.csr_array:
-        """(3n, 3k) Z with its columns in their slots and zeros in the others."""
+        """Return Z as (3n, 3k), its columns in their slots and zeros in the others."""
         # Slots ascend, so columns renamed in place stay sorted.
         columns = self.slots[self.matrix.indices]
         shape = (self.matrix.shape[0], 3 * len(self.vertices))
@@ -134,7 +74,7 @@ class NullSpace:
 def null_space(
     constraints: sp.csr_array | None, n_vertices: int, free: ArrayLike | None = None
 ) -> NullSpace:
-    """Sparse null space Z of C (xu2016 eq. 29).
+    """Compute a sparse null space Z of C (xu2016 eq. 29).
 
     At every vertex, coordinates turn so that rows touch as few of them as possible; those
     untouched are columns of Z already. The others fall apart into pieces that rows couple (one
@@ -172,7 +112,7 @@ def null_space(
         vertices = np.unique(checked_indices("free vertex", free, count))
     unknowns = (3 * vertices[:, None] + np.arange(3)).ravel()
     given = checked_rows(constraints, count)
-    rows, kept = unit_rows(given, unknowns)
+    rows, kept = _unit_rows(given, unknowns)
     with single_threaded():
         turn, touched = _turned_coordinates(rows)
         basis, slots, repeated = _allowed(sp.csr_array(rows @ turn), touched)
@@ -185,7 +125,7 @@ def null_space(
 
 
 def _turned_coordinates(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.bool_]]:
-    """Coordinates at every vertex, those that rows touch first, and which are touched.
+    """Turn the coordinates of every vertex so that rows touch the first; mark those touched.
 
     The first are (3k, 3k), orthogonal blocks of three; a vertex without rows keeps its own.
     """
@@ -216,7 +156,7 @@ def _turned_coordinates(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.bo
 
 
 def _allowed(rows: sp.csr_array, touched: NDArray[np.bool_]) -> tuple[sp.csr_array, Ints, Ints]:
-    """Null space of rows in turned coordinates, its columns' slots, and which rows repeat."""
+    """Return the null space of rows in turned coordinates, its columns' slots, repeated rows."""
     free = np.flatnonzero(~touched)
     parts = [(np.ones(len(free)), free, free)]  # values, coordinates, slots
     repeated = []
@@ -235,7 +175,7 @@ def _allowed(rows: sp.csr_array, touched: NDArray[np.bool_]) -> tuple[sp.csr_arr
 
 
 def _pieces(rows: sp.csr_array, touched: NDArray[np.bool_]) -> Iterator[tuple[Ints, Ints, Floats]]:
-    """Coupled pieces, those of one shape together: rows (g, c), coordinates (g, m), values."""
+    """Find coupled pieces, those of one shape together: rows (g, c), coordinates (g, m), values."""
     n_rows, coordinates = rows.shape[0], np.flatnonzero(touched)
     if n_rows == 0:
         return
@@ -263,13 +203,13 @@ def _pieces(rows: sp.csr_array, touched: NDArray[np.bool_]) -> Iterator[tuple[In
 
 
 def _by_piece(label: NDArray[np.int32], n_pieces: int) -> tuple[Ints, Ints]:
-    """Members of one piece after another, and where each piece starts."""
+    """List the members of one piece after another, and where each piece starts."""
     start = np.concatenate([[0], np.cumsum(np.bincount(label, minlength=n_pieces))])
     return np.argsort(label, kind="stable"), start
 
 
 def _bases(dense: Floats) -> Iterator[tuple[Ints, Floats, Ints, Ints]]:
-    """Null spaces of matrices (g, c, m) of one shape, those of one rank together.
+    """Compute null spaces of matrices (g, c, m) of one shape, those of one rank together.
 
     Yields which matrices, their null spaces (h, m, m − rank), at which of the m coordinates the
     columns stand, and their redundant rows.
@@ -291,7 +231,7 @@ def _bases(dense: Floats) -> Iterator[tuple[Ints, Floats, Ints, Ints]]:
 
 
 def _eliminated(matrix: Floats) -> tuple[Floats, Ints, Ints]:
-    """A sparse null space (m, d) of one piece, where its columns stand, and redundant rows.
+    """Eliminate one piece: a sparse null space (m, d), where its columns stand, redundant rows.
 
     Rows with a large entry in a column that is empty otherwise are solved for it (xu2016
     eq. 29, with C_p diagonal); what the other rows allow is found first.
@@ -319,7 +259,58 @@ def _eliminated(matrix: Floats) -> tuple[Floats, Ints, Ints]:
 
 
 def _ranked(matrix: Floats) -> tuple[Ints, int, Floats]:
-    """Rows, the most independent first; the rank; and Q, its first columns their span."""
+    """Order rows, the most independent first; return them, the rank, and Q that spans them."""
     space, triangle, order = scipy.linalg.qr(matrix.T, pivoting=True)
     sizes = np.abs(np.diagonal(triangle))
     return order.astype(np.int64), int((sizes > REDUNDANT * sizes[0]).sum()), space
+
+
+# Rows of linear constraints, checked and made alike in size.
+
+
+def checked_rows(constraints: sp.csr_array | None, n_vertices: int) -> sp.csr_array:
+    """Check that C is (c, 3n) and finite; no rows if None."""
+    if constraints is None:
+        return sp.csr_array((0, 3 * n_vertices))
+    try:
+        matrix = sp.csr_array(constraints, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SuppleError("constraints must be a matrix of numbers, sparse or not") from None
+    if matrix.ndim != 2 or matrix.shape[1] != 3 * n_vertices:
+        raise SuppleError(
+            f"constraints of shape {matrix.shape} for {n_vertices} vertices; "
+            f"they need {3 * n_vertices} columns"
+        )
+    if not np.isfinite(matrix.data).all():
+        entry = int(np.argmin(np.isfinite(matrix.data)))
+        row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+        raise SuppleError(f"constraint row {row} has a value that is not finite")
+    return matrix
+
+
+def _unit_rows(given: sp.csr_array, unknowns: Ints) -> tuple[sp.csr_array, Ints]:
+    """Scale rows on these unknowns to length 1, and tell which of those given they were.
+
+    Rows of which nothing is left there are left out. Each is judged by itself: what counts is
+    its direction, and one in millimetres may be far smaller than another.
+    """
+    given = sp.csr_array(given, copy=True)
+    given.sum_duplicates()
+    wholes = largest_entries(given)
+    rows = sp.csr_array(given[:, unknowns])
+    kept = np.flatnonzero(largest_entries(rows) > UNTOUCHED * wholes)
+    # A power of two first: the squares of 1e-200 are zero.
+    powers = np.ldexp(1.0, -np.frexp(wholes[kept])[1].clip(-1000, 1000))
+    rows = sp.csr_array(sp.diags_array(powers) @ rows[kept]) if len(kept) else rows[kept]
+    sizes = np.sqrt(rows.multiply(rows).sum(axis=1)) if rows.nnz else np.zeros(rows.shape[0])
+    scaled = sp.csr_array(sp.diags_array(1 / sizes) @ rows) if len(kept) else rows
+    scaled.data[np.abs(scaled.data) < UNTOUCHED] = 0.0
+    scaled.eliminate_zeros()
+    return sp.csr_array(scaled), kept
+
+
+def largest_entries(rows: sp.csr_array) -> Floats:
+    """Return the largest entry of each row without its sign, (c,)."""
+    if 0 in rows.shape:
+        return np.zeros(rows.shape[0])
+    return np.asarray(abs(rows).max(axis=1).toarray(), np.float64).ravel()

@@ -1,4 +1,4 @@
-"""Who computes the poses: threads, or any executor somebody gives."""
+"""Workers that compute poses: threads, or any executor that is given."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Workers:
 
     @property
     def threads(self) -> ThreadPoolExecutor | None:
-        """Threads for work that had better not be sent to other processes, if there are any."""
+        """Threads for work that had better not be sent to other processes, or None."""
         return self._own
 
     def map(
@@ -59,7 +59,7 @@ class Workers:
         tasks: Sequence[Task],
         done: Callable[[int, int], None] = lambda task, count: None,
     ) -> list[Result]:
-        """Results in the order of the tasks; `done` is told which is ready, and how many are.
+        """Return results in the order of the tasks; tell `done` which is ready, and how many are.
 
         Of several tasks that fail, the first in the list is raised, and only once none is
         running: an executor that was given is its owner's again.

@@ -1,1 +1,1 @@
-"""Energy densities, a file for each material."""
+"""Energy densities, one file a material; `dispatch` holds the table of them."""

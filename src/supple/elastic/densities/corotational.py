@@ -6,10 +6,11 @@ import math
 
 from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
+from supple.elastic.densities.density import Density
 from supple.maths.small_matrices import times_transposed
 from supple.maths.svd import rotation_svd
 
-__all__ = ["corotational_derivative"]
+__all__ = ["COROTATIONAL"]
 
 
 #: Smallest σᵢ + σⱼ for which the rotation of a corotational element is differentiated.
@@ -17,7 +18,27 @@ _SMALLEST_SUM = 1e-6
 
 
 @compiled_fused
-def corotational_derivative(F: Floats, mu: float, lam: float, H: Floats, scratch: Floats) -> None:
+def _energy(F: Floats, p: Floats, scratch: Floats) -> float:
+    sigma = scratch[3, 0]
+    rotation_svd(F, scratch[0], sigma, scratch[1])
+    a, b, c = sigma[0] - 1.0, sigma[1] - 1.0, sigma[2] - 1.0
+    return p[0] * (a * a + b * b + c * c) + 0.5 * p[1] * (a + b + c) ** 2
+
+
+@compiled_fused
+def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
+    R, sigma = scratch[2], scratch[3, 0]
+    rotation_svd(F, scratch[0], sigma, scratch[1])
+    times_transposed(scratch[0], scratch[1], R)
+    pull = p[1] * (sigma[0] + sigma[1] + sigma[2] - 3.0)
+    for i in range(3):
+        for j in range(3):
+            P[i, j] = 2.0 * p[0] * (F[i, j] - R[i, j]) + pull * R[i, j]
+
+
+@compiled_fused
+def _stress_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
+    mu, lam = p[0], p[1]
     U, V, R, sigma = scratch[0], scratch[1], scratch[2], scratch[3, 0]
     rotation_svd(F, U, sigma, V)
     times_transposed(U, V, R)
@@ -38,3 +59,17 @@ def corotational_derivative(F: Floats, mu: float, lam: float, H: Floats, scratch
             for j in range(9):
                 other = U[j // 3, a] * V[j % 3, b] - U[j // 3, b] * V[j % 3, a]
                 H[i, j] += weight * twist * other
+
+
+def _constants(mu: Floats, lam: Floats) -> tuple[Floats, Floats]:
+    return mu, lam
+
+
+COROTATIONAL = Density(
+    "corotational",
+    _energy,
+    _stress,
+    _stress_derivative,
+    constants=_constants,
+    resists_inversion=True,
+)

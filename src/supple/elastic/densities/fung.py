@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
+from supple.elastic.densities.density import Density, per_element
+from supple.errors import SuppleError
 from supple.maths.small_matrices import green_strain, times, times_transposed
 
-__all__ = [
-    "exponential_less_one",
-    "orthotropic_derivative",
-    "orthotropic_exponent",
-    "rotate_out",
-]
+__all__ = ["ORTHOTROPIC"]
 
 
 #: Beyond this exponent exp is continued by its second-order Taylor polynomial: C², no overflow.
@@ -21,7 +21,7 @@ _EXPONENT_LIMIT = 8.0
 
 
 @compiled_fused
-def exponential_less_one(x: float, order: int = 0) -> float:
+def _exponential_less_one(x: float, order: int = 0) -> float:
     """exp(x) − 1, or its first or second derivative; quadratic beyond the limit."""
     if x <= _EXPONENT_LIMIT:
         return math.expm1(x) if order == 0 else math.exp(x)
@@ -32,7 +32,7 @@ def exponential_less_one(x: float, order: int = 0) -> float:
 
 
 @compiled_fused
-def orthotropic_exponent(E: Floats, p: Floats, local: Floats, T: Floats) -> float:
+def _exponent(E: Floats, p: Floats, local: Floats, T: Floats) -> float:
     """Q, with T = C : E in the material's axes; `local` is scratch."""
     A = p[10:19].reshape(3, 3)
     for i in range(3):  # local ← E A
@@ -44,7 +44,7 @@ def orthotropic_exponent(E: Floats, p: Floats, local: Floats, T: Floats) -> floa
     for i in range(3):
         for j in range(3):
             local[i, j] = T[i, j]
-    _apply_orthotropic(p, local, T)
+    _apply_stiffness(p, local, T)
     exponent = 0.0
     for i in range(3):
         for j in range(3):
@@ -53,7 +53,7 @@ def orthotropic_exponent(E: Floats, p: Floats, local: Floats, T: Floats) -> floa
 
 
 @compiled_fused
-def _apply_orthotropic(p: Floats, E: Floats, T: Floats) -> None:
+def _apply_stiffness(p: Floats, E: Floats, T: Floats) -> None:
     """T = C : E for symmetric E, both in the material's axes."""
     T[0, 0] = p[0] * E[0, 0] + p[5] * E[1, 1] + p[4] * E[2, 2]
     T[1, 1] = p[5] * E[0, 0] + p[1] * E[1, 1] + p[3] * E[2, 2]
@@ -64,7 +64,7 @@ def _apply_orthotropic(p: Floats, E: Floats, T: Floats) -> None:
 
 
 @compiled_fused
-def rotate_out(p: Floats, T: Floats, work: Floats, S: Floats) -> None:
+def _rotate_out(p: Floats, T: Floats, work: Floats, S: Floats) -> None:
     """S = A T Aᵀ: from the material's axes to the body's."""
     A = p[10:19].reshape(3, 3)
     times(A, T, work)
@@ -72,15 +72,36 @@ def rotate_out(p: Floats, T: Floats, work: Floats, S: Floats) -> None:
 
 
 @compiled_fused
-def orthotropic_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
+def _energy(F: Floats, p: Floats, scratch: Floats) -> float:
+    E = scratch[0]
+    green_strain(F, E)
+    exponent = _exponent(E, p, scratch[1], scratch[2])
+    return 0.5 * p[9] * _exponential_less_one(exponent)
+
+
+@compiled_fused
+def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
+    E, S = scratch[0], scratch[3]
+    green_strain(F, E)
+    exponent = _exponent(E, p, scratch[1], scratch[2])
+    growth = _exponential_less_one(exponent, 1)
+    _rotate_out(p, scratch[2], scratch[1], S)
+    for i in range(3):
+        for j in range(3):
+            S[i, j] *= growth
+    times(F, S, P)
+
+
+@compiled_fused
+def _stress_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
     """DP = dF S + F dS, dS = g′ C:dE + (2/c) g″ (C:E)(C:E : dE), column by column."""
     FA, work, T, S, dE, dS = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]
     green_strain(F, S)
-    exponent = orthotropic_exponent(S, p, work, T)
-    growth = exponential_less_one(exponent, 1)
-    bend = 2.0 / p[9] * exponential_less_one(exponent, 2)
+    exponent = _exponent(S, p, work, T)
+    growth = _exponential_less_one(exponent, 1)
+    bend = 2.0 / p[9] * _exponential_less_one(exponent, 2)
     A = p[10:19].reshape(3, 3)
-    rotate_out(p, T, work, S)
+    _rotate_out(p, T, work, S)
     times(F, A, FA)
     for k in range(3):
         for l in range(3):
@@ -89,7 +110,7 @@ def orthotropic_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> 
                 for j in range(3):
                     dE[i, j] = 0.5 * (FA[k, i] * A[l, j] + A[l, i] * FA[k, j])
                     along += T[i, j] * dE[i, j]
-            _apply_orthotropic(p, dE, dS)
+            _apply_stiffness(p, dE, dS)
             for i in range(3):
                 for j in range(3):
                     dS[i, j] = growth * dS[i, j] + bend * along * T[i, j]
@@ -100,3 +121,51 @@ def orthotropic_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> 
                     if i == k:
                         value += growth * S[j, l]
                     H[3 * i + j, 3 * k + l] = value
+
+
+def _element_constants(
+    n_tets: int,
+    *,
+    young: ArrayLike,
+    poisson: ArrayLike,
+    shear: ArrayLike | None,
+    axes: ArrayLike | None,
+    saturation: ArrayLike | None,
+) -> Floats:
+    """Return (n_tets, 19) C₁₁ C₂₂ C₃₃ C₂₃ C₁₃ C₁₂ G₂₃ G₁₃ G₁₂, c, and the axes row by row."""
+    young = per_element("young", young, n_tets, (3,))
+    poisson = per_element("poisson", poisson, n_tets, (3,))
+    if shear is None:
+        pairs = young[:, [1, 0, 0]], young[:, [2, 2, 1]]
+        shear = np.sqrt(pairs[0] * pairs[1]) / (2 * (1 + poisson))
+    else:
+        shear = per_element("shear", shear, n_tets, (3,))
+    if not (shear > 0).all():
+        raise SuppleError(f"shear moduli must be positive, not {shear.min():g} Pa")
+    saturation = 0.1 * young.mean(axis=1) if saturation is None else saturation
+    saturation = per_element("saturation", saturation, n_tets)
+    if not (saturation > 0).all():
+        raise SuppleError(f"saturation must be positive, not {saturation.min():g} Pa")
+    axes = per_element("axes", np.eye(3) if axes is None else axes, n_tets, (3, 3))
+    if not np.allclose(np.swapaxes(axes, 1, 2) @ axes, np.eye(3), atol=1e-6):
+        raise SuppleError("the columns of axes must be orthonormal")
+
+    # Compliance of the normal strains: 1/Eᵢ on the diagonal, −νᵢⱼ/Eᵢ beside it (i < j).
+    compliance = np.zeros((n_tets, 3, 3))
+    compliance[:, range(3), range(3)] = 1 / young
+    for (i, j), nu in zip(((1, 2), (0, 2), (0, 1)), poisson.T, strict=True):
+        compliance[:, i, j] = compliance[:, j, i] = -nu / young[:, i]
+    stiffness = np.linalg.inv(compliance)
+    lowest = np.linalg.eigvalsh(compliance)[:, 0]
+    if not (lowest > 0).all():
+        raise SuppleError(
+            f"the orthotropic constants of tet {int(lowest.argmin())} describe no stable "
+            "material; lower Poisson's ratios or bring the moduli closer together"
+        )
+    normal = stiffness[:, [0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
+    return np.hstack([normal, shear, saturation[:, None], axes.reshape(n_tets, 9)])
+
+
+ORTHOTROPIC = Density(
+    "orthotropic", _energy, _stress, _stress_derivative, element_constants=_element_constants
+)

@@ -1,4 +1,7 @@
-"""Stable neo-Hookean (Smith et al. 2018, eq. 14), with α = 1 + ¾ μ/λ, and penalties on volume."""
+"""Stable neo-Hookean: Ψ = ½ μ (I − 3) − ½ μ log((I + 1)/4) + ½ λ (J − α)², α = 1 + ¾ μ/λ.
+
+Smith et al. 2018, eq. 14, with I = F:F and J = det F; the value at rest is taken off.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import math
 
 from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
+from supple.elastic.densities.density import Density
 from supple.maths.small_matrices import cofactors, determinant, squared_norm
 
-__all__ = ["add_volume_derivative", "neo_hookean_derivative", "neo_hookean_energy"]
+__all__ = ["NEO_HOOKEAN", "add_volume_derivative"]
 
 
 @compiled_fused
@@ -35,8 +39,8 @@ def add_volume_derivative(
 
 
 @compiled_fused
-def neo_hookean_energy(F: Floats, mu: float, lam: float) -> float:
-    """Its value at rest is taken off, so that rest has zero energy."""
+def _energy(F: Floats, p: Floats, scratch: Floats) -> float:
+    mu, lam = p[0], p[1]
     growth = squared_norm(F) - 3.0
     volume = determinant(F) - 1.0
     # ½λ(J − α)² − ½λ(1 − α)² = ½λ(J − 1)² − ¾μ(J − 1): no large numbers that cancel.
@@ -46,7 +50,19 @@ def neo_hookean_energy(F: Floats, mu: float, lam: float) -> float:
 
 
 @compiled_fused
-def neo_hookean_derivative(F: Floats, mu: float, lam: float, H: Floats, scratch: Floats) -> None:
+def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
+    cofactor = scratch[0]
+    cofactors(F, cofactor)
+    pull = p[0] * (1.0 - 1.0 / (squared_norm(F) + 1.0))
+    push = p[1] * (determinant(F) - 1.0) - 0.75 * p[0]  # λ(J − α)
+    for i in range(3):
+        for j in range(3):
+            P[i, j] = pull * F[i, j] + push * cofactor[i, j]
+
+
+@compiled_fused
+def _stress_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
+    mu, lam = p[0], p[1]
     inverse = 1.0 / (squared_norm(F) + 1.0)
     pull, twice = mu * (1.0 - inverse), 2.0 * mu * inverse * inverse
     for i in range(3):
@@ -56,4 +72,19 @@ def neo_hookean_derivative(F: Floats, mu: float, lam: float, H: Floats, scratch:
                 for l in range(3):
                     row[3 * k + l] = scaled * F[k, l]
             row[3 * i + j] += pull
-    add_volume_derivative(F, lam, lam * (determinant(F) - 1.0) - 0.75 * mu, H, scratch)
+    add_volume_derivative(F, lam, lam * (determinant(F) - 1.0) - 0.75 * mu, H, scratch[0])
+
+
+def _constants(mu: Floats, lam: Floats) -> tuple[Floats, Floats]:
+    # Smith et al. 2018, §3.4: the rest-stable energy has other small-strain constants.
+    return 4 / 3 * mu, lam + 5 / 6 * mu
+
+
+NEO_HOOKEAN = Density(
+    "neo-hookean",
+    _energy,
+    _stress,
+    _stress_derivative,
+    constants=_constants,
+    resists_inversion=True,
+)

@@ -1,18 +1,30 @@
-"""Saint Venant–Kirchhoff: Ψ = μ E:E + ½ λ tr(E)², stress and derivative together.
-
-Written without branches: these are the innermost loops of every step.
-"""
+"""Saint Venant–Kirchhoff: Ψ = μ E:E + ½ λ tr(E)², E = ½(FᵀF − I)."""
 
 from __future__ import annotations
 
 from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
+from supple.elastic.densities.density import Density
+from supple.maths.small_matrices import green_strain, times
 
-__all__ = ["stvk_derivative", "stvk_stress"]
+__all__ = ["STVK", "green_derivative", "green_stress", "squared_strain"]
 
 
 @compiled_fused
-def stvk_stress(F: Floats, mu: float, lam: float, S: Floats, P: Floats) -> None:
+def squared_strain(E: Floats) -> float:
+    """Return E:E."""
+    squared = 0.0
+    for i in range(3):
+        for j in range(3):
+            squared += E[i, j] ** 2
+    return squared
+
+
+# Stress and derivative together are written without branches: the innermost loops of every step.
+
+
+@compiled_fused
+def green_stress(F: Floats, mu: float, lam: float, S: Floats, P: Floats) -> None:
     """P = F S, and the second stress S = 2 μ E + λ tr(E) I."""
     for i in range(3):
         for j in range(3):
@@ -29,8 +41,8 @@ def stvk_stress(F: Floats, mu: float, lam: float, S: Floats, P: Floats) -> None:
 
 
 @compiled_fused
-def stvk_derivative(F: Floats, mu: float, lam: float, S: Floats, B: Floats, H: Floats) -> None:
-    """∂P/∂F into the 9×9 `H`, with S from `stvk_stress`; `B` (3, 3) is scratch.
+def green_derivative(F: Floats, mu: float, lam: float, S: Floats, B: Floats, H: Floats) -> None:
+    """∂P/∂F into the 9×9 `H`, with S from `green_stress`; `B` (3, 3) is scratch.
 
     ∂P_ij/∂F_kl = λ F_ij F_kl + μ F_il F_kj + μ δ_jl (F Fᵀ)_ik + δ_ik S_jl.
     """
@@ -49,3 +61,50 @@ def stvk_derivative(F: Floats, mu: float, lam: float, S: Floats, B: Floats, H: F
             for k in range(3):
                 H[3 * i + j, 3 * k + j] += B[i, k]
                 H[3 * i + j, 3 * i + k] += S[j, k]
+
+
+@compiled_fused
+def _energy(F: Floats, p: Floats, scratch: Floats) -> float:
+    E = scratch[0]
+    green_strain(F, E)
+    return p[0] * squared_strain(E) + 0.5 * p[1] * (E[0, 0] + E[1, 1] + E[2, 2]) ** 2
+
+
+@compiled_fused
+def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
+    E, S = scratch[0], scratch[3]
+    green_strain(F, E)
+    twice_mu = 2.0 * p[0]
+    pressure = p[1] * (E[0, 0] + E[1, 1] + E[2, 2])
+    for i in range(3):
+        for j in range(3):
+            S[i, j] = twice_mu * E[i, j]
+        S[i, i] += pressure
+    times(F, S, P)
+
+
+@compiled_fused
+def _stress_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
+    green_stress(F, p[0], p[1], scratch[0], scratch[1])
+    green_derivative(F, p[0], p[1], scratch[0], scratch[2], H)
+
+
+@compiled_fused
+def _stress_and_derivative(F: Floats, p: Floats, P: Floats, H: Floats, scratch: Floats) -> None:
+    green_stress(F, p[0], p[1], scratch[0], P)
+    green_derivative(F, p[0], p[1], scratch[0], scratch[2], H)
+
+
+def _constants(mu: Floats, lam: Floats) -> tuple[Floats, Floats]:
+    return mu, lam
+
+
+STVK = Density(
+    "stvk",
+    _energy,
+    _stress,
+    _stress_derivative,
+    _stress_and_derivative,
+    constants=_constants,
+    quartic=True,
+)

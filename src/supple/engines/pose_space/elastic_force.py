@@ -12,11 +12,16 @@ from typing import Any
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
-from supple.compiled.simd import add_outer, add_weighted, gradient_rows, row_sums, times_rows
-from supple.elastic.densities.density import (
-    COROTATIONAL,
-    NEO_HOOKEAN,
-    ORTHOTROPIC,
+from supple.compiled.simd import (
+    add_outer_products,
+    add_weighted_rows,
+    gradient_rows,
+    matrix_times_rows,
+    rows_times_vector,
+)
+from supple.elastic.densities.dispatch import (
+    is_isotropic,
+    resists_inversion,
     stress_and_derivative,
     stress_derivative,
 )
@@ -185,9 +190,9 @@ def add_elastic(
             squeezed += _tet_response(kind, projected, scale, width, filled, room)
             filled += 9 * width
             if filled >= MOST_ROWS * width:
-                add_outer(room.rows, room.images, filled // width, width, room.product)
+                add_outer_products(room.rows, room.images, filled // width, width, room.product)
                 filled = 0
-        add_outer(room.rows, room.images, filled // width, width, room.product)
+        add_outer_products(room.rows, room.images, filled // width, width, room.product)
         _scatter(columns, width, room.product, room.force, room.ends, stiffness, force)
     return left_out, squeezed
 
@@ -208,7 +213,7 @@ def _tet_rows(  # type: ignore[no-untyped-def]
         return 0.0
     _tet_turns(frames, tables.corners, tet, g, room.turns)
     gradient_rows(basis, start, width, room.turns, room.rows, at)
-    row_sums(room.rows, at, width, room.z, room.deformation.reshape(9))
+    rows_times_vector(room.rows, at, width, room.z, room.deformation.reshape(9))
     for i in range(3):
         room.deformation[i, i] += 1.0
     return share * volume
@@ -220,10 +225,10 @@ def _tet_response(kind, projected, scale, width, at, room):  # type: ignore[no-u
     F, P, H, parameters = room.deformation, room.stress, room.derivative, room.parameters
     stress_and_derivative(kind, F, parameters, P, H, room.scratch)
     if projected:
-        project_psd(F, kind != ORTHOTROPIC, H, room.projection)
+        project_psd(F, is_isotropic(kind), H, room.projection)
     squeezed = False
     # Others do not resist being turned inside out, and may rest so for ever.
-    if kind != NEO_HOOKEAN and kind != COROTATIONAL:
+    if not resists_inversion(kind):
         kept = _volume_kept(F)
         if kept < SQUEEZED:
             squeezed = True
@@ -233,6 +238,6 @@ def _tet_response(kind, projected, scale, width, at, room):  # type: ignore[no-u
         room.pull[i] = scale * P[i // 3, i % 3]
         for j in range(9):
             room.factors[9 * i + j] = scale * H[i, j]
-    add_weighted(room.pull, room.rows, at, width, room.force)
-    times_rows(room.factors, room.rows, at, width, room.images)
+    add_weighted_rows(room.pull, room.rows, at, width, room.force)
+    matrix_times_rows(room.factors, room.rows, at, width, room.images)
     return squeezed

@@ -18,7 +18,7 @@ from scipy.spatial import cKDTree
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
-from supple.compiled.simd import weighted_four
+from supple.compiled.simd import weighted_row_sum
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.rig.skeleton.skinning_kernels import to_quaternion
 
@@ -225,7 +225,7 @@ def turn_further(
     """
     table = further.reshape(4 * len(further))
     for k in range(len(neighbours)):
-        a, b, c, d = weighted_four(
+        a, b, c, d = weighted_row_sum(
             table,
             neighbours[k, 0],
             neighbours[k, 1],

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints, Singles
 from supple.elastic.body import ElasticBody
-from supple.elastic.material import MATERIALS
+from supple.elastic.densities.dispatch import MATERIALS, material_number
 from supple.engines.pose_space.followed_frames import frame_tables, no_frame_tables
 from supple.engines.pose_space.model.basis_rounding import packed_basis
 from supple.engines.pose_space.model.model import PoseSpaceModel
@@ -232,7 +232,7 @@ class RuntimeModel:
         self.n_poses, self.n_modes = model.n_poses, model.n_modes
         self.size = float(model.surface.size)
         self.unseen = UNSEEN * self.size
-        self.kind = MATERIALS[model.material_kind]
+        self.kind = material_number(model.material_kind)
         corners = model.mesh.tets[model.elastic_tets]
         self.vertices = np.unique(np.concatenate([corners.ravel(), model.inertial_vertices]))
         self._places = [
@@ -335,8 +335,8 @@ class RuntimeModel:
         tets = model.elastic_tets[order]
         young, poisson = (self._per_pose(value, tets) for value in (model.young, model.poisson))
         changing = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
-        if changing and model.material_kind == "orthotropic":
-            raise SuppleError("an orthotropic material cannot change with the pose")
+        if changing and not MATERIALS[model.material_kind].isotropic:
+            raise SuppleError(f"an {model.material_kind} material cannot change with the pose")
         none = np.zeros((0, len(tets)))
         parameters = model.material(0).element_parameters(len(model.mesh.tets))[tets]
         return ElasticTables(

@@ -12,7 +12,7 @@ import numpy as np
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
-from supple.compiled.simd import weighted_four
+from supple.compiled.simd import weighted_row_sum
 from supple.engines.pose_space.runtime import SurfaceTables
 
 __all__ = ["carry_skin", "displace_carriers", "pull_back", "turn_carriers"]
@@ -131,7 +131,7 @@ def carry_skin(tables: SurfaceTables, u: Singles, root: Floats, skin: Singles) -
     carriers, shares = tables.carriers, tables.shares
     table = u.reshape(4 * len(u))
     for v in range(len(skin)):
-        x, y, z, _ = weighted_four(
+        x, y, z, _ = weighted_row_sum(
             table,
             carriers[v, 0],
             carriers[v, 1],

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from supple.arrays import Floats, Ints
-from supple.compiled.bound_tables import Bound
+from supple.compiled.argument_tables import ArgumentTable
 from supple.engines.pose_space.contact.skin_contact import ContactMemory
 from supple.engines.pose_space.runtime import RuntimeModel
 
@@ -58,7 +58,7 @@ class State:
         `StateArrays` of all bodies, and which of them it is.
     """
 
-    def __init__(self, bound: Bound, index: int) -> None:
+    def __init__(self, bound: ArgumentTable, index: int) -> None:
         self.bound, self.index = bound, index
         arrays: StateArrays = bound.content  # type: ignore[assignment]
         self.arrays = arrays
@@ -67,7 +67,7 @@ class State:
         self.weights, self.counts = arrays.weights[index], arrays.counts[index]
         self.contact = ContactMemory()
 
-    def __reduce__(self) -> tuple[type[State], tuple[Bound, int], dict[str, ContactMemory]]:
+    def __reduce__(self) -> tuple[type[State], tuple[ArgumentTable, int], dict[str, ContactMemory]]:
         # A copy's rows must be views of its own arrays; copied one by one they would be arrays.
         return State, (self.bound, self.index), {"contact": self.contact}
 
@@ -119,5 +119,5 @@ def states_of(runtime: RuntimeModel, n: int) -> list[State]:
         **{name: np.zeros((n, c, 3)) for name in fields},
         counts=np.zeros((n, 5), np.int64),
     )
-    bound = Bound(arrays)
+    bound = ArgumentTable(arrays)
     return [State(bound, i) for i in range(n)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from supple.arrays import Floats, Singles
-from supple.compiled.bound_tables import Bound, opened
+from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused
 from supple.engines.pose_space.followed_frames import FrameTables
 from supple.engines.pose_space.inertia import (
@@ -137,21 +137,21 @@ def take_steps(
     stages: int,
     first: int,
     count: int,
-    bound_given: Bound,
-    bound_tables: Bound,
+    bound_given: ArgumentTable,
+    bound_tables: ArgumentTable,
     settings: StepSettings,
-    bound_work: Bound,
-    bound_states: Bound,
+    bound_work: ArgumentTable,
+    bound_states: ArgumentTable,
 ) -> int:
     """Take some stages of a step of the bodies `first` to `first + count`; how many were taken.
 
     The rig has put their vertices at `given.points`. If those of one are not finite, nobody moves,
     and it is that one's number in the batch that comes back.
     """
-    given: Given = opened(bound_given)
-    tables: StepTables = opened(bound_tables)
-    work: StepWork = opened(bound_work)
-    states: StateArrays = opened(bound_states)
+    given: Given = table_contents(bound_given)
+    tables: StepTables = table_contents(bound_tables)
+    work: StepWork = table_contents(bound_work)
+    states: StateArrays = table_contents(bound_states)
     if stages & PREPARE:
         for i in range(count):
             if not all_finite(given.points[i]):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from supple.arrays import Floats, Ints, Singles
-from supple.compiled.bound_tables import Bound, opened
+from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled, compiled_fused
 from supple.engines.pose_space.contact.skin_contact import SkinContact, checked_obstacles
 from supple.engines.pose_space.followed_frames import FrameTables
@@ -52,7 +52,7 @@ class SkinWork(NamedTuple):
 
 @compiled_fused
 def flesh_out(
-    bound: Bound,
+    bound: ArgumentTable,
     unframed: bool,
     unseen: float,
     limit: float,
@@ -66,7 +66,7 @@ def flesh_out(
     (`unframed`); displacements below `unseen` are left out, and none of a carrier is longer than
     `limit`.
     """
-    work: SkinWork = opened(bound)
+    work: SkinWork = table_contents(bound)
     tables, blend, room = work.tables, work.blend, work.room
     for i in range(len(q)):
         room.z[i] = blend.stretch[i] * q[i]
@@ -149,9 +149,14 @@ class Stepper:
         self.runtime, self.options = runtime, options
         self.room = Workspace(runtime, batch)
         self.timing = Timing()
-        self._tables, self._given = Bound(StepTables.of(runtime)), Bound(self.room.given)
-        self._work = Bound(StepWork.of(self.room))
-        self._skin = Bound(SkinWork(runtime.skin, runtime.frames, self.room.blend, self.room.skin))
+        self._tables, self._given = (
+            ArgumentTable(StepTables.of(runtime)),
+            ArgumentTable(self.room.given),
+        )
+        self._work = ArgumentTable(StepWork.of(self.room))
+        self._skin = ArgumentTable(
+            SkinWork(runtime.skin, runtime.frames, self.room.blend, self.room.skin)
+        )
         self._placement = runtime.placement.fork()
         self._blas = addresses()
         self._framed = False

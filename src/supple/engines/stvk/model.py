@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array, checked_count, checked_number
-from supple.elastic.material import Material, lame_parameters
+from supple.elastic.densities.density import lame_parameters
+from supple.elastic.material import Material
 from supple.engines.stvk.build import (
     checked_basis,
     elastic_basis,

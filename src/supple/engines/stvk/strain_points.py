@@ -100,13 +100,7 @@ class StrainPoints:
     @classmethod
     def of_tets(cls, mesh: TetMesh) -> StrainPoints:
         """One point for each tet, where strain is the same everywhere."""
-        volumes = mesh.volumes()
-        if not (volumes > 0).all():
-            worst = int(volumes.argmin())
-            raise MeshError(
-                f"{int((volumes <= 0).sum())} tets are inverted or flat (worst: tet {worst}, "
-                f"volume {volumes[worst]:.3g} m³); use mesh.oriented() or remove them"
-            )
+        volumes = mesh.positive_volumes()
         origin, *ends = (mesh.vertices[mesh.tets[:, k]] for k in range(4))
         edges = np.stack([end - origin for end in ends], axis=1)  # rows X_k − X_0
         slopes = np.empty((len(volumes), 4, 3))

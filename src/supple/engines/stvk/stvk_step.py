@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused, compiled_sums
-from supple.compiled.simd import LANES, WORD, VectorCode, kernel
+from supple.compiled.simd import LANES, WORD, VectorCode, vector_kernel
 from supple.linalg.upper_triangle import cholesky, solve
 
 __all__ = [
@@ -109,7 +109,7 @@ def _add_symmetric(typing: Any, blocks: Any, x: Any, size: Any, out: Any) -> Any
                 value = code.total(builder.load(total))
                 builder.store(builder.fadd(builder.load(slot), value), slot)
 
-    return kernel(write, (blocks, x, size, out))
+    return vector_kernel(write, (blocks, x, size, out))
 
 
 def _halves() -> Any:

@@ -42,7 +42,7 @@ def contact_mode_times(name: str, counts: Sequence[int], repeats: int) -> dict[s
         How often each is tried.
     """
     from supple.elastic.body import ElasticBody
-    from supple.mesh.self_contact import find_contacts
+    from supple.mesh.boundary_contacts import find_boundary_contacts
     from supple.reduction import contact_constraints, null_space
     from supple.reduction.modes import linear_modes
     from supple.rig.tets.tet_body import fit_tet_body
@@ -61,7 +61,7 @@ def contact_mode_times(name: str, counts: Sequence[int], repeats: int) -> dict[s
     body = ElasticBody(flesh.mesh, shown.material)
     stiffness, mass, n = body.stiffness(rest, rest), body.vertex_masses(), len(rest)
     free = np.setdiff1d(np.arange(n), flesh.fixed)
-    rows = contact_constraints(find_contacts(flesh.mesh, None, rest), n)
+    rows = contact_constraints(find_boundary_contacts(flesh.mesh, None, rest), n)
     times = []
     for count in counts:
         seconds: dict[bool, list[float]] = {False: [], True: []}

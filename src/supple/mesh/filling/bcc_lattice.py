@@ -50,18 +50,18 @@ _RING_SLOT = _SLOT[_RING[..., 0] + 2, _RING[..., 1] + 2, _RING[..., 2] + 2]
 
 
 def pack(coords: Ints) -> Ints:
-    """Keys of lattice coordinates (n, 3), each at least 0 and below `AXIS_LIMIT`."""
+    """Pack lattice coordinates (n, 3), each at least 0 and below `AXIS_LIMIT`, into keys."""
     return (coords[..., 0] << 2 * _BITS) + (coords[..., 1] << _BITS) + coords[..., 2]
 
 
 def unpack(keys: Ints) -> Ints:
-    """Lattice coordinates (n, 3) of keys (n,)."""
+    """Unpack keys (n,) into lattice coordinates (n, 3)."""
     mask = AXIS_LIMIT - 1
     return np.stack([keys >> 2 * _BITS, (keys >> _BITS) & mask, keys & mask], axis=-1)
 
 
 def morton(points: Floats) -> Ints:
-    """Position along the Z-curve through unit cells; coordinates at least 0, 21 bits each."""
+    """Return positions along the Z-curve through unit cells; coordinates have 21 bits each."""
     x = points.astype(np.int64).clip(0, AXIS_LIMIT - 1)
     for shift, mask in (
         (32, 0x1F00000000FFFF),
@@ -75,13 +75,13 @@ def morton(points: Floats) -> Ints:
 
 
 def closure(keys: Ints) -> Ints:
-    """Sorted keys of the points and all their neighbours; coordinates must be at least 2."""
+    """Return sorted keys of points and all their neighbours; coordinates are at least 2."""
     return np.unique(np.concatenate([keys, *(keys + d for d in pack(OFFSETS))]))
 
 
 @compiled
 def _neighbours(keys, deltas):  # type: ignore[no-untyped-def]
-    """Index of each point's 14 neighbours, -1 where absent: keys are sorted, so merge."""
+    """Find the index of each point's 14 neighbours, -1 where absent, by merging sorted keys."""
     n = len(keys)
     found = np.full((n, 14), -1, np.int32)
     for slot in range(7):
@@ -133,7 +133,7 @@ def _warp(sign, neighbours, cuts, alpha, length):  # type: ignore[no-untyped-def
 
 @compiled
 def _lattice_tets(coords, sign, neighbours, ring_slots):  # type: ignore[no-untyped-def]
-    """All lattice tets with a positive vertex; corners 0 and 1 are cell centres."""
+    """List all lattice tets with a positive vertex; corners 0 and 1 are cell centres."""
     count = 0
     tets = np.empty((0, 4), np.int32)
     for fill in range(2):
@@ -201,7 +201,7 @@ def _emit_prism(out, count, p, q, where, rank):  # type: ignore[no-untyped-def]
 
 @compiled
 def _clip(tets, coords, sign, cut_index, slots):  # type: ignore[no-untyped-def]
-    """The part of each lattice tet where the sign is positive, as tets.
+    """Cut the part of each lattice tet where the sign is positive into tets.
 
     Local corners are 0-3; the cut point on edge (i, j) is local corner 4 + 4 i + j, i < j. Where
     a quadrilateral face must be split, both tets that share it must choose the same diagonal:
@@ -272,7 +272,7 @@ def _clip(tets, coords, sign, cut_index, slots):  # type: ignore[no-untyped-def]
 def clipped_tets(
     keys: Ints, level: Floats, origin: Floats, cell: float, find_cuts: FindCuts
 ) -> tuple[Floats, Ints]:
-    """Vertices and tets that fill where the level set is positive.
+    """Clip lattice tets to where the level set is positive; return vertices and tets.
 
     Parameters
     ----------

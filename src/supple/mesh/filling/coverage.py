@@ -1,4 +1,4 @@
-"""Whether tets cover a surface: what is left out, what is torn apart, what is not needed."""
+"""Cover of a surface by tets: points left out, bodies torn apart, tets not needed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def bisected(vertices: Floats, triangles: Ints, longest: float) -> tuple[Floats,
 
 
 def bundled(vertices: Floats, triangles: Ints, spacing: float) -> Ints:
-    """The triangles with all vertices of a grid cell made one, each left only once.
+    """Make all vertices of a grid cell one; return the triangles, each once.
 
     Around a needle or in a dense scan, thousands of triangles are equally near to a point,
     and a box tree has to look at all of them.
@@ -59,7 +59,7 @@ def bundled(vertices: Floats, triangles: Ints, spacing: float) -> Ints:
 
 
 def uncovered(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Bools:
-    """Which points are neither inside the tets nor within `REACH` cells of them."""
+    """Mark the points that are neither inside the tets nor within `REACH` cells of them."""
     far = np.ones(len(points), dtype=bool)
     if len(tets) == 0:
         return far
@@ -80,7 +80,7 @@ def uncovered(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Bool
 
 
 def pinched_edges(vertices: Floats, tets: Ints) -> Ints:
-    """Edges (k, 2) in which more than two faces of the boundary meet.
+    """Find edges (k, 2) in which more than two faces of the boundary meet.
 
     `supple.mesh.filling.stuffing.split_pinches` has parted all bodies that only touch; what is left
     are slits one edge long, between tets that are connected around both ends of it.
@@ -93,7 +93,7 @@ def pinched_edges(vertices: Floats, tets: Ints) -> Ints:
 
 
 def torn(points: Floats, triangles: Ints, vertices: Floats, tets: Ints) -> Bools:
-    """Which surface triangles run between separate bodies of tets that should be one.
+    """Find the surface triangles that run between separate bodies of tets that should be one.
 
     A body belongs to the surface component most of whose points are next to it. Bodies of
     different components may well be near each other; those of one must hang together, and so
@@ -126,7 +126,7 @@ def torn(points: Floats, triangles: Ints, vertices: Floats, tets: Ints) -> Bools
 
 
 def _owners(surface: Ints, triangles: Ints, at: Ints, bodies: int) -> Ints:
-    """The surface component that has most triangle corners at each body."""
+    """Find the surface component that has most triangle corners at each body."""
     n_surfaces = int(surface.max()) + 1
     pairs, votes = np.unique(at[triangles] * n_surfaces + surface[:, None], return_counts=True)
     order = np.argsort(votes, kind="stable")
@@ -146,7 +146,7 @@ def _bodies(points: Floats, vertices: Floats, tets: Ints) -> tuple[int, Ints, In
 
 
 def without_crumbs(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Ints:
-    """The tets without bodies smaller than a cell that no point needs to be covered."""
+    """Drop bodies smaller than a cell that no point needs to be covered."""
     of_tet = components(tets, len(vertices))
     a, b, c, d = (vertices[tets[:, k]] for k in range(4))
     volumes = np.einsum("ij,ij->i", b - a, np.cross(c - a, d - a)) / 6

@@ -38,7 +38,7 @@ class TriangleTree:
         self._tree.init(vertices, triangles)
 
     def distance(self, points: Floats) -> Floats:
-        """How far each point is from the nearest triangle, (k,)."""
+        """Return the distance of each point to the nearest triangle, (k,)."""
         if len(points) == 0:
             return np.empty(0)
         squared, _, _ = self._tree.squared_distance(self._vertices, self._triangles, points)
@@ -67,7 +67,7 @@ class SoupDistance:
             self._winding.init(vertices, facing)
 
     def _turns(self, points: Floats) -> Floats:
-        """How often the surface winds around each point, either way."""
+        """Count the turns of the surface around each point, either way."""
         if self._winding is None or len(points) == 0:
             return np.zeros(len(points))
         return np.abs(self._winding.winding_number(points))
@@ -78,7 +78,7 @@ class SoupDistance:
         return self._surface.distance(points) * side
 
     def uniform_sign(self, points: Floats, radius: float) -> NDArray[np.int8]:
-        """+1 or -1 where the level set keeps that sign in the ball around a point, else 0."""
+        """Return +1 or -1 where the level set keeps that sign in a ball around a point, else 0."""
         sign = np.zeros(len(points), dtype=np.int8)
         distance = self._surface.distance(points)
         free = np.flatnonzero(distance > radius)
@@ -113,7 +113,7 @@ class ThickenedDistance:
         return level
 
     def uniform_sign(self, points: Floats, radius: float) -> NDArray[np.int8]:
-        """+1 or -1 where the level set keeps that sign in the ball around a point, else 0."""
+        """Return +1 or -1 where the level set keeps that sign in a ball around a point, else 0."""
         sign = self._base.uniform_sign(points, radius)
         for tree, thickness in self._coats:
             outside = np.flatnonzero(sign < 0)
@@ -138,7 +138,7 @@ def _half_edges(triangles: Ints) -> Ints:
 
 
 def _unbalanced(triangles: Ints, group: Ints, n_vertices: int) -> NDArray[np.bool_]:
-    """Half-edges (3 m,) along which their group of triangles does not run both ways equally."""
+    """Mark half-edges (3 m,) that their group of triangles does not pass equally both ways."""
     ends = _half_edges(triangles)
     keys = row_keys(np.column_stack([np.sort(ends, axis=1), np.repeat(group, 3)]), n_vertices)
     _, edge = np.unique(keys, return_inverse=True)
@@ -176,7 +176,7 @@ def _patches(vertices: Floats, triangles: Ints) -> _Patches:
 
 
 def outward_triangles(vertices: Floats, triangles: Ints) -> Ints:
-    """The triangles that bound volumes, each facing outward.
+    """Find the triangles that bound volumes, and turn each to face outward.
 
     Closed parts are turned outward one by one, so a hollow inside a body counts as filled.
     Parts that meet in edges of three or more triangles keep their orientation if it is sound.
@@ -223,7 +223,7 @@ def _without_repetition(triangles: Ints, n_vertices: int, either_side: bool = Fa
 
 
 def _edge_groups(triangles: Ints, n_vertices: int) -> Ints:
-    """A label per triangle, equal for those connected through edges."""
+    """Label triangles, alike where they are connected through edges."""
     keys = row_keys(np.sort(_half_edges(triangles), axis=1), n_vertices)
     _, edge = np.unique(keys, return_inverse=True)
     m = len(triangles)
@@ -236,7 +236,7 @@ def _edge_groups(triangles: Ints, n_vertices: int) -> Ints:
 def _sound_groups(
     triangles: Ints, group: Ints, members: NDArray[np.bool_], n_vertices: int
 ) -> NDArray[np.bool_]:
-    """Triangles among `members` whose group's members run along every edge both ways."""
+    """Find the triangles among `members` whose group passes every edge both ways."""
     sound = np.zeros(len(triangles), dtype=bool)
     bad = _unbalanced(triangles[members], group[members], max(n_vertices, len(triangles) * 4))
     bad_group = np.zeros(int(group.max()) + 1, dtype=bool)

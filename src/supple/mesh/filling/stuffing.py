@@ -33,7 +33,7 @@ class Distance(Protocol):
         """Evaluate at points (k, 3)."""
 
     def uniform_sign(self, points: Floats, radius: float) -> NDArray[np.int8]:
-        """+1 or -1 where the level set keeps that sign in the ball around a point, else 0."""
+        """Return +1 or -1 where the level set keeps that sign in a ball around a point, else 0."""
 
 
 def stuff(level_set: LevelSet, bounds: ArrayLike, cell: float) -> TetMesh:
@@ -90,7 +90,7 @@ def stuff(level_set: LevelSet, bounds: ArrayLike, cell: float) -> TetMesh:
 
 
 def _lattice_shape(low: Floats, high: Floats, cell: float, unit: float = 1.0) -> Ints:
-    """Cells along each axis, with two to spare on each side; `unit` is for messages."""
+    """Count cells along each axis, with two to spare on each side; `unit` is for messages."""
     extent = high - low
     if not (np.isfinite(cell) and cell > 0):
         raise MeshError(f"a cell's edge must be a positive length, not {cell * unit:g}")
@@ -113,7 +113,7 @@ def _evaluate(level_set: LevelSet, points: Floats) -> Floats:
 def fill(
     level_set: Distance, low: Floats, high: Floats, cell: float, unit: float
 ) -> tuple[Floats, Ints]:
-    """Vertices and tets as the stencils leave them, looking only where the surface may be.
+    """Return vertices and tets as the stencils leave them; look only where the surface may be.
 
     `unit` is how long a length of 1 is to those who read messages.
     """
@@ -126,7 +126,7 @@ def fill(
 def _sample(
     level_set: Distance, origin: Floats, shape: Ints, cell: float, unit: float
 ) -> tuple[Ints, Floats]:
-    """Lattice points that are not known to be outside; deep inside, the level is infinite."""
+    """Sample lattice points not known to be outside; deep inside, the level is infinite."""
     side = 1 << max(1, int(np.ceil(np.log2(shape.max() / 8))))
     counts = -(-shape // side)
     boxes = (
@@ -201,7 +201,7 @@ def _clip(
 def _crossings(
     level_set: LevelSet, a: Floats, b: Floats, level_a: Floats, level_b: Floats, rounds: int = 2
 ) -> Floats:
-    """Where along each edge the level is zero, by the Illinois variant of regula falsi."""
+    """Find where along each edge the level is zero, by the Illinois variant of regula falsi."""
     start, end = np.zeros(len(a)), np.ones(len(a))
     at_start, at_end = level_a.copy(), level_b.copy()
     t = at_start / (at_start - at_end)
@@ -238,7 +238,7 @@ def split_pinches(vertices: Floats, tets: Ints) -> tuple[Floats, Ints]:
 
 
 def _sorted_corners(tets: Ints) -> Ints:
-    """For each face of each tet, its corners (as 4 tet + corner) in the order of vertices."""
+    """Sort the corners (as 4 tet + corner) of each face of each tet by their vertices."""
     faces = tets[:, OUTWARD_FACES]
     by_vertex = np.argsort(faces, axis=2)
     local = np.take_along_axis(np.broadcast_to(OUTWARD_FACES, faces.shape), by_vertex, axis=2)

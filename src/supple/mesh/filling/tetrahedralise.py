@@ -103,7 +103,7 @@ def tetrahedralise(
 
 
 def _checked_cell(cell: float, body: _Body) -> float:
-    """The edge of a cell in the body's unit."""
+    """Return the edge of a cell in the body's unit."""
     edge = checked_number("the edge of a cell", cell)
     if not 0 < edge <= _LARGEST_CELL * body.scale:
         length = (body.high - body.low).max() * body.scale
@@ -188,7 +188,7 @@ class _Body:
 
 
 def _tips(pieces: Ints, missed: NDArray[np.bool_]) -> Ints:
-    """Missed corners and edges of triangles that are not missed whole, as flat triangles."""
+    """Return missed corners and edges of triangles not missed whole, as flat triangles."""
     out = missed[pieces]
     some = out.any(axis=1) & ~out.all(axis=1)
     a_missed = pieces[some][np.arange(np.count_nonzero(some)), np.argmax(out[some], axis=1)]
@@ -199,7 +199,7 @@ def _tips(pieces: Ints, missed: NDArray[np.bool_]) -> Ints:
 
 
 def _expected_cell(volume: float, area: float, tets: float, thinnest: float = 1.3) -> float:
-    """The cell size at which a body gets so many tets.
+    """Estimate the cell size at which a body gets so many tets.
 
     Twelve to a cell inside, and about two more for each cell's face of surface (measured). No
     part is left thinner than so many cells.
@@ -217,7 +217,7 @@ def _expected_cell(volume: float, area: float, tets: float, thinnest: float = 1.
 
 
 def _forecast(body: _Body, wanted: int) -> float:
-    """A first guess at the cell size, from the surface or from coarser meshes."""
+    """Guess a first cell size, from the surface or from coarser meshes."""
     cell = _expected_cell(body.volume, body.area, min(wanted, _CHEAP))
     if wanted <= 2 * _CHEAP:
         return cell
@@ -287,7 +287,7 @@ def _search_shifted(body: _Body, wanted: int, cell: float, shift: float, tell: P
 def _next_cell(
     tried: list[tuple[float, int]], wanted: int, too_many: float, too_few: float
 ) -> float:
-    """Secant in the logarithms, halving the bracket where the secant leaves it."""
+    """Take a secant step in the logarithms, or halve the bracket where that leaves it."""
     cell, count = tried[-1]
     slope = -2.7
     if len(tried) > 1 and tried[-2][0] != cell:

@@ -18,156 +18,26 @@ from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.topology import counted, power_of_two_size, row_keys
 
-__all__ = ["mark_touched", "voxelise"]
-
-
-# ----------------------------------------------------------------------------
-# Which cubes of a lattice triangles touch: separating axes, in Numba, column by column.
-
-
-@compiled
-def _separated(t: Floats, ax: float, ay: float, az: float, half: float) -> bool:
-    """Whether the axis separates the triangle `t` from the cube of this half edge at 0."""
-    p = ax * t[0, 0] + ay * t[0, 1] + az * t[0, 2]
-    q = ax * t[1, 0] + ay * t[1, 1] + az * t[1, 2]
-    r = ax * t[2, 0] + ay * t[2, 1] + az * t[2, 2]
-    reach = half * (abs(ax) + abs(ay) + abs(az))
-    return min(p, q, r) > reach or max(p, q, r) < -reach
-
-
-@compiled
-def _touches(t: Floats, half: float, across: float) -> bool:
-    """Separating axes of a triangle and a cube at the origin: faces, plane, and edge pairs.
-
-    The half edge may be another `across` the axes of the lattice than along them.
-    """
-    for c in range(3):
-        low = min(t[0, c], t[1, c], t[2, c])
-        high = max(t[0, c], t[1, c], t[2, c])
-        if low > half or high < -half:
-            return False
-    half = across
-    ux, uy, uz = t[1, 0] - t[0, 0], t[1, 1] - t[0, 1], t[1, 2] - t[0, 2]
-    vx, vy, vz = t[2, 0] - t[0, 0], t[2, 1] - t[0, 1], t[2, 2] - t[0, 2]
-    if _separated(t, uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx, half):
-        return False
-    for k in range(3):
-        n = (k + 1) % 3
-        ex, ey, ez = t[n, 0] - t[k, 0], t[n, 1] - t[k, 1], t[n, 2] - t[k, 2]
-        if (
-            _separated(t, 0.0, -ez, ey, half)
-            or _separated(t, ez, 0.0, -ex, half)
-            or _separated(t, -ey, ex, 0.0, half)
-        ):
-            return False
-    return True
-
-
-@compiled
-def _depth_range(t: Floats, w: int, u: float, v: float, half: float) -> tuple[float, float]:
-    """Between which depths along axis `w` the triangle's plane passes the column at (u, v)."""
-    a, b = (w + 1) % 3, (w + 2) % 3
-    ea, eb, ew = t[1, a] - t[0, a], t[1, b] - t[0, b], t[1, w] - t[0, w]
-    fa, fb, fw = t[2, a] - t[0, a], t[2, b] - t[0, b], t[2, w] - t[0, w]
-    na, nb, nw = eb * fw - ew * fb, ew * fa - ea * fw, ea * fb - eb * fa
-    if nw == 0.0:  # no area, or none seen along w
-        return -np.inf, np.inf
-    middle = t[0, w] - (na * (u - t[0, a]) + nb * (v - t[0, b])) / nw
-    slack = half * (abs(na) + abs(nb)) / abs(nw)
-    return middle - slack, middle + slack
-
-
-@compiled
-def _steepest_axis(t: Floats) -> int:
-    """The axis along which the triangle shows the largest area."""
-    best, axis = -1.0, 0
-    for w in range(3):
-        a, b = (w + 1) % 3, (w + 2) % 3
-        area = abs(
-            (t[1, a] - t[0, a]) * (t[2, b] - t[0, b]) - (t[1, b] - t[0, b]) * (t[2, a] - t[0, a])
-        )
-        if area > best:
-            best, axis = area, w
-    return axis
-
-
-@compiled
-def mark_touched(
-    corners: Floats, half: float, across: float, shape: Ints, grid: NDArray[np.uint8]
-) -> Ints:
-    """Mark in `grid` the unit cubes that triangles touch; how many each of them does, (m,).
-
-    `corners` (m, 3, 3) are in lattice units: cube (i, j, k) is around (i + ½, j + ½, k + ½).
-    Its half edge is taken for `half` where a side of the cube would separate the two, and for
-    `across` where something oblique would.
-    """
-    count = np.zeros(len(corners), np.int64)
-    t, low, high, cell = np.empty((3, 3)), np.empty(3, np.int64), np.empty(3, np.int64), np.empty(3)
-    at = np.empty(3, np.int64)
-    for m in range(len(corners)):
-        triangle = corners[m]
-        for c in range(3):
-            lowest = min(triangle[0, c], triangle[1, c], triangle[2, c])
-            highest = max(triangle[0, c], triangle[1, c], triangle[2, c])
-            low[c] = max(0, int(np.floor(lowest - 0.01)))
-            high[c] = min(shape[c] - 1, int(np.floor(highest + 0.01)))
-        w = _steepest_axis(triangle)
-        a, b = (w + 1) % 3, (w + 2) % 3
-        for i in range(low[a], high[a] + 1):
-            for j in range(low[b], high[b] + 1):
-                near, far = _depth_range(triangle, w, i + 0.5, j + 0.5, 0.5)
-                first, last = low[w], high[w]
-                if near > first:
-                    first = int(min(np.floor(near - 0.01), last + 1.0))
-                if far < last:
-                    last = int(max(np.floor(far + 0.01), first - 1.0))
-                for k in range(max(first, low[w]), last + 1):
-                    at[a], at[b], at[w] = i, j, k
-                    for c in range(3):
-                        cell[c] = at[c] + 0.5
-                    for p in range(3):
-                        for c in range(3):
-                            t[p, c] = triangle[p, c] - cell[c]
-                    if _touches(t, half, across):
-                        grid[at[0], at[1], at[2]] = 1
-                        count[m] += 1
-    return count
+__all__ = ["voxelise"]
 
 
 Solid = NDArray[np.bool_]
-
-
 Progress = Callable[[float, str], None]
 
-
 MOST_HEXES = 5_000_000
-
-
 #: Cubes of the lattice around the body, full or not.
 MOST_CELLS = 30_000_000
-
-
 #: Columns of cubes under all triangles: some seconds' work.
 _MOST_COLUMNS = 100_000_000
-
-
 #: Cubes that are asked at once whether they are inside.
 _BLOCK = 200_000
-
-
 TOLERANCE = 0.1
-
-
 # A search stops this close to the number wanted.
 _NEAR_ENOUGH, _TRIES = 0.04, 14
-
-
 # What lies this near (in cubes) to a side of a cube does not reach into it: the cubes on both
 # sides of a wall along the lattice would count otherwise. What passes through an edge obliquely
 # does: the cubes of a slanting sheet would hang together by their edges otherwise.
 _SKIN = 1e-6
-
-
 _LESS, _MORE = 0.5 - _SKIN, 0.5 + _SKIN
 
 
@@ -270,7 +140,7 @@ class _Body:
         self.left_out = 0
 
     def lattice(self, edge: float) -> tuple[Floats, Ints]:
-        """Lowest corner and numbers of cubes of a lattice centred on the body, with a rim."""
+        """Return the lowest corner and numbers of cubes of a lattice around the body."""
         with np.errstate(all="ignore"):
             shape = np.maximum(np.ceil(self.extent / edge - 2 * _SKIN), 1.0) + 2.0
         if not shape.prod() <= MOST_CELLS:
@@ -282,7 +152,7 @@ class _Body:
         return self.middle - edge * shape / 2, shape.astype(np.int64)
 
     def solid(self, edge: float) -> Solid:
-        """Which cubes of the lattice are passed through or inside."""
+        """Mark the cubes of the lattice that triangles pass through or that are inside."""
         low, shape = self.lattice(edge)
         corners = (self.corners - low) / edge
         spans = np.sort(np.ptp(corners, axis=1) + 1.0, axis=1)
@@ -292,15 +162,15 @@ class _Body:
                 f" use larger ones"
             )
         touched, reached = np.zeros((2, *shape), np.uint8)
-        count = mark_touched(corners, _LESS, _MORE, shape, touched)
-        mark_touched(corners, _MORE, _MORE, shape, reached)
+        count = _mark_touched(corners, _LESS, _MORE, shape, touched)
+        _mark_touched(corners, _MORE, _MORE, shape, reached)
         solid = touched.astype(bool)
         solid |= self._inside(reached.astype(bool), low, edge)
         _cover_flat(solid, corners[count == 0], shape)
         return solid
 
     def _inside(self, wall: Solid, low: Floats, edge: float) -> Solid:
-        """Cubes whose middle triangles wind around; `wall` are those that triangles reach."""
+        """Mark cubes whose middle triangles wind around; `wall` are those that triangles reach."""
         if self.distance is None:
             return np.zeros_like(wall)
         if not self.closed:  # inside and outside meet in a hole: every cube is asked
@@ -314,7 +184,7 @@ class _Body:
         return inside
 
     def _full(self, cells: Ints, shape: tuple[int, ...], low: Floats, edge: float) -> Solid:
-        """Whether the middle of each of some cubes is inside."""
+        """Tell whether the middle of each of some cubes is inside."""
         assert self.distance is not None
         found = np.empty(len(cells), bool)
         for first in range(0, len(cells), _BLOCK):
@@ -326,7 +196,7 @@ class _Body:
         return found
 
     def parts(self, edge: float, connected: bool) -> Ints:
-        """The part each cube of the lattice belongs to, 1, 2, …, or 0 if it stays empty."""
+        """Number the part that each cube belongs to, 1, 2, …, or 0 if it stays empty."""
         labels, count = ndimage.label(self.solid(edge))
         self.left_out = 0
         if connected and count > 1:
@@ -336,7 +206,7 @@ class _Body:
         return labels
 
     def mesh(self, edge: float, labels: Ints) -> HexMesh:
-        """The mesh of all cubes that belong to a part; parts have no vertex in common."""
+        """Make the mesh of all cubes that belong to a part; parts have no vertex in common."""
         cells = np.argwhere(labels)
         if len(cells) > MOST_HEXES:
             raise MeshError(
@@ -352,7 +222,7 @@ class _Body:
 
 
 def _is_closed(triangles: Ints, n_vertices: int) -> bool:
-    """Whether every edge is passed as often one way as the other."""
+    """Tell whether every edge is passed as often one way as the other."""
     ends = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
     _, edge = np.unique(row_keys(np.sort(ends, axis=1), n_vertices), return_inverse=True)
     return not np.bincount(edge, np.where(ends[:, 0] < ends[:, 1], 1, -1)).any()
@@ -367,7 +237,7 @@ def _cover_flat(solid: Solid, corners: Floats, shape: Ints) -> None:
         step = np.zeros(3)
         step[axis] = 0.01
         below = np.zeros(tuple(shape), np.uint8)
-        mark_touched(corners[axes == axis] - step, _LESS, _MORE, shape, below)
+        _mark_touched(corners[axes == axis] - step, _LESS, _MORE, shape, below)
         solid |= below.astype(bool) & ~np.roll(solid, -1, axis)
 
 
@@ -403,8 +273,120 @@ def _search(body: _Body, wanted: int, connected: bool) -> tuple[float, Ints]:
 
 
 def _expected_edge(body: _Body, wanted: int) -> float:
-    """The size at which a body gets so many cubes: its volume, and most of a layer of surface."""
+    """Estimate the size for so many cubes: the volume, and most of a layer of surface."""
     edges = float(body.extent.max()) * np.geomspace(1e-5, 2.0, 2000)
     length = float(body.extent.max())
     counts = body.volume / edges**3 + 0.75 * body.area / edges**2 + length / edges
     return float(edges[np.argmin(np.abs(np.log(counts / wanted)))])
+
+
+# Cubes of a lattice that triangles touch: separating axes, column by column.
+
+
+@compiled
+def _separated(t: Floats, ax: float, ay: float, az: float, half: float) -> bool:
+    """Tell whether the axis separates the triangle `t` from the cube of this half edge at 0."""
+    p = ax * t[0, 0] + ay * t[0, 1] + az * t[0, 2]
+    q = ax * t[1, 0] + ay * t[1, 1] + az * t[1, 2]
+    r = ax * t[2, 0] + ay * t[2, 1] + az * t[2, 2]
+    reach = half * (abs(ax) + abs(ay) + abs(az))
+    return min(p, q, r) > reach or max(p, q, r) < -reach
+
+
+@compiled
+def _touches(t: Floats, half: float, across: float) -> bool:
+    """Test separating axes of a triangle and a cube at the origin: faces, plane, edge pairs.
+
+    The half edge may be another `across` the axes of the lattice than along them.
+    """
+    for c in range(3):
+        low = min(t[0, c], t[1, c], t[2, c])
+        high = max(t[0, c], t[1, c], t[2, c])
+        if low > half or high < -half:
+            return False
+    half = across
+    ux, uy, uz = t[1, 0] - t[0, 0], t[1, 1] - t[0, 1], t[1, 2] - t[0, 2]
+    vx, vy, vz = t[2, 0] - t[0, 0], t[2, 1] - t[0, 1], t[2, 2] - t[0, 2]
+    if _separated(t, uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx, half):
+        return False
+    for k in range(3):
+        n = (k + 1) % 3
+        ex, ey, ez = t[n, 0] - t[k, 0], t[n, 1] - t[k, 1], t[n, 2] - t[k, 2]
+        if (
+            _separated(t, 0.0, -ez, ey, half)
+            or _separated(t, ez, 0.0, -ex, half)
+            or _separated(t, -ey, ex, 0.0, half)
+        ):
+            return False
+    return True
+
+
+@compiled
+def _depth_range(t: Floats, w: int, u: float, v: float, half: float) -> tuple[float, float]:
+    """Return the depths along axis `w` at which the triangle's plane passes the column (u, v)."""
+    a, b = (w + 1) % 3, (w + 2) % 3
+    ea, eb, ew = t[1, a] - t[0, a], t[1, b] - t[0, b], t[1, w] - t[0, w]
+    fa, fb, fw = t[2, a] - t[0, a], t[2, b] - t[0, b], t[2, w] - t[0, w]
+    na, nb, nw = eb * fw - ew * fb, ew * fa - ea * fw, ea * fb - eb * fa
+    if nw == 0.0:  # no area, or none seen along w
+        return -np.inf, np.inf
+    middle = t[0, w] - (na * (u - t[0, a]) + nb * (v - t[0, b])) / nw
+    slack = half * (abs(na) + abs(nb)) / abs(nw)
+    return middle - slack, middle + slack
+
+
+@compiled
+def _steepest_axis(t: Floats) -> int:
+    """Return the axis along which the triangle shows the largest area."""
+    best, axis = -1.0, 0
+    for w in range(3):
+        a, b = (w + 1) % 3, (w + 2) % 3
+        area = abs(
+            (t[1, a] - t[0, a]) * (t[2, b] - t[0, b]) - (t[1, b] - t[0, b]) * (t[2, a] - t[0, a])
+        )
+        if area > best:
+            best, axis = area, w
+    return axis
+
+
+@compiled
+def _mark_touched(
+    corners: Floats, half: float, across: float, shape: Ints, grid: NDArray[np.uint8]
+) -> Ints:
+    """Mark in `grid` the unit cubes that triangles touch; how many each of them does, (m,).
+
+    `corners` (m, 3, 3) are in lattice units: cube (i, j, k) is around (i + ½, j + ½, k + ½).
+    Its half edge is taken for `half` where a side of the cube would separate the two, and for
+    `across` where something oblique would.
+    """
+    count = np.zeros(len(corners), np.int64)
+    t, low, high, cell = np.empty((3, 3)), np.empty(3, np.int64), np.empty(3, np.int64), np.empty(3)
+    at = np.empty(3, np.int64)
+    for m in range(len(corners)):
+        triangle = corners[m]
+        for c in range(3):
+            lowest = min(triangle[0, c], triangle[1, c], triangle[2, c])
+            highest = max(triangle[0, c], triangle[1, c], triangle[2, c])
+            low[c] = max(0, int(np.floor(lowest - 0.01)))
+            high[c] = min(shape[c] - 1, int(np.floor(highest + 0.01)))
+        w = _steepest_axis(triangle)
+        a, b = (w + 1) % 3, (w + 2) % 3
+        for i in range(low[a], high[a] + 1):
+            for j in range(low[b], high[b] + 1):
+                near, far = _depth_range(triangle, w, i + 0.5, j + 0.5, 0.5)
+                first, last = low[w], high[w]
+                if near > first:
+                    first = int(min(np.floor(near - 0.01), last + 1.0))
+                if far < last:
+                    last = int(max(np.floor(far + 0.01), first - 1.0))
+                for k in range(max(first, low[w]), last + 1):
+                    at[a], at[b], at[w] = i, j, k
+                    for c in range(3):
+                        cell[c] = at[c] + 0.5
+                    for p in range(3):
+                        for c in range(3):
+                            t[p, c] = triangle[p, c] - cell[c]
+                    if _touches(t, half, across):
+                        grid[at[0], at[1], at[2]] = 1
+                        count[m] += 1
+    return count

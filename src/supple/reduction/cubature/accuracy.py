@@ -1,4 +1,4 @@
-"""How well given cubature tets serve at a pose, and their weights there (xu2016 eq. 19)."""
+"""Error of given cubature tets at a pose, and their weights there (xu2016 eq. 19)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def fit_weights(
     tets: ArrayLike,
     samples: ArrayLike,
 ) -> tuple[Floats, float]:
-    """Weights v ≥ 0, (c,), of given tets at one pose, and their relative error (xu2016 eq. 19).
+    """Fit weights v ≥ 0, (c,), of given tets at one pose; also their error (xu2016 eq. 19).
 
     v minimises ‖A v − b‖ with the rows of A, U_eᵀ f_e(q), and b, f̃(q), divided by ‖f̃(q)‖ sample
     by sample (eq. 17–18). Parameters are those of `force_error`.
@@ -70,7 +70,7 @@ def force_error(
     *,
     correction: ArrayLike | None = None,
 ) -> float:
-    """Relative error of cubature at any pose: the root mean square over samples of ‖Δf̃‖/‖f̃‖.
+    """Return the error of cubature at any pose: the root mean square of ‖Δf̃‖/‖f̃‖ over samples.
 
     f̃(q) = Σ U_eᵀ f_e over all tets, and Δf̃ is what the few miss of it, Σ v_e U_eᵀ f_e + ΔK q − f̃:
     with rows divided by ‖f̃‖ as in xu2016 eq. 18, that is ‖A v − b‖ / ‖b‖ of eq. 17 and 19.
@@ -142,7 +142,7 @@ def cubature_error(
     correction: Floats | None,
     total: Floats | None = None,
 ) -> float:
-    """Relative error at samples q; `total` as for `normal_equations`."""
+    """Return the relative error at samples q; `total` as for `normal_equations`."""
     exact = pose.reduced(q) if total is None else total
     return _relative(exact, _cubature(pose.only(tets), q, weights, correction))
 
@@ -158,7 +158,6 @@ def _relative(exact: Floats, approximate: Floats) -> float:
     return float(np.sqrt(((np.linalg.norm(approximate - exact, axis=0) / norms) ** 2).mean()))
 
 
-# ----------------------------------------------------------------------------
 # The part of the reduced stiffness that cubature misses, at any pose.
 
 
@@ -166,7 +165,7 @@ Ends = Sequence[tuple[int, int]]
 
 
 def correction_weights(shares: ArrayLike, ends: Ends) -> Floats:
-    """What each stored correction counts at a pose, (m + k,).
+    """Return the weight of each stored correction at a pose, (m + k,).
 
     Those of the m poses count as the poses do, and those of the k pairs of poses 4 w_i w_j: 1
     halfway between the two, 0 at every pose.
@@ -207,7 +206,7 @@ def blended_correction(
 def midway_corrections(
     wanted: Sequence[Floats], own: Floats, ends: Ends, shares: Sequence[Floats]
 ) -> Floats:
-    """What pairs of poses must add so that ΔK comes out right at poses between them, (k, r, r).
+    """Return (k, r, r) that pairs of poses add, so that ΔK is right at poses between them.
 
     Parameters
     ----------

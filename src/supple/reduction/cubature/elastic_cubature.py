@@ -20,138 +20,27 @@ from supple.reduction.cubature.accuracy import (
     blended_correction,
     check_linear,
     cubature_error,
-    fit_weights,
-    force_error,
     midway_corrections,
     normal_equations,
 )
 from supple.reduction.cubature.elastic_forces import ElasticProblem, PoseForces
-from supple.reduction.cubature.samples import AMPLITUDE, force_samples, reduced_stiffness
+from supple.reduction.cubature.samples import AMPLITUDE, force_samples, rest_stiffness
 from supple.reduction.cubature.selection import pursue
 from supple.reduction.regions.region import Region
 
-__all__ = [
-    "Between",
-    "ElasticCubature",
-    "Training",
-    "choose_tets",
-    "draw",
-    "elastic_cubature",
-    "fit_poses",
-    "fit_weights",
-    "force_error",
-    "missed_stiffness",
-]
-
-
-# ----------------------------------------------------------------------------
-# Elastic cubature step by step: samples, tets, weights, and what they miss (xu2016 §5.3).
-
-
-Progress = Callable[[float, str], None]
-
-
-#: Mixtures of samples for each weight and column that tets are chosen with, and at least so many.
-_MIXTURES_PER_WEIGHT = 8
-
-
-_LEAST_MIXTURES = 20
-
-
-@dataclass(frozen=True, eq=False)
-class Training:
-    """Poses, then those between, with samples (r, t) of each.
-
-    `exact` are their reduced stiffnesses if cubature leaves the linear part to corrections.
-    """
-
-    poses: list[PoseForces]
-    drawn: list[Floats]
-    exact: list[Floats] | None
-
-
-def choose_tets(
-    training: Training,
-    count: int,
-    samples: int,
-    seed: int,
-    threads: Executor | None,
-    tell: Progress,
-) -> tuple[Ints, list[Floats]]:
-    """The tets, and the forces (r, t) of all samples at every pose (eq. 17–18)."""
-    poses = training.poses
-    mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // poses[0].rank))
-    problem = ElasticProblem(
-        poses, training.drawn, min(samples, mixtures), seed, training.exact, tell
-    )
-    if count > problem.norms.shape[1]:
-        warn(
-            f"{count} cubature tets asked for and only {problem.norms.shape[1]} touch a "
-            "region; all are used"
-        )
-    tell(0.5, "choosing cubature tets")
-    return poses[0].tets[pursue(problem, count, threads=threads)], problem.totals
-
-
-def fit_poses(training: Training, tets: Ints, totals: list[Floats], shares: Floats) -> Floats:
-    """Weights (m, c) of the poses, which serve at those between too (eq. 19)."""
-    grams, rights = [], []
-    for i, pose in enumerate(training.poses):
-        exact = None if training.exact is None else training.exact[i]
-        gram, right = normal_equations(pose, tets, training.drawn[i], exact, totals[i])
-        grams.append(gram)
-        rights.append(right)
-    return joint_fit(grams, rights, shares)
-
-
-def missed_stiffness(
-    training: Training,
-    tets: Ints,
-    blended: Floats,
-    ends: tuple[tuple[int, int], ...],
-    shares: Floats,
-    scales: list[Floats],
-) -> Floats | None:
-    """(m + k, r, r) what weights miss of the exact stiffnesses; None where nothing is exact."""
-    if training.exact is None:
-        return None
-    missed = [
-        (training.exact[i] - pose.only(tets).stiffness(blended[i])) / np.outer(scales[i], scales[i])
-        for i, pose in enumerate(training.poses)
-    ]
-    m = shares.shape[1]
-    own = np.array(missed[:m])
-    return np.concatenate([own, midway_corrections(missed[m:], own, ends, list(shares[m:]))])
-
-
-def draw(
-    pose: PoseForces, stiffness: Floats, count: int, amplitude: float, seed: int, *which: int
-) -> Floats:
-    """Samples (r, count) of a pose, with a stream of random numbers of its own."""
-    return force_samples(
-        pose.body,
-        pose.rest,
-        pose.basis,
-        pose.regions,
-        count,
-        amplitude=amplitude,
-        stiffness=stiffness,
-        seed=np.random.default_rng([seed, *which]),
-    )
-
+__all__ = ["Between", "ElasticCubature", "elastic_cubature"]
 
 LocalBasis = Sequence[NDArray[np.float64]]
-
+Progress = Callable[[float, str], None]
 
 #: Samples for each weight and column, and at least so many: what keeps the error on fresh
 #: samples below 1.5 times the training error on the published characters.
 _SAMPLES_PER_WEIGHT = 22
-
-
 _LEAST_SAMPLES = 60
-
-
 _MOST_SAMPLES = 400
+#: Mixtures of samples for each weight and column that tets are chosen with, and at least so many.
+_MIXTURES_PER_WEIGHT = 8
+_LEAST_MIXTURES = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,39 +170,172 @@ def elastic_cubature(
     progress
         Called with the part done, 0 to 1, and what is being done.
     """
-    tell = progress or (lambda part, what: None)
     count = checked_count("the number of cubature tets", count)
     checked_count("the seed", seed, 0)
     check_linear(linear)
     poses = _checked_poses(bodies, rests, bases, regions)
     m = len(poses)
     poses += _checked_between(between, poses, regions)
-    shares = np.vstack([np.eye(m), *(checked_array("shares", b.shares, (m,)) for b in between)])
-    scales = _checked_scales(between, m, poses[0].rank)
-    ends = tuple(given.ends for given in between)
+    blends = _checked_blends(between, m, poses[0].rank)
     samples = _sample_count(samples, count, poses[0].rank)
+    options = _Options(samples, amplitude, seed, threads, progress or (lambda part, what: None))
     with single_threaded():
-        stiff = _checked_stiffnesses(poses, m, stiffnesses)
-        tell(0.0, "sampling elastic forces")
-        drawn = [draw(pose, stiff[i], samples, amplitude, seed, i) for i, pose in enumerate(poses)]
-        training = Training(poses, drawn, stiff if linear == "exact" else None)
-        tets, totals = choose_tets(training, count, samples, seed, threads, tell)
-        tell(0.8, "fitting cubature weights")
-        weights = fit_poses(training, tets, totals, shares)
-        blended = np.maximum(shares @ weights, 0.0)
-        corrections = missed_stiffness(training, tets, blended, ends, shares, scales)
-        errors = np.empty((2, len(poses)))
-        for i, pose in enumerate(poses):
-            v, delta = blended[i], None
-            if corrections is not None:
-                delta = blended_correction(corrections, ends, shares[i], scales[i])
-            fresh = draw(pose, stiff[i], max(20, samples // 3), amplitude, seed, i, 1)
-            errors[0, i] = cubature_error(pose, tets, drawn[i], v, delta, totals[i])
-            errors[1, i] = cubature_error(pose, tets, fresh, v, delta)
-    tell(1.0, f"{len(tets)} cubature tets")
+        training = _drawn_training(poses, _checked_stiffnesses(poses, m, stiffnesses), options)
+        exact = training.stiffnesses if linear == "exact" else None
+        tets, totals = _choose_tets(training, exact, count, options)
+        options.tell(0.8, "fitting cubature weights")
+        weights = _fit_poses(training, exact, tets, totals, blends.shares)
+        blended = np.maximum(blends.shares @ weights, 0.0)
+        corrections = _missed_stiffness(training, exact, tets, blended, blends)
+        deltas = blends.corrections(corrections)
+        errors = _errors(training, tets, totals, blended, deltas, options)
+    options.tell(1.0, f"{len(tets)} cubature tets")
     return ElasticCubature(
-        tets, weights, corrections, ends, errors[0, :m], errors[1, :m], errors[1, m:]
+        tets, weights, corrections, blends.ends, errors[0, :m], errors[1, :m], errors[1, m:]
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Options:
+    """Number and size of the samples of a pose, and who computes."""
+
+    samples: int
+    amplitude: float
+    seed: int
+    threads: Executor | None
+    tell: Progress
+
+
+@dataclass(frozen=True, eq=False)
+class _Blends:
+    """Weights of the m poses at all m + k poses, those between included.
+
+    `shares` (m + k, m); `ends` are the two poses of each pose between; `scales` (r,) of each.
+    """
+
+    shares: Floats
+    ends: tuple[tuple[int, int], ...]
+    scales: list[Floats]
+
+    def corrections(self, stored: Floats | None) -> list[Floats | None]:
+        """Blend the stored corrections at each of the m + k poses; None where none are stored."""
+        if stored is None:
+            return [None] * len(self.shares)
+        return [
+            blended_correction(stored, self.ends, *at)
+            for at in zip(self.shares, self.scales, strict=True)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """Poses, then those between, with samples (r, t) and the reduced stiffness (r, r) of each."""
+
+    poses: list[PoseForces]
+    drawn: list[Floats]
+    stiffnesses: list[Floats]
+
+
+def _drawn_training(
+    poses: list[PoseForces], stiffnesses: list[Floats], options: _Options
+) -> _Training:
+    options.tell(0.0, "sampling elastic forces")
+    drawn = [
+        _draw(pose, stiffnesses[i], options.samples, options, i) for i, pose in enumerate(poses)
+    ]
+    return _Training(poses, drawn, stiffnesses)
+
+
+def _draw(
+    pose: PoseForces, stiffness: Floats, count: int, options: _Options, *which: int
+) -> Floats:
+    """Draw samples (r, count) of a pose, with a stream of random numbers of its own."""
+    return force_samples(
+        pose.body,
+        pose.rest,
+        pose.basis,
+        pose.regions,
+        count,
+        amplitude=options.amplitude,
+        stiffness=stiffness,
+        seed=np.random.default_rng([options.seed, *which]),
+    )
+
+
+def _choose_tets(
+    training: _Training, exact: list[Floats] | None, count: int, options: _Options
+) -> tuple[Ints, list[Floats]]:
+    """Choose the tets; also return the forces (r, t) of all samples at every pose (eq. 17–18).
+
+    `exact` are the reduced stiffnesses if cubature leaves the linear part to corrections.
+    """
+    poses, tell = training.poses, options.tell
+    mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // poses[0].rank))
+    problem = ElasticProblem(
+        poses, training.drawn, min(options.samples, mixtures), options.seed, exact, tell
+    )
+    if count > problem.norms.shape[1]:
+        warn(
+            f"{count} cubature tets asked for and only {problem.norms.shape[1]} touch a "
+            "region; all are used"
+        )
+    tell(0.5, "choosing cubature tets")
+    return poses[0].tets[pursue(problem, count, threads=options.threads)], problem.totals
+
+
+def _fit_poses(
+    training: _Training,
+    exact: list[Floats] | None,
+    tets: Ints,
+    totals: list[Floats],
+    shares: Floats,
+) -> Floats:
+    """Fit weights (m, c) of the poses, which serve at those between too (eq. 19)."""
+    grams, rights = [], []
+    for i, pose in enumerate(training.poses):
+        stiffness = None if exact is None else exact[i]
+        gram, right = normal_equations(pose, tets, training.drawn[i], stiffness, totals[i])
+        grams.append(gram)
+        rights.append(right)
+    return joint_fit(grams, rights, shares)
+
+
+def _missed_stiffness(
+    training: _Training,
+    exact: list[Floats] | None,
+    tets: Ints,
+    blended: Floats,
+    blends: _Blends,
+) -> Floats | None:
+    """Return (m + k, r, r) what weights miss of the exact stiffnesses; None without those."""
+    if exact is None:
+        return None
+    shares, scales = blends.shares, blends.scales
+    missed = [
+        (exact[i] - pose.only(tets).stiffness(blended[i])) / np.outer(scales[i], scales[i])
+        for i, pose in enumerate(training.poses)
+    ]
+    m = shares.shape[1]
+    own = np.array(missed[:m])
+    return np.concatenate([own, midway_corrections(missed[m:], own, blends.ends, list(shares[m:]))])
+
+
+def _errors(
+    training: _Training,
+    tets: Ints,
+    totals: list[Floats],
+    blended: Floats,
+    deltas: Sequence[Floats | None],
+    options: _Options,
+) -> Floats:
+    """Return relative errors (2, m + k) of all poses: on the samples of the fit, and on fresh."""
+    errors = np.empty((2, len(training.poses)))
+    for i, pose in enumerate(training.poses):
+        fresh = _draw(pose, training.stiffnesses[i], max(20, options.samples // 3), options, i, 1)
+        weights, delta = blended[i], deltas[i]
+        errors[0, i] = cubature_error(pose, tets, training.drawn[i], weights, delta, totals[i])
+        errors[1, i] = cubature_error(pose, tets, fresh, weights, delta)
+    return errors
 
 
 def _checked_poses(
@@ -358,10 +380,12 @@ def _checked_between(
     return middles
 
 
-def _checked_scales(between: Sequence[Between], m: int, rank: int) -> list[Floats]:
-    """Of the columns at all poses; 1 at the first m."""
+def _checked_blends(between: Sequence[Between], m: int, rank: int) -> _Blends:
+    """Check shares and scales of the poses between; the first m poses are themselves."""
+    shares = np.vstack([np.eye(m), *(checked_array("shares", b.shares, (m,)) for b in between)])
     given = [np.ones(rank) if b.scales is None else b.scales for b in between]
-    return [np.ones(rank)] * m + [checked_array("scales", scales, (rank,)) for scales in given]
+    scales = [np.ones(rank)] * m + [checked_array("scales", each, (rank,)) for each in given]
+    return _Blends(shares, tuple(b.ends for b in between), scales)
 
 
 def _sample_count(samples: int | None, count: int, rank: int) -> int:
@@ -373,10 +397,10 @@ def _sample_count(samples: int | None, count: int, rank: int) -> int:
 def _checked_stiffnesses(
     poses: list[PoseForces], m: int, given: Sequence[Floats] | None
 ) -> list[Floats]:
-    """Those given for the first m poses, and exact ones for the others."""
+    """Check the stiffnesses given for the first m poses; compute those of the others."""
     if given is not None and len(given) != m:
         raise SuppleError(f"{len(given)} stiffnesses for {m} poses")
     shape = (poses[0].rank, poses[0].rank)
     known = [checked_array(f"stiffness of pose {i}", K, shape) for i, K in enumerate(given or ())]
     others = poses[len(known) :]
-    return known + [reduced_stiffness(p.body, p.rest, p.basis, p.regions) for p in others]
+    return known + [rest_stiffness(p.body, p.rest, p.basis, p.regions) for p in others]

@@ -84,7 +84,7 @@ class PoseForces:
         tets: ArrayLike | None = None,
         name: str = "this pose",
     ) -> PoseForces:
-        """Checked."""
+        """Check the parts of a pose and put them together."""
         if not isinstance(body, ElasticBody):
             raise SuppleError(f"{name} needs an ElasticBody, not {type(body).__name__}")
         rest = checked_array(f"rest shape of {name}", rest, body.rest.shape)
@@ -109,15 +109,15 @@ class PoseForces:
         return np.ascontiguousarray(self.body.mesh.tets[self.tets], np.int64)
 
     def only(self, tets: Ints) -> PoseForces:
-        """The same pose, restricted to other tets."""
+        """Return the same pose, restricted to other tets."""
         return replace(self, tets=tets)
 
     def of_part(self, part: int) -> PoseForces:
-        """The same pose and tets, another part of their forces."""
+        """Return the same pose and tets with another part of their forces."""
         return replace(self, part=part)
 
     def batches(self, q: Floats, weights: Floats | None = None) -> Iterator[ForceBatch]:
-        """Forces at reduced displacements q (r, t), a few samples at a time."""
+        """Compute forces at reduced displacements q (r, t), a few samples at a time."""
         corners = self.corners
         parameters = self.body.material.element_parameters(self.body.n_tets)[self.tets]
         around = _around_vertices(corners, self.body.n_vertices)
@@ -178,13 +178,12 @@ def _checked_tets(tets: ArrayLike, n_tets: int) -> Ints:
 
 
 def _around_vertices(corners: Ints, n_vertices: int) -> tuple[Ints, Ints]:
-    """Start of each vertex's run (n + 1,), and 4e + corner of the tets around it."""
+    """List the tets around each vertex, as 4e + corner, and where its run starts (n + 1,)."""
     flat = corners.ravel()
     order = np.argsort(flat, kind="stable")
     return np.searchsorted(flat[order], np.arange(n_vertices + 1)), order
 
 
-# ----------------------------------------------------------------------------
 # Elastic forces as columns for cubature to choose from, never all formed at once.
 
 
@@ -262,7 +261,7 @@ class ElasticProblem:
             self.totals.append(total)
 
     def _basis(self, pose: int) -> Singles:
-        """(n, 3, r), of one pose at a time: of all they would take more room than the forces."""
+        """Return the basis (n, 3, r) of one pose; all would take more room than the forces."""
         here = self.poses[pose]
         return dense_basis(here.basis, here.regions, here.body.n_vertices, np.float32)
 
@@ -274,7 +273,7 @@ class ElasticProblem:
         random: np.random.Generator,
         i: int,
     ) -> tuple[Singles, Floats, Floats]:
-        """Forces (e, 9, t′) of mixtures, what they add up to (r, t′), and all samples' (r, t)."""
+        """Return mixtures' forces (e, 9, t′), their sums (r, t′), and all samples' (r, t)."""
         signs = random.choice([-1.0, 1.0], (q.shape[1], self._mixtures))
         signs /= np.sqrt(self._mixtures)
         forces = np.zeros((9 * len(pose.tets), self._mixtures), np.float32)

@@ -13,7 +13,7 @@ from numba import prange
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled, compiled_parallel
-from supple.elastic.densities.density import stress, stress_derivative
+from supple.elastic.densities.dispatch import stress, stress_derivative
 
 __all__ = [
     "LINEAR",
@@ -90,7 +90,7 @@ def element_forces(
     part: int,
     out: Floats,
 ) -> float:
-    """Forces ∂W_e/∂x of `tets` at rest + each displacement into `out` (e, 9, t).
+    """Write forces ∂W_e/∂x of `tets` at rest + each displacement to `out` (e, 9, t).
 
     `part`: WHOLE; LINEAR, only K_e(0) u; or REMAINDER, f_e without that. Returns the smallest rest
     volume.

@@ -1,4 +1,7 @@
-"""Inertial forces of vertices as columns for cubature to choose from, and their fits."""
+"""Inertial forces of vertices: accelerations to train with, columns to choose from, fits.
+
+Accelerations are those of the rig, and those of the body as a whole (xu2016 §5.4).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ import numpy as np
 import scipy.linalg
 
 from supple.arrays import Floats, Ints
+from supple.errors import SuppleError
 from supple.linalg.nnls import nonnegative_fit
 from supple.reduction.cubature.samples import projected
 from supple.reduction.regions.region import Region
+from supple.rig.protocol import Rig
 
 __all__ = [
     "InertialProblem",
@@ -18,20 +23,85 @@ __all__ = [
     "correction",
     "fit_vertices",
     "normalised",
+    "perturbation_sizes",
+    "pose_accelerations",
+    "root_accelerations",
     "rows_of",
     "summed",
 ]
 
 
+#: Largest change of a rotation and, for a human of this height, of a translation (xu2016 §5.4).
+ANGLE = np.deg2rad(1.0)
+SHIFT = 1e-3
+HUMAN = 1.7
+# Step of a pure number by which it is seen how far it moves the body.
+_PROBE = 1e-3
 #: What keeps corrections small, relative to the trace of the samples' Gram matrix: the sum of
 #: their squared singular values.
 _RIDGE = 1e-7
 
 
+def perturbation_sizes(rig: Rig, pose: Floats) -> Floats:
+    """Return the largest change of each parameter, (s,), in training accelerations.
+
+    1° for rotations, 1 mm for translations of a human-sized character, scaled with the body;
+    pure numbers change as much as moves some vertex that far.
+    """
+    start = rig(pose)
+    shift = SHIFT * float(np.linalg.norm(np.ptp(start, axis=0))) / HUMAN
+    sizes = np.empty(len(rig.parameters))
+    for k, parameter in enumerate(rig.parameters):
+        if parameter.unit == "rad":
+            sizes[k] = ANGLE
+        elif parameter.unit == "m":
+            sizes[k] = shift
+        else:
+            moved = pose.copy()
+            moved[k] += _PROBE
+            away = float(np.linalg.norm(rig(moved) - start, axis=1).max())
+            sizes[k] = min(1.0, shift * _PROBE / away) if away > 0 else 0.0
+    return sizes
+
+
+def pose_accelerations(
+    rig: Rig, pose: Floats, count: int, random: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return second and first differences (n, 3, count) of random poses in a row (eq. 24).
+
+    A frame lasts a unit of time: what follows is normalised sample by sample.
+    """
+    sizes = perturbation_sizes(rig, pose)
+    changes = random.uniform(-1.0, 1.0, (count + 2, len(sizes))) * sizes
+    frames = np.stack([rig(pose + change) for change in changes], axis=2)
+    if not np.isfinite(frames).all():
+        raise SuppleError("the rig is not finite near a pose; check its parameters")
+    accelerations = frames[:, :, 2:] - 2 * frames[:, :, 1:-1] + frames[:, :, :-2]
+    return accelerations, (frames[:, :, 2:] - frames[:, :, :-2]) / 2
+
+
+def root_accelerations(rest: Floats, velocities: Floats, random: np.random.Generator) -> Floats:
+    """Draw accelerations (n, 3, t) in the frame of a moving root: b + α×x + ω×(ω×x) + 2ω×v.
+
+    One for each of the rig's velocities (n, 3, t). Uniform, angular and centrifugal parts are
+    alike in size on average; Coriolis' is an eighth of them, as v of a whole body is small.
+    """
+    middle = (rest.min(axis=0) + rest.max(axis=0)) / 2
+    arm = (rest - middle) / max(float(np.linalg.norm(np.ptp(rest, axis=0))) / 2, 1e-300)
+    speed = np.linalg.norm(velocities, axis=1).max(axis=0)
+    out = np.empty_like(velocities)
+    for t in range(velocities.shape[2]):
+        linear, angular, spin = random.standard_normal((3, 3))
+        v = velocities[:, :, t] / (16 * speed[t]) if speed[t] > 0 else velocities[:, :, t]
+        out[:, :, t] = linear + np.cross(angular, arm)
+        out[:, :, t] += np.cross(spin, np.cross(spin, arm)) + 2 * np.cross(spin, v)
+    return out
+
+
 def normalised(
     basis: tuple[Floats, ...], regions: Sequence[Region], forces: Floats
 ) -> tuple[Floats, Floats]:
-    """Forces (n, 3, t) and their sum (r, t), both divided by its norm sample by sample (eq. 25).
+    """Divide forces (n, 3, t) and their sum (r, t) by its norm, sample by sample (eq. 25).
 
     A sample without force (a rig without parameters) becomes zero and asks nothing.
     """
@@ -42,7 +112,7 @@ def normalised(
 
 
 def candidates(regions: Sequence[Region]) -> Ints:
-    """(k,) vertices in a region, ascending: the others' forces project to zero."""
+    """Return the vertices in any region (k,), ascending: forces of others project to zero."""
     return np.unique(np.concatenate([region.vertices for region in regions]))
 
 
@@ -84,7 +154,7 @@ class InertialProblem:
 
 
 def rows_of(basis: tuple[Floats, ...], regions: Sequence[Region], vertices: Ints) -> Floats:
-    """(k, 3, r) rows of a localised basis at ascending vertices."""
+    """Return the rows (k, 3, r) of a localised basis at ascending vertices."""
     rows = np.zeros((len(vertices), 3, sum(array.shape[2] for array in basis)))
     column = 0
     for array, region in zip(basis, regions, strict=True):
@@ -102,7 +172,7 @@ def summed(blocks: Floats, forces: Floats) -> Floats:
 
 
 def fit_vertices(rows: Floats, forces: Floats, target: Floats) -> Floats:
-    """Non-negative weights (c,) of vertices with basis rows (c, 3, r), by chunks of samples."""
+    """Fit non-negative weights (c,) of vertices with basis rows (c, 3, r), in chunks of samples."""
     c = len(rows)
     gram, right = np.zeros((c, c)), np.zeros(c)
     for first in range(0, target.shape[1], 32):
@@ -114,7 +184,7 @@ def fit_vertices(rows: Floats, forces: Floats, target: Floats) -> Floats:
 
 
 def correction(rows: Floats, widths: Sequence[int], forces: Floats, residual: Floats) -> Floats:
-    """Blocks (c, 3, r) that take up what weights leave of the samples, region by region.
+    """Fit blocks (c, 3, r) to what weights leave of the samples, region by region.
 
     Ridge regression from the forces of the chosen vertices in a region to the residual of its
     columns; zero where a column's region does not reach.

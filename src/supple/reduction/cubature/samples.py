@@ -13,7 +13,7 @@ from supple.compiled.jit import taking_turns
 from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError
 from supple.reduction.cubature.force_kernels import DETERMINANT_CHUNK, smallest_determinants
-from supple.reduction.regions.region import Region
+from supple.reduction.regions.region import Region, reduced_stiffness
 
 __all__ = [
     "AMPLITUDE",
@@ -22,7 +22,7 @@ __all__ = [
     "displacements",
     "force_samples",
     "projected",
-    "reduced_stiffness",
+    "rest_stiffness",
 ]
 
 LocalBasis = Sequence[NDArray[np.float64]]
@@ -41,7 +41,7 @@ _CHUNK_ENTRIES = 5_000_000
 def checked_basis(
     what: str, basis: LocalBasis, regions: Sequence[Region], n_vertices: int
 ) -> tuple[Floats, ...]:
-    """One array (k, 3, r) for each region, finite, with at least one column in all."""
+    """Check that a basis has an array (k, 3, r) for each region, finite, with a column at least."""
     if len(regions) == 0:
         raise SuppleError("no regions; a basis of the whole body has one, Region.whole")
     if len(basis) != len(regions):
@@ -60,7 +60,7 @@ def checked_basis(
 def dense_basis(
     basis: LocalBasis, regions: Sequence[Region], n_vertices: int, dtype: type = np.float64
 ) -> NDArray:
-    """(n, 3, r), zeros outside the regions; columns region by region."""
+    """Return a localised basis as (n, 3, r), zero outside the regions; columns region by region."""
     dense = np.zeros((n_vertices, 3, sum(array.shape[2] for array in basis)), dtype)
     column = 0
     for array, region in zip(basis, regions, strict=True):
@@ -92,17 +92,15 @@ def projected(basis: LocalBasis, regions: Sequence[Region], forces: Floats) -> F
     return np.concatenate(parts)
 
 
-def reduced_stiffness(
+def rest_stiffness(
     body: ElasticBody, rest: ArrayLike, basis: LocalBasis, regions: Sequence[Region]
 ) -> Floats:
-    """K̃ = UᵀKU at rest, (r, r), exactly symmetric."""
+    """K̃ = UᵀKU of a body at rest in a localised basis, (r, r), exactly symmetric."""
     rest = checked_array("rest shape", rest, body.rest.shape)
     basis = checked_basis("basis", basis, regions, body.n_vertices)
     K = body.stiffness(rest, rest=rest, out=body.pattern.zeros())  # threads may share the body
     U = dense_basis(basis, regions, body.n_vertices)
-    U = U.reshape(-1, U.shape[2])
-    reduced = U.T @ (K @ U)
-    return (reduced + reduced.T) / 2
+    return reduced_stiffness(K, U.reshape(-1, U.shape[2]))
 
 
 def force_samples(
@@ -116,7 +114,7 @@ def force_samples(
     stiffness: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Floats:
-    """Random reduced displacements q, (r, count), a sample a column (xu2016 §5.3).
+    """Draw random reduced displacements q, (r, count), a sample a column (xu2016 §5.3).
 
     In each region, Gaussian in the basis where its reduced stiffness is diagonal, with a
     standard deviation proportional to 1/λ of the direction. All are scaled by one number so
@@ -145,7 +143,7 @@ def force_samples(
     random = _generator(seed)
     widths = [array.shape[2] for array in basis]
     if stiffness is None:
-        stiffness = reduced_stiffness(body, rest, basis, regions)
+        stiffness = rest_stiffness(body, rest, basis, regions)
     stiffness = checked_array("reduced stiffness", stiffness, (sum(widths), sum(widths)))
     q = _gaussian(stiffness, widths, count, random)
     step = max(16, _CHUNK_ENTRIES // (3 * body.n_vertices))
@@ -174,7 +172,7 @@ def _generator(seed: int | np.random.Generator) -> np.random.Generator:
 def _gaussian(
     stiffness: Floats, widths: Sequence[int], count: int, random: np.random.Generator
 ) -> Floats:
-    """Samples with deviations 1/λ region by region."""
+    """Draw samples with deviations 1/λ, region by region."""
     q = np.zeros((len(stiffness), count))
     stiffest = np.abs(np.diag(stiffness)).max(initial=0.0)
     column = 0
@@ -191,7 +189,7 @@ def _gaussian(
 
 
 def _harmless(body: ElasticBody, rest: Floats, moved: Floats) -> Floats:
-    """(t,) powers of ½ that keep each sample from inverting tets."""
+    """Return powers of ½, (t,), that keep each sample from inverting tets."""
     factors = np.ones(moved.shape[2])
     tets = np.require(body.mesh.tets, np.int64, ["C", "W"])
     worst = np.empty((-(-len(tets) // DETERMINANT_CHUNK), len(factors)))

@@ -54,7 +54,7 @@ class CubatureProblem(Protocol):
         """A_iᵀ ρ, (e,)."""
 
     def columns(self, pose: int, chosen: Ints) -> Floats:
-        """(c, rows) the chosen columns, each flat like its target."""
+        """Return the chosen columns (c, rows), each flat like its target."""
 
 
 class Support:
@@ -99,7 +99,7 @@ class Support:
         self.chosen = self.chosen[which]
 
     def residual(self, pose: int) -> Floats:
-        """What the columns leave of the target."""
+        """Return the part of the target that the columns leave."""
         target = self.problem.targets[pose]
         return target - (self.weights[pose] @ self.columns[pose]).reshape(target.shape)
 
@@ -108,7 +108,7 @@ class Support:
         return float(sum((self.residual(i) ** 2).sum() for i in range(len(self.grams))))
 
     def costs(self) -> Floats:
-        """(c,) what each column's removal costs, summed over poses."""
+        """Return the cost of each column's removal (c,), summed over poses."""
         return np.sum(list(self._each(removal_costs, self.grams, self.weights)), axis=0)
 
     def _at_poses(self, work: Callable[[int], None]) -> None:
@@ -128,7 +128,7 @@ def pursue(
     rounds: int = ROUNDS,
     threads: Executor | None = None,
 ) -> Ints:
-    """At most `count` columns, ascending, that fit the targets of all poses well.
+    """Choose at most `count` columns, ascending, that fit the targets of all poses well.
 
     Columns that are zero at every pose are never chosen, so there may be fewer. Poses are worked
     on beside each other if there are `threads`.
@@ -169,7 +169,7 @@ def _grow(support: Support, size: int, count: int) -> None:
 
 @compiled
 def _spread(order: Ints, places: Ints, n_places: int, wanted: int) -> Ints:
-    """The first of `order` that share no place, filled up with the first that do."""
+    """Take the first of `order` that share no place, then the first that do."""
     taken, chosen = np.zeros(n_places, np.bool_), np.empty(wanted, np.int64)
     skipped = np.ones(len(order), np.bool_)
     found = 0

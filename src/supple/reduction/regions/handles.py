@@ -1,4 +1,4 @@
-"""Handles: where the regions of a body have their middle."""
+"""Handles: the middles of the regions of a body."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TRUNK_PART = (0.1, 0.9)
 
 @dataclass(frozen=True, eq=False)
 class Handle:
-    """Where a region's weight is 1 in the rest shape: a point (1, 3) or a segment (2, 3).
+    """Place where a region's weight is 1 in the rest shape: a point (1, 3) or a segment (2, 3).
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Handle:
 
 
 def handle_vertices(mesh: TetMesh, handles: Sequence[Handle]) -> tuple[Ints, ...]:
-    """The vertices of the tets that each handle passes through.
+    """Find the vertices of the tets that each handle passes through.
 
     A vertex that two handles want belongs to the first of them. A handle outside of the body
     takes the nearest tets.
@@ -94,7 +94,7 @@ def handle_vertices(mesh: TetMesh, handles: Sequence[Handle]) -> tuple[Ints, ...
 
 
 def _along(mesh: TetMesh, points: Floats) -> Floats:
-    """Places from the first to the last point, a quarter of an edge apart."""
+    """Return places from the first to the last point, a quarter of an edge apart."""
     length = float(np.linalg.norm(points[-1] - points[0]))
     count = int(min(np.ceil(length / (0.25 * typical_edge(mesh))) + 1, _MOST_POINTS))
     return points[0] + np.linspace(0, 1, count)[:, None] * (points[-1] - points[0])
@@ -114,7 +114,7 @@ def _tets_along(mesh: TetMesh, handle: Handle) -> Ints:
 
 
 def _crossed(mesh: TetMesh, start: Floats, end: Floats) -> Ints:
-    """Tets that a segment has a part of its length in: barycentric coordinates are linear."""
+    """Find the tets that a segment passes through: barycentric coordinates are linear."""
     corners = mesh.vertices[mesh.tets]
     low, high = np.minimum(start, end), np.maximum(start, end)
     there = (corners.min(axis=1) <= high).all(axis=1) & (corners.max(axis=1) >= low).all(axis=1)
@@ -134,7 +134,7 @@ def _crossed(mesh: TetMesh, start: Floats, end: Floats) -> Ints:
 
 
 def checked_fixed(fixed: ArrayLike | None, n_vertices: int) -> Ints:
-    """Vertex numbers, ascending and each once; none if None."""
+    """Check vertex numbers; return them ascending and each once, none if None."""
     if fixed is None:
         return np.empty(0, np.int64)
     listed = np.asarray(fixed)
@@ -155,7 +155,7 @@ def handles_from_bones(
     fixed: ArrayLike | None = None,
     most: int = MOST_LIMBS,
 ) -> tuple[Handle, ...]:
-    """A handle for the trunk and for each limb, found from the rig's skeleton.
+    """Find a handle for the trunk and for each limb, from the rig's skeleton.
 
     Handles are where the weights W of regions are 1; elsewhere W minimise ∫ |ΔW|², bounded and
     adding up to 1 (xu2016 §7, see `handle_weights`). In the paper an artist places them.
@@ -204,7 +204,7 @@ def handles_from_bones(
 
 
 def _inside(mesh: TetMesh, limb: Limb) -> Floats:
-    """A point or segment within the flesh of a limb: along its path, a bone of it, its middle."""
+    """Find a point or segment in the flesh of a limb: along its path, a bone, or its middle."""
     part = _LIMB_PART if limb.is_end else _TRUNK_PART
     path = limb.path[locate(limb.path, mesh).distance == 0]
     steps = np.linalg.norm(np.diff(path, axis=0), axis=1)
@@ -221,7 +221,7 @@ def _inside(mesh: TetMesh, limb: Limb) -> Floats:
 
 
 def _between(path: Floats, part: tuple[float, float]) -> Floats:
-    """Two places on a path, at these parts of its length."""
+    """Return two places on a path, at these parts of its length."""
     steps = np.linalg.norm(np.diff(path, axis=0), axis=1)
     along = np.concatenate([[0.0], np.cumsum(steps)])
     places = np.array(part) * along[-1]

@@ -1,4 +1,4 @@
-"""The limbs of a skeleton: joints grouped by where it branches and by the flesh they carry."""
+"""Limbs of a skeleton: joints grouped by its branches and by the flesh they carry."""
 
 from __future__ import annotations
 
@@ -16,10 +16,6 @@ from supple.rig.tets.carried_weights import carried_influences
 from supple.rig.tets.surface_samples import SurfaceSamples
 
 __all__ = ["HANGS", "MOST_LIMBS", "CarriedFlesh", "Contact", "Limb", "limbs_of"]
-
-
-# ----------------------------------------------------------------------------
-# The flesh that each joint of a skeleton carries, and which joints' flesh touches.
 
 
 Contact = dict[int, dict[int, float]]
@@ -42,7 +38,7 @@ HANGS = 0.1
 
 
 class CarriedFlesh:
-    """What each joint carries. Joint J, beyond the last, is the parent of all roots."""
+    """Flesh that each joint carries. Joint J, beyond the last, is the parent of all roots."""
 
     def __init__(self, rig: SkinnedRig, surface: SurfaceMesh, mesh: TetMesh) -> None:
         count = rig.skeleton.n_joints
@@ -64,7 +60,7 @@ class CarriedFlesh:
         self.size = mesh.size
 
     def branches(self) -> NDArray[np.bool_]:
-        """Which joints, (J + 1,), have a limb's worth of flesh at and below them."""
+        """Mark joints, (J + 1,), that have a limb's worth of flesh at and below them."""
         below, reach = self.part.copy(), np.zeros(self.n + 1)
         at = self.joint_of
         points = self.points
@@ -81,7 +77,7 @@ class CarriedFlesh:
         return matters
 
     def owners(self, matters: NDArray[np.bool_]) -> Ints:
-        """The joint that matters whose flesh each joint's goes with, (J + 1,).
+        """Return the joint that matters whose flesh each joint's goes with, (J + 1,).
 
         Small branches go where they touch most, which is not always what they hang from: feet
         led by inverse kinematics hang from the root.
@@ -106,7 +102,7 @@ class CarriedFlesh:
         return np.array([_last(goes_to, joint) for joint in owner.tolist()])
 
     def contact(self, owner: Ints) -> Contact:
-        """How much flesh of one joint touches that of another.
+        """Measure how much flesh of one joint touches that of another.
 
         The volume of tets between them counts, and a little what follows both: joints too small
         for the tets have no vertex of their own.
@@ -131,7 +127,7 @@ class CarriedFlesh:
 
 
 def _last(goes_to: Ints, joint: int) -> int:
-    """The end of a trail, which is then made short."""
+    """Follow a trail to its end, and make it shorter."""
     end = joint
     while goes_to[end] != end:
         end = int(goes_to[end])
@@ -141,7 +137,7 @@ def _last(goes_to: Ints, joint: int) -> int:
 
 
 def _rename(contact: Contact, old: int, new: int) -> None:
-    """What touched `old` touches `new`."""
+    """Make everything that touched `old` touch `new`."""
     for other, volume in contact.pop(old, {}).items():
         contact[other].pop(old)
         if other != new:
@@ -210,7 +206,7 @@ class _Chain:
     merged: list[_Chain] = field(default_factory=list)
 
     def all_joints(self) -> list[int]:
-        """Also those of chains that became part of it."""
+        """List the joints of the chain, and of chains that became part of it."""
         return self.path + [joint for chain in self.merged for joint in chain.all_joints()]
 
 
@@ -281,7 +277,7 @@ def _merge(chains: list[_Chain], chain: _Chain, into: _Chain) -> None:
 
 
 def _merge_trunk(chains: list[_Chain], part: Floats) -> None:
-    """The root goes on into the heaviest branch that branches again; so do light links."""
+    """Continue the root into the heaviest branch that branches again, and into light links."""
     root = chains[0]
     inner = [chain for chain in _children(chains, root) if _children(chains, chain)]
     if inner:
@@ -305,7 +301,7 @@ def _merge_lightest(chains: list[_Chain], part: Floats, contact: Contact, most: 
 
 
 def _touched(chains: list[_Chain], chain: _Chain, contact: Contact) -> _Chain:
-    """The chain that one hangs from, or if they do not touch, what it touches most."""
+    """Return the chain that one hangs from, or if they do not touch, the one it touches most."""
     touched: dict[int, float] = {}
     for joint in chain.all_joints():
         for other, volume in contact.get(joint, {}).items():

@@ -1,22 +1,23 @@
-"""A part of the body that has basis vectors of its own."""
+"""A part of the body that has basis vectors of its own, and its reduced stiffness."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_count, checked_indices, owned_array
 from supple.errors import SuppleError
 
-__all__ = ["Region"]
+__all__ = ["Region", "reduced_stiffness"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Region:
-    """Where a localised basis lives (xu2016 §7).
+    """Part of a body that a localised basis moves (xu2016 §7).
 
     Attributes
     ----------
@@ -48,7 +49,7 @@ class Region:
 
     @classmethod
     def whole(cls, n_vertices: int, fixed: Ints | None = None, name: str = "body") -> Region:
-        """All vertices but the fixed ones, with weight 1."""
+        """Make a region of all vertices but the fixed ones, with weight 1."""
         count = checked_count("the number of vertices", n_vertices)
         held = checked_indices("fixed vertex", () if fixed is None else fixed, count)
         vertices = np.setdiff1d(np.arange(count), held)
@@ -60,8 +61,14 @@ class Region:
         return (3 * self.vertices[:, None] + np.arange(3)).ravel()
 
 
+def reduced_stiffness(stiffness: sp.csr_array, basis: Floats) -> Floats:
+    """K̃ = UᵀKU of a stiffness (u, u) and basis columns (u, r): (r, r), exactly symmetric."""
+    product = basis.T @ (stiffness @ basis)
+    return (product + product.T) / 2
+
+
 def _numbers(name: str, vertices: ArrayLike) -> Ints:
-    """A copy; 0.5 and True are no vertices, and would become 0 and 1 without a word."""
+    """Copy vertex numbers; refuse 0.5 and True, which would become 0 and 1 without a word."""
     try:
         given = np.asarray(vertices)
     except ValueError:  # rows of different lengths

@@ -76,7 +76,7 @@ def _checked_remap(threshold: float, exponent: float) -> tuple[float, float]:
 
 
 def covering_threshold(weights: Floats, threshold: float = THRESHOLD) -> float:
-    """The threshold, lowered if some vertex would be in no region otherwise.
+    """Return the threshold, lowered if some vertex would be in no region otherwise.
 
     Flesh in no region cannot move. Weights of d handles add up to 1, so the largest at a vertex
     is at least 1/d: below 5 handles a threshold of 0.1 always stands. Where it does not, it is
@@ -95,7 +95,7 @@ def covering_threshold(weights: Floats, threshold: float = THRESHOLD) -> float:
 
 
 def handle_weights(mesh: TetMesh, handles: Sequence[Handle]) -> Floats:
-    """W, (n, d): bounded biharmonic weights of handles (xu2016 §7).
+    """Compute bounded biharmonic weights W, (n, d), of handles (xu2016 §7).
 
     A handle holds the vertices of the tets it passes through; see `handle_vertices`.
     """
@@ -123,7 +123,7 @@ def regions_of(
     exponent: float = EXPONENT,
     weights: Floats | None = None,
 ) -> tuple[Region, ...]:
-    """Regions around handles (xu2016 §7).
+    """Make regions around handles (xu2016 §7).
 
     Every vertex that can move is in at least one; for that the threshold may be lowered, see
     `covering_threshold`.
@@ -177,7 +177,7 @@ def _region(name: str, free: Ints, weights: Floats) -> Region:
 
 
 class BorderJump(NamedTuple):
-    """How far a region's weight is from zero at its border."""
+    """Jump of a region's weight to zero at its border."""
 
     largest: float
     """The largest W′ at a vertex with a neighbour outside: what a jump looks like."""
@@ -239,7 +239,7 @@ def border_jump(
 
 
 def _edges_with_slopes(mesh: TetMesh, values: Floats) -> tuple[Ints, Floats]:
-    """Edges (e, 2), and the steepest slope of values (n,) in the tets that have each, (e,)."""
+    """Return edges (e, 2), and the steepest slope of values (n,) in the tets of each, (e,)."""
     corners, at = mesh.vertices[mesh.tets], values[mesh.tets]
     sides = corners[:, 1:] - corners[:, :1]
     rises = at[:, 1:] - at[:, :1]
@@ -254,7 +254,7 @@ def _edges_with_slopes(mesh: TetMesh, values: Floats) -> tuple[Ints, Floats]:
 def stored_fraction(
     regions: Sequence[Region], modes_per_region: Sequence[int], n_vertices: int
 ) -> float:
-    """Entries a localised basis stores, as a part of those of a dense one of as many columns.
+    """Return the part of a dense basis' entries that a localised one of as many columns stores.
 
     Parameters
     ----------

@@ -17,13 +17,13 @@ from supple.elastic.material import Material
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.linalg.sparse import PrincipalSubmatrix
+from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
 from supple.mesh.obstacles import Obstacle
-from supple.mesh.self_contact import Contacts, find_contacts
 from supple.mesh.tets import TetMesh
 from supple.reduction.compliance import (
     Compliance,
     LoosePieceError,
-    inertial_responses,
+    inertial_displacements,
     largest_displacements,
 )
 from supple.reduction.contact_constraints import ContactKind, contact_constraints
@@ -37,9 +37,9 @@ from supple.reduction.null_space import (
     largest_entries,
     null_space,
 )
-from supple.reduction.regions.region import Region
+from supple.reduction.regions.region import Region, reduced_stiffness
 
-__all__ = ["PoseModel", "PoseTask", "RegionBasis", "pose_basis", "reduce_pose", "reduced_stiffness"]
+__all__ = ["PoseModel", "PoseTask", "RegionBasis", "pose_basis", "reduce_pose", "region_stiffness"]
 
 
 #: Modes for each vector of the basis; their derivatives are many more.
@@ -100,7 +100,7 @@ def pose_basis(
     """`count` vectors from linear modes and modal derivatives (xu2016 §5–7, eq. 34–35).
 
     Beside them are the region's static responses to accelerations of the body, which are what
-    moves flesh; see `inertial_responses`.
+    moves flesh; see `inertial_displacements`.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def _candidates(
     (soft,) = largest_displacements(modes.vectors[:, :1])
     shapes = scaled_candidates(modes.eigenvalues, modes.vectors, bent, far / soft)
     del bent  # as large as all the rest together
-    given_way = inertial_responses(modes.compliance, places, mass, modes.weights)
+    given_way = inertial_displacements(modes.compliance, places, mass, modes.weights)
     # Of all axes together, so that it does not matter how the body is turned.
     largest = float(np.sqrt((given_way.reshape(len(places), -1) ** 2).sum(axis=1).max()))
     if largest <= RIGID * soft / modes.eigenvalues[0]:
@@ -325,7 +325,7 @@ class PoseModel:
     rest: Floats
     bases: tuple[Floats, ...]
     stiffnesses: tuple[Floats, ...]
-    contacts: Contacts | None
+    contacts: BoundaryContacts | None
     constraints: int
 
 
@@ -353,7 +353,7 @@ def _reduced(task: PoseTask) -> PoseModel:
         masses = body.vertex_masses()
         bases = _region_bases(task, body, stiffness, masses, rows)
         stiffnesses = tuple(
-            reduced_stiffness(stiffness, region, basis)
+            region_stiffness(stiffness, region, basis)
             for region, basis in zip(task.regions, bases, strict=True)
         )
     return PoseModel(task.rest, bases, stiffnesses, contacts, 0 if rows is None else rows.shape[0])
@@ -390,16 +390,14 @@ def _region_bases(
     return tuple(bases)
 
 
-def reduced_stiffness(stiffness: sp.csr_array, region: Region, basis: Floats) -> Floats:
+def region_stiffness(stiffness: sp.csr_array, region: Region, basis: Floats) -> Floats:
     """UᵀKU of a region's basis (k, 3, r): symmetric, (r, r)."""
-    columns = basis.reshape(-1, basis.shape[2])
-    unknowns = region.unknowns
-    product = columns.T @ (stiffness[unknowns][:, unknowns] @ columns)
-    return (product + product.T) / 2
+    own = stiffness[region.unknowns][:, region.unknowns]
+    return reduced_stiffness(own, basis.reshape(-1, basis.shape[2]))
 
 
-def _contact_rows(task: PoseTask) -> tuple[Contacts | None, sp.csr_array | None]:
+def _contact_rows(task: PoseTask) -> tuple[BoundaryContacts | None, sp.csr_array | None]:
     if task.contacts is None:
         return None, None
-    found = find_contacts(task.mesh, None, task.rest, obstacles=task.obstacles)
+    found = find_boundary_contacts(task.mesh, None, task.rest, obstacles=task.obstacles)
     return found, contact_constraints(found, len(task.rest), kind=task.contacts)

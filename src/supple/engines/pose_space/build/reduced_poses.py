@@ -21,7 +21,7 @@ from supple.engines.pose_space.build.pose_basis import (
     PoseTask,
     pose_basis,
     reduce_pose,
-    reduced_stiffness,
+    region_stiffness,
 )
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
@@ -175,7 +175,7 @@ def _by_recipe(task: PoseTask, recipe: dict[str, Any]) -> PoseModel:
     made = pose_basis(
         body, task.rest, stiffness, body.vertex_masses(), region, task.modes[0], **recipe
     )
-    reduced = reduced_stiffness(stiffness, region, made.vectors)
+    reduced = region_stiffness(stiffness, region, made.vectors)
     return PoseModel(task.rest, (made.vectors,), (reduced,), None, 0)
 
 

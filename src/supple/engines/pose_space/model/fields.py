@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.checks import checked_whole_numbers
-from supple.elastic.material import MATERIALS, Material
+from supple.elastic.densities.dispatch import MATERIALS
+from supple.elastic.material import Material
 from supple.engines.pose_space.model.basis_rounding import rounded_basis
 from supple.engines.pose_space.model.field_checks import (
     checked_extras,
@@ -117,9 +118,10 @@ def _poses(model: PoseSpaceModel, fields: Fields) -> Fields:
 
 
 def _material(model: PoseSpaceModel, n_tets: int, n_poses: int) -> Fields:
-    if model.material_kind not in MATERIALS or model.material_kind == "orthotropic":
-        isotropic = ", ".join(kind for kind in MATERIALS if kind != "orthotropic")
-        raise SuppleError(f'a model cannot be of material "{model.material_kind}"; use {isotropic}')
+    isotropic = [name for name, density in MATERIALS.items() if density.isotropic]
+    if model.material_kind not in isotropic:
+        use = ", ".join(isotropic)
+        raise SuppleError(f'a model cannot be of material "{model.material_kind}"; use {use}')
     painted = [(n_tets,), (n_poses, n_tets)]
     fields: Fields = {
         "material_kind": str(model.material_kind),

@@ -23,7 +23,7 @@ from supple.lab.reproduce.xu2016.fig5_sections import (
     penetration,
     touching_skin,
 )
-from supple.mesh.self_contact import find_contacts
+from supple.mesh.boundary_contacts import find_boundary_contacts
 from supple.reduction.contact_constraints import contact_constraints
 from supple.rig.tets.vertex_frames import rotate_basis
 from supple.scenes.characters.character_scene import Scene, scene
@@ -97,7 +97,9 @@ def _figures(
     strong = next(
         (row for row in rows if row["without_percent"] >= 100 * _DEEPER * _ALLOWED), rows[-1]
     )
-    found = find_contacts(arm.bound.mesh, None, arm.bound.tet_rig(arm.scene.pose(arm.pose)))
+    found = find_boundary_contacts(
+        arm.bound.mesh, None, arm.bound.tet_rig(arm.scene.pose(arm.pose))
+    )
     worst = max(row["with_percent"] for row in rows)
     held = strong["with_percent"] < 100 * _ALLOWED and strong["without_percent"] >= max(
         100 * _DEEPER * _ALLOWED, _DEEPER * strong["with_percent"]
@@ -260,7 +262,9 @@ def _left_open(model: PoseSpaceModel, pose: str) -> float:
     """Largest |C U| at a pose over the largest |U| there: what constraints the basis breaks."""
     at = model.pose_names.index(pose)
     rest = model.tet_rig(model.poses[at])
-    rows = contact_constraints(find_contacts(model.mesh, None, rest), len(model.mesh.vertices))
+    rows = contact_constraints(
+        find_boundary_contacts(model.mesh, None, rest), len(model.mesh.vertices)
+    )
     involved = np.unique(rows.indices // 3)
     broken = largest = 0.0
     for vertices, bases in zip(model.basis_vertices, model.bases, strict=True):

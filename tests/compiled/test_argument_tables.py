@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from supple.compiled.bound_tables import Bound, opened
+from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused
 
 
 @compiled_fused
 def add_all(bound, out):
-    numbers, (grid, yes), factor, size = opened(bound)
+    numbers, (grid, yes), factor, size = table_contents(bound)
     total = 0.0
     for j in range(size):
         total += numbers[j]
@@ -36,13 +36,13 @@ def tables(yes: bool = True) -> tuple:
 @pytest.mark.parametrize(("yes", "total"), [(True, 2 * (3 + 15)), (False, 2 * 3)])
 def test_compiled_functions_see_arrays_numbers_and_nested_tuples(yes, total):
     out = np.zeros(1)
-    add_all(Bound(tables(yes)), out)
+    add_all(ArgumentTable(tables(yes)), out)
     assert out[0] == total
 
 
 def test_what_is_bound_is_the_array_itself_not_a_copy():
     content, out = tables(), np.zeros(1)
-    bound = Bound(content)
+    bound = ArgumentTable(content)
     content[0][:] = 1
     add_all(bound, out)
     assert out[0] == 2 * (3 + 15)
@@ -50,7 +50,7 @@ def test_what_is_bound_is_the_array_itself_not_a_copy():
 
 
 def test_bound_arrays_live_as_long_as_what_binds_them():
-    bounds = [Bound(tables()) for _ in range(50)]
+    bounds = [ArgumentTable(tables()) for _ in range(50)]
     gc.collect()
     filler = [np.full(4, np.nan) for _ in range(500)]
     out = np.zeros(1)
@@ -62,7 +62,7 @@ def test_bound_arrays_live_as_long_as_what_binds_them():
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda bound: pickle.loads(pickle.dumps(bound))])
 def test_a_copy_binds_arrays_of_its_own(copied):
-    bound, out = Bound(tables()), np.zeros(1)
+    bound, out = ArgumentTable(tables()), np.zeros(1)
     twin = copied(bound)
     assert twin.address != bound.address
     bound.content[0][:] = np.nan

@@ -1,4 +1,4 @@
-"""Where the boundary of a posed tet mesh touches itself and obstacles."""
+"""Contacts of the boundary of a posed tet mesh with itself and with obstacles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from supple.mesh.obstacles import Obstacle
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import LARGEST_COORDINATE
 
-__all__ = ["Contacts", "find_contacts"]
+__all__ = ["BoundaryContacts", "find_boundary_contacts"]
 
 
 #: How near touching parts are, as a part of the boundary's mean edge at the neutral pose.
@@ -28,10 +28,10 @@ UNIT = 1e-4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Contacts:
+class BoundaryContacts:
     """Vertices of a posed tet mesh that touch something, c of them.
 
-    Contacts with the body itself come first, then those with each obstacle in turn; both by
+    BoundaryContacts with the body itself come first, then those with each obstacle in turn; both by
     vertex. A vertex touches the body at one place at most, and each obstacle once.
 
     Attributes
@@ -62,11 +62,11 @@ class Contacts:
 
     def __repr__(self) -> str:
         own = int((self.obstacles < 0).sum())
-        return f"Contacts({own} with the body itself, {len(self) - own} with obstacles)"
+        return f"BoundaryContacts({own} with the body itself, {len(self) - own} with obstacles)"
 
-    def __getitem__(self, chosen: NDArray) -> Contacts:
-        """Some of them, by mask or by number."""
-        return Contacts(*(values[chosen] for values in self._columns()))
+    def __getitem__(self, chosen: NDArray) -> BoundaryContacts:
+        """Return some of the contacts, by mask or by number."""
+        return BoundaryContacts(*(values[chosen] for values in self._columns()))
 
     def _columns(self) -> tuple[NDArray, ...]:
         return (
@@ -79,15 +79,15 @@ class Contacts:
         )
 
 
-def find_contacts(
+def find_boundary_contacts(
     mesh: TetMesh,
     rest: ArrayLike | None,
     posed: ArrayLike,
     *,
     distance: float | None = None,
     obstacles: Iterable[Obstacle] = (),
-) -> Contacts:
-    """Contacts of the boundary of a tet mesh at a pose (xu2016 §6).
+) -> BoundaryContacts:
+    """Find the contacts of the boundary of a tet mesh at a pose (xu2016 §6).
 
     A boundary vertex touches another part of the body where it is within `distance` of a
     boundary triangle, in front of it or inside, the two face each other, and at the neutral
@@ -125,7 +125,7 @@ def find_contacts(
     for number, obstacle in enumerate(_listed(obstacles)):
         found.append(_obstacle_contacts(here, vertices, obstacle, number, near))
     columns = zip(*(contacts._columns() for contacts in found), strict=True)
-    return Contacts(*(np.concatenate(parts) for parts in columns))
+    return BoundaryContacts(*(np.concatenate(parts) for parts in columns))
 
 
 def _positions(what: str, values: ArrayLike, mesh: TetMesh) -> Floats:
@@ -155,7 +155,7 @@ def _mean_edge(points: Floats, triangles: Ints) -> float:
 
 def _own_contacts(
     posed: Floats, rest: Floats, triangles: Ints, near: float, far: float
-) -> Contacts:
+) -> BoundaryContacts:
     # In a unit in which the body is not larger than 1: winding numbers are taken in float32.
     _, exponent = np.frexp(max(np.ptp(posed, axis=0).max(), np.ptp(rest, axis=0).max()))
     unit = float(np.ldexp(1.0, exponent))
@@ -164,7 +164,7 @@ def _own_contacts(
     near = min(near, float(np.linalg.norm(np.ptp(rest, axis=0))) / APART)
     touches = facing_triangles(boundary, rest / unit, near / unit, far / unit)
     kept = np.flatnonzero(touches.triangle >= 0)
-    return Contacts(
+    return BoundaryContacts(
         boundary.vertices[kept],
         boundary.triangles[touches.triangle[kept]],
         touches.barycentric[kept],
@@ -176,7 +176,7 @@ def _own_contacts(
 
 def _obstacle_contacts(
     posed: Floats, vertices: Ints, obstacle: Obstacle, number: int, near: float
-) -> Contacts:
+) -> BoundaryContacts:
     if not isinstance(obstacle, Obstacle):
         raise SuppleError(
             f"obstacle {number} is a {type(obstacle).__name__}; use a Plane, a Sphere or a Capsule"
@@ -192,7 +192,7 @@ def _obstacle_contacts(
             f"obstacle {number} has no distance or no way out of length 1 at vertex {vertex}"
         )
     count = len(touching)
-    return Contacts(
+    return BoundaryContacts(
         vertices[touching],
         np.full((count, 3), -1),
         np.zeros((count, 3)),
@@ -203,7 +203,7 @@ def _obstacle_contacts(
 
 
 def _checked_distances(obstacle: Obstacle, points: Floats, number: int) -> tuple[Floats, Floats]:
-    """What an obstacle says of the points: anybody may write one."""
+    """Ask an obstacle for distances, and check the answer: anybody may write one."""
     try:
         gaps, normals = obstacle.distances(points)
     except (TypeError, ValueError):

@@ -6,12 +6,12 @@ import pytest
 
 from supple.compiled.simd import (
     LANES,
-    add_outer,
-    add_weighted,
+    add_outer_products,
+    add_weighted_rows,
     gradient_rows,
-    row_sums,
-    times_rows,
-    weighted_four,
+    matrix_times_rows,
+    rows_times_vector,
+    weighted_row_sum,
 )
 from supple.linalg.upper_triangle import cholesky, padded_identity, solve
 
@@ -29,27 +29,27 @@ def call_gradient_rows(basis, start, width, turns, out, at):
 
 @numba.njit
 def call_row_sums(rows, at, width, z, out):
-    row_sums(rows, at, width, z, out)
+    rows_times_vector(rows, at, width, z, out)
 
 
 @numba.njit
 def call_times_rows(matrix, rows, at, width, out):
-    times_rows(matrix, rows, at, width, out)
+    matrix_times_rows(matrix, rows, at, width, out)
 
 
 @numba.njit
 def call_add_weighted(factors, rows, at, width, out):
-    add_weighted(factors, rows, at, width, out)
+    add_weighted_rows(factors, rows, at, width, out)
 
 
 @numba.njit
 def call_add_outer(a, b, count, width, out):
-    add_outer(a, b, count, width, out)
+    add_outer_products(a, b, count, width, out)
 
 
 @numba.njit
 def call_weighted_four(table, rows, factors):
-    return weighted_four(
+    return weighted_row_sum(
         table, rows[0], rows[1], rows[2], rows[3], factors[0], factors[1], factors[2], factors[3]
     )
 

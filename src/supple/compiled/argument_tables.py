@@ -1,8 +1,8 @@
-"""Tables bound once for compiled functions, rather than taken apart at every call.
+"""Tables of arguments for compiled functions, taken apart once rather than at every call.
 
 Numba takes a tuple of arrays apart array by array, a quarter of a microsecond each: for the hundred
-that a step reads as long as a tenth of the step. `Bound` does it once; a compiled function gets
-one address, and `opened` there gives the tuple back.
+that a step reads as long as a tenth of the step. `ArgumentTable` does it once; a compiled function
+gets one address, and `table_contents` there gives the tuple back.
 """
 
 from __future__ import annotations
@@ -16,24 +16,26 @@ from numba.extending import NativeValue, intrinsic, models, register_model, type
 
 from supple.compiled.jit import compiled_fused
 
-__all__ = ["Bound", "opened"]
+__all__ = ["ArgumentTable", "table_contents"]
 
 
-class BoundType(types.Type):
-    """The type of a bound tuple, which is the tuple's."""
+class ArgumentTableType(types.Type):
+    """Numba type of a table: that of its tuple."""
 
     def __init__(self, content: Any) -> None:
         self.content = content
-        super().__init__(name=f"Bound({content})")
+        super().__init__(name=f"ArgumentTable({content})")
 
     @property
     def key(self) -> Any:
-        """What makes two of them the same."""
+        """Type of the tuple: tables of one type of tuple are of one type."""
         return self.content
 
 
-class Bound:
-    """A tuple of arrays and numbers, as a compiled function that counts no references sees it.
+class ArgumentTable:
+    """A tuple of arrays and numbers, stored as a compiled function sees it.
+
+    Such a function counts no references: the table must outlive its calls.
 
     Parameters
     ----------
@@ -43,27 +45,27 @@ class Bound:
 
     def __init__(self, content: tuple) -> None:
         self.content = content
-        self._room = np.zeros(_size(content), np.uint8)
-        self.address = int(self._room.ctypes.data)
+        self._memory = np.zeros(_size(content), np.uint8)
+        self.address = int(self._memory.ctypes.data)
         _store(content, self.address)
-        self._numba_type_ = BoundType(typeof(content))
+        self._numba_type_ = ArgumentTableType(typeof(content))
 
-    def __reduce__(self) -> tuple[type[Bound], tuple[tuple]]:
-        # The address is that of these arrays, in this process: a copy binds its own.
-        return Bound, (self.content,)
+    def __reduce__(self) -> tuple[type[ArgumentTable], tuple[tuple]]:
+        # The address is that of these arrays, in this process: a copy has its own.
+        return ArgumentTable, (self.content,)
 
 
-@typeof_impl.register(Bound)
-def _typeof(value: Bound, _: Any) -> BoundType:
+@typeof_impl.register(ArgumentTable)
+def _typeof(value: ArgumentTable, _: Any) -> ArgumentTableType:
     return value._numba_type_
 
 
-@register_model(BoundType)
-class _BoundModel(models.OpaqueModel):
-    """An address."""
+@register_model(ArgumentTableType)
+class _ArgumentTableModel(models.OpaqueModel):
+    """Model of a table in compiled code: an address."""
 
 
-@unbox(BoundType)
+@unbox(ArgumentTableType)
 def _unbox(_: Any, value: Any, c: Any) -> NativeValue:
     number = c.pyapi.object_getattr_string(value, "address")
     place = c.pyapi.long_as_voidptr(number)
@@ -71,19 +73,19 @@ def _unbox(_: Any, value: Any, c: Any) -> NativeValue:
     return NativeValue(place)
 
 
-def _write_opened(_typing: Any, bound: Any) -> Any:
-    """The tuple that was bound."""
+def _write_contents(_typing: Any, table: Any) -> Any:
+    """Return the tuple of a table, inside a compiled function."""
 
     def load(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = context.get_value_type(signature.return_type)
         return builder.load(builder.bitcast(args[0], kind.as_pointer()))
 
-    if isinstance(bound, BoundType):
-        return bound.content(bound), load
+    if isinstance(table, ArgumentTableType):
+        return table.content(table), load
     return None
 
 
-opened: Any = intrinsic(_write_opened)
+table_contents: Any = intrinsic(_write_contents)
 
 
 def _write_size(_typing: Any, content: Any) -> Any:

@@ -1,0 +1,253 @@
+"""The table of materials, and functions of all of them that loops over elements call by number.
+
+A material that belongs to Supple is a file in this folder and a row in `_BUILT_IN`. A program adds
+its own by `register_material`. Loops contain the code of the built-in ones, and call registered
+ones by address: nothing is compiled again for them, and compiled code on disk serves all programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from numba import carray, cfunc, njit, types
+
+from supple.compiled.function_table import FUNCTION_TABLE, call_entry, entry
+from supple.compiled.jit import compiled_fused
+from supple.elastic.densities.corotational import COROTATIONAL
+from supple.elastic.densities.density import Density
+from supple.elastic.densities.fung import ORTHOTROPIC
+from supple.elastic.densities.neo_hookean import NEO_HOOKEAN
+from supple.elastic.densities.saint_venant_kirchhoff import STVK
+from supple.elastic.densities.stvk_volume import STVK_VOLUME
+from supple.errors import SuppleError
+
+__all__ = [
+    "MATERIALS",
+    "energy_density",
+    "is_isotropic",
+    "is_quartic",
+    "material_number",
+    "register_material",
+    "resists_inversion",
+    "set_constants",
+    "stress",
+    "stress_and_derivative",
+    "stress_derivative",
+]
+
+
+#: One row a material. Loops know a material by its place here, files by its name.
+_BUILT_IN: tuple[Density, ...] = (
+    STVK,
+    NEO_HOOKEAN,
+    COROTATIONAL,
+    STVK_VOLUME,
+    ORTHOTROPIC,
+)
+
+#: Columns of the function table; a material's row there has its number.
+_ENERGY, _STRESS, _DERIVATIVE, _BOTH, _CONSTANTS, _ISOTROPIC, _RESISTS, _QUARTIC = range(8)
+
+_materials: dict[str, Density] = {}
+#: All materials by name, built-in ones first.
+MATERIALS = MappingProxyType(_materials)
+
+
+def material_number(name: str) -> int:
+    """Return the number by which compiled loops know a material."""
+    return list(MATERIALS).index(name)
+
+
+def _enter(density: Density) -> None:
+    row = FUNCTION_TABLE[len(_materials)]
+    row[_ISOTROPIC] = density.isotropic
+    row[_RESISTS] = density.resists_inversion
+    row[_QUARTIC] = density.quartic
+    _materials[density.name] = density
+
+
+for _density in _BUILT_IN:
+    _enter(_density)
+
+
+# Functions that loops call. Each is a chain of comparisons, written from the table, so that a
+# loop contains what the built-in materials compute and calls nothing by address for them.
+
+
+def _functions() -> dict[str, Any]:
+    """Name the functions of the built-in materials, each with an underscore and its number."""
+    names: dict[str, Any] = {}
+    for number, density in enumerate(_BUILT_IN):
+        names[f"energy_{number}"] = density.energy
+        names[f"stress_{number}"] = density.stress
+        names[f"derivative_{number}"] = density.stress_derivative
+        names[f"both_{number}"] = density.stress_and_derivative
+        if density.constants is not None:
+            names[f"constants_{number}"] = compiled_fused(density.constants)
+    return names
+
+
+_names = _functions() | {"__name__": __name__, "call_entry": call_entry}
+
+
+def _chain(signature: str, cases: Sequence[str], otherwise: str) -> Any:
+    """Compile a function that runs the case of the material whose number is `kind`."""
+    lines = [f"def {signature}:"]
+    for number, case in enumerate(cases):
+        lines += [f"    if kind == {number}:", f"        {case}"]
+    names = dict(_names)
+    exec(compile("\n".join([*lines, f"    {otherwise}"]), __file__, "exec"), names)
+    return compiled_fused(names[signature.partition("(")[0]])
+
+
+def _both_case(number: int, density: Density) -> str:
+    if density.stress_and_derivative is not None:
+        return f"return both_{number}(F, p, P, H, scratch)"
+    return f"stress_{number}(F, p, P, scratch); return derivative_{number}(F, p, H, scratch)"
+
+
+def _constants_case(number: int, density: Density) -> str:
+    if density.constants is None:  # nothing blends them
+        return "return"
+    count = len(density.constants(1.0, 1.0))
+    places = ", ".join(f"out[{k}]" for k in range(count))
+    return f"{places} = constants_{number}(mu, lam); return"
+
+
+_rows = range(len(_BUILT_IN))
+
+#: ``energy_density(kind, F, p, scratch)``: Ψ(F), zero at rest; see `Density` for all of these.
+energy_density = _chain(
+    "energy_density(kind, F, p, scratch)",
+    [f"return energy_{n}(F, p, scratch)" for n in _rows],
+    f"return call_entry(kind, {_ENERGY}, (F, p, len(p), scratch))",
+)
+#: ``stress(kind, F, p, P, scratch)``: P ← ∂Ψ/∂F.
+stress = _chain(
+    "stress(kind, F, p, P, scratch)",
+    [f"return stress_{n}(F, p, P, scratch)" for n in _rows],
+    f"call_entry(kind, {_STRESS}, (F, p, len(p), P, scratch))",
+)
+#: ``stress_derivative(kind, F, p, H, scratch)``: H ← ∂P/∂F.
+stress_derivative = _chain(
+    "stress_derivative(kind, F, p, H, scratch)",
+    [f"return derivative_{n}(F, p, H, scratch)" for n in _rows],
+    f"call_entry(kind, {_DERIVATIVE}, (F, p, len(p), H, scratch))",
+)
+#: ``stress_and_derivative(kind, F, p, P, H, scratch)``: both, which is quicker where they share.
+stress_and_derivative = _chain(
+    "stress_and_derivative(kind, F, p, P, H, scratch)",
+    [_both_case(n, density) for n, density in enumerate(_BUILT_IN)],
+    f"call_entry(kind, {_BOTH}, (F, p, len(p), P, H, scratch))",
+)
+#: ``set_constants(kind, mu, lam, out)``: out ← constants of an isotropic material.
+set_constants = _chain(
+    "set_constants(kind, mu, lam, out)",
+    [_constants_case(n, density) for n, density in enumerate(_BUILT_IN)],
+    f"call_entry(kind, {_CONSTANTS}, (mu, lam, out))",
+)
+
+
+@compiled_fused
+def is_isotropic(kind: int) -> bool:
+    """Tell whether the material is alike in all directions."""
+    return entry(kind, _ISOTROPIC) != 0
+
+
+@compiled_fused
+def resists_inversion(kind: int) -> bool:
+    """Tell whether the material pushes back elements that are turned inside out."""
+    return entry(kind, _RESISTS) != 0
+
+
+@compiled_fused
+def is_quartic(kind: int) -> bool:
+    """Tell whether Ψ is a polynomial of degree four in F."""
+    return entry(kind, _QUARTIC) != 0
+
+
+# Materials of programs.
+
+#: Functions that C code could call, kept: the table has nothing but their addresses.
+_entry_points: list[Any] = []
+_NUMBERS = types.CPointer(types.float64)
+
+
+def register_material(density: Density) -> None:
+    """Add a material; from then on ``Material(density.name)`` is one, in this process.
+
+    Registering takes a second, in which its functions are compiled. Processes that share the work
+    of a build know the materials that modules they import register.
+
+    Raises
+    ------
+    SuppleError
+        If there is a material of that name, or no room for more.
+    """
+    if density.name in MATERIALS:
+        raise SuppleError(f"there is a material {density.name!r} already; choose another name")
+    if len(MATERIALS) == len(FUNCTION_TABLE):
+        raise SuppleError(f"there are {len(MATERIALS)} materials, and there is no room for more")
+    row = FUNCTION_TABLE[len(MATERIALS)]
+    for column, function in enumerate(_compiled_for_calls(density)):
+        _entry_points.append(function)
+        row[column] = function.address
+    _enter(density)
+
+
+def _compiled_for_calls(density: Density) -> Iterator[Any]:
+    """Compile functions for the columns of a row of the table, in their order."""
+    energy, stress, derivative = density.energy, density.stress, density.stress_derivative
+
+    @cfunc(types.float64(_NUMBERS, _NUMBERS, types.intp, _NUMBERS))
+    def call_energy(F, p, n, scratch):  # type: ignore[no-untyped-def]
+        return energy(carray(F, (3, 3)), carray(p, n), carray(scratch, (6, 3, 3)))
+
+    @cfunc(types.float64(_NUMBERS, _NUMBERS, types.intp, _NUMBERS, _NUMBERS))
+    def call_stress(F, p, n, P, scratch):  # type: ignore[no-untyped-def]
+        stress(carray(F, (3, 3)), carray(p, n), carray(P, (3, 3)), carray(scratch, (6, 3, 3)))
+        return 0.0
+
+    @cfunc(types.float64(_NUMBERS, _NUMBERS, types.intp, _NUMBERS, _NUMBERS))
+    def call_derivative(F, p, n, H, scratch):  # type: ignore[no-untyped-def]
+        derivative(carray(F, (3, 3)), carray(p, n), carray(H, (9, 9)), carray(scratch, (6, 3, 3)))
+        return 0.0
+
+    yield from (call_energy, call_stress, call_derivative)
+    yield _both_for_calls(density)
+    if density.constants is not None:
+        yield _constants_for_calls(density.constants)
+
+
+def _both_for_calls(density: Density) -> Any:
+    stress, derivative = density.stress, density.stress_derivative
+    both = density.stress_and_derivative
+    if both is None:
+
+        @njit
+        def both(F, p, P, H, scratch):  # type: ignore[no-untyped-def]
+            stress(F, p, P, scratch)
+            derivative(F, p, H, scratch)
+
+    @cfunc(types.float64(_NUMBERS, _NUMBERS, types.intp, _NUMBERS, _NUMBERS, _NUMBERS))
+    def call_both(F, p, n, P, H, scratch):  # type: ignore[no-untyped-def]
+        F, P, H = carray(F, (3, 3)), carray(P, (3, 3)), carray(H, (9, 9))
+        both(F, carray(p, n), P, H, carray(scratch, (6, 3, 3)))
+        return 0.0
+
+    return call_both
+
+
+def _constants_for_calls(constants: Callable[..., Any]) -> Any:
+    count, formula = len(constants(1.0, 1.0)), njit(constants)
+
+    @cfunc(types.float64(types.float64, types.float64, _NUMBERS))
+    def call_constants(mu, lam, out):  # type: ignore[no-untyped-def]
+        values = formula(mu, lam)
+        for k in range(count):
+            out[k] = values[k]
+        return 0.0
+
+    return call_constants
