@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numba import prange
-from numpy.typing import NDArray
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats, Ints, ShortInts
 from supple.compiled.jit import compiled_parallel
 from supple.elastic.densities.dispatch import (
     energy_density,
@@ -107,7 +106,7 @@ def add_stiffness(
     body: Elements,
     psd: bool,
     block_start: Ints,
-    slots: NDArray[np.int32],
+    slots: ShortInts,
     out: Floats,
 ) -> float:
     """Add ∂²W/∂x² to the CSR values `out`; return the smallest rest volume of a point.
@@ -168,7 +167,7 @@ class Partition:
         return len(self.chunk_start) - 1
 
     @classmethod
-    def of(cls, vertices: NDArray[np.float64], elements: Ints) -> Partition:
+    def of(cls, vertices: Floats, elements: Ints) -> Partition:
         """Cut along a space-filling curve through the elements' centres, colour greedily."""
         centres = vertices[elements].mean(axis=1)
         centres -= centres.min(axis=0)

@@ -7,10 +7,7 @@ corners have a fixed length and unroll.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats, Ints, ShortInts
 from supple.compiled.jit import compiled_plain
 
 __all__ = [
@@ -227,7 +224,7 @@ def scatter_stiffness(
     e: int,
     slopes: Floats | None,
     block_start: Ints,
-    slots: NDArray[np.int32],
+    slots: ShortInts,
     out: Floats,
 ) -> None:
     """Add K to the rows of the element's vertices."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, numbers
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-LocalBasis = Sequence[NDArray[np.float64]]
+LocalBasis = Sequence[Floats]
 
 
 def fit_weights(
