@@ -57,8 +57,7 @@ class Elements(NamedTuple):
 @compiled_parallel
 def element_energies(kind: int, x: Floats, rest: Floats, body: Elements, out: Floats) -> float:
     """Write the energy of each element to `out`; return the smallest rest volume of a point."""
-    elements, parameters = body.elements, body.parameters
-    slopes, weights = body.slopes, body.weights
+    elements, parameters, slopes, weights, _, _ = body
     smallest = np.inf
     n_chunks = (len(elements) + 255) // 256
     for k in prange(n_chunks):
@@ -79,9 +78,7 @@ def element_energies(kind: int, x: Floats, rest: Floats, body: Elements, out: Fl
 @compiled_parallel
 def add_forces(kind: int, x: Floats, rest: Floats, body: Elements, out: Floats) -> float:
     """Add ∂W/∂x to `out` (n, 3); return the smallest rest volume of a point."""
-    elements, parameters = body.elements, body.parameters
-    slopes, weights = body.slopes, body.weights
-    chunk_start, colour_start = body.chunk_start, body.colour_start
+    elements, parameters, slopes, weights, chunk_start, colour_start = body
     smallest = np.inf
     for colour in range(len(colour_start) - 1):
         for k in prange(colour_start[colour], colour_start[colour + 1]):
@@ -114,9 +111,7 @@ def add_stiffness(
     Vertex i owns the values from 9·block_start[i], as three rows of its blocks side by side;
     slots[e, n·a + b] is where in that list corner b of element e stands for corner a of its n.
     """
-    elements, parameters = body.elements, body.parameters
-    slopes, weights = body.slopes, body.weights
-    chunk_start, colour_start = body.chunk_start, body.colour_start
+    elements, parameters, slopes, weights, chunk_start, colour_start = body
     smallest = np.inf
     for colour in range(len(colour_start) - 1):
         for k in prange(colour_start[colour], colour_start[colour + 1]):

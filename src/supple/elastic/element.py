@@ -16,7 +16,6 @@ __all__ = [
     "complete_stiffness",
     "corner_count",
     "deformation_at",
-    "gradients_at",
     "point_count",
     "position_gradient",
     "scatter_stiffness",
@@ -41,22 +40,6 @@ def point_count(slopes: Floats | None) -> int:
 
 
 @compiled_plain
-def gradients_at(
-    point: int,
-    rest: Floats,
-    elements: Ints,
-    e: int,
-    slopes: Floats | None,
-    weights: Floats | None,
-    g: Floats,
-) -> float:
-    """Rows of `g` ← gradients ∇N_a at a point; returns the volume that it stands for."""
-    if slopes is None or weights is None:
-        return tet_gradients(rest, elements, e, g)
-    return weights[point] * _hex_gradients(rest, elements, e, slopes, point, g)
-
-
-@compiled_plain
 def deformation_at(
     point: int,
     x: Floats,
@@ -69,7 +52,10 @@ def deformation_at(
     F: Floats,
 ) -> float:
     """Rows of `g` ← ∇N_a at a point and F ← ∂x/∂X there; returns the volume it stands for."""
-    volume = gradients_at(point, rest, elements, e, slopes, weights, g)
+    if slopes is None or weights is None:
+        volume = tet_gradients(rest, elements, e, g)
+    else:
+        volume = weights[point] * _hex_gradients(rest, elements, e, slopes, point, g)
     position_gradient(x, elements, e, slopes, g, F)
     return volume
 
