@@ -17,7 +17,6 @@ __all__ = [
     "corner_count",
     "deformation_at",
     "point_count",
-    "position_gradient",
     "scatter_stiffness",
     "tet_gradients",
 ]

@@ -18,7 +18,7 @@ from supple.reduction.compliance import NO_RESISTANCE, Compliance
 from supple.reduction.null_space import NullSpace
 from supple.reduction.signs import with_fixed_signs
 
-__all__ = ["Modes", "checked_weights", "linear_modes"]
+__all__ = ["Modes", "linear_modes"]
 
 
 #: Up to so many unknowns a dense eigensolver is as quick.

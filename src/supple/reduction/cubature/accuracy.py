@@ -20,7 +20,6 @@ from supple.reduction.regions.region import Region
 __all__ = [
     "blended_correction",
     "check_linear",
-    "correction_weights",
     "cubature_error",
     "fit_weights",
     "force_error",
