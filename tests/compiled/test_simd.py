@@ -48,7 +48,7 @@ def call_add_outer(a, b, count, width, out):
 
 
 @numba.njit
-def call_weighted_four(table, rows, factors):
+def call_weighted_row_sum(table, rows, factors):
     return weighted_row_sum(
         table, rows[0], rows[1], rows[2], rows[3], factors[0], factors[1], factors[2], factors[3]
     )
@@ -95,7 +95,7 @@ def test_outer_products_fill_blocks_on_and_above_the_diagonal(width: int, count:
 def test_four_rows_of_four_are_summed() -> None:
     table, rows, factors = singles(7, 4), np.array([6, 0, 3, 3], np.int32), singles(4)
     expected = factors @ table[rows]
-    assert call_weighted_four(table.ravel(), rows, factors) == pytest.approx(expected, abs=1e-6)
+    assert call_weighted_row_sum(table.ravel(), rows, factors) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 8, 30, 45, 100, 101])

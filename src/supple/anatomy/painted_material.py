@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.checks import checked_number, numbers
 from supple.elastic.material import Material
 from supple.errors import SuppleError, warn
@@ -32,9 +32,6 @@ __all__ = [
 
 
 # From values on some tets to all of them: smooth, and never out of range (xu2016 eq. 37).
-
-
-Mask = NDArray[np.bool_]
 
 
 #: ζ of xu2016 eq. 37. Weights of neighbours are 1 on average, so that it is a pure number: a tet
@@ -106,7 +103,7 @@ class TetFit:
         self._solver: SparseCholesky | None = None
         self._held = np.zeros(0, bool)
 
-    def __call__(self, values: Floats, painted: Mask) -> Floats:
+    def __call__(self, values: Floats, painted: Bools) -> Floats:
         """Fit (T,) values of all tets to those (k,) of the points that are painted (k,)."""
         tets, values = self.tets[painted], values[painted]
         # Differences from one of the values: where all are the same they are exactly zero.
@@ -130,7 +127,7 @@ class TetFit:
         # The matrix is an M-matrix: no value can leave the range, but for rounding.
         return np.clip(origin * np.exp(fitted) if self.logarithms else origin + fitted, low, high)
 
-    def _solve(self, held: Mask, target: Floats) -> Floats:
+    def _solve(self, held: Bools, target: Floats) -> Floats:
         if self._solver is None or not np.array_equal(held, self._held):
             matrix = sp.csr_array(self.smoothing + sp.diags_array(held.astype(np.float64)))
             matrix.sort_indices()
@@ -358,7 +355,7 @@ def _painted_on(quantity: str, count: int, n_skin: int, n_tets: int, on: str) ->
     )
 
 
-def _masks(painted: ArrayLike | None, shape: tuple[int, ...]) -> Mask:
+def _masks(painted: ArrayLike | None, shape: tuple[int, ...]) -> Bools:
     if painted is None:
         return np.ones(shape, bool)
     try:
@@ -376,7 +373,7 @@ def _masks(painted: ArrayLike | None, shape: tuple[int, ...]) -> Mask:
     return masks
 
 
-def _check_values(quantity: str, rows: Floats, masks: Mask, noun: str, single: bool) -> None:
+def _check_values(quantity: str, rows: Floats, masks: Bools, noun: str, single: bool) -> None:
     if quantity == "young":
         right, wanted = (rows > 0) & np.isfinite(rows), "must be positive and finite, in Pa"
     else:

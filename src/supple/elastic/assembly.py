@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numba import prange
-from numpy.typing import NDArray
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats, Ints, ShortInts
 from supple.compiled.jit import compiled_parallel
 from supple.elastic.densities.dispatch import (
     energy_density,
@@ -58,8 +57,7 @@ class Elements(NamedTuple):
 @compiled_parallel
 def element_energies(kind: int, x: Floats, rest: Floats, body: Elements, out: Floats) -> float:
     """Write the energy of each element to `out`; return the smallest rest volume of a point."""
-    elements, parameters = body.elements, body.parameters
-    slopes, weights = body.slopes, body.weights
+    elements, parameters, slopes, weights, _, _ = body
     smallest = np.inf
     n_chunks = (len(elements) + 255) // 256
     for k in prange(n_chunks):
@@ -80,9 +78,7 @@ def element_energies(kind: int, x: Floats, rest: Floats, body: Elements, out: Fl
 @compiled_parallel
 def add_forces(kind: int, x: Floats, rest: Floats, body: Elements, out: Floats) -> float:
     """Add ∂W/∂x to `out` (n, 3); return the smallest rest volume of a point."""
-    elements, parameters = body.elements, body.parameters
-    slopes, weights = body.slopes, body.weights
-    chunk_start, colour_start = body.chunk_start, body.colour_start
+    elements, parameters, slopes, weights, chunk_start, colour_start = body
     smallest = np.inf
     for colour in range(len(colour_start) - 1):
         for k in prange(colour_start[colour], colour_start[colour + 1]):
@@ -107,7 +103,7 @@ def add_stiffness(
     body: Elements,
     psd: bool,
     block_start: Ints,
-    slots: NDArray[np.int32],
+    slots: ShortInts,
     out: Floats,
 ) -> float:
     """Add ∂²W/∂x² to the CSR values `out`; return the smallest rest volume of a point.
@@ -115,9 +111,7 @@ def add_stiffness(
     Vertex i owns the values from 9·block_start[i], as three rows of its blocks side by side;
     slots[e, n·a + b] is where in that list corner b of element e stands for corner a of its n.
     """
-    elements, parameters = body.elements, body.parameters
-    slopes, weights = body.slopes, body.weights
-    chunk_start, colour_start = body.chunk_start, body.colour_start
+    elements, parameters, slopes, weights, chunk_start, colour_start = body
     smallest = np.inf
     for colour in range(len(colour_start) - 1):
         for k in prange(colour_start[colour], colour_start[colour + 1]):
@@ -168,7 +162,7 @@ class Partition:
         return len(self.chunk_start) - 1
 
     @classmethod
-    def of(cls, vertices: NDArray[np.float64], elements: Ints) -> Partition:
+    def of(cls, vertices: Floats, elements: Ints) -> Partition:
         """Cut along a space-filling curve through the elements' centres, colour greedily."""
         centres = vertices[elements].mean(axis=1)
         centres -= centres.min(axis=0)

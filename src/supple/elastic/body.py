@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, ShortInts
 from supple.checks import checked_array
 from supple.compiled.jit import at_most_threads
 from supple.elastic import assembly as kernels
@@ -66,7 +66,7 @@ class _ElementBody:
             self._partition.colour_start,
         )
         self._pattern: BlockPattern | None = None
-        self._slots: NDArray[np.int32] | None = None
+        self._slots: ShortInts | None = None
         self._matrix: sp.csr_array | None = None
 
     @property

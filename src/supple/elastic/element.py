@@ -7,10 +7,7 @@ corners have a fixed length and unroll.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats, Ints, ShortInts
 from supple.compiled.jit import compiled_plain
 
 __all__ = [
@@ -19,9 +16,7 @@ __all__ = [
     "complete_stiffness",
     "corner_count",
     "deformation_at",
-    "gradients_at",
     "point_count",
-    "position_gradient",
     "scatter_stiffness",
     "tet_gradients",
 ]
@@ -44,22 +39,6 @@ def point_count(slopes: Floats | None) -> int:
 
 
 @compiled_plain
-def gradients_at(
-    point: int,
-    rest: Floats,
-    elements: Ints,
-    e: int,
-    slopes: Floats | None,
-    weights: Floats | None,
-    g: Floats,
-) -> float:
-    """Rows of `g` ← gradients ∇N_a at a point; returns the volume that it stands for."""
-    if slopes is None or weights is None:
-        return tet_gradients(rest, elements, e, g)
-    return weights[point] * _hex_gradients(rest, elements, e, slopes, point, g)
-
-
-@compiled_plain
 def deformation_at(
     point: int,
     x: Floats,
@@ -72,7 +51,10 @@ def deformation_at(
     F: Floats,
 ) -> float:
     """Rows of `g` ← ∇N_a at a point and F ← ∂x/∂X there; returns the volume it stands for."""
-    volume = gradients_at(point, rest, elements, e, slopes, weights, g)
+    if slopes is None or weights is None:
+        volume = tet_gradients(rest, elements, e, g)
+    else:
+        volume = weights[point] * _hex_gradients(rest, elements, e, slopes, point, g)
     position_gradient(x, elements, e, slopes, g, F)
     return volume
 
@@ -227,7 +209,7 @@ def scatter_stiffness(
     e: int,
     slopes: Floats | None,
     block_start: Ints,
-    slots: NDArray[np.int32],
+    slots: ShortInts,
     out: Floats,
 ) -> None:
     """Add K to the rows of the element's vertices."""

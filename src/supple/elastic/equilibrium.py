@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.checks import checked_array
 from supple.elastic.body import ElasticBody, HexBody
 from supple.errors import SolverError, SuppleError
@@ -102,9 +102,7 @@ def static_equilibrium(
 class _Newton:
     """Projected Newton with a diagonal shift that is only as large as it has to be."""
 
-    def __init__(
-        self, body: ElasticBody | HexBody, rest: Floats, load: Floats, free: NDArray[np.int64]
-    ) -> None:
+    def __init__(self, body: ElasticBody | HexBody, rest: Floats, load: Floats, free: Ints) -> None:
         self.body, self.rest, self.load, self.free = body, rest, load, free
         self._matrix = body.pattern.zeros()
         self._part = PrincipalSubmatrix(self._matrix, free)
@@ -152,7 +150,7 @@ class _Newton:
         return direction if np.abs(direction).max() <= reach else None
 
 
-def free_unknowns(body: ElasticBody | HexBody, fixed: ArrayLike) -> NDArray[np.int64]:
+def free_unknowns(body: ElasticBody | HexBody, fixed: ArrayLike) -> Ints:
     """Return the unknowns 3v + c of vertices that are neither `fixed` nor loose."""
     fixed, n_vertices = np.asarray(fixed), body.n_vertices
     if fixed.dtype == bool and fixed.shape == (n_vertices,):
@@ -196,6 +194,6 @@ def _along(potential: Callable[[Floats], float], x: Floats, step: Floats, length
     return potential(x + length * step)
 
 
-def _diagonal_positions(pattern: sp.csr_array) -> NDArray[np.int64]:
+def _diagonal_positions(pattern: sp.csr_array) -> Ints:
     rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
     return np.flatnonzero(rows == pattern.indices)

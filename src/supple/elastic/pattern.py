@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 from numba import prange
-from numpy.typing import NDArray
 
-from supple.arrays import Ints
+from supple.arrays import Ints, ShortInts
 from supple.compiled.jit import compiled_parallel, taking_turns
 
 __all__ = ["BlockPattern"]
@@ -23,7 +22,7 @@ class BlockPattern:
     """
 
     start: Ints
-    neighbours: NDArray[np.int32]
+    neighbours: ShortInts
 
     @classmethod
     def of(cls, elements: Ints, n_vertices: int) -> BlockPattern:
@@ -42,7 +41,7 @@ class BlockPattern:
         """Number of vertices."""
         return len(self.start) - 1
 
-    def slots(self, elements: Ints) -> NDArray[np.int32]:
+    def slots(self, elements: Ints) -> ShortInts:
         """Find corner b of c among corner a's neighbours: (m, c²) places, column c·a + b."""
         out = np.empty((len(elements), elements.shape[1] ** 2), np.int32)
         with taking_turns():
@@ -64,9 +63,7 @@ class BlockPattern:
 
 
 @compiled_parallel
-def _find_slots(
-    start: Ints, neighbours: NDArray[np.int32], elements: Ints, out: NDArray[np.int32]
-) -> None:
+def _find_slots(start: Ints, neighbours: ShortInts, elements: Ints, out: ShortInts) -> None:
     corners = elements.shape[1]
     for e in prange(len(elements)):
         for a in range(corners):
@@ -77,7 +74,7 @@ def _find_slots(
 
 
 @compiled_parallel
-def _fill_columns(start: Ints, neighbours: NDArray[np.int32], indices: Ints) -> None:
+def _fill_columns(start: Ints, neighbours: ShortInts, indices: Ints) -> None:
     for v in prange(len(start) - 1):
         at = 9 * start[v]
         for _ in range(3):

@@ -29,7 +29,7 @@ from supple.linalg.blas import (
     trsv,
 )
 
-__all__ = ["factorise", "solve", "tiles_in"]
+__all__ = ["factorise", "solve"]
 
 
 TILE = 256

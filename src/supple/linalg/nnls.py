@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from supple.arrays import Floats
+from supple.arrays import Bools, Floats
 
 __all__ = ["joint_fit", "nonnegative_fit", "removal_costs"]
 
-Flags = NDArray[np.bool_]
 
 #: Added to the diagonal, relative to it: columns may be copies of each other.
 _RIDGE = 1e-11
@@ -25,7 +23,7 @@ _SWEEPS = 30
 _CHANGE = 1e-3
 
 
-def nonnegative_fit(gram: Floats, right: Floats, start: Flags | None = None) -> Floats:
+def nonnegative_fit(gram: Floats, right: Floats, start: Bools | None = None) -> Floats:
     """Minimise ½ vᵀGv − hᵀv over v ≥ 0: least squares of columns with Gram matrix G.
 
     Block principal pivoting: whole sets of weights change between free and zero at once, which

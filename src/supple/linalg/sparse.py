@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+
+from supple.arrays import Floats, Ints
 
 __all__ = ["PrincipalSubmatrix", "symmetrised"]
 
@@ -22,7 +23,7 @@ class PrincipalSubmatrix:
         Unknowns to keep, ascending.
     """
 
-    def __init__(self, pattern: sp.csr_array, keep: NDArray[np.int64]) -> None:
+    def __init__(self, pattern: sp.csr_array, keep: Ints) -> None:
         self.keep = keep
         self._everything = len(keep) == pattern.shape[0]
         if self._everything:
@@ -37,7 +38,7 @@ class PrincipalSubmatrix:
             (np.zeros(part.nnz), part.indices, part.indptr), shape=part.shape
         )
 
-    def take(self, data: NDArray[np.float64]) -> NDArray[np.float64]:
+    def take(self, data: Floats) -> Floats:
         """Take the values of the submatrix from all values of the matrix."""
         return data if self._everything else data[self._positions]
 

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from supple.arrays import Ints, ShortInts
+from supple.arrays import Floats, Ints, ShortInts
 from supple.linalg import elimination_tree as trees
 
 __all__ = [
@@ -266,9 +266,7 @@ def _worth_merging(width: int, share: float) -> bool:
     )
 
 
-def _split_into_tasks(
-    parent: Ints, flops: NDArray[np.float64], share: float, least: float
-) -> tuple[Ints, Ints]:
+def _split_into_tasks(parent: Ints, flops: Floats, share: float, least: float) -> tuple[Ints, Ints]:
     """Cut the tree into ranges of whole subtrees that may run at the same time, and the rest.
 
     A range costs at most `share` of the whole or `least`, whichever is more.
@@ -347,7 +345,7 @@ def _nested_dissection(adjacency: sp.csr_array) -> Ints:
         return level_dissection(adjacency)
     width = pymetis.zero_copy_dtype()
     lists = pymetis.CSRAdjacency(adjacency.indptr.astype(width), adjacency.indices.astype(width))
-    order, _ = pymetis._nested_dissection(lists, options=pymetis.Options(seed=1))
+    order, _ = pymetis.nested_dissection(lists, options=pymetis.Options(seed=1))
     return np.asarray(order, dtype=np.int64)
 
 

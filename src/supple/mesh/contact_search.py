@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import igl
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled
 
 __all__ = ["APART", "PosedBoundary", "Touches", "facing_triangles", "posed_boundary"]
@@ -99,7 +98,7 @@ def facing_triangles(boundary: PosedBoundary, rest: Floats, distance: float, far
     return found
 
 
-def _inside_another_part(boundary: PosedBoundary, step: float) -> NDArray[np.bool_]:
+def _inside_another_part(boundary: PosedBoundary, step: float) -> Bools:
     """Tell whether the body is still there, a small step out of the surface at each vertex."""
     tree = igl.FastWindingNumberBVH()
     tree.init(boundary.points, boundary.triangles)
@@ -208,7 +207,7 @@ def _nearest_facing(
     vertices: Ints,
     normals: Floats,
     corner_normals: Floats,
-    inside: NDArray[np.bool_],
+    inside: Bools,
     rest: Floats,
     distance: float,
     far: float,

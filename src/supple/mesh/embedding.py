@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled
 from supple.errors import MeshError
 from supple.mesh.filling.bcc_lattice import AXIS_LIMIT, morton
@@ -121,7 +121,7 @@ def locate(points: ArrayLike, mesh: TetMesh) -> Location:
     return Location(tet, barycentric, distance)
 
 
-def _boundary_faces(tets: Ints, n_vertices: int) -> NDArray[np.bool_]:
+def _boundary_faces(tets: Ints, n_vertices: int) -> Bools:
     """Mark the faces of each tet, (m, 4), that no other tet has."""
     faces = np.sort(tets[:, OUTWARD_FACES].reshape(-1, 3), axis=1)
     _, face, uses = np.unique(row_keys(faces, n_vertices), return_inverse=True, return_counts=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.errors import SolverError, SuppleError
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.lanczos import lowest_eigenpairs
@@ -182,7 +181,7 @@ class Compliance:
         return supports
 
 
-def _check_masses(masses: Floats, unused: NDArray[np.bool_], space: NullSpace) -> None:
+def _check_masses(masses: Floats, unused: Bools, space: NullSpace) -> None:
     bad = np.flatnonzero(~unused & ~(masses > 0))
     if len(bad):
         raise SuppleError(

@@ -6,10 +6,9 @@ from typing import Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.mesh.boundary_contacts import BoundaryContacts
@@ -119,7 +118,7 @@ def _patches(compact: Ints, count: int) -> Ints:
 
 
 @compiled
-def _untouched(order: Ints, vertices: Ints, touched: Ints, count: int) -> NDArray[np.bool_]:
+def _untouched(order: Ints, vertices: Ints, touched: Ints, count: int) -> Bools:
     """Mark contacts to keep: in this order, none whose vertex an earlier one touches."""
     kept = np.zeros(len(vertices), np.bool_)
     taken = np.zeros(count, np.bool_)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.checks import checked_array, checked_count, checked_masses
 from supple.errors import SolverError, SuppleError
 from supple.linalg.blas import single_threaded
@@ -18,7 +18,7 @@ from supple.reduction.compliance import NO_RESISTANCE, Compliance
 from supple.reduction.null_space import NullSpace
 from supple.reduction.signs import with_fixed_signs
 
-__all__ = ["Modes", "checked_weights", "linear_modes"]
+__all__ = ["Modes", "linear_modes"]
 
 
 #: Up to so many unknowns a dense eigensolver is as quick.
@@ -174,7 +174,7 @@ def _lowest(held: Compliance, count: int) -> tuple[Floats, Floats]:
     return eigenvalues, reduced
 
 
-def _dense(held: Compliance, used: NDArray[np.int64], count: int) -> tuple[Floats, Floats]:
+def _dense(held: Compliance, used: Ints, count: int) -> tuple[Floats, Floats]:
     stiff, heavy = (part[used][:, used].toarray() for part in (held.stiffness, held.inertia))
     first = held.rigid.shape[1]
     if first:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints, ShortInts
 from supple.checks import checked_count, checked_indices
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
@@ -124,7 +124,7 @@ def null_space(
     return NullSpace(allowed, 3 * len(vertices) - len(slots), dropped, vertices, slots)
 
 
-def _turned_coordinates(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.bool_]]:
+def _turned_coordinates(rows: sp.csr_array) -> tuple[sp.csr_array, Bools]:
     """Turn the coordinates of every vertex so that rows touch the first; mark those touched.
 
     The first are (3k, 3k), orthogonal blocks of three; a vertex without rows keeps its own.
@@ -155,7 +155,7 @@ def _turned_coordinates(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.bo
     return turn, touched.ravel()
 
 
-def _allowed(rows: sp.csr_array, touched: NDArray[np.bool_]) -> tuple[sp.csr_array, Ints, Ints]:
+def _allowed(rows: sp.csr_array, touched: Bools) -> tuple[sp.csr_array, Ints, Ints]:
     """Return the null space of rows in turned coordinates, its columns' slots, repeated rows."""
     free = np.flatnonzero(~touched)
     parts = [(np.ones(len(free)), free, free)]  # values, coordinates, slots
@@ -174,7 +174,7 @@ def _allowed(rows: sp.csr_array, touched: NDArray[np.bool_]) -> tuple[sp.csr_arr
     return basis, slots, np.concatenate([np.empty(0, np.int64), *repeated])
 
 
-def _pieces(rows: sp.csr_array, touched: NDArray[np.bool_]) -> Iterator[tuple[Ints, Ints, Floats]]:
+def _pieces(rows: sp.csr_array, touched: Bools) -> Iterator[tuple[Ints, Ints, Floats]]:
     """Find coupled pieces, those of one shape together: rows (g, c), coordinates (g, m), values."""
     n_rows, coordinates = rows.shape[0], np.flatnonzero(touched)
     if n_rows == 0:
@@ -202,7 +202,7 @@ def _pieces(rows: sp.csr_array, touched: NDArray[np.bool_]) -> Iterator[tuple[In
         yield chosen, coordinates[here], dense.reshape(len(members), n_c, n_m)
 
 
-def _by_piece(label: NDArray[np.int32], n_pieces: int) -> tuple[Ints, Ints]:
+def _by_piece(label: ShortInts, n_pieces: int) -> tuple[Ints, Ints]:
     """List the members of one piece after another, and where each piece starts."""
     start = np.concatenate([[0], np.cumsum(np.bincount(label, minlength=n_pieces))])
     return np.argsort(label, kind="stable"), start

@@ -223,13 +223,13 @@ def _compiled_for_calls(density: Density) -> Iterator[Any]:
 
 def _both_for_calls(density: Density) -> Any:
     stress, derivative = density.stress, density.stress_derivative
-    both = density.stress_and_derivative
-    if both is None:
 
-        @njit
-        def both(F, p, P, H, scratch):  # type: ignore[no-untyped-def]
-            stress(F, p, P, scratch)
-            derivative(F, p, H, scratch)
+    @njit
+    def one_by_one(F, p, P, H, scratch):  # type: ignore[no-untyped-def]
+        stress(F, p, P, scratch)
+        derivative(F, p, H, scratch)
+
+    both = density.stress_and_derivative or one_by_one
 
     @cfunc(types.float64(_NUMBERS, _NUMBERS, types.intp, _NUMBERS, _NUMBERS, _NUMBERS))
     def call_both(F, p, n, P, H, scratch):  # type: ignore[no-untyped-def]

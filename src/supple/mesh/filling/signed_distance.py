@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.mesh.topology import row_keys
 
 __all__ = ["SoupDistance", "ThickenedDistance", "TriangleTree", "outward_triangles"]
@@ -127,7 +127,7 @@ class _Patches(NamedTuple):
 
     triangles: Ints  # consistently oriented within a patch
     patch: Ints  # of each triangle
-    closed: NDArray[np.bool_]
+    closed: Bools
     volume: Floats  # with holes closed by a cone
     area: Floats
     area_vector: Floats
@@ -137,7 +137,7 @@ def _half_edges(triangles: Ints) -> Ints:
     return triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
 
 
-def _unbalanced(triangles: Ints, group: Ints, n_vertices: int) -> NDArray[np.bool_]:
+def _unbalanced(triangles: Ints, group: Ints, n_vertices: int) -> Bools:
     """Mark half-edges (3 m,) that their group of triangles does not pass equally both ways."""
     ends = _half_edges(triangles)
     keys = row_keys(np.column_stack([np.sort(ends, axis=1), np.repeat(group, 3)]), n_vertices)
@@ -233,9 +233,7 @@ def _edge_groups(triangles: Ints, n_vertices: int) -> Ints:
     return connected_components(graph, directed=False)[1][:m]
 
 
-def _sound_groups(
-    triangles: Ints, group: Ints, members: NDArray[np.bool_], n_vertices: int
-) -> NDArray[np.bool_]:
+def _sound_groups(triangles: Ints, group: Ints, members: Bools, n_vertices: int) -> Bools:
     """Find the triangles among `members` whose group passes every edge both ways."""
     sound = np.zeros(len(triangles), dtype=bool)
     bad = _unbalanced(triangles[members], group[members], max(n_vertices, len(triangles) * 4))
@@ -253,7 +251,7 @@ def _group_volumes(vertices: Floats, triangles: Ints, group: Ints) -> tuple[Floa
     return volume, _sum_by(group, np.linalg.norm(vectors, axis=1), count)
 
 
-def _flat_groups(vertices: Floats, triangles: Ints, group: Ints) -> NDArray[np.bool_]:
+def _flat_groups(vertices: Floats, triangles: Ints, group: Ints) -> Bools:
     volume, area = _group_volumes(vertices, triangles, group)
     size = np.linalg.norm(np.ptp(vertices, axis=0))
     return (np.abs(volume) <= 1e-9 * area * size)[group]

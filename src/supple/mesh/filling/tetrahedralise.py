@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.checks import checked_number
 from supple.errors import MeshError, warn
 from supple.mesh.filling.coverage import (
@@ -187,7 +186,7 @@ class _Body:
         return split_pinches(vertices, tets) if len(tets) else (vertices, tets)
 
 
-def _tips(pieces: Ints, missed: NDArray[np.bool_]) -> Ints:
+def _tips(pieces: Ints, missed: Bools) -> Ints:
     """Return missed corners and edges of triangles not missed whole, as flat triangles."""
     out = missed[pieces]
     some = out.any(axis=1) & ~out.all(axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.checks import checked_number
 from supple.compiled.jit import compiled
 from supple.errors import MeshError, warn
@@ -21,7 +21,6 @@ from supple.mesh.topology import counted, power_of_two_size, row_keys
 __all__ = ["voxelise"]
 
 
-Solid = NDArray[np.bool_]
 Progress = Callable[[float, str], None]
 
 MOST_HEXES = 5_000_000
@@ -151,7 +150,7 @@ class _Body:
             )
         return self.middle - edge * shape / 2, shape.astype(np.int64)
 
-    def solid(self, edge: float) -> Solid:
+    def solid(self, edge: float) -> Bools:
         """Mark the cubes of the lattice that triangles pass through or that are inside."""
         low, shape = self.lattice(edge)
         corners = (self.corners - low) / edge
@@ -169,7 +168,7 @@ class _Body:
         _cover_flat(solid, corners[count == 0], shape)
         return solid
 
-    def _inside(self, wall: Solid, low: Floats, edge: float) -> Solid:
+    def _inside(self, wall: Bools, low: Floats, edge: float) -> Bools:
         """Mark cubes whose middle triangles wind around; `wall` are those that triangles reach."""
         if self.distance is None:
             return np.zeros_like(wall)
@@ -183,7 +182,7 @@ class _Body:
         inside[wall] = self._full(np.flatnonzero(wall), wall.shape, low, edge)
         return inside
 
-    def _full(self, cells: Ints, shape: tuple[int, ...], low: Floats, edge: float) -> Solid:
+    def _full(self, cells: Ints, shape: tuple[int, ...], low: Floats, edge: float) -> Bools:
         """Tell whether the middle of each of some cubes is inside."""
         assert self.distance is not None
         found = np.empty(len(cells), bool)
@@ -228,7 +227,7 @@ def _is_closed(triangles: Ints, n_vertices: int) -> bool:
     return not np.bincount(edge, np.where(ends[:, 0] < ends[:, 1], 1, -1)).any()
 
 
-def _cover_flat(solid: Solid, corners: Floats, shape: Ints) -> None:
+def _cover_flat(solid: Bools, corners: Floats, shape: Ints) -> None:
     """Cover triangles between two layers of cubes: the lower, where neither is there yet."""
     if len(corners) == 0:
         return

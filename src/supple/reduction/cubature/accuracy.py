@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, numbers
@@ -20,7 +20,6 @@ from supple.reduction.regions.region import Region
 __all__ = [
     "blended_correction",
     "check_linear",
-    "correction_weights",
     "cubature_error",
     "fit_weights",
     "force_error",
@@ -29,7 +28,7 @@ __all__ = [
 ]
 
 
-LocalBasis = Sequence[NDArray[np.float64]]
+LocalBasis = Sequence[Floats]
 
 
 def fit_weights(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, checked_count, checked_whole_numbers
@@ -30,7 +30,7 @@ from supple.reduction.regions.region import Region
 
 __all__ = ["Between", "ElasticCubature", "elastic_cubature"]
 
-LocalBasis = Sequence[NDArray[np.float64]]
+LocalBasis = Sequence[Floats]
 Progress = Callable[[float, str], None]
 
 #: Samples for each weight and column, and at least so many: what keeps the error on fresh
@@ -116,7 +116,7 @@ class ElasticCubature:
 
 def elastic_cubature(
     bodies: ElasticBody | Sequence[ElasticBody],
-    rests: Sequence[ArrayLike] | NDArray[np.float64],
+    rests: Sequence[ArrayLike] | Floats,
     bases: Sequence[LocalBasis],
     regions: Sequence[Region],
     count: int,
@@ -340,7 +340,7 @@ def _errors(
 
 def _checked_poses(
     bodies: ElasticBody | Sequence[ElasticBody],
-    rests: Sequence[ArrayLike] | NDArray[np.float64],
+    rests: Sequence[ArrayLike] | Floats,
     bases: Sequence[LocalBasis],
     regions: Sequence[Region],
 ) -> list[PoseForces]:

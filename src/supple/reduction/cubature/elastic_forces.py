@@ -78,7 +78,7 @@ class PoseForces:
         cls,
         body: ElasticBody,
         rest: ArrayLike,
-        basis: Sequence[NDArray[np.float64]],
+        basis: Sequence[Floats],
         regions: Sequence[Region],
         *,
         tets: ArrayLike | None = None,
@@ -192,7 +192,7 @@ _MOST_BYTES = 700_000_000
 
 
 def reduced_columns(
-    basis: Sequence[NDArray[np.float64]],
+    basis: Sequence[Floats],
     regions: Sequence[Region],
     corners: Ints,
     forces: NDArray,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats, Ints, Singles
 from supple.checks import checked_array, checked_count, checked_indices, checked_masses
 from supple.errors import SuppleError, warn
 from supple.linalg.blas import single_threaded
@@ -33,7 +33,7 @@ from supple.rig.protocol import Rig
 __all__ = ["InertialCubature", "inertial_cubature", "inertial_error"]
 
 
-LocalBasis = Sequence[NDArray[np.float64]]
+LocalBasis = Sequence[Floats]
 Progress = Callable[[float, str], None]
 #: Samples of each kind, the rig's and the root's, for each pose: at least so many, and so many
 #: for each of the rig's parameters.
@@ -47,7 +47,7 @@ _MOST_KEPT_BYTES = 200_000_000
 _MIXTURES_PER_WEIGHT = 12
 _LEAST_MIXTURES = 40
 #: Normalised forces (n, 3, t) and their projected sums (r, t).
-Forces = tuple[NDArray[np.float32], Floats]
+Forces = tuple[Singles, Floats]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

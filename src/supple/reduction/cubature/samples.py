@@ -25,7 +25,7 @@ __all__ = [
     "rest_stiffness",
 ]
 
-LocalBasis = Sequence[NDArray[np.float64]]
+LocalBasis = Sequence[Floats]
 
 #: Largest displacement of a typical sample, as a part of the character's size.
 AMPLITUDE = 0.05

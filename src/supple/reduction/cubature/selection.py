@@ -16,9 +16,8 @@ from concurrent.futures import Executor
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled
 from supple.linalg.nnls import nonnegative_fit, removal_costs
 
@@ -115,7 +114,7 @@ class Support:
         for _ in self._each(work, range(len(self.grams))):
             pass
 
-    def _fit(self, i: int, positive: NDArray[np.bool_]) -> None:
+    def _fit(self, i: int, positive: Bools) -> None:
         self.weights[i] = nonnegative_fit(self.grams[i], self.rights[i], positive)
 
 

@@ -6,16 +6,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.rig.skeleton.skinning import SkinnedRig
 from supple.rig.tets.carried_weights import carried_influences
 from supple.rig.tets.surface_samples import SurfaceSamples
 
-__all__ = ["HANGS", "MOST_LIMBS", "CarriedFlesh", "Contact", "Limb", "limbs_of"]
+__all__ = ["MOST_LIMBS", "Limb", "limbs_of"]
 
 
 Contact = dict[int, dict[int, float]]
@@ -59,7 +58,7 @@ class CarriedFlesh:
         self.joint_of = joints[np.arange(len(joints)), weights.argmax(axis=1)].astype(np.int64)
         self.size = mesh.size
 
-    def branches(self) -> NDArray[np.bool_]:
+    def branches(self) -> Bools:
         """Mark joints, (J + 1,), that have a limb's worth of flesh at and below them."""
         below, reach = self.part.copy(), np.zeros(self.n + 1)
         at = self.joint_of
@@ -76,7 +75,7 @@ class CarriedFlesh:
             matters[self.parents[joint]] |= matters[joint]
         return matters
 
-    def owners(self, matters: NDArray[np.bool_]) -> Ints:
+    def owners(self, matters: Bools) -> Ints:
         """Return the joint that matters whose flesh each joint's goes with, (J + 1,).
 
         Small branches go where they touch most, which is not always what they hang from: feet
@@ -245,7 +244,7 @@ def limbs_of(
     return tuple(limb for limb in limbs if limb is not None)
 
 
-def _chains(flesh: CarriedFlesh, matters: NDArray[np.bool_]) -> list[_Chain]:
+def _chains(flesh: CarriedFlesh, matters: Bools) -> list[_Chain]:
     children = np.bincount(flesh.parents[:-1][matters[:-1]], minlength=flesh.n + 1)
     root = _Chain(None, [flesh.n])
     chains, chain_of = [root], {flesh.n: root}
