@@ -192,7 +192,7 @@ class RuntimeModel:
 
     @property
     def in_frames(self) -> bool:
-        """Whether bases are blended in frames, rather than in the world."""
+        """True if bases are blended in frames, False if in the world."""
         return self.model.interpolation == "frames"
 
     def _reached(self, vertices: NDArray) -> NDArray[np.bool_]:

@@ -157,7 +157,7 @@ class StepWork(NamedTuple):
 
 
 class Workspace:
-    """All arrays that a thread overwrites. One for each thread; states may be many more.
+    """Arrays that a thread overwrites; each thread has one, states may be many more.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class Workspace:
 
     @property
     def step(self) -> StepWork:
-        """Those of a step."""
+        """Scratch arrays of a step."""
         return StepWork(self.blend, self.system, self.elastic, self.inertia)
 
 

@@ -91,7 +91,7 @@ class StepOptions:
 
     @property
     def transports(self) -> bool:
-        """Whether the changing basis carries momentum."""
+        """True if the changing basis carries momentum."""
         # Its differences are backward Euler's own; in other methods they would come late.
         return self.transport and self.integrator_code == BACKWARD_EULER and self.substeps == 1
 
