@@ -164,11 +164,11 @@ def test_a_folder_that_cannot_be_written_to_is_no_error(load, tmp_path):
 
 
 def test_a_step_is_as_old_as_its_innermost_kernel(monkeypatch):
-    from supple.engines.pose_space import elastic_force as reduced_elastic
+    from supple.engines.pose_space import elastic_force
 
     before = source_stamp(take_steps)
     assert before == source_stamp(take_steps) != source_stamp(add_elastic)
-    monkeypatch.setattr(reduced_elastic, "FLAT", np.float64(0.21))
+    monkeypatch.setattr(elastic_force, "FLAT", np.float64(0.21))
     assert source_stamp(take_steps) != before
 
 

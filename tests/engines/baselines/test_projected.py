@@ -9,6 +9,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from helpers.build_samples import bar_options, bending_bar
+from helpers.model_samples import reduced_again
 from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import static_equilibrium
 from supple.elastic.material import Material
@@ -202,13 +203,13 @@ def test_every_basis_is_the_poses_own_at_the_poses(bar: Bar, poses: ReducedPoses
         assert inside.min() > 1 - 1e-9
 
 
-def test_interpolated_is_what_an_agreement_blends(poses: ReducedPoses) -> None:
+def test_interpolated_is_what_aligned_poses_blend(poses: ReducedPoses) -> None:
     for variant in ("frames", "world"):
-        agreement = poses.agreement(variant)
+        aligned = poses.aligned(variant)
         for angle in (0.0, 0.4, -1.1, 2.0):
             weights = poses.weights([angle])
             ours = pose_bases.interpolated(poses, variant)(np.array([angle]))
-            assert np.allclose(ours, agreement.basis(weights, len(poses.mass)), atol=1e-12)
+            assert np.allclose(ours, aligned.basis(weights, len(poses.mass)), atol=1e-12)
 
 
 def test_warped_and_framed_bases_turn_with_the_body(bar: Bar) -> None:
@@ -273,7 +274,7 @@ def test_the_real_time_step_approaches_it_with_more_cubature() -> None:
     for tets, vertices in ((12, 4), (100, 40)):
         options = bar_options(elastic_cubature=tets, inertial_cubature=vertices)
         model = build(bending_bar(60.0), **options)
-        basis = pose_bases.interpolated(ReducedPoses.of_model(model))
+        basis = pose_bases.interpolated(reduced_again(model))
         oracle = ProjectedSimulator.from_model(model, basis)
         ours = PoseSpaceSimulator(model, transport=False, look_ahead=0, frames="blended")
         missed = moved = 0.0

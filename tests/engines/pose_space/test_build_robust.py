@@ -30,13 +30,13 @@ from helpers.build_samples import (
 from helpers.model_samples import sample_fields
 from supple.anatomy.painted_material import interpolated_material
 from supple.elastic.material import Material
-from supple.engines.pose_space.build import build_parts, pose_family, training
+from supple.engines.pose_space.build import reduction_setup, sampled_poses, training
 from supple.engines.pose_space.build.assessment import assess_pose
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.build.pose_basis import reduce_pose
-from supple.engines.pose_space.build.pose_family import PoseFamily
 from supple.engines.pose_space.build.pose_selection import AUTO_POSES
-from supple.engines.pose_space.build.training import may_run_beside_itself
+from supple.engines.pose_space.build.sampled_poses import SampledPoses
+from supple.engines.pose_space.build.training import is_thread_safe
 from supple.engines.pose_space.model.field_checks import embedding_table
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SolverError, SuppleError, SuppleWarning
@@ -145,14 +145,14 @@ def test_only_rigs_that_are_all_of_supples_own_kinds_are_called_beside_themselve
     bar, mesh = small_bar(), bar_mesh(SMALL)
     poses = np.radians([[-30.0], [30.0]])
     own = fit_tet_rig(bar.rig, bar.surface, mesh, poses)
-    assert may_run_beside_itself(own)
+    assert is_thread_safe(own)
     rigs: tuple[Rig, ...] = (
         KeepsAThread(bar.rig),
         FunctionRig(bar.rig, bar.rig.parameters, bar.rig.n_vertices),
     )
     for rig in rigs:
-        assert not may_run_beside_itself(rig)
-        assert not may_run_beside_itself(fit_tet_rig(rig, bar.surface, mesh, poses))
+        assert not is_thread_safe(rig)
+        assert not is_thread_safe(fit_tet_rig(rig, bar.surface, mesh, poses))
 
 
 def test_processes_that_end_are_told_to_be_started_afresh():
@@ -266,7 +266,7 @@ def failing_at(name: str, function: Callable[..., Any], times: int = 1000) -> Ca
     ("name", "function"), [("assess_pose", assess_pose), ("reduce_pose", reduce_pose)]
 )
 def test_what_fails_between_poses_is_told_and_ends_no_build(monkeypatch, name, function):
-    monkeypatch.setattr(pose_family, name, failing_at("between neutral and left", function))
+    monkeypatch.setattr(sampled_poses, name, failing_at("between neutral and left", function))
     words = 'halfway between poses "neutral" and "left" nothing could be compared: .*vanishes'
     with pytest.warns(SuppleWarning, match=words):
         model = build(small_bar(), **small_options())
@@ -284,7 +284,7 @@ def test_auto_adds_a_pose_where_bases_cannot_be_blended(monkeypatch):
     assert build(character, **options).n_poses == AUTO_POSES
     edge = build(character, **options).report["mid_poses"][0]["between"]
     failing = failing_at(f"between {edge[0]} and {edge[1]}", assess_pose, times=1)
-    monkeypatch.setattr(pose_family, "assess_pose", failing)
+    monkeypatch.setattr(sampled_poses, "assess_pose", failing)
     model = build(character, **options)
     assert model.pose_names[AUTO_POSES:] == ("halfway 1",)
     assert all("trouble" not in row for row in model.report["mid_poses"])
@@ -317,29 +317,29 @@ def test_what_fails_a_quarter_of_the_way_is_left_out(monkeypatch):
 def test_bases_between_poses_are_of_the_material_that_is_there_now(monkeypatch):
     """Poses that are added change what is interpolated elsewhere too."""
     used: dict[bytes, Material] = {}
-    finish = build_module.finish
+    train_model = build_module.train_model
 
     def reducing(task: Any) -> Any:
         used[task.rest.tobytes()] = task.material
         return reduce_pose(task)
 
-    def finishing(family: PoseFamily, *others: Any) -> PoseSpaceModel:
-        known = {middle.pose.tobytes(): middle for middle in family.middles}
-        same = family._middles(known)
-        for before, after in zip(family.middles, same, strict=True):
+    def training_model(sampled: SampledPoses, *others: Any) -> PoseSpaceModel:
+        known = {each.pose.tobytes(): each for each in sampled.midpoints}
+        same = sampled._made_midpoints(known)
+        for before, after in zip(sampled.midpoints, same, strict=True):
             assert after.model is before.model
-        family.materials = [
-            replace(each, young=2 * np.asarray(each.young)) for each in family.materials
+        sampled.materials = [
+            replace(each, young=2 * np.asarray(each.young)) for each in sampled.materials
         ]
-        for before, after in zip(same, family._middles(known), strict=True):
+        for before, after in zip(same, sampled._made_midpoints(known), strict=True):
             assert after.model is not before.model
-            there = interpolated_material(family.materials, family.weights(after.pose))
+            there = interpolated_material(sampled.materials, sampled.weights(after.pose))
             young = used[after.task.rest.tobytes()].young
             np.testing.assert_array_equal(young, there.young)
-        return finish(family, *others)
+        return train_model(sampled, *others)
 
-    monkeypatch.setattr(build_module, "finish", finishing)
-    monkeypatch.setattr(pose_family, "reduce_pose", reducing)
+    monkeypatch.setattr(build_module, "train_model", training_model)
+    monkeypatch.setattr(sampled_poses, "reduce_pose", reducing)
     n_skin = len(small_bar().surface.vertices)
     young = np.array([[1e4], [2e4], [4e4]]) * np.ones(n_skin)
     build(small_bar(), **small_options(young=young))
@@ -347,13 +347,13 @@ def test_bases_between_poses_are_of_the_material_that_is_there_now(monkeypatch):
 
 def test_bodies_are_made_once_for_each_material(monkeypatch):
     made: list[Material] = []
-    usual = build_parts.ElasticBody
+    usual = reduction_setup.ElasticBody
 
     def making(mesh: Any, material: Material) -> Any:
         made.append(material)
         return usual(mesh, material)
 
-    monkeypatch.setattr(build_parts, "ElasticBody", making)
+    monkeypatch.setattr(reduction_setup, "ElasticBody", making)
     build(small_bar(), **small_options())
     assert made == [MATERIAL]
 

@@ -43,7 +43,7 @@ def angles_off(model: PoseSpaceModel, frames: str, pose: np.ndarray) -> np.ndarr
     """How far the frames of cubature vertices are from how the rest shape turned, in degrees."""
     simulator = PoseSpaceSimulator(model, frames=frames)  # type: ignore[arg-type]
     simulator.reset(pose)
-    runtime, found = simulator.runtime, simulator._stepper.room.blend.frames
+    runtime, found = simulator.runtime, simulator._stepper.workspace.blend.frames
     shapes = [model.mesh.vertices, model.tet_rig(pose)]
     wanted = pose_rotations(model.mesh, shapes, [-1, 0])[1][runtime.vertices]
     moved = np.isin(runtime.vertices, model.rotation_vertices)

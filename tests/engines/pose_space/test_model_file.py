@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load as load_safetensors
 
+import supple
 from helpers.model_samples import bent_beam, sample_fields, sample_model
 from supple.elastic.material import Material
 from supple.engines.pose_space.model.basis_rounding import packed_basis, rounded_basis
@@ -24,16 +26,17 @@ from supple.engines.pose_space.model.model_file import packed_model, unpacked_mo
 from supple.errors import FormatError, SuppleError
 from supple.reduction.regions.region import Region
 from supple.rig.poses.pose_weights import PoseWeights
-from supple.rig.protocol import FunctionRig
+from supple.rig.protocol import FunctionRig, Rig
 from supple.rig.tets.shepard import ShepardRig
 from supple.rig.tets.tet_rig import TetRig
 from supple.tensors import packed_tensors, unpacked_tensors
 
-ARRAYS = [
-    name
-    for name in PoseSpaceModel.__dataclass_fields__
-    if isinstance(getattr(sample_model(), name), np.ndarray)
-]
+FIELDS = [field.name for field in dataclasses.fields(PoseSpaceModel)]
+ARRAYS = [name for name in FIELDS if isinstance(getattr(sample_model(), name), np.ndarray)]
+
+
+def unpacked(data: bytes, rig: Rig | None = None) -> PoseSpaceModel:
+    return unpacked_model(PoseSpaceModel, data, rig)
 
 
 def assert_same(a: PoseSpaceModel, b: PoseSpaceModel) -> None:
@@ -98,7 +101,7 @@ def test_a_model_is_what_it_was_made_of_to_single_precision():
     assert (np.abs(model.bases[1][2] - expected) <= 3.1e-5 * peaks).all()
     single = PoseSpaceModel.make(**fields | {"basis_bits": 32})
     np.testing.assert_allclose(single.bases[1][2], expected, rtol=1e-6)
-    assert_same(single, unpacked_model(packed_model(single)))
+    assert_same(single, unpacked(packed_model(single)))
     np.testing.assert_allclose(model.mass_product(1, 2), fields["mass_products"][4], atol=1e-6)
     np.testing.assert_allclose(model.mass_product(2, 2), fields["mass_products"][5], atol=1e-6)
     assert model.columns == (slice(0, 4), slice(4, 7))
@@ -175,7 +178,7 @@ def test_painted_materials_are_kept_and_blended():
     young = [1e4 * (i + 1) * np.linspace(1, 2, count) for i in range(3)]
     each = [Material("stvk", young=values) for values in young]
     model = PoseSpaceModel.make(**fields | {"material": each})
-    again = unpacked_model(packed_model(model))
+    again = unpacked(packed_model(model))
     assert np.shape(again.young) == (3, count)
     np.testing.assert_allclose(again.young, young, rtol=1e-6)
     for weights, expected in (
@@ -208,8 +211,8 @@ def test_a_model_of_a_black_box_needs_its_rig(tmp_path):
     pose = 0.5 * model.poses[1]
     assert again.tet_rig(pose).tobytes() == model.tet_rig(pose).tobytes()
     with pytest.raises(SuppleError, match="the rig given has 9 vertices"):
-        unpacked_model(DATA, FunctionRig(lambda pose: np.zeros((9, 3)), rig.parameters, 9))
-    assert_same(unpacked_model(DATA, rig), sample_model())
+        unpacked(DATA, FunctionRig(lambda pose: np.zeros((9, 3)), rig.parameters, 9))
+    assert_same(unpacked(DATA, rig), sample_model())
     moved = FunctionRig(lambda pose: rig(pose) + 1.0, rig.parameters, rig.n_vertices)
     with pytest.raises(SuppleError, match="away from where its rig has it at rest"):
         PoseSpaceModel.load(tmp_path / "box.supple", rig=moved)
@@ -231,7 +234,7 @@ def test_bases_rounded_to_steps_are_not_changed_by_rounding_again():
 
 def changed(**fields: Any) -> PoseSpaceModel:
     model = sample_model()
-    own = {name: getattr(model, name) for name in PoseSpaceModel.__dataclass_fields__}
+    own = {name: getattr(model, name) for name in FIELDS}
     return PoseSpaceModel(**own | fields)
 
 
@@ -433,13 +436,31 @@ def test_a_damaged_file_says_what_is_wrong(tmp_path, data, message):
 )
 def test_a_file_edited_by_somebody_who_signs_it_is_still_refused(change, message):
     with pytest.raises(SuppleError, match=message):
-        unpacked_model(signed(change))
+        unpacked(signed(change))
+
+
+def test_a_file_of_before_there_were_several_engines_is_read(tmp_path):
+    assert json.loads(unpacked_tensors(DATA)[1]["header"])["engine"] == "pose-space"
+    path = tmp_path / "old.supple"
+    path.write_bytes(signed(lambda header, _: header.pop("engine")))
+    for model in (PoseSpaceModel.load(path), supple.load_model(path)):
+        assert_same(model, sample_model())
+        assert packed_model(model) == DATA
+
+
+def test_a_file_of_another_engine_is_refused(tmp_path):
+    path = tmp_path / "other.supple"
+    path.write_bytes(signed(lambda header, _: header.update(engine="rig-space")))
+    with pytest.raises(FormatError, match=r"^other\.supple: is for another engine \('rig-space'\)"):
+        PoseSpaceModel.load(path)
+    with pytest.raises(FormatError, match='is for the engine "rig-space", which is not in this'):
+        supple.load_model(path)
 
 
 def outcome(data: bytes) -> str:
     """Loaded, or refused in one line; anything else is a failure of the test."""
     try:
-        model = unpacked_model(data)
+        model = unpacked(data)
     except SuppleError as error:
         message = str(error)
     else:
@@ -553,7 +574,7 @@ def test_what_is_not_a_file_is_named(tmp_path):
 
 def test_names_of_any_kind_survive():
     fields = sample_fields() | {"name": 'Bär "😀" \n\\ 熊'}
-    assert unpacked_model(packed_model(PoseSpaceModel.make(**fields))).name == fields["name"]
+    assert unpacked(packed_model(PoseSpaceModel.make(**fields))).name == fields["name"]
     assert bent_beam()["rig"].parameters == sample_model().rig.parameters
 
 
@@ -578,7 +599,7 @@ def test_one_pose_a_free_body_and_no_motions_are_kept():
         "report": {},
     }
     model = PoseSpaceModel.make(**fields | one)
-    again = unpacked_model(packed_model(model))
+    again = unpacked(packed_model(model))
     assert packed_model(again) == packed_model(model)
     assert again.n_poses == 1
     assert again.interpolated_basis(model.poses[0]).shape == (3 * 99, 7)

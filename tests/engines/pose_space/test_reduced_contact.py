@@ -13,7 +13,7 @@ import pytest
 from helpers.build_samples import WIDTH, bar_options, bending_bar
 from helpers.dense_step import DenseStep
 from supple import PoseSpaceModel, build
-from supple.engines.pose_space.contact.find_kernels import into_root
+from supple.engines.pose_space.contact.obstacle_detection import into_root
 from supple.engines.pose_space.contact.skin_contact import HARDEST, SETTLING, usual_stiffness
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError
@@ -132,15 +132,15 @@ def system_of_contacts(simulator: PoseSpaceSimulator, q: np.ndarray):
     """Force and stiffness of contacts alone, at q and at rest, in reduced coordinates."""
     simulator.q = q
     stepper, state = simulator._stepper, simulator._state
-    contact, room = stepper._contact, stepper.room
+    contact, work = stepper._contact, stepper.workspace
     assert contact is not None
     stepper._frame_carriers()
-    contact.find(state.q, state.v, state.root, stepper._placement, room)
-    room.system.external[:] = 0
-    contact.press(state.contact, room, stepper._blas)
-    upper, stretch = np.triu(room.system.contact), room.blend.stretch
+    contact.detect(state.q, state.v, state.root, stepper._placement, work)
+    work.system.external[:] = 0
+    contact.press(state.contact, work, stepper._blas)
+    upper, stretch = np.triu(work.system.contact), work.blend.stretch
     stiffness = upper + np.triu(upper, 1).T
-    force = room.system.external - stiffness @ (stretch * q)
+    force = work.system.external - stiffness @ (stretch * q)
     return stretch * force, stretch[:, None] * stiffness * stretch
 
 
@@ -346,7 +346,7 @@ def test_a_black_box_acts_as_what_it_wraps():
 
 
 def test_plain_numbers_know_the_distances_of_the_solids():
-    from supple.engines.pose_space.contact.find_kernels import _gap
+    from supple.engines.pose_space.contact.obstacle_detection import _gap
 
     solids: list[Obstacle] = [
         Plane((1, 2, 3), (0, 3, 4)),

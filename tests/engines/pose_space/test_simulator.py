@@ -320,7 +320,7 @@ def test_weights_are_the_models_and_masses_one_at_every_pose():
         pose = pose_of(model, part)
         simulator.step(pose)
         np.testing.assert_allclose(simulator.weights, model.pose_weights(pose), atol=1e-12)
-        blend = simulator._stepper.room.blend
+        blend = simulator._stepper.workspace.blend
         columns, at = model.interpolated_basis(pose), np.arange(model.n_modes)
         mass = np.repeat(mass_of(model), 3)
         np.testing.assert_allclose((mass[:, None] * columns**2).sum(axis=0), 1, atol=1e-4)

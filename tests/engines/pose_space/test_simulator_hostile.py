@@ -263,8 +263,8 @@ def test_what_accelerates_too_much_is_cut_and_told():
         acted, largest = Counter[str](), 0.0
         for k in range(30):
             acted.update(simulator.step(bent(model, 0.03 * np.sin(0.8 * k))).limits)
-            held = np.linalg.norm(simulator._state.arrays.held[0], axis=1)
-            largest = max(largest, float(held.max()))
+            accelerations = simulator._state.arrays.rest_acceleration[0]
+            largest = max(largest, float(np.linalg.norm(accelerations, axis=1).max()))
         most.append(largest)
         assert (acted["acceleration"] > 0) == (simulator is slow)
         assert acted["teleport"] == 0

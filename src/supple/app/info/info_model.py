@@ -16,9 +16,9 @@ FIGURES = ("elastic_error", "inertial_error", "mid_pose_frequency_ratio", "subsp
 
 def describe_model(path: Path) -> dict[str, Any]:
     """A model's sizes, poses, regions and errors, as plain values."""
-    from supple.engines.pose_space.model.model_file import load_model
+    from supple.engines.pose_space.model.model import PoseSpaceModel
 
-    model = load_model(path)
+    model = PoseSpaceModel.load(path)
     low, high = model.surface.bounds
     n_tets = len(model.mesh.tets)
     entries = sum(basis[0].size for basis in model.bases)

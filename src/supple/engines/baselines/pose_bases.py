@@ -15,7 +15,7 @@ from supple.arrays import Floats
 from supple.checks import numbers
 from supple.compiled.jit import compiled
 from supple.engines.pose_space.alignment import Variant
-from supple.engines.pose_space.build.aligned_poses import Agreement
+from supple.engines.pose_space.build.aligned_poses import AlignedPoses
 from supple.engines.pose_space.build.reduced_poses import OfPose, ReducedPoses
 from supple.reduction.cubature.samples import dense_basis
 from supple.reduction.mass_pca import mass_pca
@@ -33,14 +33,14 @@ __all__ = [
 
 def interpolated(poses: ReducedPoses, variant: Variant = "frames") -> OfPose:
     """Aligned and blended: in frames, as Supple does, or in the "world", as in xu2016 §5.2."""
-    agreement, count = poses.agreement(variant), len(poses.mesh.vertices)
+    aligned, count = poses.aligned(variant), len(poses.mesh.vertices)
     # (m, n, 3, r), whole: a simulation that forms U on the whole mesh should not wait for it.
-    stacked = np.stack([dense_basis(each, poses.regions, count) for each in agreement.bases])
-    turns = agreement.rotations
+    stacked = np.stack([dense_basis(each, poses.regions, count) for each in aligned.bases])
+    turns = aligned.rotations
 
     def basis(pose: Floats) -> Floats:
         weights = poses.weights(pose)
-        scales = 1 / np.sqrt(np.maximum(np.diagonal(_blended_mass(agreement, weights)), 1e-300))
+        scales = 1 / np.sqrt(np.maximum(np.diagonal(_blended_mass(aligned, weights)), 1e-300))
         used = np.flatnonzero(weights)
         frames = np.empty((0, 4)) if turns is None else blended_rotations(turns, weights)
         out = np.empty(stacked.shape[1:])
@@ -50,9 +50,9 @@ def interpolated(poses: ReducedPoses, variant: Variant = "frames") -> OfPose:
     return basis
 
 
-def _blended_mass(agreement: Agreement, weights: Floats) -> Floats:
+def _blended_mass(aligned: AlignedPoses, weights: Floats) -> Floats:
     i, j = np.triu_indices(len(weights))
-    return np.tensordot(weights[i] * weights[j], agreement.products, 1)
+    return np.tensordot(weights[i] * weights[j], aligned.products, 1)
 
 
 @compiled
@@ -171,8 +171,8 @@ def pose_independent(
     soft_first
         Columns count with (λ₁/λ)^½, so that the PCA keeps what moves most; or all alike.
     """
-    agreement = poses.agreement("frames")
-    n, turns = len(poses.mesh.vertices), agreement.rotations
+    aligned = poses.aligned("frames")
+    n, turns = len(poses.mesh.vertices), aligned.rotations
     assert turns is not None
     parts = []
     for at in range(len(poses.models)):

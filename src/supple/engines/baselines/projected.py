@@ -235,7 +235,7 @@ class ProjectedSimulator:
     def from_model(
         cls, model: PoseSpaceModel, basis: OfPose, dt: float = 1 / 90, **options: Any
     ) -> ProjectedSimulator:
-        """Of a model's flesh and skin, in a basis such as those of `ReducedPoses.of_model`.
+        """Of a model's flesh and skin, in a basis such as those of `pose_bases`.
 
         A model stores its bases on the skin and at cubature points only, so they are made anew.
         """

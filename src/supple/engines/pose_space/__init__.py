@@ -1,4 +1,4 @@
-"""Pose-space subspace dynamics (Xu and Barbič 2016)."""
+"""Pose-space subspace dynamics (Xu and Barbič 2016): build, model, simulator, crowd."""
 
 from supple.engines.pose_space.alignment import AlignedBases, align, subspace_angles
 from supple.engines.pose_space.build.assessment import Assessment, assess_pose

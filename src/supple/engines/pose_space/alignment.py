@@ -1,4 +1,4 @@
-"""Bases of different poses made to agree, so that their columns can be blended."""
+"""Alignment of bases of different poses, so that their columns can be blended (xu2016 §5.1)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from supple.rig.tets.vertex_frames import unrotate_basis
 
 __all__ = ["AlignedBases", "Variant", "align", "subspace_angles"]
 
-#: Bases blended in the neutral pose's frames, or as vectors of the world as in the paper.
+#: Bases are blended in the neutral pose's frames, or as vectors of the world as in the paper.
 Variant = Literal["frames", "world"]
 
 VARIANTS = ("frames", "world")
 #: Stiffnesses below this part of the largest are rounding, or a rigid motion's.
 STIFFNESS_FLOOR = 1e-10
-#: How far UᵀMU may be from the identity.
+#: Largest error of UᵀMU = 1.
 ORTHONORMAL = 1e-5
 
 
@@ -43,7 +43,8 @@ class AlignedBases:
     transformations
         (m, r, r) Q, orthogonal: the aligned basis is the given one (in frames) times Q.
     angles
-        (m, r) radians between a pose's space and its parent's, ascending; zeros for the root.
+        (m, r) angles between a pose's space and its parent's, ascending, in radians; zeros for
+        the root.
     eigenvalues
         (r,) λ of the root's columns in rad²/s², ascending; ones where no stiffness was given.
     variant
@@ -63,7 +64,7 @@ class AlignedBases:
         return f"AlignedBases({len(self.bases)} poses, {k} vertices, {r} columns, {worst:.1f}°)"
 
     def reduced(self, matrices: ArrayLike) -> Floats:
-        """Reduced matrices of the bases as given, (m, r, r), for the aligned ones: QᵀAQ."""
+        """Return QᵀAQ: reduced matrices A (m, r, r) of the given bases, for the aligned ones."""
         given = checked_array("reduced matrices", matrices, self.transformations.shape)
         return np.swapaxes(self.transformations, 1, 2) @ given @ self.transformations
 
@@ -78,7 +79,7 @@ def align(
     weighted: bool = True,
     variant: Variant = "frames",
 ) -> AlignedBases:
-    """Turn each pose's basis within its space to agree with its parent's (xu2016 eq. 11-13).
+    """Turn each pose's basis within its space towards its parent's (xu2016 eq. 11-13).
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ def align(
         (k,) of the vertices.
     stiffnesses
         For each pose UᵀKU (r, r). Columns are then sorted by stiffness, and soft ones count
-        more, so that soft ones meet soft ones; what cannot agree ends up in the stiff ones.
+        more, so that soft ones meet soft ones, and differences end up in the stiff ones.
     rotations
         (m, k, 4) of the vertices: from the neutral pose to each ("frames", see
         `pose_rotations`), or from its parent to each ("world", see `edge_rotations`). None
@@ -153,19 +154,19 @@ def _checked_bases(
 
 
 def _mass_product(first: Floats, second: Floats, mass: Floats) -> Floats:
-    """Uᵀ M V of two bases (k, 3, r)."""
+    """Return Uᵀ M V of two bases (k, 3, r)."""
     r = first.shape[2]
     weighed = (first * mass[:, None, None]).reshape(-1, r)
     return weighed.T @ second.reshape(-1, second.shape[2])
 
 
 def _mixed(basis: Floats, matrix: Floats) -> Floats:
-    """U A of a basis (k, 3, r), as one product rather than one for each vertex."""
+    """Return U A of a basis (k, 3, r), as one product rather than one for each vertex."""
     return (basis.reshape(-1, len(matrix)) @ matrix).reshape(basis.shape)
 
 
 def _principal_angles(first: Floats, second: Floats, product: Floats, mass: Floats) -> Floats:
-    """As `subspace_angles`, of bases that are orthonormal, to 1e-8; cheaper by far."""
+    """Return `subspace_angles` of bases that are orthonormal, to 1e-8; cheaper by far."""
     away = second - _mixed(first, product)
     squared_sines = np.linalg.eigvalsh(_mass_product(away, away, mass))
     cosines = np.linalg.svd(product, compute_uv=False)
@@ -175,7 +176,7 @@ def _principal_angles(first: Floats, second: Floats, product: Floats, mass: Floa
 def _diagonalised(
     stiffnesses: Sequence[ArrayLike] | None, root: Floats, count: int
 ) -> tuple[Floats, Floats]:
-    """Eigenvalues (m, r), ascending, and eigenvectors (m, r, r) of each reduced stiffness."""
+    """Return eigenvalues (m, r), ascending, and eigenvectors (m, r, r) of reduced stiffnesses."""
     r = root.shape[2]
     if stiffnesses is None:
         return np.ones((count, r)), np.tile(np.eye(r), (count, 1, 1))
@@ -191,7 +192,7 @@ def _diagonalised(
 
 
 def _softness(eigenvalues: Floats) -> Floats:
-    """(λ_1/λ_k)^½ of each pose; what is not stiff at all counts as hardly so."""
+    """Return (λ_1/λ_k)^½ of each pose, (m, r); λ of rigid motions are raised to a floor."""
     largest = eigenvalues[:, -1:]
     if not (largest > 0).all():
         pose = int(np.argmin(largest))
@@ -201,7 +202,7 @@ def _softness(eigenvalues: Floats) -> Floats:
 
 
 def _orthogonal_factor(matrix: Floats, pose: int) -> Floats:
-    """Y Zᵀ of the singular value decomposition Y Σ Zᵀ (xu2016 eq. 12)."""
+    """Return Y Zᵀ of the singular value decomposition Y Σ Zᵀ (xu2016 eq. 12)."""
     try:
         Y, _, Zt = np.linalg.svd(matrix)
     except np.linalg.LinAlgError:
@@ -210,7 +211,7 @@ def _orthogonal_factor(matrix: Floats, pose: int) -> Floats:
 
 
 def subspace_angles(first: ArrayLike, second: ArrayLike, mass: ArrayLike) -> Floats:
-    """Angles between the spaces two bases span, ascending, in radians (xu2016 §5.1).
+    """Return the angles between the spaces of two bases, ascending, in radians (xu2016 §5.1).
 
     They are arccos of the singular values of UᵀMV where the bases are mass-orthonormal; small
     ones are computed by their sines, to full precision. Bases need not be orthonormal here.

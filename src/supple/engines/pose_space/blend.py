@@ -1,18 +1,25 @@
-"""What a pose's weights make of the stored tables: sums over poses, and frames.
+"""Blending at a pose: weights of the stored poses, and sums of their tables by these.
 
 All tables have a row for each pose, so that one loop, streaming through memory once, serves
-bases, rotations, mass and corrections alike.
+bases, rotations, mass and corrections alike (xu2016 eq. 14 to 16).
 """
 
 from __future__ import annotations
+
+import math
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
+from supple.engines.pose_space.elastic_force import ElasticTables
+from supple.engines.pose_space.followed_frames import FrameTables, turn_further, turn_rest
+from supple.engines.pose_space.inertia import InertialTables
+from supple.rig.poses.pose_weights import evaluate_weights
 from supple.rig.tets.vertex_frames import CANCELLED
 
-__all__ = ["blend_rows", "correction_shares", "fade_out", "frames_of", "pair_shares"]
+__all__ = ["Blend", "PoseTables", "blend_at_pose", "blend_rows", "fade_out", "frames_of"]
 
 
 #: A chunk of the sum stays in the first-level cache while rows stream past it.
@@ -21,9 +28,153 @@ CHUNK = 2048
 NEGLIGIBLE = 1e-7
 
 
+class PoseTables(NamedTuple):
+    """Tables of the poses, read only: their weights, frames at cubature vertices, reduced mass."""
+
+    scales: Floats
+    scaled_poses: Floats
+    matrix: Floats
+    constant: Floats
+    """Of `supple.rig.poses.pose_weights.PoseWeights`."""
+    turns: Singles
+    """(m, 4k) quaternions at the k cubature vertices, or (m, 0) in the world."""
+    products: Singles
+    """(m(m+1)/2, r(r+1)/2) of `PoseSpaceModel.mass_products`."""
+    corrections: Singles
+    """(m + pairs, r(r+1)/2) ΔK of poses and pairs of poses."""
+    ends: Ints
+    """(pairs, 2) the poses of each pair."""
+
+
+class Blend(NamedTuple):
+    """Tables at the current pose, and scratch arrays of the blending."""
+
+    weights: Floats
+    """(m,) of the poses."""
+    distances: Floats
+    """(m,) scratch of the weights."""
+    shares: Singles
+    """(m,) the weights in float32."""
+    pairs: Singles
+    """(m(m+1)/2,) w_i w_j."""
+    corrections: Singles
+    """(m + pairs,) shares of the stiffness corrections."""
+    active: Ints
+    """Rows of a table whose share is not negligible."""
+    turns: Singles
+    """(4k,) blended quaternions of the cubature's vertices."""
+    frames: Singles
+    """(k, 9) their rotation matrices, row by row; identities in the world."""
+    tet_turns: Singles
+    """(4t,) blended quaternions of the tets that frames follow."""
+    further: Singles
+    """(t, 4) quaternions by which these tets turned beyond the blend."""
+    matrix: Floats
+    quaternion: Floats
+    """(3, 3) and (4,) scratch of one tet's rotation."""
+    basis: Singles
+    """Blended blocks of the elastic cubature."""
+    inertial: Singles
+    """Blended blocks of the inertial cubature."""
+    mass: Singles
+    correction: Singles
+    """(r(r+1)/2,) packed M̂ and ΔK."""
+    stretch: Floats
+    """(r,) ϒ, which gives the blended columns unit mass-norm (xu2016 eq. 15)."""
+
+    @classmethod
+    def of(
+        cls,
+        poses: PoseTables,
+        elastic: ElasticTables,
+        inertial: InertialTables,
+        follow: FrameTables,
+        n_vertices: int,
+        n_modes: int,
+    ) -> Self:
+        """Make arrays for tables of k cubature vertices and r modes."""
+        m, packed = len(elastic.basis), n_modes * (n_modes + 1) // 2
+        rows = max(len(poses.products), len(poses.corrections), m)
+        return cls(
+            weights=np.zeros(m),
+            distances=np.zeros(m),
+            shares=np.zeros(m, np.float32),
+            pairs=np.zeros(len(poses.products), np.float32),
+            corrections=np.zeros(len(poses.corrections), np.float32),
+            active=np.zeros(rows, np.int64),
+            turns=np.zeros(poses.turns.shape[1], np.float32),
+            frames=np.tile(np.eye(3, dtype=np.float32).reshape(9), (n_vertices, 1)),
+            tet_turns=np.zeros(follow.turns.shape[1], np.float32),
+            further=np.zeros((len(follow.corners), 4), np.float32),
+            matrix=np.zeros((3, 3)),
+            quaternion=np.zeros(4),
+            basis=np.zeros(elastic.basis.shape[1], np.float32),
+            inertial=np.zeros(inertial.plain.shape[1], np.float32),
+            mass=np.zeros(packed, np.float32),
+            correction=np.zeros(packed, np.float32),
+            stretch=np.ones(n_modes),
+        )
+
+
+@compiled_fused
+def blend_at_pose(
+    pose: Floats,
+    tables: PoseTables,
+    normalise: bool,
+    negligible: float,
+    elastic: ElasticTables,
+    inertial: InertialTables,
+    follow: FrameTables,
+    points: Floats,
+    blend: Blend,
+) -> None:
+    """Fill `blend` with all that depends on the pose (s,) but not on the state.
+
+    Weights of the poses, frames, basis rows, reduced mass and ϒ. `points` (k, 3) are rest positions
+    of the cubature's vertices at the pose; weights below `negligible` fade out.
+    """
+    weights = blend.weights
+    evaluate_weights(
+        pose,
+        tables.scales,
+        tables.scaled_poses,
+        tables.matrix,
+        tables.constant,
+        normalise,
+        blend.distances,
+        weights,
+    )
+    fade_out(weights, negligible)
+    shares = blend.shares
+    for i in range(len(weights)):
+        shares[i] = weights[i]
+    if len(blend.turns):
+        blend_rows(tables.turns, shares, blend.active, blend.turns)
+        if len(follow.corners):
+            blend_rows(follow.turns, shares, blend.active, blend.tet_turns)
+            turn_rest(
+                follow, points, blend.tet_turns, blend.matrix, blend.quaternion, blend.further
+            )
+            turn_further(blend.further, follow.near, follow.near_shares, blend.turns)
+        frames_of(blend.turns, tables.turns, weights, blend.frames)
+    blend_rows(elastic.basis, shares, blend.active, blend.basis)
+    blend_rows(inertial.plain, shares, blend.active, blend.inertial)
+    _pair_shares(weights, blend.pairs)
+    blend_rows(tables.products, blend.pairs, blend.active, blend.mass)
+    if len(tables.corrections):
+        _correction_shares(weights, tables.ends, blend.corrections)
+        blend_rows(tables.corrections, blend.corrections, blend.active, blend.correction)
+    n, at = len(blend.stretch), 0
+    for i in range(n):
+        # Column norms of the blend (xu2016 eq. 15); a column that cancels is left as it is.
+        own = blend.mass[at]
+        blend.stretch[i] = 1 / math.sqrt(own) if own > 1e-12 else 1.0
+        at += n - i
+
+
 @compiled_fused
 def blend_rows(table: Singles, shares: Singles, active: Ints, out: Singles) -> None:
-    """Σ shares_i table_i into `out`; `active` (rows,) is room to work in."""
+    """Write Σ shares_i table_i to `out`; `active` (rows,) is scratch."""
     count = 0
     for i in range(len(shares)):
         if abs(shares[i]) > NEGLIGIBLE:
@@ -96,8 +247,8 @@ def fade_out(weights: Floats, negligible: float) -> None:
 
 
 @compiled_fused
-def pair_shares(weights: Floats, out: Singles) -> None:
-    """w_i w_j of the pairs i ≤ j: what each product of bases counts in the mass (eq. 16)."""
+def _pair_shares(weights: Floats, out: Singles) -> None:
+    """Write w_i w_j of the pairs i ≤ j, by which products of bases are summed (eq. 16)."""
     at = 0
     for i in range(len(weights)):
         for j in range(i, len(weights)):
@@ -106,8 +257,11 @@ def pair_shares(weights: Floats, out: Singles) -> None:
 
 
 @compiled_fused
-def correction_shares(weights: Floats, ends: Ints, out: Singles) -> None:
-    """What each stored correction of the stiffness counts; see `reduction.linear_correction`."""
+def _correction_shares(weights: Floats, ends: Ints, out: Singles) -> None:
+    """Write the share of each stored ΔK: w_i of poses, 4 w_i w_j of pairs.
+
+    See `supple.reduction.cubature.accuracy.blended_correction`.
+    """
     m = len(weights)
     for i in range(m):
         out[i] = weights[i]
@@ -117,7 +271,7 @@ def correction_shares(weights: Floats, ends: Ints, out: Singles) -> None:
 
 @compiled_fused
 def frames_of(blend: Singles, turns: Singles, weights: Floats, out: Singles) -> None:
-    """Rotation matrices (k, 9), row by row, of blended quaternions (4k,).
+    """Write rotation matrices (k, 9), row by row, of blended quaternions (4k,).
 
     Where the blend cancels, the rotation of the pose that counts most is taken.
     """
@@ -149,8 +303,3 @@ def frames_of(blend: Singles, turns: Singles, weights: Floats, out: Singles) -> 
             s * (y * z + x * w),
             1 - s * (x * x + y * y),
         )
-
-
-def unit_frames(count: int) -> Singles:
-    """(count, 9) identities: the frames of bases that are blended in the world."""
-    return np.tile(np.eye(3, dtype=np.float32).reshape(9), (count, 1))

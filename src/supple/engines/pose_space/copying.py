@@ -1,4 +1,4 @@
-"""Copies of what steps: the model's tables are shared, state and room to work in are not."""
+"""Copies of simulators: they share the model's tables, and have states and scratch of their own."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ __all__ = ["Copyable"]
 
 
 class Copyable(ABC):
-    """Lets a simulator be copied and pickled: a copy goes on alone, to the bit.
+    """Base of simulators that can be copied and pickled: a copy goes on alone, to the bit.
 
     Steppers hold addresses of this process, and threads, so that a copy makes its own.
     """
 
     runtime: RuntimeModel
-    #: Attributes that `_equip` makes.
-    _equipment: ClassVar[tuple[str, ...]]
+    #: Attributes that `_rebuild` makes, and copies leave out.
+    _rebuilt: ClassVar[tuple[str, ...]]
 
     @abstractmethod
-    def _equip(self, obstacles: Iterable[Obstacle]) -> None:
-        """Make what steps, from all other attributes."""
+    def _rebuild(self, obstacles: Iterable[Obstacle]) -> None:
+        """Make steppers, from all other attributes."""
 
     @abstractmethod
-    def _acting(self) -> tuple[Obstacle, ...]:
-        """The obstacles that there are."""
+    def _all_obstacles(self) -> tuple[Obstacle, ...]:
+        """Return the obstacles that there are."""
 
     def __getstate__(self) -> tuple[dict[str, Any], tuple[Obstacle, ...]]:
-        kept = {name: value for name, value in vars(self).items() if name not in self._equipment}
-        return kept, self._acting()
+        kept = {name: value for name, value in vars(self).items() if name not in self._rebuilt}
+        return kept, self._all_obstacles()
 
     def __setstate__(self, state: tuple[dict[str, Any], tuple[Obstacle, ...]]) -> None:
         kept, obstacles = state
         vars(self).update(kept)
-        self._equip(obstacles)
+        self._rebuild(obstacles)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         twin = object.__new__(type(self))

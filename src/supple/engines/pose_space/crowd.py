@@ -35,28 +35,28 @@ BATCH = 8
 
 
 class Crowd(Copyable):
-    """Steps n characters that share a model's arrays; each has a pose and a state of its own.
+    """Simulator of n characters that share a model; each has a pose and a state of its own.
 
-    A character moves as it would alone in a `Simulator`, to the bit, whatever the threads.
+    A character moves as it would alone in a `PoseSpaceSimulator`, to the bit, whatever the threads.
 
     Parameters
     ----------
     model
-        Of all of them.
+        Model of all characters.
     n
-        How many.
+        Number of characters.
     dt
         Seconds from one pose to the next.
     threads
-        On how many; by default all cores.
-    **options
-        As for `Simulator`, obstacles included.
+        Number of threads; by default that of the cores.
+    obstacles, frames, **options
+        As for `PoseSpaceSimulator`.
 
     Examples
     --------
     >>> import supple
-    >>> from supple.scenes import scene
-    >>> x = scene("x")
+    >>> from supple import scenes
+    >>> x = scenes.scene("x")
     >>> model = supple.build(x.character, **(x.recipe() | {"tets": 1000, "modes": 8}))
     >>> crowd = supple.Crowd(model, 3)
     >>> crowd.step(np.linspace(0, 0.1, 3)[:, None])
@@ -65,7 +65,7 @@ class Crowd(Copyable):
     True
     """
 
-    _equipment: ClassVar = ("model", "_inputs", "_steppers", "_pool")
+    _rebuilt: ClassVar = ("model", "_inputs", "_steppers", "_pool")
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Crowd(Copyable):
         each = 8 * (6 * self.runtime.n_modes + 15 * len(self.runtime.inertial.rows)) + 2000
         if not 1 <= self.n <= LARGEST_CROWD // each:
             raise SuppleError(f"a crowd of {self.n}; give 1 to {LARGEST_CROWD // each:,}")
-        self.options = StepOptions.checked(self.runtime.size, dt, **options)
+        self.options = StepOptions(dt=dt, **options)
         usual = (os.cpu_count() or 1) if threads is None else threads
         (wanted,) = checked_whole_numbers("threads", [usual])
         if not 1 <= wanted <= 1024:
@@ -91,18 +91,18 @@ class Crowd(Copyable):
         count = min(wanted, self.n)
         ends = np.linspace(0, self.n, count + 1).round().astype(int)
         self._shares = [range(a, b) for a, b in pairwise(ends)]
-        self._equip(obstacles)
+        self._rebuild(obstacles)
         self._states = states_of(self.runtime, self.n)
         self.reset()
 
-    def _equip(self, obstacles: Iterable[Obstacle]) -> None:
+    def _rebuild(self, obstacles: Iterable[Obstacle]) -> None:
         self.model = self.runtime.model
         self._inputs = CharacterInputs(self.model, self.model.pose_weights.scales)
         listed, count = checked_obstacles(obstacles), len(self._shares)
         self._steppers = [Stepper(self.runtime, self.options, listed, BATCH) for _ in range(count)]
         self._pool = ThreadPoolExecutor(count) if count > 1 else None
 
-    def _acting(self) -> tuple[Obstacle, ...]:
+    def _all_obstacles(self) -> tuple[Obstacle, ...]:
         return self._steppers[0].obstacles
 
     def __repr__(self) -> str:
@@ -153,14 +153,14 @@ class Crowd(Copyable):
         poses, roots
             (n, s) and (n, 4, 4) at the end of the step, or one for all; by default they stay.
         forces
-            For some of the characters forces as `Simulator.step` takes them.
+            Numbers of characters, and forces on them as `PoseSpaceSimulator.step` takes them.
         surfaces
             (n, n̄, 3) float32 to write the skins to.
 
         Returns
         -------
         tuple
-            For each character the limits that acted; see `StepState`.
+            For each character the names of the limits that acted; see `PoseSpaceStep`.
         """
         now = self._poses(poses, None)
         here = self._roots(roots, None)
@@ -183,10 +183,10 @@ class Crowd(Copyable):
 
         pushed = bool(acting or self._steppers[0].obstacles)
         self._all(step, 1 if pushed or skins is not None else BATCH)
-        return tuple(limit_names(state.flags) for state in self._states)
+        return tuple(limit_names(state.limits) for state in self._states)
 
     def surfaces(self, out: Singles | None = None) -> Singles:
-        """The skins of all in the world, (n, n̄, 3) float32: a new array, or `out`."""
+        """Return the skins of all in the world, (n, n̄, 3) float32: a new array, or `out`."""
         skins = self._skins(out)
 
         def show(stepper: Stepper, members: range) -> None:
@@ -197,13 +197,13 @@ class Crowd(Copyable):
         return skins
 
     def surface(self, i: int, out: Singles | None = None) -> Singles:
-        """The skin of one of them, (n̄, 3) float32."""
+        """Return the skin of character i in the world, (n̄, 3) float32."""
         member, target = self._member(i), self._inputs.skin(out)
         self._steppers[0].surface(self._states[member], target)
         return target
 
     def _all(self, act: Callable[[Stepper, range], None], batch: int = 1) -> None:
-        """Each thread its share, so many at a time; what fails there is raised here."""
+        """Let each thread act on its share, `batch` at a time; an error there is raised here."""
 
         def work(k: int) -> None:
             stepper, share = self._steppers[k], self._shares[k]

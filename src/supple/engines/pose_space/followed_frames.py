@@ -1,10 +1,10 @@
-"""Frames that follow the flesh: how the rest shape really turned, between poses too.
+"""Frames that follow the flesh: rotations of the rest shape itself, between poses too.
 
 Blending the poses' rotations says how vertices turn along one joint's way, but not where several
 joints turn at once: in a mix of four poses it is off by tens of degrees, and a basis turned wrongly
-locks. What a step places anyway tells: some cubature tets' own rotations A(p) from the neutral pose
-(polar decomposition), beside the same blend of theirs, B(p). Vertices near them are turned by
-A Bᵀ on top of their own blend, which is nothing at the poses themselves.
+locks. Vertices that a step places anyway tell more: some cubature tets' own rotations A(p) from the
+neutral pose (polar decomposition), beside the same blend of theirs, B(p). Vertices near them are
+turned by A Bᵀ on top of their own blend, which is nothing at the poses themselves.
 """
 
 from __future__ import annotations
@@ -22,36 +22,43 @@ from supple.compiled.simd import weighted_row_sum
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.rig.skeleton.skinning_kernels import to_quaternion
 
-__all__ = ["FrameTables", "frame_tables", "no_frame_tables", "turn_further", "turn_rest"]
+__all__ = [
+    "FrameTables",
+    "frame_tables",
+    "no_frame_tables",
+    "spread_out",
+    "turn_further",
+    "turn_rest",
+]
 
 
 #: Tets whose rotations are taken at most, spread over the body.
 MOST_TETS = 96
-#: How many of them a vertex listens to.
+#: Number of them that turn a vertex.
 NEIGHBOURS = 4
 #: Tets that keep less than this part of their volume have no rotation to speak of.
 FLATTEST = 0.05
 
 
 class FrameTables(NamedTuple):
-    """Tets that tell how the rest shape turns."""
+    """Tets whose rotations frames follow, read only."""
 
     corners: Ints
     """(t, 4) rows of the cubature's vertices."""
     inverses: Floats
-    """(t, 3, 3) of the tets' edges at the neutral pose, as columns."""
+    """(t, 3, 3) inverses of the tets' edges at the neutral pose, as columns."""
     turns: Singles
     """(m, 4t) their rotations at the poses, with signs like those of the vertices'."""
     near: NDArray[np.int32]
     near_shares: Singles
-    """(k, 4) which of them each of the cubature's vertices listens to, and how much."""
+    """(k, 4) tets that turn each of the cubature's vertices, and their shares."""
     carrier_near: NDArray[np.int32]
     carrier_shares: Singles
-    """(b, 4) the same of the vertices that carry the skin."""
+    """(b, 4) the same for the vertices that carry the skin."""
 
 
 def no_frame_tables(n_poses: int) -> FrameTables:
-    """Tables of no tets: frames are the blended ones."""
+    """Return tables of no tets: frames are the blended ones."""
     none = np.zeros((0, 4), np.int32), np.zeros((0, 4), np.float32)
     turns = np.zeros((n_poses, 0), np.float32)
     return FrameTables(np.zeros((0, 4), np.int64), np.zeros((0, 3, 3)), turns, *none, *none)
@@ -60,7 +67,10 @@ def no_frame_tables(n_poses: int) -> FrameTables:
 def frame_tables(
     model: PoseSpaceModel, corners: Ints, vertices: NDArray, carriers: NDArray
 ) -> FrameTables:
-    """Tables of a model; `corners` (c, 4) are rows of the cubature's `vertices`."""
+    """Choose tets of a model and tabulate their rotations at its poses.
+
+    `corners` (c, 4) are rows of the cubature's `vertices` (k,); `carriers` (b,) carry the skin.
+    """
     chosen = spread_out(model.mesh.vertices[vertices][corners].mean(axis=1), MOST_TETS)
     corners = corners[chosen]
     neutral = model.tet_rig(model.poses[0], vertices)
@@ -73,7 +83,7 @@ def frame_tables(
     for i, pose in enumerate(model.poses):
         points = model.tet_rig(pose, vertices)
         for t in range(len(corners)):
-            sound[t] &= rotation_of(points, corners, inverses, t, matrix, turns[i, t])
+            sound[t] &= _rotation_of(points, corners, inverses, t, matrix, turns[i, t])
         alike = (model.rotations[i, rows] * known[..., None]).sum(axis=1)  # type: ignore[index]
         turns[i][(turns[i] * alike).sum(axis=1) < 0] *= -1
     if not sound.any():
@@ -86,7 +96,7 @@ def frame_tables(
 
 
 def spread_out(points: Floats, most: int) -> Ints:
-    """Numbers of points (k, 3) far from each other: each next is the farthest from those before."""
+    """Return indices of points (k, 3) far from each other, each the farthest from those before."""
     if len(points) <= most:
         return np.arange(len(points))
     chosen = [int(np.argmin(points.sum(axis=1)))]
@@ -100,7 +110,7 @@ def spread_out(points: Floats, most: int) -> Ints:
 def _neighbours(
     model: PoseSpaceModel, tets: NDArray, targets: NDArray
 ) -> tuple[NDArray[np.int32], Singles]:
-    """Which of the `tets` (t, 4) each of the vertices `targets` listens to, and how much.
+    """Return those of the `tets` (t, 4) that turn each of the vertices `targets`, and their shares.
 
     Nearest in the poses together: what is near in all of them moves alike, whereas a hand at
     the hip is far from it in another pose.
@@ -124,12 +134,12 @@ def _edges(corners: Floats) -> Floats:
 
 
 @compiled_fused
-def rotation_of(
+def _rotation_of(
     points: Floats, corners: Ints, inverses: Floats, t: int, m: Floats, out: Floats
 ) -> bool:
-    """Quaternion of a tet's rotation from the neutral pose; False where it has none.
+    """Write the quaternion of a tet's rotation from the neutral pose; return False if it has none.
 
-    `m` (3, 3) is room to work in.
+    `m` (3, 3) is scratch.
     """
     a, b, c, d = corners[t, 0], corners[t, 1], corners[t, 2], corners[t, 3]
     for i in range(3):
@@ -145,7 +155,7 @@ def rotation_of(
 
 @compiled_fused
 def _polar(m: Floats) -> bool:
-    """The rotation nearest to a matrix, in place, by Newton's iteration (Higham 1986)."""
+    """Replace a matrix by the rotation nearest to it, by Newton's iteration (Higham 1986)."""
     for iteration in range(12):
         c00 = m[1, 1] * m[2, 2] - m[1, 2] * m[2, 1]
         c01 = m[1, 2] * m[2, 0] - m[1, 0] * m[2, 2]
@@ -191,14 +201,14 @@ def turn_rest(
     own: Floats,
     out: Singles,
 ) -> None:
-    """How far each tet turned beyond the blend (4t,) of its rotations: A Bᵀ, (t, 4).
+    """Write A Bᵀ, (t, 4): the turn of each tet beyond the blend (4t,) of its rotations.
 
-    `matrix` (3, 3) and `own` (4,) are room to work in.
+    `matrix` (3, 3) and `own` (4,) are scratch.
     """
     for t in range(len(tables.corners)):
         x, y, z, w = blend[4 * t], blend[4 * t + 1], blend[4 * t + 2], blend[4 * t + 3]
         squared = x * x + y * y + z * z + w * w
-        known = squared > 1e-12 and rotation_of(
+        known = squared > 1e-12 and _rotation_of(
             points, tables.corners, tables.inverses, t, matrix, own
         )
         if not known:
@@ -219,9 +229,9 @@ def turn_rest(
 def turn_further(
     further: Singles, neighbours: NDArray[np.int32], shares: Singles, turns: Singles
 ) -> None:
-    """Turn blended quaternions (4k,) by what their neighbours turned further, in place.
+    """Turn blended quaternions (4k,) by the further turns (t, 4) of their neighbours, in place.
 
-    They need not be of unit length, before or after.
+    Quaternions need not be of unit length, before or after.
     """
     table = further.reshape(4 * len(further))
     for k in range(len(neighbours)):

@@ -3,24 +3,71 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple, Self
+
+import numpy as np
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused, compiled_sums
-from supple.engines.pose_space.runtime import InertialTables
 
-__all__ = ["all_finite", "carry_momentum", "inertial_force", "swings"]
+__all__ = [
+    "InertialScratch",
+    "InertialTables",
+    "all_finite",
+    "inertial_displacements",
+    "inertial_force",
+    "transport_acceleration",
+]
 
 
 NEGLIGIBLE = 1e-7
 #: Accelerations below this, in m/s², are what differences of equal numbers leave.
 ROUNDING = 1e-8
-#: What `accelerations` tells.
+#: Verdicts of `_accelerations`.
 CALM, LIMITED, JUMPED = 0, 1, 2
+
+
+class InertialTables(NamedTuple):
+    """Inertial cubature, read only; its vertices are ordered by the regions that reach them."""
+
+    basis: Singles
+    """(m, …) blocks of 3 weighted rows a vertex, corrections included (xu2016 eq. 23)."""
+    plain: Singles
+    """(m, …) blocks of 3 rows as they are: how these vertices move."""
+    first: Ints
+    width: Ints
+    start: Ints
+    columns: Ints
+    """Of `RegionGroups`."""
+    rows: Ints
+    """(c′,) rows of the cubature's vertices."""
+    masses: Floats
+    """(c′,) in kg."""
+
+
+class InertialScratch(NamedTuple):
+    """Scratch arrays of the inertial vertices."""
+
+    now: Floats
+    """(c′, 3) positions in the world."""
+    felt: Floats
+    """(c′, 3) accelerations seen from the root, less gravity."""
+    carried: Floats
+    """(c′, 3) accelerations that the changing basis gives the flesh."""
+    local: Floats
+    """As wide as the widest block."""
+
+    @classmethod
+    def of(cls, tables: InertialTables) -> Self:
+        """Make arrays for the tables."""
+        c = len(tables.rows)
+        widest = np.zeros(int(tables.width.max(initial=1)))
+        return cls(np.zeros((c, 3)), np.zeros((c, 3)), np.zeros((c, 3)), widest)
 
 
 @compiled_fused
 def all_finite(points: Floats) -> bool:
-    """Whether a rig gave positions at all."""
+    """Return whether all positions (k, 3) that a rig gave are numbers."""
     for k in range(len(points)):
         if not math.isfinite(points[k, 0] + points[k, 1] + points[k, 2]):
             return False
@@ -36,8 +83,8 @@ def inertial_force(
     root: Floats,
     before: Floats,
     earlier: Floats,
-    held: Floats,
-    knows: int,
+    last: Floats,
+    known: int,
     options: tuple[float, float, float, float],
     gravity: Floats,
     now: Floats,
@@ -46,44 +93,64 @@ def inertial_force(
     local: Floats,
     force: Floats,
 ) -> int:
-    """Set `force` to the reduced force of the moving rest shape and of gravity.
+    """Set `force` to the reduced force of the moving rest shape and of gravity; return a verdict.
 
-    `held` (c′, 3) are accelerations in the world at the last step, and become those of this one;
-    `carried` (c′, 3) is what the turning and changing basis alone gives the flesh, see
-    `carry_momentum`. `knows` is 0 where nothing is known of how the body moves (no acceleration
-    then) and 1 where `held` is not known. `options` are the time step, the largest acceleration,
-    how much of the gravity (3,) of an unturned root is in the sculpted shape already (1 or 0), and
-    how many steps to look ahead.
+    Parameters
+    ----------
+    tables, weights, frames
+        Inertial cubature, (m,) weights of the poses, (k, 9) frames of the cubature's vertices.
+    points, root
+        (k, 3) rest positions of these vertices, and (4, 4).
+    before, earlier
+        (c′, 3) inertial vertices in the world at the end of the last two steps.
+    last
+        (c′, 3) accelerations in the world at the last step; they become those of this one.
+    known
+        0: nothing is known of how the rest shape moves, and no acceleration acts; 1: its velocity;
+        2: `last` too.
+    options
+        The time step, the largest acceleration, the part (1 or 0) of an unturned root's gravity
+        that is in the sculpted shape already, and how many steps to look ahead.
+    gravity
+        (3,) in the world.
+    now
+        (c′, 3) gets inertial vertices in the world.
+    carried
+        (c′, 3) acceleration by the changing basis alone; see `transport_acceleration`.
+    felt, local
+        Scratch.
+    force
+        (r,) overwritten.
     """
     dt, limit, sculpted, ahead = options
-    verdict = accelerations(points, tables.rows, root, before, earlier, dt, limit, now, felt)
-    if knows == 0:
+    verdict = _accelerations(points, tables.rows, root, before, earlier, dt, limit, now, felt)
+    if known == 0:
         felt[:] = 0
         verdict = CALM
-    if verdict == JUMPED or knows < 2:
+    if verdict == JUMPED or known < 2:
         ahead = 0.0
     if verdict == JUMPED:
         carried[:] = 0
     for s in range(len(felt)):
-        x = felt[s, 0] + ahead * (felt[s, 0] - held[s, 0])
-        y = felt[s, 1] + ahead * (felt[s, 1] - held[s, 1])
-        z = felt[s, 2] + ahead * (felt[s, 2] - held[s, 2])
+        x = felt[s, 0] + ahead * (felt[s, 0] - last[s, 0])
+        y = felt[s, 1] + ahead * (felt[s, 1] - last[s, 1])
+        z = felt[s, 2] + ahead * (felt[s, 2] - last[s, 2])
         squared = x * x + y * y + z * z
         part = 1.0 if squared <= limit * limit else limit / math.sqrt(squared)
         x = part * x + carried[s, 0] - gravity[0]
         y = part * y + carried[s, 1] - gravity[1]
         z = part * z + carried[s, 2] - gravity[2]
         for i in range(3):
-            held[s, i] = felt[s, i]
+            last[s, i] = felt[s, i]
             turned = root[0, i] * x + root[1, i] * y + root[2, i] * z
             felt[s, i] = turned + sculpted * gravity[i]
     force[:] = 0
-    add_inertia(tables, weights, frames, felt, local, force)
+    _add_inertia(tables, weights, frames, felt, local, force)
     return verdict
 
 
 @compiled_fused
-def accelerations(
+def _accelerations(
     points: Floats,
     rows: Ints,
     root: Floats,
@@ -94,7 +161,7 @@ def accelerations(
     now: Floats,
     out: Floats,
 ) -> int:
-    """Accelerations of inertial vertices in the world, (c′, 3), and what to think of them.
+    """Write accelerations of inertial vertices in the world, (c′, 3); return a verdict on them.
 
     Positions in the world go to `now`; `before` and `earlier` are those of the last two steps.
     No vertex gets more than `limit`. Where all together get more, the body was moved elsewhere
@@ -123,7 +190,7 @@ def accelerations(
 
 
 @compiled_fused
-def add_inertia(
+def _add_inertia(
     tables: InertialTables,
     weights: Floats,
     frames: Singles,
@@ -133,7 +200,7 @@ def add_inertia(
 ) -> None:
     """Add −Σ (R Σ w_i B_i)ᵀ m a to `force`, accelerations (c′, 3) being seen from the root.
 
-    `local`, as wide as the widest block, is room to work in.
+    `local`, as wide as the widest block, is scratch.
     """
     for group in range(len(tables.width)):
         width = tables.width[group]
@@ -173,7 +240,7 @@ def _add_three(p, q, r, a, b, c, out):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
-def swings(
+def inertial_displacements(
     tables: InertialTables,
     basis: Singles,
     frames: Singles,
@@ -183,7 +250,7 @@ def swings(
     local: Floats,
     out: Floats,
 ) -> None:
-    """Displacements U q of the inertial vertices in the world, (c′, 3), of blended `basis` rows."""
+    """Write displacements U q of the inertial vertices in the world, (c′, 3), for blended rows."""
     for group in range(len(tables.width)):
         width, columns, z = tables.width[group], tables.columns[group], local
         for j in range(width):
@@ -212,10 +279,10 @@ def _along(basis, start, width, z):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
-def carry_momentum(
+def transport_acceleration(
     ahead: Floats, here: Floats, before: Floats, dt: float, limit: float, out: Floats
 ) -> None:
-    """Acceleration of flesh whose coordinates go on evenly while the basis turns, (c′, 3).
+    """Write accelerations (c′, 3) of flesh whose coordinates go on evenly while the basis turns.
 
     u = U(p) q moves with U too: ü = U q̈ + 2 U̇ q̇ + Ü q. The papers leave the last two out, which
     are Coriolis' and centrifugal forces and what changing columns add. By differences they are

@@ -1,4 +1,4 @@
-"""Bases at poses between those they were made at."""
+"""Interpolation of bases between the poses they were made at (xu2016 §5.2), and its quality."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ VANISHED = 1e-8
 
 
 def mass_products(bases: PoseBases, regions: Sequence[Region], mass: ArrayLike) -> Floats:
-    """What the reduced mass matrix is summed from (xu2016 eq. 16): (m(m+1)/2, r, r).
+    """Return the terms of the reduced mass matrix (xu2016 eq. 16), (m(m+1)/2, r, r).
 
     Parameters
     ----------
     bases
         For each pose, for each region, the aligned basis (k_ρ, 3, r_ρ).
     regions
-        Where they live. Columns of two regions overlap at the vertices the regions share.
+        Regions of the bases. Columns of two regions overlap at the vertices the regions share.
     mass
-        (n,) of all tet vertices.
+        (n,) masses of all tet vertices.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def mass_products(bases: PoseBases, regions: Sequence[Region], mass: ArrayLike) 
 def _region_products(
     bases: PoseBases, a: int, b: int, first: Region, second: Region, mass: Floats
 ) -> Floats:
-    """UᵢᵀMUⱼ of region a's columns at every pose i with b's at every pose j, (m, m, r_a, r_b)."""
+    """Return UᵢᵀMUⱼ of columns of region a at pose i and of b at pose j, (m, m, r_a, r_b)."""
     shared, at_a, at_b = np.intersect1d(first.vertices, second.vertices, True, True)
     count, r, s = len(bases), bases[0][a].shape[2], bases[0][b].shape[2]
     # Rows are vertices and axes, columns poses and columns: one product for all of them.
@@ -116,7 +116,7 @@ def _column_starts(parts: Sequence[Floats]) -> list[int]:
 
 
 def _blended_mass(products: ArrayLike, weights: ArrayLike) -> Floats:
-    """Mass matrix of Σ wᵢ Uᵢ before its columns are scaled."""
+    """Return the mass matrix of Σ wᵢ Uᵢ before its columns are scaled."""
     given = numbers("mass products", products)
     shares = checked_array("pose weights", weights, numbers("pose weights", weights).shape[:1])
     count, r = len(shares), given.shape[-1] if given.ndim else 0
@@ -128,7 +128,7 @@ def _blended_mass(products: ArrayLike, weights: ArrayLike) -> Floats:
 
 
 def column_scales(products: ArrayLike, weights: ArrayLike) -> Floats:
-    """ϒ (r,): what gives the columns of Σ wᵢ Uᵢ unit mass-norm (xu2016 eq. 15)."""
+    """Return ϒ (r,), which gives the columns of Σ wᵢ Uᵢ unit mass-norm (xu2016 eq. 15)."""
     return _scales(_blended_mass(products, weights))
 
 
@@ -183,7 +183,7 @@ def interpolated_basis(
     n_vertices
         n, of the whole mesh.
     variant
-        What the bases were aligned in, "frames" or "world".
+        "frames" or "world", as the bases were aligned.
 
     Returns
     -------
@@ -215,7 +215,7 @@ def interpolated_basis(
 
 
 def reduced_frequencies(basis: ArrayLike, stiffness: sp.csr_array, mass: ArrayLike) -> Floats:
-    """Frequencies in Hz, ascending, of a body that can only move within a basis.
+    """Return frequencies in Hz, ascending, of a body that can only move within a basis.
 
     ω / 2π of UᵀKU q = ω² M̃ q: the modes of xu2016 eq. 10, restricted to u = U q with the reduced
     mass of eq. 16.
@@ -247,7 +247,7 @@ def reduced_frequencies(basis: ArrayLike, stiffness: sp.csr_array, mass: ArrayLi
 
 
 def frequency_ratios(reduced: ArrayLike, exact: ArrayLike, count: int = 6) -> Floats:
-    """Reduced over exact frequencies, the lowest `count` of both in order; 1 is perfect.
+    """Return reduced over exact frequencies, the lowest `count` of both in order; 1 is perfect.
 
     A basis can only be too stiff, so ratios are 1 or more but for rounding. Leave rigid motions
     out of both.

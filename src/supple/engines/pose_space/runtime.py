@@ -1,4 +1,4 @@
-"""A pose-space model laid out for stepping: what all simulators of a model share."""
+"""A pose-space model laid out for stepping: read-only tables that all its simulators share."""
 
 from __future__ import annotations
 
@@ -10,35 +10,31 @@ from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints, Singles
 from supple.elastic.body import ElasticBody
-from supple.elastic.densities.dispatch import MATERIALS, material_number
+from supple.elastic.densities.dispatch import material_number
+from supple.elastic.material import MATERIALS
+from supple.engines.pose_space.blend import PoseTables
+from supple.engines.pose_space.elastic_force import ElasticTables
 from supple.engines.pose_space.followed_frames import frame_tables, no_frame_tables
+from supple.engines.pose_space.inertia import InertialTables
 from supple.engines.pose_space.model.basis_rounding import packed_basis
 from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.skin import SurfaceTables
 from supple.errors import SuppleError
 from supple.rig.tets.character_placement import CharacterPlacement
 
-__all__ = [
-    "ElasticTables",
-    "InertialTables",
-    "PoseTables",
-    "RegionGroups",
-    "RuntimeModel",
-    "SurfaceTables",
-    "basis_blocks",
-    "group_by_regions",
-]
-
-
-# ----------------------------------------------------------------------------
-# Cubature points that meet the same regions, side by side: their basis rows as dense blocks.
+__all__ = ["Frames", "RegionGroups", "RuntimeModel", "group_by_regions"]
 
 
 #: Blocks are as wide as a multiple of this: whole vector registers of float32.
-LANES = 8
+REGISTER = 8
+#: Displacements smaller than this part of the size are not drawn: some thousandths of a mm.
+UNSEEN = 2e-6
+
+Frames = Literal["followed", "blended"]
 
 
 class RegionGroups(NamedTuple):
-    """How points (tets, vertices) are grouped; plain arrays, for compiled loops.
+    """Groups of points (tets, vertices) that the same regions reach, so that rows are dense blocks.
 
     Attributes
     ----------
@@ -49,7 +45,7 @@ class RegionGroups(NamedTuple):
     start
         (g + 1,) where its block begins in the flat array of all blocks.
     columns
-        (g, widest) the columns of the basis that the block's are; −1 for padding.
+        (g, widest) columns of the basis that the block's are; −1 for padding.
     """
 
     first: Ints
@@ -66,11 +62,11 @@ def group_by_regions(
     Parameters
     ----------
     met
-        (k, regions) which regions reach each point.
+        (k, regions) whether a region reaches a point.
     columns
-        Of each region.
+        Columns of each region.
     rows
-        Basis rows of a point: 12 for a tet, 3 for a vertex.
+        Number of basis rows of a point: 12 for a tet, 3 for a vertex.
 
     Returns
     -------
@@ -87,7 +83,7 @@ def group_by_regions(
         )
         for p in kept
     ]
-    width = np.array([-(-len(each) // LANES) * LANES for each in listed], np.int64)
+    width = np.array([-(-len(each) // REGISTER) * REGISTER for each in listed], np.int64)
     table = np.full((len(kept), int(width.max(initial=0))), -1, np.int64)
     for row, each in zip(table, listed, strict=True):
         row[: len(each)] = each
@@ -99,8 +95,8 @@ def group_by_regions(
     return order, RegionGroups(first, width, start, table)
 
 
-def basis_blocks(groups: RegionGroups, dense: NDArray) -> Singles:
-    """Rows of a basis, (m, k, rows, r) in the groups' order, as flat blocks (m, start[-1])."""
+def _basis_blocks(groups: RegionGroups, dense: NDArray) -> Singles:
+    """Return basis rows (m, k, rows, r), in the groups' order, as flat blocks (m, start[-1])."""
     out = np.zeros((len(dense), int(groups.start[-1])), np.float32)
     for g in range(len(groups.width)):
         points = slice(groups.first[g], groups.first[g + 1])
@@ -112,114 +108,34 @@ def basis_blocks(groups: RegionGroups, dense: NDArray) -> Singles:
     return out
 
 
-#: Displacements smaller than this part of the size are not drawn: some thousandths of a mm.
-UNSEEN = 2e-6
-
-
-Frames = Literal["followed", "blended"]
-
-
-class PoseTables(NamedTuple):
-    """Weights of the poses, frames at the cubature's vertices, and reduced mass."""
-
-    scales: Floats
-    scaled_poses: Floats
-    matrix: Floats
-    constant: Floats
-    turns: Singles
-    """(m, 4k) quaternions at the k cubature vertices, or (m, 0) in the world."""
-    products: Singles
-    """(m(m+1)/2, r(r+1)/2) of `PoseSpaceModel.mass_products`."""
-    corrections: Singles
-    """(m + pairs, r(r+1)/2) ΔK of poses and pairs of poses."""
-    ends: Ints
-    """(pairs, 2) the poses of each pair."""
-
-
-class ElasticTables(NamedTuple):
-    """The elastic cubature, its tets ordered by the regions that reach them."""
-
-    basis: Singles
-    """(m, …) blocks of 12 rows a tet."""
-    first: Ints
-    width: Ints
-    start: Ints
-    columns: Ints
-    corners: Ints
-    """(c, 4) rows of the cubature's vertices."""
-    weights: Floats
-    """(m, c)"""
-    volumes: Floats
-    """(c,) at the neutral pose."""
-    parameters: Floats
-    """(c, …) of the material, where it is the same at all poses."""
-    young: Floats
-    poisson: Floats
-    """(m, c) where the material changes with the pose, else (0, c)."""
-
-
-class InertialTables(NamedTuple):
-    """The inertial cubature, its vertices ordered by the regions that reach them."""
-
-    basis: Singles
-    """(m, …) blocks of 3 weighted rows a vertex, corrections included (xu2016 eq. 23)."""
-    plain: Singles
-    """(m, …) blocks of 3 rows as they are: how these vertices move."""
-    first: Ints
-    width: Ints
-    start: Ints
-    columns: Ints
-    rows: Ints
-    """(c′,) rows of the cubature's vertices."""
-    masses: Floats
-
-
-class SurfaceTables(NamedTuple):
-    """Bases at the vertices that carry the skin, and how they carry it."""
-
-    basis: NDArray
-    """Flat: for each region, pose and column entries of its vertices; int16 steps or float32."""
-    steps: Singles
-    """(m, r) what a step of each column is worth."""
-    tops: Floats
-    """(m, r) the longest displacement of a vertex for a unit of each column."""
-    start: Ints
-    """(regions + 1,) where each region begins in `basis`."""
-    column: Ints
-    """(regions + 1,) first column of each region."""
-    row_start: Ints
-    """(regions + 1,) where each region's vertices begin in `rows`."""
-    rows: Ints
-    """Vertices of each region, as rows of the carrying ones."""
-    turns: Singles
-    """(m, 4b) quaternions at the b carrying vertices, or (m, 0) in the world."""
-    carriers: NDArray[np.int32]
-    """(n̄, 4)"""
-    shares: Singles
-    """(n̄, 4)"""
-
-
 class RuntimeModel:
     """Tables of a model for compiled loops, read only.
 
     Parameters
     ----------
     model
-        Whose numbers they are.
+        Model to be stepped.
     frames
-        How vertices turn between poses: ``"followed"`` as the rest shape does, ``"blended"`` by
-        the weights alone; see `supple.engines.pose_space.followed_frames`.
+        Frames between poses: ``"followed"`` turn as the rest shape does, ``"blended"`` by the
+        weights alone; see `supple.engines.pose_space.followed_frames`.
 
     Attributes
     ----------
+    poses, elastic, inertial, frames, skin
+        Tables for the kernels.
+    placement
+        The rig, for these vertices; each thread forks it.
     vertices
         (k,) tet vertices of the cubature, elastic and inertial: all that a step places.
     carriers
         (b,) tet vertices that carry the skin and that a basis moves.
     size, unseen
-        The body's, in metres, and a displacement that nobody sees.
-    peaks
-        (r,) largest displacement of a vertex for a unit of each column, at any of the poses.
+        The body's size, in metres, and a displacement that nobody sees.
+    tops, peaks
+        (m, r) and (r,) largest displacement of a vertex for a unit of each column, at each of the
+        poses, and at any.
+    spread
+        ArgumentTable on a skin vertex's displacement, for a unit of its carriers'.
     """
 
     #: Row of `supple.engines.ENGINES` that steps it.
@@ -250,8 +166,7 @@ class RuntimeModel:
         self.elastic = self._elastic_tables(corners)
         self.inertial = self._inertial_tables()
         self.skin = self._surface_tables()
-        #: How much farther than its carriers a skin vertex may go: those outside of the tets have
-        #: negative shares.
+        # Skin outside of the tets has negative shares, and may go farther than its carriers.
         self.spread = float(np.abs(self.skin.shares).sum(axis=1).max(initial=1.0))
         self.normalise = bool(model.pose_weights.normalise)
         self.placement = CharacterPlacement(model.rig, model.tet_rig, self.vertices)
@@ -265,7 +180,7 @@ class RuntimeModel:
     def of(
         cls, model: PoseSpaceModel | RuntimeModel, *, frames: Frames = "followed"
     ) -> RuntimeModel:
-        """The tables of a model; those given, if they are tables already, made alike."""
+        """Return tables of a model; tables are returned as they are, if they have such frames."""
         if isinstance(model, RuntimeModel):
             if frames != model.turning:
                 raise SuppleError(f'these tables have frames "{model.turning}", not "{frames}"')
@@ -278,14 +193,14 @@ class RuntimeModel:
 
     @property
     def in_frames(self) -> bool:
-        """Whether bases are blended in frames, rather than in the world."""
+        """True if bases are blended in frames, False if in the world."""
         return self.model.interpolation == "frames"
 
     def _reached(self, vertices: NDArray) -> NDArray[np.bool_]:
         return np.stack([place[vertices] >= 0 for place in self._places], axis=-1)
 
     def _rows(self, vertices: NDArray) -> NDArray:
-        """Basis rows (m, k, 3, r) of tet vertices (k,), dense."""
+        """Return basis rows (m, k, 3, r) of tet vertices (k,), dense."""
         out = np.zeros((self.n_poses, len(vertices), 3, self.n_modes), np.float32)
         for place, basis, columns in zip(
             self._places, self.model.bases, self.model.columns, strict=True
@@ -296,7 +211,7 @@ class RuntimeModel:
         return out
 
     def _turns(self, vertices: NDArray) -> Singles:
-        """Quaternions (m, 4k) of tet vertices; the identity where no basis is."""
+        """Return quaternions (m, 4k) of tet vertices; the identity where no basis is."""
         model = self.model
         if model.rotations is None:
             return np.zeros((self.n_poses, 0), np.float32)
@@ -340,7 +255,7 @@ class RuntimeModel:
         none = np.zeros((0, len(tets)))
         parameters = model.material(0).element_parameters(len(model.mesh.tets))[tets]
         return ElasticTables(
-            basis_blocks(groups, dense),
+            _basis_blocks(groups, dense),
             groups.first,
             groups.width,
             groups.start,
@@ -372,8 +287,8 @@ class RuntimeModel:
         order = order[: groups.first[-1]]
         masses = ElasticBody(model.mesh, model.material(0)).vertex_masses()
         return InertialTables(
-            basis_blocks(groups, rows[:, order]),
-            basis_blocks(groups, plain[:, order]),
+            _basis_blocks(groups, rows[:, order]),
+            _basis_blocks(groups, plain[:, order]),
             groups.first,
             groups.width,
             groups.start,

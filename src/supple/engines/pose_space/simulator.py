@@ -1,8 +1,8 @@
-"""The reduced simulator: pose in, living skin out, well within a millisecond (xu2016 §4 to §8)."""
+"""The reduced simulator: poses in, moving skin out, well within a millisecond (xu2016 §4 to §8)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,25 +11,30 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array
 from supple.dynamics.between_poses import pose_before
-from supple.dynamics.character_inputs import CharacterInputs, checked_stiffness
+from supple.dynamics.character_inputs import CharacterInputs
+from supple.engines.engine import Before, Forces
 from supple.engines.pose_space.copying import Copyable
 from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.engines.pose_space.reduced_step import FLAGS
+from supple.engines.pose_space.newton import LIMIT_NAMES
 from supple.engines.pose_space.runtime import Frames, RuntimeModel
 from supple.engines.pose_space.state import states_of
-from supple.engines.pose_space.step_options import StepOptions, checked_gravity
+from supple.engines.pose_space.step_options import StepOptions
 from supple.engines.pose_space.stepper import Stepper
 from supple.mesh.obstacles import Obstacle
 from supple.rig.motion.motion import Motion
 
 __all__ = ["PoseSpaceSimulator", "PoseSpaceStep", "limit_names"]
 
+#: A pose (s,) and a root (4, 4); without one, the usual.
+Pose = ArrayLike | None
+Root = ArrayLike | None
 
-def limit_names(flags: int) -> tuple[str, ...]:
-    """The limits that acted in a step, by name."""
-    if flags == 0:
+
+def limit_names(bits: int) -> tuple[str, ...]:
+    """Return names of the limits that acted in a step, given as bits."""
+    if bits == 0:
         return ()
-    return tuple(name for bit, name in enumerate(FLAGS) if flags >> bit & 1)
+    return tuple(name for bit, name in enumerate(LIMIT_NAMES) if bits >> bit & 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class PoseSpaceStep:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """The parts by name."""
+        """Seconds of the parts by name."""
         return {"core": self.core, "dynamics": self.dynamics}
 
     @property
@@ -73,7 +78,7 @@ class PoseSpaceStep:
 
 
 class PoseSpaceSimulator(Copyable):
-    """Steps a character's soft tissue in its pose-space subspace.
+    """Simulator of a character's soft tissue in its pose-space subspace.
 
     M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext + f̃_inert (xu2016 eq. 5 to 9) in the basis U(p) that is blended at
     every pose; q is kept as it is when the basis changes. Nothing is allocated in a step but the
@@ -83,7 +88,7 @@ class PoseSpaceSimulator(Copyable):
     Parameters
     ----------
     model
-        What to step.
+        Model to step; see `supple.build`.
     dt
         Seconds from one pose to the next.
     integrator
@@ -97,12 +102,12 @@ class PoseSpaceSimulator(Copyable):
     alpha, beta
         Rayleigh damping D = αM + βK, in 1/s and s.
     gravity, gravity_mode
-        In m/s². ``"relative"``: what was sculpted sags already, so that only what the root's
-        turn changes acts; ``"absolute"``; ``"none"``.
+        (3,) in m/s². ``"relative"``: the sculpted shape sags already, so that only what the
+        root's turn changes acts; ``"absolute"``; ``"none"``.
     obstacles
         Solid things in the world that the skin is pushed out of: `supple.mesh.Plane`, `Sphere`,
-        `Capsule`, or anything that knows distances. `Simulator.obstacles` may be set between
-        steps.
+        `Capsule`, or anything that knows distances. The attribute `obstacles` may be set
+        between steps.
     obstacle_stiffness
         Pressure with which an obstacle answers a depth, in Pa/m. By default the body sinks in
         a thousandth of its size where a hundredth of its skin carries its weight and as much
@@ -111,24 +116,24 @@ class PoseSpaceSimulator(Copyable):
         In m/s²: no vertex of the moving rest shape is taken to accelerate more, and where all do
         on average, it is taken for a cut in the animation.
     displacement_limit
-        How far flesh may go from where the rig has it, as a part of the body's size. Cubature
-        vertices never go farther; no vertex of the skin goes twice as far.
+        Largest distance of flesh from where the rig has it, as a part of the body's size.
+        Cubature vertices never go farther; no vertex of the skin goes twice as far.
     look_ahead
         Three poses tell how the rest shape accelerated a step ago. By default that is carried on
         to now, which makes the simulation lag less; 0 takes it as it is, for poses that jitter.
     transport
         Let flesh keep its momentum while the basis turns under it (Coriolis and centrifugal
         forces); without, as in the paper, it is carried around. Only backward Euler without
-        sub-steps does: with others those forces would come late and feed the swing.
+        sub-steps does: with others those forces would come late and feed oscillations.
     frames
-        How bases turn between poses: ``"followed"`` as the rest shape itself turns there,
+        Turning of bases between poses: ``"followed"`` as the rest shape itself turns there,
         ``"blended"`` by the poses' weights alone.
     negligible_weight
         Poses whose weight is below this fade out of the blend, smoothly, which saves their cost;
         0 keeps all.
     stiffness
-        How many times as stiff as the model the flesh is, 0.001 to 1000. Poses and cubature
-        are the model's, so that far from 1 another build is more exact.
+        Factor on the model's stiffness, 0.001 to 1000. Poses and cubature are the model's, so
+        that far from 1 another build is more exact.
 
     Examples
     --------
@@ -143,7 +148,7 @@ class PoseSpaceSimulator(Copyable):
     True
     """
 
-    _equipment: ClassVar = ("model", "_inputs", "_stepper")
+    _rebuilt: ClassVar = ("model", "_inputs", "_stepper")
 
     def __init__(
         self,
@@ -168,9 +173,8 @@ class PoseSpaceSimulator(Copyable):
         stiffness: float = 1.0,
     ) -> None:
         self.runtime = RuntimeModel.of(model, frames=frames)
-        self.options = StepOptions.checked(
-            self.runtime.size,
-            dt,
+        self.options = StepOptions(
+            dt=dt,
             integrator=integrator,
             iterations=iterations,
             substeps=substeps,
@@ -186,16 +190,16 @@ class PoseSpaceSimulator(Copyable):
             obstacle_stiffness=obstacle_stiffness,
             stiffness=stiffness,
         )
-        self._equip(obstacles)
+        self._rebuild(obstacles)
         (self._state,) = states_of(self.runtime, 1)
         self.reset()
 
-    def _equip(self, obstacles: Iterable[Obstacle]) -> None:
+    def _rebuild(self, obstacles: Iterable[Obstacle]) -> None:
         self.model = self.runtime.model
         self._inputs = CharacterInputs(self.model, self.model.pose_weights.scales)
         self._stepper = Stepper(self.runtime, self.options, obstacles)
 
-    def _acting(self) -> tuple[Obstacle, ...]:
+    def _all_obstacles(self) -> tuple[Obstacle, ...]:
         return self._stepper.obstacles
 
     def __repr__(self) -> str:
@@ -208,21 +212,21 @@ class PoseSpaceSimulator(Copyable):
 
     @property
     def stiffness(self) -> float:
-        """How many times as stiff as its model the flesh is; it may change as it moves."""
+        """Factor on the model's stiffness; it may change as the flesh moves."""
         return self.options.stiffness
 
     @stiffness.setter
     def stiffness(self, factor: float) -> None:
-        self._change(stiffness=checked_stiffness(factor))
+        self._change(stiffness=factor)
 
     @property
     def gravity_mode(self) -> str:
-        """How gravity acts; it may change as the flesh moves."""
-        return self.options.mode
+        """Kind of gravity, as in the parameters; it may change as the flesh moves."""
+        return self.options.gravity_mode
 
     @gravity_mode.setter
     def gravity_mode(self, mode: str) -> None:
-        self._change(mode=checked_gravity(mode))
+        self._change(gravity_mode=mode)
 
     def _change(self, **options: Any) -> None:
         self.options = self._stepper.options = replace(self.options, **options)
@@ -243,7 +247,7 @@ class PoseSpaceSimulator(Copyable):
 
     @property
     def velocity(self) -> Floats:
-        """Their velocities, (r,)."""
+        """Velocities of the reduced coordinates, (r,)."""
         return self._state.v.copy()
 
     @velocity.setter
@@ -260,7 +264,7 @@ class PoseSpaceSimulator(Copyable):
         """Solid things in the world.
 
         Set as many of the same kinds, in the same order, to move them: they then push as things
-        that move. Others are new, and what is inside them comes out slowly.
+        that move. Others are new, and skin that is inside them comes out slowly.
         """
         return self._stepper.obstacles
 
@@ -270,24 +274,20 @@ class PoseSpaceSimulator(Copyable):
 
     @property
     def surface_seconds(self) -> float:
-        """What the last call of `surface` took."""
+        """Seconds that the last call of `surface` took."""
         return self._stepper.timing.surface
 
-    def reset(
-        self,
-        pose: ArrayLike | None = None,
-        root: ArrayLike | None = None,
-        *,
-        before: tuple[ArrayLike, ArrayLike | None] | None = None,
-    ) -> None:
-        """Start anew, undeformed.
+    def reset(self, pose: Pose = None, root: Root = None, *, before: Before | None = None) -> None:
+        """Start anew, undeformed, at a pose and root.
 
         Parameters
         ----------
-        pose, root
-            Where: (s,), by default the rest pose, and (4, 4), by default the identity.
+        pose
+            (s,), by default the rest pose.
+        root
+            (4, 4), by default the identity.
         before
-            Pose and root one step earlier, which say how fast the body moves, None for the same;
+            Pose and root a step earlier, from which the body moves on, None for the same root;
             by default it rests.
         """
         now = self._inputs.pose(pose, self.model.rig.rest_pose)
@@ -297,56 +297,44 @@ class PoseSpaceSimulator(Copyable):
             moving = self._inputs.earlier(before, now, here)
         self._stepper.begin(self._state, now, here, moving)
 
-    def carry(
-        self,
-        pose: ArrayLike | None = None,
-        root: ArrayLike | None = None,
-        *,
-        before: tuple[ArrayLike, ArrayLike | None] | None = None,
-    ) -> None:
+    def carry(self, pose: Pose = None, root: Root = None, *, before: Before | None = None) -> None:
         """Go to a pose and root with the flesh as it is: q and q̇ stay, and no inertia acts.
 
-        Parameters
-        ----------
-        pose, root, before
-            As for `reset`.
+        Takes the same pose, root and earlier ones as `reset`.
         """
         q, velocity = self.q, self.velocity
         self.reset(pose, root, before=before)
         self.q, self.velocity = q, velocity
 
     def step(
-        self,
-        pose: ArrayLike | None = None,
-        root: ArrayLike | None = None,
-        forces: Mapping[int, ArrayLike] | None = None,
+        self, pose: Pose = None, root: Root = None, forces: Forces | None = None
     ) -> PoseSpaceStep:
         """Advance by one time step.
 
         Parameters
         ----------
         pose, root
-            At the end of the step; by default they stay.
+            (s,) and (4, 4) at the end of the step; by default they stay.
         forces
-            In N, in the world: a mapping of skin vertices to (3,).
+            Skin vertices and forces (3,) on them, in N in the world.
 
         Raises
         ------
         SuppleError
-            If one of them cannot be; the state is then as it was.
+            If an input cannot be; the state is then as it was.
         """
         state = self._state
         now = self._inputs.pose(pose, state.pose)
         here = self._inputs.root(root, state.root)
         acting = None if forces is None else self._inputs.forces(forces)
-        flags = self._stepper.step(state, now, here, acting)
+        limits = self._stepper.step(state, now, here, acting)
         timing = self._stepper.timing
         return PoseSpaceStep(
-            self.time, limit_names(flags), timing.core, timing.dynamics, state.contact.count
+            self.time, limit_names(limits), timing.core, timing.dynamics, state.contact.count
         )
 
     def surface(self, out: Singles | None = None) -> Singles:
-        """The skin in the world, (n̄, 3) float32: a new array, or `out`."""
+        """Return the skin in the world, (n̄, 3) float32: a new array, or `out`."""
         target = self._inputs.skin(out)
         self._stepper.surface(self._state, target)
         return target
@@ -363,8 +351,8 @@ class PoseSpaceSimulator(Copyable):
         Parameters
         ----------
         motion
-            Or the name of one of the model's. It is resampled to this simulator's rate; at a cut
-            the flesh starts anew.
+            A motion, or the name of one of the model's. It is resampled to this simulator's
+            rate; at a cut the flesh starts anew.
         out
             (t, n̄, 3) float32 to write to, for t frames.
         progress
@@ -373,7 +361,7 @@ class PoseSpaceSimulator(Copyable):
         Returns
         -------
         (t, n̄, 3) float32
-            The skin at every frame, the first one undeformed.
+            Skins of all frames, the first one undeformed.
         """
         even = self._inputs.motion(motion, self.model.motions).resample(1 / self.dt)
         frames = self._inputs.frames(out, even.n_frames)

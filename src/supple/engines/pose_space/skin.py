@@ -2,25 +2,142 @@
 
 u = R(p) Σ w_i Ũ_i (ϒ q), column by column over all vertices of a region at once: U(p) is never
 formed. Columns are read as they are stored, in 16 bits, which halves the memory that streams by.
+Forces on the skin go the same way back.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints, Singles
-from supple.compiled.jit import compiled_fused
+from supple.compiled.argument_tables import ArgumentTable, table_contents
+from supple.compiled.jit import compiled, compiled_fused
 from supple.compiled.simd import weighted_row_sum
-from supple.engines.pose_space.runtime import SurfaceTables
+from supple.engines.pose_space.blend import Blend, blend_rows, frames_of
+from supple.engines.pose_space.followed_frames import FrameTables, turn_further
 
-__all__ = ["carry_skin", "displace_carriers", "pull_back", "turn_carriers"]
+__all__ = [
+    "SkinScratch",
+    "SkinWork",
+    "SurfaceTables",
+    "add_skin_forces",
+    "carrier_frames",
+    "carry_skin",
+    "displace_carriers",
+    "displace_skin",
+    "turn_carriers",
+]
 
 
 NEGLIGIBLE = 1e-7
 #: Entries of a region, whole vertices, that stay in the first-level cache while columns stream by.
 CHUNK = 3 * 2048
+
+
+class SurfaceTables(NamedTuple):
+    """Bases at the b vertices that carry the skin, and how they carry it; read only."""
+
+    basis: NDArray
+    """Flat: for each region, pose and column entries of its vertices; int16 steps or float32."""
+    steps: Singles
+    """(m, r) length of a step of each column."""
+    tops: Floats
+    """(m, r) the longest displacement of a vertex for a unit of each column."""
+    start: Ints
+    """(regions + 1,) where each region begins in `basis`."""
+    column: Ints
+    """(regions + 1,) first column of each region."""
+    row_start: Ints
+    """(regions + 1,) where each region's vertices begin in `rows`."""
+    rows: Ints
+    """Vertices of each region, as rows of the carrying ones."""
+    turns: Singles
+    """(m, 4b) quaternions at the b carrying vertices, or (m, 0) in the world."""
+    carriers: NDArray[np.int32]
+    shares: Singles
+    """(n̄, 4) the vertices that carry each of the skin's, and their shares; b is a still one."""
+
+
+class SkinScratch(NamedTuple):
+    """Scratch arrays of the vertices that carry the skin, b of them."""
+
+    z: Floats
+    """(r,) reduced coordinates, stretched by ϒ."""
+    carriers: Singles
+    """(b + 1, 4) displacements; see `displace_carriers`."""
+    turns: Singles
+    """(4b,) blended quaternions, or none in the world."""
+    frames: Singles
+    """(b, 9) their rotation matrices, or none in the world."""
+    factors: Singles
+    listed: Ints
+    """Columns of a region that move anything, and their factors."""
+    chunk: Singles
+    """(`CHUNK`,) a sum that stays in the cache."""
+
+    @classmethod
+    def of(cls, tables: SurfaceTables, n_carriers: int, in_frames: bool) -> Self:
+        """Make arrays for the tables; frames only where bases are blended in them."""
+        m, r = tables.steps.shape
+        longest = int(np.diff(tables.column).max(initial=1))
+        return cls(
+            z=np.zeros(r),
+            carriers=np.zeros((n_carriers + 1, 4), np.float32),
+            turns=np.zeros(tables.turns.shape[1], np.float32),
+            frames=np.zeros((n_carriers if in_frames else 0, 9), np.float32),
+            factors=np.zeros(m * longest, np.float32),
+            listed=np.zeros(m * longest, np.int64),
+            chunk=np.zeros(CHUNK, np.float32),
+        )
+
+
+class SkinWork(NamedTuple):
+    """Tables of the skin and scratch arrays of a thread, as `displace_skin` takes them."""
+
+    tables: SurfaceTables
+    follow: FrameTables
+    blend: Blend
+    scratch: SkinScratch
+
+
+@compiled_fused
+def displace_skin(
+    bound: ArgumentTable,
+    unframed: bool,
+    unseen: float,
+    limit: float,
+    q: Floats,
+    root: Floats,
+    skin: Singles,
+) -> None:
+    """Add displacements of q (r,) to `skin` (n̄, 3), as the rig placed it, and move it by the root.
+
+    `bound` is of `SkinWork`. Frames of the carriers are found first where they are not yet
+    (`unframed`); displacements below `unseen` are left out, and none of a carrier is longer than
+    `limit`, both in m.
+    """
+    work: SkinWork = table_contents(bound)
+    tables, blend, scratch = work.tables, work.blend, work.scratch
+    for i in range(len(q)):
+        scratch.z[i] = blend.stretch[i] * q[i]
+    displace_carriers(
+        tables,
+        blend.weights,
+        scratch.z,
+        unseen,
+        scratch.listed,
+        scratch.factors,
+        scratch.chunk,
+        scratch.carriers,
+    )
+    if unframed:
+        carrier_frames(tables, work.follow, blend, scratch.turns, scratch.frames)
+    turn_carriers(scratch.frames, limit, scratch.carriers)
+    carry_skin(tables, scratch.carriers, root, skin)
 
 
 @compiled_fused
@@ -31,10 +148,10 @@ def displace_carriers(
     least: float,
     listed: Ints,
     factors: Singles,
-    room: Singles,
+    chunk: Singles,
     out: Singles,
 ) -> None:
-    """Displacements in frames into `out` (b + 1, 4); the last row is that of still vertices.
+    """Write displacements in frames to `out` (b + 1, 4); the last row is that of still vertices.
 
     The fourth column is zero, so that a row is one load.
 
@@ -62,7 +179,7 @@ def displace_carriers(
         rows = tables.rows[low:high]
         for begin in range(0, length, CHUNK):
             end = min(begin + CHUNK, length)
-            total = room[: end - begin]
+            total = chunk[: end - begin]
             total[:] = 0
             _add_columns(whole, listed, factors, count, length, begin, total)
             first_row = begin // 3
@@ -75,7 +192,7 @@ def displace_carriers(
 
 @compiled_fused
 def _add_columns(whole, listed, factors, count, length, begin, total):  # type: ignore[no-untyped-def]
-    """Four columns at a time: the sum is read and written a quarter as often."""
+    """Add columns to `total`, four at a time: the sum is read and written a quarter as often."""
     size, k = len(total), 0
     while k + 4 <= count:
         at, bt = listed[k] * length + begin, listed[k + 1] * length + begin
@@ -97,8 +214,19 @@ def _add_columns(whole, listed, factors, count, length, begin, total):  # type: 
 
 
 @compiled_fused
+def carrier_frames(
+    skin: SurfaceTables, follow: FrameTables, blend: Blend, turns: Singles, frames: Singles
+) -> None:
+    """Write frames (b, 9) of the vertices that carry the skin, at the pose of `blend`."""
+    blend_rows(skin.turns, blend.shares, blend.active, turns)
+    if len(follow.corners):
+        turn_further(blend.further, follow.carrier_near, follow.carrier_shares, turns)
+    frames_of(turns, skin.turns, blend.weights, frames)
+
+
+@compiled_fused
 def turn_carriers(frames: Singles, limit: float, u: Singles) -> bool:
-    """Turn displacements out of their frames, none longer than `limit`; whether any was."""
+    """Turn displacements out of their frames, none longer than `limit`; return whether any was."""
     limited = False
     turned = len(frames) > 0
     most = np.float32(limit * limit)
@@ -150,12 +278,44 @@ def carry_skin(tables: SurfaceTables, u: Singles, root: Floats, skin: Singles) -
 
 @compiled_fused
 def _singles(row: Floats) -> tuple[float, float, float, float]:
-    """Float32 constants, lest all products become float64."""
+    """Return four numbers as float32, lest all products become float64."""
     return np.float32(row[0]), np.float32(row[1]), np.float32(row[2]), np.float32(row[3])  # type: ignore[return-value]
 
 
+@compiled
+def add_skin_forces(
+    tables: SurfaceTables,
+    weights: Floats,
+    frames: Singles,
+    vertices: Ints,
+    forces: Floats,
+    root: Floats,
+    out: Floats,
+) -> None:
+    """Add Ũᵀ Rᵀ Aᵀ f to `out`, forces (k, 3) on skin vertices (k,) being given in the world.
+
+    `frames` are those of the carriers, (b, 9), or none in the world.
+    """
+    for k in range(len(vertices)):
+        f, v = forces[k], vertices[k]
+        p = root[0, 0] * f[0] + root[1, 0] * f[1] + root[2, 0] * f[2]
+        q = root[0, 1] * f[0] + root[1, 1] * f[1] + root[2, 1] * f[2]
+        r = root[0, 2] * f[0] + root[1, 2] * f[1] + root[2, 2] * f[2]
+        for slot in range(4):
+            carrier, share = tables.carriers[v, slot], tables.shares[v, slot]
+            if share == 0:
+                continue
+            x, y, z = p, q, r
+            if carrier < len(frames):
+                t = frames[carrier]
+                x = t[0] * p + t[3] * q + t[6] * r
+                y = t[1] * p + t[4] * q + t[7] * r
+                z = t[2] * p + t[5] * q + t[8] * r
+            _add_carrier_force(tables, weights, carrier, share * x, share * y, share * z, out)
+
+
 @compiled_fused
-def pull_back(
+def _add_carrier_force(
     tables: SurfaceTables,
     weights: Floats,
     carrier: int,
@@ -164,7 +324,7 @@ def pull_back(
     z: float,
     force: Floats,
 ) -> None:
-    """Add to `force` what a force on one carrying vertex, seen from its frame, does: Ũᵀ f."""
+    """Add Ũᵀ f to `force` (r,), f = (x, y, z) on one carrying vertex being seen from its frame."""
     for region in range(len(tables.start) - 1):
         rows = tables.rows[tables.row_start[region] : tables.row_start[region + 1]]
         at = np.searchsorted(rows, carrier)

@@ -1,4 +1,4 @@
-"""What a step leaves for the next, of one body or of many in the same arrays."""
+"""State that a step leaves for the next, of one body or of many in the same arrays."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import numpy as np
 
 from supple.arrays import Floats, Ints
 from supple.compiled.argument_tables import ArgumentTable
-from supple.engines.pose_space.contact.skin_contact import ContactMemory
 from supple.engines.pose_space.runtime import RuntimeModel
 
-__all__ = ["FLAGS", "KNOWN", "KNOWS", "SEEN", "STEPS", "State", "StateArrays", "states_of"]
+__all__ = ["ContactMemory", "State", "StateArrays", "states_of"]
 
 
 #: Columns of `StateArrays.counts`.
-STEPS, KNOWN, SEEN, KNOWS, FLAGS = range(5)
+STEPS, CONTINUOUS, DISPLACED, REST_MOTION, LIMITS = range(5)
 
 
 class StateArrays(NamedTuple):
-    """Where n bodies are and how they move, a row each."""
+    """Positions and motions of n bodies, a row each."""
 
     q: Floats
     v: Floats
@@ -27,35 +26,64 @@ class StateArrays(NamedTuple):
     """(n, r) reduced coordinates, velocities and accelerations."""
     q_before: Floats
     v_before: Floats
-    """(n, r) a step before: methods of two steps look back."""
+    """(n, r) q and v a step of time before, for integrators of two steps."""
     q_frame: Floats
-    """(n, r) coordinates at the end of the step before the last."""
+    """(n, r) q at the end of the step before the last."""
     pose: Floats
     root: Floats
     """(n, s) and (n, 4, 4), as last given."""
     weights: Floats
     """(n, m) of the poses there."""
-    before: Floats
-    earlier: Floats
-    """(n, c′, 3) inertial vertices in the world at the end of the last two steps."""
-    held: Floats
+    rest: Floats
+    rest_before: Floats
+    """(n, c′, 3) inertial vertices of the rest shape in the world, at the end of the last two
+    steps."""
+    rest_acceleration: Floats
     """(n, c′, 3) their accelerations at the last."""
-    swing: Floats
-    swing_before: Floats
-    """(n, c′, 3) their displacements in the world at the end of the last two steps."""
+    displacement: Floats
+    displacement_before: Floats
+    """(n, c′, 3) their displacements U q in the world, at the end of the last two steps."""
     counts: Ints
-    """(n, 5). STEPS since the reset; KNOWN, over how many of them q and v are continuous; SEEN, of
-    how many, up to two, the swings tell; KNOWS of the rest shape's motion nothing, its velocity,
-    or its acceleration too; FLAGS of the last step."""
+    """(n, 5) whole numbers, by column. STEPS: steps since the reset. CONTINUOUS: steps since q and
+    v last jumped. DISPLACED: how many of the two displacements are known. REST_MOTION: what is
+    known of the rest shape's motion, 0 for nothing, 1 for its velocity, 2 for its acceleration
+    too. LIMITS: bits of the limits that acted in the last step; see `LIMIT_NAMES`."""
+
+
+class ContactMemory:
+    """Depths of a body in obstacles at the end of a step; each state has one.
+
+    Attributes
+    ----------
+    depths
+        (o, n̄) of skin vertices in each obstacle, zero outside.
+    kinds
+        Kinds of these obstacles.
+    known
+        Whether `depths` are those of the last step: not after a reset, nor where the body was
+        put elsewhere.
+    count
+        Skin vertices that were pushed.
+    """
+
+    def __init__(self) -> None:
+        self.depths = np.zeros((0, 0), np.float32)
+        self.kinds: tuple[int, ...] = ()
+        self.known = False
+        self.count = 0
+
+    def forget(self) -> None:
+        """Take skin that is inside an obstacle at the next step for having been there."""
+        self.known, self.count = False, 0
 
 
 class State:
-    """One body's rows; see `StateArrays`.
+    """State of one body: its rows of `StateArrays`, and its contacts.
 
     Parameters
     ----------
     bound, index
-        `StateArrays` of all bodies, and which of them it is.
+        `StateArrays` of all bodies, and the row of this one.
     """
 
     def __init__(self, bound: ArgumentTable, index: int) -> None:
@@ -73,13 +101,13 @@ class State:
 
     @property
     def steps(self) -> int:
-        """How many were taken since the reset."""
+        """Steps since the reset."""
         return int(self.counts[STEPS])
 
     @property
-    def flags(self) -> int:
-        """Which limits acted in the last step."""
-        return int(self.counts[FLAGS])
+    def limits(self) -> int:
+        """Bits of the limits that acted in the last step."""
+        return int(self.counts[LIMITS])
 
     def set_coordinates(self, q: Floats | None, v: Floats | None) -> None:
         """Put the flesh elsewhere, or give it another velocity."""
@@ -88,35 +116,51 @@ class State:
         if v is not None:
             self.v[:] = self.arrays.v_before[self.index] = v
         self.a[:] = 0
-        self.counts[KNOWN] = self.counts[SEEN] = 0
+        self.counts[CONTINUOUS] = self.counts[DISPLACED] = 0
         self.contact.forget()
 
-    def start(self, pose: Floats, root: Floats, now: Floats, earlier: Floats) -> None:
-        """Forget all motion but that of the rest shape: its vertices now and a step earlier."""
+    def start(self, pose: Floats, root: Floats, rest: Floats, rest_before: Floats) -> None:
+        """Start undeformed at a pose and root.
+
+        Parameters
+        ----------
+        pose, root
+            (s,) and (4, 4).
+        rest, rest_before
+            (c′, 3) inertial vertices of the rest shape in the world, now and a step earlier.
+        """
         arrays, i = self.arrays, self.index
         for field in (arrays.q, arrays.v, arrays.a, arrays.q_before, arrays.v_before):
             field[i] = 0
-        for field in (arrays.q_frame, arrays.held, arrays.swing, arrays.swing_before):
+        for field in (arrays.q_frame, arrays.rest_acceleration):
+            field[i] = 0
+        for field in (arrays.displacement, arrays.displacement_before):
             field[i] = 0
         self.pose[:], self.root[:] = pose, root
-        arrays.before[i], arrays.earlier[i] = now, earlier
+        arrays.rest[i], arrays.rest_before[i] = rest, rest_before
         self.counts[:] = 0
-        self.counts[SEEN], self.counts[KNOWS] = 2, 1
+        self.counts[DISPLACED], self.counts[REST_MOTION] = 2, 1
         self.contact.forget()
 
 
 def states_of(runtime: RuntimeModel, n: int) -> list[State]:
-    """States of n bodies, in arrays that they share."""
+    """Make states of n bodies, in arrays that they share."""
     r, c, m = runtime.n_modes, len(runtime.inertial.rows), runtime.n_poses
     rest = np.asarray(runtime.model.rig.rest_pose, np.float64)
     coordinates = ("q", "v", "a", "q_before", "v_before", "q_frame")
-    fields = ("before", "earlier", "held", "swing", "swing_before")
+    vertices = (
+        "rest",
+        "rest_before",
+        "rest_acceleration",
+        "displacement",
+        "displacement_before",
+    )
     arrays = StateArrays(
         **{name: np.zeros((n, r)) for name in coordinates},
         pose=np.tile(rest, (n, 1)),
         root=np.tile(np.eye(4), (n, 1, 1)),
         weights=np.zeros((n, m)),
-        **{name: np.zeros((n, c, 3)) for name in fields},
+        **{name: np.zeros((n, c, 3)) for name in vertices},
         counts=np.zeros((n, 5), np.int64),
     )
     bound = ArgumentTable(arrays)

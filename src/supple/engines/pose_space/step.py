@@ -1,26 +1,33 @@
 """A step from the rig's positions to the next state, in one compiled call for one body or several.
 
 Each call from Python costs some microseconds and, where threads step a crowd, a wait for Python's
-lock, so that all parts are reached by one entry: `stages` says which of them a call takes.
+lock, so that all parts are reached by one entry, `take_steps`; `stages` says which of them a call
+takes.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from supple.arrays import Floats, Singles
 from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused
+from supple.engines.pose_space.blend import Blend, PoseTables, blend_at_pose
+from supple.engines.pose_space.elastic_force import ElasticScratch, ElasticTables
 from supple.engines.pose_space.followed_frames import FrameTables
 from supple.engines.pose_space.inertia import (
     JUMPED,
     LIMITED,
+    InertialScratch,
+    InertialTables,
     all_finite,
-    carry_momentum,
+    inertial_displacements,
     inertial_force,
-    swings,
+    transport_acceleration,
 )
-from supple.engines.pose_space.reduced_step import (
+from supple.engines.pose_space.newton import (
     ACCELERATION,
     BACKWARD_EULER,
     BDF2,
@@ -28,38 +35,53 @@ from supple.engines.pose_space.reduced_step import (
     NEWMARK,
     RESET,
     TELEPORT,
+    System,
     advance,
-    prepare,
 )
-from supple.engines.pose_space.runtime import (
-    ElasticTables,
-    InertialTables,
-    PoseTables,
-    RuntimeModel,
+from supple.engines.pose_space.runtime import RuntimeModel
+from supple.engines.pose_space.skin import SkinScratch
+from supple.engines.pose_space.state import (
+    CONTINUOUS,
+    DISPLACED,
+    LIMITS,
+    REST_MOTION,
+    STEPS,
+    StateArrays,
 )
-from supple.engines.pose_space.state import FLAGS, KNOWN, KNOWS, SEEN, STEPS, StateArrays
 from supple.engines.pose_space.step_options import StepOptions
-from supple.engines.pose_space.workspace import Blend, Given, Inertia, Room, System, Workspace
 
 __all__ = [
-    "ADVANCE",
+    "BLEND",
     "INERTIA",
-    "PREPARE",
     "REMEMBER",
+    "SOLVE",
     "StepSettings",
     "StepTables",
     "StepWork",
+    "Targets",
+    "Workspace",
     "take_steps",
 ]
 
 
 #: Stages of a step, in their order: all that depends on the pose alone, forces of the moving rest
 #: shape, elastic forces and the solution, and what the next step wants to know of this one.
-PREPARE, INERTIA, ADVANCE, REMEMBER = 1, 2, 4, 8
+BLEND, INERTIA, SOLVE, REMEMBER = 1, 2, 4, 8
+
+
+class Targets(NamedTuple):
+    """Poses, roots and rest positions that the bodies of a batch have at the end of a step."""
+
+    poses: Floats
+    """(b, s)"""
+    roots: Floats
+    """(b, 4, 4)"""
+    points: Floats
+    """(b, k, 3) rest positions of the cubature's vertices."""
 
 
 class StepTables(NamedTuple):
-    """A model's tables that a step reads."""
+    """Tables of a model that a step reads."""
 
     poses: PoseTables
     elastic: ElasticTables
@@ -70,7 +92,7 @@ class StepTables(NamedTuple):
 
     @classmethod
     def of(cls, runtime: RuntimeModel) -> StepTables:
-        """Those of a model."""
+        """Take the tables from those of a model."""
         poses = runtime.poses
         # Read-only in a model that was built, not in one from a pickle, for which Numba would
         # compile everything anew.
@@ -99,37 +121,74 @@ class StepSettings(NamedTuple):
     solution: tuple[float, float, float, float, float]
     """The sub-step, α, β, the longest displacement and a factor of stiffness."""
     motion: tuple[float, float, float, float]
-    """The step, the largest acceleration, how much of gravity is sculpted, steps to look ahead."""
+    """The step, the largest acceleration, the part of gravity that is sculpted, steps to look
+    ahead."""
     gravity: Floats
     negligible: float
     transport: bool
 
     @classmethod
-    def of(cls, options: StepOptions) -> StepSettings:
-        """Those of a simulator."""
-        h = options.dt / options.substeps
+    def of(cls, options: StepOptions, size: float) -> StepSettings:
+        """Take the numbers from options, for a body of this size in metres."""
+        longest = options.longest_displacement(size)
         return cls(
-            (options.code, options.iterations, options.substeps),
-            (h, options.alpha, options.beta, options.longest, options.stiffness),
-            (options.dt, options.fastest, options.sculpted, options.ahead),
+            (options.integrator_code, options.iterations, options.substeps),
+            (
+                options.dt / options.substeps,
+                options.alpha,
+                options.beta,
+                longest,
+                options.stiffness,
+            ),
+            (options.dt, options.acceleration_limit, options.sculpted, options.look_ahead),
             options.acting_gravity,
-            options.negligible,
-            options.transport,
+            options.negligible_weight,
+            options.transports,
         )
 
 
 class StepWork(NamedTuple):
-    """A thread's room to work in, as a step takes it."""
+    """Scratch arrays of a thread that a step overwrites."""
 
     blend: Blend
     system: System
-    room: Room
-    inertia: Inertia
+    elastic: ElasticScratch
+    inertia: InertialScratch
 
-    @classmethod
-    def of(cls, room: Workspace) -> StepWork:
-        """That of a thread."""
-        return cls(room.blend, room.system, room.room, room.inertia)
+
+class Workspace:
+    """Arrays that a thread overwrites; each thread has one, states may be many more.
+
+    Parameters
+    ----------
+    runtime
+        Tables of the model.
+    batch
+        How many bodies may be stepped in one call.
+    """
+
+    def __init__(self, runtime: RuntimeModel, batch: int = 1) -> None:
+        count, width = len(runtime.vertices), len(runtime.model.rig.parameters)
+        self.targets = Targets(
+            np.zeros((batch, width)), np.zeros((batch, 4, 4)), np.zeros((batch, count, 3))
+        )
+        self.blend = Blend.of(
+            runtime.poses,
+            runtime.elastic,
+            runtime.inertial,
+            runtime.frames,
+            count,
+            runtime.n_modes,
+        )
+        self.system = System.of(runtime.peaks)
+        self.elastic = ElasticScratch.of(runtime.elastic)
+        self.inertia = InertialScratch.of(runtime.inertial)
+        self.skin = SkinScratch.of(runtime.skin, len(runtime.carriers), runtime.in_frames)
+
+    @property
+    def step(self) -> StepWork:
+        """Scratch arrays of a step."""
+        return StepWork(self.blend, self.system, self.elastic, self.inertia)
 
 
 @compiled_fused
@@ -137,49 +196,51 @@ def take_steps(
     stages: int,
     first: int,
     count: int,
-    bound_given: ArgumentTable,
+    bound_targets: ArgumentTable,
     bound_tables: ArgumentTable,
     settings: StepSettings,
     bound_work: ArgumentTable,
     bound_states: ArgumentTable,
 ) -> int:
-    """Take some stages of a step of the bodies `first` to `first + count`; how many were taken.
+    """Take some stages of a step of the bodies `first` to `first + count`.
 
-    The rig has put their vertices at `given.points`. If those of one are not finite, nobody moves,
-    and it is that one's number in the batch that comes back.
+    The rig has put their vertices at `targets.points`. Returns `count`; or, if the vertices of one
+    body are not finite, its number in the batch, and none has moved.
     """
-    given: Given = table_contents(bound_given)
+    targets: Targets = table_contents(bound_targets)
     tables: StepTables = table_contents(bound_tables)
     work: StepWork = table_contents(bound_work)
     states: StateArrays = table_contents(bound_states)
-    if stages & PREPARE:
+    if stages & BLEND:
         for i in range(count):
-            if not all_finite(given.points[i]):
+            if not all_finite(targets.points[i]):
                 return i
     for i in range(count):
-        if stages & PREPARE:
-            prepare(
-                given.poses[i],
+        if stages & BLEND:
+            blend_at_pose(
+                targets.poses[i],
                 tables.poses,
                 tables.normalise,
                 settings.negligible,
                 tables.elastic,
                 tables.inertial,
                 tables.frames,
-                given.points[i],
+                targets.points[i],
                 work.blend,
             )
         if stages & INERTIA:
-            _inertia(first + i, given.points[i], given.roots[i], tables, settings, work, states)
-        if stages & ADVANCE:
-            _advance(first + i, given.points[i], tables, settings, work, states)
+            _add_inertia(
+                first + i, targets.points[i], targets.roots[i], tables, settings, work, states
+            )
+        if stages & SOLVE:
+            _solve(first + i, targets.points[i], tables, settings, work, states)
         if stages & REMEMBER:
-            _remember(first + i, given.poses[i], given.roots[i], tables, work, states)
+            _remember(first + i, targets.poses[i], targets.roots[i], tables, work, states)
     return count
 
 
 @compiled_fused
-def _inertia(
+def _add_inertia(
     at: int,
     points: Floats,
     root: Floats,
@@ -188,58 +249,62 @@ def _inertia(
     work: StepWork,
     states: StateArrays,
 ) -> None:
-    """Forces of the moving rest shape, of the changing basis and of gravity."""
+    """Set external forces: of the moving rest shape, of the changing basis and of gravity."""
     blend, inertia, counts = work.blend, work.inertia, states.counts[at]
-    if settings.transport and counts[SEEN] == 2:
+    if settings.transport and counts[DISPLACED] == 2:
         ahead, q, q_frame = work.system.work, states.q[at], states.q_frame[at]
         for j in range(len(ahead)):
             ahead[j] = 2 * q[j] - q_frame[j]
-        _swing(ahead, root, tables.inertial, work, inertia.swing)
-        carry_momentum(
-            inertia.swing,
-            states.swing[at],
-            states.swing_before[at],
+        _displacements(ahead, root, tables.inertial, work, inertia.carried)
+        transport_acceleration(
+            inertia.carried,
+            states.displacement[at],
+            states.displacement_before[at],
             settings.motion[0],
             settings.motion[1],
-            inertia.swing,
+            inertia.carried,
         )
     else:
-        inertia.swing[:] = 0
+        inertia.carried[:] = 0
     verdict = inertial_force(
         tables.inertial,
         blend.weights,
         blend.frames,
         points,
         root,
-        states.before[at],
-        states.earlier[at],
-        states.held[at],
-        counts[KNOWS],
+        states.rest[at],
+        states.rest_before[at],
+        states.rest_acceleration[at],
+        counts[REST_MOTION],
         settings.motion,
         settings.gravity,
         inertia.now,
-        inertia.swing,
+        inertia.carried,
         inertia.felt,
         inertia.local,
         work.system.external,
     )
-    counts[KNOWS] = 0 if verdict == JUMPED else min(counts[KNOWS] + 1, 2)
-    counts[FLAGS] = 0
+    counts[REST_MOTION] = 0 if verdict == JUMPED else min(counts[REST_MOTION] + 1, 2)
+    counts[LIMITS] = 0
     if verdict == JUMPED:
-        counts[FLAGS] = TELEPORT
+        counts[LIMITS] = TELEPORT
     elif verdict == LIMITED:
-        counts[FLAGS] = ACCELERATION
+        counts[LIMITS] = ACCELERATION
 
 
 @compiled_fused
-def _swing(q: Floats, root: Floats, tables: InertialTables, work: StepWork, out: Floats) -> None:
-    """Displacements of the inertial vertices in the world, (c′, 3)."""
+def _displacements(
+    q: Floats, root: Floats, tables: InertialTables, work: StepWork, out: Floats
+) -> None:
+    """Write displacements of the inertial vertices in the world, (c′, 3)."""
     blend = work.blend
-    swings(tables, blend.inertial, blend.frames, blend.stretch, root, q, work.inertia.local, out)
+    inertial_displacements(
+        tables, blend.inertial, blend.frames, blend.stretch, root, q, work.inertia.local, out
+    )
 
 
 @compiled_fused
-def _advance(
+def _solve(
     at: int,
     points: Floats,
     tables: StepTables,
@@ -247,20 +312,20 @@ def _advance(
     work: StepWork,
     states: StateArrays,
 ) -> None:
-    """Elastic forces and the solution."""
+    """Evaluate elastic forces and solve for the coordinates at the end of the step."""
     counts, q = states.counts[at], states.q[at]
     # Other methods start from the state and acceleration of a step before.
-    integrator = settings.method[0] if counts[KNOWN] > 0 else BACKWARD_EULER
+    integrator = settings.method[0] if counts[CONTINUOUS] > 0 else BACKWARD_EULER
     if integrator == NEWMARK and work.system.pressing[0] > 0:
         integrator = BDF2  # one that keeps energy would ring in stiff contacts
     _copy(q, states.q_frame[at])
-    counts[FLAGS] |= advance(
+    counts[LIMITS] |= advance(
         tables.elastic,
         tables.kind,
         points,
         work.blend,
         work.system,
-        work.room,
+        work.elastic,
         (integrator, settings.method[1], settings.method[2]),
         settings.solution,
         q,
@@ -275,25 +340,25 @@ def _advance(
 def _remember(
     at: int, pose: Floats, root: Floats, tables: StepTables, work: StepWork, states: StateArrays
 ) -> None:
-    """What the next step wants to know of this one."""
+    """Keep for the next step where this one ended."""
     counts, now = states.counts[at], work.inertia.now
-    flags = counts[FLAGS]
-    _copy(now if flags & TELEPORT else states.before[at], states.earlier[at])
-    _copy(now, states.before[at])
+    limits = counts[LIMITS]
+    _copy(now if limits & TELEPORT else states.rest[at], states.rest_before[at])
+    _copy(now, states.rest[at])
     _copy(pose, states.pose[at])
     _copy(root, states.root[at])
     _copy(work.blend.weights, states.weights[at])
-    _copy(states.swing[at], states.swing_before[at])
-    _swing(states.q[at], root, tables.inertial, work, states.swing[at])
-    lost = flags & (DISPLACEMENT | RESET) != 0
-    counts[SEEN] = 0 if lost or flags & TELEPORT else min(counts[SEEN] + 1, 2)
-    counts[KNOWN] = 0 if lost else counts[KNOWN] + 1
+    _copy(states.displacement[at], states.displacement_before[at])
+    _displacements(states.q[at], root, tables.inertial, work, states.displacement[at])
+    lost = limits & (DISPLACEMENT | RESET) != 0
+    counts[DISPLACED] = 0 if lost or limits & TELEPORT else min(counts[DISPLACED] + 1, 2)
+    counts[CONTINUOUS] = 0 if lost else counts[CONTINUOUS] + 1
     counts[STEPS] += 1
 
 
 @compiled_fused
 def _copy(source, to):  # type: ignore[no-untyped-def]
-    """Assigning arrays would make one in between, lest they overlap."""
+    """Copy an array; assigning would make one in between, lest they overlap."""
     given, taken = source.reshape(source.size), to.reshape(to.size)
     for j in range(len(given)):
         taken[j] = given[j]

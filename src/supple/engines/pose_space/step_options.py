@@ -1,4 +1,4 @@
-"""How a reduced simulation steps: integrator, damping, gravity and limits."""
+"""Options of a reduced simulation: integrator, damping, gravity and limits."""
 
 from __future__ import annotations
 
@@ -11,144 +11,106 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats
 from supple.checks import checked_number, checked_whole_numbers, owned_array
 from supple.dynamics.character_inputs import checked_stiffness
+from supple.dynamics.root_frame import checked_gravity_mode
+from supple.engines.pose_space.newton import BACKWARD_EULER, STEP_INTEGRATORS
 from supple.errors import SuppleError
 
-__all__ = [
-    "GRAVITY_MODES",
-    "STEP_INTEGRATORS",
-    "StepOptions",
-    "checked_gravity",
-]
+__all__ = ["StepOptions"]
 
 
-STEP_INTEGRATORS = {"backward-euler": 0, "newmark": 1, "bdf2": 2}
-GRAVITY_MODES = ("relative", "absolute", "none")
-#: Pa/m; a millimetre of it stops a train.
+#: Largest stiffness of obstacles in Pa/m; a millimetre of it stops a train.
 STIFFEST = 1e12
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class StepOptions:
-    """Checked options of `Simulator`."""
+    """Options of `PoseSpaceSimulator`, which documents them; checked when made.
+
+    Raises
+    ------
+    SuppleError
+        If one of them cannot be; it names the option.
+    """
 
     dt: float
-    code: int
-    iterations: int
-    substeps: int
-    alpha: float
-    beta: float
-    gravity: Floats
-    mode: str
-    fastest: float
-    """Largest acceleration of the rest shape, in m/s²."""
-    longest: float
-    """Longest displacement, in m."""
-    ahead: float = 1.0
-    """Steps by which accelerations of the rest shape are carried on."""
+    integrator: str = "backward-euler"
+    iterations: int = 1
+    substeps: int = 1
+    alpha: float = 0.5
+    beta: float = 0.01
+    gravity: ArrayLike = (0.0, -9.81, 0.0)
+    gravity_mode: str = "relative"
+    acceleration_limit: float = 1000.0
+    displacement_limit: float = 0.25
+    look_ahead: float = 1.0
     transport: bool = True
-    """Whether the changing basis carries momentum."""
-    negligible: float = 0.02
-    """Poses that count less fade out."""
+    negligible_weight: float = 0.02
     obstacle_stiffness: float | None = None
-    """Pressure for a depth in an obstacle, in Pa/m; None for the body's own."""
     stiffness: float = 1.0
-    """What elastic forces are multiplied by."""
 
-    @classmethod
-    def checked(
-        cls,
-        size: float,
-        dt: float,
-        *,
-        integrator: str = "backward-euler",
-        iterations: int = 1,
-        substeps: int = 1,
-        alpha: float = 0.5,
-        beta: float = 0.01,
-        gravity: ArrayLike = (0.0, -9.81, 0.0),
-        gravity_mode: str = "relative",
-        acceleration_limit: float = 1000.0,
-        displacement_limit: float = 0.25,
-        look_ahead: float = 1.0,
-        transport: bool = True,
-        negligible_weight: float = 0.02,
-        obstacle_stiffness: float | None = None,
-        stiffness: float = 1.0,
-    ) -> StepOptions:
-        """The options, each of them possible; `size` is the body's."""
-        if not isinstance(integrator, str) or integrator not in STEP_INTEGRATORS:
-            raise SuppleError(
-                f"no integrator {integrator!r}; there are {', '.join(STEP_INTEGRATORS)}"
-            )
-        step = checked_number("dt", dt)
-        if not 1e-6 <= step <= 1:
-            raise SuppleError(f"dt is {step:g} s; it must be between 1e-6 and 1")
-        numbers = _checked_numbers(
-            alpha=alpha,
-            beta=beta,
-            acceleration_limit=acceleration_limit,
-            displacement_limit=displacement_limit,
-            look_ahead=look_ahead,
-            negligible_weight=negligible_weight,
-        )
-        if obstacle_stiffness is not None:
-            obstacle_stiffness = _checked_obstacles(obstacle_stiffness)
-        counts = checked_whole_numbers("iterations and substeps", [iterations, substeps])
+    def __post_init__(self) -> None:
+        name = self.integrator
+        if not isinstance(name, str) or name not in STEP_INTEGRATORS:
+            raise SuppleError(f"no integrator {name!r}; there are {', '.join(STEP_INTEGRATORS)}")
+        self._set("dt", checked_number("dt", self.dt))
+        if not 1e-6 <= self.dt <= 1:
+            raise SuppleError(f"dt is {self.dt:g} s; it must be between 1e-6 and 1")
+        self._check_numbers()
+        if self.obstacle_stiffness is not None:
+            self._set("obstacle_stiffness", _checked_hardness(self.obstacle_stiffness))
+        counts = checked_whole_numbers("iterations and substeps", [self.iterations, self.substeps])
         if not all(1 <= count <= 1000 for count in counts):
             raise SuppleError("iterations and substeps must be between 1 and 1000")
-        code = STEP_INTEGRATORS[integrator]
-        return cls(
-            dt=step,
-            code=code,
-            iterations=counts[0],
-            substeps=counts[1],
-            alpha=numbers["alpha"],
-            beta=numbers["beta"],
-            gravity=owned_array("gravity", gravity, (3,)),
-            mode=checked_gravity(gravity_mode),
-            fastest=numbers["acceleration_limit"],
-            longest=numbers["displacement_limit"] * size,
-            obstacle_stiffness=obstacle_stiffness,
-            ahead=numbers["look_ahead"],
-            # Its differences are backward Euler's own; in other methods they would come late.
-            transport=bool(transport) and code == 0 and counts[1] == 1,
-            negligible=numbers["negligible_weight"],
-            stiffness=checked_stiffness(stiffness),
-        )
+        self._set("iterations", counts[0])
+        self._set("substeps", counts[1])
+        self._set("gravity", owned_array("gravity", self.gravity, (3,)))
+        self._set("gravity_mode", checked_gravity_mode(str(self.gravity_mode)))
+        self._set("transport", bool(self.transport))
+        self._set("stiffness", checked_stiffness(self.stiffness))
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    def _check_numbers(self) -> None:
+        """Check options that must not be negative, and limits that must be positive."""
+        names = ("alpha", "beta", "acceleration_limit", "displacement_limit")
+        for name in (*names, "look_ahead", "negligible_weight"):
+            value = checked_number(name, getattr(self, name))
+            if value < 0 or (name.endswith("limit") and value == 0):
+                raise SuppleError(f"{name} is {value:g}; it must be positive")
+            self._set(name, value)
+        if self.look_ahead > 2:
+            raise SuppleError(f"look_ahead is {self.look_ahead:g} steps; use at most 2")
+        if self.negligible_weight > 0.2:
+            raise SuppleError(f"negligible_weight is {self.negligible_weight:g}; use at most 0.2")
+
+    @property
+    def integrator_code(self) -> int:
+        """Number of the integrator, as `newton.advance` takes it."""
+        return STEP_INTEGRATORS[self.integrator]
+
+    @property
+    def transports(self) -> bool:
+        """True if the changing basis carries momentum."""
+        # Its differences are backward Euler's own; in other methods they would come late.
+        return self.transport and self.integrator_code == BACKWARD_EULER and self.substeps == 1
 
     @cached_property
     def acting_gravity(self) -> Floats:
-        """In m/s², in the world; none where there is to be none."""
-        return np.zeros(3) if self.mode == "none" else self.gravity
+        """Gravity in m/s², in the world, (3,); zeros where there is to be none."""
+        return np.zeros(3) if self.gravity_mode == "none" else np.asarray(self.gravity)
 
-    @cached_property
+    @property
     def sculpted(self) -> float:
-        """How much of the gravity of an unturned root is in the sculpted shape already."""
-        return float(self.mode == "relative")
+        """Part (1 or 0) of an unturned root's gravity that is in the sculpted shape already."""
+        return float(self.gravity_mode == "relative")
+
+    def longest_displacement(self, size: float) -> float:
+        """Return the longest displacement of a cubature vertex, in m, for a body of this size."""
+        return self.displacement_limit * size
 
 
-def checked_gravity(mode: str) -> str:
-    """One of the ways that gravity can act."""
-    if not isinstance(mode, str) or mode not in GRAVITY_MODES:
-        raise SuppleError(f"no gravity {mode!r}; there are {', '.join(GRAVITY_MODES)}")
-    return mode
-
-
-def _checked_numbers(**values: float) -> dict[str, float]:
-    numbers = {}
-    for name, value in values.items():
-        numbers[name] = checked_number(name, value)
-        if numbers[name] < 0 or (name.endswith("limit") and numbers[name] == 0):
-            raise SuppleError(f"{name} is {numbers[name]:g}; it must be positive")
-    if numbers["look_ahead"] > 2:
-        raise SuppleError(f"look_ahead is {numbers['look_ahead']:g} steps; use at most 2")
-    if numbers["negligible_weight"] > 0.2:
-        given = numbers["negligible_weight"]
-        raise SuppleError(f"negligible_weight is {given:g}; use at most 0.2")
-    return numbers
-
-
-def _checked_obstacles(value: float) -> float:
+def _checked_hardness(value: float) -> float:
     stiffness = checked_number("obstacle_stiffness", value)
     if not 0 < stiffness <= STIFFEST:
         raise SuppleError(

@@ -8,7 +8,7 @@ import viser
 
 from supple.app.viewer.scene.overlays import ObstacleNodes
 from supple.app.viewer.sessions.session import Session
-from supple.engines.pose_space.step_options import GRAVITY_MODES
+from supple.dynamics.root_frame import GRAVITY_MODES
 
 __all__ = ["FleshPanel"]
 

@@ -1,4 +1,4 @@
-"""The poses' bases together: aligned, and blended at any pose (xu2016 §5.1, §5.2)."""
+"""Bases of all poses and regions: aligned, and blended at any pose (xu2016 §5.1, §5.2)."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from supple.rig.poses.pose_tree import alignment_tree
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations, rotate_basis
 
-__all__ = ["Agreement", "agree"]
+__all__ = ["AlignedPoses", "align_poses"]
 
 
 @dataclass(frozen=True, eq=False)
-class Agreement:
+class AlignedPoses:
     """Aligned bases of all poses and regions.
 
     Attributes
     ----------
     regions, variant
-        Where the bases live, and what they are blended in.
+        Regions of the bases; "frames" or "world", in which they are blended.
     bases
         For each pose, for each region (k, 3, r): in the neutral pose's frames, or in the world.
     rotations
         (m, n, 4) vertex rotations from the neutral pose; None in the world.
     parents
-        (m,) the alignment tree.
+        (m,) the alignment tree; −1 for its root.
     angles
         (m, r) subspace angles between each pose and its parent, region by region; radians.
     eigenvalues
         (r,) λ of the neutral pose's columns, each region's ascending.
     products
-        (m(m+1)/2, r, r) from which reduced mass matrices are summed.
+        (m(m+1)/2, r, r) terms of the reduced mass matrix; see `mass_products`.
     """
 
     regions: tuple[Region, ...]
@@ -53,11 +53,11 @@ class Agreement:
 
     @property
     def n_columns(self) -> int:
-        """r, of all regions together."""
+        """Columns of all regions, r."""
         return len(self.eigenvalues)
 
     def basis(self, weights: Floats, n_vertices: int) -> Floats:
-        """U(p), (3n, r), at a pose of these weights."""
+        """Return U(p), (3n, r), at a pose of these weights."""
         return interpolated_basis(
             self.bases,
             self.regions,
@@ -69,11 +69,11 @@ class Agreement:
         )
 
     def mass(self, weights: Floats) -> Floats:
-        """M̃(p), (r, r)."""
+        """Return M̃(p), (r, r), at a pose of these weights."""
         return reduced_mass(self.products, weights)
 
     def world_bases(self, pose: int) -> tuple[Floats, ...]:
-        """The bases of one of the poses as they are there."""
+        """Return the bases of one of the poses, for each region (k, 3, r), in the world."""
         if self.rotations is None:
             return self.bases[pose]
         turns = self.rotations[pose]
@@ -83,7 +83,7 @@ class Agreement:
         )
 
 
-def agree(
+def align_poses(
     mesh: TetMesh,
     models: Sequence[PoseModel],
     pose_weights: PoseWeights,
@@ -91,21 +91,21 @@ def agree(
     mass: Floats,
     *,
     variant: Variant = "frames",
-) -> Agreement:
+) -> AlignedPoses:
     """Align the bases of all poses, region by region so that they stay sparse.
 
     Parameters
     ----------
     mesh
-        The tets.
+        Tets at the neutral pose.
     models
-        Of each pose, the neutral one first.
+        Reduced models of the poses, the neutral one first.
     pose_weights
-        Whose metric says which poses are near.
+        Weights of these poses; their metric says which poses are near.
     regions
-        Where the bases live.
+        Regions of the bases.
     mass
-        (n,) of the vertices.
+        (n,) masses of the vertices.
     variant
         "frames": blended in frames, soft columns first; "world": as in the paper.
     """
@@ -125,7 +125,7 @@ def agree(
         for at, region in enumerate(regions)
     ]
     bases = tuple(tuple(part.bases[pose] for part in aligned) for pose in range(len(models)))
-    return Agreement(
+    return AlignedPoses(
         regions=tuple(regions),
         variant=variant,
         bases=bases,

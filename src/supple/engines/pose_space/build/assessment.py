@@ -1,4 +1,4 @@
-"""How good an interpolated basis is at a pose between the poses it was made at."""
+"""Assessment of an interpolated basis at a pose between the poses it was made at."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from supple.arrays import Floats
 from supple.compiled.jit import at_most_threads
 from supple.elastic.body import ElasticBody
 from supple.engines.pose_space.alignment import subspace_angles
-from supple.engines.pose_space.build.aligned_poses import Agreement
+from supple.engines.pose_space.build.aligned_poses import AlignedPoses
 from supple.engines.pose_space.build.pose_basis import PoseModel, PoseTask
 from supple.engines.pose_space.interpolation import frequency_ratios, reduced_frequencies
 from supple.errors import SuppleError
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-#: How many of the lowest frequencies are compared.
+#: Number of lowest frequencies that are compared.
 FREQUENCIES = 6
 #: Least eigenvalue of a mass matrix with 1 on its diagonal: below, columns say the same twice,
 #: and in the float32 of a model there would be nothing left of the difference.
@@ -44,16 +44,16 @@ DISTINCT = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """An interpolated basis beside the one computed at the same pose.
+    """Comparison of an interpolated basis with the one computed at the same pose.
 
     Attributes
     ----------
     to_recomputed
-        Lowest frequencies over those of the recomputed basis: what interpolation costs.
+        Lowest frequencies over those of the recomputed basis: the price of interpolation.
     to_exact
-        Lowest frequencies over those of the full body: what reduction costs too.
+        Lowest frequencies over those of the full body: the price of reduction included.
     angles
-        Between the two spaces, ascending, in radians (xu2016 fig. 10).
+        Angles between the two spaces, ascending, in radians (xu2016 fig. 10).
     """
 
     to_recomputed: Floats
@@ -67,18 +67,18 @@ class Assessment:
 
 
 def assess_pose(
-    task: PoseTask, model: PoseModel, agreement: Agreement, weights: Floats
+    task: PoseTask, model: PoseModel, aligned: AlignedPoses, weights: Floats
 ) -> Assessment:
     """Compare the basis interpolated at a pose with the one computed there.
 
     Parameters
     ----------
     task, model
-        The pose, and what `reduce_pose` made of it.
-    agreement
-        Of the other poses.
+        The pose, and its reduced model by `reduce_pose`.
+    aligned
+        Bases of the other poses.
     weights
-        (m,) of those poses there.
+        (m,) of those poses at this one.
 
     Raises
     ------
@@ -90,10 +90,10 @@ def assess_pose(
         body = ElasticBody(task.mesh, task.material)
         stiffness = body.stiffness(task.rest, task.rest, out=body.pattern.zeros())
         mass = body.vertex_masses()
-        blended = agreement.basis(weights, count)
-        recomputed = dense_basis(model.bases, agreement.regions, count).reshape(3 * count, -1)
+        blended = aligned.basis(weights, count)
+        recomputed = dense_basis(model.bases, aligned.regions, count).reshape(3 * count, -1)
         gram = recomputed.T @ (np.repeat(mass, 3)[:, None] * recomputed)
-        ours = reduced_frequencies(blended, stiffness, agreement.mass(weights))
+        ours = reduced_frequencies(blended, stiffness, aligned.mass(weights))
         theirs = reduced_frequencies(recomputed, stiffness, gram)
         exact = _exact_frequencies(task, model, stiffness, mass)
         angles = subspace_angles(
@@ -109,7 +109,7 @@ def assess_pose(
 def _exact_frequencies(
     task: PoseTask, model: PoseModel, stiffness: sp.csr_array, mass: Floats
 ) -> Floats:
-    """Of the full body, held where no region reaches and where it touches."""
+    """Return frequencies of the full body, fixed where no region reaches and where it touches."""
     free = np.unique(np.concatenate([region.vertices for region in task.regions]))
     rows = sp.csr_array((0, 3 * len(task.rest)))
     if model.contacts is not None and task.contacts is not None:
@@ -117,35 +117,35 @@ def _exact_frequencies(
     bound = None
     if len(free) < len(task.rest) or rows.shape[0]:
         bound = null_space(rows, len(task.rest), free=free)
-    held = Compliance(stiffness, mass, bound)
-    count = min(FREQUENCIES, held.n_unknowns)
-    modes = linear_modes(stiffness, mass, count, null_space=bound, factor=held)
+    factor = Compliance(stiffness, mass, bound)
+    count = min(FREQUENCIES, factor.n_unknowns)
+    modes = linear_modes(stiffness, mass, count, null_space=bound, factor=factor)
     return np.sqrt(modes.eigenvalues) / (2 * np.pi)
 
 
-def check_independent(agreement: Agreement, names: Sequence[str]) -> None:
+def check_independent(aligned: AlignedPoses, names: Sequence[str]) -> None:
     """Refuse regions whose columns at a pose are nearly those of other regions.
 
     Parameters
     ----------
-    agreement
-        Of all poses.
+    aligned
+        Bases of all poses.
     names
-        (m,) of the poses.
+        (m,) names of the poses.
     """
-    if len(agreement.regions) < 2:
+    if len(aligned.regions) < 2:
         return
-    ends = np.cumsum([0, *(basis.shape[2] for basis in agreement.bases[0])])
+    ends = np.cumsum([0, *(basis.shape[2] for basis in aligned.bases[0])])
     columns = [np.arange(start, end) for start, end in pairwise(ends)]
     for pose, name in enumerate(names):
-        mass = agreement.mass(np.eye(len(names))[pose])
+        mass = aligned.mass(np.eye(len(names))[pose])
         if _least(mass) >= DISTINCT:
             continue
         first, second = min(
             combinations(range(len(columns)), 2),
             key=lambda pair: _least(mass, np.concatenate([columns[at] for at in pair])),
         )
-        one, other = agreement.regions[first].name, agreement.regions[second].name
+        one, other = aligned.regions[first].name, aligned.regions[second].name
         raise SuppleError(
             f'pose "{name}": regions "{one}" and "{other}" overlap so much that their columns '
             "are nearly the same; merge them or give fewer modes"
@@ -160,7 +160,7 @@ def _least(mass: Floats, among: NDArray[np.int64] | None = None) -> float:
 def split_basis(
     basis: Floats, regions: tuple[Region, ...], modes: tuple[int, ...]
 ) -> tuple[Floats, ...]:
-    """The regions' parts (k, 3, r_ρ) of a basis of the whole mesh, (3n, r)."""
+    """Return the regions' parts (k, 3, r_ρ) of a basis of the whole mesh, (3n, r)."""
     rows = basis.reshape(len(basis) // 3, 3, -1)
     ends = np.cumsum([0, *modes])
     return tuple(

@@ -1,4 +1,4 @@
-"""The basis of one region at one pose: modes, their derivatives, and what matters of both."""
+"""The reduced model of one pose: for each region a basis of modes and modal derivatives."""
 
 from __future__ import annotations
 
@@ -37,19 +37,15 @@ from supple.reduction.null_space import (
     largest_entries,
     null_space,
 )
-from supple.reduction.regions.region import Region, reduced_stiffness
+from supple.reduction.regions.region import Region
 
 __all__ = ["PoseModel", "PoseTask", "RegionBasis", "pose_basis", "reduce_pose", "region_stiffness"]
 
 
 #: Modes for each vector of the basis; their derivatives are many more.
 _MODES_PER_VECTOR = 0.5
-
-
-#: How far a basis is made to reach, as a part of the body's size.
+#: Displacement of the softest mode that a basis is made for, as a part of the body's size.
 REACH = 0.05
-
-
 #: Responses smaller than this part of what a mode's own load gives are rounding: nothing holds
 #: the body, and it follows.
 RIGID = 1e-9
@@ -57,12 +53,12 @@ RIGID = 1e-9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RegionBasis:
-    """A localised basis at one pose.
+    """Localised basis of a region at one pose.
 
     Attributes
     ----------
     vectors
-        (k, 3, r) U on the region's vertices, UᵀMU = I, what matters most first.
+        (k, 3, r) U on the region's vertices, UᵀMU = I, the most important first.
     eigenvalues
         (r̂,) λ of the linear modes it is made from.
     singular_values
@@ -70,7 +66,7 @@ class RegionBasis:
     residual
         Largest relative residual of the modes.
     dropped_rows
-        How many constraint rows were redundant or outside.
+        Number of constraint rows that were redundant or outside.
     """
 
     vectors: Floats
@@ -97,10 +93,10 @@ def pose_basis(
     reach: float | None = REACH,
     beside: Floats | None = None,
 ) -> RegionBasis:
-    """`count` vectors from linear modes and modal derivatives (xu2016 §5–7, eq. 34–35).
+    """Return `count` vectors from linear modes and modal derivatives (xu2016 §5–7, eq. 34–35).
 
-    Beside them are the region's static responses to accelerations of the body, which are what
-    moves flesh; see `inertial_displacements`.
+    Candidates are, beside these, the region's static responses to accelerations of the body,
+    which are what moves flesh; see `inertial_displacements`.
 
     Parameters
     ----------
@@ -111,26 +107,26 @@ def pose_basis(
     mass
         (n,) vertex masses.
     region
-        Which vertices may move, and how much; those outside are held.
+        Vertices that may move, and their weights; all others are fixed.
     count
-        r, the number of vectors.
+        Number of vectors, r.
     constraints
         (c, 3n) C with C U = 0.
     linear
-        How many modes to start from, r̂; they give r̂(r̂ + 1)/2 derivatives. By default 0.5 r, or
-        what it takes to have r in all.
+        Number of modes to start from, r̂; they give r̂(r̂ + 1)/2 derivatives. By default 0.5 r,
+        and enough to have r in all.
     reach
-        How far the softest mode is thought to swing, as a part of the body's size: the farther,
-        the more derivatives are worth beside modes. None is the paper's recipe, without
+        Displacement that the softest mode is thought to have, as a part of the body's size: the
+        larger, the more derivatives are worth beside modes. None is the paper's recipe, without
         responses, where that depends on the units.
     beside
-        (3n, b) mass-orthonormal vectors of other regions: where regions overlap, what they hold
-        is not held twice.
+        (3n, b) mass-orthonormal vectors of other regions: where regions overlap, the basis does
+        not repeat them.
 
     Raises
     ------
     SuppleError
-        If the region does not have so many vectors, or part of it is held by nothing.
+        If the region does not have so many vectors, or nothing fixes a part of it.
     """
     masses = checked_masses(mass, body.n_vertices)
     shape = checked_array("rest shape", rest, body.rest.shape)
@@ -185,22 +181,22 @@ def _modes(
     count: int,
     linear: int,
 ) -> Modes:
-    """Of the region, with all that is outside held."""
+    """Return modes of the region, all that is outside being fixed."""
     part = PrincipalSubmatrix(stiffness, region.unknowns)
     inner = sp.csr_array(
         (part.take(stiffness.data), part.pattern.indices, part.pattern.indptr),
         shape=part.pattern.shape,
     )
     weights = region.weights
-    held = Compliance(inner, inertia * weights**2, allowed)
-    _check_enough(region, count, linear, held.n_unknowns)
-    return linear_modes(inner, inertia, linear, null_space=allowed, weights=weights, factor=held)
+    factor = Compliance(inner, inertia * weights**2, allowed)
+    _check_enough(region, count, linear, factor.n_unknowns)
+    return linear_modes(inner, inertia, linear, null_space=allowed, weights=weights, factor=factor)
 
 
 def _candidates(
     modes: Modes, bent: Floats, places: Floats, mass: Floats, reach: float | None, size: float
 ) -> Floats:
-    """Shapes as large as they are when the softest mode swings as far as `reach` says."""
+    """Return shapes as large as they are when the softest mode moves by `reach`."""
     if reach is None:
         return scaled_candidates(modes.eigenvalues, modes.vectors, bent)
     if not checked_number("reach", reach) > 0:
@@ -218,7 +214,7 @@ def _candidates(
 
 
 def _linear_modes_for(count: int) -> int:
-    """0.5 r, and enough that c modes and c(c + 1)/2 derivatives are at least r."""
+    """Return 0.5 r, and enough that c modes and c(c + 1)/2 derivatives are at least r."""
     enough = 1
     while enough + enough * (enough + 1) // 2 < count:
         enough += 1
@@ -228,12 +224,12 @@ def _linear_modes_for(count: int) -> int:
 def _weighted_rows(
     constraints: sp.csr_array | None, region: Region, n_vertices: int
 ) -> sp.csr_array | None:
-    """CW on the region's unknowns: what is outside does not move (xu2016 §7)."""
+    """Return CW on the region's unknowns: the outside does not move (xu2016 §7)."""
     if constraints is None:
         return None
     rows = checked_rows(constraints, n_vertices)
     inside = sp.csr_array(rows[:, region.unknowns])
-    # What is but rounding of a row must not hold the region as a row of its own would.
+    # Rounding of a row must not constrain the region as a row of its own would.
     there = largest_entries(inside) > UNTOUCHED * largest_entries(rows)
     weights = sp.diags_array(np.repeat(region.weights, 3))
     return sp.csr_array(sp.diags_array(there.astype(float)) @ inside @ weights)
@@ -257,7 +253,7 @@ def _check_enough(region: Region, count: int, linear: int, unknowns: int) -> Non
 def _located(
     error: LoosePieceError, body: ElasticBody, rest: Floats, region: Region
 ) -> SuppleError:
-    """The error with the body's own vertex numbers, tets and place."""
+    """Return the error with the body's own vertex numbers, tets and place."""
     vertices = region.vertices[error.vertices]
     tets = int(np.isin(body.mesh.tets, vertices).all(axis=1).sum())
     x, y, z = rest[vertices].mean(axis=0)
@@ -268,30 +264,26 @@ def _located(
     )
 
 
-# ----------------------------------------------------------------------------
-# The reduced model of one pose, before it knows of the others (xu2016 §5 to §7).
-
-
 @dataclass(frozen=True, eq=False)
 class PoseTask:
-    """All that one pose's basis is computed from; can be sent to another process.
+    """Input of `reduce_pose`; it can be sent to another process.
 
     Attributes
     ----------
     name
-        For messages.
+        Name of the pose, for messages.
     mesh
-        The tets at the neutral pose.
+        Tets at the neutral pose.
     material
-        At this pose.
+        Material at this pose.
     rest
         (n, 3) Φ(p), the rest shape at this pose.
     regions, modes
-        Where bases live, and how many columns each has.
+        Regions that have a basis each, and their numbers of columns.
     contacts
-        How contact binds, or None to ignore it.
+        Kind of contact constraints, or None to ignore contact.
     obstacles
-        What the body may rest against.
+        Things that the body may rest against.
     """
 
     name: str
@@ -306,7 +298,7 @@ class PoseTask:
 
 @dataclass(frozen=True, eq=False)
 class PoseModel:
-    """What `reduce_pose` finds.
+    """Reduced model of one pose, by `reduce_pose`.
 
     Attributes
     ----------
@@ -317,9 +309,9 @@ class PoseModel:
     stiffnesses
         For each region UᵀKU at rest, (r, r).
     contacts
-        Where the body touches itself or obstacles; None when nobody looked.
+        Contacts of the body with itself or obstacles; None if contact is ignored.
     constraints
-        Number of rows that hold it there.
+        Number of rows that constrain them.
     """
 
     rest: Floats
@@ -330,14 +322,14 @@ class PoseModel:
 
 
 def reduce_pose(task: PoseTask) -> PoseModel:
-    """Modes, derivatives and their mass-PCA in every region, at one pose.
+    """Compute a basis of every region at one pose: modes, derivatives and their mass-PCA.
 
     One thread is enough for one pose: poses run beside each other.
 
     Raises
     ------
     SuppleError
-        That names the pose.
+        With the name of the pose.
     """
     try:
         return _reduced(task)
@@ -366,7 +358,7 @@ def _region_bases(
     masses: Floats,
     rows: sp.csr_array | None,
 ) -> tuple[Floats, ...]:
-    """Of each region in turn, each with what those before it do not hold."""
+    """Return a basis of each region in turn, without what bases before it have."""
     root = np.repeat(np.sqrt(masses), 3)[:, None]
     bases: list[Floats] = []
     together = np.empty((3 * len(masses), 0))
@@ -391,9 +383,11 @@ def _region_bases(
 
 
 def region_stiffness(stiffness: sp.csr_array, region: Region, basis: Floats) -> Floats:
-    """UᵀKU of a region's basis (k, 3, r): symmetric, (r, r)."""
-    own = stiffness[region.unknowns][:, region.unknowns]
-    return reduced_stiffness(own, basis.reshape(-1, basis.shape[2]))
+    """Return UᵀKU of a region's basis (k, 3, r): symmetric, (r, r)."""
+    columns = basis.reshape(-1, basis.shape[2])
+    unknowns = region.unknowns
+    product = columns.T @ (stiffness[unknowns][:, unknowns] @ columns)
+    return (product + product.T) / 2
 
 
 def _contact_rows(task: PoseTask) -> tuple[BoundaryContacts | None, sp.csr_array | None]:

@@ -23,9 +23,9 @@ __all__ = ["AUTO_POSES", "mid_poses", "poses_from_frames", "resolve_poses"]
 FrameReference = str | tuple[str, int]
 Poses = int | str | ArrayLike | Mapping[str, ArrayLike] | Sequence[FrameReference]
 
-#: How many poses ``"auto"`` begins with, the neutral one among them.
+#: Number of poses that ``"auto"`` begins with, the neutral one among them.
 AUTO_POSES = 4
-#: What the neutral pose is called when nobody named it; the second if the first is taken.
+#: Name of the neutral pose when nobody named it; the second if the first is taken.
 NEUTRAL, REST = "neutral", "rest pose"
 #: Frames looked at, a second of motion.
 RATE = 12.0
@@ -36,7 +36,7 @@ _VERTICES = 200
 
 
 def resolve_poses(character: Character, poses: Poses) -> tuple[Floats, tuple[str, ...]]:
-    """The poses to reduce a character at, the neutral one first, and their names.
+    """Return the poses (m, s) to reduce a character at, the neutral one first, and their names.
 
     Parameters
     ----------
@@ -79,12 +79,12 @@ def resolve_poses(character: Character, poses: Poses) -> tuple[Floats, tuple[str
 def poses_from_frames(
     character: Character, frames: Iterable[FrameReference]
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Poses (k, s) at frames of the character's motions, and their names, ``"Run:12"``.
+    """Return poses (k, s) at frames of the character's motions, and names such as ``"Run:12"``.
 
     Parameters
     ----------
     character
-        Whose motions.
+        Character with the motions.
     frames
         ``"Run:12"`` or ``("Run", 12)``: a motion and one of its keys, counted from 0.
     """
@@ -97,7 +97,7 @@ def poses_from_frames(
 
 
 def mid_poses(poses: ArrayLike, parents: Sequence[int]) -> tuple[Ints, Floats]:
-    """Halfway poses on the edges of a tree of poses, where interpolation is tried.
+    """Return poses halfway along the edges of a tree of poses, where interpolation is tried.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def _chosen(character: Character, count: int) -> tuple[Floats, tuple[str, ...]]:
         raise SuppleError(f"{count} poses; at least 1 is needed, the neutral one")
     rig, blocks, names = character.rig, [np.empty((0, len(character.rig.parameters)))], []
     for name, motion in character.motions.items():
-        keys = _looked_at(motion.n_frames, motion.duration)
+        keys = _sampled_keys(motion.n_frames, motion.duration)
         blocks.append(_motion_poses(character, name)[keys])
         names += [f"{name}:{key}" for key in keys]
     rows = np.concatenate(blocks)
@@ -144,7 +144,7 @@ def _chosen(character: Character, count: int) -> tuple[Floats, tuple[str, ...]]:
 
 
 def _motion_poses(character: Character, name: str) -> Floats:
-    """(t, s) poses of a motion, which must be this rig's."""
+    """Return poses (t, s) of a motion, which must be this rig's."""
     poses, wanted = character.motions[name].poses, len(character.rig.parameters)
     if poses.shape[1] != wanted:
         raise SuppleError(
@@ -154,14 +154,14 @@ def _motion_poses(character: Character, name: str) -> Floats:
     return poses
 
 
-def _looked_at(n_frames: int, duration: float) -> Ints:
-    """Keys of a motion, about `RATE` a second, first and last among them."""
+def _sampled_keys(n_frames: int, duration: float) -> Ints:
+    """Return keys of a motion, about `RATE` a second, first and last among them."""
     count = min(n_frames, max(2, round(RATE * duration)))
     return np.unique(np.linspace(0, n_frames - 1, count).round().astype(np.int64))
 
 
 def _given(character: Character, poses: Poses) -> tuple[list[Floats], tuple[str, ...]]:
-    """Poses as they were given, checked one by one."""
+    """Return poses as they were given, checked one by one, and their names."""
     if isinstance(poses, Mapping) and poses:
         names, rows = tuple(map(str, poses)), list(poses.values())
     elif _are_frames(poses):
@@ -180,7 +180,7 @@ def _given(character: Character, poses: Poses) -> tuple[list[Floats], tuple[str,
 
 
 def _pose_rows(poses: object, n_parameters: int) -> Floats:
-    """Numbers that somebody gave as poses, a row for each."""
+    """Return numbers that were given as poses, a row for each."""
     wanted = f"a number, frames of motions, or rows of {n_parameters} numbers"
     given = () if isinstance(poses, Mapping) else poses  # only one without entries comes here
     array = numbers("poses", given, wanted)  # type: ignore[arg-type]
@@ -201,7 +201,7 @@ def _are_frames(poses: object) -> bool:
 
 
 def _frame(character: Character, reference: object) -> tuple[str, int]:
-    """Motion and key that are meant."""
+    """Return the motion and the key that a reference means."""
     match reference:
         case (motion, key):
             pass
@@ -250,7 +250,7 @@ def _neutral_first(
 
 
 def _same_shapes(rig: Rig, poses: Sequence[Floats]) -> list[tuple[int, int]]:
-    """Pairs of poses that put every vertex at the same place, whatever their numbers say."""
+    """Return pairs of poses that put every vertex at the same place, whatever their numbers."""
     some = np.unique(np.linspace(0, rig.n_vertices - 1, min(rig.n_vertices, _VERTICES)).astype(int))
     shapes = np.array([rig(pose, some) for pose in poses])
     least = SAME * max(float(np.ptp(rig(rig.rest_pose), axis=0).max()), np.finfo(float).tiny)

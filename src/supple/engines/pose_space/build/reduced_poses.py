@@ -1,4 +1,4 @@
-"""Reduced models of several poses on the whole mesh, before anything holds between them."""
+"""Reduced models of several poses on the whole mesh, for analysis and comparisons."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from supple.arrays import Floats
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.pose_space.alignment import Variant
-from supple.engines.pose_space.build.aligned_poses import Agreement, agree
-from supple.engines.pose_space.build.build_parts import modes_per_region
+from supple.engines.pose_space.build.aligned_poses import AlignedPoses, align_poses
 from supple.engines.pose_space.build.pose_basis import (
     PoseModel,
     PoseTask,
@@ -23,6 +22,7 @@ from supple.engines.pose_space.build.pose_basis import (
     reduce_pose,
     region_stiffness,
 )
+from supple.engines.pose_space.build.reduction_setup import modes_per_region
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
@@ -40,18 +40,18 @@ OfPose = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, eq=False)
 class ReducedPoses:
-    """Models of several poses, before anybody said what holds between them.
+    """Reduced models of several poses; bases between them are a choice, see `aligned`.
 
     Attributes
     ----------
     mesh, rest
-        The tets, and Φ: from a pose to their rest positions (n, 3).
+        Tets, and Φ: from a pose to their rest positions (n, 3).
     models, weights
-        Of each pose, the neutral one first; and how much each counts.
+        Models of the poses, the neutral one first; and weights of these poses at any pose.
     regions
-        Where the bases live.
+        Regions of the bases.
     mass
-        (n,) of the vertices.
+        (n,) masses of the vertices.
     """
 
     mesh: TetMesh
@@ -60,7 +60,7 @@ class ReducedPoses:
     weights: PoseWeights
     regions: tuple[Region, ...]
     mass: Floats
-    _agreements: dict[str, Agreement] = field(default_factory=dict, init=False, repr=False)
+    _aligned: dict[str, AlignedPoses] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def at(
@@ -82,7 +82,7 @@ class ReducedPoses:
         Parameters
         ----------
         mesh, material
-            The tets, and what they are made of, once or at each pose.
+            Tets, and their material, once or at each pose.
         rest
             Φ, such as a rig.
         poses
@@ -90,17 +90,17 @@ class ReducedPoses:
         modes
             Columns in all, or of each region.
         fixed, regions
-            Vertices that do not move, and where bases live: without regions, in the whole body
+            Vertices that do not move, and regions of the bases; without regions, the whole body
             (global modes).
         contacts, obstacles
-            How touching binds, None for a basis that knows of no contact, and what else there
-            is to touch.
+            Kind of contact constraints, None for a basis that knows of no contact, and things
+            to touch beside itself.
         recipe
             Options of `pose_basis`, for one region without contacts; a build's own without.
         """
         weights = poses if isinstance(poses, PoseWeights) else PoseWeights(poses)
-        held = np.asarray(fixed, np.int64)
-        where = (Region.whole(len(mesh.vertices), held),) if regions is None else tuple(regions)
+        still = np.asarray(fixed, np.int64)
+        where = (Region.whole(len(mesh.vertices), still),) if regions is None else tuple(regions)
         counts = modes_per_region(modes, where)
         count = weights.n_poses
         made_of = [material] * count if isinstance(material, Material) else list(material)
@@ -116,55 +116,23 @@ class ReducedPoses:
         mass = ElasticBody(mesh, made_of[0]).vertex_masses()
         return cls(mesh, rest, models, weights, where, mass)
 
-    @classmethod
-    def of_model(
-        cls,
-        model: PoseSpaceModel,
-        *,
-        regions: Sequence[Region] | None = None,
-        modes: int | Sequence[int] | None = None,
-        contacts: ContactKind | None = "two-sided",
-        obstacles: Sequence[Obstacle] = (),
-    ) -> ReducedPoses:
-        """Reduce a model's poses again, on all vertices, with its own regions or others.
-
-        A model keeps its bases where the skin and cubature need them; with the options it was
-        built with, those of `interpolated` are the same there, but for rounding.
-        """
-        where = model.regions if regions is None else tuple(regions)
-        counts: Any = [basis.shape[3] for basis in model.bases]
-        if modes is not None:
-            counts = modes
-        elif regions is not None:
-            counts = model.n_modes
-        return cls.at(
-            model.mesh,
-            [model.material(at) for at in range(model.n_poses)],
-            model.tet_rig,
-            model.pose_weights,
-            modes=counts,
-            regions=where,
-            contacts=contacts,
-            obstacles=obstacles,
-        )
-
     @property
     def n_columns(self) -> int:
         """Number of basis vectors, r."""
         return sum(basis.shape[2] for basis in self.models[0].bases)
 
     def basis(self, pose: int) -> Floats:
-        """U of one of the poses, in the world, (3n, r)."""
+        """Return U of one of the poses, in the world, (3n, r)."""
         count = len(self.mesh.vertices)
         return dense_basis(self.models[pose].bases, self.regions, count).reshape(3 * count, -1)
 
-    def agreement(self, variant: Variant = "frames") -> Agreement:
-        """The poses' bases, aligned; computed once."""
-        if variant not in self._agreements:
-            self._agreements[variant] = agree(
+    def aligned(self, variant: Variant = "frames") -> AlignedPoses:
+        """Return the poses' bases, aligned; computed once."""
+        if variant not in self._aligned:
+            self._aligned[variant] = align_poses(
                 self.mesh, self.models, self.weights, self.regions, self.mass, variant=variant
             )
-        return self._agreements[variant]
+        return self._aligned[variant]
 
 
 def _by_recipe(task: PoseTask, recipe: dict[str, Any]) -> PoseModel:
@@ -180,7 +148,7 @@ def _by_recipe(task: PoseTask, recipe: dict[str, Any]) -> PoseModel:
 
 
 def model_embedding(model: PoseSpaceModel) -> sp.csr_array:
-    """A (n̄, n): the model's skin from its tet vertices."""
+    """Return A (n̄, n), which gives the model's skin from its tet vertices."""
     count, corners = model.embedding_vertices.shape
     rows = np.repeat(np.arange(count), corners)
     entries = model.embedding_weights.astype(np.float64).ravel()
@@ -190,7 +158,7 @@ def model_embedding(model: PoseSpaceModel) -> sp.csr_array:
 
 
 def stand_in_basis(model: PoseSpaceModel) -> Floats:
-    """(3n, r) of a model's size: its own at the neutral pose where that is stored.
+    """Return a basis (3n, r) of a model's size: its own at the neutral pose where that is stored.
 
     Elsewhere, in the interior, the mean of the stored rows of the same tets' vertices, so that it
     is as dense and as smooth as the real one. To measure time with, not to simulate with.

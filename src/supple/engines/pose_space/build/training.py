@@ -1,4 +1,4 @@
-"""The last stages of a build: cubature, how well it does, and the model."""
+"""The last stages of a build: training of the cubature, its errors, the report and the model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from supple.anatomy.painted_material import interpolated_material
 from supple.arrays import Floats
 from supple.engines.pose_space.build.assessment import split_basis
-from supple.engines.pose_space.build.pose_family import Middle, PoseFamily
+from supple.engines.pose_space.build.sampled_poses import Midpoint, SampledPoses
 from supple.engines.pose_space.interpolation import column_scales
 from supple.engines.pose_space.model.built_fields import packed_products
 from supple.engines.pose_space.model.model import PoseSpaceModel
@@ -24,160 +24,57 @@ from supple.rig.protocol import Rig
 from supple.rig.stored.rigs import GIVEN, stored_rigs
 from supple.rig.tets.vertex_frames import unrotate_basis
 
-__all__ = ["build_report", "finish"]
-
-
-# ----------------------------------------------------------------------------
-# The figures of a build that a model takes along.
-
-
-def build_report(
-    family: PoseFamily,
-    elastic: ElasticCubature,
-    inertial: InertialCubature,
-    tried: dict[str, Any],
-) -> dict[str, Any]:
-    """Figures that are the same for the same seed."""
-    body, agreement = family.body, family.agreement
-    angles = np.degrees(agreement.angles)
-    rows = _pose_rows(family, elastic)
-    ratios = [row["frequency_ratio"] for row in rows if row["frequency_ratio"] is not None]
-    free = len(body.flesh.mesh.vertices) - len(body.flesh.fixed)
-    return _plain(
-        {
-            "name": body.character.name,
-            "tets": len(body.flesh.mesh.tets),
-            "tet_vertices": len(body.flesh.mesh.vertices),
-            "fixed_vertices": len(body.flesh.fixed),
-            "surface_vertices": len(body.character.surface.vertices),
-            "poses": family.n_poses,
-            "modes": agreement.n_columns,
-            "regions": [
-                {"name": region.name, "vertices": len(region.vertices), "modes": count}
-                for region, count in zip(body.regions, body.modes, strict=True)
-            ],
-            "elastic_tets": len(elastic.tets),
-            "inertial_vertices": len(inertial.vertices),
-            "elastic_error": {
-                "train": elastic.train_error,
-                "held_out": elastic.held_out_error,
-                **tried,
-            },
-            "inertial_error": {
-                "train": inertial.train_error,
-                "held_out": inertial.held_out_error,
-                "root": inertial.root_error,
-            },
-            "subspace_angles": {
-                "median": [float(np.median(angles[i])) for i in range(1, len(angles))],
-                "largest": [float(angles[i].max()) for i in range(1, len(angles))],
-            },
-            "mid_pose_frequency_ratio": max(ratios, default=None),
-            "mid_poses": [_middle_row(middle) for middle in family.middles],
-            "contacts": {
-                name: 0 if model.contacts is None else len(model.contacts)
-                for name, model in zip(family.weights.names, family.models, strict=True)
-            },
-            "stored_fraction": stored_fraction(body.regions, body.modes, free),
-            "pose_rows": rows,
-        }
-    )
-
-
-def _pose_rows(family: PoseFamily, elastic: ElasticCubature) -> list[dict[str, Any]]:
-    names, parents = family.weights.names, family.agreement.parents
-    ratios = {middle.edge: middle.worst for middle in family.middles if middle.assessment}
-    return [
-        {
-            "name": name,
-            "parent": names[parents[i]] if parents[i] >= 0 else None,
-            "contacts": 0 if model.contacts is None else len(model.contacts),
-            "constraints": model.constraints,
-            "angle_degrees": float(np.degrees(np.median(family.agreement.angles[i]))),
-            "elastic_error": float(elastic.train_errors[i]),
-            "frequency_ratio": ratios.get((names[parents[i]], name)) if parents[i] >= 0 else None,
-        }
-        for i, (name, model) in enumerate(zip(names, family.models, strict=True))
-    ]
-
-
-def _middle_row(middle: Middle) -> dict[str, Any]:
-    found = middle.assessment
-    row: dict[str, Any] = {"between": list(middle.edge)}
-    if middle.trouble is not None:
-        row["trouble"] = middle.trouble
-    if middle.model is not None:
-        row["constraints"] = middle.model.constraints
-    if found is not None:
-        angles = np.degrees(found.angles)
-        row |= {
-            "to_recomputed": found.to_recomputed,
-            "to_exact": found.to_exact,
-            "angle_degrees": {"median": float(np.median(angles)), "largest": float(angles.max())},
-        }
-    return row
-
-
-def _plain(value: Any) -> Any:
-    """As JSON holds it, six digits of every number: a report, not data."""
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(each) for each in value]
-    if isinstance(value, float | np.floating):
-        return float(f"{value:.6g}")
-    return int(value) if isinstance(value, np.integer) else value
-
+__all__ = ["train_model"]
 
 #: Samples of forces at poses that cubature is tried at.
 _SAMPLES = 60
 
 
-def finish(
-    family: PoseFamily, elastic_count: int, inertial_count: int, seed: int
+def train_model(
+    sampled: SampledPoses, elastic_count: int, inertial_count: int, seed: int
 ) -> PoseSpaceModel:
     """Train cubature on all poses, try it between them, and put the model together."""
-    body, agreement, log = family.body, family.agreement, family.log
-    tet_rig = body.flesh.tet_rig
-    bases = [agreement.world_bases(pose) for pose in range(family.n_poses)]
+    setup, aligned, log = sampled.setup, sampled.aligned, sampled.log
+    tet_rig = setup.flesh.tet_rig
+    bases = [aligned.world_bases(pose) for pose in range(sampled.n_poses)]
     # Where bases could not even be compared, forces that are blended mean nothing either.
-    sound = [middle for middle in family.middles if middle.assessment is not None]
-    between = [_between(family, middle.pose, middle.ends) for middle in sound]
+    sound = [midpoint for midpoint in sampled.midpoints if midpoint.assessment is not None]
+    between = [_between(sampled, midpoint.pose, midpoint.ends) for midpoint in sound]
     with log.stage("elastic cubature"):
         elastic = elastic_cubature(
-            body.elastic(family.materials),
-            [model.rest for model in family.models],
+            setup.elastic(sampled.materials),
+            [model.rest for model in sampled.models],
             bases,
-            body.regions,
+            setup.regions,
             elastic_count,
             between=between,
             linear="exact",
             seed=seed,
-            threads=family.workers.threads,
+            threads=sampled.workers.threads,
             progress=log.tell,
         )
     with log.stage("inertial cubature"):
         inertial = inertial_cubature(
             tet_rig,
-            family.weights.poses,
+            sampled.weights.poses,
             bases,
-            body.regions,
-            family.mass,
+            setup.regions,
+            sampled.mass,
             inertial_count,
             seed=seed,
-            threads=family.workers.threads if may_run_beside_itself(tet_rig) else None,
+            threads=sampled.workers.threads if is_thread_safe(tet_rig) else None,
             progress=log.tell,
         )
     with log.stage("cubature between poses"):
-        tried = _tried_between(family, elastic, sound, between, seed)
+        tried = _tried_between(sampled, elastic, sound, between, seed)
     with log.stage("model"):
-        return _model(family, elastic, inertial, tried, seed)
+        return _model(sampled, elastic, inertial, tried, seed)
 
 
-def may_run_beside_itself(rig: Rig) -> bool:
-    """Whether a rig may be called from several threads: all of it is Supple's own.
+def is_thread_safe(rig: Rig) -> bool:
+    """Return whether a rig may be called from several threads: all of it is Supple's own.
 
-    Nobody knows what somebody else's class keeps from call to call.
+    Another class may keep anything from call to call.
     """
     try:
         header, _ = stored_rigs({"rig": rig})
@@ -186,32 +83,33 @@ def may_run_beside_itself(rig: Rig) -> bool:
     return all(part["kind"] != GIVEN for part in header["parts"])
 
 
-def _between(family: PoseFamily, pose: Floats, ends: tuple[int, int]) -> Between:
-    """A pose between two of the family, with the basis that is interpolated there."""
-    body, agreement = family.body, family.agreement
-    shares = family.weights(pose)
-    (elastic,) = body.elastic([interpolated_material(family.materials, shares)])
-    rest = body.flesh.tet_rig(pose)
-    basis = split_basis(agreement.basis(shares, len(rest)), body.regions, body.modes)
-    scales = column_scales(agreement.products, shares)
+def _between(sampled: SampledPoses, pose: Floats, ends: tuple[int, int]) -> Between:
+    """Return a pose between two sampled ones, with the basis that is interpolated there."""
+    setup, aligned = sampled.setup, sampled.aligned
+    shares = sampled.weights(pose)
+    (elastic,) = setup.elastic([interpolated_material(sampled.materials, shares)])
+    rest = setup.flesh.tet_rig(pose)
+    basis = split_basis(aligned.basis(shares, len(rest)), setup.regions, setup.modes)
+    scales = column_scales(aligned.products, shares)
     return Between(elastic, rest, basis, ends, shares, scales)
 
 
 def _tried_between(
-    family: PoseFamily,
+    sampled: SampledPoses,
     elastic: ElasticCubature,
-    sound: list[Middle],
+    sound: list[Midpoint],
     between: list[Between],
     seed: int,
 ) -> dict[str, Any]:
-    """The worst pose between once more with cubature trained there alone (xu2016 fig. 10).
+    """Return errors of cubature between poses, and with cubature trained there alone (fig. 10).
 
-    And a quarter of the way along the same edge, a pose that no stage has seen.
+    That is done at the worst midpoint; a quarter of the way along the same edge is a pose that no
+    stage has seen.
     """
     if not sound:
         return {"between_poses": None, "retrained": None, "quarter_way": None}
     at = int(np.argmax(elastic.between_errors))
-    worst, halfway, regions = sound[at], between[at], family.body.regions
+    worst, halfway, regions = sound[at], between[at], sampled.setup.regions
     alone = elastic_cubature(
         halfway.body,
         [halfway.rest],
@@ -224,21 +122,21 @@ def _tried_between(
     return {
         "between_poses": float(elastic.between_errors.max()),
         "retrained": alone.held_out_error,
-        "quarter_way": _quarter_way(family, elastic, worst.ends, seed),
+        "quarter_way": _quarter_way(sampled, elastic, worst.ends, seed),
         "worst_between": list(worst.edge),
     }
 
 
 def _quarter_way(
-    family: PoseFamily, elastic: ElasticCubature, ends: tuple[int, int], seed: int
+    sampled: SampledPoses, elastic: ElasticCubature, ends: tuple[int, int], seed: int
 ) -> float | None:
-    """The error there, None where tets are inverted or bases vanish: a figure ends no build."""
-    poses, (i, j) = family.weights.poses, ends
+    """Return the error there, None where tets are inverted or bases vanish: it ends no build."""
+    poses, (i, j) = sampled.weights.poses, ends
     pose = 0.75 * poses[i] + 0.25 * poses[j]
-    if len(family.body.flesh.tet_rig.inversions(pose[None])[0]):
+    if len(sampled.setup.flesh.tet_rig.inversions(pose[None])[0]):
         return None
     try:
-        return _error_at(_between(family, pose, ends), elastic, family.body.regions, seed)
+        return _error_at(_between(sampled, pose, ends), elastic, sampled.setup.regions, seed)
     except SuppleError:
         return None
 
@@ -264,14 +162,14 @@ def _error_at(
 
 
 def _model(
-    family: PoseFamily,
+    sampled: SampledPoses,
     elastic: ElasticCubature,
     inertial: InertialCubature,
     tried: dict[str, Any],
     seed: int,
 ) -> PoseSpaceModel:
-    body, agreement = family.body, family.agreement
-    character, flesh = body.character, body.flesh
+    setup, aligned = sampled.setup, sampled.aligned
+    character, flesh = setup.character, setup.flesh
     return PoseSpaceModel.make(
         name=character.name,
         surface=character.surface,
@@ -281,24 +179,24 @@ def _model(
         tet_rig=flesh.tet_rig,
         embedding=flesh.embedding,
         fixed=flesh.fixed,
-        material=family.materials,
-        pose_weights=family.weights,
-        interpolation=agreement.variant,
-        regions=body.regions,
-        bases=agreement.bases,
-        rotations=agreement.rotations,
-        root_eigenvalues=agreement.eigenvalues,
-        mass_products=agreement.products,
+        material=sampled.materials,
+        pose_weights=sampled.weights,
+        interpolation=aligned.variant,
+        regions=setup.regions,
+        bases=aligned.bases,
+        rotations=aligned.rotations,
+        root_eigenvalues=aligned.eigenvalues,
+        mass_products=aligned.products,
         elastic_tets=elastic.tets,
         elastic_weights=elastic.weights,
         stiffness_corrections=_packed(elastic.corrections),
         correction_ends=np.array(elastic.ends, np.int64).reshape(-1, 2),
         inertial_vertices=inertial.vertices,
         inertial_weights=inertial.weights,
-        inertial_corrections=_in_frames(family, inertial),
-        parents=agreement.parents,
+        inertial_corrections=_in_frames(sampled, inertial),
+        parents=aligned.parents,
         seed=seed,
-        report=build_report(family, elastic, inertial, tried),
+        report=_report(sampled, elastic, inertial, tried),
     )
 
 
@@ -306,10 +204,110 @@ def _packed(matrices: Floats | None) -> Floats | None:
     return None if matrices is None else packed_products(matrices)
 
 
-def _in_frames(family: PoseFamily, inertial: InertialCubature) -> Floats | None:
-    """Corrections of basis rows (m, c, 3, r), turned back as the basis is."""
-    turns = family.agreement.rotations
+def _in_frames(sampled: SampledPoses, inertial: InertialCubature) -> Floats | None:
+    """Return corrections of basis rows (m, c, 3, r), turned back as the basis is."""
+    turns = sampled.aligned.rotations
     if inertial.corrections is None or turns is None:
         return inertial.corrections
     pairs = zip(turns[:, inertial.vertices], inertial.corrections, strict=True)
     return np.array([unrotate_basis(turn, rows) for turn, rows in pairs])
+
+
+def _report(
+    sampled: SampledPoses,
+    elastic: ElasticCubature,
+    inertial: InertialCubature,
+    tried: dict[str, Any],
+) -> dict[str, Any]:
+    """Return figures of a build that a model takes along; the same seed gives the same."""
+    setup, aligned = sampled.setup, sampled.aligned
+    angles = np.degrees(aligned.angles)
+    rows = _pose_rows(sampled, elastic)
+    ratios = [row["frequency_ratio"] for row in rows if row["frequency_ratio"] is not None]
+    free = len(setup.flesh.mesh.vertices) - len(setup.flesh.fixed)
+    return _plain(
+        {
+            "name": setup.character.name,
+            "tets": len(setup.flesh.mesh.tets),
+            "tet_vertices": len(setup.flesh.mesh.vertices),
+            "fixed_vertices": len(setup.flesh.fixed),
+            "surface_vertices": len(setup.character.surface.vertices),
+            "poses": sampled.n_poses,
+            "modes": aligned.n_columns,
+            "regions": [
+                {"name": region.name, "vertices": len(region.vertices), "modes": count}
+                for region, count in zip(setup.regions, setup.modes, strict=True)
+            ],
+            "elastic_tets": len(elastic.tets),
+            "inertial_vertices": len(inertial.vertices),
+            "elastic_error": {
+                "train": elastic.train_error,
+                "held_out": elastic.held_out_error,
+                **tried,
+            },
+            "inertial_error": {
+                "train": inertial.train_error,
+                "held_out": inertial.held_out_error,
+                "root": inertial.root_error,
+            },
+            "subspace_angles": {
+                "median": [float(np.median(angles[i])) for i in range(1, len(angles))],
+                "largest": [float(angles[i].max()) for i in range(1, len(angles))],
+            },
+            "mid_pose_frequency_ratio": max(ratios, default=None),
+            "mid_poses": [_midpoint_row(midpoint) for midpoint in sampled.midpoints],
+            "contacts": {
+                name: 0 if model.contacts is None else len(model.contacts)
+                for name, model in zip(sampled.weights.names, sampled.models, strict=True)
+            },
+            "stored_fraction": stored_fraction(setup.regions, setup.modes, free),
+            "pose_rows": rows,
+        }
+    )
+
+
+def _pose_rows(sampled: SampledPoses, elastic: ElasticCubature) -> list[dict[str, Any]]:
+    names, parents = sampled.weights.names, sampled.aligned.parents
+    ratios = {
+        midpoint.edge: midpoint.worst for midpoint in sampled.midpoints if midpoint.assessment
+    }
+    return [
+        {
+            "name": name,
+            "parent": names[parents[i]] if parents[i] >= 0 else None,
+            "contacts": 0 if model.contacts is None else len(model.contacts),
+            "constraints": model.constraints,
+            "angle_degrees": float(np.degrees(np.median(sampled.aligned.angles[i]))),
+            "elastic_error": float(elastic.train_errors[i]),
+            "frequency_ratio": ratios.get((names[parents[i]], name)) if parents[i] >= 0 else None,
+        }
+        for i, (name, model) in enumerate(zip(names, sampled.models, strict=True))
+    ]
+
+
+def _midpoint_row(midpoint: Midpoint) -> dict[str, Any]:
+    found = midpoint.assessment
+    row: dict[str, Any] = {"between": list(midpoint.edge)}
+    if midpoint.trouble is not None:
+        row["trouble"] = midpoint.trouble
+    if midpoint.model is not None:
+        row["constraints"] = midpoint.model.constraints
+    if found is not None:
+        angles = np.degrees(found.angles)
+        row |= {
+            "to_recomputed": found.to_recomputed,
+            "to_exact": found.to_exact,
+            "angle_degrees": {"median": float(np.median(angles)), "largest": float(angles.max())},
+        }
+    return row
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON holds it, six digits of every number: a report, not data."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(each) for each in value]
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.6g}")
+    return int(value) if isinstance(value, np.integer) else value

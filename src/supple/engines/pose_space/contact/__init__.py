@@ -1,1 +1,1 @@
-"""Obstacles that push a reduced skin."""
+"""Contact of a reduced skin with obstacles."""

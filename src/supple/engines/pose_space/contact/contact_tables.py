@@ -1,8 +1,8 @@
-"""What a skin needs to touch things: tables of a model, and room to work in."""
+"""Tables of a model for contacts of its skin, and scratch arrays of a thread."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from supple.arrays import Floats, Ints, Singles
 from supple.engines.pose_space.runtime import RuntimeModel, group_by_regions
 
-__all__ = ["MOST_PRODUCTS", "ContactRoom", "ContactTables", "contact_room", "contact_tables"]
+__all__ = ["MOST_PRODUCTS", "ContactScratch", "ContactTables", "contact_tables"]
 
 Shorts = NDArray[np.int32]
 
@@ -20,7 +20,7 @@ MOST_PRODUCTS = 200_000
 
 
 class ContactTables(NamedTuple):
-    """How contacts on the skin reach the reduced coordinates, read only.
+    """Ways from contacts on the skin to the reduced coordinates, read only.
 
     Skin vertices whose carriers meet the same regions form a group: their rows have the same
     columns, and their stiffness is one matrix product.
@@ -33,9 +33,9 @@ class ContactTables(NamedTuple):
     width: Ints
     """(g,) columns of its rows, padded."""
     columns: Ints
-    """(g, widest) which these are; −1 for padding."""
+    """(g, widest) columns of the basis that these are; −1 for padding."""
     met: NDArray[np.bool_]
-    """(g, regions)"""
+    """(g, regions) the regions that reach a group."""
     basis: NDArray
     """Flat: for each region, pose and carrier three rows of the region's columns."""
     start: Ints
@@ -43,19 +43,20 @@ class ContactTables(NamedTuple):
     column: Ints
     """(regions + 1,) first column of each region."""
     places: Shorts
-    """(regions, b + 1) which vertex of each region a carrier is, or −1."""
+    """(regions, b + 1) a carrier's number among the vertices of each region, or −1."""
     sizes: Ints
     """(regions,) vertices of each region."""
     steps: Singles
-    """(m, r) what a step of each column is worth."""
+    """(m, r) length of a step of each column."""
     carriers: Shorts
     shares: Singles
+    """(n̄, 4) as in `SurfaceTables`."""
     areas: Floats
     """(n̄,) of the skin around each vertex, in m²."""
 
 
-class ContactRoom(NamedTuple):
-    """Room to work in, and what was found in the last step."""
+class ContactScratch(NamedTuple):
+    """Scratch arrays, and contacts found in the last step; c is the most there can be."""
 
     rest: Singles
     """(n̄, 3) skin that the rig alone gives, in the root's frame."""
@@ -64,39 +65,73 @@ class ContactRoom(NamedTuple):
     group: Shorts
     vertex: Shorts
     obstacle: Shorts
+    """(c,) group, skin vertex and obstacle of each contact."""
     depth: Singles
-    """Where the flesh would go on its own; negative outside."""
+    """(c,) in the obstacle, if the flesh goes on its own; negative outside."""
     still: Singles
-    """Where it would be, did it not move."""
+    """(c,) depth if the flesh does not move."""
     place: Singles
     normal: Singles
-    """(…, 3) where each contact is and its way out of the obstacle, in the root's frame."""
+    """(c, 3) position of each contact and its way out of the obstacle, in the root's frame."""
     target: Singles
-    """Depth at which a contact pushes no more, or −1 where it does not push."""
+    """(c,) depth at which a contact pushes no more, or −1 where it does not push."""
     slots: Shorts
-    """(b + 1,) which of the touched carriers a carrier is, or −1."""
+    """(b + 1,) a carrier's number among the touched ones, or −1."""
     touched: Shorts
+    """(b + 1,) touched carriers."""
     used: Shorts
     """(1,) how many carriers are touched."""
     rows: Singles
     """(b · 3 · r,) blended basis rows of touched carriers, in their frames."""
     factors: Singles
-    """(m, r)"""
+    """(m, r) weights of the poses times lengths of steps."""
     moved: Singles
     """(b, 3) how far touched carriers went since contacts were looked for."""
     going: Singles
     """(b + 1, 4) how far carriers would go in the step on their own."""
     lines: Floats
     product: Floats
+    """Rows c of some contacts of a group, and Σ s c cᵀ."""
     z: Floats
     """(r,) coordinates at which contacts were looked for, stretched by ϒ."""
+
+    @classmethod
+    def of(cls, tables: ContactTables, obstacles: int, modes: int) -> Self:
+        """Make arrays for as many contacts as there can be with these many obstacles."""
+        most, carriers = obstacles * len(tables.vertices), tables.places.shape[1]
+        widest = int(tables.width.max(initial=1))
+        lines = max(
+            (max(1, MOST_PRODUCTS // int(w) ** 2) * int(w) for w in tables.width), default=1
+        )
+        return cls(
+            rest=np.zeros((len(tables.carriers), 3), np.float32),
+            near=np.zeros(len(tables.carriers), np.bool_),
+            group=np.zeros(most, np.int32),
+            vertex=np.zeros(most, np.int32),
+            obstacle=np.zeros(most, np.int32),
+            depth=np.zeros(most, np.float32),
+            still=np.zeros(most, np.float32),
+            place=np.zeros((most, 3), np.float32),
+            normal=np.zeros((most, 3), np.float32),
+            target=np.zeros(most, np.float32),
+            slots=np.zeros(carriers, np.int32),
+            touched=np.zeros(carriers, np.int32),
+            used=np.zeros(1, np.int32),
+            rows=np.zeros(3 * carriers * modes, np.float32),
+            factors=np.zeros((len(tables.steps), modes), np.float32),
+            moved=np.zeros((carriers, 3), np.float32),
+            going=np.zeros((carriers, 4), np.float32),
+            lines=np.zeros(lines),
+            product=np.zeros(widest * widest),
+            z=np.zeros(modes),
+        )
 
 
 _known: WeakKeyDictionary[RuntimeModel, ContactTables] = WeakKeyDictionary()
 
 
 def contact_tables(runtime: RuntimeModel) -> ContactTables:
-    """The tables of a model, made when first asked for: only who has obstacles needs them."""
+    """Return tables of a model, made when first asked for: only who has obstacles needs them."""
     if runtime not in _known:
         _known[runtime] = _made(runtime)
     return _known[runtime]
@@ -137,35 +172,6 @@ def _made(runtime: RuntimeModel) -> ContactTables:
 
 
 def _vertex_areas(areas: Floats, triangles: NDArray, count: int) -> Floats:
-    """A third of every triangle for each of its corners; a loose vertex has that of the mean."""
+    """Return a third of the triangles at each vertex, (n̄,) in m²; a loose one has the mean."""
     out = np.bincount(triangles.reshape(-1), np.repeat(areas / 3, 3), count)
     return np.where(out > 0, out, out.mean())
-
-
-def contact_room(tables: ContactTables, obstacles: int, modes: int) -> ContactRoom:
-    """Room for as many contacts as there can be with these many obstacles."""
-    most, carriers = obstacles * len(tables.vertices), tables.places.shape[1]
-    widest = int(tables.width.max(initial=1))
-    lines = max((max(1, MOST_PRODUCTS // int(w) ** 2) * int(w) for w in tables.width), default=1)
-    return ContactRoom(
-        rest=np.zeros((len(tables.carriers), 3), np.float32),
-        near=np.zeros(len(tables.carriers), np.bool_),
-        group=np.zeros(most, np.int32),
-        vertex=np.zeros(most, np.int32),
-        obstacle=np.zeros(most, np.int32),
-        depth=np.zeros(most, np.float32),
-        still=np.zeros(most, np.float32),
-        place=np.zeros((most, 3), np.float32),
-        normal=np.zeros((most, 3), np.float32),
-        target=np.zeros(most, np.float32),
-        slots=np.zeros(carriers, np.int32),
-        touched=np.zeros(carriers, np.int32),
-        used=np.zeros(1, np.int32),
-        rows=np.zeros(3 * carriers * modes, np.float32),
-        factors=np.zeros((len(tables.steps), modes), np.float32),
-        moved=np.zeros((carriers, 3), np.float32),
-        going=np.zeros((carriers, 4), np.float32),
-        lines=np.zeros(lines),
-        product=np.zeros(widest * widest),
-        z=np.zeros(modes),
-    )

@@ -1,4 +1,4 @@
-"""Obstacles in a step: found on the skin before it, pushing during it, remembered after it."""
+"""Contact of the skin with obstacles: detected before a step, pushing during it, then kept."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ import numpy as np
 
 from supple.arrays import Floats, Ints, Singles
 from supple.checks import numbers
-from supple.engines.pose_space.contact.contact_tables import contact_room, contact_tables
-from supple.engines.pose_space.contact.find_kernels import (
-    find_contacts,
+from supple.engines.pose_space.contact.contact_tables import ContactScratch, contact_tables
+from supple.engines.pose_space.contact.obstacle_detection import (
     into_root,
+    list_contacts,
     longest_displacement,
     mark_near,
     predict,
-    settle_contacts,
+    write_depths,
 )
-from supple.engines.pose_space.contact.push_kernels import add_contacts
+from supple.engines.pose_space.contact.penalty import add_contacts
 from supple.engines.pose_space.runtime import RuntimeModel
 from supple.engines.pose_space.skin import carry_skin, displace_carriers, turn_carriers
+from supple.engines.pose_space.state import ContactMemory
+from supple.engines.pose_space.step import Workspace
 from supple.engines.pose_space.step_options import StepOptions
-from supple.engines.pose_space.workspace import Workspace
 from supple.errors import SuppleError
 from supple.mesh.obstacles import OTHER, Obstacle, plain_numbers
 from supple.rig.protocol import LARGEST_VALUE
 from supple.rig.tets.character_placement import CharacterPlacement
 
-__all__ = ["ContactMemory", "SkinContact", "checked_obstacles", "usual_stiffness"]
+__all__ = ["SkinContact", "checked_obstacles", "usual_stiffness"]
 
 
 #: Seconds in which what is inside an obstacle comes out, and its depth's most change: sizes of
@@ -49,39 +50,13 @@ MOST_OBSTACLES = 64
 UNIT = 1e-3
 
 
-class ContactMemory:
-    """How deep a body was in obstacles at the end of a step; a state has one.
-
-    Attributes
-    ----------
-    depths
-        (o, n̄) of skin vertices in each obstacle, zero outside.
-    kinds
-        Of the obstacles they belong to.
-    known
-        Whether they are: not after a reset, nor where the body was put elsewhere.
-    count
-        Skin vertices that were pushed.
-    """
-
-    def __init__(self) -> None:
-        self.depths = np.zeros((0, 0), np.float32)
-        self.kinds: tuple[int, ...] = ()
-        self.known = False
-        self.count = 0
-
-    def forget(self) -> None:
-        """Take what is inside at the next step for having been there."""
-        self.known, self.count = False, 0
-
-
 class SkinContact:
     """Pushes the skin of any state of a model out of obstacles; one for each thread.
 
     Parameters
     ----------
     runtime, options
-        Of the stepper.
+        Tables of the model, and options of the steps.
     obstacles
         At least one, checked.
     """
@@ -101,16 +76,16 @@ class SkinContact:
             OUTWARDS * size * h,
             INWARDS * size * h,
         )
-        #: How much farther than its carriers a skin vertex may go.
+        #: ArgumentTable on a skin vertex's displacement, for a unit of its carriers'.
         self._spread = 1.001 * float(np.abs(self._tables.shares).sum(axis=1).max(initial=1.0))
         self._found = 0
         self._going = np.zeros(runtime.n_modes)
         #: Whether `rest` is the skin at the pose where the stepper is.
         self.placed = False
         self.kinds: tuple[int, ...] = ()
-        self.put(obstacles)
+        self.set_obstacles(obstacles)
 
-    def put(self, obstacles: tuple[Obstacle, ...]) -> None:
+    def set_obstacles(self, obstacles: tuple[Obstacle, ...]) -> None:
         """Have these obstacles from now on; as many of the same kinds are the same, moved."""
         shapes = plain_numbers(obstacles)
         self.obstacles, self._shapes = obstacles, shapes
@@ -119,24 +94,24 @@ class SkinContact:
             return
         self.kinds, self.placed, n = kinds, False, len(self._tables.carriers)
         self._seen = np.zeros_like(shapes)
-        self._room = contact_room(self._tables, len(kinds), self._runtime.n_modes)
+        self._scratch = ContactScratch.of(self._tables, len(kinds), self._runtime.n_modes)
         others = kinds.count(OTHER)
         self._gaps, self._normals = np.zeros((others, n)), np.zeros((others, n, 3))
         self._world = np.zeros((n if others else 0, 3), np.float32)
 
     @property
     def rest(self) -> Singles:
-        """The skin that the rig alone gave when contacts were last looked for, (n̄, 3)."""
-        return self._room.rest
+        """Skin that the rig alone gave at the last `detect`, (n̄, 3)."""
+        return self._scratch.rest
 
-    def find(
+    def detect(
         self, q: Floats, v: Floats, root: Floats, placement: CharacterPlacement, work: Workspace
     ) -> None:
-        """Look for skin inside obstacles at the step's pose, were the flesh to go on as it does.
+        """Find skin inside obstacles at the step's pose, were the flesh to go on as it does.
 
         The state is read only, so that an obstacle that fails leaves it as it was.
         """
-        blend, room, z = work.blend, self._room, self._room.z
+        blend, scratch, z = work.blend, self._scratch, self._scratch.z
         self._found = 0
         farthest = predict(
             q,
@@ -148,17 +123,17 @@ class SkinContact:
             z,
             self._going,
         )
-        placement.place_surface(room.rest)
+        placement.place_surface(scratch.rest)
         self.placed = True
         into_root(self._shapes, root, self._seen)
-        if not mark_near(self._seen, self._spread * farthest, room):
+        if not mark_near(self._seen, self._spread * farthest, scratch):
             return
         self._displace(work)
         self._ask(root, work)
-        reach = self._spread * longest_displacement(room.going)
+        reach = self._spread * longest_displacement(scratch.going)
         farthest = self._spread * longest_displacement(work.skin.carriers)
-        if mark_near(self._seen, farthest + reach, room):
-            self._found = find_contacts(
+        if mark_near(self._seen, farthest + reach, scratch):
+            self._found = list_contacts(
                 self._tables,
                 work.skin.carriers,
                 reach,
@@ -166,19 +141,22 @@ class SkinContact:
                 root,
                 self._gaps,
                 self._normals,
-                room,
+                scratch,
             )
 
     def _displace(self, work: Workspace) -> None:
-        """Displacements of the carriers, and what of them is this step's."""
-        skin, blend, room, own = self._runtime.skin, work.blend, self._room, work.skin
-        for z, out in ((room.z, work.skin.carriers), (self._going, room.going)):
-            # What is too small to see still decides what touches.
-            displace_carriers(skin, blend.weights, z, 0.0, own.listed, own.factors, own.chunk, out)
-            turn_carriers(work.skin.frames, 2 * self._options.longest / self._runtime.spread, out)
+        """Write displacements of the carriers, and the part of them that is this step's."""
+        runtime, scratch, blend, own = self._runtime, self._scratch, work.blend, work.skin
+        limit = 2 * self._options.longest_displacement(runtime.size) / runtime.spread
+        for z, out in ((scratch.z, work.skin.carriers), (self._going, scratch.going)):
+            # Displacements too small to see still decide what touches.
+            displace_carriers(
+                runtime.skin, blend.weights, z, 0.0, own.listed, own.factors, own.chunk, out
+            )
+            turn_carriers(work.skin.frames, limit, out)
 
     def press(self, memory: ContactMemory, work: Workspace, blas: Ints) -> None:
-        """Add what pushes the skin out to the system."""
+        """Add penalty forces of the contacts, and their stiffness, to the system."""
         if memory.kinds != self.kinds:
             memory.depths = np.zeros((len(self.kinds), len(self._tables.carriers)), np.float32)
             memory.kinds, memory.known = self.kinds, False
@@ -192,32 +170,32 @@ class SkinContact:
             memory.known,
             self._numbers,
             blas,
-            self._room,
+            self._scratch,
             system.contact,
             system.external,
         )
 
-    def settle(self, memory: ContactMemory, q: Floats, work: Workspace, lost: bool) -> None:
+    def remember(self, memory: ContactMemory, q: Floats, work: Workspace, lost: bool) -> None:
         """Remember depths at the end of the step, unless the flesh was put elsewhere."""
         memory.known = not lost
         if lost:
             return
-        settle_contacts(
+        write_depths(
             self._tables,
             self._found,
             self._seen,
             work.skin.frames,
             work.blend.stretch,
             q,
-            self._room,
+            self._scratch,
             memory.depths,
         )
 
     def _ask(self, root: Floats, work: Workspace) -> None:
-        """Distances of the skin in the world to obstacles that are not plain numbers."""
+        """Ask obstacles that are not plain numbers for distances of the skin in the world."""
         if not len(self._world):
             return
-        self._world[:] = self._room.rest
+        self._world[:] = self._scratch.rest
         carry_skin(self._runtime.skin, work.skin.carriers, root, self._world)
         others = (
             each for each, kind in zip(self.obstacles, self.kinds, strict=True) if kind == OTHER
@@ -227,7 +205,7 @@ class SkinContact:
 
 
 def usual_stiffness(runtime: RuntimeModel) -> float:
-    """Pressure for a depth, in Pa/m, at which contacts look hard.
+    """Return a pressure for a depth, in Pa/m, at which contacts look hard.
 
     A thousandth of the size for a pressure as large as Young's modulus and the body's weight on
     a hundredth of its skin together.
@@ -244,7 +222,7 @@ def _mass_and_area(runtime: RuntimeModel) -> tuple[float, float]:
 
 
 def checked_obstacles(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
-    """Obstacles as a tuple, each of them possible.
+    """Return obstacles as a tuple, each of them checked.
 
     Raises
     ------
@@ -273,7 +251,10 @@ def checked_obstacles(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
 
 
 def _distances(obstacle: Obstacle, points: Singles) -> tuple[Floats, Floats]:
-    """What an obstacle of the caller's says, checked: normals only where they are needed."""
+    """Return distances (n̄,) and normals (n̄, 3) by an obstacle of the caller's, checked.
+
+    Normals are checked only inside, where they are needed.
+    """
     what = f"obstacle {type(obstacle).__name__}"
     try:
         gaps, normals = obstacle.distances(points.astype(np.float64))

@@ -23,7 +23,7 @@ LOWEST, HIGHEST = -126, 100
 
 
 def packed_basis(basis: NDArray) -> tuple[Shorts, Shorts]:
-    """A basis (m, k, 3, r) as steps (m, k, 3, r) of 2^exponents (m, r)."""
+    """Return a basis (m, k, 3, r) as steps (m, k, 3, r) of 2^exponents (m, r)."""
     exact = np.asarray(basis, np.float64)
     peaks = np.abs(exact).max(axis=(1, 2), initial=0.0)
     parts, powers = np.frexp(peaks)
@@ -35,7 +35,7 @@ def packed_basis(basis: NDArray) -> tuple[Shorts, Shorts]:
 
 
 def unpacked_basis(what: str, steps: Shorts, exponents: Shorts) -> Singles:
-    """The basis that was packed."""
+    """Return the basis (m, k, 3, r) of packed steps and exponents."""
     if exponents.size and not (exponents.min() >= LOWEST and exponents.max() <= HIGHEST):
         raise SuppleError(f"{what}: its steps are too small or too large")
     whole = steps.astype(np.float32)
@@ -43,5 +43,5 @@ def unpacked_basis(what: str, steps: Shorts, exponents: Shorts) -> Singles:
 
 
 def rounded_basis(basis: NDArray) -> Singles:
-    """What is left of a basis when it has been packed."""
+    """Return a basis as packing and unpacking leaves it."""
     return unpacked_basis("basis", *packed_basis(basis))

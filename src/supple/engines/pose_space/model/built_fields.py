@@ -1,9 +1,9 @@
-"""From what the stages of a build give to the fields of a model, and back."""
+"""Fields of a model from the results of a build's stages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,16 +17,13 @@ from supple.mesh.tets import TetMesh
 from supple.reduction.regions.region import Region
 from supple.rig.stored.rigs import restored_rigs, stored_rigs
 
-if TYPE_CHECKING:
-    from supple.engines.pose_space.model.model import PoseSpaceModel
-
-__all__ = ["interpolated", "made_fields", "needed_vertices", "packed_products"]
+__all__ = ["built_fields", "packed_products"]
 
 Ints = NDArray[np.int32]
 
 
-def needed_vertices(region: Region, *lists: ArrayLike) -> Ints:
-    """The region's vertices that are in one of the lists, ascending.
+def _needed_vertices(region: Region, *lists: ArrayLike) -> Ints:
+    """Return the region's vertices that are in one of the lists, ascending.
 
     Bases are stored there only: at what carries the skin, and at cubature points.
     """
@@ -35,14 +32,14 @@ def needed_vertices(region: Region, *lists: ArrayLike) -> Ints:
 
 
 def packed_products(products: ArrayLike) -> Floats:
-    """Symmetric matrices (…, r, r) as their upper triangles row by row, (…, r(r+1)/2)."""
+    """Return upper triangles, row by row, (…, r(r+1)/2), of symmetric matrices (…, r, r)."""
     given = numbers("mass products", products)
     if given.ndim < 2 or given.shape[-1] != given.shape[-2]:
         raise SuppleError(f"mass products of shape {given.shape}; expected (pairs, r, r)")
     return given[..., *np.triu_indices(given.shape[-1])]
 
 
-def made_fields(
+def built_fields(
     *,
     rig: Any,
     tet_rig: Any,
@@ -58,13 +55,13 @@ def made_fields(
     inertial_vertices: ArrayLike,
     **others: Any,
 ) -> dict[str, Any]:
-    """The fields of a `PoseSpaceModel`; see its `make`."""
+    """Return the fields of a model; see `PoseSpaceModel.make`."""
     header, arrays = stored_rigs({"rig": rig, "tet_rig": tet_rig, "pose_weights": pose_weights})
     fields = others | restored_rigs(header, arrays, rig)
     columns, weights = embedding_table(embedding)
     carrying = columns[weights != 0]
     corners = mesh.tets[np.asarray(elastic_tets, np.int64)]
-    stored = tuple(needed_vertices(r, carrying, corners, inertial_vertices) for r in regions)
+    stored = tuple(_needed_vertices(r, carrying, corners, inertial_vertices) for r in regions)
     fields |= _material_fields(material, len(bases), len(mesh.tets))
     fields |= {
         "mesh": mesh,
@@ -72,7 +69,7 @@ def made_fields(
         "embedding_weights": weights,
         "regions": regions,
         "basis_vertices": stored,
-        "bases": _kept_bases(bases, regions, stored),
+        "bases": _stored_bases(bases, regions, stored),
         "rotations": None,
         "mass_products": packed_products(mass_products),
         "elastic_tets": elastic_tets,
@@ -84,10 +81,10 @@ def made_fields(
     return fields
 
 
-def _kept_bases(
+def _stored_bases(
     bases: Sequence[Sequence[ArrayLike]], regions: tuple[Region, ...], stored: tuple[Ints, ...]
 ) -> tuple[Floats, ...]:
-    """For each region (m, k, 3, r): the poses' bases at the vertices that are stored."""
+    """Return for each region (m, k, 3, r) the poses' bases at the vertices that are stored."""
     for pose, parts in enumerate(bases):
         if len(parts) != len(regions):
             raise SuppleError(f"pose {pose} has {len(parts)} bases for {len(regions)} regions")
@@ -118,34 +115,10 @@ def _material_fields(
 
 
 def _of_poses(what: str, values: list[ArrayLike], n_tets: int) -> ArrayLike:
-    """A constant once if it is the same at all poses, or else a row of tets for each."""
+    """Return a constant once if it is the same at all poses, or else a row of tets for each."""
     if all(np.array_equal(value, values[0]) for value in values):
         return values[0]
     try:
         return np.stack([np.broadcast_to(value, (n_tets,)) for value in values])
     except ValueError:
         raise SuppleError(f"{what}: give one value, or one for each of {n_tets} tets") from None
-
-
-def interpolated(model: PoseSpaceModel, weights: Floats) -> Floats:
-    """U(p) of the stored bases, (3n, r); see `supple.engines.pose_space.interpolated_basis`."""
-    from supple.engines.pose_space.interpolation import interpolated_basis
-
-    where = model.rotation_vertices
-    regions = [
-        Region(region.name, np.searchsorted(where, vertices), np.ones(len(vertices)))
-        for region, vertices in zip(model.regions, model.basis_vertices, strict=True)
-    ]
-    pairs = [(i, j) for i in range(model.n_poses) for j in range(i, model.n_poses)]
-    basis = interpolated_basis(
-        [[basis[i].astype(np.float64) for basis in model.bases] for i in range(model.n_poses)],
-        regions,
-        weights,
-        model.rotations,
-        np.stack([model.mass_product(i, j) for i, j in pairs]),
-        len(where),
-        variant=model.interpolation,
-    )
-    whole = np.zeros((len(model.mesh.vertices), 3, model.n_modes))
-    whole[where] = basis.reshape(len(where), 3, -1)
-    return whole.reshape(-1, model.n_modes)

@@ -1,4 +1,4 @@
-"""What a pose-space model's fields must be, and the precision they are kept in."""
+"""Checks of single fields of a pose-space model, and the precision that files keep."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ __all__ = [
     "checked_tree",
     "distinct_indices",
     "embedding_table",
-    "kept",
-    "kept_mesh",
-    "kept_region",
-    "kept_surface",
+    "rounded_mesh",
+    "rounded_region",
+    "rounded_surface",
     "scalar_or_array",
+    "stored_array",
 ]
 
 Ints = NDArray[np.int32]
 
-#: How far a rig may have its vertices from the mesh in its rest pose, as a part of the size.
+#: Largest distance of a rig's vertices from the mesh in its rest pose, as a part of the size.
 REST_TOLERANCE = 1e-4
 EXTRA_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+", re.ASCII)
 EXTRA_TYPES = (np.float32, np.float64, np.int32, np.uint16, np.uint8)
@@ -46,8 +46,10 @@ LONGEST_REPORT = 1_000_000
 MOST_MOTIONS = 1000
 
 
-def kept(what: str, value: ArrayLike, shape: tuple[int, ...], *, double: bool = False) -> NDArray:
-    """Finite numbers of this shape as read-only float32, or float64."""
+def stored_array(
+    what: str, value: ArrayLike, shape: tuple[int, ...], *, double: bool = False
+) -> NDArray:
+    """Return finite numbers of this shape as read-only float32, or float64."""
     exact = checked_array(what, value, shape)
     array = exact.copy() if double else rounded(exact).copy()
     array.flags.writeable = False
@@ -55,7 +57,7 @@ def kept(what: str, value: ArrayLike, shape: tuple[int, ...], *, double: bool = 
 
 
 def distinct_indices(what: str, value: ArrayLike, count: int) -> Ints:
-    """A list of different whole numbers from 0 to count − 1, read-only int32."""
+    """Return a list of different whole numbers from 0 to count − 1, read-only int32."""
     given = np.asarray(value)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise SuppleError(f"{what} must be a list of indices")
@@ -69,13 +71,13 @@ def distinct_indices(what: str, value: ArrayLike, count: int) -> Ints:
     return array
 
 
-def kept_surface(surface: SurfaceMesh) -> SurfaceMesh:
-    """The surface with vertices that float32 holds."""
+def rounded_surface(surface: SurfaceMesh) -> SurfaceMesh:
+    """Return the surface with vertices that float32 holds."""
     return SurfaceMesh(rounded(surface.vertices), surface.triangles)
 
 
-def kept_mesh(mesh: TetMesh) -> TetMesh:
-    """The tets with vertices that float32 holds, none inverted by that; without named sets."""
+def rounded_mesh(mesh: TetMesh) -> TetMesh:
+    """Return the tets with vertices that float32 holds, none inverted by that; no named sets."""
     small = TetMesh(rounded(mesh.vertices), mesh.tets)
     volumes = small.volumes()
     if not volumes.min() > 0:
@@ -84,8 +86,8 @@ def kept_mesh(mesh: TetMesh) -> TetMesh:
     return small
 
 
-def kept_region(region: Region, n_vertices: int, fixed: Ints) -> Region:
-    """The region with weights that float32 holds; its vertices are there, and free."""
+def rounded_region(region: Region, n_vertices: int, fixed: Ints) -> Region:
+    """Return the region with weights that float32 holds; its vertices are there, and free."""
     if region.vertices[-1] >= n_vertices:
         raise SuppleError(
             f'region "{region.name}" has vertex {region.vertices[-1]} of {n_vertices}'
@@ -96,7 +98,7 @@ def kept_region(region: Region, n_vertices: int, fixed: Ints) -> Region:
 
 
 def embedding_table(embedding: Any) -> tuple[Ints, Singles]:
-    """A sparse matrix with up to four entries a row as their columns and values, (n̄, 4) each.
+    """Return columns and values, (n̄, 4) each, of a sparse matrix with up to four entries a row.
 
     The largest is first: a model keeps the first as what the others leave of 1, and of one that
     is 0 that would leave rounding.
@@ -120,7 +122,7 @@ def embedding_table(embedding: Any) -> tuple[Ints, Singles]:
 
 
 def checked_motions(motions: Mapping[str, Motion], n_parameters: int) -> dict[str, Motion]:
-    """The motions with poses that float32 holds; root transforms keep float64."""
+    """Return motions with poses that float32 holds; root transforms keep float64."""
     if len(motions) > MOST_MOTIONS:
         raise SuppleError(f"{len(motions):,} motions; a model takes {MOST_MOTIONS:,} along")
     found = {}
@@ -153,7 +155,7 @@ def checked_rest(what: str, rig: Rig, vertices: NDArray, size: float) -> None:
 
 
 def checked_tree(parents: ArrayLike, count: int) -> Ints:
-    """Parents of an alignment tree: pose 0 is its root, with −1."""
+    """Return parents of an alignment tree, (count,) int32: pose 0 is its root, with −1."""
     given = np.asarray(parents)
     if given.shape != (count,) or given.dtype.kind not in "iu":
         raise SuppleError(f"the alignment tree must name a parent for each of {count} poses")
@@ -170,7 +172,7 @@ def checked_tree(parents: ArrayLike, count: int) -> Ints:
 
 
 def checked_report(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures that JSON can carry, as JSON carries them."""
+    """Return figures that JSON can carry, as JSON carries them."""
     try:
         text = json.dumps(report, allow_nan=False, sort_keys=True)
         found = json.loads(text)
@@ -182,7 +184,7 @@ def checked_report(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked_extras(extras: Mapping[str, NDArray]) -> dict[str, NDArray]:
-    """Arrays of other engines, "<engine>.<name>": finite, of a type that files have."""
+    """Return arrays of other engines, "<engine>.<name>": finite, of a type that files have."""
     found = {}
     for name in sorted(extras):
         array = np.array(extras[name], order="C")
@@ -202,11 +204,11 @@ def checked_extras(extras: Mapping[str, NDArray]) -> dict[str, NDArray]:
 def scalar_or_array(
     what: str, value: ArrayLike, shapes: Sequence[tuple[int, ...]]
 ) -> float | Singles:
-    """A number, in full precision, or a float32 array of one of the shapes."""
+    """Return a number, in full precision, or a float32 array of one of the shapes."""
     given = numbers(what, value)
     if given.ndim == 0:
-        return float(kept(what, given, (), double=True))
+        return float(stored_array(what, given, (), double=True))
     if given.shape not in shapes:
         wanted = " or ".join(str(shape) for shape in shapes)
         raise SuppleError(f"{what}: shape {given.shape}; use a number or {wanted}")
-    return kept(what, given, given.shape)
+    return stored_array(what, given, given.shape)

@@ -1,12 +1,15 @@
-"""The rules of a pose-space model: its fields as they are kept, or an error that names one."""
+"""Fields of a pose-space model, and the rules that they keep."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.arrays import Floats, Singles
 from supple.checks import checked_whole_numbers
 from supple.elastic.densities.dispatch import MATERIALS
 from supple.elastic.material import Material
@@ -18,30 +21,143 @@ from supple.engines.pose_space.model.field_checks import (
     checked_rest,
     checked_tree,
     distinct_indices,
-    kept,
-    kept_mesh,
-    kept_region,
-    kept_surface,
+    rounded_mesh,
+    rounded_region,
+    rounded_surface,
     scalar_or_array,
+    stored_array,
 )
 from supple.errors import SuppleError
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.reduction.regions.region import Region
+from supple.rig.motion.motion import Motion
 from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.protocol import Rig
 
-if TYPE_CHECKING:
-    from supple.engines.pose_space.model.model import PoseSpaceModel
-
-__all__ = ["checked_fields"]
+__all__ = ["ModelFields"]
 
 Fields = dict[str, Any]
 Ints = NDArray[np.int32]
+Interpolation = Literal["frames", "world"]
 
 INTERPOLATIONS = ("frames", "world")
 #: What rounding to float32 may do to rows that add up to 1, and to quaternions.
 UNIT_TOLERANCE = 1e-5
 
 
-def checked_fields(model: PoseSpaceModel) -> Fields:
-    """All fields of a model in the precision that files keep.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ModelFields:
+    """Fields of a pose-space model; `PoseSpaceModel` is made of them.
+
+    All are checked, brought to the precision of the model file and made read-only, so that a
+    saved and loaded model is the same to the bit.
+
+    Attributes
+    ----------
+    name
+        Name of the character.
+    surface, rig, motions
+        Skin (n̄ vertices) at the neutral pose, its rig Φ̄(p), and motions by name.
+    mesh, tet_rig
+        Tets (n vertices, T tets) at the neutral pose, and their rig Φ(p).
+    embedding_vertices, embedding_weights
+        (n̄, 4) tet vertices that carry each vertex of the skin, and their shares.
+    fixed
+        (f,) tet vertices that bones hold, ascending.
+    material_kind, young, poisson, density
+        As in `Material`. Young's modulus and Poisson's ratio are numbers, (T,), or (m, T) with a
+        row for each pose (xu2016 §8); the density is a number or (T,).
+    pose_weights
+        The m poses, the neutral one first, their names, and their weights at any pose.
+    interpolation
+        ``"frames"``: bases are blended in the neutral pose's frames and turned by the blended
+        rotations of the vertices. ``"world"``: as in the paper.
+    regions
+        Parts of the body that have a basis each. Columns are the regions' columns one after
+        another, r in all.
+    basis_vertices
+        For each region (k,) vertices of it at which its basis is stored, ascending: all that
+        carry the skin or a cubature point.
+    bases
+        For each region (m, k, 3, r_ρ), the aligned bases U_i, in frames R_iᵀ U_i.
+    rotations
+        (m, b, 4) quaternions (x, y, z, w) from the neutral pose to each, on `rotation_vertices`;
+        None in the world.
+    root_eigenvalues
+        (r,) λ of the neutral pose's columns.
+    mass_products
+        (m(m+1)/2, r(r+1)/2) terms of the reduced mass matrix (xu2016 eq. 16). A row for each
+        pair of poses i ≤ j, in the order 00, 01, …, 11, 12, …: U_iᵀMU_j, plus its
+        transpose where i < j, of which the upper triangle is kept, row by row.
+    elastic_tets, elastic_weights
+        (c,), (m, c) elastic cubature (xu2016 eq. 21), none negative.
+    stiffness_corrections, correction_ends
+        (m + k, r(r+1)/2), (k, 2) ΔK, the part of the reduced stiffness at rest that this
+        cubature misses, of the poses and of pairs of poses, upper triangles row by row; see
+        `supple.reduction.blended_correction`. None and empty for the paper's cubature.
+    inertial_vertices, inertial_weights
+        (c′,), (m, c′) inertial cubature (xu2016 eq. 23), none negative.
+    inertial_corrections
+        (m, c′, 3, r) corrections of the weighted basis rows of those vertices, in the same
+        frames as the bases; None for the paper's cubature.
+    parents
+        (m,) the alignment tree: −1 for pose 0.
+    basis_bits
+        16: `bases` are rounded to 16 bits (see `basis_rounding`), which halves the file.
+        32: to float32.
+    seed
+        Seed of the cubature's samples.
+    report
+        Figures of the build that are the same for the same seed, as JSON holds them.
+    extras
+        Arrays of other engines, called "<engine>.<name>".
+    """
+
+    #: Row of `supple.engines.ENGINES` that steps it.
+    engine: ClassVar[str] = "pose-space"
+
+    name: str
+    surface: SurfaceMesh
+    rig: Rig
+    motions: Mapping[str, Motion] = field(default_factory=dict)
+    mesh: TetMesh
+    tet_rig: Rig
+    embedding_vertices: Ints
+    embedding_weights: Singles
+    fixed: Ints
+    material_kind: str
+    young: float | Singles
+    poisson: float | Singles
+    density: float | Singles
+    pose_weights: PoseWeights
+    interpolation: Interpolation
+    regions: tuple[Region, ...]
+    basis_vertices: tuple[Ints, ...]
+    bases: tuple[Singles, ...]
+    rotations: Singles | None
+    root_eigenvalues: Floats
+    mass_products: Singles
+    elastic_tets: Ints
+    elastic_weights: Singles
+    stiffness_corrections: Singles | None = None
+    correction_ends: Ints = field(default_factory=lambda: np.empty((0, 2), np.int32))
+    inertial_vertices: Ints
+    inertial_weights: Singles
+    inertial_corrections: Singles | None = None
+    parents: Ints
+    basis_bits: Literal[16, 32] = 16
+    seed: int = 0
+    report: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, NDArray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, value in _checked(self).items():
+            object.__setattr__(self, name, value)
+
+
+def _checked(model: ModelFields) -> Fields:
+    """Return all fields of a model in the precision that files keep.
 
     Raises
     ------
@@ -69,8 +185,8 @@ def _seed(seed: Any) -> int:
     return value
 
 
-def _body(model: PoseSpaceModel) -> Fields:
-    surface, mesh = kept_surface(model.surface), kept_mesh(model.mesh)
+def _body(model: ModelFields) -> Fields:
+    surface, mesh = rounded_surface(model.surface), rounded_mesh(model.mesh)
     n_skin, n = len(surface.vertices), len(mesh.vertices)
     checked_rest("surface", model.rig, surface.vertices, surface.size)
     checked_rest("tets", model.tet_rig, mesh.vertices, mesh.size)
@@ -81,7 +197,7 @@ def _body(model: PoseSpaceModel) -> Fields:
         raise SuppleError(f"embedding of shape {columns.shape}; expected ({n_skin}, 4) indices")
     if not (columns.min() >= 0 and columns.max() < n):
         raise SuppleError(f"the surface hangs on tet vertex {columns.max()}; there are {n:,}")
-    weights = kept("embedding weights", model.embedding_weights, (n_skin, 4))
+    weights = stored_array("embedding weights", model.embedding_weights, (n_skin, 4))
     if not np.abs(weights.sum(axis=1, dtype=np.float64) - 1).max() < UNIT_TOLERANCE * max(
         1.0, float(np.abs(weights).max())
     ):
@@ -100,7 +216,7 @@ def _body(model: PoseSpaceModel) -> Fields:
     }
 
 
-def _poses(model: PoseSpaceModel, fields: Fields) -> Fields:
+def _poses(model: ModelFields, fields: Fields) -> Fields:
     weights = model.pose_weights
     if not isinstance(weights, PoseWeights):
         raise SuppleError("the poses of a model must be PoseWeights")
@@ -117,11 +233,10 @@ def _poses(model: PoseSpaceModel, fields: Fields) -> Fields:
     }
 
 
-def _material(model: PoseSpaceModel, n_tets: int, n_poses: int) -> Fields:
-    isotropic = [name for name, density in MATERIALS.items() if density.isotropic]
-    if model.material_kind not in isotropic:
-        use = ", ".join(isotropic)
-        raise SuppleError(f'a model cannot be of material "{model.material_kind}"; use {use}')
+def _material(model: ModelFields, n_tets: int, n_poses: int) -> Fields:
+    if model.material_kind not in MATERIALS or model.material_kind == "orthotropic":
+        isotropic = ", ".join(kind for kind in MATERIALS if kind != "orthotropic")
+        raise SuppleError(f'a model cannot be of material "{model.material_kind}"; use {isotropic}')
     painted = [(n_tets,), (n_poses, n_tets)]
     fields: Fields = {
         "material_kind": str(model.material_kind),
@@ -134,9 +249,9 @@ def _material(model: PoseSpaceModel, n_tets: int, n_poses: int) -> Fields:
     return fields
 
 
-def _bases(model: PoseSpaceModel, fields: Fields) -> Fields:
+def _bases(model: ModelFields, fields: Fields) -> Fields:
     n, m = len(fields["mesh"].vertices), model.pose_weights.n_poses
-    regions = tuple(kept_region(region, n, fields["fixed"]) for region in model.regions)
+    regions = tuple(rounded_region(region, n, fields["fixed"]) for region in model.regions)
     if not regions or not len(regions) == len(model.bases) == len(model.basis_vertices):
         counts = f"{len(model.bases)} bases and {len(model.basis_vertices)} lists of vertices"
         raise SuppleError(f"{counts} for {len(regions)} regions; each region needs one")
@@ -150,9 +265,9 @@ def _bases(model: PoseSpaceModel, fields: Fields) -> Fields:
         shape = np.shape(basis)
         if len(shape) != 4 or shape[:3] != (m, len(listed), 3) or shape[3] < 1:
             raise SuppleError(f"{what}: shape {shape}; expected ({m}, {len(listed)}, 3, modes)")
-        bases.append(_rounded(kept(what, basis, shape), model.basis_bits))
+        bases.append(_rounded(stored_array(what, basis, shape), model.basis_bits))
     r = sum(basis.shape[3] for basis in bases)
-    eigenvalues = kept("eigenvalues", model.root_eigenvalues, (r,), double=True)
+    eigenvalues = stored_array("eigenvalues", model.root_eigenvalues, (r,), double=True)
     if eigenvalues.min() < 0:
         raise SuppleError(f"an eigenvalue is {eigenvalues.min():.3g}; none may be negative")
     return {
@@ -180,14 +295,14 @@ def _stored_vertices(name: str, vertices: NDArray, listed: Any) -> Ints:
     return stored
 
 
-def _rotations(model: PoseSpaceModel, m: int, b: int) -> NDArray[np.float32] | None:
+def _rotations(model: ModelFields, m: int, b: int) -> NDArray[np.float32] | None:
     if model.interpolation == "world":
         if model.rotations is not None:
             raise SuppleError("a model that is interpolated in the world has no rotations")
         return None
     if model.rotations is None:
         raise SuppleError("a model that is interpolated in frames needs rotations")
-    turns = kept("vertex rotations", model.rotations, (m, b, 4))
+    turns = stored_array("vertex rotations", model.rotations, (m, b, 4))
     lengths = np.linalg.norm(turns, axis=2)
     if lengths.size and not np.abs(lengths - 1).max() < UNIT_TOLERANCE:
         raise SuppleError("vertex rotations must be unit quaternions")
@@ -198,8 +313,10 @@ def _rotations(model: PoseSpaceModel, m: int, b: int) -> NDArray[np.float32] | N
     return _frozen(exact)
 
 
-def _products(model: PoseSpaceModel, m: int, r: int) -> NDArray[np.float32]:
-    products = kept("mass products", model.mass_products, (m * (m + 1) // 2, r * (r + 1) // 2))
+def _products(model: ModelFields, m: int, r: int) -> NDArray[np.float32]:
+    products = stored_array(
+        "mass products", model.mass_products, (m * (m + 1) // 2, r * (r + 1) // 2)
+    )
     i, j = np.triu_indices(m)
     own = products[np.flatnonzero(i == j)]
     row, column = np.triu_indices(r)
@@ -208,7 +325,7 @@ def _products(model: PoseSpaceModel, m: int, r: int) -> NDArray[np.float32]:
     return products
 
 
-def _cubature(model: PoseSpaceModel, fields: Fields) -> Fields:
+def _cubature(model: ModelFields, fields: Fields) -> Fields:
     mesh, m = fields["mesh"], model.pose_weights.n_poses
     found: Fields = {}
     for kind, points, count in (
@@ -218,7 +335,7 @@ def _cubature(model: PoseSpaceModel, fields: Fields) -> Fields:
         what = f"{kind} cubature"
         chosen = distinct_indices(what, getattr(model, f"{kind}_{points}"), count)
         given = getattr(model, f"{kind}_weights")
-        weights = kept(f"weights of the {what}", given, (m, len(chosen)))
+        weights = stored_array(f"weights of the {what}", given, (m, len(chosen)))
         if weights.size and weights.min() < 0:
             raise SuppleError(f"{what}: a weight is {weights.min():.3g}; none may be negative")
         found |= {f"{kind}_{points}": chosen, f"{kind}_weights": weights}
@@ -227,11 +344,11 @@ def _cubature(model: PoseSpaceModel, fields: Fields) -> Fields:
     rows = model.inertial_corrections
     if rows is not None:
         shape = (m, len(found["inertial_vertices"]), 3, r)
-        rows = kept("corrections of the inertial cubature", rows, shape)
+        rows = stored_array("corrections of the inertial cubature", rows, shape)
     return found | {"inertial_corrections": rows}
 
 
-def _stiffness_corrections(model: PoseSpaceModel, m: int, r: int) -> Fields:
+def _stiffness_corrections(model: ModelFields, m: int, r: int) -> Fields:
     ends = np.asarray(model.correction_ends)
     if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
         raise SuppleError(f"pairs of poses of shape {ends.shape}; expected (pairs, 2) numbers")
@@ -242,7 +359,7 @@ def _stiffness_corrections(model: PoseSpaceModel, m: int, r: int) -> Fields:
         raise SuppleError("pairs of poses, and no corrections of the stiffness for them")
     if given is not None:
         shape = (m + len(ends), r * (r + 1) // 2)
-        given = kept("corrections of the stiffness", given, shape)
+        given = stored_array("corrections of the stiffness", given, shape)
     return {"stiffness_corrections": given, "correction_ends": _frozen(ends.astype(np.int32))}
 
 

@@ -2,143 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from supple.arrays import Floats, Singles
+from supple.anatomy.painted_material import interpolated_material
+from supple.arrays import Floats
 from supple.checks import checked_whole_numbers
 from supple.elastic.material import Material
-from supple.engines.pose_space.model.fields import checked_fields
+from supple.engines.pose_space.interpolation import interpolated_basis
+from supple.engines.pose_space.model.built_fields import built_fields
+from supple.engines.pose_space.model.fields import ModelFields
+from supple.engines.pose_space.model.model_file import part_sizes, read_model, write_model
 from supple.errors import SuppleError
-from supple.mesh.surface import SurfaceMesh
-from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 from supple.reduction.regions.region import Region
-from supple.rig.motion.motion import Motion
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
 
 __all__ = ["PoseSpaceModel"]
 
 Ints = NDArray[np.int32]
-Interpolation = Literal["frames", "world"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PoseSpaceModel:
-    """Reduced models of a character at several poses that agree (xu2016 §5 to §8).
+class PoseSpaceModel(ModelFields):
+    """Reduced models of a character at several poses, aligned so that they blend (xu2016 §5 to §8).
 
-    All fields are checked, brought to the precision of the model file and made read-only when
-    a model is made, so that a saved and loaded one is the same to the bit. `make` also does
-    that to the rigs, and takes what the stages of a build give.
-
-    Attributes
-    ----------
-    name
-        The character's.
-    surface, rig, motions
-        The skin (n̄ vertices) at the neutral pose, its rig Φ̄(p), and motions by name.
-    mesh, tet_rig
-        The tets (n vertices, T tets) at the neutral pose, and their rig Φ(p).
-    embedding_vertices, embedding_weights
-        (n̄, 4) the tet vertices that carry each vertex of the skin, and how much.
-    fixed
-        (f,) tet vertices that bones hold, ascending.
-    material_kind, young, poisson, density
-        Of `Material`. Young's modulus and Poisson's ratio are numbers, (T,), or (m, T) with a
-        row for each pose (xu2016 §8); the density is a number or (T,).
-    pose_weights
-        The m poses, the neutral one first, their names, and how much each counts at a pose.
-    interpolation
-        ``"frames"``: bases are blended in the neutral pose's frames and turned by the blended
-        rotations of the vertices. ``"world"``: as in the paper.
-    regions
-        Where bases live. Columns are the regions' columns one after another, r in all.
-    basis_vertices
-        For each region (k,) the vertices of it at which its basis is stored, ascending: all
-        that carry the skin or a cubature point.
-    bases
-        For each region (m, k, 3, r_ρ), the aligned bases U_i, in frames R_iᵀ U_i.
-    rotations
-        (m, b, 4) quaternions (x, y, z, w) from the neutral pose to each, on `rotation_vertices`;
-        None in the world.
-    root_eigenvalues
-        (r,) λ of the neutral pose's columns.
-    mass_products
-        (m(m+1)/2, r(r+1)/2) what reduced mass matrices are summed from (xu2016 eq. 16). A row
-        for each pair of poses i ≤ j, in the order 00, 01, …, 11, 12, …: U_iᵀMU_j, plus its
-        transpose where i < j, of which the upper triangle is kept, row by row.
-    elastic_tets, elastic_weights
-        (c,), (m, c) elastic cubature (xu2016 eq. 21), none negative.
-    stiffness_corrections, correction_ends
-        (m + k, r(r+1)/2), (k, 2) ΔK, what that cubature misses of the reduced stiffness at rest,
-        of the poses and of pairs of poses, upper triangles row by row; see
-        `supple.reduction.blended_correction`. None and empty for the paper's cubature.
-    inertial_vertices, inertial_weights
-        (c′,), (m, c′) inertial cubature (xu2016 eq. 23), none negative.
-    inertial_corrections
-        (m, c′, 3, r) what is added to the weighted basis rows of those vertices, in the same
-        frames as the bases; None for the paper's cubature.
-    parents
-        (m,) the alignment tree: −1 for pose 0.
-    basis_bits
-        16: `bases` are rounded to that (see `basis_rounding`), which halves the file.
-        32: to float32.
-    seed
-        Of the cubature's samples.
-    report
-        Figures of the build that are the same for the same seed, as JSON holds them.
-    extras
-        Arrays of other engines, called "<engine>.<name>".
+    Its fields are those of `ModelFields`: among them ``name``, the ``surface`` with its ``rig``
+    and ``motions``, the tets ``mesh`` with their ``tet_rig``, the poses' ``pose_weights``, and
+    the ``report`` of the build. `make` takes results of a build's stages in place of fields, and
+    brings the rigs, too, to the precision of the model file.
     """
-
-    #: Row of `supple.engines.ENGINES` that steps it.
-    engine: ClassVar[str] = "pose-space"
-
-    name: str
-    surface: SurfaceMesh
-    rig: Rig
-    motions: Mapping[str, Motion] = field(default_factory=dict)
-    mesh: TetMesh
-    tet_rig: Rig
-    embedding_vertices: Ints
-    embedding_weights: Singles
-    fixed: Ints
-    material_kind: str
-    young: float | Singles
-    poisson: float | Singles
-    density: float | Singles
-    pose_weights: PoseWeights
-    interpolation: Interpolation
-    regions: tuple[Region, ...]
-    basis_vertices: tuple[Ints, ...]
-    bases: tuple[Singles, ...]
-    rotations: Singles | None
-    root_eigenvalues: Floats
-    mass_products: Singles
-    elastic_tets: Ints
-    elastic_weights: Singles
-    stiffness_corrections: Singles | None = None
-    correction_ends: Ints = field(default_factory=lambda: np.empty((0, 2), np.int32))
-    inertial_vertices: Ints
-    inertial_weights: Singles
-    inertial_corrections: Singles | None = None
-    parents: Ints
-    basis_bits: Literal[16, 32] = 16
-    seed: int = 0
-    report: Mapping[str, Any] = field(default_factory=dict)
-    extras: Mapping[str, NDArray] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name, value in checked_fields(self).items():
-            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         counts = [
@@ -164,12 +65,13 @@ class PoseSpaceModel:
         mass_products: ArrayLike,
         **fields: Any,
     ) -> PoseSpaceModel:
-        """A model of what the stages of a build give.
+        """Make a model of the results of a build's stages.
 
         Parameters
         ----------
         rig, tet_rig
-            They are stored and restored, so that they are as a file would hold them.
+            Rigs of the skin and the tets. They are stored and restored, so that they are as a
+            file would hold them.
         embedding
             (n̄, n) sparse.
         material
@@ -186,27 +88,25 @@ class PoseSpaceModel:
         **fields
             The others, as the class has them.
         """
-        from supple.engines.pose_space.model.built_fields import made_fields
-
         own = {"rig": rig, "tet_rig": tet_rig, "embedding": embedding, "material": material}
         own |= {"pose_weights": pose_weights, "regions": tuple(regions), "bases": bases}
         own |= {"rotations": rotations, "mass_products": mass_products}
-        return cls(**made_fields(**own, **fields))
+        return cls(**built_fields(**own, **fields))
 
     @property
     def n_poses(self) -> int:
-        """The number of poses, m."""
+        """Number of poses, m."""
         return self.pose_weights.n_poses
+
+    @property
+    def poses(self) -> Floats:
+        """Poses (m, s), the neutral one first."""
+        return self.pose_weights.poses
 
     @property
     def n_modes(self) -> int:
         """Columns of all regions, r."""
         return sum(basis.shape[3] for basis in self.bases)
-
-    @property
-    def poses(self) -> Floats:
-        """(m, s), the neutral one first."""
-        return self.pose_weights.poses
 
     @property
     def pose_names(self) -> tuple[str, ...]:
@@ -215,18 +115,18 @@ class PoseSpaceModel:
 
     @cached_property
     def columns(self) -> tuple[slice, ...]:
-        """Which columns are each region's."""
+        """Columns of each region."""
         ends = np.cumsum([0, *(basis.shape[3] for basis in self.bases)]).tolist()
         return tuple(slice(*ends[k : k + 2]) for k in range(len(self.bases)))
 
     @cached_property
     def rotation_vertices(self) -> Ints:
-        """(b,) tet vertices at which some basis is stored, ascending."""
+        """Tet vertices (b,) at which some basis is stored, ascending."""
         return np.unique(np.concatenate(self.basis_vertices))
 
     @cached_property
     def embedding(self) -> sp.csr_array:
-        """(n̄, n): the skin's vertices from the tet vertices; rows add up to 1."""
+        """Matrix (n̄, n) that gives the skin's vertices from the tet vertices; rows add up to 1."""
         weights = self.embedding_weights.astype(np.float64)
         weights[:, 0] = 1 - weights[:, 1:].sum(axis=1)
         starts = np.arange(0, weights.size + 1, 4)
@@ -248,17 +148,15 @@ class PoseSpaceModel:
         }
 
     def material(self, pose: int | ArrayLike | None = None) -> Material:
-        """What the flesh is made of at a pose.
+        """Return the material of the flesh at a pose.
 
         Parameters
         ----------
         pose
-            Its number, weights (m,) of the poses between which it is, or None for the neutral
-            one.
+            Number of one of the model's poses, weights (m,) of the poses between which it is,
+            or None for the neutral one.
         """
         if pose is not None and np.ndim(pose) == 1:
-            from supple.anatomy.painted_material import interpolated_material
-
             changing = np.ndim(self.young) == 2 or np.ndim(self.poisson) == 2
             each = [self.material(i if changing else 0) for i in range(self.n_poses)]
             return interpolated_material(each if changing else each[:1] * len(each), pose)
@@ -272,7 +170,7 @@ class PoseSpaceModel:
         return Material(self.material_kind, young, poisson, self.density)
 
     def mass_product(self, i: int, j: int) -> Floats:
-        """The pair's row of `mass_products` as a symmetric matrix, (r, r)."""
+        """Return the row of `mass_products` of poses i and j as a symmetric matrix, (r, r)."""
         i, j = min(i, j), max(i, j)
         if not 0 <= i <= j < self.n_poses:
             raise SuppleError(f"poses {i} and {j}; the model has {self.n_poses}")
@@ -284,22 +182,33 @@ class PoseSpaceModel:
         return matrix
 
     def interpolated_basis(self, pose: ArrayLike) -> Floats:
-        """U(p), (3n, r), at a pose (s,): zero where it is not stored. For analysis."""
-        from supple.engines.pose_space.model.built_fields import interpolated
-
-        return interpolated(self, self.pose_weights(pose))
+        """Return U(p), (3n, r), at a pose (s,): zero where it is not stored. For analysis."""
+        where = self.rotation_vertices
+        regions = [
+            Region(region.name, np.searchsorted(where, vertices), np.ones(len(vertices)))
+            for region, vertices in zip(self.regions, self.basis_vertices, strict=True)
+        ]
+        pairs = [(i, j) for i in range(self.n_poses) for j in range(i, self.n_poses)]
+        basis = interpolated_basis(
+            [[basis[i].astype(np.float64) for basis in self.bases] for i in range(self.n_poses)],
+            regions,
+            self.pose_weights(pose),
+            self.rotations,
+            np.stack([self.mass_product(i, j) for i, j in pairs]),
+            len(where),
+            variant=self.interpolation,
+        )
+        whole = np.zeros((len(self.mesh.vertices), 3, self.n_modes))
+        whole[where] = basis.reshape(len(where), 3, -1)
+        return whole.reshape(-1, self.n_modes)
 
     def sizes(self) -> dict[str, int]:
-        """Bytes that each part of the model takes in a file."""
-        from supple.engines.pose_space.model.model_file import part_sizes
-
+        """Return bytes that each part of the model takes in a file."""
         return part_sizes(self)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file: the same model gives the same bytes; see `load`."""
-        from supple.engines.pose_space.model.model_file import save_model
-
-        save_model(self, path)
+        write_model(self, path)
 
     @classmethod
     def load(cls, path: str | Path, rig: Rig | None = None) -> PoseSpaceModel:
@@ -310,14 +219,13 @@ class PoseSpaceModel:
         path
             The file. All of it is checked, and nothing in it is run.
         rig
-            The surface's rig, for a model of a black box (`FunctionRig`, or a class of your
-            own), which no file can hold. Others bring their own, and one given must be the same.
+            Rig of the surface, for a model of a black box (`FunctionRig`, or a class of your
+            own), which no file can hold. Other models bring their rig, and one given must be
+            the same.
 
         Raises
         ------
         SuppleError
             If the file is cut off, edited or of another version, or a rig is missing.
         """
-        from supple.engines.pose_space.model.model_file import load_model
-
-        return load_model(path, rig)
+        return read_model(cls, path, rig)

@@ -9,12 +9,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
 from supple.checks import shown
-from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.model.fields import ModelFields
 from supple.engines.pose_space.model.model_tensors import fields_of, tensors_of
 from supple.errors import FormatError, SuppleError
 from supple.rig.protocol import Rig
@@ -22,9 +22,10 @@ from supple.rig.stored.rigs import check_same_rig
 from supple.saving import write_whole
 from supple.tensors import checked_json, packed_tensors, unpacked_tensors
 
-__all__ = ["load_model", "packed_model", "part_sizes", "save_model", "unpacked_model"]
+__all__ = ["packed_model", "part_sizes", "read_model", "unpacked_model", "write_model"]
 
 Arrays = dict[str, NDArray]
+Model = TypeVar("Model", bound=ModelFields)
 
 FORMAT = "supple model"
 VERSION = 1
@@ -34,17 +35,17 @@ MOST_SHARED = 8
 AGAIN = "build the model again"
 
 
-def save_model(model: PoseSpaceModel, path: str | Path) -> None:
-    """Write a model; see `PoseSpaceModel.save`."""
+def write_model(model: ModelFields, path: str | Path) -> None:
+    """Write a model to a file; see `PoseSpaceModel.save`."""
     write_whole(path, packed_model(model))
 
 
-def load_model(path: str | Path, rig: Rig | None = None) -> PoseSpaceModel:
-    """Read a model; see `PoseSpaceModel.load`."""
+def read_model(kind: type[Model], path: str | Path, rig: Rig | None = None) -> Model:
+    """Read a model of a class from a file; see `PoseSpaceModel.load`."""
     path = Path(path)
     data = _read(path)
     try:
-        return unpacked_model(data, rig)
+        return unpacked_model(kind, data, rig)
     except SuppleError as error:
         raise FormatError(f"{path.name}: {error}") from error
 
@@ -61,8 +62,8 @@ def _read(path: Path) -> bytes:
         raise FormatError(f"{path.name}: cannot be opened ({error})") from error
 
 
-def packed_model(model: PoseSpaceModel) -> bytes:
-    """The bytes of a model's file."""
+def packed_model(model: ModelFields) -> bytes:
+    """Return the bytes of a model's file."""
     header, tensors = tensors_of(model)
     kept, same = _without_repeats(tensors)
     text = json.dumps(
@@ -76,7 +77,7 @@ def packed_model(model: PoseSpaceModel) -> bytes:
 
 
 def _without_repeats(tensors: Arrays) -> tuple[list[str], dict[str, str]]:
-    """Names to store, and for those whose bytes are stored already under another, which."""
+    """Return names to store, and names of arrays that equal a stored one, with its name."""
     first: dict[tuple[Any, ...], str] = {}
     same: dict[str, str] = {}
     for name in sorted(tensors):
@@ -96,7 +97,7 @@ def _bytes(tensors: Mapping[str, NDArray]) -> int:
 
 
 def _checksum(header: str, tensors: Arrays, block: memoryview) -> str:
-    """Of the header, the arrays' names, types and shapes, and their bytes."""
+    """Hash the header, the arrays' names, types and shapes, and their bytes."""
     digest = hashlib.blake2b(digest_size=32)
     digest.update(header.encode("utf-8", "surrogatepass"))
     for name in sorted(tensors):
@@ -105,8 +106,8 @@ def _checksum(header: str, tensors: Arrays, block: memoryview) -> str:
     return digest.hexdigest()
 
 
-def unpacked_model(data: bytes, rig: Rig | None = None) -> PoseSpaceModel:
-    """The model in a file's bytes.
+def unpacked_model(kind: type[Model], data: bytes, rig: Rig | None = None) -> Model:
+    """Return the model, of a class, in a file's bytes.
 
     Raises
     ------
@@ -115,10 +116,11 @@ def unpacked_model(data: bytes, rig: Rig | None = None) -> PoseSpaceModel:
     """
     tensors, texts, block = unpacked_tensors(data)
     header = _checked_texts(texts, tensors, block)
-    _check_engine(header.pop("engine", PoseSpaceModel.engine))
+    # Files of before there were several engines name none.
+    _check_engine(header.pop("engine", kind.engine), kind.engine)
     _share(header.pop("same", None), tensors, len(data))
     try:
-        model = PoseSpaceModel(**fields_of(header, tensors, rig))
+        model = kind(**fields_of(header, tensors, rig))
         if rig is not None:
             check_same_rig(rig, model.rig.parameters, model.rig.n_vertices)
         return model
@@ -149,8 +151,8 @@ def _checked_texts(texts: dict[str, str], tensors: Arrays, block: memoryview) ->
     return header
 
 
-def _check_engine(named: Any) -> None:
-    if named != PoseSpaceModel.engine:
+def _check_engine(named: Any, engine: str) -> None:
+    if named != engine:
         raise FormatError(f"is for another engine ({shown(named)}); supple.load_model reads it")
 
 
@@ -168,8 +170,8 @@ def _share(same: Any, tensors: Arrays, file_size: int) -> None:
     tensors |= shared
 
 
-def part_sizes(model: PoseSpaceModel) -> dict[str, int]:
-    """Bytes of each part of a model's file; what two parts share counts for the first."""
+def part_sizes(model: ModelFields) -> dict[str, int]:
+    """Return bytes of each part of a model's file; arrays that two parts share count once."""
     header, tensors = tensors_of(model)
     kept, _ = _without_repeats(tensors)
     of_surface = _reached(header["rigs"]["parts"], header["rigs"]["roots"]["rig"])
@@ -186,7 +188,7 @@ def part_sizes(model: PoseSpaceModel) -> dict[str, int]:
 
 
 def _reached(entries: list[dict[str, Any]], root: int) -> set[int]:
-    """Parts that a part is built on, and itself."""
+    """Return numbers of the parts that a part is built on, and its own."""
     found, todo = set(), [root]
     while todo:
         part = todo.pop()

@@ -1,4 +1,4 @@
-"""A model's fields as a header and named arrays, and back."""
+"""Fields of a model as a header and named arrays, and back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.engines.pose_space.model.basis_rounding import packed_basis, unpacked_basis
-from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.model.fields import ModelFields
 from supple.errors import FormatError, SuppleError
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
@@ -38,8 +38,8 @@ PAINTED = ("young", "poisson", "density")
 ROOTS = ("rig", "tet_rig", "pose_weights")
 
 
-def tensors_of(model: PoseSpaceModel) -> tuple[Header, Arrays]:
-    """What a file holds of a model."""
+def tensors_of(model: ModelFields) -> tuple[Header, Arrays]:
+    """Return the header and the arrays that a file holds of a model."""
     rigs, rig_arrays = stored_rigs({name: getattr(model, name) for name in ROOTS})
     regions, region_arrays = _region_tensors(model)
     motions, motion_arrays = _motion_tensors(model)
@@ -83,7 +83,7 @@ def tensors_of(model: PoseSpaceModel) -> tuple[Header, Arrays]:
     return header, {name: np.ascontiguousarray(array) for name, array in tensors.items()}
 
 
-def _mesh_tensors(model: PoseSpaceModel) -> Arrays:
+def _mesh_tensors(model: ModelFields) -> Arrays:
     return {
         "surface.vertices": rounded(model.surface.vertices),
         "surface.triangles": narrowed(model.surface.triangles),
@@ -94,7 +94,7 @@ def _mesh_tensors(model: PoseSpaceModel) -> Arrays:
     }
 
 
-def _region_tensors(model: PoseSpaceModel) -> tuple[list[str], Arrays]:
+def _region_tensors(model: ModelFields) -> tuple[list[str], Arrays]:
     arrays: Arrays = {}
     for k, region in enumerate(model.regions):
         arrays |= {
@@ -110,7 +110,7 @@ def _region_tensors(model: PoseSpaceModel) -> tuple[list[str], Arrays]:
     return [region.name for region in model.regions], arrays
 
 
-def _motion_tensors(model: PoseSpaceModel) -> tuple[list[Header], Arrays]:
+def _motion_tensors(model: ModelFields) -> tuple[list[Header], Arrays]:
     listed: list[Header] = []
     arrays: Arrays = {}
     for k, (key, motion) in enumerate(model.motions.items()):
@@ -124,9 +124,9 @@ def _motion_tensors(model: PoseSpaceModel) -> tuple[list[Header], Arrays]:
 
 
 def fields_of(header: Header, tensors: Arrays, rig: Rig | None) -> dict[str, Any]:
-    """The fields of the model that `tensors_of` wrote, shapes and types checked.
+    """Return the fields of the model that `tensors_of` wrote, shapes and types checked.
 
-    What the numbers must be is checked where the model is made of them.
+    Values are checked where the model is made of them, by `ModelFields`.
     """
     reader, told = TensorReader(tensors), HeaderReader(header, "its header")
     fields: dict[str, Any] = {
@@ -230,7 +230,7 @@ def _read_products(reader: TensorReader, m: int, r: int) -> NDArray:
 
 
 def _correction_tensors(corrections: NDArray) -> Arrays:
-    """A row for each vertex and column, where the column's region reaches."""
+    """Pack corrections: a row for each vertex and column, where the column's region reaches."""
     m, c, _, r = corrections.shape
     rows = packed_rows(corrections.transpose(1, 3, 0, 2).reshape(c * r, m * 3))
     return {f"{CORRECTIONS}.mask": rows["mask"], f"{CORRECTIONS}.rows": rows["rows"]}

@@ -16,10 +16,10 @@ from supple.arrays import Floats
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.pose_space.alignment import subspace_angles
-from supple.engines.pose_space.build.aligned_poses import Agreement, agree
+from supple.engines.pose_space.build.aligned_poses import AlignedPoses, align_poses
 from supple.engines.pose_space.build.assessment import FREQUENCIES, split_basis
-from supple.engines.pose_space.build.build_parts import Body, choose_regions
 from supple.engines.pose_space.build.pose_basis import PoseModel, reduce_pose
+from supple.engines.pose_space.build.reduction_setup import ReductionSetup, choose_regions
 from supple.engines.pose_space.interpolation import (
     column_scales,
     frequency_ratios,
@@ -58,7 +58,7 @@ class PosesBetween:
         The two poses, their bases, and how much each counts between them.
     """
 
-    body: Body
+    body: ReductionSetup
     elastic: ElasticBody
     poses: Floats
     models: list[PoseModel]
@@ -81,7 +81,7 @@ class PosesBetween:
         )
         modes = (12,) if quick else tuple(shown.modes)
         regions = choose_regions(shown.character, flesh, shown.handles)
-        body = Body(shown.character, flesh, regions, modes, "two-sided", ())
+        body = ReductionSetup(shown.character, flesh, regions, modes, "two-sided", ())
         fitted = flesh.tet_rig.pose_weights
         weights = PoseWeights(ends, fitted.scales, kind=fitted.kind, names=POSES)
         models = [
@@ -97,9 +97,9 @@ class PosesBetween:
         """Of the vertices."""
         return self.elastic.vertex_masses()
 
-    def agreement(self, variant: Any) -> Agreement:
+    def aligned(self, variant: Any) -> AlignedPoses:
         """The two bases aligned, to be blended in frames or in the world."""
-        return agree(
+        return align_poses(
             self.body.flesh.mesh,
             self.models,
             self.weights,
@@ -122,12 +122,12 @@ class PosesBetween:
             len(model.rest), 3, -1
         )
 
-    def blend(self, agreement: Agreement, part: float) -> Between:
+    def blend(self, aligned: AlignedPoses, part: float) -> Between:
         """The interpolated basis and what cubature needs to know about it."""
         shares = self.weights(self.pose(part))
         rest = self.body.flesh.tet_rig(self.pose(part))
-        basis = split_basis(agreement.basis(shares, len(rest)), self.body.regions, self.body.modes)
-        scales = column_scales(agreement.products, shares)
+        basis = split_basis(aligned.basis(shares, len(rest)), self.body.regions, self.body.modes)
+        scales = column_scales(aligned.products, shares)
         return Between(self.elastic, rest, basis, (0, 1), shares, scales)
 
 
@@ -144,7 +144,7 @@ _SHOWN = 0.12
 
 def picture(
     case: PosesBetween,
-    agreement: Agreement,
+    aligned: AlignedPoses,
     halfway: PoseModel,
     spaces: dict[str, dict[str, Floats]],
     errors: tuple[Floats, dict[str, list[float]], dict[str, float]],
@@ -159,7 +159,7 @@ def picture(
     parts: Any = figure.subfigures(2, 1, height_ratios=(1, 1.15))
     top, bottom = parts
     for axes, (caption, part, column) in zip(
-        top.subplots(1, 4), _columns(case, agreement, halfway), strict=True
+        top.subplots(1, 4), _columns(case, aligned, halfway), strict=True
     ):
         _draw_column(axes, case, part, column)
         axes.set_title(caption, color=INK, fontsize=10)
@@ -170,12 +170,12 @@ def picture(
 
 
 def _columns(
-    case: PosesBetween, agreement: Agreement, halfway: PoseModel
+    case: PosesBetween, aligned: AlignedPoses, halfway: PoseModel
 ) -> list[tuple[str, float, Floats]]:
     """The softest column at the poses and halfway, and what the recomputed space has of it."""
     n, which = len(halfway.rest), 0
-    ends = [agreement.basis(np.eye(2)[at], n)[:, which] for at in range(2)]
-    blended = agreement.basis(case.weights(case.pose(0.5)), n)[:, which]
+    ends = [aligned.basis(np.eye(2)[at], n)[:, which] for at in range(2)]
+    blended = aligned.basis(case.weights(case.pose(0.5)), n)[:, which]
     flat = case.spread(halfway).reshape(3 * n, -1)
     nearest = flat @ (flat.T @ (np.repeat(case.mass, 3) * blended))
     return [
@@ -259,11 +259,11 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     tell(0.0, "reducing the X at two poses")
     case, count = PosesBetween.of_the_x(quick)
     tell(0.2, "bases between them")
-    frames, world = case.agreement("frames"), case.agreement("world")
+    frames, world = case.aligned("frames"), case.aligned("world")
     halfway = case.recomputed(0.5)
     spaces = {
-        name: _space_figures(case, agreement, halfway)
-        for name, agreement in (("ours", frames), ("paper_variant", world))
+        name: _space_figures(case, aligned, halfway)
+        for name, aligned in (("ours", frames), ("paper_variant", world))
     }
     tell(0.4, "cubature at the poses")
     trained = {
@@ -273,8 +273,8 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     parts = np.linspace(0, 1, 5 if quick else 9)
     tell(0.7, "cubature between them")
     curves = {
-        name: [_error(case, agreement, found, part) for part in parts]
-        for name, (agreement, found) in trained.items()
+        name: [_error(case, aligned, found, part) for part in parts]
+        for name, (aligned, found) in trained.items()
     }
     again = {
         name: _recomputed_error(case, halfway, count, exact=name == "ours") for name in trained
@@ -314,15 +314,15 @@ def _message(curves: dict[str, list[float]], again: dict[str, float]) -> str:
 
 
 def _space_figures(
-    case: PosesBetween, agreement: Agreement, halfway: PoseModel
+    case: PosesBetween, aligned: AlignedPoses, halfway: PoseModel
 ) -> dict[str, Floats]:
     """Angles between the two spaces, in degrees, and the ratios of their frequencies."""
     rest, mass = halfway.rest, case.mass
     shares = case.weights(case.pose(0.5))
-    blended = agreement.basis(shares, len(rest))
+    blended = aligned.basis(shares, len(rest))
     there = case.spread(halfway)
     stiffness = case.elastic.stiffness(rest, rest, out=case.elastic.pattern.zeros())
-    ours = reduced_frequencies(blended, stiffness, agreement.mass(shares))
+    ours = reduced_frequencies(blended, stiffness, aligned.mass(shares))
     theirs = reduced_frequencies(there.reshape(len(blended), -1), stiffness, np.eye(there.shape[2]))
     angles = subspace_angles(blended.reshape(there.shape), there, mass)
     return {
@@ -341,22 +341,22 @@ def _summary(space: dict[str, Floats]) -> dict[str, float]:
 
 
 def _trained(
-    case: PosesBetween, agreement: Agreement, count: int, *, exact: bool
+    case: PosesBetween, aligned: AlignedPoses, count: int, *, exact: bool
 ) -> ElasticCubature:
     return elastic_cubature(
         case.elastic,
         [model.rest for model in case.models],
-        [agreement.world_bases(pose) for pose in range(2)],
+        [aligned.world_bases(pose) for pose in range(2)],
         case.body.regions,
         count,
-        between=[case.blend(agreement, 0.5)] if exact else [],
+        between=[case.blend(aligned, 0.5)] if exact else [],
         linear="exact" if exact else "cubature",
     )
 
 
-def _error(case: PosesBetween, agreement: Agreement, found: ElasticCubature, part: float) -> float:
+def _error(case: PosesBetween, aligned: AlignedPoses, found: ElasticCubature, part: float) -> float:
     """Of interpolated weights, on samples that no stage has seen."""
-    at, regions = case.blend(agreement, part), case.body.regions
+    at, regions = case.blend(aligned, part), case.body.regions
     samples = force_samples(at.body, at.rest, at.basis, regions, _SAMPLES, seed=1)
     weights = np.maximum(np.asarray(at.shares) @ found.weights, 0.0)
     correction = None

@@ -290,12 +290,12 @@ def part_times(path: Path, steps: int) -> dict[str, float]:
 
 def _by_stages(watch: _Watch, take_steps: Callable[..., int]) -> Callable[..., int]:
     """`take_steps` with a clock between its stages."""
-    from supple.engines.pose_space.step import ADVANCE, INERTIA, PREPARE, REMEMBER
+    from supple.engines.pose_space.step import BLEND, INERTIA, REMEMBER, SOLVE
 
     parts = {
-        PREPARE: "basis interpolation",
+        BLEND: "basis interpolation",
         INERTIA: "inertial forces",
-        ADVANCE: "integration",
+        SOLVE: "integration",
         REMEMBER: "inertial forces",  # displacements from which the next step has its own
     }
 
@@ -303,11 +303,11 @@ def _by_stages(watch: _Watch, take_steps: Callable[..., int]) -> Callable[..., i
         taken = 1
         for stage, part in parts.items():
             if stages & stage:
-                forces = _force_seconds(*arguments) if stage == ADVANCE else 0.0
+                forces = _force_seconds(*arguments) if stage == SOLVE else 0.0
                 began = perf_counter()
                 taken = take_steps(stage, *arguments)
                 watch.seconds[part] += perf_counter() - began - forces
-                if stage == ADVANCE:
+                if stage == SOLVE:
                     watch.seconds["internal forces"] += forces
                     watch.seconds["twice"] += forces
         return taken
@@ -316,12 +316,12 @@ def _by_stages(watch: _Watch, take_steps: Callable[..., int]) -> Callable[..., i
 
 
 def _force_seconds(
-    first: int, _count: int, given: Any, tables: Any, _settings: Any, work: Any, states: Any
+    first: int, _count: int, targets: Any, tables: Any, _settings: Any, work: Any, states: Any
 ) -> float:
     """How long elastic forces and stiffness of a state take."""
     from supple.engines.pose_space.elastic_force import add_elastic
 
-    blend, system, room = work.content[:3]
+    blend, system, scratch = work.content[:3]
     began = perf_counter()
     system.stiffness[:] = 0
     system.force[:] = 0
@@ -331,11 +331,11 @@ def _force_seconds(
         tables.content.kind,
         False,
         blend.weights,
-        given.content.points[0],
+        targets.content.points[0],
         blend.frames,
         blend.basis,
         system.z,
-        room,
+        scratch,
         system.stiffness,
         system.force,
     )

@@ -1,4 +1,4 @@
-"""Skin against obstacles, compiled: which vertices are inside, and how deep they stay."""
+"""Detection of skin vertices inside obstacles, and their depths after a step; compiled."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from supple.arrays import Floats, Singles
 from supple.compiled.jit import compiled
-from supple.engines.pose_space.contact.contact_tables import ContactRoom, ContactTables
+from supple.engines.pose_space.contact.contact_tables import ContactScratch, ContactTables
 from supple.mesh.obstacles import CAPSULE, OTHER, PLANE
 
 __all__ = [
-    "find_contacts",
     "into_root",
+    "list_contacts",
     "longest_displacement",
     "mark_near",
     "predict",
-    "settle_contacts",
+    "write_depths",
 ]
 
 
@@ -32,7 +32,7 @@ def predict(
     z: Floats,
     going: Floats,
 ) -> float:
-    """Where the flesh goes on its own, ϒ(q + v dt), and ϒ v dt; how far anything goes at most."""
+    """Write ϒ(q + v dt) and ϒ v dt, flesh going on its own; return a bound on displacements."""
     bound, total = 0.0, 0.0
     for i in range(len(q)):
         going[i] = stretch[i] * v[i] * dt
@@ -44,9 +44,9 @@ def predict(
 
 
 @compiled
-def mark_near(shapes: Floats, bound: float, room: ContactRoom) -> bool:
-    """Mark skin that may be inside an obstacle, being displaced by `bound` at most; if any is."""
-    rest, near = room.rest, room.near
+def mark_near(shapes: Floats, bound: float, scratch: ContactScratch) -> bool:
+    """Mark skin that may be inside an obstacle, displaced by `bound` at most; return if any is."""
+    rest, near = scratch.rest, scratch.near
     near[:] = False
     any_near = False
     for o in range(len(shapes)):
@@ -74,7 +74,7 @@ def mark_near(shapes: Floats, bound: float, room: ContactRoom) -> bool:
 
 @compiled
 def longest_displacement(u: Singles) -> float:
-    """Of carriers (b, 3)."""
+    """Return the longest displacement of carriers (b, 3)."""
     most = np.float32(0)
     for k in range(len(u)):
         most = max(most, u[k, 0] * u[k, 0] + u[k, 1] * u[k, 1] + u[k, 2] * u[k, 2])
@@ -82,7 +82,7 @@ def longest_displacement(u: Singles) -> float:
 
 
 @compiled
-def find_contacts(
+def list_contacts(
     tables: ContactTables,
     u: Singles,
     reach: float,
@@ -90,18 +90,18 @@ def find_contacts(
     root: Floats,
     gaps: Floats,
     normals: Floats,
-    room: ContactRoom,
+    scratch: ContactScratch,
 ) -> int:
-    """List the skin vertices inside obstacles, group by group; how many.
+    """List the skin vertices inside obstacles, group by group; return how many.
 
     `u` (b + 1, 3) are displacements of the carriers, of which `reach` may be this step's; `shapes`
     (o, 8) those of `supple.mesh.obstacles.plain_numbers`, as the root sees them; `gaps` (o′, n̄)
     and `normals` (o′, n̄, 3) in the world those of obstacles that only know distances.
     """
-    count, going = 0, room.going
+    count, going = 0, scratch.going
     # Names of their own: taking an array out of a tuple is not free in a loop.
     vertices, carriers, shares = tables.vertices, tables.carriers, tables.shares
-    near, rest = room.near, room.rest
+    near, rest = scratch.near, scratch.rest
     for g in range(len(tables.width)):
         for at in range(tables.first[g], tables.first[g + 1]):
             v = vertices[at]
@@ -126,17 +126,25 @@ def find_contacts(
                 if shapes[o, 0] != OTHER:
                     still = _gap(shapes, o, x - dx, y - dy, z - dz)[0]
                 if gap < 0 or still < 0:
-                    room.group[count], room.vertex[count], room.obstacle[count] = g, v, o
-                    room.depth[count], room.still[count] = -gap, -still
-                    room.place[count, 0], room.place[count, 1], room.place[count, 2] = x, y, z
-                    room.normal[count, 0], room.normal[count, 1], room.normal[count, 2] = p, q, r
+                    scratch.group[count], scratch.vertex[count], scratch.obstacle[count] = g, v, o
+                    scratch.depth[count], scratch.still[count] = -gap, -still
+                    scratch.place[count, 0], scratch.place[count, 1], scratch.place[count, 2] = (
+                        x,
+                        y,
+                        z,
+                    )
+                    scratch.normal[count, 0], scratch.normal[count, 1], scratch.normal[count, 2] = (
+                        p,
+                        q,
+                        r,
+                    )
                     count += 1
     return count
 
 
 @compiled
 def _carried(carriers, shares, v, u):  # type: ignore[no-untyped-def]
-    """What the carriers of a skin vertex make of their displacements."""
+    """Return Σ share u of the four carriers of a skin vertex."""
     x, y, z = np.float32(0), np.float32(0), np.float32(0)
     for corner in range(4):
         carrier, share = carriers[v, corner], shares[v, corner]
@@ -148,7 +156,7 @@ def _carried(carriers, shares, v, u):  # type: ignore[no-untyped-def]
 
 @compiled
 def _turned_back(root, p, q, r):  # type: ignore[no-untyped-def]
-    """Rᵀ of a vector."""
+    """Return Rᵀ (p, q, r)."""
     return (
         root[0, 0] * p + root[1, 0] * q + root[2, 0] * r,
         root[0, 1] * p + root[1, 1] * q + root[2, 1] * r,
@@ -158,7 +166,7 @@ def _turned_back(root, p, q, r):  # type: ignore[no-untyped-def]
 
 @compiled
 def into_root(shapes: Floats, root: Floats, out: Floats) -> None:
-    """Obstacles (o, 8) as the root sees them."""
+    """Write obstacles (o, 8) as the root sees them."""
     s, t, u = root[0, 3], root[1, 3], root[2, 3]
     for o in range(len(shapes)):
         a, b = shapes[o], out[o]
@@ -172,7 +180,7 @@ def into_root(shapes: Floats, root: Floats, out: Floats) -> None:
 
 @compiled
 def _gap(shapes, o, x, y, z):  # type: ignore[no-untyped-def]
-    """Signed distance of a point to an obstacle, and the way out."""
+    """Return the signed distance of a point to an obstacle, and the way out, a unit vector."""
     kind, radius = shapes[o, 0], shapes[o, 7]
     x, y, z = x - shapes[o, 1], y - shapes[o, 2], z - shapes[o, 3]
     p, q, r = shapes[o, 4], shapes[o, 5], shapes[o, 6]
@@ -191,55 +199,55 @@ def _gap(shapes, o, x, y, z):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def settle_contacts(
+def write_depths(
     tables: ContactTables,
     count: int,
     shapes: Floats,
     frames: Singles,
     stretch: Floats,
     q: Floats,
-    room: ContactRoom,
+    scratch: ContactScratch,
     depths: Singles,
 ) -> None:
-    """Remember how deep each contact is at the end of the step, in `depths` (o, n̄).
+    """Write depths of the contacts at the end of the step to `depths` (o, n̄).
 
     Obstacles that only know distances are taken for flat as far as the vertex went.
     """
     depths[:] = 0
     if count == 0:
         return
-    _move_touched(tables, frames, stretch, q, room)
+    _move_touched(tables, frames, stretch, q, scratch)
     for k in range(count):
-        v, o = room.vertex[k], room.obstacle[k]
+        v, o = scratch.vertex[k], scratch.obstacle[k]
         dx, dy, dz = 0.0, 0.0, 0.0
         for corner in range(4):
-            slot, share = room.slots[tables.carriers[v, corner]], tables.shares[v, corner]
-            dx += share * room.moved[slot, 0]
-            dy += share * room.moved[slot, 1]
-            dz += share * room.moved[slot, 2]
+            slot, share = scratch.slots[tables.carriers[v, corner]], tables.shares[v, corner]
+            dx += share * scratch.moved[slot, 0]
+            dy += share * scratch.moved[slot, 1]
+            dz += share * scratch.moved[slot, 2]
         if shapes[o, 0] == OTHER:
-            x, y, z = room.normal[k, 0], room.normal[k, 1], room.normal[k, 2]
-            depth = room.depth[k] - (dx * x + dy * y + dz * z)
+            x, y, z = scratch.normal[k, 0], scratch.normal[k, 1], scratch.normal[k, 2]
+            depth = scratch.depth[k] - (dx * x + dy * y + dz * z)
         else:
-            x, y, z = room.place[k, 0] + dx, room.place[k, 1] + dy, room.place[k, 2] + dz
+            x, y, z = scratch.place[k, 0] + dx, scratch.place[k, 1] + dy, scratch.place[k, 2] + dz
             depth = -_gap(shapes, o, x, y, z)[0]
         depths[o, v] = max(depth, 0.0)
 
 
 @compiled
-def _move_touched(tables, frames, stretch, q, room):  # type: ignore[no-untyped-def]
-    """How far touched carriers went since contacts were looked for."""
-    r, z = len(q), room.z
+def _move_touched(tables, frames, stretch, q, scratch):  # type: ignore[no-untyped-def]
+    """Write how far touched carriers went since contacts were looked for."""
+    r, z = len(q), scratch.z
     for j in range(r):
         z[j] = stretch[j] * q[j] - z[j]
-    for slot in range(room.used[0]):
-        carrier = room.touched[slot]
+    for slot in range(scratch.used[0]):
+        carrier = scratch.touched[slot]
         x, y, w = 0.0, 0.0, 0.0
         for region in range(len(tables.sizes)):
             if tables.places[region, carrier] < 0:
                 continue
             first, last = tables.column[region], tables.column[region + 1]
-            rows = room.rows[3 * slot * r : 3 * (slot + 1) * r]
+            rows = scratch.rows[3 * slot * r : 3 * (slot + 1) * r]
             some = z[first:last]
             x += _dot(rows[first:last], some)
             y += _dot(rows[r + first : r + last], some)
@@ -251,7 +259,7 @@ def _move_touched(tables, frames, stretch, q, room):  # type: ignore[no-untyped-
                 f[3] * x + f[4] * y + f[5] * w,
                 f[6] * x + f[7] * y + f[8] * w,
             )
-        room.moved[slot, 0], room.moved[slot, 1], room.moved[slot, 2] = x, y, w
+        scratch.moved[slot, 0], scratch.moved[slot, 1], scratch.moved[slot, 2] = x, y, w
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""What a build works on: the body, its regions, and how many modes each has."""
+"""The body that a build reduces, the same at every pose: its tets, regions and modes."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from supple.reduction.regions.region_weights import regions_of
 from supple.rig.character import Character
 from supple.rig.tets.tet_body import TetBody
 
-__all__ = ["Body", "choose_regions", "modes_per_region"]
+__all__ = ["ReductionSetup", "choose_regions", "modes_per_region"]
 
 
 @dataclass(frozen=True, eq=False)
-class Body:
-    """What is the same at every pose.
+class ReductionSetup:
+    """Parts of a reduction that are the same at every pose.
 
     Attributes
     ----------
     character, flesh
-        The surface with its rig, and the tets inside.
+        Surface with its rig, and the tets inside.
     regions, modes
-        Where bases live, and how many columns each has.
+        Regions that have a basis each, and their numbers of columns.
     contacts, obstacles
-        How touching binds, and what else there is to touch.
+        Kind of contact constraints, None to ignore contact, and things to touch beside itself.
     """
 
     character: Character
@@ -49,7 +49,7 @@ class Body:
     _bodies: dict[int, ElasticBody] = field(default_factory=dict, init=False, repr=False)
 
     def task(self, name: str, pose: Floats, material: Material) -> PoseTask:
-        """What `reduce_pose` needs to know of a pose."""
+        """Return the task of reducing a pose (s,), for `reduce_pose`."""
         return PoseTask(
             name=name,
             mesh=self.flesh.mesh,
@@ -62,7 +62,7 @@ class Body:
         )
 
     def elastic(self, materials: Sequence[Material]) -> list[ElasticBody]:
-        """A body for each material; one for those that are the same, however often asked."""
+        """Return a body for each material; it is made once for each, however often asked."""
         for material in materials:
             if id(material) not in self._bodies:  # a body keeps its material, and so the number
                 self._bodies[id(material)] = ElasticBody(self.flesh.mesh, material)
@@ -74,7 +74,7 @@ def choose_regions(
     flesh: TetBody,
     regions: Literal["auto"] | Sequence[Handle] | Sequence[Region] | None,
 ) -> tuple[Region, ...]:
-    """The regions somebody asked for; see `build`."""
+    """Return the regions that an option of `build` means."""
     n_vertices = len(flesh.mesh.vertices)
     if len(flesh.fixed) == n_vertices:
         raise SuppleError("every tet vertex is fixed; nothing is left to move")
@@ -99,10 +99,10 @@ def _checked_regions(
                 f'region "{region.name}" has vertex {region.vertices[-1]}, and there are '
                 f"{n_vertices} tet vertices; give the tets it was made for"
             )
-        held = np.intersect1d(region.vertices, flesh.fixed)
-        if len(held):
+        still = np.intersect1d(region.vertices, flesh.fixed)
+        if len(still):
             raise SuppleError(
-                f'region "{region.name}" has vertex {held[0]}, which is fixed; leave it out'
+                f'region "{region.name}" has vertex {still[0]}, which is fixed; leave it out'
             )
     names = [region.name for region in regions]
     for name in names:
@@ -124,7 +124,7 @@ def _warn_uncovered(regions: Sequence[Region], n_vertices: int, flesh: TetBody) 
 
 
 def modes_per_region(modes: int | Sequence[int], regions: Sequence[Region]) -> tuple[int, ...]:
-    """Columns of each region: as given, or a total shared out evenly, the larger ones first."""
+    """Return columns of each region: as given, or a total shared evenly, larger regions first."""
     listed = np.ndim(modes) > 0
     counts = checked_whole_numbers("modes", modes if listed else [modes])  # type: ignore[arg-type, list-item]
     if listed and len(counts) != len(regions):

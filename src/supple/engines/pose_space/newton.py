@@ -1,4 +1,4 @@
-"""One step of the reduced equation of motion, from blended tables to new coordinates.
+"""Newton's method on the reduced equation of motion, from forces at a pose to new coordinates.
 
 In stretched coordinates z = ϒq bases need no scaling: (M̂ + τD̂ + τ²K̂) y = M̂ ϒv* + τ f̂, v⁺ = y/ϒ.
 """
@@ -6,98 +6,89 @@ In stretched coordinates z = ϒq bases need no scaling: (M̂ + τD̂ + τ²K̂) 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple, Self
 
-from supple.arrays import Floats, Singles
+import numpy as np
+
+from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_fused
-from supple.engines.pose_space.blend import (
-    blend_rows,
-    correction_shares,
-    fade_out,
-    frames_of,
-    pair_shares,
-)
-from supple.engines.pose_space.elastic_force import add_elastic
-from supple.engines.pose_space.followed_frames import FrameTables, turn_further, turn_rest
-from supple.engines.pose_space.runtime import (
-    ElasticTables,
-    InertialTables,
-    PoseTables,
-    SurfaceTables,
-)
-from supple.engines.pose_space.workspace import Blend, Room, System
+from supple.engines.pose_space.blend import Blend
+from supple.engines.pose_space.elastic_force import ElasticScratch, ElasticTables, add_elastic
 from supple.linalg.upper_triangle import (
     add_packed,
     cholesky,
     combine,
     packed_times,
+    padded_identity,
     solve,
     symmetric_times,
 )
-from supple.rig.poses.pose_weights import evaluate_weights
 
-__all__ = ["FLAGS", "advance", "carrier_frames", "prepare"]
+__all__ = ["LIMIT_NAMES", "STEP_INTEGRATORS", "System", "advance"]
 
 
-#: What limits may have acted in a step; a bit each, in this order.
-FLAGS = ("acceleration", "teleport", "stiffness", "rest", "displacement", "reset", "inversion")
+#: Limits that may act in a step; a bit each, in this order.
+LIMIT_NAMES = (
+    "acceleration",
+    "teleport",
+    "stiffness",
+    "rest",
+    "displacement",
+    "reset",
+    "inversion",
+)
 ACCELERATION, TELEPORT, STIFFNESS, REST, DISPLACEMENT, RESET, INVERSION = 1, 2, 4, 8, 16, 32, 64
 
 BACKWARD_EULER, NEWMARK, BDF2 = 0, 1, 2
+#: Codes of the integrators, by name.
+STEP_INTEGRATORS = {"backward-euler": BACKWARD_EULER, "newmark": NEWMARK, "bdf2": BDF2}
 
 #: Times the longest displacement: q of more is brought nearer before its displacements are taken.
 FARTHEST = 1e6
 
 
-@compiled_fused
-def prepare(
-    pose: Floats,
-    tables: PoseTables,
-    normalise: bool,
-    negligible: float,
-    elastic: ElasticTables,
-    inertial: InertialTables,
-    follow: FrameTables,
-    points: Floats,
-    blend: Blend,
-) -> None:
-    """All that depends on the pose but not on the state: weights, frames, bases, mass."""
-    weights = blend.weights
-    evaluate_weights(
-        pose,
-        tables.scales,
-        tables.scaled_poses,
-        tables.matrix,
-        tables.constant,
-        normalise,
-        blend.distances,
-        weights,
-    )
-    fade_out(weights, negligible)
-    shares = blend.shares
-    for i in range(len(weights)):
-        shares[i] = weights[i]
-    if len(blend.turns):
-        blend_rows(tables.turns, shares, blend.active, blend.turns)
-        if len(follow.corners):
-            blend_rows(follow.turns, shares, blend.active, blend.tet_turns)
-            turn_rest(
-                follow, points, blend.tet_turns, blend.matrix, blend.quaternion, blend.further
-            )
-            turn_further(blend.further, follow.near, follow.near_shares, blend.turns)
-        frames_of(blend.turns, tables.turns, weights, blend.frames)
-    blend_rows(elastic.basis, shares, blend.active, blend.basis)
-    blend_rows(inertial.plain, shares, blend.active, blend.inertial)
-    pair_shares(weights, blend.pairs)
-    blend_rows(tables.products, blend.pairs, blend.active, blend.mass)
-    if len(tables.corrections):
-        correction_shares(weights, tables.ends, blend.corrections)
-        blend_rows(tables.corrections, blend.corrections, blend.active, blend.correction)
-    n, at = len(blend.stretch), 0
-    for i in range(n):
-        # Column norms of the blend (xu2016 eq. 15); a column that cancels is left as it is.
-        own = blend.mass[at]
-        blend.stretch[i] = 1 / math.sqrt(own) if own > 1e-12 else 1.0
-        at += n - i
+class System(NamedTuple):
+    """Small dense system of a step."""
+
+    stiffness: Floats
+    """(r, r) K̂, upper triangle."""
+    matrix: Floats
+    """M̂ + τD̂ + τ²K̂, padded as `cholesky` wants it."""
+    force: Floats
+    """(r,) elastic."""
+    external: Floats
+    """(r,) all other forces."""
+    right: Floats
+    """(r,) right-hand side, then the solution y."""
+    work: Floats
+    """(r,) scratch."""
+    z: Floats
+    """(r,) ϒq where forces are linearised."""
+    iterate: Floats
+    """(r,) q at the end of the stage, as the iterations have it."""
+    start_q: Floats
+    start_v: Floats
+    """(r,) q and v from which the integrator's stage starts."""
+    peaks: Floats
+    """(r,) largest displacement of a vertex for a unit of each column."""
+    contact: Floats
+    """(r, r) stiffness of contacts, upper triangle."""
+    pressing: Ints
+    """(1,) number of contacts that push."""
+
+    @classmethod
+    def of(cls, peaks: Floats) -> Self:
+        """Make arrays for r = len(peaks) modes."""
+        r = len(peaks)
+        vectors = ("force", "external", "right", "work", "z", "iterate", "start_q", "start_v")
+        return cls(
+            stiffness=np.zeros((r, r)),
+            matrix=padded_identity(r),
+            peaks=peaks,
+            contact=np.zeros((r, r)),
+            pressing=np.zeros(1, np.int64),
+            **{name: np.zeros(r) for name in vectors},
+        )
 
 
 @compiled_fused
@@ -107,7 +98,7 @@ def advance(
     points: Floats,
     blend: Blend,
     system: System,
-    room: Room,
+    scratch: ElasticScratch,
     method: tuple[int, int, int],
     numbers: tuple[float, float, float, float, float],
     q: Floats,
@@ -116,7 +107,7 @@ def advance(
     q_before: Floats,
     v_before: Floats,
 ) -> int:
-    """Advance the state, given as its arrays, in place; which limits acted.
+    """Advance q, v and a (r,) of a state in place; return bits of the limits that acted.
 
     `points` (k, 3) are rest positions of the cubature's vertices at the end of the step;
     `system.external` holds all forces but the elastic one. `method` is integrator, iterations and
@@ -127,10 +118,10 @@ def advance(
     flags = 0
     for _ in range(substeps):
         n = len(q)
-        start_q, start_v, lin = system.start_q, system.start_v, system.lin
+        start_q, start_v, iterate = system.start_q, system.start_v, system.iterate
         tau = h
         for i in range(n):
-            lin[i] = q[i]
+            iterate[i] = q[i]
             if integrator == NEWMARK:
                 start_q[i], start_v[i] = q[i] + 0.5 * h * v[i], v[i] + 0.5 * h * a[i]
             elif integrator == BDF2:
@@ -144,40 +135,42 @@ def advance(
             tau = 2 * h / 3
         acted = 0
         for _ in range(iterations):
-            acted |= _newton(elastic, kind, points, blend, system, room, tau, alpha, beta, stiff)
+            acted |= _newton(system, blend, elastic, kind, points, scratch, tau, alpha, beta, stiff)
         for i in range(n):
-            new_v = (lin[i] - start_q[i]) / tau
+            new_v = (iterate[i] - start_q[i]) / tau
             a[i] = (new_v - start_v[i]) / tau
             q_before[i], v_before[i] = q[i], v[i]
-            q[i], v[i] = lin[i], new_v
+            q[i], v[i] = iterate[i], new_v
         lost = acted & RESET != 0
-        acted |= _limit(elastic, blend, system, room, limit, lost, q, v, a, q_before, v_before)
+        acted |= _limit(
+            q, v, a, q_before, v_before, limit, lost, system.peaks, elastic, blend, scratch
+        )
         flags |= acted
     return flags
 
 
 @compiled_fused
 def _newton(
+    system: System,
+    blend: Blend,
     elastic: ElasticTables,
     kind: int,
     points: Floats,
-    blend: Blend,
-    system: System,
-    room: Room,
+    scratch: ElasticScratch,
     tau: float,
     alpha: float,
     beta: float,
     stiff: float,
 ) -> int:
-    """One iteration: linearised at `lin`, which becomes the better end of the stage.
+    """Take one iteration: linearise at `system.iterate` and replace it by the solution.
 
-    Elastic forces are those of the model times `stiff`.
+    Elastic forces are those of the model times `stiff`. Returns bits of the limits that acted.
     """
-    stretch, z, lin, n = blend.stretch, system.z, system.lin, len(system.lin)
+    stretch, z, iterate, n = blend.stretch, system.z, system.iterate, len(system.iterate)
     flags = 0
     for attempt in range(3):
         for i in range(n):
-            z[i] = stretch[i] * lin[i]
+            z[i] = stretch[i] * iterate[i]
         stiffness, force = system.stiffness, system.force
         for i in range(n):
             stiffness[i, i:n] = 0  # nobody reads below the diagonal
@@ -191,7 +184,7 @@ def _newton(
             blend.frames,
             blend.basis,
             z,
-            room,
+            scratch,
             stiffness,
             force,
         )
@@ -211,7 +204,7 @@ def _newton(
         combine(stiffness, stiff * (tau * beta + tau * tau), blend.mass, 1 + tau * alpha, matrix)
         away = 0.0
         for i in range(n):
-            work[i] = stiff * stretch[i] * (lin[i] - system.start_q[i])
+            work[i] = stiff * stretch[i] * (iterate[i] - system.start_q[i])
             away += abs(work[i])
             right[i] = system.external[i] - stiff * force[i]
         if away > 0:  # backward Euler begins where it is
@@ -225,7 +218,7 @@ def _newton(
         if cholesky(matrix):
             solve(matrix, right)
             for i in range(n):
-                lin[i] = system.start_q[i] + tau * right[i] / stretch[i]
+                iterate[i] = system.start_q[i] + tau * right[i] / stretch[i]
             return flags
         flags |= STIFFNESS
     return flags | RESET  # nothing helps: numbers that are not finite
@@ -233,7 +226,7 @@ def _newton(
 
 @compiled_fused
 def _add_contact(system: System, stretch: Floats, tau: float) -> None:
-    """Contacts, linear in z; `external` has their force at z = 0.
+    """Add contacts, linear in z, to the system; `external` has their force at z = 0.
 
     They take no part in the damping βK, which knows of velocities in the rig's frame only: it
     would hold flesh back from giving way to a rig that presses it. Theirs is in their force.
@@ -249,23 +242,23 @@ def _add_contact(system: System, stretch: Floats, tau: float) -> None:
 
 @compiled_fused
 def _limit(
-    elastic: ElasticTables,
-    blend: Blend,
-    system: System,
-    room: Room,
-    limit: float,
-    lost: bool,
     q: Floats,
     v: Floats,
     a: Floats,
     q_before: Floats,
     v_before: Floats,
+    limit: float,
+    lost: bool,
+    peaks: Floats,
+    elastic: ElasticTables,
+    blend: Blend,
+    scratch: ElasticScratch,
 ) -> int:
     """Keep displacements of the cubature's vertices within `limit`; start anew if lost."""
     total, bound, n = 0.0, 0.0, len(q)
     for i in range(n):
         total += abs(q[i]) + abs(v[i])
-        bound += abs(blend.stretch[i] * q[i]) * system.peaks[i]
+        bound += abs(blend.stretch[i] * q[i]) * peaks[i]
     all_weights = 0.0
     for weight in blend.weights:
         all_weights += abs(weight)
@@ -279,7 +272,7 @@ def _limit(
     if bound > FARTHEST * limit:  # beyond what float32 could tell: first come nearer
         for i in range(n):
             q[i] *= FARTHEST * limit / bound
-    longest = math.sqrt(_longest(elastic, blend, system, room, q))
+    longest = math.sqrt(_longest(elastic, blend, scratch, q))
     if not longest > limit and bound <= FARTHEST * limit:
         return 0
     part = min(limit / longest, 1.0) if longest > 0 else 1.0
@@ -291,12 +284,12 @@ def _limit(
 
 
 @compiled_fused
-def _longest(elastic: ElasticTables, blend: Blend, system: System, room: Room, q: Floats) -> float:
-    """The square of the longest displacement among the corners of cubature tets."""
+def _longest(elastic: ElasticTables, blend: Blend, scratch: ElasticScratch, q: Floats) -> float:
+    """Return the square of the longest displacement among the corners of cubature tets."""
     longest = 0.0
     for group in range(len(elastic.width)):
         width, columns = elastic.width[group], elastic.columns[group]
-        z = room.z[:width]
+        z = scratch.z[:width]
         for j in range(width):
             column = columns[j]
             z[j] = blend.stretch[column] * q[column] if column >= 0 else 0.0
@@ -313,14 +306,3 @@ def _longest(elastic: ElasticTables, blend: Blend, system: System, room: Room, q
                 offset += width
             longest = max(longest, squared)
     return longest
-
-
-@compiled_fused
-def carrier_frames(
-    skin: SurfaceTables, follow: FrameTables, blend: Blend, turns: Singles, frames: Singles
-) -> None:
-    """Frames (b, 9) of the vertices that carry the skin, at the pose that was prepared."""
-    blend_rows(skin.turns, blend.shares, blend.active, turns)
-    if len(follow.corners):
-        turn_further(blend.further, follow.carrier_near, follow.carrier_shares, turns)
-    frames_of(turns, skin.turns, blend.weights, frames)

@@ -1,4 +1,4 @@
-"""The poses of a model: reduced beside each other, aligned, and added to where they are too few."""
+"""Poses of a model: reduced beside each other, aligned, and added to where they are too few."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from supple.anatomy.painted_material import interpolated_material
 from supple.arrays import Floats
 from supple.elastic.material import Material
 from supple.engines.pose_space.alignment import Variant
-from supple.engines.pose_space.build.aligned_poses import Agreement, agree
+from supple.engines.pose_space.build.aligned_poses import AlignedPoses, align_poses
 from supple.engines.pose_space.build.assessment import Assessment, assess_pose, check_independent
-from supple.engines.pose_space.build.build_parts import Body
 from supple.engines.pose_space.build.pose_basis import PoseModel, PoseTask, reduce_pose
 from supple.engines.pose_space.build.pose_selection import mid_poses
+from supple.engines.pose_space.build.reduction_setup import ReductionSetup
 from supple.errors import SuppleError, warn
 from supple.mesh.topology import counted
 from supple.reduction.build_log import BuildLog
 from supple.reduction.workers import Workers
 from supple.rig.poses.pose_weights import PoseWeights
 
-__all__ = ["ENOUGH", "Middle", "PoseFamily"]
+__all__ = ["ENOUGH", "Midpoint", "SampledPoses"]
 
 Result = TypeVar("Result")
 
@@ -34,19 +34,19 @@ ENOUGH = 1.1
 WORTHWHILE = 0.75
 
 
-class Middle:
-    """A pose halfway between two of the family.
+class Midpoint:
+    """Pose halfway between two of the sampled ones.
 
     Attributes
     ----------
     ends, edge
-        The two poses, and their names.
+        Numbers of the two poses, and their names.
     pose, task, model
-        The pose, and what it reduces to.
+        The pose (s,), the task of reducing it, and its reduced model.
     assessment
-        The family's blended basis beside that.
+        Comparison of the basis that is blended there with that of `model`.
     trouble
-        Why one of the two is missing.
+        Reason why `model` or `assessment` is missing.
     """
 
     def __init__(
@@ -61,52 +61,52 @@ class Middle:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for people."""
         return f"between {self.edge[0]} and {self.edge[1]}"
 
     @property
     def worst(self) -> float:
-        """Its worst frequency ratio; infinite where a basis is there, and none can be blended."""
+        """Worst frequency ratio; infinite where a basis is there, and none can be blended."""
         if self.assessment is None:
             return 0.0 if self.model is None else np.inf
         return self.assessment.worst
 
     @property
     def needs_pose(self) -> bool:
-        """Whether frequencies change too much there, and a pose would help."""
+        """True if frequencies change too much there, and a pose would help."""
         helped = self.worst - 1 < WORTHWHILE * (self.halved_from - 1)
         return self.worst > ENOUGH and (helped or self.halved_from == np.inf)
 
 
-class PoseFamily:
-    """Reduced models of several poses that agree.
+class SampledPoses:
+    """Poses at which a character is reduced, and their reduced models.
 
     Parameters
     ----------
-    body
-        What is the same at every pose.
+    setup
+        Parts of the reduction that are the same at every pose.
     poses, names, materials
-        (m, s), the neutral one first; of each.
+        (m, s), the neutral one first, and the name and material of each.
     variant
-        What bases are blended in.
+        "frames" or "world", in which bases are blended.
     workers, log
-        Who computes, and who is told.
+        Workers that compute, and a log that is told.
 
     Attributes
     ----------
     models
-        Of each pose.
-    agreement
-        Their aligned bases.
-    middles
+        Reduced models of the poses, after `reduce`.
+    aligned
+        Their aligned bases, after `reduce`.
+    midpoints
         Poses between, after `assess`.
     """
 
-    agreement: Agreement
+    aligned: AlignedPoses
 
     def __init__(
         self,
-        body: Body,
+        setup: ReductionSetup,
         poses: Floats,
         names: Sequence[str],
         materials: Sequence[Material],
@@ -114,34 +114,34 @@ class PoseFamily:
         workers: Workers,
         log: BuildLog,
     ) -> None:
-        self.body, self.variant, self.workers, self.log = body, variant, workers, log
+        self.setup, self.variant, self.workers, self.log = setup, variant, workers, log
         self.materials = list(materials)
         self.models: list[PoseModel] = []
         self._halved: dict[int, float] = {}  # pose added → worst ratio of the edge it halves
-        self.middles: list[Middle] = []
+        self.midpoints: list[Midpoint] = []
         self.weights = self._weights(poses, tuple(names))
-        self.mass = body.elastic(self.materials[:1])[0].vertex_masses()
+        self.mass = setup.elastic(self.materials[:1])[0].vertex_masses()
 
     def _weights(self, poses: Floats, names: tuple[str, ...]) -> PoseWeights:
-        fitted = self.body.flesh.tet_rig.pose_weights
+        fitted = self.setup.flesh.tet_rig.pose_weights
         return PoseWeights(poses, fitted.scales, kind=fitted.kind, names=names)
 
     @property
     def n_poses(self) -> int:
-        """How many poses there are."""
+        """Number of poses, m."""
         return self.weights.n_poses
 
     def reduce(self) -> None:
         """Compute every pose's bases and align them."""
         tasks = [
-            self.body.task(name, pose, material)
+            self.setup.task(name, pose, material)
             for name, pose, material in zip(
                 self.weights.names, self.weights.poses, self.materials, strict=True
             )
         ]
         with self.log.stage("modes"):
             self.models = self._computed(reduce_pose, tasks)
-        self._agree()
+        self._align()
 
     def _computed(
         self, function: Callable[[PoseTask], Result], tasks: Sequence[PoseTask]
@@ -152,28 +152,28 @@ class PoseFamily:
         self.log.tell(0.0, f"{len(tasks)} poses")
         return self.workers.map(function, tasks, done)
 
-    def _agree(self) -> None:
+    def _align(self) -> None:
         with self.log.stage("alignment"):
-            self.agreement = agree(
-                self.body.flesh.mesh,
+            self.aligned = align_poses(
+                self.setup.flesh.mesh,
                 self.models,
                 self.weights,
-                self.body.regions,
+                self.setup.regions,
                 self.mass,
                 variant=self.variant,
             )
-            check_independent(self.agreement, self.weights.names)
+            check_independent(self.aligned, self.weights.names)
 
     def assess(self, insert_up_to: int = 0) -> None:
-        """Look between the poses; add those where interpolation is poor, up to a number in all."""
-        known: dict[bytes, Middle] = {}
+        """Assess midpoints; add those where interpolation is poor, up to so many poses in all."""
+        known: dict[bytes, Midpoint] = {}
         while True:
             with self.log.stage("between poses"):
-                self.middles = self._middles(known)
-                self._assess_middles()
+                self.midpoints = self._made_midpoints(known)
+                self._assess_midpoints()
             poor = sorted(
-                (middle for middle in self.middles if middle.needs_pose),
-                key=lambda middle: -middle.worst,
+                (midpoint for midpoint in self.midpoints if midpoint.needs_pose),
+                key=lambda midpoint: -midpoint.worst,
             )
             added = poor[: max(0, insert_up_to - self.n_poses)]
             if not added:
@@ -181,84 +181,87 @@ class PoseFamily:
             self._insert(added)
         self._tell_what_is_left(poor if insert_up_to else [], bool(insert_up_to))
 
-    def _tell_what_is_left(self, poor: Sequence[Middle], inserted: bool) -> None:
+    def _tell_what_is_left(self, poor: Sequence[Midpoint], inserted: bool) -> None:
         """Warn of edges that could not be looked at, and of those where poses were not enough."""
-        known = [middle for middle in poor if middle.assessment is not None]
+        known = [midpoint for midpoint in poor if midpoint.assessment is not None]
         if known:
             warn(
                 f"between {counted(self.n_poses, 'pose')} frequencies still change by up to "
                 f"{known[0].worst:.2f}; raise most_poses for more"
             )
-        for middle in self.middles:
-            first, second = middle.edge
+        for midpoint in self.midpoints:
+            first, second = midpoint.edge
             where = f'halfway between poses "{first}" and "{second}"'
-            if middle.trouble is not None:
-                warn(f"{where} nothing could be compared: {middle.trouble}")
-            elif inserted and middle.worst > ENOUGH and not middle.needs_pose:
+            if midpoint.trouble is not None:
+                warn(f"{where} nothing could be compared: {midpoint.trouble}")
+            elif inserted and midpoint.worst > ENOUGH and not midpoint.needs_pose:
                 warn(
-                    f"{where} frequencies change by {middle.worst:.2f}, and halving did not help, "
-                    "as where contact begins; give poses on both sides of that"
+                    f"{where} frequencies change by {midpoint.worst:.2f}, and halving did not "
+                    "help, as where contact begins; give poses on both sides of that"
                 )
 
-    def _middles(self, known: dict[bytes, Middle]) -> list[Middle]:
-        edges, poses = mid_poses(self.weights.poses, self.agreement.parents.tolist())
+    def _made_midpoints(self, known: dict[bytes, Midpoint]) -> list[Midpoint]:
+        edges, poses = mid_poses(self.weights.poses, self.aligned.parents.tolist())
         found = []
         for (i, j), pose in zip(edges.tolist(), poses, strict=True):
-            middle, before = self._middle((i, j), pose), known.get(pose.tobytes())
+            midpoint, before = self._midpoint((i, j), pose), known.get(pose.tobytes())
             # Poses that were added since share in the material that is interpolated there.
-            if before is not None and _same(before.task.material, middle.task.material):
-                middle.model = before.model
-                middle.trouble = before.trouble if before.model is None else None
-            known[pose.tobytes()] = middle
-            found.append(middle)
+            if before is not None and _same(before.task.material, midpoint.task.material):
+                midpoint.model = before.model
+                midpoint.trouble = before.trouble if before.model is None else None
+            known[pose.tobytes()] = midpoint
+            found.append(midpoint)
         fresh = [
-            middle
-            for middle in found
-            if middle.model is None and middle.trouble is None and self._is_sound(middle)
+            midpoint
+            for midpoint in found
+            if midpoint.model is None and midpoint.trouble is None and self._is_sound(midpoint)
         ]
-        for middle, made in zip(
+        for midpoint, made in zip(
             fresh, self._computed(_reduced_or_why_not, [each.task for each in fresh]), strict=True
         ):
-            middle.model, middle.trouble = (None, made) if isinstance(made, str) else (made, None)
+            midpoint.model, midpoint.trouble = (
+                (None, made) if isinstance(made, str) else (made, None)
+            )
         return found
 
-    def _middle(self, ends: tuple[int, int], pose: Floats) -> Middle:
+    def _midpoint(self, ends: tuple[int, int], pose: Floats) -> Midpoint:
         edge = (self.weights.names[ends[0]], self.weights.names[ends[1]])
         material = interpolated_material(self.materials, self.weights(pose))
-        task = self.body.task(f"between {edge[0]} and {edge[1]}", pose, material)
-        middle = Middle(ends, edge, pose, task)
-        middle.halved_from = min(self._halved.get(end, np.inf) for end in ends)
-        return middle
+        task = self.setup.task(f"between {edge[0]} and {edge[1]}", pose, material)
+        midpoint = Midpoint(ends, edge, pose, task)
+        midpoint.halved_from = min(self._halved.get(end, np.inf) for end in ends)
+        return midpoint
 
-    def _is_sound(self, middle: Middle) -> bool:
-        return len(self.body.flesh.tet_rig.inversions(middle.pose[None])[0]) == 0
+    def _is_sound(self, midpoint: Midpoint) -> bool:
+        return len(self.setup.flesh.tet_rig.inversions(midpoint.pose[None])[0]) == 0
 
-    def _assess_middles(self) -> None:
-        sound = [middle for middle in self.middles if middle.model is not None]
+    def _assess_midpoints(self) -> None:
+        sound = [midpoint for midpoint in self.midpoints if midpoint.model is not None]
         cases = [
-            (middle.task, middle.model, self.agreement, self.weights(middle.pose))
-            for middle in sound
-            if middle.model is not None
+            (midpoint.task, midpoint.model, self.aligned, self.weights(midpoint.pose))
+            for midpoint in sound
+            if midpoint.model is not None
         ]
-        for middle, found in zip(sound, self.workers.map(_assessed, cases), strict=True):
+        for midpoint, found in zip(sound, self.workers.map(_assessed, cases), strict=True):
             if isinstance(found, str):
-                middle.trouble = found
+                midpoint.trouble = found
             else:
-                middle.assessment = found
+                midpoint.assessment = found
 
-    def _insert(self, middles: Sequence[Middle]) -> None:
-        for middle in middles:
-            assert middle.model is not None
-            self.models.append(middle.model)
-            self.materials.append(middle.task.material)
+    def _insert(self, midpoints: Sequence[Midpoint]) -> None:
+        for midpoint in midpoints:
+            assert midpoint.model is not None
+            self.models.append(midpoint.model)
+            self.materials.append(midpoint.task.material)
         names = list(self.weights.names)
-        for middle in middles:
-            self._halved[len(names)] = middle.worst
+        for midpoint in midpoints:
+            self._halved[len(names)] = midpoint.worst
             names.append(self._new_name(names))
         self.weights = self._weights(
-            np.vstack([self.weights.poses, *(middle.pose for middle in middles)]), tuple(names)
+            np.vstack([self.weights.poses, *(midpoint.pose for midpoint in midpoints)]),
+            tuple(names),
         )
-        self._agree()
+        self._align()
 
     @staticmethod
     def _new_name(names: Sequence[str]) -> str:
@@ -266,13 +269,13 @@ class PoseFamily:
 
 
 def _same(first: Material, second: Material) -> bool:
-    """Whether two interpolated materials, which are of one kind and density, are the same."""
+    """Return whether two interpolated materials, of one kind and density, are the same."""
     return first is second or all(
         np.array_equal(getattr(first, name), getattr(second, name)) for name in ("young", "poisson")
     )
 
 
-# A pose between others is only looked at: what is wrong there is told, and ends no build.
+# A pose between others is only assessed: an error there is told, and ends no build.
 
 
 def _reduced_or_why_not(task: PoseTask) -> PoseModel | str:
@@ -282,7 +285,7 @@ def _reduced_or_why_not(task: PoseTask) -> PoseModel | str:
         return str(error)
 
 
-def _assessed(case: tuple[PoseTask, PoseModel, Agreement, Floats]) -> Assessment | str:
+def _assessed(case: tuple[PoseTask, PoseModel, AlignedPoses, Floats]) -> Assessment | str:
     try:
         return assess_pose(*case)
     except SuppleError as error:

@@ -1,4 +1,4 @@
-"""What pushes skin out of obstacles, in reduced coordinates.
+"""Penalty forces that push skin out of obstacles, in reduced coordinates.
 
 A skin vertex x = Φ̄ + Σ share R Ũ z that an obstacle of normal n holds at some depth has one row
 of derivatives c = Σ share (Rᵀn)ᵀ Ũ. Its force is s (depth − target) along n, so that all contacts
@@ -16,7 +16,7 @@ from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled
 from supple.engines.pose_space.contact.contact_tables import (
     MOST_PRODUCTS,
-    ContactRoom,
+    ContactScratch,
     ContactTables,
 )
 from supple.linalg.blas import NO, YES, gemm
@@ -38,74 +38,74 @@ def add_contacts(
     known: bool,
     numbers: tuple[float, float, float, float],
     blas: Ints,
-    room: ContactRoom,
+    scratch: ContactScratch,
     stiffness: Floats,
     force: Floats,
 ) -> int:
-    """Write Σ s c cᵀ to the upper triangle of `stiffness`, add Σ s (depth − target) c + K z.
+    """Write Σ s c cᵀ to the upper triangle of `stiffness`; return how many contacts push.
 
-    `force` gets what the linearised force is at z = 0. How many contacts push is returned.
+    Σ s (depth − target) c + K z, the linearised force at z = 0, is added to `force`.
 
     `count` contacts were found. `before` (o, n̄) are depths at the end of the last step, if they
-    are `known`. `numbers` are the stiffness in Pa/m; what part of a depth is to be left; how
-    much it may lessen at once; and how much it may grow in a step, before the rest is taken for
-    having been there.
+    are `known`. `numbers` are the stiffness in Pa/m; the part of a depth that is to be left;
+    how much it may lessen at once; and how much it may grow in a step, before the rest is taken
+    for having been there.
     """
     stiffness[:] = 0
     if count == 0:
         return 0
-    _touched_rows(tables, count, weights, room)
-    pressing = _targets(count, before, known, numbers, room)
+    _touched_rows(tables, count, weights, scratch)
+    pressing = _targets(count, before, known, numbers, scratch)
     if pressing == 0:
         return 0
     begin = 0
     while begin < count:
-        group, end = room.group[begin], begin
-        while end < count and room.group[end] == group:
+        group, end = scratch.group[begin], begin
+        while end < count and scratch.group[end] == group:
             end += 1
-        _add_group(tables, group, begin, end, numbers[0], frames, blas, room, stiffness, force)
+        _add_group(tables, group, begin, end, numbers[0], frames, blas, scratch, stiffness, force)
         begin = end
-    symmetric_times(stiffness, room.z, force)
+    symmetric_times(stiffness, scratch.z, force)
     return pressing
 
 
 @compiled
-def _targets(count, before, known, numbers, room):  # type: ignore[no-untyped-def]
-    """Depths that contacts are let have at the end of the step; how many are deeper."""
+def _targets(count, before, known, numbers, scratch):  # type: ignore[no-untyped-def]
+    """Write depths that contacts may have at the end of the step; return how many are deeper."""
     _, kept, slowest, fastest = numbers
     pressing = 0
     for k in range(count):
         # What flesh does on its own is not trusted to go on: it is let go only when the rig or
         # the obstacle has taken it away.
-        depth = max(room.depth[k], room.still[k])
-        was = before[room.obstacle[k], room.vertex[k]] if known else depth
+        depth = max(scratch.depth[k], scratch.still[k])
+        was = before[scratch.obstacle[k], scratch.vertex[k]] if known else depth
         was = max(was, depth - fastest)
         target = max(kept * was, was - slowest)
-        room.target[k] = -1.0
+        scratch.target[k] = -1.0
         if depth > target:
-            room.target[k] = target
+            scratch.target[k] = target
             pressing += 1
     return pressing
 
 
 @compiled
-def _touched_rows(tables, count, weights, room):  # type: ignore[no-untyped-def]
+def _touched_rows(tables, count, weights, scratch):  # type: ignore[no-untyped-def]
     """Blend the basis at all carriers of contacts."""
-    m, r = room.factors.shape
+    m, r = scratch.factors.shape
     for pose in range(m):
         for j in range(r):
-            room.factors[pose, j] = weights[pose] * tables.steps[pose, j]
-    slots, touched = room.slots, room.touched
+            scratch.factors[pose, j] = weights[pose] * tables.steps[pose, j]
+    slots, touched = scratch.slots, scratch.touched
     slots[:] = -1
     used = 0
     for k in range(count):
         for corner in range(4):
-            carrier = tables.carriers[room.vertex[k], corner]
+            carrier = tables.carriers[scratch.vertex[k], corner]
             if slots[carrier] < 0:
                 slots[carrier] = used
                 touched[used] = carrier
                 used += 1
-    room.used[0] = used
+    scratch.used[0] = used
     for region in range(len(tables.sizes)):
         first, last = tables.column[region], tables.column[region + 1]
         width, size, places = last - first, tables.sizes[region], tables.places[region]
@@ -116,13 +116,13 @@ def _touched_rows(tables, count, weights, room):  # type: ignore[no-untyped-def]
                 continue
             for axis in range(3):
                 at = (3 * slot + axis) * r
-                out = room.rows[at + first : at + last]
+                out = scratch.rows[at + first : at + last]
                 out[:] = 0
                 for pose in range(m):
                     if abs(weights[pose]) < NEGLIGIBLE:
                         continue
                     at = (3 * (pose * size + place) + axis) * width
-                    _add_scaled(room.factors[pose, first:last], whole[at : at + width], out)
+                    _add_scaled(scratch.factors[pose, first:last], whole[at : at + width], out)
 
 
 @compiled
@@ -132,30 +132,30 @@ def _add_scaled(factors, row, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _add_group(tables, group, begin, end, hardness, frames, blas, room, stiffness, force):  # type: ignore[no-untyped-def]
-    """Contacts of one group: their rows, some at a time, and the products of these."""
+def _add_group(tables, group, begin, end, hardness, frames, blas, scratch, stiffness, force):  # type: ignore[no-untyped-def]
+    """Add contacts of one group: their rows, some at a time, and the products of these."""
     width, columns = tables.width[group], tables.columns[group]
-    product = room.product
+    product = scratch.product
     product[: width * width] = 0
     most = max(1, MOST_PRODUCTS // (width * width))
     filled = 0
     for k in range(begin, end):
-        if room.target[k] < 0:
+        if scratch.target[k] < 0:
             continue
-        line = room.lines[filled * width : (filled + 1) * width]
-        _write_line(tables, group, k, frames, room, line)
-        scale = math.sqrt(hardness * tables.areas[room.vertex[k]])
-        push = scale * (room.depth[k] - room.target[k])
+        line = scratch.lines[filled * width : (filled + 1) * width]
+        _write_line(tables, group, k, frames, scratch, line)
+        scale = math.sqrt(hardness * tables.areas[scratch.vertex[k]])
+        push = scale * (scratch.depth[k] - scratch.target[k])
         for j in range(width):
             line[j] *= scale
             if columns[j] >= 0:
                 force[columns[j]] += push * line[j]
         filled += 1
         if filled == most:
-            _subtract_products(blas, width, filled, room.lines, product)
+            _subtract_products(blas, width, filled, scratch.lines, product)
             filled = 0
     if filled > 0:
-        _subtract_products(blas, width, filled, room.lines, product)
+        _subtract_products(blas, width, filled, scratch.lines, product)
     for i in range(width):
         if columns[i] < 0:
             continue
@@ -184,10 +184,10 @@ def _subtract_products(blas, width, count, lines, product):  # type: ignore[no-u
 
 
 @compiled
-def _write_line(tables, group, k, frames, room, line):  # type: ignore[no-untyped-def]
-    """The row c of a contact, in the columns of its group."""
-    r, v = room.factors.shape[1], room.vertex[k]
-    x, y, z = room.normal[k, 0], room.normal[k, 1], room.normal[k, 2]
+def _write_line(tables, group, k, frames, scratch, line):  # type: ignore[no-untyped-def]
+    """Write the row c of a contact, in the columns of its group."""
+    r, v = scratch.factors.shape[1], scratch.vertex[k]
+    x, y, z = scratch.normal[k, 0], scratch.normal[k, 1], scratch.normal[k, 2]
     line[:] = 0
     for corner in range(4):
         carrier, share = tables.carriers[v, corner], tables.shares[v, corner]
@@ -199,13 +199,13 @@ def _write_line(tables, group, k, frames, room, line):  # type: ignore[no-untype
                 f[1] * a + f[4] * b + f[7] * c,
                 f[2] * a + f[5] * b + f[8] * c,
             )
-        at, slot = 0, room.slots[carrier]
+        at, slot = 0, scratch.slots[carrier]
         for region in range(len(tables.sizes)):
             if not tables.met[group, region]:
                 continue
             first, last = tables.column[region], tables.column[region + 1]
             if tables.places[region, carrier] >= 0:
-                whole = room.rows[3 * slot * r : 3 * (slot + 1) * r]
+                whole = scratch.rows[3 * slot * r : 3 * (slot + 1) * r]
                 _add_three(
                     whole[first:last],
                     whole[r + first : r + last],
