@@ -1,0 +1,1 @@
+"""The one simulation that all pages show."""
