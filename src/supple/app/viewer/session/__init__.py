@@ -1,1 +1,1 @@
-"""The one simulation that all pages show."""
+"""Session of the viewer, and the subjects that it steps."""

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple.app.bodies.make_body import body_frequencies
 from supple.app.viewer.session.hands import BasisGrip, FlightGrip, patch_around
@@ -82,9 +83,13 @@ class BodySubject(Subject):
         Modes that move, part of the critical damping of the slowest swing, one of `GRAVITIES`.
     frequencies
         (r,) of small swings, in Hz.
+    flies
+        Whether nothing holds it.
     """
 
     slowest = 0.02
+    full_colour = 0.2
+    parts = frozenset({"materials", "damping", "gravity", "modes", "energies", "held"})
 
     def __init__(self, model: StvkModel, *, engine: str | None = None) -> None:
         self.built = model
@@ -98,8 +103,6 @@ class BodySubject(Subject):
         self.model, self.simulator = model, self._new_simulator(model)
         self.flies = hasattr(self.simulator, "root")
         self._grips: type[BasisGrip] | type[FlightGrip] = FlightGrip if self.flies else BasisGrip
-        parts = {"materials", "damping", "gravity", "modes", "energies"}
-        self.parts = frozenset(parts | {"flight"} if self.flies else parts)
         self._stale = False
         grey = " Grey is held." if self.held.any() else ""
         self.hint = f"Drag the body to pull it; let go to see it swing.{grey}"
@@ -122,7 +125,7 @@ class BodySubject(Subject):
         return float(np.ptp(self.built.surface.vertices[:, 0]))
 
     @property
-    def held(self) -> np.ndarray:
+    def held(self) -> NDArray[np.bool_]:
         """Triangles that cannot move, (f,) bool."""
         reach = np.sqrt((self.built.surface_basis**2).sum(axis=(1, 2)))
         return (reach <= HELD * reach.max())[self.built.surface.triangles].all(axis=1)

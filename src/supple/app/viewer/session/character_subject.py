@@ -63,6 +63,7 @@ class CharacterSubject(Subject):
 
     hint = "Drag the skin to pull it; let go to see it swing back."
     slowest = 0.05
+    full_colour = 0.02
 
     def __init__(
         self,
@@ -170,6 +171,9 @@ class CharacterSubject(Subject):
             did = self.simulator.step(self.pose, self.root, forces)
         self.recorder.step(self.simulator.dt, self.surface, self.pose, self.root)
         return () if did is None else did.limits  # None where a cut begins anew
+
+    def renew(self) -> None:
+        """Do nothing: whatever changes, changes at once."""
 
     def begin_anew(self) -> None:
         """Let all hands go, and start undeformed: the motion, or the pose that is held."""

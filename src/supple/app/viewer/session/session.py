@@ -1,4 +1,4 @@
-"""The session: the one simulation that all pages show, and the queue of what they ask of it."""
+"""Session of the viewer: the one simulation that all pages show, and the queue of requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ S = TypeVar("S", bound=Subject)
 
 
 class Session(Generic[S]):
-    """A character or a body that lives, is watched and is pulled at.
+    """Character or body that lives, is watched and is pulled at.
 
     Any thread may ask for changes, which happen before the next step: `play`, `pause`, `take` and
     the like, and `ask` for whatever else the subject can do. `advance` steps; nothing else does.

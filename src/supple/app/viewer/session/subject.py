@@ -1,4 +1,4 @@
-"""The subject of a session: a character or a body, stepped through its engine's contract."""
+"""Subject of a session: a character or a body, stepped through its engine's contract."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Subject(ABC):
         - ``"materials"``: `stiffen(group, doublings)`, of each group of elements;
         - ``"damping"``, ``"gravity"``, ``"modes"``: `damp`, `fall`, `truncate`;
         - ``"energies"``: `simulator.energies()`, `frequencies`;
-        - ``"flight"``: nothing holds it.
+        - ``"held"``: `held`, triangles that cannot move.
     state
         ``"playing"``; ``"paused"``: time stands still; ``"posing"``: the pose is held, and the
         flesh lives on.
@@ -58,6 +58,8 @@ class Subject(ABC):
         Line for the page about what can be done.
     slowest
         Lower end of the slider of the clock's speed.
+    full_colour
+        Displacement that is coloured fully, as a part of the size.
     """
 
     parts: frozenset[str]
@@ -67,6 +69,7 @@ class Subject(ABC):
     hands: dict[Hashable, Any]
     hint: str
     slowest: ClassVar[float]
+    full_colour: ClassVar[float]
 
     @property
     @abstractmethod
@@ -105,6 +108,7 @@ class Subject(ABC):
             If it has to begin anew, and why.
         """
 
+    @abstractmethod
     def renew(self) -> None:
         """Apply changes that were collected, before steps; raise as `step` does."""
 
