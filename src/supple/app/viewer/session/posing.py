@@ -73,7 +73,7 @@ class IKHandles:
     """
 
     def __init__(self, rig: Rig) -> None:
-        self._rig, self._skin = rig, _skinned(rig)
+        self._skin = _skinned(rig)
         self._chains: dict[str, InverseKinematics] = {}
         self._places: Ints = np.zeros(0, np.int64)
         if self._skin is None:
