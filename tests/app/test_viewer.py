@@ -20,14 +20,14 @@ import pytest
 import supple
 from helpers.build_samples import MATERIAL, bar_options, bending_bar, jointed_arm
 from supple.app.viewer.panels.pose_panel import parameter_groups
-from supple.app.viewer.requests import FASTEST
 from supple.app.viewer.scene.colours import Banding, by_displacement, by_region, by_stiffness
 from supple.app.viewer.server import _welcome, free_port
-from supple.app.viewer.sessions.limb_handle import Limbs
-from supple.app.viewer.sessions.recording import Recorder, checked_name, take_name
-from supple.app.viewer.sessions.session import Session
+from supple.app.viewer.session.character_subject import CharacterSubject
+from supple.app.viewer.session.posing import IKHandles
+from supple.app.viewer.session.recording import Recorder, checked_name, take_name
+from supple.app.viewer.session.session import FASTEST, Session
 from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.errors import SuppleError, SuppleWarning
+from supple.errors import SolverError, SuppleError, SuppleWarning
 from supple.playing.bake import bake
 from supple.playing.player import Player
 from supple.rig.motion.motion import Motion
@@ -38,6 +38,8 @@ from supple.rig.skeleton.skinning import SkinnedRig
 
 viser = pytest.importorskip("viser", reason="viser is not installed")
 
+
+CharacterSession = Session[CharacterSubject]
 
 #: Stiff enough to come to rest within a second or two.
 FIRM = replace(MATERIAL, young=3e5)
@@ -54,17 +56,17 @@ def arm() -> PoseSpaceModel:
 
 
 @pytest.fixture
-def session(model: PoseSpaceModel) -> Session:
-    return Session(model)
+def session(model: PoseSpaceModel) -> CharacterSession:
+    return Session(CharacterSubject(model))
 
 
-def held(session: Session) -> Session:
+def held(session: CharacterSession) -> CharacterSession:
     """At the middle pose, at rest."""
-    session.pose_to(np.zeros(1))
+    session.ask(session.subject.pose_to, np.zeros(1))
     for _ in range(40):
         session.advance(50)
         session.refresh()
-        if np.abs(session.skin - session.rig_skin()).max() < 1e-4:
+        if np.abs(session.skin - session.subject.undeformed()).max() < 1e-4:
             return session
     raise AssertionError("it never rests")
 
@@ -73,13 +75,13 @@ def up(metres: float) -> np.ndarray:
     return np.array([0.0, metres, 0.0])
 
 
-def set_gravity(session: Session, mode: str) -> None:
-    session.ask(lambda: setattr(session.simulator, "gravity_mode", mode))
+def set_gravity(session: CharacterSession, mode: str) -> None:
+    session.ask(lambda: setattr(session.subject.simulator, "gravity_mode", mode))
 
 
-def tip(session: Session) -> int:
+def tip(session: CharacterSession) -> int:
     """A vertex at the free end."""
-    return int(np.argmax(session.model.surface.vertices[:, 0]))
+    return int(np.argmax(session.subject.model.surface.vertices[:, 0]))
 
 
 # What is played ----------------------------------------------------------------------------
@@ -88,15 +90,36 @@ def tip(session: Session) -> int:
 @pytest.mark.parametrize("ending", ["stop", "restart"])
 def test_playing_gives_the_frames_of_a_bake_to_the_bit(model: PoseSpaceModel, ending: str) -> None:
     baked = bake(bending_bar(), model=model, rate=30)
-    session = Session(model, character=bending_bar())
-    session.end_with(ending)  # type: ignore[arg-type]
+    session = Session(CharacterSubject(model, character=bending_bar()))
+    session.ask(session.subject.end_with, ending)
     for frame in range(baked.n_frames):
         session.advance(0 if frame == 0 else 3)
         if frame % 4 == 1:  # whether pages look or not
             session.refresh()
-        assert np.array_equal(session.surface(), baked.frames[frame]), frame
+        assert np.array_equal(session.subject.surface(), baked.frames[frame]), frame
     session.advance(1)
     assert session.state == ("paused" if ending == "stop" else "playing")
+
+
+def test_another_engine_is_viewed_as_it_bakes(model: PoseSpaceModel, tmp_path: Path) -> None:
+    from supple.app.viewer.page import Page
+
+    baked = bake(bending_bar(), model=model, engine="full", rate=30, end=0.2)
+    session = Session(CharacterSubject(model, character=bending_bar(), engine="full"))
+    session.ask(session.subject.end_with, "stop")
+    for frame in range(baked.n_frames):
+        session.advance(0 if frame == 0 else 3)
+        assert np.array_equal(session.subject.surface(), baked.frames[frame]), frame
+    session.take("hand", session.skin[tip(session)])
+    session.pull("hand", session.skin[tip(session)] + up(0.05))
+    session.ask(session.subject.pose_to, [0.1])
+    session.ask(session.subject.stiffen, 2.0)
+    session.advance(5)
+    assert session.settle_requests() is None
+    assert session.state == "posing"
+    assert "obstacles" not in session.subject.parts
+    with Page(session, port=0, folder=tmp_path) as page:
+        assert page.stage.colourings[0] == "flesh"
 
 
 @pytest.mark.parametrize("seconds", [1.0, 1.437])
@@ -107,13 +130,13 @@ def test_a_loop_gives_the_closed_cycle_of_a_bake_to_the_bit(
     nod = Motion(times, 0.2 * np.sin(2 * np.pi * times / seconds)[:, None], name="nod")
     bar = replace(bending_bar(), motions={"nod": nod})
     baked = bake(bar, model=model, loop=True, damping=8)
-    session = Session(model, character=bar, damping=8)
-    assert session.ending == "loop"
-    assert session.player.n_steps == 3 * (baked.n_frames - 1)
-    session.advance(session.player.n_steps * (baked.report["cycles"] - 1))
+    session = Session(CharacterSubject(model, character=bar, damping=8))
+    assert session.subject.ending == "loop"
+    assert session.subject.player.n_steps == 3 * (baked.n_frames - 1)
+    session.advance(session.subject.player.n_steps * (baked.report["cycles"] - 1))
     for frame in range(1, baked.n_frames):
         session.advance(3)
-        assert np.array_equal(session.surface(), baked.frames[frame]), frame
+        assert np.array_equal(session.subject.surface(), baked.frames[frame]), frame
 
 
 def test_a_violent_motion_is_as_firm_as_it_is_baked(model: PoseSpaceModel) -> None:
@@ -125,90 +148,92 @@ def test_a_violent_motion_is_as_firm_as_it_is_baked(model: PoseSpaceModel) -> No
     with pytest.warns(SuppleWarning, match="times as stiff"):
         baked = bake(bar, model=model)
     assert baked.report["stiffness"] > 1
-    session = Session(model, character=bar)
-    session.end_with("stop")
+    session = Session(CharacterSubject(model, character=bar))
+    session.ask(session.subject.end_with, "stop")
     for frame in range(baked.n_frames):
         session.advance(0 if frame == 0 else 3)
-        assert np.array_equal(session.surface(), baked.frames[frame]), frame
-    session.ask(lambda: session.stiffen(2.0))
+        assert np.array_equal(session.subject.surface(), baked.frames[frame]), frame
+    session.ask(session.subject.stiffen, 2.0)
     session.advance(0)
-    assert session.simulator.stiffness == 2 * baked.report["stiffness"]
+    assert session.subject.simulator.stiffness == 2 * baked.report["stiffness"]
 
 
 def test_a_motion_of_one_pose_is_shown(model: PoseSpaceModel) -> None:
     still = Motion([0.0], [[0.3]], name="still")
     bar = replace(bending_bar(), motions={"still": still})
-    session = Session(model, character=bar)
-    session.end_with("loop")
+    session = Session(CharacterSubject(model, character=bar))
+    session.ask(session.subject.end_with, "loop")
     session.advance(10)
-    assert session.ending == "restart"
-    assert np.abs(session.surface() - session.rig_skin()).max() < 1e-6
+    assert session.subject.ending == "restart"
+    assert np.abs(session.subject.surface() - session.subject.undeformed()).max() < 1e-6
 
 
-def test_a_motion_that_begins_anew_gives_the_same_bits_again(session: Session) -> None:
-    session.end_with("restart")
+def test_a_motion_that_begins_anew_gives_the_same_bits_again(session: CharacterSession) -> None:
+    session.ask(session.subject.end_with, "restart")
     session.advance(20)
-    first = session.surface()
-    session.advance(session.player.n_steps)
-    assert np.array_equal(session.surface(), first)
+    first = session.subject.surface()
+    session.advance(session.subject.player.n_steps)
+    assert np.array_equal(session.subject.surface(), first)
 
 
-def test_seeking_is_what_a_player_does(session: Session, model: PoseSpaceModel) -> None:
-    session.end_with("stop")
-    session.seek(1.0)
+def test_seeking_is_what_a_player_does(session: CharacterSession, model: PoseSpaceModel) -> None:
+    session.ask(session.subject.end_with, "stop")
+    session.ask(session.subject.seek, 1.0)
     session.advance(5)
-    player = Player(Session(model).simulator, "sweep")
+    player = Player(CharacterSubject(model).simulator, "sweep")
     player.seek(1.0)
     for _ in range(5):
         player.step()
-    assert session.time == player.time
-    assert np.array_equal(session.surface(), player.surface())
+    assert session.subject.time == player.time
+    assert np.array_equal(session.subject.surface(), player.surface())
 
 
-def test_time_stands_still_while_paused(session: Session) -> None:
+def test_time_stands_still_while_paused(session: CharacterSession) -> None:
     session.advance(40)
     session.pause()
     session.advance(1)
-    before = session.surface()
+    before = session.subject.surface()
     session.advance(30)
-    assert np.array_equal(session.surface(), before)
+    assert np.array_equal(session.subject.surface(), before)
     session.play()
     session.advance(1)
-    assert not np.array_equal(session.surface(), before)
+    assert not np.array_equal(session.subject.surface(), before)
 
 
-def test_flesh_lives_on_while_the_pose_is_held(session: Session) -> None:
+def test_flesh_lives_on_while_the_pose_is_held(session: CharacterSession) -> None:
     session.advance(60)
-    session.hold()
+    session.ask(session.subject.hold)
     session.advance(60)
-    pose, moving = session.pose.copy(), session.surface()
+    pose, moving = session.subject.pose.copy(), session.subject.surface()
     session.advance(1)
-    assert np.allclose(session.pose, pose, atol=1e-3)
-    assert not np.array_equal(session.surface(), moving)
+    assert np.allclose(session.subject.pose, pose, atol=1e-3)
+    assert not np.array_equal(session.subject.surface(), moving)
     session.advance(600)
-    assert np.abs(session.surface() - session.rig_skin()).max() < 1e-2
+    assert np.abs(session.subject.surface() - session.subject.undeformed()).max() < 1e-2
 
 
-def test_sliders_bring_the_pose_where_they_point_without_a_jump(session: Session) -> None:
+def test_sliders_bring_the_pose_where_they_point_without_a_jump(session: CharacterSession) -> None:
     held(session)
-    session.pose_to([0.8])
+    session.ask(session.subject.pose_to, [0.8])
     ways = []
     for _ in range(90):
-        before = session.pose[0]
+        before = session.subject.pose[0]
         session.advance()
-        ways.append(session.pose[0] - before)
-    assert session.pose[0] == pytest.approx(0.8, abs=1e-4)
+        ways.append(session.subject.pose[0] - before)
+    assert session.subject.pose[0] == pytest.approx(0.8, abs=1e-4)
     assert max(ways) < 0.1
     assert ways[0] < 0.02
 
 
 @pytest.mark.parametrize("pose", [[np.nan], [0.0, 0.0], []])
-def test_poses_that_cannot_be_are_refused_in_a_line(session: Session, pose: list[float]) -> None:
-    session.pose_to(pose)
+def test_poses_that_cannot_be_are_refused_in_a_line(
+    session: CharacterSession, pose: list[float]
+) -> None:
+    session.ask(session.subject.pose_to, pose)
     trouble = session.settle_requests()
     assert trouble == "a pose has 1 finite numbers"
     session.advance(3)
-    assert np.isfinite(session.surface()).all()
+    assert np.isfinite(session.subject.surface()).all()
 
 
 # Handles -----------------------------------------------------------------------------------
@@ -228,93 +253,97 @@ def fork() -> Rig:
 
 
 def test_a_handle_bends_its_limb_and_nothing_else() -> None:
-    rig, limbs = fork(), Limbs(fork())
-    assert limbs.joints[:2] == ("hand.L", "hand.R")
-    assert "hip" not in limbs.joints
+    rig, handles = fork(), IKHandles(fork())
+    assert handles.joints[:2] == ("hand.L", "hand.R")
+    assert "hip" not in handles.joints
     rest = np.asarray(rig.rest_pose)
     target = np.array([0.7, 1.5, 0.2])
-    pose = limbs.reached("hand.L", rest, target)
-    assert limbs.place("hand.L", pose) == pytest.approx(target, abs=1e-3)
+    pose = handles.solve("hand.L", rest, target)
+    assert handles.position("hand.L", pose) == pytest.approx(target, abs=1e-3)
     moved = [p.name for p, x in zip(rig.parameters, pose, strict=True) if abs(x) > 1e-9]
     assert {name[:7] for name in moved} <= {"upper.L", "fore.L."}
     assert rig(pose)[4] == pytest.approx(target, abs=1e-3), "the skin is there, too"
 
 
 def test_a_handle_out_of_reach_stretches_the_limb_towards_it() -> None:
-    rig, limbs = fork(), Limbs(fork())
+    rig, handles = fork(), IKHandles(fork())
     for far in (5.0, 1e12):
-        pose = limbs.reached("hand.R", np.asarray(rig.rest_pose), [-0.2, 1.0 + far, 0.0])
+        pose = handles.solve("hand.R", np.asarray(rig.rest_pose), [-0.2, 1.0 + far, 0.0])
         assert np.isfinite(pose).all()
-        assert limbs.place("hand.R", pose)[1] > 1.9
+        assert handles.position("hand.R", pose)[1] > 1.9
 
 
 def test_rigs_without_a_skeleton_have_no_handles() -> None:
-    limbs = Limbs(bending_bar().rig)
-    assert limbs.joints == ()
+    handles = IKHandles(bending_bar().rig)
+    assert handles.joints == ()
     with pytest.raises(SuppleError, match="no limb"):
-        limbs.place("hand", [0.0])
+        handles.position("hand", [0.0])
 
 
 def test_dragging_a_handle_poses_the_rig_where_the_body_is(arm: PoseSpaceModel) -> None:
-    session = Session(arm)
+    session = Session(CharacterSubject(arm))
     root = np.eye(4)
     root[:3, :3] = [[0, 0, 1], [0, 1, 0], [-1, 0, 0]]
     root[:3, 3] = [3.0, 0.0, 1.0]
-    session.hold()
+    session.ask(session.subject.hold)
     session.advance(1)
-    session.root = root
-    before = session.joint_place("fore")
+    session.subject.root = root
+    before = session.subject.joint_position("fore")
     target = before + np.array([0.0, 0.15, 0.05])
-    session.reach("fore", target)
+    session.ask(session.subject.reach, "fore", target)
     assert session.settle_requests() is None
     session.advance(120)
     shoulder = root[:3, :3] @ arm.rig(arm.rig.rest_pose, [0])[0] + root[:3, 3]
-    assert np.linalg.norm(session.joint_place("fore") - target) < 0.1
-    assert session.joint_place("fore")[1] > before[1] + 0.05
-    assert np.linalg.norm(shoulder - session.surface()[0]) < 0.3
-    session.reach("fore", [np.nan, 0.0, 0.0])
-    session.reach("nose", target)
+    assert np.linalg.norm(session.subject.joint_position("fore") - target) < 0.1
+    assert session.subject.joint_position("fore")[1] > before[1] + 0.05
+    assert np.linalg.norm(shoulder - session.subject.surface()[0]) < 0.3
+    session.ask(session.subject.reach, "fore", [np.nan, 0.0, 0.0])
+    session.ask(session.subject.reach, "nose", target)
     assert session.settle_requests() == 'no limb ends at "nose"'
 
 
 # What is done to it ------------------------------------------------------------------------
 
 
-def test_pulling_moves_flesh_and_it_swings_back(session: Session) -> None:
+def test_pulling_moves_flesh_and_it_swings_back(session: CharacterSession) -> None:
     held(session)
     vertex, rest = tip(session), session.skin.copy()
     way = up(0.06)
     session.take("hand", rest[vertex])
     session.pull("hand", rest[vertex] + way)
     session.advance(90)
-    pulled = session.surface()[vertex, 1] - rest[vertex, 1]
+    pulled = session.subject.surface()[vertex, 1] - rest[vertex, 1]
     session.release("hand")
     heights = []
     for _ in range(800):
         session.advance()
-        heights.append(session.surface()[vertex, 1] - rest[vertex, 1])
+        heights.append(session.subject.surface()[vertex, 1] - rest[vertex, 1])
     assert pulled > 0.25 * way[1]
     assert min(heights) < -0.02 * pulled, "it overshoots"
     assert abs(heights[-1]) < 0.02 * pulled, "it settles"
     assert not session.hands
 
 
-def test_nobody_can_pull_without_a_hold_and_wild_targets_are_harmless(session: Session) -> None:
+def test_nobody_can_pull_without_a_hold_and_wild_targets_are_harmless(
+    session: CharacterSession,
+) -> None:
     held(session)
     session.pull("nobody", [9.0, 9.0, 9.0])
     session.take("hand", session.skin[tip(session)])
     session.pull("hand", [np.inf, 0.0, 0.0])
     session.pull("hand", [1e30, 0.0, 0.0])
     session.advance(120)
-    assert np.isfinite(session.surface()).all()
+    assert np.isfinite(session.subject.surface()).all()
     session.release("hand")
     session.advance(400)
-    assert np.abs(session.surface() - session.rig_skin()).max() < 0.02
+    assert np.abs(session.subject.surface() - session.subject.undeformed()).max() < 0.02
 
 
 def test_pulling_stiff_flesh_does_not_shake_it() -> None:
     stiff = replace(MATERIAL, young=1e7)
-    session = held(Session(supple.build(bending_bar(), **bar_options(material=stiff))))
+    session = held(
+        Session(CharacterSubject(supple.build(bending_bar(), **bar_options(material=stiff))))
+    )
     vertex = tip(session)
     session.take("hand", session.skin[vertex])
     session.pull("hand", session.skin[vertex] + up(0.05))
@@ -322,134 +351,161 @@ def test_pulling_stiff_flesh_does_not_shake_it() -> None:
     places = []
     for _ in range(10):
         session.advance()
-        places.append(session.surface()[vertex])
+        places.append(session.subject.surface()[vertex])
     assert np.ptp(places, axis=0).max() < 1e-3
 
 
-def test_two_hands_pull_at_once(session: Session) -> None:
+def test_two_hands_pull_at_once(session: CharacterSession) -> None:
     held(session)
     vertex = tip(session)
     for hand in (0, 1):
         session.take(hand, session.skin[vertex])
         session.pull(hand, session.skin[vertex] + up(0.03))
     session.advance(60)
-    both = session.surface()[vertex, 1]
+    both = session.subject.surface()[vertex, 1]
     session.release(0)
     session.advance(90)
-    assert session.surface()[vertex, 1] < both - 1e-4
+    assert session.subject.surface()[vertex, 1] < both - 1e-4
 
 
-def test_gravity_is_switched_without_a_new_model(session: Session) -> None:
+def test_gravity_is_switched_without_a_new_model(session: CharacterSession) -> None:
     held(session)
     vertex, before = tip(session), session.skin[tip(session), 1]
     set_gravity(session, "absolute")
     session.advance(200)
-    sagged = before - session.surface()[vertex, 1]
+    sagged = before - session.subject.surface()[vertex, 1]
     set_gravity(session, "relative")
     session.advance(600)
     assert sagged > 0.005
-    assert abs(session.surface()[vertex, 1] - before) < 0.1 * sagged
+    assert abs(session.subject.surface()[vertex, 1] - before) < 0.1 * sagged
 
 
-def test_switching_gravity_while_playing_keeps_time_and_flesh(session: Session) -> None:
+def test_switching_gravity_while_playing_keeps_time_and_flesh(session: CharacterSession) -> None:
     session.advance(50)
-    now, skin = session.time, session.surface()
+    now, skin = session.subject.time, session.subject.surface()
     set_gravity(session, "none")
     session.settle_requests()
-    assert session.time == now
-    assert np.array_equal(session.surface(), skin)
+    assert session.subject.time == now
+    assert np.array_equal(session.subject.surface(), skin)
     session.advance(10)
-    assert session.time > now
+    assert session.subject.time > now
 
 
-def test_an_unknown_gravity_is_refused_and_the_old_one_stays(session: Session) -> None:
+def test_an_unknown_gravity_is_refused_and_the_old_one_stays(session: CharacterSession) -> None:
     set_gravity(session, "sideways")
     trouble = session.settle_requests()
     assert trouble is not None
     assert "sideways" in trouble
-    assert session.simulator.gravity_mode == "relative"
+    assert session.subject.simulator.gravity_mode == "relative"
 
 
-def test_a_ball_that_is_moved_pushes_flesh(session: Session) -> None:
+def test_a_ball_that_is_moved_pushes_flesh(session: CharacterSession) -> None:
     held(session)
     vertex, before = tip(session), session.skin[tip(session)].copy()
-    around = session.surroundings
+    around = session.subject.obstacles
     session.ask(lambda: setattr(around, "ball", True))
     session.ask(lambda: around.move_ball(before + up(-around.radius - 0.1)))
     session.advance(60)
-    free = session.surface()[vertex, 1]
+    free = session.subject.surface()[vertex, 1]
     session.ask(lambda: around.move_ball(before + up(-around.radius + 0.03)))
     session.advance(90)
-    assert session.surface()[vertex, 1] > free + 0.005
+    assert session.subject.surface()[vertex, 1] > free + 0.005
     session.ask(lambda: setattr(around, "ball", False))
     session.advance(800)
-    assert abs(session.surface()[vertex, 1] - before[1]) < 2e-3
+    assert abs(session.subject.surface()[vertex, 1] - before[1]) < 2e-3
 
 
-def test_the_ground_holds_what_would_sag_below(session: Session) -> None:
+def test_the_ground_holds_what_would_sag_below(session: CharacterSession) -> None:
     held(session)
     vertex = tip(session)
     set_gravity(session, "absolute")
     session.advance(200)
-    sagged = session.surface()[vertex, 1]
-    session.ask(lambda: session.surroundings.stand_on(session.rig_skin()))
-    session.ask(lambda: setattr(session.surroundings, "ground", True))
+    sagged = session.subject.surface()[vertex, 1]
+    session.ask(lambda: session.subject.obstacles.stand_on(session.subject.undeformed()))
+    session.ask(lambda: setattr(session.subject.obstacles, "ground", True))
     session.advance(300)
-    assert session.surface()[vertex, 1] > sagged + 0.002
+    assert session.subject.surface()[vertex, 1] > sagged + 0.002
 
 
-def test_stiffness_changes_as_it_runs(session: Session) -> None:
+def test_stiffness_changes_as_it_runs(session: CharacterSession) -> None:
     held(session)
     vertex = tip(session)
 
     def pulled() -> float:
-        start = session.surface()[vertex]
+        start = session.subject.surface()[vertex]
         session.take("hand", start)
         session.pull("hand", start + up(0.03))
         session.advance(150)
-        moved = session.surface()[vertex, 1] - start[1]
+        moved = session.subject.surface()[vertex, 1] - start[1]
         session.release("hand")
         session.advance(300)
         return float(moved)
 
     usual = pulled()
-    session.ask(lambda: setattr(session.simulator, "stiffness", 4.0))
+    session.ask(lambda: setattr(session.subject.simulator, "stiffness", 4.0))
     assert pulled() < 0.8 * usual
+
+
+@pytest.mark.parametrize("state", ["playing", "posing"])
+def test_a_step_that_fails_begins_anew_and_says_so(
+    session: CharacterSession, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    def diverges(*given: Any) -> None:
+        raise SolverError("the simulation diverges")
+
+    session.advance(20)
+    if state == "posing":
+        held(session)
+    session.take("hand", session.skin[tip(session)])
+    session.advance(1)
+    monkeypatch.setattr(session.subject.simulator, "step", diverges)
+    session.advance(1)
+    assert session.settle_requests() == "the simulation diverges; it begins anew"
+    assert not session.hands
+    assert np.abs(session.subject.surface() - session.subject.undeformed()).max() < 1e-6
+    monkeypatch.undo()
+    session.advance(2)
+    assert session.state == state
+    assert session.settle_requests() is None
 
 
 # What is kept ------------------------------------------------------------------------------
 
 
-def test_a_recording_is_what_was_seen_and_is_saved(session: Session, tmp_path: Path) -> None:
-    session.ask(session.recorder.start)
+def test_a_recording_is_what_was_seen_and_is_saved(
+    session: CharacterSession, tmp_path: Path
+) -> None:
+    session.ask(session.subject.recorder.start)
     seen = []
     for step in range(31):
         session.advance()
         if step % 3 == 0:
-            seen.append(session.surface())
-    session.recorder.stop()
-    target = session.recorder.save(tmp_path, "take1.npz", session.character, "sweep")
+            seen.append(session.subject.surface())
+    session.subject.recorder.stop()
+    target = session.subject.recorder.save(
+        tmp_path, "take1.npz", session.subject.character, "sweep"
+    )
     assert target == tmp_path / "take1.npz"
     with np.load(target) as stored:
         frames = next(stored[name] for name in stored.files if stored[name].ndim == 3)
         assert np.array_equal(frames, np.stack(seen))
     with pytest.raises(SuppleError, match="is there already"):
-        session.recorder.save(tmp_path, "take1.npz", session.character, "sweep")
+        session.subject.recorder.save(tmp_path, "take1.npz", session.subject.character, "sweep")
     assert [path.name for path in tmp_path.iterdir()] == ["take1.npz"]
 
 
-def test_an_empty_recording_is_refused(session: Session, tmp_path: Path) -> None:
+def test_an_empty_recording_is_refused(session: CharacterSession, tmp_path: Path) -> None:
     with pytest.raises(SuppleError, match="nothing is recorded"):
-        session.recorder.save(tmp_path, "take1.npz", session.character, "sweep")
+        session.subject.recorder.save(tmp_path, "take1.npz", session.subject.character, "sweep")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_recording_ends_before_it_fills_the_memory(session: Session) -> None:
-    session.recorder.most = 4
-    session.ask(session.recorder.start)
+def test_a_recording_ends_before_it_fills_the_memory(session: CharacterSession) -> None:
+    session.subject.recorder.most = 4
+    session.ask(session.subject.recorder.start)
     session.advance(40)
-    assert len(session.recorder) == 4
-    assert not session.recorder.on
+    assert len(session.subject.recorder) == 4
+    assert not session.subject.recorder.on
 
 
 @pytest.mark.parametrize(
@@ -465,41 +521,41 @@ def test_recordings_go_nowhere_but_their_folder(name: str) -> None:
 
 
 def test_a_page_cannot_have_a_recording_of_an_unknown_kind(
-    session: Session, tmp_path: Path
+    session: CharacterSession, tmp_path: Path
 ) -> None:
-    session.ask(session.recorder.start)
+    session.ask(session.subject.recorder.start)
     session.advance(10)
     with pytest.raises(SuppleError):
-        session.recorder.save(tmp_path, "take.exe", session.character, "sweep")
+        session.subject.recorder.save(tmp_path, "take.exe", session.subject.character, "sweep")
     assert not list(tmp_path.iterdir())
 
 
 def test_recordings_of_large_skins_are_short(model: PoseSpaceModel) -> None:
-    recorder = Recorder(model)
+    recorder = Recorder(len(model.surface.vertices))
     assert 12 * len(model.surface.vertices) * recorder.most <= 256 * 2**20
 
 
 # What is seen ------------------------------------------------------------------------------
 
 
-def bandings(session: Session) -> list[Banding]:
-    triangles = session.model.surface.triangles.astype(np.int64)
-    moved = by_displacement(session.skin, session.rig_skin(), triangles, 0.05)
-    return [by_region(session.model), by_stiffness(session.model), moved]
+def bandings(session: CharacterSession) -> list[Banding]:
+    triangles = session.subject.model.surface.triangles.astype(np.int64)
+    moved = by_displacement(session.skin, session.subject.undeformed(), triangles, 0.05)
+    return [by_region(session.subject.model), by_stiffness(session.subject.model), moved]
 
 
-def test_every_triangle_has_one_colour(session: Session) -> None:
+def test_every_triangle_has_one_colour(session: CharacterSession) -> None:
     session.advance(90)
     session.refresh()
     for banding in bandings(session):
-        assert banding.bands.shape == (len(session.model.surface.triangles),)
+        assert banding.bands.shape == (len(session.subject.model.surface.triangles),)
         assert banding.bands.min() >= 0
         assert banding.bands.max() < len(banding.colours)
 
 
-def test_displacement_is_told_by_colour(session: Session) -> None:
-    rig = session.rig_skin()
-    triangles = session.model.surface.triangles.astype(np.int64)
+def test_displacement_is_told_by_colour(session: CharacterSession) -> None:
+    rig = session.subject.undeformed()
+    triangles = session.subject.model.surface.triangles.astype(np.int64)
     assert by_displacement(rig, rig, triangles, 0.05).bands.max() == 0
     far = by_displacement(rig + np.float32(1.0), rig, triangles, 0.05)
     assert set(far.bands.tolist()) == {len(far.colours) - 1}
@@ -521,7 +577,7 @@ def test_joints_have_their_sliders_together_and_not_too_many() -> None:
 def page(model: PoseSpaceModel, tmp_path: Path) -> Iterator[object]:
     from supple.app.viewer.page import Page
 
-    with Page(Session(model), port=0, folder=tmp_path) as opened:
+    with Page(Session(CharacterSubject(model)), port=0, folder=tmp_path) as opened:
         yield opened
 
 
@@ -568,7 +624,7 @@ def test_guests_share_one_simulation_and_leave_nothing_behind(page: Any) -> None
     assert not buffer.generator_cursors
     assert len(buffer.message_from_id) < 400, "old updates are dropped"
     assert eventually(lambda: threading.active_count() <= threads + 1)
-    assert page.clockwork.failure is None
+    assert page.clock.failure is None
 
 
 @pytest.mark.parametrize(
@@ -578,14 +634,14 @@ def test_guests_share_one_simulation_and_leave_nothing_behind(page: Any) -> None
         lambda session, hand: session.pull(hand, [np.nan, 0.0, 0.0]),
         lambda session, hand: session.take("other", [np.nan, 0.0, 0.0]),
         lambda session, hand: session.take("other", [0.0]),
-        lambda session, hand: session.seek(float("nan")),
-        lambda session, hand: session.choose("no such motion"),
-        lambda session, hand: session.end_with("bang"),
+        lambda session, hand: session.ask(session.subject.seek, float("nan")),
+        lambda session, hand: session.ask(session.subject.choose, "no such motion"),
+        lambda session, hand: session.ask(session.subject.end_with, "bang"),
         lambda session, hand: session.ask(lambda: [][1]),
     ],
 )
 def test_a_request_that_cannot_be_met_is_told_and_nothing_ends(
-    session: Session, harm: Callable[[Any, str], None]
+    session: CharacterSession, harm: Callable[[Any, str], None]
 ) -> None:
     session.take("hand", session.skin[tip(session)])
     session.advance(1)
@@ -594,7 +650,7 @@ def test_a_request_that_cannot_be_met_is_told_and_nothing_ends(
     assert trouble
     assert "\n" not in trouble
     session.advance(5)
-    assert np.isfinite(session.surface()).all()
+    assert np.isfinite(session.subject.surface()).all()
     assert list(session.hands) == ["hand"]
 
 
@@ -609,11 +665,11 @@ def test_the_clock_runs_on_whatever_speed_a_page_asks_for(
     with Guest(page.address, origin=page.address) as guest:
         guest.look()
         assert eventually(lambda: len(page.server.get_clients()) == 1)
-        guest.say("GuiUpdateMessage", uuid=page.motion._speed._impl.uuid, updates={"value": speed})
+        guest.say("GuiUpdateMessage", uuid=page.play.speed._impl.uuid, updates={"value": speed})
         assert eventually(lambda: page.session.speed == used)
         page.session.pause()
         assert eventually(lambda: page.session.state == "paused"), "the thread lives"
-    assert page.clockwork.failure is None
+    assert page.clock.failure is None
 
 
 def test_pages_of_other_ports_of_this_computer_are_turned_away() -> None:
@@ -625,22 +681,23 @@ def test_pages_of_other_ports_of_this_computer_are_turned_away() -> None:
 
 
 def test_a_recording_has_a_name_of_its_own_and_leaves_meshes_alone(
-    session: Session, tmp_path: Path
+    session: CharacterSession, tmp_path: Path
 ) -> None:
-    session.recorder.start()
+    session.subject.recorder.start()
     session.advance(12)
-    session.recorder.stop()
-    name = session.motion.name
+    session.subject.recorder.stop()
+    name = session.subject.motion.name
     taken = replace(
-        session.character, motions={f"{name} take 1": session.motion, name: session.motion}
+        session.subject.character,
+        motions={f"{name} take 1": session.subject.motion, name: session.subject.motion},
     )
     assert take_name(taken, name) == f"{name} take 2"
-    session.recorder.save(tmp_path, "a.npz", session.character, name)
+    session.subject.recorder.save(tmp_path, "a.npz", session.subject.character, name)
     with np.load(tmp_path / "a.npz") as stored:
         assert str(stored["motion"]) == f"{name} take 1"
     (tmp_path / "b_rest.obj").write_text("mine")
     with pytest.raises(SuppleError, match=r"b_rest\.obj is there already"):
-        session.recorder.save(tmp_path, "b.pc2", session.character, name)
+        session.subject.recorder.save(tmp_path, "b.pc2", session.subject.character, name)
     assert (tmp_path / "b_rest.obj").read_text() == "mine"
     assert not (tmp_path / "b.pc2").exists()
 
@@ -697,7 +754,10 @@ def test_an_update_of_15000_vertices_costs_a_fraction_of_its_thirtieth(tmp_path:
     fine = bending_bar(cells=(144, 26, 26))
     assert len(fine.surface.vertices) >= 15_000
     model = supple.build(fine, **bar_options())
-    with Page(Session(model), port=0, folder=tmp_path) as page, Guest(page.address) as guest:
+    with (
+        Page(Session(CharacterSubject(model)), port=0, folder=tmp_path) as page,
+        Guest(page.address) as guest,
+    ):
         guest.look()
         guest.count(1.0)
         page.session.meter.costs()
@@ -717,12 +777,12 @@ main(sys.argv[1:])
 #: The same, but Ctrl-C is pressed a second after the build has begun.
 IMPATIENT = """
 import os, signal, threading
-from supple.app.viewer import run
-build = run.prepared_model
+from supple.app.viewer import serve
+build = serve.prepared_model
 def interrupted(*given, **options):
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
     return build(*given, **options)
-run.prepared_model = interrupted
+serve.prepared_model = interrupted
 """
 
 
@@ -766,6 +826,8 @@ def test_ctrl_c_while_it_builds_ends_it_cleanly(tmp_path: Path) -> None:
     [
         (["nothing.glb"], "nothing.glb"),
         (["x", "--folder", "no/such"], "no/such"),
+        (["x", "--engine", "fool"], 'no engine "fool"'),
+        (["x", "--engine", "stvk"], "the engine stvk is for"),
         (["x", "--port", "99999"], "99999"),
         (["x", "--host", "192.0.2.1"], "192.0.2.1"),
     ],
@@ -776,9 +838,9 @@ def test_what_cannot_be_viewed_is_told_in_a_line(
     from supple.app.viewer.serve import run_view
 
     monkeypatch.chdir(tmp_path)
-    options = {"--folder": "folder", "--port": "port", "--host": "host"}
+    options = {name: name.strip("-") for name in ("--folder", "--port", "--host", "--engine")}
     given = {options[k]: v for k, v in zip(words[1::2], words[2::2], strict=True)}
-    kinds: dict[str, Callable] = {"folder": Path, "port": int, "host": str}
+    kinds: dict[str, Callable] = {"folder": Path, "port": int, "host": str, "engine": str}
     with pytest.raises(SuppleError, match=told) as error:
         run_view(words[0], quiet=True, **{k: kinds[k](v) for k, v in given.items()})
     assert "\n" not in str(error.value)

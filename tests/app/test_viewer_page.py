@@ -17,7 +17,8 @@ import pytest
 
 import supple
 from helpers.build_samples import MATERIAL, bar_options, bending_bar
-from supple.app.viewer.sessions.session import Session
+from supple.app.viewer.session.character_subject import CharacterSubject
+from supple.app.viewer.session.session import Session
 
 pytest.importorskip("viser", reason="viser is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -48,7 +49,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     firm = replace(MATERIAL, young=3e5)  # comes to rest within a second or two
     model = supple.build(bending_bar(90.0), **bar_options(material=firm))
     folder = tmp_path_factory.mktemp("recordings")
-    with Page(Session(model), port=0, folder=folder) as opened:
+    with Page(Session(CharacterSubject(model)), port=0, folder=folder) as opened:
         opened.server.scene.configure_default_lights(cast_shadow=False)  # dear without a card
         yield opened
 
@@ -91,20 +92,20 @@ def drawn(picture: np.ndarray) -> np.ndarray:
 
 
 def play(page: Any, tab: Any) -> None:
-    page.session.choose("sweep")
+    page.session.ask(page.session.subject.choose, "sweep")
     until(tab, lambda: page.session.state == "playing", "it plays")
 
 
 def hold(page: Any, tab: Any) -> None:
     """The bar straight, and at rest."""
-    page.session.pose_to([0.0])
-    until(tab, lambda: abs(float(page.session.pose[0])) < 1e-4, "it is straight")
+    page.session.ask(page.session.subject.pose_to, [0.0])
+    until(tab, lambda: abs(float(page.session.subject.pose[0])) < 1e-4, "it is straight")
     until(tab, lambda: away(page) < 1e-3, "it is at rest")
 
 
 def away(page: Any) -> float:
     """Metres that flesh is from where the rig has it."""
-    return float(np.abs(page.session.skin - page.session.rig_skin()).max())
+    return float(np.abs(page.session.skin - page.session.subject.undeformed()).max())
 
 
 def middle_of_skin(tab: Any) -> tuple[float, float]:
@@ -130,9 +131,9 @@ def test_the_button_pauses_and_plays(page: Any, tab: Any) -> None:
     play(page, tab)
     tab.get_by_role("button", name="Pause", exact=True).click()
     until(tab, lambda: page.session.state == "paused", "it is paused")
-    time = page.session.time
+    time = page.session.subject.time
     tab.wait_for_timeout(400)
-    assert page.session.time == time
+    assert page.session.subject.time == time
     tab.get_by_role("button", name="Play", exact=True).click()
     until(tab, lambda: page.session.state == "playing", "it plays again")
 
@@ -157,7 +158,7 @@ def test_dragging_moves_flesh_and_it_swings_back(page: Any, tab: Any) -> None:
 
 
 def test_toggles_act(page: Any, tab: Any) -> None:
-    around = page.session.surroundings
+    around = page.session.subject.obstacles
     tab.get_by_label("Ground", exact=True).check(force=True)
     tab.get_by_label("Ball", exact=True).check(force=True)
     until(tab, lambda: around.ground and around.ball, "both are there")
@@ -200,7 +201,7 @@ def test_sliders_pose_the_rig(page: Any, tab: Any) -> None:
     box = tab.locator("input[value='0']:visible, .mantine-NumberInput-input:visible").last
     box.fill("0.7")
     box.press("Enter")
-    until(tab, lambda: abs(float(page.session.pose[0]) - 0.7) < 0.02, "the rig is posed")
+    until(tab, lambda: abs(float(page.session.subject.pose[0]) - 0.7) < 0.02, "the rig is posed")
     tab.get_by_role("tab", name="Play").click()
 
 
@@ -208,7 +209,7 @@ def test_a_recording_is_saved_in_its_folder_only(page: Any, tab: Any) -> None:
     play(page, tab)
     tab.get_by_role("tab", name="Record").click()
     tab.get_by_role("button", name="Record", exact=True).click()
-    until(tab, lambda: len(page.session.recorder) > 3, "frames are kept")
+    until(tab, lambda: len(page.session.subject.recorder) > 3, "frames are kept")
     tab.get_by_role("textbox").last.fill("../outside.npz")
     tab.wait_for_timeout(300)
     tab.get_by_role("button", name="Save", exact=True).click()
@@ -242,4 +243,4 @@ def test_two_pages_show_one_simulation_and_closing_one_leaks_nothing(
     assert len(inner._broadcast_buffer.message_from_id) < 500
     until(tab, lambda: threading.active_count() <= threads + 1, "its threads are gone")
     assert not [w for w in told if "closed connection" in str(w.message)]
-    assert page.clockwork.failure is None
+    assert page.clock.failure is None

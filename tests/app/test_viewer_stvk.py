@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 from supple import Material, StvkModel, StvkSimulator
-from supple.app.viewer.sessions.stvk_free_session import FreeStvkSession, body_session
-from supple.app.viewer.sessions.stvk_session import GRAVITIES, StvkSession
+from supple.app.viewer.session.body_subject import GRAVITIES, BodySubject, steps_a_frame
+from supple.app.viewer.session.session import Session
 from supple.errors import SolverError, SuppleError
 from supple.scenes.bodies.beam import beam
 
 pytest.importorskip("viser", reason="viser is not installed")
+
+BodySession = Session[BodySubject]
 
 CHROMIUM = os.environ.get("SUPPLE_CHROMIUM") or shutil.which("chromium")
 PATIENCE = 60_000  # ms: a page drawn without a graphics card, on a busy computer
@@ -35,18 +37,18 @@ def model() -> StvkModel:
 
 
 @pytest.fixture
-def session(model: StvkModel) -> StvkSession:
-    return StvkSession(model)
+def session(model: StvkModel) -> BodySession:
+    return Session(BodySubject(model))
 
 
 def tip(model: StvkModel) -> int:
     return int(model.surface.vertices[:, 0].argmax())
 
 
-def taken(session: StvkSession, way: Any, vertex: int | None = None) -> np.ndarray:
+def taken(session: BodySession, way: Any, vertex: int | None = None) -> np.ndarray:
     """Pull a vertex by so many metres for two seconds; how far it went along."""
-    way, at = np.asarray(way, float), tip(session.built) if vertex is None else vertex
-    place = session.built.surface.vertices[at]
+    way, at = np.asarray(way, float), tip(session.subject.built) if vertex is None else vertex
+    place = session.subject.built.surface.vertices[at]
     session.take("hand", place)
     session.pull("hand", place + way)
     session.advance(180)
@@ -54,15 +56,15 @@ def taken(session: StvkSession, way: Any, vertex: int | None = None) -> np.ndarr
     return np.asarray(session.skin[at] - place)
 
 
-def away(session: StvkSession) -> float:
+def away(session: BodySession) -> float:
     """How far anything is from rest, of the body's size."""
     session.refresh()
-    surface = session.built.surface
+    surface = session.subject.built.surface
     return float(np.abs(session.skin - surface.vertices).max() / surface.size)
 
 
-def swinging(session: StvkSession) -> StvkSession:
-    session.fall("down (-y)")
+def swinging(session: BodySession) -> BodySession:
+    session.subject.fall("down (-y)")
     session.advance(20)
     return session
 
@@ -73,43 +75,41 @@ def swinging(session: StvkSession) -> StvkSession:
 def test_steps_are_the_simulators_own_whatever_the_clock_and_whoever_looks(model):
     runs = {}
     for speed in (1.0, 0.1):
-        session = StvkSession(model)
+        session = Session(BodySubject(model))
         session.speed = speed
         swinging(session).reset()
         session.advance(0)
-        session.fall("-z")
-        while session.time < 0.5 - 1e-9:
+        session.subject.fall("-z")
+        while session.subject.time < 0.5 - 1e-9:
             session.advance(1)
             if speed < 1:
                 session.refresh()
         runs[speed] = session
     assert runs[1.0].steps > runs[0.1].steps == 1  # slow motion goes on smoothly
-    count = round(runs[1.0].time / runs[1.0].step_dt)
-    while runs[0.1].time < runs[1.0].time - 1e-9:
+    count = round(runs[1.0].subject.time / runs[1.0].subject.simulator.dt)
+    while runs[0.1].subject.time < runs[1.0].subject.time - 1e-9:
         runs[0.1].advance(1)
-    own = runs[1.0].simulator
+    own = runs[1.0].subject.simulator
     alone = StvkSimulator(model, own.dt, alpha=own.alpha, beta=own.beta, gravity=GRAVITIES["-z"])
     alone.run(count)
     for session in runs.values():
-        assert np.array_equal(session.simulator.q, alone.q)
+        assert np.array_equal(session.subject.simulator.q, alone.q)
 
 
 def test_many_modes_are_stepped_less_often():
-    from supple.app.viewer.sessions.stvk_session import _steps_a_frame
-
-    assert [_steps_a_frame(r) for r in (1, 20, 30, 60, 120)] == [11, 11, 11, 1, 1]
+    assert [steps_a_frame(r) for r in (1, 20, 30, 60, 120)] == [11, 11, 11, 1, 1]
 
 
 def test_time_stands_still_when_paused(session):
     swinging(session).pause()
     session.advance(1)
-    time, q = session.time, session.simulator.q
+    time, q = session.subject.time, session.subject.simulator.q
     session.advance(5)
-    assert session.time == time
-    assert np.array_equal(session.simulator.q, q)
+    assert session.subject.time == time
+    assert np.array_equal(session.subject.simulator.q, q)
     session.play()
     session.advance(1)
-    assert session.time > time
+    assert session.subject.time > time
 
 
 # Hands -------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def test_time_stands_still_when_paused(session):
 
 @pytest.mark.parametrize("axis", [1, 2])
 def test_a_hand_takes_the_tip_along_and_it_swings_back(session, axis):
-    way = 0.1 * session.built.surface.size * np.eye(3)[axis]
+    way = 0.1 * session.subject.built.surface.size * np.eye(3)[axis]
     moved = taken(session, way)
     assert 0.7 < moved @ way / (way @ way) < 1.05
     session.release("hand")
@@ -125,41 +125,44 @@ def test_a_hand_takes_the_tip_along_and_it_swings_back(session, axis):
     for _ in range(40):
         session.advance(3)
         session.refresh()
-        swung.append(session.skin[tip(session.built), axis])
-    rest = session.built.surface.vertices[tip(session.built), axis]
+        swung.append(session.skin[tip(session.subject.built), axis])
+    rest = session.subject.built.surface.vertices[tip(session.subject.built), axis]
     assert min(swung) < rest - 0.3 * moved[axis]  # past where it came from
-    session.damp(0.5)
+    session.subject.damp(0.5)
     session.advance(400)
     assert away(session) < 1e-3
 
 
 def test_pulling_at_what_is_held_moves_nothing(session):
-    wall = int(session.built.surface.vertices[:, 0].argmin())
+    wall = int(session.subject.built.surface.vertices[:, 0].argmin())
     taken(session, [0.0, 5.0, 0.0], wall)
     assert away(session) < 0.02
 
 
 @pytest.mark.parametrize("far", [1.0, 1e3, 1e12])
 def test_a_wild_hand_neither_tears_nor_feeds_the_body(session, far):
-    size, at = session.built.surface.size, session.built.surface.vertices[tip(session.built)]
+    size, at = (
+        session.subject.built.surface.size,
+        session.subject.built.surface.vertices[tip(session.subject.built)],
+    )
     session.take("hand", at)
     for swing in range(60):
         session.pull("hand", at + far * size * np.eye(3)[swing % 3] * (-1) ** swing)
         session.advance(2)
         assert away(session) < 2.0
-    held = session.simulator.energies()["total"]
+    held = session.subject.simulator.energies()["total"]
     session.release("hand")
     session.advance(200)
-    assert session.simulator.energies()["total"] < held
+    assert session.subject.simulator.energies()["total"] < held
     assert session.settle_requests() is None
 
 
 def test_a_hand_holds_on_while_the_body_is_changed(session):
-    taken(session, [0.0, 0.05 * session.built.surface.size, 0.0])
+    taken(session, [0.0, 0.05 * session.subject.built.surface.size, 0.0])
     for change in (
-        lambda: session.truncate(2),
-        lambda: session.stiffen(0, 2.0),
-        lambda: session.truncate(6),
+        lambda: session.subject.truncate(2),
+        lambda: session.subject.stiffen(0, 2.0),
+        lambda: session.subject.truncate(6),
     ):
         session.ask(change)
         session.advance(20)
@@ -169,59 +172,61 @@ def test_a_hand_holds_on_while_the_body_is_changed(session):
 
 
 def test_two_hands_pull_at_once(session):
-    up = np.array([0.0, 0.1 * session.built.surface.size, 0.0])
+    up = np.array([0.0, 0.1 * session.subject.built.surface.size, 0.0])
     alone = taken(session, up)[1]
-    place = session.built.surface.vertices[tip(session.built)]
-    session.take("other", session.skin[tip(session.built)])
+    place = session.subject.built.surface.vertices[tip(session.subject.built)]
+    session.take("other", session.skin[tip(session.subject.built)])
     session.pull("other", place - up)
     session.advance(180)
     session.refresh()
-    assert abs(session.skin[tip(session.built), 1] - place[1]) < 0.5 * alone
+    assert abs(session.skin[tip(session.subject.built), 1] - place[1]) < 0.5 * alone
 
 
 # What sliders do ---------------------------------------------------------------------------
 
 
 def test_stiffness_doubles_without_a_jump(session):
-    before = swinging(session).frequencies
+    before = swinging(session).subject.frequencies
     session.refresh()
-    skin, velocity = session.skin.copy(), session.simulator.velocity
+    skin, velocity = session.skin.copy(), session.subject.simulator.velocity
     for group in range(2):
-        session.stiffen(group, 2.0)
+        session.subject.stiffen(group, 2.0)
     session.pause()
     session.advance(1)
     session.refresh()
     assert np.array_equal(session.skin, skin)
-    assert np.array_equal(session.simulator.velocity, velocity)
-    assert session.frequencies == pytest.approx(2 * before)
-    session.stiffen(0, 0.0)  # one group as it was
+    assert np.array_equal(session.subject.simulator.velocity, velocity)
+    assert session.subject.frequencies == pytest.approx(2 * before)
+    session.subject.stiffen(0, 0.0)  # one group as it was
     session.play()
     session.advance(1)
-    assert (before < session.frequencies).all()
-    assert (session.frequencies < 2 * before).all()
+    assert (before < session.subject.frequencies).all()
+    assert (session.subject.frequencies < 2 * before).all()
 
 
 def test_truncation_is_the_models_own_and_comes_back(session, model):
-    session.truncate(2)
+    session.subject.truncate(2)
     swinging(session)
-    assert session.simulator.q.shape == (2,)
-    own = session.simulator
+    assert session.subject.simulator.q.shape == (2,)
+    own = session.subject.simulator
     alone = StvkSimulator(
         model.truncate(2), own.dt, alpha=own.alpha, beta=own.beta, gravity=own.gravity
     )
     alone.run(20 * session.steps)
     assert np.array_equal(own.q, alone.q)
-    session.truncate(6)
+    session.subject.truncate(6)
     session.advance(1)
-    assert session.simulator.q.shape == (6,)
+    assert session.subject.simulator.q.shape == (6,)
 
 
 def test_gravity_bends_it_to_where_forces_balance(session, model):
-    session.fall("down (-y)")
-    session.damp(1.0)
+    session.subject.fall("down (-y)")
+    session.subject.damp(1.0)
     session.advance(900)
-    q = session.simulator.q
-    assert session.simulator.surface()[tip(model), 1] < model.surface.vertices[tip(model), 1]
+    q = session.subject.simulator.q
+    assert (
+        session.subject.simulator.surface()[tip(model), 1] < model.surface.vertices[tip(model), 1]
+    )
     weight = model.weight(GRAVITIES["down (-y)"])
     assert np.abs(model.force(q) - weight).max() < 1e-4 * np.abs(weight).max()
 
@@ -237,19 +242,19 @@ def test_reset_lets_go_and_lays_it_at_rest(session):
 
 def test_what_pages_send_cannot_break_it(session):
     for bad in (np.nan, np.inf, -np.inf, 1e300):
-        session.ask(lambda bad=bad: session.stiffen(0, bad))
-        session.ask(lambda bad=bad: session.damp(bad))
-        session.ask(lambda bad=bad: session.truncate(bad))
+        session.ask(session.subject.stiffen, 0, bad)
+        session.ask(session.subject.damp, bad)
+        session.ask(session.subject.truncate, bad)
         session.speed = bad
         session.take("hand", [bad, 0, 0])
         session.pull("hand", [bad, 0, 0])
         session.advance(1)
-    session.ask(lambda: session.fall("sideways"))
+    session.ask(session.subject.fall, "sideways")
     assert "one of none" in str(session.settle_requests())
-    session.ask(lambda: session.stiffen(99, 1.0))
+    session.ask(session.subject.stiffen, 99, 1.0)
     assert session.settle_requests() is not None
     swinging(session)
-    assert np.isfinite(session.simulator.q).all()
+    assert np.isfinite(session.subject.simulator.q).all()
 
 
 def test_what_goes_beyond_all_numbers_begins_anew_and_says_so(session, monkeypatch):
@@ -257,7 +262,7 @@ def test_what_goes_beyond_all_numbers_begins_anew_and_says_so(session, monkeypat
         raise SolverError("the simulation diverges")
 
     swinging(session)
-    monkeypatch.setattr(session.simulator, "run", diverges)
+    monkeypatch.setattr(session.subject.simulator, "run", diverges)
     session.advance(1)
     assert "begins anew" in str(session.settle_requests())
     assert away(session) < 1e-6
@@ -275,55 +280,55 @@ def loose() -> StvkModel:
 
 
 def test_a_body_that_nothing_holds_flies(model, loose):
-    assert type(body_session(model)) is StvkSession
-    assert type(body_session(loose)) is FreeStvkSession
-    assert type(body_session(replace(loose, inertia=None))) is StvkSession  # of an old file
+    assert not BodySubject(model).flies
+    assert BodySubject(loose).flies
+    assert not BodySubject(replace(loose, inertia=None)).flies  # of an old file
 
 
 def test_a_hand_carries_it_and_lets_it_fly(loose):
-    session = FreeStvkSession(loose)
-    size, home = loose.surface.size, session.simulator.centre
+    session = Session(BodySubject(loose))
+    size, home = loose.surface.size, session.subject.simulator.centre
     place = loose.surface.vertices[tip(loose)]
     session.take("hand", place)
     session.pull("hand", place + np.array([0.0, size, 0.0]))
     session.advance(10)
     assert session.settle_requests() is None
-    moving = session.simulator.linear_momentum
+    moving = session.subject.simulator.linear_momentum
     assert moving[1] > 0
     session.release("hand")
-    session.ask(lambda: session.stiffen(0, 1.0))  # which changes nothing about its flight
+    session.ask(session.subject.stiffen, 0, 1.0)  # which changes nothing about its flight
     session.advance(90)
-    assert session.simulator.linear_momentum == pytest.approx(moving, rel=1e-9, abs=1e-12)
+    assert session.subject.simulator.linear_momentum == pytest.approx(moving, rel=1e-9, abs=1e-12)
     session.reset()
     session.take("hand", place)
     session.pull("hand", place + np.array([0.0, size, 0.0]))
     session.advance(600)
-    assert session.simulator.centre[1] > home[1] + 0.3 * size  # it hangs on the hand
+    assert session.subject.simulator.centre[1] > home[1] + 0.3 * size  # it hangs on the hand
     session.refresh()
     assert np.linalg.norm(session.skin[tip(loose)] - place - [0.0, size, 0.0]) < 0.1 * size
 
 
 def test_a_wild_hand_does_not_tear_what_is_free(loose):
-    session = FreeStvkSession(loose)
+    session = Session(BodySubject(loose))
     at = loose.surface.vertices[tip(loose)]
     session.take("hand", at)
     for swing in range(60):
         session.pull("hand", at + 1e12 * np.eye(3)[swing % 3] * (-1) ** swing)
         session.advance(2)
-        shape = np.abs(loose.surface_at(session.simulator.q) - loose.surface.vertices).max()
+        shape = np.abs(loose.surface_at(session.subject.simulator.q) - loose.surface.vertices).max()
         assert shape < loose.surface.size
 
 
 def test_what_falls_out_of_sight_begins_anew(loose):
-    session = FreeStvkSession(loose)
-    home = session.simulator.centre
-    session.fall("down (-y)")
+    session = Session(BodySubject(loose))
+    home = session.subject.simulator.centre
+    session.subject.fall("down (-y)")
     told = None
     for _ in range(400):
         session.advance(1)
         told = told or session.settle_requests()
     assert "flew away" in str(told)
-    assert np.abs(session.simulator.centre - home).max() < 30 * loose.surface.size
+    assert np.abs(session.subject.simulator.centre - home).max() < 30 * loose.surface.size
 
 
 # The command and the page ------------------------------------------------------------------
@@ -339,7 +344,11 @@ def test_view_serves_a_body_on_this_computer_only(model, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "told", [{"motion": "Run"}, {"flesh": "soft"}, {"model": Path("a")}, {"folder": Path("a")}]
+    "told",
+    [
+        *({"motion": "Run"}, {"flesh": "soft"}, {"engine": "full"}),
+        *({"model": Path("a")}, {"folder": Path("a")}),
+    ],
 )
 def test_what_only_characters_have_is_refused(tmp_path, told):
     from supple.app.viewer.serve import run_view
@@ -349,10 +358,10 @@ def test_what_only_characters_have_is_refused(tmp_path, told):
 
 
 @pytest.fixture
-def page(session: StvkSession) -> Iterator[Any]:
-    from supple.app.viewer.stvk_page import StvkPage
+def page(session: BodySession) -> Iterator[Any]:
+    from supple.app.viewer.page import Page
 
-    with StvkPage(session, port=0) as opened:
+    with Page(session, port=0) as opened:
         opened.server.scene.configure_default_lights(cast_shadow=False)  # dear without a card
         yield opened
 
@@ -370,11 +379,11 @@ def test_a_body_is_dragged_and_stiffened_in_a_browser(page: Any) -> None:
         tab.get_by_text("Drag the body").wait_for()
         _drag(tab, page.session)
         _use_panel(tab, page)
-        assert page.clockwork.failure is None
+        assert page.clock.failure is None
         browser.close()
 
 
-def _drag(tab: Any, session: StvkSession) -> None:
+def _drag(tab: Any, session: BodySession) -> None:
     """From the middle of the scene, which the body is in, upwards."""
     x, y = 380, 210
     for _ in range(20):  # until it is drawn there
@@ -398,13 +407,13 @@ def _use_panel(tab: Any, page: Any) -> None:
     _until(tab, lambda: session.state == "paused", "it is paused")
     tab.get_by_role("button", name="Play", exact=True).click()
     _until(tab, lambda: session.state == "playing", "it plays")
-    slowest = session.frequencies[0]
+    slowest = session.subject.frequencies[0]
     boxes = tab.locator("input[value='0']:visible, .mantine-NumberInput-input:visible")
     stiffness = [box for box in boxes.all() if box.input_value() == "0"][:2]
     for box in stiffness:
         box.fill("2")
         box.press("Enter")
-    _until(tab, lambda: session.frequencies[0] > 1.9 * slowest, "it is stiffer")
+    _until(tab, lambda: session.subject.frequencies[0] > 1.9 * slowest, "it is stiffer")
     tab.get_by_role("button", name="Reset", exact=True).click()
     _until(tab, lambda: away(session) < 1e-6, "it is at rest")
 

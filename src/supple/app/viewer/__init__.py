@@ -1,1 +1,1 @@
-"""`supple view`: a page with a character that lives, to play, pose and poke."""
+"""`supple view`: a page with a character or a body that lives, to play, pose and pull."""

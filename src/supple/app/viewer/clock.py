@@ -1,60 +1,46 @@
-"""The thread that steps a session as the wall clock says, and shows what came of it."""
+"""Clock of the viewer: a thread that steps a session in real time, and shows the result."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any
 
-__all__ = ["Clockwork", "Stepped"]
+from supple.app.viewer.session.session import Session
+
+__all__ = ["Clock"]
 
 #: Updates of pages in a second, at most.
 UPDATES = 45.0
 #: Steps that are made up for at once; what is further behind is let go.
 MOST_BEHIND = 4
-#: What a simulation slower than the clock leaves of its core for the server.
+#: Part of its core that a simulation slower than the clock leaves for the server.
 BREATH = 0.2
 #: Seconds between looks at whether somebody watches, or whether a paused scene changed.
 IDLE, PAUSED = 0.25, 0.02
 
 
-class Stepped(Protocol):
-    """What can be stepped as a clock says: a session."""
-
-    speed: float
-    changed: bool
-
-    @property
-    def dt(self) -> float:
-        """Seconds of a step."""
-
-    @property
-    def state(self) -> str:
-        """``"paused"`` where time stands still."""
-
-    def settle_requests(self) -> str | None:
-        """Do what was asked for."""
-
-    def advance(self, steps: int = 1, /) -> None:
-        """Step so often."""
-
-
-class Clockwork:
-    """Steps at a fixed dt, as often as the clock says, while somebody watches.
+class Clock:
+    """Thread that steps a session in real time while somebody watches.
 
     Parameters
     ----------
     session
-        What to step.
+        To be stepped.
     show
         Called after steps, in the same thread, with what could not be done, in a line, or None.
     watched
-        Whether somebody watches.
+        Says whether somebody watches.
+
+    Attributes
+    ----------
+    failure
+        Error that ended the thread, if one did.
     """
 
     def __init__(
-        self, session: Stepped, show: Callable[[str | None], None], watched: Callable[[], bool]
+        self, session: Session[Any], show: Callable[[str | None], None], watched: Callable[[], bool]
     ) -> None:
         self._session, self._show, self._watched = session, show, watched
         self._ended = threading.Event()
@@ -62,17 +48,17 @@ class Clockwork:
         self.failure: BaseException | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, and wait until it has."""
+        """End the thread, and wait until it has."""
         self._ended.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(timeout=10.0)
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended within so many seconds."""
+        """Wait so many seconds at most; return whether the thread has ended."""
         return self._ended.wait(seconds)
 
     def _run(self) -> None:

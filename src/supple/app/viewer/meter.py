@@ -1,4 +1,4 @@
-"""What the simulation and the page cost, measured while they run."""
+"""Meter of costs: of the simulation and of the page, measured while they run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Costs:
     Attributes
     ----------
     seconds
-        How many.
+        Over which they are taken.
     steps, updates
         Counted per second.
     step_ms, skin_ms
@@ -44,7 +44,7 @@ class Costs:
     processor: float
 
     def line(self) -> str:
-        """For a person."""
+        """Return the figures as a line for people."""
         return (
             f"step {_short(self.step_ms)}, skin {self.skin_ms:.2f} ms, "
             f"page {self.update_ms:.2f} ms an update; "
@@ -60,7 +60,7 @@ def _short(milliseconds: float) -> str:
 
 
 class Meter:
-    """Counts steps and updates; `costs` ends a measurement and starts the next."""
+    """Meter that counts steps and updates; `costs` ends a measurement and starts the next."""
 
     def __init__(self) -> None:
         self.history = np.zeros(KEPT)
@@ -76,7 +76,7 @@ class Meter:
         self._step_seconds = self._skin_seconds = self._simulation = 0.0
 
     def stepped(self, seconds: float, processor: float, count: int = 1) -> None:
-        """A step, or so many at once, took so long, and so much of the processor."""
+        """Count steps that took so many seconds together, and so many of the processor."""
         self.history[self.start] = 1e3 * seconds / count
         self.start = (self.start + 1) % KEPT
         self._steps += count
@@ -85,18 +85,18 @@ class Meter:
         self._simulation += processor
 
     def skinned(self, seconds: float, processor: float) -> None:
-        """So did the skin for an update."""
+        """Count an update, whose skin took so many seconds, and so many of the processor."""
         self._updates += 1
         self.total_updates += 1
         self._skin_seconds += seconds
         self._simulation += processor
 
     def chart(self) -> tuple[Floats, Floats]:
-        """Steps back from now, and their milliseconds."""
+        """Return steps back from now, and their milliseconds, (KEPT,) each."""
         return np.arange(-KEPT + 1.0, 1.0), np.roll(self.history, -self.start)
 
     def costs(self) -> Costs:
-        """Since the last call."""
+        """Return the costs since the last call."""
         seconds = max(time.perf_counter() - self._wall, 1e-9)
         used = time.process_time() - self._process
         steps, updates = max(self._steps, 1), max(self._updates, 1)

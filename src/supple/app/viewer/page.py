@@ -1,87 +1,106 @@
-"""The page of a character: panel, stage and the clockwork that moves them."""
+"""Page of a session: stage, panels, the server that shows them and the clock that moves them."""
 
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
-from supple.app.viewer.clock import Clockwork, Stepped
-from supple.app.viewer.meter import Costs, Meter
-from supple.app.viewer.panels.cost import CostPanel
-from supple.app.viewer.panels.flesh_panel import FleshPanel
-from supple.app.viewer.panels.limb_panel import HandlePanel
-from supple.app.viewer.panels.motion_panel import MotionPanel
-from supple.app.viewer.panels.pose_panel import PosePanel
-from supple.app.viewer.panels.record_panel import RecordPanel
-from supple.app.viewer.panels.show_panel import ShowPanel
+from supple.app.viewer.clock import Clock
+from supple.app.viewer.meter import Costs
+from supple.app.viewer.panels.material_panel import add_material_controls
+from supple.app.viewer.panels.play_panel import PlayPanel, RecordPanel
+from supple.app.viewer.panels.pose_panel import HandlePanel, PosePanel
+from supple.app.viewer.panels.show_panel import CostPanel, EnergyPanel, ShowPanel
 from supple.app.viewer.scene.stage import Stage
 from supple.app.viewer.server import address, start_server, stop_server
-from supple.app.viewer.sessions.session import Session
+from supple.app.viewer.session.session import Session
 
-__all__ = ["LivePage", "Page", "Watched"]
-
-
-# ----------------------------------------------------------------------------
-# What every page has: a server, a clockwork, and figures of what they cost.
-
+__all__ = ["Page"]
 
 #: Seconds between two updates of sliders, and of figures.
 SLIDER, FIGURES = 0.12, 0.5
 
 
-class Watched(Stepped, Protocol):
-    """A session that pages show."""
-
-    meter: Meter
-
-    def refresh(self) -> None:
-        """Bring what is seen up to date."""
-
-    def release(self, hand: Hashable) -> None:
-        """A page has gone."""
-
-
-class LivePage(ABC):
-    """A session that browsers can watch; however many do, there is one simulation.
-
-    A subclass puts up scene and panel, then calls `_begin`.
+class Page:
+    """Session that browsers can watch; however many do, there is one simulation.
 
     Parameters
     ----------
     session
-        What they watch.
+        Of a character or a body; the page has panels for whatever parts its subject has.
     host, port
-        Where; the next free port if that one is taken.
+        Address to serve at; the next free port if that one is taken.
+    folder
+        For recordings, which go nowhere else.
     """
 
-    def __init__(self, session: Watched, host: str, port: int) -> None:
-        self._watched_session = session
+    def __init__(
+        self,
+        session: Session[Any],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        folder: Path | None = None,
+    ) -> None:
+        self.session = session
+        self.folder = (folder or Path()).resolve()
         self.server = start_server(host, port, "Supple")
         self.costs: Costs | None = None
         self._slider = self._figures = 0.0
         self._said = ""
-        self.clockwork = Clockwork(session, self._update, self._watched)
+        self.clock = Clock(session, self._update, self._watched)
 
         @self.server.on_client_disconnect
         async def gone(client: Any) -> None:
             session.release(client.client_id)
 
-    def _begin(self) -> None:
-        """Let time run."""
+        self.stage = Stage(self.server, session)
+        self._moving: list[Any] = [self.stage]
+        """What is updated with the scene."""
+        self._live: list[Any] = []
+        """Panels that are brought up to date now and then."""
+        self._add_panels()
         self._show_scene()
-        self.clockwork.start()
+        self.clock.start()
+
+    def _add_panels(self) -> None:
+        server, session, parts = self.server, self.session, self.session.subject.parts
+        # A body has so few controls that they stand below each other.
+        tabs = server.gui.add_tab_group() if "poses" in parts else None
+
+        def tab(name: str) -> AbstractContextManager[Any]:
+            return nullcontext() if tabs is None else tabs.add_tab(name)
+
+        with tab("Play"):
+            self.play = PlayPanel(server, session)
+            self._live.append(self.play)
+            add_material_controls(server, session, self.stage.obstacles)
+        with tab("Show"):
+            self.show = ShowPanel(server, session, self.stage)
+        if "poses" in parts:
+            with tab("Pose"):
+                self._moving.append(HandlePanel(server, session, lambda: self.pose.take_over()))
+                self.pose = PosePanel(server, session)
+        if "recording" in parts:
+            with tab("Record"):
+                self._live.append(RecordPanel(server, session, self.folder))
+        if "energies" in parts:
+            self._live.append(EnergyPanel(server, session))
+        with server.gui.add_folder("Cost"):
+            # A motion's step has to fit its frame; a body's takes microseconds.
+            longest = 1e3 * session.dt if "motions" in parts else None
+            self.cost = CostPanel(server, session, longest)
 
     @property
     def address(self) -> str:
-        """What to open in a browser."""
+        """Address to open in a browser."""
         return address(self.server)
 
     def close(self) -> None:
         """End the simulation and the server."""
-        self.clockwork.stop()
+        self.clock.stop()
         stop_server(self.server)
 
     def __enter__(self) -> Self:
@@ -94,8 +113,8 @@ class LivePage(ABC):
         return bool(self.server.get_clients())
 
     def _update(self, trouble: str | None) -> None:
-        """After steps, in the session's thread."""
-        session = self._watched_session
+        """Show what steps did, in the session's thread."""
+        session = self.session
         if trouble:
             for client in self.server.get_clients().values():
                 client.add_notification("Cannot do that", trouble, auto_close_seconds=8.0)
@@ -105,73 +124,13 @@ class LivePage(ABC):
         # While time stands still there may be no other update to wait for.
         if now - self._slider >= SLIDER or session.state == "paused":
             self._slider = now
-            self._show_sliders()
+            for panel in self._live:
+                panel.update()
         if now - self._figures >= FIGURES or session.state != self._said:
             self._figures, self._said = now, session.state
             self.costs = session.meter.costs()
-            self._show_costs(self.costs)
-
-    @abstractmethod
-    def _show_scene(self) -> None:
-        """Send what has moved."""
-
-    @abstractmethod
-    def _show_sliders(self) -> None:
-        """Bring the panel up to date."""
-
-    @abstractmethod
-    def _show_costs(self, costs: Costs) -> None:
-        """Bring figures up to date."""
-
-
-class Page(LivePage):
-    """A character that browsers can watch; however many do, there is one simulation.
-
-    Parameters
-    ----------
-    session
-        What they watch.
-    host, port
-        Where; the next free port if that one is taken.
-    folder
-        Where recordings go, and nowhere else.
-    """
-
-    def __init__(
-        self,
-        session: Session,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 8080,
-        folder: Path | None = None,
-    ) -> None:
-        super().__init__(session, host, port)
-        self.session = session
-        self.folder = (folder or Path()).resolve()
-        gui = self.server.gui
-        self.stage = Stage(self.server, session)
-        tabs = gui.add_tab_group()
-        with tabs.add_tab("Play"):
-            self.motion = MotionPanel(self.server, session)
-            self.flesh = FleshPanel(self.server, session, self.stage.obstacles)
-        with tabs.add_tab("Show"):
-            self.show = ShowPanel(self.server, session, self.stage)
-        with tabs.add_tab("Pose"):
-            self.handle = HandlePanel(self.server, session, lambda: self.pose.take_over())
-            self.pose = PosePanel(self.server, session)
-        with tabs.add_tab("Record"):
-            self.record = RecordPanel(self.server, session, self.folder)
-        with gui.add_folder("Cost"):
-            self.cost = CostPanel(self.server, session, 1e3 * session.dt)
-        self._begin()
+            self.cost.update(self.costs)
 
     def _show_scene(self) -> None:
-        self.stage.update()
-        self.handle.update()
-
-    def _show_sliders(self) -> None:
-        self.motion.update()
-        self.record.update()
-
-    def _show_costs(self, costs: Costs) -> None:
-        self.cost.update(costs)
+        for node in self._moving:
+            node.update()

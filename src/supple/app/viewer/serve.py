@@ -10,6 +10,11 @@ from supple.app.bake_models import prepared_model
 from supple.app.bake_source import read_bake_source
 from supple.app.bodies.prepared_body import is_body, prepared_body
 from supple.app.progress_bar import console, first_use_message, working
+from supple.app.viewer.session.body_subject import BodySubject
+from supple.app.viewer.session.character_subject import CharacterSubject
+from supple.app.viewer.session.session import Session
+from supple.app.viewer.session.subject import Subject
+from supple.engines.engine import FIRST_ENGINE, engine_named
 from supple.errors import SuppleError
 from supple.playing.bake import chosen_motion
 
@@ -22,6 +27,7 @@ PATIENCE = 0.5
 def run_view(
     given: str,
     *,
+    engine: str = FIRST_ENGINE,
     motion: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
@@ -38,14 +44,16 @@ def run_view(
     ----------
     given
         A file, a scene or a model; what has no model yet gets one, which is kept.
+    engine
+        Of the character, as for `supple.bake`; bodies have the one that suits them.
     motion, flesh
         As for `supple.bake`; elastic bodies have none.
     model
         A model file to use instead of building one, of a character.
     folder
-        Where recordings may be saved; by default the current one.
+        For recordings; by default the current one.
     host, port
-        Where to serve; the next free port if that one is taken.
+        Address to serve at; the next free port if that one is taken.
     stats
         Print what it costs every few seconds.
     seconds
@@ -62,7 +70,11 @@ def run_view(
 
     body = is_body(given)
     if body:
-        _check_body_options(given, motion=motion, flesh=flesh, model=model, folder=folder)
+        _check_body_options(
+            given, engine=engine, motion=motion, flesh=flesh, model=model, folder=folder
+        )
+    else:
+        engine_named(engine, "character")
     target = Path.cwd() if folder is None else folder
     if not body and not (target.is_dir() and os.access(target, os.W_OK)):
         raise SuppleError(
@@ -71,10 +83,15 @@ def run_view(
     check_viser()
     free_port(host, port)  # better now than after the build
     first_use_message(quiet)
+    from supple.app.viewer.page import Page  # which needs viser
+
+    subject: Subject
     if body:
-        page = _body_page(given, host, port, quiet)
+        subject = _body(given, quiet)
     else:
-        page = _character_page(given, motion, flesh, model, target, host, port, quiet)
+        subject = _character(given, engine, motion, flesh, model, quiet)
+    with working("starting", quiet):
+        page = Page(Session(subject), host=host, port=port, folder=target)
     with page:
         print(page.address, flush=True)
         if not quiet:
@@ -83,47 +100,35 @@ def run_view(
     return _figures(page)
 
 
-def _check_body_options(given: str, *, flesh: str, **others: Any) -> None:
-    for name, value in (others | {"flesh": None if flesh == "normal" else flesh}).items():
-        if value is not None:
+def _check_body_options(given: str, **others: Any) -> None:
+    usual = {"engine": FIRST_ENGINE, "flesh": "normal"}
+    for name, value in others.items():
+        if value != usual.get(name):
             raise SuppleError(f"{given}: is an elastic body; --{name} is for characters")
 
 
-def _body_page(given: str, host: str, port: int, quiet: bool) -> Any:
-    from supple.app.viewer.sessions.stvk_free_session import body_session
-    from supple.app.viewer.stvk_page import StvkPage
-
+def _body(given: str, quiet: bool) -> BodySubject:
     body = prepared_body(given, quiet=quiet)
     with working("starting", quiet):
-        return StvkPage(body_session(body), host=host, port=port)
+        return BodySubject(body)
 
 
-def _character_page(
-    given: str,
-    motion: str | None,
-    flesh: str,
-    model: Path | None,
-    folder: Path,
-    host: str,
-    port: int,
-    quiet: bool,
-) -> Any:
+def _character(
+    given: str, engine: str, motion: str | None, flesh: str, model: Path | None, quiet: bool
+) -> CharacterSubject:
     with working("reading", quiet):
         source = read_bake_source(given)
         chosen_motion(source.character, motion)
-    ready = prepared_model(source, model=model, flesh=flesh, quiet=quiet)
-    from supple.app.viewer.page import Page
-    from supple.app.viewer.sessions.session import Session
-
+    built = prepared_model(source, model=model, flesh=flesh, quiet=quiet).model
+    own = source.character
     with working("starting", quiet):
-        session = Session(ready.model, motion, character=source.character, flesh=flesh)
-        return Page(session, host=host, port=port, folder=folder)
+        return CharacterSubject(built, motion, character=own, engine=engine, flesh=flesh)
 
 
 def _serve(page: Any, stats: bool, seconds: float | None) -> None:
     waited, told = 0.0, 0.0
     try:
-        while not page.clockwork.wait(PATIENCE):
+        while not page.clock.wait(PATIENCE):
             waited += PATIENCE
             if stats and page.costs is not None and waited - told >= 5.0:
                 told = waited
@@ -132,7 +137,7 @@ def _serve(page: Any, stats: bool, seconds: float | None) -> None:
                 return
     except KeyboardInterrupt:
         return  # that is how it ends
-    raise SuppleError(f"the simulation ended ({page.clockwork.failure})")
+    raise SuppleError(f"the simulation ended ({page.clock.failure})")
 
 
 def _figures(page: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The web server: on this computer only, unless told otherwise."""
+"""Web server of the viewer: for this computer only, unless told otherwise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def start_server(host: str, port: int, label: str) -> Any:
-    """A viser server at the first free port from `port` on.
+    """Start a viser server at the first free port from `port` on.
 
     Web pages of others that the user's browser shows cannot reach it: what does not come from
     its own address is turned away, and it opens no tunnel to share itself through.
@@ -40,7 +40,7 @@ def start_server(host: str, port: int, label: str) -> Any:
 
 
 def check_viser() -> None:
-    """Say in a line what to install where it is missing."""
+    """Raise an error that says what to install where viser is missing."""
     try:
         import viser  # noqa: F401
     except ImportError as error:
@@ -48,13 +48,13 @@ def check_viser() -> None:
 
 
 def stop_server(server: Any) -> None:
-    """End it, without a word."""
+    """End the server, without its farewell on standard output."""
     with contextlib.redirect_stdout(io.StringIO()):
         server.stop()
 
 
 def address(server: Any) -> str:
-    """What to open in a browser."""
+    """Return the address to open in a browser."""
     host = server.get_host()
     name = f"[{host}]" if ":" in host else host
     if host in ("0.0.0.0", "::"):
@@ -63,7 +63,7 @@ def address(server: Any) -> str:
 
 
 def free_port(host: str, port: int) -> int:
-    """The port, one of the next, or any that is free.
+    """Return the port, one of the next, or any that is free.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _welcome(origin: str | None, host: str | None, local: bool) -> bool:
-    """Whether a page of that origin may talk to us, as the address it was told is `host`."""
+    """Return whether a page of that origin may talk to the server that it knows as `host`."""
     if origin is None:  # no browser: a script on this computer
         return True
     try:

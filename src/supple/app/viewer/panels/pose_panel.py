@@ -1,28 +1,30 @@
-"""The part of the panel that poses the rig: one joint at a time."""
+"""Panels that pose the rig: sliders of one joint at a time, or a handle in the scene."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import viser
 
 from supple.app.pictures.drawing import label
-from supple.app.viewer.sessions.session import Session
+from supple.app.viewer.session.character_subject import CharacterSubject
+from supple.app.viewer.session.session import Session
 
-__all__ = ["PosePanel", "labels", "parameter_groups"]
+__all__ = ["HandlePanel", "PosePanel", "labels", "parameter_groups"]
 
-
-# ----------------------------------------------------------------------------
-# Names from files, as a list on the page can show them.
-
-
+#: Letters of a name in a list of the page.
 LONGEST = 56
+#: Sliders at once, and joints in a list.
+MOST_SLIDERS, MOST_JOINTS = 12, 200
+NO_POSE, NO_HANDLE = "…", "none"
+#: Size of the handle, as a part of the body's.
+HANDLE_SIZE = 0.14
 
 
 def labels(names: Iterable[str]) -> list[str]:
-    r"""Each on one line, none too long, and no two alike.
+    r"""Return names from files as a list can show them: on one line, not too long, no two alike.
 
     Examples
     --------
@@ -42,15 +44,8 @@ def labels(names: Iterable[str]) -> list[str]:
     return shown
 
 
-#: Sliders at once, and joints in the list.
-MOST_SLIDERS, MOST_GROUPS = 12, 200
-
-
-NO_POSE = "…"
-
-
 def parameter_groups(names: list[str]) -> dict[str, list[int]]:
-    """Parameters of a joint together: those whose names agree up to the last dot.
+    """Put parameters of a joint together: their names agree up to the last dot.
 
     Examples
     --------
@@ -71,20 +66,21 @@ def parameter_groups(names: list[str]) -> dict[str, list[int]]:
 
 
 class PosePanel:
-    """Filter, joint, its sliders; the model's own poses."""
+    """Filter, joint, its sliders; poses of the model, if it has any."""
 
-    def __init__(self, server: viser.ViserServer, session: Session) -> None:
-        self._gui, self._session = server.gui, session
-        self._parameters = session.model.rig.parameters
+    def __init__(self, server: viser.ViserServer, session: Session[CharacterSubject]) -> None:
+        self._gui, self._session, self._subject = server.gui, session, session.subject
+        self._parameters = self._subject.model.rig.parameters
         groups = parameter_groups([parameter.name for parameter in self._parameters])
         self._groups = dict(zip(labels(groups), groups.values(), strict=True))
-        self._target = session.pose.copy()
+        self._target = self._subject.pose.copy()
         gui = server.gui
-        self._poses = {name: k for k, name in enumerate(labels(session.model.pose_names))}
+        names = labels(getattr(self._subject.model, "pose_names", ()))
+        self._poses = {name: k for k, name in enumerate(names)}
         self._pose = gui.add_dropdown("Go to pose", [NO_POSE, *self._poses])
         self._hold = gui.add_button("Hold this pose", hint="The flesh lives on while the rig rests")
         self._filter = gui.add_text("Find joint", "")
-        shown = list(self._groups)[:MOST_GROUPS]
+        shown = list(self._groups)[:MOST_JOINTS]
         self._joint = gui.add_dropdown("Joint", shown, initial_value=shown[0])
         self._folder = gui.add_folder(None)
         self._sliders: list[Any] = []
@@ -92,24 +88,23 @@ class PosePanel:
         self._listen()
 
     def _listen(self) -> None:
-        session = self._session
+        session, subject = self._session, self._subject
 
         @self._pose.on_update
         async def go(event: Any) -> None:
             if event.client is not None and self._pose.value in self._poses:
-                self._target = session.model.poses[self._poses[self._pose.value]].copy()
-                session.pose_to(self._target)
-                self._set_sliders()
+                self._target = subject.model.poses[self._poses[self._pose.value]].copy()
+                self._pose_to_target()
 
         @self._hold.on_click
         async def hold(event: Any) -> None:
-            session.hold()
+            session.ask(subject.hold)
             session.ask(self.take_over)
 
         @self._filter.on_update
         async def find(event: Any) -> None:
             wanted = self._filter.value.casefold()
-            found = [name for name in self._groups if wanted in name.casefold()][:MOST_GROUPS]
+            found = [name for name in self._groups if wanted in name.casefold()][:MOST_JOINTS]
             if found:
                 self._joint.options = tuple(found)
                 self._show_sliders()
@@ -120,7 +115,7 @@ class PosePanel:
 
     def take_over(self) -> None:
         """Let the sliders stand where the pose goes."""
-        self._target = self._session.target
+        self._target = self._subject.target
         self._set_sliders()
 
     def _show_sliders(self) -> None:
@@ -133,7 +128,7 @@ class PosePanel:
 
     def _slider(self, number: int) -> Any:
         parameter = self._parameters[number]
-        span = {"rad": np.pi, "m": 0.5 * self._session.model.surface.size, "1": 1.0}[parameter.unit]
+        span = {"rad": np.pi, "m": 0.5 * self._subject.model.surface.size, "1": 1.0}[parameter.unit]
         low, high = parameter.rest - span, parameter.rest + span
         value = float(np.clip(self._target[number], low, high))
         unit = "" if parameter.unit == "1" else f" ({parameter.unit})"
@@ -145,13 +140,88 @@ class PosePanel:
             if event.client is not None:
                 wanted = float(slider.value)
                 if self._session.state != "posing":  # the others stay where the motion had them
-                    self._target = self._session.pose.copy()
+                    self._target = self._subject.pose.copy()
                 self._target[number] = wanted
-                self._session.pose_to(self._target)
-                self._set_sliders()
+                self._pose_to_target()
 
         return slider
+
+    def _pose_to_target(self) -> None:
+        self._session.ask(self._subject.pose_to, self._target.copy())
+        self._set_sliders()
 
     def _set_sliders(self) -> None:
         for number, slider in self._sliders:
             slider.value = float(np.clip(self._target[number], slider.min, slider.max))
+
+
+class HandlePanel:
+    """Choice of a joint, and a handle to drag it with; nothing for rigs without limbs.
+
+    Parameters
+    ----------
+    server, session
+        Of the page.
+    posed
+        Called after a handle has posed the rig, in the session's thread.
+    """
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        session: Session[CharacterSubject],
+        posed: Callable[[], None],
+    ) -> None:
+        self._session, self._subject, self._posed = session, session.subject, posed
+        self._joint: str | None = None
+        self._wanted: Any = None
+        self._choice: Any = None
+        joints = session.subject.handles.joints[:MOST_JOINTS]
+        if not joints:
+            return
+        self._joints = dict(zip(labels(joints), joints, strict=True))
+        self._choice = server.gui.add_dropdown(
+            "Handle", [NO_HANDLE, *self._joints], hint="Drag this joint; those above it follow"
+        )
+        self._handle = server.scene.add_transform_controls(
+            "/handle",
+            scale=HANDLE_SIZE * session.subject.model.surface.size,
+            line_width=4.0,
+            disable_rotations=True,
+            depth_test=False,
+            visible=False,
+        )
+        self._listen()
+
+    def _listen(self) -> None:
+        session = self._session
+
+        @self._choice.on_update
+        async def choose(event: Any) -> None:
+            joint = self._joints.get(self._choice.value)
+            session.ask(self._show, joint)
+
+        @self._handle.on_update
+        async def drag(event: Any) -> None:
+            if self._joint is None:
+                return
+            waiting, self._wanted = self._wanted is not None, np.array(event.target.position)
+            if not waiting:  # of many places in a step the last counts
+                session.ask(self._reach)
+
+    def _show(self, joint: str | None) -> None:
+        self._joint = joint
+        self._handle.visible = joint is not None
+        if joint is not None:
+            self._handle.position = self._subject.joint_position(joint)
+
+    def _reach(self) -> None:
+        where, self._wanted = self._wanted, None
+        if self._joint is not None and where is not None:
+            self._session.ask(self._subject.reach, self._joint, where)
+            self._session.ask(self._posed)
+
+    def update(self) -> None:
+        """Let the handle go with the motion, until somebody drags it."""
+        if self._joint is not None and self._session.state != "posing":
+            self._handle.position = self._subject.joint_position(self._joint)

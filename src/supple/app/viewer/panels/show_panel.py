@@ -1,4 +1,4 @@
-"""The part of the panel about what is seen."""
+"""Panels of what is seen, and of what it costs."""
 
 from __future__ import annotations
 
@@ -9,88 +9,100 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
-from supple.app.viewer.requests import clamped
-from supple.app.viewer.scene.stage import COLOURINGS, Stage
-from supple.app.viewer.sessions.session import Session
-from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.app.viewer.meter import Costs
+from supple.app.viewer.scene.stage import Stage
+from supple.app.viewer.session.session import Session
+from supple.app.viewer.session.subject import clamped
 
-__all__ = ["ShowPanel"]
+__all__ = ["CostPanel", "EnergyPanel", "ShowPanel"]
 
 #: Slider of what is coloured fully, in percents of the size.
 FULL = (0.2, 10.0)
 
 
 class ShowPanel:
-    """Rig, soft and difference; colours; tets; pictures of the model."""
+    """Colours; rig, soft and difference of a character, its tets and pictures of its model."""
 
-    def __init__(self, server: viser.ViserServer, session: Session, stage: Stage) -> None:
-        gui = server.gui
-        self._server, self._session, self._stage = server, session, stage
-        self.soft = gui.add_checkbox("Soft", True)
-        self.rig = gui.add_checkbox("Rig only", False)
-        self.difference = gui.add_checkbox("Difference", False)
-        self.colour = gui.add_dropdown("Colour by", COLOURINGS)
-        self.full = gui.add_slider(
-            "Full colour at (% of size)", *FULL, 0.1, 100 * stage.full, hint="For displacement"
-        )
-        self.tets = gui.add_checkbox("Tets", False)
-        self.tree = gui.add_button("Poses and alignment tree")
-        self._picture: NDArray[np.uint8] | None = None
-        self._listen()
+    def __init__(self, server: viser.ViserServer, session: Session[Any], stage: Stage) -> None:
+        self._gui, self._session, self._stage = server.gui, session, stage
+        rigged = "poses" in session.subject.parts
+        if rigged:
+            self._add_skins()
+        self.colour = server.gui.add_dropdown("Colour by", stage.colourings)
+        self.colour.on_update(self._recolour)
+        if rigged:
+            self._add_scale()
+        if stage.tets is not None:
+            self._add_tets()
+        if hasattr(session.subject.model, "pose_names"):
+            self._add_picture()
 
-    def _listen(self) -> None:
-        session, stage = self._session, self._stage
+    async def _recolour(self, event: Any) -> None:
+        if self.colour.value in self._stage.colourings:
+            self._session.ask(self._stage.recolour, self.colour.value)
+
+    def _add_skins(self) -> None:
+        soft = self._gui.add_checkbox("Soft", True)
+        rig = self._gui.add_checkbox("Rig only", False)
+        difference = self._gui.add_checkbox("Difference", False)
 
         def show() -> None:
-            stage.show(self.rig.value, self.soft.value, self.difference.value)
+            self._stage.show(rig.value, soft.value, difference.value)
 
         async def shown(event: Any) -> None:
-            session.ask(show)
+            self._session.ask(show)
 
-        for box in (self.soft, self.rig, self.difference):
+        for box in (soft, rig, difference):
             box.on_update(shown)
 
-        @self.colour.on_update
-        async def recolour(event: Any) -> None:
-            wanted = self.colour.value
-            if wanted in COLOURINGS:
-                session.ask(lambda: stage.recolour(wanted))
+    def _add_scale(self) -> None:
+        stage = self._stage
+        full = self._gui.add_slider(
+            "Full colour at (% of size)", *FULL, 0.1, 100 * stage.full, hint="For displacement"
+        )
 
-        @self.full.on_update
+        @full.on_update
         async def rescale(event: Any) -> None:
-            stage.full = clamped(self.full.value, *FULL) / 100
+            stage.full = clamped(full.value, *FULL) / 100
 
-        @self.tets.on_update
+    def _add_tets(self) -> None:
+        tets = self._gui.add_checkbox("Tets", False)
+
+        @tets.on_update
         async def fill(event: Any) -> None:
-            wanted = self.tets.value
-            session.ask(lambda: stage.show_tets(wanted))
+            self._session.ask(self._stage.show_tets, tets.value)
 
-        @self.tree.on_click
+    def _add_picture(self) -> None:
+        button = self._gui.add_button("Poses and alignment tree")
+        drawn: list[NDArray[np.uint8]] = []
+
+        @button.on_click
         def draw(event: Any) -> None:  # in a thread of the server's: it takes seconds
-            self.tree.disabled = True
+            button.disabled = True
             try:
-                if self._picture is None:
-                    self._picture = model_picture(session.model)
-                self.show_picture(event.client)
+                if not drawn:
+                    drawn.append(_model_picture(self._session.subject.model))
+                _show_picture(event.client, drawn[0])
             finally:
-                self.tree.disabled = False
-
-    def show_picture(self, client: Any) -> None:
-        """On the page that asked for it."""
-        if client is None or self._picture is None:
-            return
-        shown = client.gui.add_modal("Poses, softest motions, cubature and alignment tree")
-        with shown:
-            client.gui.add_image(self._picture, format="png")
-            close = client.gui.add_button("Close")
-
-        @close.on_click
-        async def shut(event: Any) -> None:
-            shown.close()
+                button.disabled = False
 
 
-def model_picture(model: PoseSpaceModel) -> NDArray[np.uint8]:
-    """(h, w, 3) the sheet of `supple build --sheet`."""
+def _show_picture(client: Any, picture: NDArray[np.uint8]) -> None:
+    """Open a window on the page that asked for it."""
+    if client is None:
+        return
+    shown = client.gui.add_modal("Poses, softest motions, cubature and alignment tree")
+    with shown:
+        client.gui.add_image(picture, format="png")
+        close = client.gui.add_button("Close")
+
+    @close.on_click
+    async def shut(event: Any) -> None:
+        shown.close()
+
+
+def _model_picture(model: Any) -> NDArray[np.uint8]:
+    """Draw the sheet of `supple build --sheet`, (h, w, 3)."""
     from matplotlib.image import imread
 
     from supple.app.pictures.model_sheet import model_sheet
@@ -100,3 +112,64 @@ def model_picture(model: PoseSpaceModel) -> NDArray[np.uint8]:
     buffer.seek(0)
     pixels = np.asarray(imread(buffer, format="png"))[..., :3]
     return (255 * pixels).round().astype(np.uint8)
+
+
+class EnergyPanel:
+    """Energies of a body, and the frequencies of its slowest swings."""
+
+    def __init__(self, server: viser.ViserServer, session: Session[Any]) -> None:
+        self._subject = session.subject
+        self._lines = server.gui.add_markdown("…")
+
+    def update(self) -> None:
+        """Show how it moves."""
+        simulator = self._subject.simulator
+        energy = simulator.energies()
+        lowest = ", ".join(f"{value:.3g}" for value in self._subject.frequencies[:3])
+        self._lines.content = "  \n".join(
+            (
+                f"energy {energy['total']:.3g} J: kinetic {energy['kinetic']:.3g}, "
+                f"elastic {energy['elastic']:.3g}, gravity {energy['gravity']:.3g}",
+                f"swings at {lowest} … Hz; {1 / simulator.dt:.0f} steps for each second",
+            )
+        )
+
+
+class CostPanel:
+    """Strip chart of the step's time, and a line of figures.
+
+    Parameters
+    ----------
+    server, session
+        Of the page.
+    longest
+        Milliseconds that the chart shows; None for as many as there are.
+    """
+
+    def __init__(
+        self, server: viser.ViserServer, session: Session[Any], longest: float | None
+    ) -> None:
+        self._server, self._session = server, session
+        self._line = server.gui.add_markdown("…")
+        height: dict[str, Any] = {} if longest is None else {"y": {"range": [0, longest]}}
+        self._chart = server.gui.add_uplot(
+            session.meter.chart(),
+            series=(
+                {"label": "step"},
+                {"label": "ms", "stroke": "#c8443c", "width": 1},
+            ),
+            scales={"x": {"time": False}, **height},
+            height=150,
+        )
+
+    def update(self, costs: Costs) -> None:
+        """Show the figures of the last measurement."""
+        pages = len(self._server.get_clients())
+        limits = ", ".join(self._session.limits)
+        lines = [
+            costs.line(),
+            f"{pages} page{'' if pages == 1 else 's'}, {self._session.state}"
+            + (f", limits: {limits}" if limits else ""),
+        ]
+        self._line.content = "  \n".join(lines)
+        self._chart.data = self._session.meter.chart()

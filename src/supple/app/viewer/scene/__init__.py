@@ -1,1 +1,1 @@
-"""Things in the scene of a page."""
+"""Scene of a page: its stage, nodes and colours."""

@@ -1,16 +1,25 @@
-"""What colours tell: triangles of the skin sorted into bands of one colour each."""
+"""Colours of the skin: its triangles sorted into bands of one colour each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Ints, Singles
-from supple.engines.pose_space.model.model import PoseSpaceModel
 
-__all__ = ["FLESH", "Banding", "by_displacement", "by_region", "by_stiffness"]
+__all__ = [
+    "BONE",
+    "FLESH",
+    "Banding",
+    "Colour",
+    "by_displacement",
+    "by_held",
+    "by_region",
+    "by_stiffness",
+]
 
 Colour = tuple[int, int, int]
 
@@ -46,12 +55,12 @@ MOST_BANDS = 17
 
 @dataclass(frozen=True, eq=False)
 class Banding:
-    """A band for every triangle.
+    """Band of every triangle.
 
     Attributes
     ----------
     bands
-        (f,) which.
+        (f,) numbers of the triangles' bands.
     colours
         Of each band.
     """
@@ -61,7 +70,7 @@ class Banding:
     _parts: list[tuple[Ints, NDArray[np.uint32]]] = field(default_factory=list, repr=False)
 
     def parts(self, triangles: Ints, count: int) -> list[tuple[Ints, NDArray[np.uint32]]]:
-        """Each band's vertices, and its triangles counted in them, for a skin of `count` vertices.
+        """Return each band's vertices, and its triangles counted in them, of a skin of `count`.
 
         They are kept: two skins may be shown in the same bands.
         """
@@ -87,17 +96,22 @@ class Banding:
         ]
 
 
-def by_displacement(soft: Singles, rig: Singles, triangles: Ints, full: float) -> Banding:
-    """How far the flesh is from where the rig has it; `full` metres are the last colour."""
-    apart = soft - rig
+def by_displacement(soft: Singles, undeformed: Singles, triangles: Ints, full: float) -> Banding:
+    """Colour by the distance from the undeformed skin; `full` metres are the last colour."""
+    apart = soft - undeformed
     away = np.sqrt(np.einsum("ij,ij->i", apart, apart))
     first, second, third = triangles.T
     far = (away[first] + away[second] + away[third]) * (len(RAMP) / (3 * max(full, 1e-12)))
     return Banding(np.minimum(far, len(RAMP) - 1).astype(np.int64), RAMP)
 
 
-def by_region(model: PoseSpaceModel) -> Banding:
-    """Which region moves a triangle most; what bones hold is grey."""
+def by_held(held: NDArray[np.bool_]) -> Banding:
+    """Colour triangles (f,) that are held grey, and others as flesh."""
+    return Banding(held.astype(np.int64), (FLESH, BONE))
+
+
+def by_region(model: Any) -> Banding:
+    """Colour by the region of a tet model that moves a triangle most; bones hold what is grey."""
     shares = np.zeros((len(model.mesh.vertices), len(model.regions) + 1))
     for column, region in enumerate(model.regions):
         shares[region.vertices, column] = region.weights
@@ -112,8 +126,8 @@ def by_region(model: PoseSpaceModel) -> Banding:
     return Banding(bands.astype(np.int64), (*colours, BONE))
 
 
-def by_stiffness(model: PoseSpaceModel) -> Banding:
-    """Young's modulus at the neutral pose, from the softest to the stiffest, by its logarithm."""
+def by_stiffness(model: Any) -> Banding:
+    """Colour by the logarithm of Young's modulus at a tet model's neutral pose."""
     young = np.asarray(model.young, np.float64)
     tets = model.mesh.tets
     own = np.log(np.broadcast_to(young[0] if young.ndim == 2 else young, (len(tets),)))

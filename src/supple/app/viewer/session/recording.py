@@ -1,27 +1,24 @@
-"""Recording what is seen, and saving it to a file in one folder."""
+"""Recording of the skin that is seen, saved to a file in one folder."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from supple.arrays import Floats, Singles
-from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 
-if TYPE_CHECKING:
-    from supple.app.viewer.sessions.session import Session
-
 __all__ = ["Recorder", "checked_name", "take_name"]
 
 
-#: Every so manieth step is a frame: 30 a second.
+#: Steps of a frame: 30 frames a second.
 EVERY = 3
 #: Bytes that a recording may take; it ends there.
 LARGEST = 256 * 2**20
@@ -29,15 +26,22 @@ LONGEST_NAME = 100
 
 
 class Recorder:
-    """Keeps the skin at 30 frames a second while it is on.
+    """Recorder that keeps the skin at 30 frames a second while it is on.
 
     Parameters
     ----------
-    model
-        Whose skin it is.
+    vertices
+        Number of vertices of the skin.
+
+    Attributes
+    ----------
+    on
+        Whether it records.
+    most
+        Frames at which it ends.
     """
 
-    def __init__(self, model: PoseSpaceModel) -> None:
+    def __init__(self, vertices: int) -> None:
         self._dt = 1 / 90
         self.on = False
         self._steps = 0
@@ -45,14 +49,14 @@ class Recorder:
         self._frames: list[Singles] = []
         self._poses: list[Floats] = []
         self._roots: list[Floats] = []
-        self.most = max(2, LARGEST // (12 * max(len(model.surface.vertices), 1)))
+        self.most = max(2, LARGEST // (12 * max(vertices, 1)))
 
     def __len__(self) -> int:
         return len(self._frames)
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """Length of the recording."""
         return EVERY * self._dt * len(self)
 
     def start(self) -> None:
@@ -62,24 +66,34 @@ class Recorder:
             self._steps, self.on = 0, True
 
     def stop(self) -> None:
-        """Record no more."""
+        """End the recording, and keep it."""
         self.on = False
 
-    def step(self, session: Session) -> None:
-        """After every step: keep a frame when it is time."""
+    def step(self, dt: float, surface: Callable[[], Singles], pose: Floats, root: Floats) -> None:
+        """Keep a frame when it is time; to be called after every step.
+
+        Parameters
+        ----------
+        dt
+            Seconds of the step.
+        surface
+            Makes the skin (n̄, 3), a new array; it is called for frames that are kept only.
+        pose, root
+            (s,), (4, 4) at the step.
+        """
         if not self.on:
             return
         if self._steps % EVERY == 0:
             with self._changing:
-                self._dt = session.dt
-                self._frames.append(session.surface())
-                self._poses.append(session.pose.copy())
-                self._roots.append(session.root.copy())
+                self._dt = dt
+                self._frames.append(surface())
+                self._poses.append(pose.copy())
+                self._roots.append(root.copy())
                 self.on = self.on and len(self._frames) < self.most
         self._steps += 1
 
     def baked(self, character: Character, name: str) -> BakedMotion:
-        """What was recorded, as `supple.save` takes it; its times begin at 0."""
+        """Return the recording as `supple.save` takes it; its times begin at 0."""
         with self._changing:
             frames, poses, roots = self._frames[:], self._poses[:], self._roots[:]
         if len(frames) < 2:
@@ -105,7 +119,7 @@ class Recorder:
 
 
 def take_name(character: Character, motion: str) -> str:
-    """A name that no motion of the character has: a recording is none of them."""
+    """Return a name that no motion of the character has: a recording is none of them."""
     number = 1
     while (name := f"{motion} take {number}") in character.motions:
         number += 1
@@ -113,7 +127,7 @@ def take_name(character: Character, motion: str) -> str:
 
 
 def checked_name(name: str) -> str:
-    """The name, if it is one of a file right in a folder: a page must not write elsewhere."""
+    """Return the name if it is one of a file right in a folder: a page must not write elsewhere."""
     bad = {"/", "\\", ":", "\0"}
     plain = name.strip()
     if (

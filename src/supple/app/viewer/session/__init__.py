@@ -1,0 +1,1 @@
+"""Session of the viewer, and the subjects that it steps."""

@@ -1,0 +1,305 @@
+"""Character of a session: it plays a motion or holds a pose, with the flesh of any engine."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.app.viewer.session.hands import SkinGrip
+from supple.app.viewer.session.moving_obstacles import MovingObstacles
+from supple.app.viewer.session.posing import DampedFollower, IKHandles
+from supple.app.viewer.session.recording import Recorder
+from supple.app.viewer.session.subject import State, Subject, clamped
+from supple.arrays import Floats, Singles
+from supple.engines.engine import CharacterModel, engine_named
+from supple.errors import SuppleError, SuppleWarning
+from supple.playing.bake import bake_plan, bake_simulator, calm_stiffness, chosen_motion
+from supple.playing.player import Player
+from supple.rig.character import Character
+
+__all__ = ["ENDINGS", "CharacterSubject", "Ending"]
+
+Ending = Literal["loop", "restart", "stop"]
+ENDINGS: tuple[Ending, ...] = ("loop", "restart", "stop")
+
+#: Optional parts that only some engines have, by the option of their simulators.
+ENGINE_PARTS = {"obstacles": "obstacles", "gravity_mode": "gravity mode"}
+
+
+class CharacterSubject(Subject):
+    """Character that plays a motion, or holds a pose.
+
+    Parameters
+    ----------
+    model
+        Of the character.
+    motion
+        Name of the motion to begin with; by default the first.
+    character
+        Whose motions to play; by default the model's. What has none wiggles.
+    engine, flesh, damping
+        As for `supple.bake`.
+
+    Attributes
+    ----------
+    motions, motion
+        Motions by name, and the one that is played.
+    ending
+        What follows the end of a motion. ``"loop"``: the cycle goes on; ``"restart"``: it begins
+        anew; ``"stop"``: it pauses. They play what `supple bake`, with ``--loop`` or without,
+        bakes, to the bit; a cycle is as many steps as there, which may be a little longer or
+        shorter than those of a motion that ends.
+    pose, root
+        (s,), (4, 4) at the last step.
+    handles
+        Joints that can be dragged.
+    obstacles, recorder
+        Ground and ball; frames that are kept.
+    """
+
+    hint = "Drag the skin to pull it; let go to see it swing back."
+    slowest = 0.05
+    full_colour = 0.02
+
+    def __init__(
+        self,
+        model: CharacterModel,
+        motion: str | None = None,
+        *,
+        character: Character | None = None,
+        engine: str = "pose-space",
+        flesh: str = "normal",
+        damping: float = 1.0,
+    ) -> None:
+        self.model = model
+        own = Character(model.name, model.surface, model.rig, dict(model.motions))
+        self.character = character or own
+        self.motion = chosen_motion(self.character, motion)
+        self.motions = self.character.motions | {self.motion.name: self.motion}
+        self._engine = engine_named(engine, "character")
+        options = self._engine.step_options
+        optional = {part for option, part in ENGINE_PARTS.items() if option in options}
+        self.parts = frozenset({"motions", "poses", "recording", "stiffness"} | optional)
+        self._flesh: dict[str, Any] = {"flesh": flesh, "damping": damping, "engine": engine}
+        self._factor = 1.0
+        self._calm: dict[tuple[str, bool], float] = {}
+        self.simulator: Any = bake_simulator(model, **self._flesh)
+        self.hands: dict[Hashable, SkinGrip] = {}
+        self.handles = IKHandles(model.rig)
+        self.obstacles = MovingObstacles(model.surface.size)
+        self.recorder = Recorder(len(model.surface.vertices))
+        self.pose, self.root = model.rig.rest_pose.copy(), np.eye(4)
+        self._follower = DampedFollower(self.pose)
+        self._skin = np.empty((len(model.surface.vertices), 3), np.float32)
+        self._posed = True
+        """Whether the pose is our own, rather than the motion's."""
+        self.ending: Ending = "loop"
+        self._cue()
+        if not self.player.seamless:  # it would jump
+            self.ending = "restart"
+            self._cue()
+        self.state: State = "playing"
+        self.obstacles.stand_on(self.undeformed())
+
+    @property
+    def time(self) -> float:
+        """Seconds of the motion."""
+        return self.player.time
+
+    @property
+    def ground(self) -> tuple[float, float, float]:
+        """Middle of the ground that it stands on."""
+        return 0.0, self.obstacles.height, 0.0
+
+    @property
+    def width(self) -> float:
+        """Metres from its left to its right, the most in its motion."""
+        poses = self.motion.poses
+        poses = poses[:: max(1, len(poses) // 8)]
+        return max(float(np.ptp(self.model.rig(pose)[:, 0])) for pose in poses)
+
+    @property
+    def target(self) -> Floats:
+        """Pose that is gone to, or where it is, (s,): a copy."""
+        return (self._follower.target if self.state == "posing" else self.pose).copy()
+
+    def joint_position(self, joint: str) -> Floats:
+        """Return where a joint of `handles` is now, (3,) in the world."""
+        return self.root[:3, :3] @ self.handles.position(joint, self.pose) + self.root[:3, 3]
+
+    def undeformed(self) -> Singles:
+        """Return the skin as the rig alone has it, in the world, (n̄, 3) float32."""
+        place = self.model.rig(self.pose)
+        return (place @ self.root[:3, :3].T + self.root[:3, 3]).astype(np.float32)
+
+    def surface(self, out: Singles | None = None) -> Singles:
+        """Return the skin now, (n̄, 3), where the clip has it: a loop's walk comes back."""
+        return (self.simulator if self._posed else self.player).surface(out)
+
+    # Steps -------------------------------------------------------------------------------
+
+    def step(self, count: int) -> tuple[str, ...] | None:
+        """Make steps; return the names of limits that acted, None where the motion has ended."""
+        try:
+            limits = None
+            for _ in range(count):
+                limits = self._step()
+            return limits
+        except SuppleError as error:
+            raise SuppleError(f"{error}; it begins anew") from None
+
+    def _step(self) -> tuple[str, ...] | None:
+        if self.state == "playing" and self.player.finished:
+            if self.ending == "stop":
+                self.state = "paused"
+                return None
+            self.player.restart()
+        walked = np.eye(4) if self._posed else self.player.moved
+        self.obstacles.step(self.simulator, self.simulator.dt, walked)
+        forces = None
+        if self.hands:
+            forces = SkinGrip.total(self.hands.values(), self.surface(self._skin))
+        if self.state == "playing":
+            did = self.player.step(forces=forces)
+            self._follow_player()
+        else:
+            self.pose = self._follower.step(self.simulator.dt)
+            did = self.simulator.step(self.pose, self.root, forces)
+        self.recorder.step(self.simulator.dt, self.surface, self.pose, self.root)
+        return () if did is None else did.limits  # None where a cut begins anew
+
+    def renew(self) -> None:
+        """Do nothing: whatever changes, changes at once."""
+
+    def begin_anew(self) -> None:
+        """Let all hands go, and start undeformed: the motion, or the pose that is held."""
+        self.hands.clear()
+        if self._posed:
+            self.simulator.reset(self.pose, self.root)
+        else:
+            self.player.restart()
+            self._follow_player()
+
+    def play(self) -> None:
+        """Go on with the motion; from a pose of one's own, flesh begins anew."""
+        if self._posed:
+            self._cue(self.player.time)
+        elif self.player.finished:
+            self.player.restart()
+        self.state = "playing"
+
+    def wake(self) -> None:
+        """Hold the pose if time stands still, so that flesh can move."""
+        if self.state == "paused":
+            self.hold()
+
+    def grip(self, skin: Singles, where: Floats) -> SkinGrip:
+        """Return a hold of the skin (n̄, 3) nearest to a point (3,)."""
+        return SkinGrip.take(self.model, skin, where, self.simulator.dt)
+
+    def stiffen(self, factor: float) -> None:
+        """Make flesh so many times as stiff as it is baked."""
+        calm = self._calm.get((self.motion.name, self.ending == "loop"), 1.0)
+        self.simulator.stiffness = clamped(factor, 1e-2, 1e2) * calm
+        self._factor = factor
+
+    # Motions -----------------------------------------------------------------------------
+
+    def choose(self, name: str) -> None:
+        """Play another motion, from its beginning."""
+        self.motion = self.motions[name]
+        self._cue()
+        self.state = "playing"
+
+    def end_with(self, ending: Ending) -> None:
+        """Say what follows the end of the motion, which begins anew."""
+        if ending not in ENDINGS:
+            raise SuppleError(f"a motion ends with one of {', '.join(ENDINGS)}")
+        self.ending = ending
+        self._cue()
+        self.state = "playing"
+
+    def seek(self, seconds: float) -> None:
+        """Be at a time of the motion, with flesh that has not moved yet."""
+        self.player.seek(float(seconds))
+        self._posed = False
+        self._follow_player()
+        if self.state == "posing":
+            self.state = "paused"
+
+    def _cue(self, at: float | None = None) -> None:
+        """Have the motion ready, from its beginning or from a time of it."""
+        try:
+            self.player = self._new_player(self.ending == "loop")
+        except SuppleError:
+            if self.ending != "loop":
+                raise
+            self.ending = "restart"  # too short to go round
+            self.player = self._new_player(False)
+        if at is not None:
+            self.player.seek(at)
+        self._posed = False
+        self._follow_player()
+
+    def _new_player(self, loop: bool) -> Player:
+        plan = bake_plan(self.character, self.motion, loop=loop)
+        if plan.dt != self.simulator.dt:
+            self._step_by(plan.dt)
+        which = self.motion.name, loop
+        if which not in self._calm:  # as firm as bake makes it, so that they agree
+            firms = self._engine.firms
+            self._calm[which] = calm_stiffness(self.model, plan, **self._flesh) if firms else 1.0
+        self.stiffen(self._factor)
+        with warnings.catch_warnings():  # one sees that a motion jumps
+            warnings.simplefilter("ignore", SuppleWarning)
+            return plan.player(self.simulator)
+
+    def _step_by(self, dt: float) -> None:
+        """Have a simulator that is as it was made, but for its step."""
+        old = self.simulator
+        kept = {"gravity_mode": old.gravity_mode} if "gravity mode" in self.parts else {}
+        self.simulator = bake_simulator(self.model, dt, **self._flesh, **kept)
+        self.simulator.stiffness = old.stiffness
+        self.obstacles.invalidate()
+
+    def _follow_player(self) -> None:
+        frame = self.player.frame
+        self.pose, self.root = self.player.motion.poses[frame], self.player.motion.roots[frame]
+
+    # Poses -------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Hold the pose where it is; the flesh lives on."""
+        if self.state == "posing":
+            return
+        velocity = None
+        if not self._posed:
+            if self.state == "playing" and self.player.frame > 0:
+                before = self.player.motion.poses[self.player.frame - 1]
+                velocity = (self.pose - before) / self.simulator.dt
+            # To where the clip is, from where a loop has walked.
+            self.simulator.carry(self.pose, self.root)
+            self.obstacles.invalidate()
+        self._follower = DampedFollower(self.pose, velocity)
+        self._posed = True
+        self.state = "posing"
+
+    def pose_to(self, pose: ArrayLike) -> None:
+        """Go to a pose (s,), quickly but softly, and hold it."""
+        target = np.array(pose, np.float64)
+        if target.shape != self.pose.shape or not np.isfinite(target).all():
+            raise SuppleError(f"a pose has {len(self.pose)} finite numbers")
+        self.hold()
+        self._follower.target = target
+
+    def reach(self, joint: str, where: ArrayLike) -> None:
+        """Bring a joint to a place (3,) in the world by turning those above it; hold that pose."""
+        place = np.array(where, np.float64)
+        if place.shape != (3,) or not np.isfinite(place).all():
+            return
+        there = self.root[:3, :3].T @ (place - self.root[:3, 3])
+        self.pose_to(self.handles.solve(joint, self.target, there))

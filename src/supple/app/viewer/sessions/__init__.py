@@ -1,1 +1,0 @@
-"""The simulation that pages show."""
