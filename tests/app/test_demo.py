@@ -14,10 +14,10 @@ import supple.app.pictures.filmstrip
 from helpers.baked_samples import swinging_x
 from supple.app.demo import run_demo
 from supple.app.pictures.filmstrip import filmstrip, liveliest_vertex, worthy_frames
-from supple.app.pictures.render import Body, Camera, cavities, rasterised, render, vertex_normals
+from supple.app.pictures.render import Body, Camera, cavities, rasterised, render
 from supple.errors import SuppleError
 from supple.formats.load import load
-from supple.mesh.surface import SurfaceMesh
+from supple.mesh.surface import SurfaceMesh, vertex_normals
 
 SMALL: dict[str, Any] = {"scene": "x", "tets": 1000, "modes": 8}
 PNG = b"\x89PNG\r\n\x1a\n"

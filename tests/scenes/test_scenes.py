@@ -14,14 +14,14 @@ from scipy.spatial import cKDTree
 from supple.app.pictures.scene_sheet import write_sheet
 from supple.errors import SuppleError
 from supple.mesh.filling.tetrahedralise import tetrahedralise
-from supple.mesh.surface import SurfaceMesh
+from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.partial_pose import PartialJointPose
 from supple.scenes.characters import arm, x_shape
 from supple.scenes.characters.character_scene import SCENES, Contact, Scene, scene
 from supple.scenes.modelling.keyframes import Timeline
-from supple.scenes.modelling.sculpting import SkinRelaxer, vertex_normals
+from supple.scenes.modelling.sculpting import SkinRelaxer
 from supple.scenes.modelling.solids import (
     ball,
     box,

@@ -11,11 +11,12 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from supple.arrays import Floats, Ints
 from supple.errors import MeshError
 from supple.mesh import topology
 from supple.mesh.topology import Bounded, Defect, counted
 
-__all__ = ["SurfaceMesh"]
+__all__ = ["SurfaceMesh", "vertex_normals"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -176,6 +177,18 @@ class SurfaceMesh(Bounded):
         number = counted(len(inverted), "closed component")
         message = f"has {number} inside out, or bounding a hollow (first at triangle {first})"
         return Defect("inside-out components", len(inverted), first, message)
+
+
+def vertex_normals(vertices: ArrayLike, triangles: Ints) -> Floats:
+    """Return unit normals (n, 3): means of the triangles' around each vertex, by their areas."""
+    points = np.asarray(vertices, np.float64)
+    corners = points[triangles]
+    areas = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    corner = triangles.reshape(-1)
+    each = np.repeat(areas, 3, axis=0)
+    summed = [np.bincount(corner, each[:, axis], len(points)) for axis in range(3)]
+    normals = np.stack(summed, axis=1)
+    return normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
 
 
 def _has_repeated_corner(triangles: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a Saint Venant–Kirchhoff body is made from: a file of any mesh, or a scene by name."""
+"""Sources of Saint Venant–Kirchhoff bodies: a file of any mesh, or a scene by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from supple.app.bodies.surface_filling import Filling, filled
+from supple.app.bodies.body_options import Filling
+from supple.app.bodies.surface_filling import filled
+from supple.app.command_files import BODY_MODEL, source_kind
 from supple.arrays import Ints
 from supple.elastic.material import Material
 from supple.errors import FormatError, SuppleError
@@ -31,18 +33,16 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.scenes.bodies.elastic_scene import STVK_SCENES, stvk_scene
 
-__all__ = ["MESHES", "BodySource", "is_stvk_scene", "read_any_veg", "read_body_source"]
+__all__ = ["BodySource", "read_any_veg", "read_body_source"]
 
 Mesh = TetMesh | HexMesh
 
 SURFACES = (*PARSERS, *GLTF, *USD)
-#: Endings of files that a body can be made from.
-MESHES = (*PARSERS, *TETS)
 
 
 @dataclass(frozen=True, eq=False)
 class BodySource:
-    """A mesh, and what is known about the body.
+    """Mesh of a body, and what is known about it.
 
     Attributes
     ----------
@@ -71,11 +71,6 @@ class BodySource:
     listed: Any = None
 
 
-def is_stvk_scene(given: str) -> bool:
-    """Whether it names an elastic scene; a file of that name goes first."""
-    return given in STVK_SCENES and not Path(given).is_file()
-
-
 def read_body_source(
     given: str,
     filling: Filling,
@@ -84,7 +79,7 @@ def read_body_source(
     seen: Path | None = None,
     tell: Callable[[float, str], None] | None = None,
 ) -> BodySource:
-    """The mesh of a file or a scene; surfaces are filled.
+    """Read the mesh of a file or a scene; surfaces are filled.
 
     Parameters
     ----------
@@ -101,14 +96,14 @@ def read_body_source(
     """
     file, say = Path(given), tell or (lambda part, what: None)
     suffix = file.suffix.lower()
-    if is_stvk_scene(given) or (not suffix and not file.exists()):
+    if source_kind(given) in ("body scene", "scene"):
         if scale != 1.0 or seen is not None:
             raise SuppleError(f"{given} has a size and a surface; leave out --scale and --surface")
         return _of_scene(given, filling)
     shown = None if seen is None else _scaled_surface(read_surface(seen), scale)
     if suffix in SURFACES:
         return _of_surface(file, filling, scale, shown, say)
-    if suffix == ".stvk":
+    if suffix == BODY_MODEL:
         raise SuppleError(f"{file.name}: is a body already; supple view shows it")
     if suffix not in TETS:
         known = ", ".join((*SURFACES, *TETS))
@@ -170,7 +165,7 @@ def _of_elements(file: Path, scale: float, shown: SurfaceMesh | None) -> BodySou
 
 
 def read_any_veg(path: Path) -> VegFile[TetMesh] | VegFile[HexMesh]:
-    """A VegaFEM mesh of tets or of hexahedra, whichever it has."""
+    """Read a VegaFEM mesh of tets or of hexahedra, whichever it has."""
     with reading(path.name):
         sections = split_sections(path.name, expanded_lines(path, path.parent.resolve(), set()))
         rows = only_section(path.name, sections, "ELEMENTS").rows

@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from supple.app.bake_models import prepared_model
-from supple.app.bake_source import read_bake_source
-from supple.app.bodies.prepared_body import is_body, prepared_body
+from supple.app.bodies.make_body import prepared_body
+from supple.app.character_models import prepared_model, read_character
+from supple.app.command_files import is_body
 from supple.app.progress_bar import console, first_use_message, working
+from supple.engines.engine import FIRST_ENGINE, engine_named
 from supple.errors import SuppleError
 from supple.playing.bake import chosen_motion
 
@@ -22,6 +23,7 @@ PATIENCE = 0.5
 def run_view(
     given: str,
     *,
+    engine: str = FIRST_ENGINE,
     motion: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
@@ -38,6 +40,8 @@ def run_view(
     ----------
     given
         A file, a scene or a model; what has no model yet gets one, which is kept.
+    engine
+        Of the character, as for `supple.bake`; bodies have the one that suits them.
     motion, flesh
         As for `supple.bake`; elastic bodies have none.
     model
@@ -62,7 +66,11 @@ def run_view(
 
     body = is_body(given)
     if body:
-        _check_body_options(given, motion=motion, flesh=flesh, model=model, folder=folder)
+        _check_body_options(
+            given, engine=engine, motion=motion, flesh=flesh, model=model, folder=folder
+        )
+    else:
+        engine_named(engine, "character")
     target = Path.cwd() if folder is None else folder
     if not body and not (target.is_dir() and os.access(target, os.W_OK)):
         raise SuppleError(
@@ -83,9 +91,10 @@ def run_view(
     return _figures(page)
 
 
-def _check_body_options(given: str, *, flesh: str, **others: Any) -> None:
-    for name, value in (others | {"flesh": None if flesh == "normal" else flesh}).items():
-        if value is not None:
+def _check_body_options(given: str, **options: Any) -> None:
+    usual = {"engine": FIRST_ENGINE, "flesh": "normal"}
+    for name, value in options.items():
+        if value != usual.get(name):
             raise SuppleError(f"{given}: is an elastic body; --{name} is for characters")
 
 
@@ -109,7 +118,7 @@ def _character_page(
     quiet: bool,
 ) -> Any:
     with working("reading", quiet):
-        source = read_bake_source(given)
+        source = read_character(given)
         chosen_motion(source.character, motion)
     ready = prepared_model(source, model=model, flesh=flesh, quiet=quiet)
     from supple.app.viewer.page import Page
