@@ -1,9 +1,11 @@
-"""Arrays that take seconds to make, kept in the user's cache folder.
+"""Results that take seconds or minutes to compute, kept in the user's cache folder.
 
-The folder is ``$SUPPLE_CACHE``, or else ``supple`` in the system's folder for caches. A file is
-named by a hash of the code that made it, so that another version never reads it, and holds
-plain arrays; files of other versions are removed. A file that cannot be read or written is no
-error: the arrays are made again.
+The folder is ``$SUPPLE_CACHE``, or else ``supple`` in the system's folder for caches. A file's name
+has a label, a hash of the options where there are any, and a hash of the code that computes the
+result, so that another version never reads it; files of other versions are removed. A file that
+cannot be read or written is no error: the result is computed again.
+
+Sculpted scenes, models of characters and of elastic bodies are kept here, each a `CacheKind`.
 """
 
 from __future__ import annotations
@@ -13,31 +15,81 @@ import hashlib
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.errors import FormatError
+from supple.errors import SuppleError
 from supple.saving import write_whole
 
-__all__ = ["cache_folder", "cached_arrays", "packed", "unpacked"]
+__all__ = [
+    "CacheKind",
+    "Cached",
+    "cache_folder",
+    "cached",
+    "cached_arrays",
+    "cached_file",
+    "content_hash",
+    "model_cache",
+    "packed",
+    "unpacked",
+]
 
 Arrays = dict[str, NDArray]
+Result = TypeVar("Result")
 
 #: No scene's arrays take more; a larger file is not ours.
 LARGEST_FILE = 256 * 2**20
 HASH_LENGTH = 20
 #: Packages that a scene's arrays depend on.
 _MODELLING = ("scenes", "rig", "mesh", "linalg", "maths", "compiled")
+#: Packages that a model's bytes depend on.
+_BUILDING = (*_MODELLING, "engines", "anatomy", "reduction", "dynamics", "elastic")
+
+
+@dataclass(frozen=True)
+class CacheKind(Generic[Result]):
+    """Way to keep results of one kind.
+
+    Attributes
+    ----------
+    suffix
+        Ending of the files.
+    packages
+        Packages of Supple whose source the results depend on.
+    read
+        ``read(path)`` returns the result, or raises if the file is not whole.
+    write
+        ``write(path, result)`` writes the file whole or not at all.
+    most
+        Number of files that a label may have; the least recently used are removed first. None
+        for one file for each label and options.
+    """
+
+    suffix: str
+    packages: tuple[str, ...]
+    read: Callable[[Path], Result]
+    write: Callable[[Path, Result], None]
+    most: int | None = None
+
+
+class Cached(NamedTuple):
+    """Result, its file (None where nothing can be kept), and whether it was there already."""
+
+    value: Any
+    path: Path | None
+    found: bool
 
 
 def cache_folder() -> Path:
-    """Return the folder that scenes are kept in."""
+    """Return the folder that results are kept in; RuntimeError where the user has no home."""
     given = os.environ.get("SUPPLE_CACHE")
     if given:
         return Path(given)
@@ -50,36 +102,136 @@ def cache_folder() -> Path:
     return Path(base).expanduser() / "supple"
 
 
-def cached_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
-    """Return the arrays that `make` makes, from the cache if the same code made them before."""
+def cached_file(kind: CacheKind, label: str, options: str | None = "") -> Path | None:
+    """Return the path of a result, whether or not it is there; None where nothing can be kept."""
+    if options is None:
+        return None
     try:
-        path = cache_folder() / f"{name}-{code_hash(_MODELLING)}.npz"
-    except RuntimeError:  # there is no home, and so no place to keep anything
-        return make()
-    # Whatever is wrong with what is there, it can be made again: a damaged archive raises
-    # nearly anything, and its digest decides in the end.
-    with contextlib.suppress(Exception):
-        if path.stat().st_size <= LARGEST_FILE:
-            return unpacked(path.read_bytes())
-    arrays = make()
+        folder = cache_folder()
+    except RuntimeError:  # there is no home
+        return None
+    parts = [label, options, code_hash(kind.packages)]
+    return folder / f"{'-'.join(part for part in parts if part)}{kind.suffix}"
+
+
+def cached(
+    kind: CacheKind[Result], label: str, make: Callable[[], Result], options: str | None = ""
+) -> Cached:
+    """Return a result from the cache where the same code has made it before, or else make it.
+
+    Parameters
+    ----------
+    kind
+        How it is kept.
+    label
+        Start of the file's name.
+    make
+        Called without arguments if there is no whole file.
+    options
+        Hash of what was asked for, see `content_hash`; None if the result is not to be kept.
+    """
+    path = cached_file(kind, label, options)
+    if path is not None and path.is_file():
+        # Whatever is wrong with what is there, it can be made again: a damaged file raises
+        # nearly anything, and its digest decides in the end.
+        with contextlib.suppress(Exception):
+            found = kind.read(path)
+            os.utime(path)
+            return Cached(found, path, True)
+    made = make()
+    if path is not None and not _kept(kind, path, label, made):
+        path = None
+    return Cached(made, path, False)
+
+
+def _kept(kind: CacheKind[Result], path: Path, label: str, made: Result) -> bool:
+    """Write a result and remove what it replaces; False if it could not be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, packed(arrays))
-        _forget_others(path, name)
-    except (OSError, FormatError):
-        pass
+        kind.write(path, made)
+    except (OSError, SuppleError):
+        return False
+    with contextlib.suppress(OSError):
+        if kind.most is None:
+            key = path.name.removesuffix(kind.suffix)[: -HASH_LENGTH - 1]
+            replaced = list(path.parent.glob(f"{key}-{'[0-9a-f]' * HASH_LENGTH}{kind.suffix}"))
+        else:
+            replaced = list(path.parent.glob(f"{label}-*{kind.suffix}"))
+            replaced.sort(key=lambda each: each.stat().st_mtime, reverse=True)
+            replaced = [each for each in replaced if each != path][kind.most - 1 :]
+        for other in replaced:
+            if other != path:
+                other.unlink(missing_ok=True)
+    return True
+
+
+@cache
+def code_hash(packages: tuple[str, ...]) -> str:
+    """Hash the source of these packages, folders inside them too, and the libraries' versions."""
+    digest = hashlib.sha256(f"numpy {np.__version__} scipy {version('scipy')} ".encode())
+    root = Path(str(files("supple")))
+    for package in packages:
+        for file in sorted((root / package).rglob("*.py")):
+            digest.update(f"{file.relative_to(root).as_posix()} ".encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:HASH_LENGTH]
+
+
+def content_hash(*values: Any) -> str | None:
+    """Hash plain values, arrays, and mappings, lists and dataclasses of them; None for others."""
+    digest = hashlib.sha256()
+    try:
+        for value in values:
+            _add(digest, value)
+    except TypeError:
+        return None
+    return digest.hexdigest()[:32]
+
+
+def _add(digest: Any, value: Any) -> None:
+    digest.update(f"{type(value).__name__} ".encode())
+    if isinstance(value, np.ndarray):
+        digest.update(f"{value.dtype.str} {value.shape} ".encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    elif value is None or isinstance(value, str | int | float | np.number):
+        digest.update(f"{value!r} ".encode())
+    elif isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            digest.update(f"{key!r} ".encode())
+            _add(digest, value[key])
+    elif isinstance(value, list | tuple):
+        digest.update(f"{len(value)} ".encode())
+        for each in value:
+            _add(digest, each)
+    elif is_dataclass(value):
+        for each in fields(value):
+            digest.update(f"{each.name} ".encode())
+            _add(digest, getattr(value, each.name))
+    else:
+        raise TypeError(type(value).__name__)
+
+
+# Models
+
+
+def model_cache(
+    suffix: str, read: Callable[[Path], Any], most: int | None = None
+) -> CacheKind[Any]:
+    """Return the way to keep models, which write themselves by ``save(path)``."""
+    return CacheKind(suffix, _BUILDING, read, lambda path, model: model.save(path), most)
+
+
+# Arrays of scenes
+
+
+def cached_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
+    """Return the arrays of a scene, from the cache where the same code has made them before."""
+    arrays: Arrays = cached(_ARRAYS, name, make).value
     return arrays
 
 
-def _forget_others(path: Path, name: str) -> None:
-    """Remove what other versions of the code left of this scene."""
-    for other in path.parent.glob(f"{name}-{'[0-9a-f]' * HASH_LENGTH}.npz"):
-        if other != path:
-            other.unlink(missing_ok=True)
-
-
 def packed(arrays: Arrays) -> bytes:
-    """Return the arrays as bytes of a .npz file; the same arrays give the same bytes."""
+    """Return arrays as bytes of a .npz file: the same arrays give the same bytes."""
     buffer = io.BytesIO()
     checks = {"digest": np.frombuffer(_digest(arrays), np.uint8)}
     np.savez(buffer, **arrays, **checks)  # type: ignore[arg-type]
@@ -87,7 +239,7 @@ def packed(arrays: Arrays) -> bytes:
 
 
 def unpacked(data: bytes) -> Arrays:
-    """Return the arrays of `packed`; raise ValueError when they are not as they were."""
+    """Return the arrays of `packed`; ValueError when they are not as they were."""
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     digest = arrays.pop("digest", None)
@@ -104,13 +256,12 @@ def _digest(arrays: Arrays) -> bytes:
     return digest.digest()
 
 
-@cache
-def code_hash(packages: tuple[str, ...]) -> str:
-    """Hash the source of these packages, folders inside them too, and the libraries' versions."""
-    digest = hashlib.sha256(f"numpy {np.__version__} scipy {version('scipy')} ".encode())
-    root = Path(str(files("supple")))
-    for package in packages:
-        for file in sorted((root / package).rglob("*.py")):
-            digest.update(f"{file.relative_to(root).as_posix()} ".encode())
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:HASH_LENGTH]
+def _read_arrays(path: Path) -> Arrays:
+    if path.stat().st_size > LARGEST_FILE:
+        raise ValueError("too large for a scene's arrays")
+    return unpacked(path.read_bytes())
+
+
+_ARRAYS: CacheKind[Arrays] = CacheKind(
+    ".npz", _MODELLING, _read_arrays, lambda path, arrays: write_whole(path, packed(arrays))
+)

@@ -14,8 +14,7 @@ import pytest
 
 from helpers.build_samples import kept_scenes
 from helpers.gltf_validation import new_issues
-from supple.app.bake_models import prepared_model
-from supple.app.bake_source import read_bake_source
+from supple.app.character_models import prepared_model, read_character
 from supple.cli.main import main
 from supple.engines.engine import ENGINES
 from supple.errors import SuppleWarning
@@ -39,7 +38,7 @@ def _scene_cache(request: pytest.FixtureRequest) -> Iterator[None]:
 def baked_file(path: Path) -> BakedMotion:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuppleWarning)  # what is wrong with the file
-        source = read_bake_source(str(path))
+        source = read_character(str(path))
         model = prepared_model(source, **SMALL).model
     return bake(source.character, model=model)
 

@@ -20,8 +20,8 @@ import pytest
 import supple
 from helpers.build_samples import bar_mesh, kept_scenes, stepped_model
 from helpers.gltf_builder import Builder, turn
-from supple.app.bake_models import prepared_model
-from supple.app.bake_source import Source, read_bake_source, read_stiffness
+from supple.app.character_models import CharacterSource, prepared_model, read_character
+from supple.app.stiffness_maps import read_stiffness
 from supple.cli.main import main
 from supple.errors import SuppleError, SuppleWarning
 from supple.playing.bake import bake
@@ -230,7 +230,7 @@ def test_two_skins_on_the_same_joints_are_one_character():
     b.save_glb(Path("dressed.glb"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the hat fits so well that its triangles are the body's
-        assert read_bake_source("dressed.glb").character.has_mesh
+        assert read_character("dressed.glb").character.has_mesh
 
 
 def test_a_file_without_a_rig_or_a_mesh_is_refused(capsys):
@@ -254,9 +254,7 @@ def test_a_file_without_a_rig_or_a_mesh_is_refused(capsys):
 
 def test_a_target_that_cannot_be_written_is_refused_before_any_work(capsys, monkeypatch):
     worm()
-    monkeypatch.setattr(
-        "supple.app.bake_files.read_bake_source", lambda given: pytest.fail("worked")
-    )
+    monkeypatch.setattr("supple.app.baking.read_character", lambda given: pytest.fail("worked"))
     if Path("/proc/self").is_dir():
         assert "cannot be written" in refused(capsys, "worm.glb", "-o", "/proc/worm.npz")
 
@@ -288,7 +286,7 @@ def test_an_interrupt_ends_it_and_leaves_nothing():
     program = (
         "import signal, sys\n"
         "from supple.cli.main import main\n"
-        "import supple.app.bake_files\n"
+        "import supple.app.baking\n"
         # What runs in the background of a shell is born deaf to it.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "print('ready', file=sys.stderr, flush=True)\n"
@@ -350,23 +348,23 @@ def test_a_black_box_is_built_each_time_and_a_damaged_model_again(monkeypatch, t
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
     options: dict[str, Any] = {"tets": 600, "modes": 6, "poses": 1}
     worm()
-    source = read_bake_source("worm.glb")
+    source = read_character("worm.glb")
     assert [prepared_model(source, **options).kept for _ in range(2)] == [False, True]
     (kept,) = (tmp_path / "cache").iterdir()
     kept.write_bytes(kept.read_bytes()[:-9])
     assert [prepared_model(source, **options).kept for _ in range(2)] == [False, True]
     rig = source.character.rig
     box = FunctionRig(lambda pose: rig(pose), rig.parameters, rig.n_vertices)
-    black = Source(Character("box", source.character.surface, box))
+    black = CharacterSource(Character("box", source.character.surface, box))
     with pytest.warns(SuppleWarning, match="nothing holds its flesh"):
         assert [prepared_model(black, **options).kept for _ in range(2)] == [False, False]
 
 
 def test_the_cache_forgets_what_was_not_used_for_longest(monkeypatch, tmp_path):
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("supple.app.bake_models.MOST_KEPT", 2)
+    monkeypatch.setattr("supple.app.character_models.MOST_KEPT", 2)
     worm()
-    source = read_bake_source("worm.glb")
+    source = read_character("worm.glb")
     for modes in (5, 6, 7):
         prepared_model(source, tets=600, modes=modes, poses=1)
         time.sleep(0.02)

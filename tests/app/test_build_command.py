@@ -72,7 +72,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 1) 
 @pytest.fixture(scope="module")
 def x_figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The X at its own size, with as much cubature as the paper had."""
-    from supple.app.build_files import run_build
+    from supple.app.building import run_build
 
     target = tmp_path_factory.mktemp("x") / "x.supple"
     return run_build("x", target, quiet=True)
@@ -242,19 +242,19 @@ def test_a_file_that_is_no_character_is_named(capsys):
 def test_a_folder_where_the_model_should_go_is_refused_before_anything_is_built(
     capsys, monkeypatch
 ):
-    monkeypatch.setattr("supple.app.build_files.build", _never)
+    monkeypatch.setattr("supple.app.building.build", _never)
     Path("x.supple").mkdir()
     assert "x.supple: cannot be written" in refused(capsys, "x")
     assert "x.supple: cannot be written" in refused(capsys, "x", "-o", "x.supple")
 
 
 def test_a_folder_that_takes_no_files_is_refused_before_anything_is_built(capsys, monkeypatch):
-    monkeypatch.setattr("supple.app.build_files.build", _never)
+    monkeypatch.setattr("supple.app.building.build", _never)
     folder = Path("locked")
     folder.mkdir()
     folder.chmod(0o500)
     if os.access(folder, os.W_OK):  # nothing is locked to root
-        monkeypatch.setattr("supple.app.build_files.os.access", lambda path, mode: False)
+        monkeypatch.setattr("supple.app.command_files.os.access", lambda path, mode: False)
     assert "cannot be written" in refused(capsys, "x", "-o", "locked/x.supple")
     assert list(folder.iterdir()) == []
 
@@ -279,7 +279,11 @@ def _interrupted(*_: Any, **__: Any) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    ["supple.app.build_files.build", "supple.app.build_files._character", "supple.saving.os.fsync"],
+    [
+        "supple.app.building.build",
+        "supple.app.building.read_any_character",
+        "supple.saving.os.fsync",
+    ],
 )
 @pytest.mark.parametrize("quiet", [True, False])
 def test_ctrl_c_leaves_nothing_behind(capsys, monkeypatch, place, quiet):

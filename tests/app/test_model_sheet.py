@@ -18,8 +18,11 @@ from matplotlib.text import Text
 import supple
 from helpers.build_samples import bar_options, bending_bar
 from helpers.model_samples import sample_fields, sample_model
-from supple.app.build_files import run_build
-from supple.app.pictures.drawing import checked_sheet, label
+from supple.app.building import run_build
+from supple.app.character_models import CharacterSource
+from supple.app.command_files import checked_sheet
+from supple.app.options import BuildOptions
+from supple.app.pictures.drawing import label
 from supple.app.pictures.model_sheet import (
     BONE,
     PALETTE,
@@ -177,7 +180,8 @@ def test_one_pose_and_many_regions_can_be_drawn(tmp_path):
 
 def test_a_build_draws_what_it_has_saved(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(
-        "supple.app.build_files._character", lambda _: (bending_bar(), bar_options())
+        "supple.app.building.read_any_character",
+        lambda _: CharacterSource(bending_bar(), recipe=bar_options()),
     )
     sheet = tmp_path / "bar.png"
     main(["build", "bar", "-o", str(tmp_path / "bar.supple"), "--sheet", str(sheet), "-q"])
@@ -189,9 +193,9 @@ def test_a_build_draws_what_it_has_saved(tmp_path: Path, monkeypatch):
 @pytest.mark.parametrize("name", ["sheet.jpg", "sheet", "no/where.png", "folder.png"])
 def test_a_sheet_that_cannot_be_is_refused_before_the_build(name, tmp_path, monkeypatch):
     (tmp_path / "folder.png").mkdir()
-    monkeypatch.setattr("supple.app.build_files.build", lambda *_, **__: pytest.fail("has built"))
+    monkeypatch.setattr("supple.app.building.build", lambda *_, **__: pytest.fail("has built"))
     with pytest.raises(SuppleError, match=r"sheet is a \.png file|cannot be written"):
-        run_build("x", tmp_path / "x.supple", sheet=tmp_path / name, quiet=True)
+        run_build("x", tmp_path / "x.supple", BuildOptions(sheet=tmp_path / name), quiet=True)
     assert not (tmp_path / "x.supple").exists()
 
 
@@ -207,7 +211,8 @@ def test_long_labels_keep_both_ends():
 
 def test_json_is_all_that_a_drawing_build_prints(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
-        "supple.app.build_files._character", lambda _: (bending_bar(), bar_options())
+        "supple.app.building.read_any_character",
+        lambda _: CharacterSource(bending_bar(), recipe=bar_options()),
     )
     output, sheet = str(tmp_path / "bar.supple"), str(tmp_path / "bar.png")
     main(["build", "bar", "-o", output, "--sheet", sheet, "--json"])

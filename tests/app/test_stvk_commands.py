@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from supple import StvkModel, SuppleError
-from supple.app.bodies.make_body import BodyOptions, body_frequencies, made_body
-from supple.app.bodies.prepared_body import is_body, prepared_body
-from supple.app.bodies.surface_filling import Filling
+from supple.app.bodies.body_options import BodyOptions, Filling
+from supple.app.bodies.make_body import body_frequencies, made_body, prepared_body
+from supple.app.command_files import is_body
 from supple.app.info.info import describe
 from supple.cli.main import main
 from supple.elastic.material import Material
@@ -315,7 +315,7 @@ def test_a_scenes_body_is_made_once_and_kept(tmp_path, monkeypatch):
         calls.append(given)
         return small, None, []
 
-    monkeypatch.setattr("supple.app.bodies.prepared_body.made_body", make)
+    monkeypatch.setattr("supple.app.bodies.make_body.made_body", make)
     first, second = prepared_body("tower"), prepared_body("tower")
     assert calls == ["tower"]
     assert first is small

@@ -13,16 +13,23 @@ import pytest
 
 from helpers.build_samples import bar_options, bending_bar
 from helpers.model_samples import sample_model
-from supple.app import scene_models
+from supple.app import character_models
 from supple.app.processes import with_cores
 from supple.cli.main import main
 from supple.engines.pose_space.build.build import build
 from supple.errors import SuppleError
-from supple.lab.bench.bench_motion import back_and_forth, motion_of, turning_times
 from supple.lab.bench.growth_bench import scaled_modes
+from supple.lab.bench.growth_bench import table as growth_table
 from supple.lab.bench.step_bench import KEYS, checked_scenes
-from supple.lab.bench.step_table import growth_table, step_table
-from supple.lab.bench.step_timing import BREAKS, WARM_UP, time_steps
+from supple.lab.bench.step_bench import table as step_table
+from supple.lab.bench.timing import (
+    BREAKS,
+    WARM_UP,
+    back_and_forth,
+    motion_of,
+    time_steps,
+    turning_times,
+)
 from supple.saving import write_whole
 
 
@@ -160,8 +167,8 @@ def test_every_pose_is_stepped_once_after_warming_up_and_cold_steps_do_not_count
     assert simulator.poses == list(range(count))
     assert calls == list(range(0, count, count // BREAKS))
     assert len(found.whole) == len(found.cpu) == count - BREAKS
-    assert (found.core == 1).all()
-    assert (found.dynamics == 2).all()
+    assert (found.parts["core"] == 1).all()
+    assert (found.parts["dynamics"] == 2).all()
     assert (found.surface <= found.whole).all()
     assert (len(found.beside), len(found.products)) == (BREAKS, 5 * BREAKS)
     assert found.limited == {"acceleration": 1}
@@ -248,8 +255,8 @@ def builds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, An
 
     recipe = {"tets": 5, "modes": (4, 3)}
     shown = SimpleNamespace(character=None, recipe=lambda: recipe)
-    monkeypatch.setattr(scene_models, "build", pretend)
-    monkeypatch.setattr(scene_models, "scene", lambda name: shown)
+    monkeypatch.setattr(character_models, "build", pretend)
+    monkeypatch.setattr(character_models, "scene", lambda name: shown)
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
     return asked
 
@@ -261,22 +268,22 @@ def test_a_model_is_built_once_and_again_when_its_file_is_damaged(
     folder.mkdir()
     old = folder / f"model-x-{'0' * 20}.supple"
     old.write_bytes(b"of another version")
-    first = scene_models.scene_model("x")
+    first = character_models.scene_model("x")
     assert not old.exists()
-    assert repr(scene_models.scene_model("x")) == repr(first)
+    assert repr(character_models.scene_model("x")) == repr(first)
     assert len(builds) == 1
-    path = scene_models.cached_model_file("x")
+    path = character_models.cached_model_file("x")
     assert path is not None
     path.write_bytes(path.read_bytes()[:-7])
-    scene_models.scene_model("x")
+    character_models.scene_model("x")
     assert len(builds) == 2
-    scene_models.scene_model("x", tets=9, modes=(2, 1))
+    character_models.scene_model("x", tets=9, modes=(2, 1))
     assert builds[2]["tets"] == 9
     assert builds[2]["modes"] == (2, 1)
     assert len(list(folder.iterdir())) == 2
     for _ in range(2):
-        scene_models.scene_model("x", contacts=None, regions=None)
-    scene_models.scene_model("x", contacts="one-sided", regions=None)
+        character_models.scene_model("x", contacts=None, regions=None)
+    character_models.scene_model("x", contacts="one-sided", regions=None)
     assert [each["contacts"] for each in builds[3:]] == [None, "one-sided"]
     assert len(list(folder.iterdir())) == 4
 
@@ -285,7 +292,7 @@ def test_where_nothing_can_be_kept_a_model_is_built_all_the_same(
     builds: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
-    with scene_models.scene_model_file("x") as path:
+    with character_models.scene_model_file("x") as path:
         assert path.is_file()
     assert not path.exists()
     assert len(builds) == 1

@@ -22,7 +22,7 @@ from supple.lab.reproduce.xu2016.fig6_alignment import mirrored_beam, modes_at
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Items of a module made for the test: one that works, one that fails half way."""
-    module = ModuleType("supple.app.made_up")
+    module = ModuleType("supple.lab.reproduce.made_up")
 
     def good(folder: Path, *, quick: bool, tell: Any) -> dict[str, Any]:
         tell(0.5, "half")
@@ -34,7 +34,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         raise SuppleError("the beam broke")
 
     module.good, module.bad = good, bad  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "supple.app.made_up", module)
+    monkeypatch.setitem(sys.modules, "supple.lab.reproduce.made_up", module)
     items = {"good": Item("made_up", "good", "works"), "bad": Item("made_up", "bad", "fails")}
     monkeypatch.setattr(reproduce, "ITEMS", items)
     monkeypatch.setattr(reproduce, "GROUPS", {"xu2016": ("good", "bad")})

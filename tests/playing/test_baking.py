@@ -18,7 +18,7 @@ from helpers.build_samples import (
 )
 from supple.anatomy.flesh_presets import flesh_material
 from supple.anatomy.joint_stiffness import stiffness_factors
-from supple.app.bake_source import read_bake_source
+from supple.app.character_models import read_character
 from supple.engines.full.full_body import FullSimulator
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError, SuppleWarning
@@ -410,7 +410,7 @@ def test_a_model_of_another_rig_with_the_same_skin_is_refused(changed):
 def test_a_folder_with_the_name_of_a_scene_does_not_hide_it(tmp_path, monkeypatch):
     (tmp_path / "x").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert read_bake_source("x").scene == "x"
+    assert read_character("x").scene == "x"
 
 
 def test_a_motion_too_short_to_loop_or_too_long_to_keep_is_refused():

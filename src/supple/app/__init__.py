@@ -1,1 +1,1 @@
-"""What commands do: bake, build, view, demo, info; pictures and reports."""
+"""Work of the commands: bake, build, view, demo, info; pictures and reports."""

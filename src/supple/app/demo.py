@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from supple.app.progress_bar import console, first_use_message, progress_bar, working
+from supple.app.progress_bar import console, first_use_message, task_bar, working
 from supple.errors import SuppleError
 
 if TYPE_CHECKING:
@@ -28,9 +28,8 @@ SCENE = "gorilla"
 RATE = 30.0
 #: Steps whose time is taken.
 TIMED = 200
-#: Where cameras stand, in degrees: for the page between the ways it faces.
-AZIMUTHS = {"arm": -22.0, "x": 42.0, "bear": 22.0, "gorilla": 38.0}
-PAGE_AZIMUTHS = AZIMUTHS | {"gorilla": 55.0}
+#: Where the page's camera stands, in degrees, if not as on sheets: between the ways it faces.
+PAGE_AZIMUTHS = {"gorilla": 55.0}
 
 
 def run_demo(
@@ -56,7 +55,7 @@ def run_demo(
     **recipe
         More that differs from the scene's recipe, such as ``modes=8``.
     """
-    from supple.app.scene_models import scene_model_file
+    from supple.app.character_models import load_character_model, scene_model_file
 
     with _folder(output):
         first_use_message(quiet)
@@ -65,7 +64,7 @@ def run_demo(
         with clock("building"):
             _sculpt(scene, quiet)
             with scene_model_file(scene, quiet=quiet, **changes) as path:
-                model, megabytes = _loaded(path), path.stat().st_size / 1e6
+                model, megabytes = load_character_model(path), path.stat().st_size / 1e6
         with clock("simulating"):
             baked = _baked(scene, model, quiet)
             step_ms = _step_ms(model, baked)
@@ -79,7 +78,7 @@ def run_demo(
 
 @contextmanager
 def _folder(output: Path) -> Iterator[None]:
-    """Made, and tried before the work begins; gone again if nothing came of it."""
+    """Make a folder and try it before the work begins; remove it if nothing came of it."""
     if output.exists() and not output.is_dir():
         raise SuppleError(f"{output}: is a file; choose a folder with --output")
     made = [folder for folder in (output, *output.parents) if not folder.exists()]
@@ -103,7 +102,7 @@ def _folder(output: Path) -> Iterator[None]:
 
 @dataclass
 class _Clock:
-    """How long parts took."""
+    """Clock of the demonstration's parts."""
 
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -121,12 +120,6 @@ def _sculpt(name: str, quiet: bool) -> None:
         scene(name)
 
 
-def _loaded(path: Path) -> PoseSpaceModel:
-    from supple.engines.pose_space.model.model import PoseSpaceModel
-
-    return PoseSpaceModel.load(path)
-
-
 def _baked(name: str, model: PoseSpaceModel, quiet: bool) -> BakedMotion:
     from supple.playing.bake import bake
     from supple.scenes.characters.character_scene import scene
@@ -141,11 +134,11 @@ def _baked(name: str, model: PoseSpaceModel, quiet: bool) -> BakedMotion:
 
 
 def _step_ms(model: PoseSpaceModel, baked: BakedMotion) -> float:
-    """The median of whole steps, skin included, one after the other."""
-    from supple.engines.pose_space.simulator import PoseSpaceSimulator
+    """Return the median time of whole steps, skin included, in ms."""
+    from supple.engines.engine import Simulator
 
     motion = baked.motion.resample(90)
-    simulator, out = PoseSpaceSimulator(model, 1 / 90), np.empty(baked.frames.shape[1:], np.float32)
+    simulator, out = Simulator(model, 1 / 90), np.empty(baked.frames.shape[1:], np.float32)
     simulator.reset(motion.poses[0], motion.roots[0])
     seconds = []
     for pose, root in zip(motion.poses[:TIMED], motion.roots[:TIMED], strict=True):
@@ -159,7 +152,7 @@ def _step_ms(model: PoseSpaceModel, baked: BakedMotion) -> float:
 def _statistics(
     name: str, model: PoseSpaceModel, megabytes: float, step_ms: float
 ) -> dict[str, Any]:
-    """Ours, each with the paper's after it (xu2016 Tables 1 to 3)."""
+    """Return our figures, each with the paper's after it (xu2016 Tables 1 to 3)."""
     from supple.scenes.characters.character_scene import scene
 
     paper = scene(name).paper
@@ -189,7 +182,7 @@ def _statistics(
 
 @dataclass
 class _Files:
-    """What is written, and where."""
+    """Files that are written."""
 
     folder: Path
     scene: str
@@ -215,11 +208,13 @@ class _Files:
     ) -> dict[str, Any]:
         """Write all, each whole or not at all; figures of each."""
         from supple.app.pictures.filmstrip import filmstrip
+        from supple.app.pictures.scene_sheet import AZIMUTHS
         from supple.app.report.report_page import write_page
         from supple.formats.save import save
 
+        azimuth = AZIMUTHS.get(self.scene, 35)
         with clock("filmstrip"), _bar("drawing the filmstrip", quiet) as tell:
-            strip = filmstrip(self.strip, baked, azimuth=AZIMUTHS.get(self.scene, 35), tell=tell)
+            strip = filmstrip(self.strip, baked, azimuth=azimuth, tell=tell)
         with clock("character"), working(f"writing {self.character.name}", quiet):
             character = save(self.character, baked)
         with clock("page"), _bar("writing the report", quiet) as tell:
@@ -228,7 +223,7 @@ class _Files:
                 baked,
                 figures,
                 {"The rig alone above, with flesh below": self.strip},
-                azimuth=PAGE_AZIMUTHS.get(self.scene, 35),
+                azimuth=PAGE_AZIMUTHS.get(self.scene, azimuth),
                 tell=tell,
             )
         character.pop("path", None)
@@ -237,13 +232,13 @@ class _Files:
 
 @contextmanager
 def _bar(what: str, quiet: bool) -> Iterator[Callable[[float], None]]:
-    with progress_bar(quiet) as progress:
-        task = progress.add_task(what, total=100)
-        yield lambda part: progress.update(task, completed=round(100 * part))
+    with task_bar(quiet) as tell:
+        tell(0.0, what)
+        yield lambda part: tell(part, what)
 
 
 def _tell(figures: dict[str, Any], files: _Files, written: dict[str, Any], clock: _Clock) -> None:
-    """A table beside the paper's row, on standard output; what was made, on standard error."""
+    """Print a table beside the paper's row, on standard output; files made, on standard error."""
     from rich.console import Console
     from rich.table import Table
 

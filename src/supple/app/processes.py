@@ -1,4 +1,4 @@
-"""Running something in a fresh process that has a stated number of cores."""
+"""Fresh processes with a stated number of cores, and the memory that a process has had."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _VARIABLES = (
 
 
 def with_cores(cores: int | None, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What the function returns in a process of its own, with so many threads for BLAS and Numba.
+    """Call a function in a process of its own, with so many threads for BLAS and Numba.
 
     Parameters
     ----------
@@ -76,12 +76,8 @@ def _threads(cores: int | None) -> Iterator[None]:
                 os.environ[name] = value
 
 
-# ----------------------------------------------------------------------------
-# How much memory this process has had.
-
-
 def peak_megabytes() -> float | None:
-    """The most it has had at once; None where the system does not tell."""
+    """Return the most memory that this process has had; None where the system does not tell."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:

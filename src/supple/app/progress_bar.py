@@ -1,10 +1,10 @@
-"""What a person sees while something takes more than a second."""
+"""Progress on the terminal of what takes more than a second: bars, spinners, stages of a build."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,12 +13,15 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
-__all__ = ["console", "first_use_message", "progress_bar", "working"]
+from supple.reduction.build_log import BuildLog
+
+__all__ = ["build_log", "console", "first_use_message", "progress_bar", "task_bar", "working"]
 
 #: Everything for people goes to standard error; standard output is for results.
 console = Console(stderr=True, highlight=False)
@@ -26,7 +29,7 @@ console = Console(stderr=True, highlight=False)
 
 @contextmanager
 def progress_bar(quiet: bool = False) -> Iterator[Progress]:
-    """A bar with count and time left; nothing when quiet."""
+    """Show a bar with count and time left; nothing when quiet."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -40,8 +43,24 @@ def progress_bar(quiet: bool = False) -> Iterator[Progress]:
 
 
 @contextmanager
+def task_bar(quiet: bool = False) -> Iterator[Callable[[float, str], None]]:
+    """Give a function that shows the part done, 0 to 1, of a named task; a new task, a new bar."""
+    with progress_bar(quiet) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def tell(part: float, what: str) -> None:
+            if what not in tasks:
+                for other in tasks.values():
+                    progress.update(other, visible=False)
+                tasks[what] = progress.add_task(what, total=100)
+            progress.update(tasks[what], completed=round(100 * part))
+
+        yield tell
+
+
+@contextmanager
 def working(what: str, quiet: bool = False) -> Iterator[None]:
-    """A spinner for work whose length is not known; nothing when quiet."""
+    """Show a spinner for work whose length is not known; nothing when quiet."""
     if quiet:
         yield
     else:
@@ -56,3 +75,45 @@ def first_use_message(quiet: bool = False) -> None:
     package = Path(sys.modules["supple"].__file__ or "").parent
     if not any(package.glob("elastic/__pycache__/*.nbi")):
         console.print("first use: compiling, about a minute, once")
+
+
+class _ShownLog(BuildLog):
+    """Log of a build, shown as a line for every stage with a bar, the work at hand and the time."""
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__()
+        self._progress = progress
+        self._lines: dict[str, TaskID] = {}
+        self._current: TaskID | None = None
+
+    def began(self, name: str) -> None:
+        if name not in self._lines:
+            self._lines[name] = self._progress.add_task(name, total=1.0, what="")
+        self._current = self._lines[name]
+        self._progress.update(self._current, completed=0.0)
+        self._progress.start_task(self._current)
+
+    def ended(self, name: str) -> None:
+        self._progress.update(self._lines[name], completed=1.0, what="")
+        self._progress.stop_task(self._lines[name])
+        self._current = None
+
+    def tell(self, part: float, what: str) -> None:
+        if self._current is not None:
+            self._progress.update(self._current, completed=part, what=what)
+
+
+@contextmanager
+def build_log(quiet: bool = False) -> Iterator[BuildLog]:
+    """Give a log that is shown on the terminal; one that only counts time when quiet."""
+    if quiet:
+        yield BuildLog()
+        return
+    columns = (
+        TextColumn("{task.description:>20}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[what]}", style="dim"),
+    )
+    with Progress(*columns, console=console) as progress:
+        yield _ShownLog(progress)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
-from supple.cli.common_options import Json, Quiet, print_json
+from supple.app.options import EngineName
+from supple.cli.common_options import DISPLAY, Flag, Numbers, Shown
+from supple.engines.engine import FIRST_ENGINE
 from supple.errors import SuppleError
 
 __all__ = ["bench"]
@@ -19,11 +20,11 @@ bench = App(name="bench", help="Measure Supple on this machine, beside other sof
 @bench.default
 def step(
     *scenes: str,
-    model: Annotated[Path | None, Parameter(name="--model")] = None,
+    engine: EngineName = FIRST_ENGINE,
+    model: Path | None = None,
     steps: int = 5_000,
-    fidelity: Annotated[bool, Parameter(name="--fidelity", negative="")] = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    fidelity: Flag = False,
+    display: Shown = DISPLAY,
 ) -> None:
     """Time real-time steps of the built-in characters on one core, beside the paper's.
 
@@ -38,29 +39,26 @@ def step(
     fidelity
         Also compare with the unreduced simulation; takes minutes a scene.
     """
-    from supple.lab.bench.step_bench import measure
-    from supple.lab.bench.step_table import step_table
+    from supple.lab.bench.step_bench import measure, table
     from supple.scenes.characters.character_scene import SCENES
 
     for name in scenes:  # a misspelt command is taken for a scene
         near = get_close_matches(name, ("growth", "elastic", "rig", "reduction", "bake", "stvk"), 1)
         if near and not get_close_matches(name, SCENES, 1, 0.5):
             raise SuppleError(f'no scene "{name}"; did you mean supple bench {near[0]}?')
-    rows = measure(scenes, model=model, steps=steps, fidelity=fidelity, quiet=quiet or json)
-    if json:
-        print_json(rows)
-    elif not quiet:
-        step_table(rows)
+    rows = measure(
+        scenes, engine=engine, model=model, steps=steps, fidelity=fidelity, quiet=display.silent
+    )
+    display.show(rows, table)
 
 
 @bench.command
 def growth(
     *,
-    modes: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None,
-    tets: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None,
+    modes: Numbers = None,
+    tets: Numbers = None,
     scene: str = "gorilla",
-    json: Json = False,
-    quiet: Quiet = False,
+    display: Shown = DISPLAY,
 ) -> None:
     """Time steps of the gorilla on one core as its modes and its tets grow.
 
@@ -73,8 +71,7 @@ def growth(
     scene
         Another character: arm, x or bear.
     """
-    from supple.lab.bench.growth_bench import MODES, SIZES, measure
-    from supple.lab.bench.step_table import growth_table
+    from supple.lab.bench.growth_bench import MODES, SIZES, measure, table
 
     for name, given in (("--modes", modes), ("--tets", tets)):
         if given == []:
@@ -82,20 +79,11 @@ def growth(
     # Asking for one of the two is not asking for the other.
     counts = MODES if modes is None and tets is None else modes or ()
     sizes = SIZES if modes is None and tets is None else tets or ()
-    figures = measure(counts, sizes, scene=scene, quiet=quiet or json)
-    if json:
-        print_json(figures)
-    elif not quiet:
-        growth_table(figures)
+    display.show(measure(counts, sizes, scene=scene, quiet=display.silent), table)
 
 
 @bench.command
-def elastic(
-    *,
-    tets: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+def elastic(*, tets: Numbers = None, display: Shown = DISPLAY) -> None:
     """Time forces, stiffness and full steps, beside scikit-fem's assembly.
 
     Parameters
@@ -105,17 +93,12 @@ def elastic(
     """
     from supple.lab.bench.elastic_bench import DEFAULT_SIZES, measure, table
 
-    if tets == []:
-        raise SuppleError("--tets needs one or more numbers, such as --tets 10000 100000")
-    rows = measure(tets or DEFAULT_SIZES, quiet=quiet)
-    if json:
-        print_json(rows)
-    elif not quiet:
-        table(rows)
+    sizes = _sizes(tets, "--tets 10000 100000") or DEFAULT_SIZES
+    display.show(measure(sizes, quiet=display.silent), table)
 
 
 @bench.command
-def rig(*, vertices: int = 15_000, json: Json = False, quiet: Quiet = False) -> None:
+def rig(*, vertices: int = 15_000, display: Shown = DISPLAY) -> None:
     """Time rigs beside a 256³ matrix product on one core.
 
     Parameters
@@ -125,20 +108,11 @@ def rig(*, vertices: int = 15_000, json: Json = False, quiet: Quiet = False) -> 
     """
     from supple.lab.bench.rig_bench import measure, table
 
-    rows = measure(vertices, quiet=quiet or json)
-    if json:
-        print_json(rows)
-    elif not quiet:
-        table(rows)
+    display.show(measure(vertices, quiet=display.silent), table)
 
 
 @bench.command
-def reduction(
-    *,
-    tets: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+def reduction(*, tets: Numbers = None, display: Shown = DISPLAY) -> None:
     """Time builds of the gorilla as its mesh grows, and modes with contact beside modes without.
 
     Parameters
@@ -148,22 +122,22 @@ def reduction(
     """
     from supple.lab.bench.reduction_bench import DEFAULT_SIZES, measure, table
 
+    sizes = _sizes(tets, "--tets 16000 32000") or DEFAULT_SIZES
+    display.show(measure(sizes, quiet=display.silent), table)
+
+
+def _sizes(tets: list[int] | None, example: str) -> list[int] | None:
     if tets == []:
-        raise SuppleError("--tets needs one or more numbers, such as --tets 16000 32000")
-    figures = measure(tets or DEFAULT_SIZES, quiet=quiet or json)
-    if json:
-        print_json(figures)
-    elif not quiet:
-        table(figures)
+        raise SuppleError(f"--tets needs one or more numbers, such as {example}")
+    return tets
 
 
 @bench.command
 def stvk(
     *cases: str,
     steps: int | None = None,
-    growth: Annotated[Path | None, Parameter(name="--growth")] = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    growth: Path | None = None,
+    display: Shown = DISPLAY,
 ) -> None:
     """Time StVK bodies: their polynomials on all cores, a step on one, beside barbic2005's.
 
@@ -177,31 +151,22 @@ def stvk(
         Instead, draw how times grow with modes and elements into this .png file; the figures go
         into a .json file beside it.
     """
-    from supple.lab.bench import stvk_bench as bench_stvk
-    from supple.lab.bench import stvk_growth as bench_stvk_growth
+    from supple.lab.bench import stvk_bench, stvk_growth
 
-    figures: Any
     if growth is None:
-        asked = 3_000 if steps is None else steps
-        figures = bench_stvk.measure(cases, steps=asked, quiet=quiet or json)
+        asked = stvk_bench.STEPS if steps is None else steps
+        rows = stvk_bench.measure(cases, steps=asked, quiet=display.silent)
+        display.show(rows, stvk_bench.table)
     elif cases:
         raise SuppleError(f'--growth has cases of its own; leave "{cases[0]}" out')
     else:
-        asked = bench_stvk_growth.STEPS if steps is None else steps
-        figures = bench_stvk_growth.measure(growth, steps=asked, quiet=quiet or json)
-    if json:
-        print_json(figures)
-    elif not quiet:
-        (bench_stvk if growth is None else bench_stvk_growth).table(figures)
+        asked = stvk_growth.STEPS if steps is None else steps
+        figures = stvk_growth.measure(growth, steps=asked, quiet=display.silent)
+        display.show(figures, stvk_growth.table)
 
 
 @bench.command
-def bake(
-    *files: str,
-    markdown: Annotated[bool, Parameter(name="--markdown", negative="")] = False,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+def bake(*files: str, markdown: Flag = False, display: Shown = DISPLAY) -> None:
     """Bake characters with defaults, and say how large they are and how long it takes.
 
     Parameters
@@ -212,15 +177,13 @@ def bake(
     markdown
         Print the table as Markdown.
     """
-    from supple.lab.bench import bake_bench as bench_bake
+    from supple.lab.bench import bake_bench
 
-    rows = bench_bake.measure(files, quiet=quiet or json)
-    if json:
-        print_json(rows)
-    elif markdown:
-        print(bench_bake.markdown(rows), end="")
-    elif not quiet:
-        bench_bake.table(rows)
+    rows = bake_bench.measure(files, quiet=display.silent)
+    if markdown and not display.json:
+        print(bake_bench.markdown(rows), end="")
+    else:
+        display.show(rows, bake_bench.table)
     failed = [f"{row['character']} ({row['failed']})" for row in rows if "failed" in row]
     if failed:
         raise SuppleError(f"{len(failed)} of {len(rows)} could not be baked: {'; '.join(failed)}")

@@ -1,20 +1,44 @@
-"""What all commands take, and how they print figures for machines."""
+"""Options that commands share, and the printing of figures."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-__all__ = ["Json", "Quiet", "print_json"]
+__all__ = ["DISPLAY", "Display", "Flag", "Numbers", "Output", "Shown"]
 
-Quiet = Annotated[
-    bool, Parameter(name=["--quiet", "-q"], negative="", help="Say nothing but errors.")
-]
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print the figures as JSON.")]
+Flag = Annotated[bool, Parameter(negative="")]
+Numbers = Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")]
+Output = Annotated[Path | None, Parameter(name=["--output", "-o"])]
 
 
-def print_json(figures: Any) -> None:
-    """On standard output, indented."""
-    print(json.dumps(figures, indent=2))
+@dataclass(frozen=True)
+class Display:
+    """Way to show what a command finds."""
+
+    json: Flag = False
+    """Print the figures as JSON."""
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="")] = False
+    """Say nothing but errors."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether no progress is shown: only errors and JSON are wanted."""
+        return self.quiet or self.json
+
+    def show(self, figures: Any, table: Callable[[Any], None] | None = None) -> None:
+        """Print figures as JSON on standard output, or by a function for people, or not at all."""
+        if self.json:
+            print(json.dumps(figures, indent=2))
+        elif table is not None and not self.quiet:
+            table(figures)
+
+
+DISPLAY = Display()
+#: The options `--json` and `--quiet` of a command.
+Shown = Annotated[Display, Parameter(name="*")]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from supple.cli.common_options import Json, Quiet, print_json
+from supple.cli.common_options import DISPLAY, Shown
 
 __all__ = ["demo"]
 
@@ -17,8 +17,7 @@ def demo(
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("supple-demo"),
     scene: str = "gorilla",
     tets: int | None = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    display: Shown = DISPLAY,
 ) -> None:
     """Give the built-in gorilla flesh, and report: a page with a player, pictures and figures.
 
@@ -33,6 +32,4 @@ def demo(
     """
     from supple.app.demo import run_demo
 
-    figures = run_demo(output, scene=scene, tets=tets, quiet=quiet or json)
-    if json:
-        print_json(figures)
+    display.show(run_demo(output, scene=scene, tets=tets, quiet=display.silent))

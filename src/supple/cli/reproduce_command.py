@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from supple.cli.common_options import Json, Quiet, print_json
+from supple.cli.common_options import DISPLAY, Flag, Shown
 
 __all__ = ["reproduce"]
 
@@ -15,9 +15,8 @@ __all__ = ["reproduce"]
 def reproduce(
     *what: str,
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("supple-reproduce"),
-    quick: Annotated[bool, Parameter(name="--quick", negative="")] = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    quick: Flag = False,
+    display: Shown = DISPLAY,
 ) -> None:
     """Make the papers' tables and figures, ours beside theirs.
 
@@ -35,6 +34,4 @@ def reproduce(
     """
     from supple.lab.reproduce.reproduce import run_reproduce
 
-    figures = run_reproduce(what, output, quick=quick, quiet=quiet or json)
-    if json:
-        print_json(figures)
+    display.show(run_reproduce(what, output, quick=quick, quiet=display.silent))

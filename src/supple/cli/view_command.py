@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any
 
-from cyclopts import Parameter
-
-from supple.cli.common_options import Json, Quiet, print_json
+from supple.app.options import EngineName, FleshName
+from supple.cli.common_options import DISPLAY, Flag, Shown
+from supple.engines.engine import FIRST_ENGINE
 
 __all__ = ["view"]
 
@@ -17,15 +17,15 @@ def view(
     /,
     *,
     motion: str | None = None,
-    flesh: Literal["firm", "normal", "soft", "jelly"] = "normal",
-    model: Annotated[Path | None, Parameter(name="--model")] = None,
+    flesh: FleshName = "normal",
+    engine: EngineName = FIRST_ENGINE,
+    model: Path | None = None,
     folder: Path | None = None,
     host: str = "127.0.0.1",
     port: int = 8080,
-    stats: Annotated[bool, Parameter(name="--stats", negative="")] = False,
+    stats: Flag = False,
     seconds: float | None = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    display: Shown = DISPLAY,
 ) -> None:
     """Open a page with the character or the elastic body alive: play it, pose it, drag its skin.
 
@@ -59,17 +59,20 @@ def view(
         source,
         motion=motion,
         flesh=flesh,
+        engine=engine,
         model=model,
         folder=folder,
         host=host,
         port=port,
         stats=stats,
         seconds=seconds,
-        quiet=quiet or json,
+        quiet=display.silent,
     )
-    if json:
-        print_json(figures)
-    elif figures.get("update_ms") is not None and not quiet:
+    display.show(figures, _print_costs)
+
+
+def _print_costs(figures: dict[str, Any]) -> None:
+    if figures.get("update_ms") is not None:
         print(
             f"{figures['steps']} steps of {figures['step_ms']} ms, "
             f"{figures['updates']} updates of {figures['update_ms']} ms"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from helpers.build_samples import kept_scenes
-from supple.app.build_files import run_build
+from supple.app.building import run_build
 
 
 @pytest.fixture(scope="module")

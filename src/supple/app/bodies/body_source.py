@@ -1,4 +1,4 @@
-"""What a Saint Venant–Kirchhoff body is made from: a file of any mesh, or a scene by name."""
+"""Sources of Saint Venant–Kirchhoff bodies: a file of any mesh, or a scene by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from supple.app.bodies.surface_filling import Filling, filled
+from supple.app.bodies.body_options import Filling
+from supple.app.bodies.surface_filling import filled
+from supple.app.command_files import BODY_MODEL, source_kind
 from supple.arrays import Ints
 from supple.elastic.material import Material
 from supple.errors import FormatError, SuppleError
@@ -24,14 +26,14 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.scenes.bodies.elastic_scene import STVK_SCENES, stvk_scene
 
-__all__ = ["BodySource", "is_stvk_scene", "mesh_suffixes", "read_body_source"]
+__all__ = ["BodySource", "read_body_source"]
 
 Mesh = TetMesh | HexMesh
 
 
 @dataclass(frozen=True, eq=False)
 class BodySource:
-    """A mesh, and what is known about the body.
+    """Mesh of a body, and what is known about it.
 
     Attributes
     ----------
@@ -60,20 +62,10 @@ class BodySource:
     listed: Any = None
 
 
-def mesh_suffixes() -> tuple[str, ...]:
-    """Return the suffixes of meshes, of triangles or elements, that a body can be made from."""
-    return (*SURFACES.suffixes(), *TETS.suffixes())
-
-
 def _surface_suffixes() -> tuple[str, ...]:
     """Return the suffixes of files, characters included, whose surface can be filled."""
     characters = [suffix for row in CHARACTERS.rows if row.body for suffix in row.suffixes]
     return (*SURFACES.suffixes(), *characters)
-
-
-def is_stvk_scene(given: str) -> bool:
-    """Whether it names an elastic scene; a file of that name goes first."""
-    return given in STVK_SCENES and not Path(given).is_file()
 
 
 def read_body_source(
@@ -84,7 +76,7 @@ def read_body_source(
     seen: Path | None = None,
     tell: Callable[[float, str], None] | None = None,
 ) -> BodySource:
-    """The mesh of a file or a scene; surfaces are filled.
+    """Read the mesh of a file or a scene; surfaces are filled.
 
     Parameters
     ----------
@@ -101,14 +93,14 @@ def read_body_source(
     """
     file, say = Path(given), tell or (lambda part, what: None)
     suffix = file.suffix.lower()
-    if is_stvk_scene(given) or (not suffix and not file.exists()):
+    if source_kind(given) in ("body scene", "scene"):
         if scale != 1.0 or seen is not None:
             raise SuppleError(f"{given} has a size and a surface; leave out --scale and --surface")
         return _of_scene(given, filling)
     shown = None if seen is None else _scaled_surface(read_surface(seen), scale)
     if suffix in _surface_suffixes():
         return _of_surface(file, filling, scale, shown, say)
-    if suffix == ".stvk":
+    if suffix == BODY_MODEL:
         raise SuppleError(f"{file.name}: is a body already; supple view shows it")
     if TETS.find(file) is None:
         known = ", ".join((*_surface_suffixes(), *TETS.suffixes()))

@@ -1,14 +1,14 @@
-"""Where a body is held, from words on a command line."""
+"""Vertices by which a body is held, from words on a command line."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.app.bodies.body_options import SIDES, checked_word
 from supple.app.bodies.body_source import BodySource
 from supple.arrays import Floats, Ints
 from supple.errors import SuppleError
@@ -17,61 +17,18 @@ from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 
-__all__ = ["SIDES", "held_vertices", "parsed_words"]
+__all__ = ["held_vertices"]
 
 Mask = NDArray[np.bool_]
 
-#: Axis and direction of each side, with y upwards.
-SIDES = {
-    "left": (0, -1),
-    "right": (0, 1),
-    "bottom": (1, -1),
-    "top": (1, 1),
-    "back": (2, -1),
-    "front": (2, 1),
-}
 #: Parts of the extent that a side is, the next if that is too little to hold anything by.
 THICKNESS = (0.05, 0.1, 0.2, 0.4)
-PLACE = re.compile(r"([xyz])\s*([<>])=?\s*([-+0-9.eE]+)")
-SIDE = re.compile(rf"({'|'.join(SIDES)})(?::([0-9.]+)%)?")
-HELP = (
-    f'use a side ({", ".join(SIDES)}; bottom:10%), a place such as "y<0.05", a .bou file, or none'
-)
 #: Points this near to a line, as a part of their distance, hold nothing from turning round it.
 IN_LINE = 1e-6
 
 
-def parsed_words(words: Sequence[str] | None) -> None:
-    """Refuse words that mean nothing, before anything is read."""
-    for word in words or ():
-        _checked_word(word)
-    if words is not None and len(words) == 0:
-        raise SuppleError(f"--fixed needs a word; {HELP}")
-    if words and "none" in words and len(words) > 1:
-        raise SuppleError("--fixed none holds nothing; leave out the others")
-
-
-def _checked_word(word: str) -> tuple[str, re.Match[str] | None]:
-    """Its kind, and what was read of it."""
-    if word == "none":
-        return "none", None
-    if Path(word).suffix.lower() == ".bou":
-        if not Path(word).is_file():
-            raise SuppleError(f"--fixed {word:.80}: there is no such file")
-        return "file", None
-    side, place = SIDE.fullmatch(word), PLACE.fullmatch(word)
-    try:
-        if side is not None and (side[2] is None or 0 < float(side[2]) < 100):
-            return "side", side
-        if place is not None and np.isfinite(float(place[3])):
-            return "place", place
-    except ValueError:
-        pass
-    raise SuppleError(f"--fixed {word[:40]!r}: {HELP}")
-
-
 def held_vertices(source: BodySource, words: Sequence[str] | None) -> tuple[Ints, str]:
-    """Vertices of the mesh that are held, and in a few words which.
+    """Return the vertices of the mesh that are held, and in a few words which.
 
     Parameters
     ----------
@@ -109,7 +66,7 @@ def _held(source: BodySource, words: Sequence[str] | None) -> tuple[Ints, str]:
 
 
 def _of_word(word: str, source: BodySource) -> Mask:
-    kind, read = _checked_word(word)
+    kind, read = checked_word(word)
     points = source.mesh.vertices
     if kind == "file":
         return _of_file(Path(word), source)
@@ -122,7 +79,7 @@ def _of_word(word: str, source: BodySource) -> Mask:
 
 
 def _of_file(file: Path, source: BodySource) -> Mask:
-    """What a list names: the mesh's vertices, or of a surface those that carry its."""
+    """Mark the vertices that a list names: the mesh's, or those that carry a surface's."""
     held = np.zeros(len(source.mesh.vertices), bool)
     if source.listed is None:
         held[read_bou(file, len(held))] = True
@@ -139,7 +96,7 @@ def _side(points: Floats, name: str, part: float) -> Mask:
 
 
 def _bottom(points: Floats) -> tuple[Ints, str]:
-    """The lowest part, as much as it takes."""
+    """Return the lowest vertices, as many as it takes to hold the body."""
     for part in THICKNESS:
         held = _side(points, "bottom", part)
         if _spread(points[held]) and not held.all():
@@ -172,7 +129,7 @@ def _check_held(points: Floats, named: str) -> None:
 
 
 def _spread(points: Floats) -> bool:
-    """Whether points are not all on one line."""
+    """Return whether points are not all on one line."""
     if len(points) < 3:
         return False
     sizes = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)

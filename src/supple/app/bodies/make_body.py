@@ -1,10 +1,10 @@
-"""`supple stvk`: a mesh or a scene in, a body out that moves at a kilohertz, and figures."""
+"""`supple stvk`: a mesh or a scene in, a body out that moves at a kilohertz, and figures.
+
+Also the bodies that `supple view` shows: of a file, of a scene (kept in the cache), or of a mesh.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -12,26 +12,24 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from supple.app.bodies.body_options import BodyOptions
 from supple.app.bodies.body_source import BodySource, read_body_source
-from supple.app.bodies.fixed_vertices import held_vertices, parsed_words
-from supple.app.bodies.surface_filling import Filling
-from supple.app.build_display import build_log
+from supple.app.bodies.fixed_vertices import held_vertices
+from supple.app.command_files import BODY_MODEL, model_target, source_kind
 from supple.app.processes import peak_megabytes
-from supple.app.progress_bar import console, first_use_message
+from supple.app.progress_bar import build_log, console, first_use_message, working
 from supple.arrays import Floats
 from supple.elastic.material import Material
-from supple.engines.stvk.build import BASES
-from supple.engines.stvk.coefficients import MOST_MODES
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SuppleError
 from supple.mesh.tets import TetMesh
 from supple.reduction.build_log import BuildLog
+from supple.user_cache import cached, model_cache
 
-__all__ = ["BodyOptions", "body_frequencies", "made_body", "run_stvk"]
+__all__ = ["body_frequencies", "made_body", "prepared_body", "run_stvk"]
 
 
-SUFFIX = ".stvk"
 USUAL_MODES = 20
 #: Of what has no material: it swings visibly, whatever its size.
 USUAL_FREQUENCY, USUAL_POISSON, USUAL_DENSITY = 2.0, 0.4, 1000.0
@@ -41,64 +39,10 @@ SMALLEST, LARGEST = 1e-3, 50.0
 TIMED, STEP = 0.1, 1e-3
 
 
-@dataclass(frozen=True)
-class BodyOptions:
-    """What may be asked of a body; what is None is chosen.
-
-    Attributes
-    ----------
-    modes, basis
-        As for `StvkModel.build`.
-    fixed
-        Words that say where it is held; see `supple.app.bodies.fixed_vertices`.
-    young, poisson, density
-        In place of what the file says.
-    frequency
-        Of the slowest swing in Hz, instead of `young`.
-    filling, scale, surface
-        See `read_body_source`.
-    """
-
-    modes: int | None = None
-    basis: str = "derivatives"
-    fixed: Sequence[str] | None = None
-    young: float | None = None
-    poisson: float | None = None
-    density: float | None = None
-    frequency: float | None = None
-    filling: Filling = field(default_factory=Filling)
-    scale: float = 1.0
-    surface: Path | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be before anything is read."""
-        if self.modes is not None and not 1 <= self.modes <= MOST_MODES:
-            raise SuppleError(f"--modes {self.modes}; use 1 to {MOST_MODES}")
-        if self.basis not in BASES:
-            raise SuppleError(f"--basis {self.basis!r:.40}; there are {', '.join(BASES)}")
-        parsed_words(self.fixed)
-        if self.young is not None and self.frequency is not None:
-            raise SuppleError("--young and --frequency both say how stiff it is; give one of them")
-        for name in ("scale", "frequency"):
-            value = getattr(self, name)
-            if value is not None and not 1e-9 <= value <= 1e9:
-                raise SuppleError(f"--{name} {value}; use a positive number")
-        self.material(Material("stvk"))
-
-    def material(self, usual: Material) -> Material:
-        """The usual one with what was asked for."""
-        asked = {
-            name: value
-            for name in ("young", "poisson", "density")
-            if (value := getattr(self, name)) is not None
-        }
-        return replace(usual, **asked) if asked else usual
-
-
 def made_body(
     given: str, options: BodyOptions, log: BuildLog
 ) -> tuple[StvkModel, BodySource, list[str]]:
-    """A body of a file or a scene, what it was made from, and notes of what was chosen."""
+    """Make the body of a file or a scene; return its source, and notes of what was chosen, too."""
     with log.stage("mesh"):
         source = read_body_source(
             given, options.filling, scale=options.scale, seen=options.surface, tell=log.tell
@@ -139,7 +83,7 @@ def _size_notes(source: BodySource, options: BodyOptions) -> list[str]:
 
 
 def body_frequencies(model: StvkModel) -> Floats:
-    """(r,) of small swings about rest in Hz, ascending; 0 where nothing pulls back."""
+    """Return frequencies of small swings about rest, (r,) in Hz, ascending; 0 without stiffness."""
     stiffness = model.stiffness(np.zeros(model.modes))
     try:
         squares = scipy.linalg.eigh(stiffness, model.mass, eigvals_only=True)
@@ -149,7 +93,7 @@ def body_frequencies(model: StvkModel) -> Floats:
 
 
 def _tuned(model: StvkModel, frequency: float) -> StvkModel:
-    """Made stiffer all over, or softer, until its slowest swing is so fast."""
+    """Make a body stiffer all over, or softer, until its slowest swing has this frequency in Hz."""
     lowest = float(body_frequencies(model)[0])
     if not lowest > 0:
         raise SuppleError("the body swings without stiffness; hold more of it with --fixed")
@@ -160,10 +104,11 @@ def _tuned(model: StvkModel, frequency: float) -> StvkModel:
 
 
 def run_stvk(
-    given: str, output: Path | None, options: BodyOptions, *, quiet: bool = False
+    given: str, output: Path | None, options: BodyOptions | None = None, *, quiet: bool = False
 ) -> dict[str, Any]:
-    """Make a body, save it, and say how it went."""
-    target = _checked_target(given, output)
+    """Make a body, save it, and return figures."""
+    options = options or BodyOptions()
+    target = model_target(given, output, BODY_MODEL)
     first_use_message(quiet)
     with build_log(quiet) as log:
         model, source, notes = made_body(given, options, log)
@@ -204,7 +149,7 @@ def _figures(model: StvkModel, source: BodySource, log: BuildLog) -> dict[str, A
 
 
 def summary(figures: dict[str, Any]) -> str:
-    """A line for a person."""
+    """Return the figures in a line for people."""
     lowest = ", ".join(f"{value:.3g}" for value in figures["frequencies_hz"][:3])
     return (
         f"{figures['elements']:,} {figures['kind']}, {figures['modes']} modes ({lowest} … Hz), "
@@ -214,7 +159,7 @@ def summary(figures: dict[str, Any]) -> str:
 
 
 def steps_per_second(model: StvkModel) -> float:
-    """Of a body at rest, in one call."""
+    """Time steps of a body at rest, many in one call."""
     simulator = StvkSimulator(model, STEP)
     simulator.run(20)  # compiled, and in the cache
     count = 50
@@ -227,12 +172,27 @@ def steps_per_second(model: StvkModel) -> float:
         count *= 4
 
 
-def _checked_target(given: str, output: Path | None) -> Path:
-    target = Path(Path(given).stem + SUFFIX) if output is None else output
-    if target.suffix.lower() != SUFFIX:
-        raise SuppleError(f"{target}: a body's file ends in {SUFFIX}")
-    if not target.parent.is_dir():
-        raise SuppleError(f"{target}: there is no folder {target.parent}")
-    if target.is_dir() or not os.access(target.parent, os.W_OK):
-        raise SuppleError(f"{target}: cannot be written")  # better now than after the work
-    return target
+_SCENE_BODIES = model_cache(BODY_MODEL, StvkModel.load)
+
+
+def prepared_body(given: str, *, quiet: bool = True) -> StvkModel:
+    """Return the body of a file or a scene, or of a mesh as `supple stvk` makes it by default."""
+    kind, notes = source_kind(given), list[str]()
+    if kind == "body":
+        with working("reading", quiet):
+            return StvkModel.load(given)
+
+    def make() -> StvkModel:
+        with build_log(quiet) as log:
+            model, _, said = made_body(given, BodyOptions(), log)
+        notes.extend(said)
+        return model
+
+    if kind == "body scene":
+        body: StvkModel = cached(_SCENE_BODIES, f"model-{given}", make).value
+        return body
+    body = make()
+    if not quiet:
+        for note in (*notes, f"supple stvk {given} makes a file of it, with options"):
+            console.print(f"note: {note}", markup=False, soft_wrap=True)
+    return body

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from supple.app.bodies.body_options import MOST_ELEMENTS, Filling
 from supple.arrays import Floats
 from supple.errors import SuppleError, warn
 from supple.mesh.embedding import embed, locate
@@ -19,59 +19,20 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 
-__all__ = ["KINDS", "Filling", "filled"]
+__all__ = ["filled"]
 
 Mesh = TetMesh | HexMesh
 Tell = Callable[[float, str], None]
 
-KINDS = ("voxels", "tets")
 #: What is made without being asked for: a second or two of work, and a shape one knows again.
 USUAL = 4_000
-#: Beyond, modes and derivatives take minutes and gigabytes.
-MOST_ELEMENTS, FINEST = 200_000, 400
-
-
-@dataclass(frozen=True)
-class Filling:
-    """How to fill a surface; what is None was not asked for.
-
-    Attributes
-    ----------
-    kind
-        One of `KINDS`; cubes by default.
-    count
-        How many elements to aim for.
-    resolution
-        Cells along the longest side, instead.
-    """
-
-    kind: str | None = None
-    count: int | None = None
-    resolution: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what is beyond reason before anything is read."""
-        if self.kind not in (None, *KINDS):
-            raise SuppleError(f"--elements {self.kind!r:.40}; there are {', '.join(KINDS)}")
-        if self.count is not None and self.resolution is not None:
-            raise SuppleError("--count and --resolution say the same; give one of them")
-        for name, value, most in (
-            ("count", self.count, MOST_ELEMENTS),
-            ("resolution", self.resolution, FINEST),
-        ):
-            if value is not None and not 1 <= value <= most:
-                raise SuppleError(f"--{name} {value}; use 1 to {most}")
-
-    @property
-    def asked(self) -> bool:
-        """Whether anything was."""
-        return (self.kind, self.count, self.resolution) != (None, None, None)
 
 
 def filled(surface: SurfaceMesh, how: Filling, tell: Tell) -> tuple[Mesh, SurfaceMesh, Any]:
-    """One body inside a surface, what of the surface it carries, and how it carries all of it.
+    """Fill a surface with one body.
 
-    The last is a sparse matrix, a row for each vertex of the surface as it was given.
+    Returns the mesh, the part of the surface that it carries, and a sparse matrix with a row for
+    each vertex of the surface as it was given: the weights of the mesh's vertices that carry it.
     """
     mesh: Mesh
     extent = float(np.ptp(surface.vertices[np.unique(surface.triangles)], axis=0).max())
@@ -114,14 +75,14 @@ def _check_count(mesh: Mesh) -> None:
 
 
 def _edge(mesh: Mesh) -> float:
-    """About the length of an element."""
+    """Return about the length of an element."""
     if isinstance(mesh, TetMesh):
         return float(np.cbrt(8.5 * mesh.volumes().mean()))
     return float(np.cbrt(mesh.volumes().mean()))
 
 
 def _carried(surface: SurfaceMesh, away: Floats, near: float) -> SurfaceMesh:
-    """The triangles of the surface that are in the body, or near it."""
+    """Return the triangles of the surface that are in the body, or near it."""
     inside = (away <= near)[surface.triangles].all(axis=1)
     if inside.all() or not inside.any():
         return surface

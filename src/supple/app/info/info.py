@@ -1,4 +1,4 @@
-"""`supple info`: what is in a file, and what is wrong with it."""
+"""`supple info`: contents of a file, its defects, and what they mean for soft tissue."""
 
 from __future__ import annotations
 
@@ -32,13 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["describe", "print_info", "split_warning", "with_consequences"]
 
 
-# ----------------------------------------------------------------------------
-# What is wrong with a file, and what that means for soft tissue.
+# Defects of a file, and what they mean for soft tissue
 
 
 CODE = re.compile(r" \(([A-Z][A-Z_0-9]+)(?:, and (\d+) more)?\)$")
-
-
 #: What each kind of defect means.
 CONSEQUENCES = {
     "degenerate triangles": "they have no area and are passed over",
@@ -61,7 +58,7 @@ CONSEQUENCES = {
 
 
 def split_warning(name: str, message: str) -> dict[str, Any]:
-    """A warning's parts: what; consequence (CODE, and 3 more)."""
+    """Split a warning of the form "what; consequence (CODE, and 3 more)"."""
     text = message.removeprefix(f"{name}: ")
     coded = CODE.search(text)
     found: dict[str, Any] = {}
@@ -75,7 +72,7 @@ def split_warning(name: str, message: str) -> dict[str, Any]:
 
 
 def with_consequences(defects: list[Any]) -> list[dict[str, str]]:
-    """Defects of a mesh as plain values."""
+    """Return defects of a mesh as plain values."""
     return [
         {"what": defect.message, "consequence": CONSEQUENCES.get(defect.kind, "work goes on")}
         for defect in defects
@@ -86,7 +83,7 @@ MODEL = ".supple"
 
 
 def describe(path: str | Path) -> dict[str, Any]:
-    """What a file holds, as plain values that JSON can carry.
+    """Describe a file by plain values that JSON can carry.
 
     Parameters
     ----------
@@ -170,7 +167,7 @@ def _character(path: Path) -> dict[str, Any]:
 
 
 def _meshes(character: Character) -> list[dict[str, Any]]:
-    """Meshes of the file by name, with their vertices as stored."""
+    """Return meshes of the file by name, with their vertices as stored."""
     found: dict[str, dict[str, Any]] = {}
     source = character.source
     for primitive in getattr(source, "primitives", ()):
@@ -280,7 +277,7 @@ def print_info(found: dict[str, Any], console: Console | None = None) -> None:
 
 
 def _printable(text: str) -> str:
-    """Names come from files: what would command the terminal is shown as a question mark."""
+    """Replace what would command the terminal by question marks: names come from files."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 

@@ -1,4 +1,4 @@
-"""What `supple info` says about a model file."""
+"""Description of a model file for `supple info`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def describe_model(path: Path) -> dict[str, Any]:
 
 
 def model_lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The same for people: titles and texts."""
+    """Give titles and texts of a described model, for people."""
     model = found["model"]
     yield "model", f"{model['name']}, {model['material']}, interpolated in {model['interpolation']}"
     yield "surface", f"{model['surface_vertices']:,} vertices, {model['parameters']} parameters"

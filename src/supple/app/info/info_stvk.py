@@ -1,4 +1,4 @@
-"""What `supple info` says about elastic bodies, and about VegaFEM's files."""
+"""Descriptions of elastic bodies, and of VegaFEM's files, for `supple info`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN = 8
 
 
 def describe_stvk_file(path: Path) -> dict[str, Any]:
-    """Sizes, frequencies and materials of a body or of a part of one, as plain values."""
+    """Return sizes, frequencies and materials of a body or of a part of one, as plain values."""
     return STVK_FILES[path.suffix.lower()](path)
 
 
@@ -143,7 +143,7 @@ STVK_FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
 
 
 def hex_parts(mesh: HexMesh) -> dict[str, Any]:
-    """Of a mesh of hexahedra."""
+    """Return the sizes of a mesh of hexahedra."""
     low, high = mesh.bounds
     return {
         "size": [float(f"{value:.5g}") for value in high - low],
@@ -156,7 +156,7 @@ def hex_parts(mesh: HexMesh) -> dict[str, Any]:
 
 
 def materials_of(veg: VegFile[Any]) -> list[dict[str, Any]]:
-    """Materials of a .veg file, with how many elements each has."""
+    """Return materials of a .veg file, with how many elements each has."""
     from supple.formats.vega.vega_model import veg_material_groups
 
     groups = veg_material_groups(veg)
@@ -174,7 +174,7 @@ def materials_of(veg: VegFile[Any]) -> list[dict[str, Any]]:
 
 
 def stvk_lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The same for people: titles and texts."""
+    """Give titles and texts of a described body or part, for people."""
     if "body" in found:
         b = found["body"]
         held = f"{b['held']:,} held" if b["held"] else "free"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +13,9 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats
-from supple.errors import SuppleError
 from supple.saving import write_whole
 
-__all__ = ["checked_sheet", "draw_surface", "filmstrip", "label", "save_picture", "view_axes"]
+__all__ = ["draw_surface", "label", "plain_axes", "save_picture", "view_axes"]
 
 
 FLESH = np.array([0.86, 0.47, 0.42])
@@ -27,7 +24,7 @@ _LIGHT = np.array([-0.35, 0.8, 0.65]) / np.linalg.norm([-0.35, 0.8, 0.65])
 
 
 def view_axes(azimuth: float = 25.0, elevation: float = 15.0) -> Floats:
-    """Rows: right, up and towards the viewer, for y up and angles in degrees."""
+    """Return rows: right, up and towards the viewer, for y up and angles in degrees."""
     a, e = np.radians([azimuth, elevation])
     towards = np.array([np.sin(a) * np.cos(e), np.sin(e), np.cos(a) * np.cos(e)])
     right = np.cross([0.0, 1.0, 0.0], towards)
@@ -78,59 +75,18 @@ def draw_surface(
     axes.add_collection(drawn)
 
 
-def filmstrip(
-    frames: Sequence[Floats],
-    triangles: NDArray[np.int64],
-    captions: Sequence[str],
-    *,
-    colours: Sequence[Floats] | None = None,
-    columns: int = 4,
-    title: str = "",
-) -> Figure:
-    """Frames of a moving surface side by side, all at one scale."""
-    view = view_axes()
-    flat = np.concatenate([np.asarray(frame) @ view[:2].T for frame in frames])
-    low, high = flat.min(axis=0), flat.max(axis=0)
-    margin = 0.04 * (high - low).max()
-    aspect = (high - low + 2 * margin)[1] / (high - low + 2 * margin)[0]
-    rows = -(-len(frames) // columns)
-    width = 2.7
-    figure = Figure(
-        figsize=(width * columns, (width * aspect + 0.25) * rows + (0.4 if title else 0.0)),
-        facecolor=PAPER,
-        layout="constrained",
-    )
-    if title:
-        figure.suptitle(title, color=INK, fontsize=12)
-    for index, axes in enumerate(figure.subplots(rows, columns, squeeze=False).flat):
-        axes.set_axis_off()
-        if index >= len(frames):
-            continue
-        colour = FLESH if colours is None else colours[index]
-        draw_surface(axes, frames[index], triangles, colour=colour, view=view)
-        axes.set(
-            xlim=(low[0] - margin, high[0] + margin),
-            ylim=(low[1] - margin, high[1] + margin),
-            aspect="equal",
-        )
-        axes.set_title(captions[index], color=INK, fontsize=9, pad=2)
-    return figure
+def plain_axes(*charts: Axes) -> None:
+    """Leave a chart its left and lower axis only, on the colour of the paper."""
+    for axes in charts:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_facecolor(PAPER)
 
 
 def label(name: str, length: int = 24) -> str:
-    """A name as a picture can show it: on one line, and with the middle of a long one left out."""
+    """Return a name as a picture can show it: on one line, the middle of a long one left out."""
     shown = "".join(c if c.isprintable() else "?" for c in name)
     half = (length - 1) // 2
     return shown if len(shown) <= length else f"{shown[:half]}…{shown[-half:]}"
-
-
-def checked_sheet(path: Path) -> Path:
-    """The path, if a picture can be written there: better asked before hours of work than after."""
-    if path.suffix.lower() != ".png" or not path.parent.is_dir():
-        raise SuppleError(f"{path}: a sheet is a .png file in a folder that exists")
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise SuppleError(f"{path}: cannot be written")
-    return path
 
 
 def save_picture(figure: Figure, path: Path, dpi: int = 110) -> None:

@@ -22,17 +22,16 @@ from supple.rig.baked_motion import BakedMotion
 __all__ = ["even_frames", "filmstrip", "liveliest_vertex", "worthy_frames"]
 
 
-# ----------------------------------------------------------------------------
-# Which frames and which vertex of a baked motion are worth a picture.
+# Frames and vertices of a baked motion that are worth a picture
 
 
 def even_frames(baked: BakedMotion, most: int) -> NDArray[np.int64]:
-    """So many frames at most, spread over the motion, the first and the last among them."""
+    """Return so many frames at most, spread over the motion, the first and the last among them."""
     return np.unique(np.linspace(0, baked.n_frames - 1, most).round().astype(np.int64))
 
 
 def worthy_frames(frames: NDArray[np.int64], scores: ArrayLike, count: int) -> list[int]:
-    """Those with the highest scores, not all of one swing, in order.
+    """Return the frames with the highest scores, not all of one swing, in order.
 
     Parameters
     ----------
@@ -55,7 +54,7 @@ def worthy_frames(frames: NDArray[np.int64], scores: ArrayLike, count: int) -> l
 
 
 def liveliest_vertex(offsets: NDArray[np.floating]) -> tuple[int, Floats]:
-    """The vertex whose flesh moves most beside the rig, and the way it does, a unit vector.
+    """Find the vertex whose flesh moves most beside the rig, and the way it does, a unit vector.
 
     Parameters
     ----------
@@ -71,29 +70,15 @@ def liveliest_vertex(offsets: NDArray[np.floating]) -> tuple[int, Floats]:
 
 
 Tell = Callable[[float], None]
-
-
 CLAY, SOFT, RIG_LINE = (0.72, 0.73, 0.76), (0.87, 0.62, 0.52), "#5f6b7a"
-
-
 SOFT_LINE, FAR = "#c4452f", np.array([0.78, 0.16, 0.10])
-
-
 DPI, WIDTH = 100, 14.0
-
-
 #: Frames looked at for those worth a picture.
 _LOOKED_AT = 120
-
-
 #: Pixels of a column, at most: a few large pictures take gigabytes to draw and say no more.
 _WIDEST = 340.0
-
-
 #: A rig that moves so many times as far as the flesh beside it drowns it in a chart.
 _DROWNED = 8.0
-
-
 _EDGE, _NAME, _HEAD, _CAPTION, _CHART = 0.25, 0.30, 0.62, 0.24, 2.2
 
 
@@ -169,7 +154,7 @@ def _checked(frames: Sequence[int], count: int) -> list[int]:
 
 
 def _offsets(baked: BakedMotion, frames: NDArray[np.int64], tell: Tell) -> NDArray[np.float32]:
-    """(k, n, 3) from rig to flesh at these frames, in root space."""
+    """Return offsets (k, n, 3) from rig to flesh at these frames, in root space."""
     found = np.empty((len(frames), *baked.frames.shape[1:]), np.float32)
     for k, frame in enumerate(frames):
         offset = baked.frames[frame] - baked.rig_frame(int(frame))
@@ -205,12 +190,12 @@ class _Strip:
         self.ground = float(np.median(self.baked.frames[..., 1].min(axis=1)))
 
     def _box(self, bodies: Sequence[Floats]) -> Floats:
-        """Least and greatest places to the right and up, (2, 2)."""
+        """Return least and greatest places to the right and up, (2, 2)."""
         flat = np.concatenate([points @ self.view[:2].T for points in bodies])
         return np.stack([flat.min(axis=0), flat.max(axis=0)])
 
     def _settled(self, points: Floats, frame: int) -> Floats:
-        """Without the root's way over the ground and its heading: the camera goes along."""
+        """Remove the root's way over the ground and its heading: the camera goes along."""
         root = self.baked.motion.roots[frame]
         heading = np.arctan2(root[0, 2], root[2, 2])
         c, s = np.cos(heading), np.sin(heading)
@@ -218,7 +203,7 @@ class _Strip:
         return (points - root[:3, 3] * [1.0, 0.0, 1.0]) @ back.T
 
     def drawn(self, chart: bool, tell: Tell) -> Figure:
-        """The figure, with room for a chart if there is to be one."""
+        """Draw the figure, with room for a chart if there is to be one."""
         row = self.cell[1] / DPI
         self.height = _HEAD + 2 * (row + _NAME) + _CAPTION + 0.1 + (_CHART if chart else 0.0)
         figure = Figure(figsize=(WIDTH, self.height), facecolor=PAPER, dpi=DPI)
@@ -249,7 +234,7 @@ class _Strip:
     def _draw_column(
         self, figure: Figure, k: int, left: float, tops: tuple[float, float], cavity: Floats
     ) -> None:
-        """The rig above; the flesh below, with the rig's outline."""
+        """Draw the rig above; the flesh below, with the rig's outline."""
         triangles = self.baked.character.surface.triangles
         paper = np.array([int(PAPER[i : i + 2], 16) / 255 for i in (1, 3, 5)])
         covered = []
@@ -266,7 +251,7 @@ class _Strip:
             axes.contour(covered[0], [0.5], colors=[INK], linewidths=0.8, alpha=0.8)
 
     def _colours(self, column: int) -> Floats:
-        """Of the flesh, (n, 3)."""
+        """Return colours of the flesh, (n, 3)."""
         far = np.linalg.norm(self.softs[column] - self.rigs[column], axis=1)
         part = np.clip(far / max(self.farthest, 1e-12), 0.0, 1.0)[:, None] ** 0.8
         return (1 - part) * self.colour + part * FAR
@@ -291,7 +276,7 @@ class _Strip:
         figure.text(*place, text, fontsize=size, **(usual | style))
 
     def chart_axes(self, figure: Figure) -> Axes:
-        """Axes at the foot."""
+        """Return axes at the foot."""
         box = (0.7 / WIDTH, 0.42 / self.height, 1 - 0.95 / WIDTH, (_CHART - 0.85) / self.height)
         return figure.add_axes(box)
 
@@ -299,7 +284,7 @@ class _Strip:
 def _draw_chart(
     axes: Axes, baked: BakedMotion, vertex: int, way: Floats, shown: Sequence[int]
 ) -> None:
-    """Where rig and flesh have a vertex along the way it swings, over time."""
+    """Draw a vertex of rig and of flesh along the way it swings, over time."""
     one = np.array([vertex])
     roots = baked.motion.roots
     rig = np.array(

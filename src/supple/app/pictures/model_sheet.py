@@ -34,21 +34,16 @@ __all__ = [
 ]
 
 
-# ----------------------------------------------------------------------------
-# The alignment tree of a model as a small graph.
+# The alignment tree of a model as a small graph
 
 
 NAME_LENGTH = 24
-
-
 STEP = 11  # letters that a level is further to the right
-
-
 ROW, MOST_HEIGHT = 0.34, 20.0  # inches
 
 
 def draw_pose_tree(axes: Axes, model: PoseSpaceModel) -> None:
-    """Poses as boxes, parents above and to the left; worst frequency ratios on the edges."""
+    """Draw poses as boxes, parents above and to the left; worst frequency ratios on the edges."""
     places = tree_places(model.parents)
     places[:, 0] *= STEP
     names = [label(name, NAME_LENGTH) for name in model.pose_names]
@@ -73,12 +68,12 @@ def draw_pose_tree(axes: Axes, model: PoseSpaceModel) -> None:
 
 
 def tree_height(model: PoseSpaceModel) -> float:
-    """Inches that it needs, within reason."""
+    """Return the inches that the tree needs, within reason."""
     return min(ROW * (model.n_poses + 1), MOST_HEIGHT)
 
 
 def tree_places(parents: NDArray[np.integer]) -> NDArray[np.float64]:
-    """(m, 2) depth to the right, and rows downwards: parents first, with all below them."""
+    """Return places (m, 2): depth to the right, rows downwards; parents before all below them."""
     children: list[list[int]] = [[] for _ in parents]
     for pose in range(1, len(parents)):
         children[parents[pose]].append(pose)
@@ -94,7 +89,7 @@ def tree_places(parents: NDArray[np.integer]) -> NDArray[np.float64]:
 
 
 def frequency_ratios(model: PoseSpaceModel) -> dict[int, float]:
-    """By pose, of those that the report has: a file may hold any."""
+    """Return frequency ratios by pose, as far as the report has them: a file may hold any."""
     rows = model.report.get("pose_rows")
     found = {
         row.get("name"): row.get("frequency_ratio")
@@ -110,29 +105,13 @@ def frequency_ratios(model: PoseSpaceModel) -> dict[int, float]:
 
 #: Of regions; those beyond have hues far from their neighbours'.
 PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#edc948", "#76b7b2", "#9c6b4f")
-
-
 BONE, FAINT = to_rgb("#a9a9ac"), to_rgb("#f5f4f1")
-
-
 ELASTIC, INERTIAL = "#c8443c", "#2f6fb0"
-
-
 WIDTH = 15.0  # inches
-
-
 MOST = 6  # pictures in a row
-
-
 MOST_NAMED = 16  # regions
-
-
 EXAGGERATION = 0.1  # how far columns move at most, of the body's diagonal
-
-
 STEEPEST = 0.8  # and how much a column turns or stretches edges
-
-
 ELEVATION, SHADOW = 12.0, 0.28
 
 
@@ -145,7 +124,7 @@ def write_model_sheet(model: PoseSpaceModel, path: str | Path) -> None:
 
 
 def model_sheet(model: PoseSpaceModel) -> Figure:
-    """Poses coloured by region; the neutral pose's softest columns; cubature and alignment."""
+    """Draw poses coloured by region; the neutral pose's softest columns; cubature and alignment."""
     view = view_axes(AZIMUTHS.get(model.name, 25.0), ELEVATION)
     shown = np.unique(np.linspace(0, model.n_poses - 1, MOST).round().astype(int))
     posed = [np.asarray(model.rig(model.poses[i]), np.float64) for i in shown]
@@ -167,7 +146,7 @@ def model_sheet(model: PoseSpaceModel) -> Figure:
 
 
 def region_colours(model: PoseSpaceModel) -> Floats:
-    """(n̄, 3) what regions move each vertex of the skin, by W′; flesh that bones hold is grey."""
+    """Return colours (n̄, 3) of the regions that move the skin, by W′; grey where bones hold it."""
     total = np.zeros(len(model.mesh.vertices))
     mixed = np.zeros((len(total), 3))
     for region, colour in zip(model.regions, _palette(len(model.regions)), strict=True):
@@ -178,7 +157,7 @@ def region_colours(model: PoseSpaceModel) -> Floats:
 
 
 def softest_columns(model: PoseSpaceModel, count: int) -> list[int]:
-    """Each region's softest, then each one's second, and so on; the softest first."""
+    """Return each region's softest column, then each one's second, and so on; the softest first."""
     rank = np.zeros(model.n_modes, int)
     for columns in model.columns:
         order = np.argsort(model.root_eigenvalues[columns], kind="stable")
@@ -188,7 +167,7 @@ def softest_columns(model: PoseSpaceModel, count: int) -> list[int]:
 
 
 def skin_displacement(model: PoseSpaceModel, column: int) -> Floats:
-    """(n̄, 3) what a column of the neutral pose's basis does to the skin, one unit of it."""
+    """Return the displacement (n̄, 3) of the skin by one unit of a column at the neutral pose."""
     region = _region_of(model, column)
     moved = np.zeros((len(model.mesh.vertices), 3))
     own = column - model.columns[region].start
@@ -237,7 +216,7 @@ def _draw_columns(row: SubFigure, model: PoseSpaceModel, softest: list[int], vie
 
 
 def _exaggerated(model: PoseSpaceModel, moved: Floats) -> Floats:
-    """As far as can be seen, unless that folds the surface."""
+    """Scale a displacement so far that it can be seen, unless that folds the surface."""
     points, edges = model.surface.vertices, model.surface.triangles[:, :2]
     size = float(np.linalg.norm(np.ptp(points, axis=0)))
     most = float(np.linalg.norm(moved, axis=1).max())
@@ -301,7 +280,7 @@ def _panels(figure: SubFigure, count: int) -> list[Axes]:
 
 
 def _better_side(model: PoseSpaceModel, share: Floats, view: Floats) -> tuple[Floats, str]:
-    """How to turn the body to show more of what moves, and what to say about it."""
+    """Return the turn that shows more of what moves, and a caption about it."""
     corners = model.surface.vertices[model.surface.triangles]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     before, behind = np.ones(3), np.array([-1.0, 1.0, -1.0])
@@ -327,7 +306,7 @@ def _window(group: list[Floats], view: Floats, margin: float = 0.03) -> tuple[Fl
 
 
 def _row_height(window: tuple[Floats, Floats], panels: int) -> float:
-    """Inches, with heading and captions, so that pictures fill their panels."""
+    """Return inches, with heading and captions, so that pictures fill their panels."""
     across, up = window[1] - window[0]
     return float(np.clip(WIDTH / panels * up / across, 1.2, 3.6)) + 0.9
 

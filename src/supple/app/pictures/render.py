@@ -17,17 +17,9 @@ __all__ = ["Body", "Camera", "cavities", "render"]
 
 
 KEY = np.array([-0.45, 0.80, 0.55]) / np.linalg.norm([-0.45, 0.80, 0.55])
-
-
 _KEY_COLOUR = np.array([1.0, 0.95, 0.88])
-
-
 _SKY, _BOUNCE = np.array([0.62, 0.68, 0.78]), np.array([0.42, 0.36, 0.32])
-
-
 _SHADOW_PIXELS = 512
-
-
 #: Sub-pixels across a pixel.
 _FINE = 2
 
@@ -54,19 +46,19 @@ class Camera:
     pixels: tuple[int, int]
 
     def finer(self, times: int) -> Camera:
-        """The same view with more pixels."""
+        """Return the same view with more pixels."""
         width, height = self.pixels
         return Camera(self.view, self.centre, self.scale * times, (width * times, height * times))
 
     def project(self, points: Floats) -> Floats:
-        """(n, 3): pixels to the right, pixels down, metres towards the viewer."""
+        """Return (n, 3): pixels to the right, pixels down, metres towards the viewer."""
         seen = (points - self.centre) @ self.view.T
         seen[:, 0] = self.pixels[0] / 2 + self.scale * seen[:, 0]
         seen[:, 1] = self.pixels[1] / 2 - self.scale * seen[:, 1]
         return seen
 
     def on_ground(self, height: float) -> Floats:
-        """(h, w, 3) the points at this height that lie under the pixels; from below, far away."""
+        """Return points (h, w, 3) at this height under the pixels; seen from below, far away."""
         width, tall = self.pixels
         u = (np.arange(width) + 0.5 - width / 2) / self.scale
         v = (tall / 2 - np.arange(tall) - 0.5) / self.scale
@@ -78,7 +70,7 @@ class Camera:
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """What is drawn.
+    """Body that is drawn.
 
     Attributes
     ----------
@@ -101,7 +93,7 @@ class Body:
 def rasterised(
     seen: Floats, triangles: NDArray[np.int64], width: int, height: int
 ) -> tuple[Singles, NDArray[np.int32], Singles]:
-    """Which triangle is nearest at each pixel (−1: none), and its first two coordinates there."""
+    """Find the nearest triangle at each pixel (−1: none), and its first two coordinates there."""
     nearest = np.full((height, width), -np.inf, np.float32)
     which = np.full((height, width), -1, np.int32)
     parts = np.zeros((height, width, 2), np.float32)
@@ -134,7 +126,7 @@ def rasterised(
 
 
 def render(body: Body, camera: Camera, ground: float, paper: Floats) -> tuple[Floats, Floats]:
-    """A picture (h, w, 3) of the body on the ground, and how much of each pixel the body covers."""
+    """Render the body on the ground, (h, w, 3), and how much of each pixel it covers."""
     fine = camera.finer(_FINE)
     width, height = fine.pixels
     seen = fine.project(body.vertices)
@@ -153,7 +145,7 @@ def render(body: Body, camera: Camera, ground: float, paper: Floats) -> tuple[Fl
 
 
 class _Shadow:
-    """What the key light and the sky see of a body."""
+    """Depths of a body as the key light and the sky see it."""
 
     def __init__(self, body: Body, ground: float) -> None:
         low, high = body.vertices.min(axis=0), body.vertices.max(axis=0)
@@ -178,7 +170,7 @@ class _Shadow:
         return rasterised(camera.project(body.vertices), body.triangles, *camera.pixels)[0]
 
     def key(self, points: Floats, radius: float = 3.0) -> Floats:
-        """(k,) how much of the key light arrives, with a soft edge."""
+        """Return how much of the key light arrives, (k,), with a soft edge."""
         seen = self.light.project(points)
         near = seen[:, 2] + 0.008 * self.size
         arrives = np.zeros(len(points))
@@ -189,12 +181,12 @@ class _Shadow:
         return arrives / 16
 
     def sky(self, points: Floats) -> Floats:
-        """(k,) how much of the sky points on the ground do not see."""
+        """Return how much of the sky points on the ground do not see, (k,)."""
         return _looked_up(self.hidden, self.above.project(points)[:, :2], 0.0)
 
 
 def _looked_up(table: NDArray, at: Floats, outside: float) -> NDArray:
-    """Values at the pixels that points (k, 2) fall into."""
+    """Return values at the pixels that points (k, 2) fall into."""
     column, row = np.floor(at).astype(np.int64).T
     inside = (column >= 0) & (row >= 0) & (column < table.shape[1]) & (row < table.shape[0])
     found = np.full(len(at), outside)
@@ -221,7 +213,7 @@ def _ground_colours(camera: Camera, shadow: _Shadow, ground: float, paper: Float
 def _lit(
     body: Body, corners: NDArray[np.int64], shares: Floats, towards: Floats, shadow: _Shadow
 ) -> Floats:
-    """Colours of points given by triangle corners and their shares, (k, 3) both."""
+    """Return colours of points given by triangle corners and their shares, (k, 3) both."""
     points, normals, colours = (
         np.einsum("kc,kci->ki", shares, values[corners])
         for values in (body.vertices, body.normals, body.colours)
@@ -244,8 +236,7 @@ def _lit(
     return np.clip(light / (1 + 0.18 * light), 0.0, 1.0) ** (1 / 2.2)
 
 
-# ----------------------------------------------------------------------------
-# What light makes of a surface, as far as it can be said for each vertex.
+# Light on a surface, as far as it can be told for each vertex
 
 
 #: Rounds of smoothing, each to the depth of hollows of one width, and what each depth counts.
@@ -253,7 +244,7 @@ _ROUNDS, _EACH = (6, 30, 90), 0.13
 
 
 def cavities(surface: SurfaceMesh) -> Floats:
-    """(n,) from 0.35 in a deep hollow through 1 where it is flat to 1.15 on a ridge.
+    """Return (n,) from 0.35 in a deep hollow through 1 where it is flat to 1.15 on a ridge.
 
     A hollow lies below its surroundings' average: where smoothing would lift it, less of the
     sky is seen. That is far cheaper than casting rays, and what sculptors' programs show.

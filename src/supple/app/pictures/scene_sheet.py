@@ -10,11 +10,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from supple.app.command_files import checked_sheet
 from supple.app.pictures.drawing import INK, PAPER, draw_surface, save_picture, view_axes
+from supple.app.progress_bar import working
 from supple.arrays import Floats
 from supple.scenes.characters.character_scene import Scene, scene
 
-__all__ = ["scene_sheet", "summary", "write_sheet"]
+__all__ = ["AZIMUTHS", "run_scene", "scene_sheet", "summary", "write_sheet"]
 
 
 COLOURS = {
@@ -23,8 +25,20 @@ COLOURS = {
     "bear": (0.93, 0.89, 0.80),
     "gorilla": (0.50, 0.46, 0.47),
 }
+#: Where cameras stand, in degrees.
 AZIMUTHS = {"arm": -22.0, "x": 42.0, "bear": 22.0, "gorilla": 38.0}
 FRAMES, COLUMNS, WIDTH = 12, 6, 2.5
+
+
+def run_scene(name: str, sheet: Path | None = None, *, quiet: bool = False) -> dict[str, Any]:
+    """Make a scene, draw its sheet where one is wanted, and return `summary`."""
+    sheet = None if sheet is None else checked_sheet(sheet)
+    with working(f"making the {name}", quiet):
+        figures = summary(name)
+    if sheet is not None:
+        with working("drawing", quiet):
+            write_sheet(name, sheet)
+    return figures
 
 
 def write_sheet(name: str, path: str | Path) -> None:
@@ -33,7 +47,7 @@ def write_sheet(name: str, path: str | Path) -> None:
 
 
 def summary(name: str) -> dict[str, Any]:
-    """Figures of the scene, beside the paper's."""
+    """Return figures of the scene, beside the paper's."""
     from supple.mesh.filling.tetrahedralise import tetrahedralise
 
     began = perf_counter()
@@ -58,7 +72,7 @@ def summary(name: str) -> dict[str, Any]:
 
 
 def scene_sheet(shown: Scene) -> Figure:
-    """All poses at one scale, then a dozen frames of the motion, followed by the camera."""
+    """Draw all poses at one scale, then a dozen frames of the motion, followed by the camera."""
     view = view_axes(AZIMUTHS.get(shown.name, 25.0), 12.0)
     poses = [shown.character.rig(pose) for pose in shown.poses]
     motion = next(iter(shown.character.motions.values()))
@@ -95,7 +109,7 @@ def _title(shown: Scene, motion: str, seconds: float) -> str:
 
 
 def _world(shown: Scene, pose: Floats, root: Floats) -> Floats:
-    """Turned and lifted by the root; the camera goes along over the ground."""
+    """Turn and lift a shape by the root; the camera goes along over the ground."""
     return shown.character.rig(pose) @ root[:3, :3].T + [0.0, root[1, 3], 0.0]
 
 

@@ -1,4 +1,4 @@
-"""How figures of `supple reproduce` are shown: tables on the terminal, and one page for all."""
+"""Tables of figures: on the terminal, and one page for all items of `supple reproduce`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Grid = tuple[str, list[str], list[list[str]]]
 
 
 def grids(figures: dict[str, Any]) -> Iterator[Grid]:
-    """The figures as tables: a caption, headings and rows of text.
+    """Return the figures as tables: a caption, headings and rows of text.
 
     Lists of dicts are tables of their own, dicts of dicts too; ``{"ours": …, "paper": …}`` in
     them is shown as "ours / paper". All that is left makes one of names and values, with what is
@@ -61,7 +61,7 @@ def _grid(caption: str, given: list[dict[str, Any]]) -> Grid:
 
 
 def _beside_paper(values: dict[str, Any]) -> Grid:
-    """One row for a value, ours and the paper's."""
+    """Return one row for a value, ours and the paper's."""
     papers = {own: name for name in values if (own := _without_paper(name)) is not None}
     rows = []
     for name, value in values.items():
@@ -78,7 +78,7 @@ def _beside_paper(values: dict[str, Any]) -> Grid:
 
 
 def _without_paper(name: str) -> str | None:
-    """The name that "paper_x", or "a, paper_x", stands beside; None where it is no paper's."""
+    """Return the name that "paper_x", or "a, paper_x", stands beside; None for other names."""
     before, comma, last = name.rpartition(", ")
     if last == "paper":
         return f"{before}{comma}ours"
@@ -92,7 +92,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _is_remark(key: str, value: Any) -> bool:
-    """What the paper says in words."""
+    """Return whether a value is a remark of the paper in words."""
     return key == "paper" and isinstance(value, str)
 
 
@@ -101,7 +101,7 @@ def _is_pair(value: Any) -> bool:
 
 
 def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Dicts within dicts as names of several words; ours and the paper's in one place."""
+    """Flatten dicts within dicts to names of several words; ours and the paper's in one place."""
     found: dict[str, Any] = {}
     for key, value in row.items():
         name = f"{before} {key}".strip()
@@ -131,7 +131,7 @@ def _text(value: Any) -> str:
 
 
 def print_item(name: str, figures: dict[str, Any], folder: Path) -> None:
-    """Its tables on standard output, with what they say and where its pictures are."""
+    """Print an item's tables on standard output, with its message and where its pictures are."""
     out = Console(highlight=False)
     out.print(f"\n[bold]{escape(str(figures.get('title', name)))}[/bold]")
     if "message" in figures:
@@ -155,7 +155,7 @@ def _remarks(figures: dict[str, Any]) -> list[str]:
 
 
 def write_page(folder: Path, order: Sequence[str]) -> Path:
-    """A page of all items whose figures are in the folder, of this run and of earlier ones."""
+    """Write a page of all items whose figures are in the folder, of this run and earlier ones."""
     lines = [
         "# The papers' tables and figures, ours beside theirs",
         "",
@@ -171,7 +171,7 @@ def write_page(folder: Path, order: Sequence[str]) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """None where there is nothing, or nothing of ours."""
+    """Read an item's figures; None where there are none, or none of ours."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -29,17 +29,12 @@ __all__ = [
 ]
 
 
-# ----------------------------------------------------------------------------
-# Frames as few shapes times weights, and shapes as few bytes.
+# Frames as few shapes times weights, and shapes as few bytes
 
 
 Whole = NDArray[np.int32]
-
-
 #: Shapes found between two looks at the error.
 _AT_ONCE = 6
-
-
 #: Rounded to this part of the tolerance: rounding of some fifty shapes then adds little to it.
 _STEPS = 8
 
@@ -61,12 +56,12 @@ class Shapes:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of shapes."""
         return len(self.numbers)
 
 
 def fitted_shapes(samples: Singles, tolerance: float) -> Shapes:
-    """As few shapes as come near all samples: their first singular vectors.
+    """Fit as few shapes as come near all samples: their first singular vectors.
 
     Parameters
     ----------
@@ -101,7 +96,7 @@ def _farthest(offsets: Singles) -> float:
 
 
 def weights_for(shapes: Shapes) -> Callable[[NDArray], tuple[Singles, float]]:
-    """What finds a frame's weights, by least squares, and how far it is from what they make."""
+    """Return a function from a frame to its weights, by least squares, and the error they leave."""
     flat = shapes.numbers.reshape(shapes.count, 3 * shapes.numbers.shape[1]).astype(np.float32)
     flat *= np.float32(shapes.step)
     gram = flat.astype(np.float64) @ flat.T if shapes.count else np.zeros((0, 0))
@@ -117,7 +112,7 @@ def weights_for(shapes: Shapes) -> Callable[[NDArray], tuple[Singles, float]]:
 
 
 def neighbours_before(triangles: NDArray[np.int64], vertices: int) -> NDArray[np.int64]:
-    """For every vertex the last of its neighbours that comes before it, or the one before it.
+    """Return for every vertex the last neighbour that comes before it, or the one before it.
 
     Neighbours move alike: what a vertex has beyond such a neighbour is a small number.
     """
@@ -129,7 +124,7 @@ def neighbours_before(triangles: NDArray[np.int64], vertices: int) -> NDArray[np
 
 
 def packed(numbers: NDArray[np.integer]) -> tuple[bytes, int]:
-    """Whole numbers as planes of bytes, lowest first, and how many planes.
+    """Pack whole numbers as planes of bytes, lowest first; return also the number of planes.
 
     Small ones of either sign become small positive ones (0, −1, 1, −2 …), whose upper planes
     are zeros, which compress to nothing.
@@ -143,23 +138,17 @@ def packed(numbers: NDArray[np.integer]) -> tuple[bytes, int]:
 
 
 Tell = Callable[[float], None]
-
-
 #: Of the size: how far shapes may be from the frames they were found in, if there is room.
 TOLERANCE = 5e-4
-
-
 #: Frames that shapes are found in, at most, and bytes that these may take.
 SAMPLES, SAMPLE_BYTES = 240, 400_000_000
-
-
 #: How often the tolerance is widened for a file that would be too large.
 ATTEMPTS = 6
 
 
 @dataclass(frozen=True)
 class EncodedMotion:
-    """What goes into the page.
+    """Motion as it goes into the page.
 
     Attributes
     ----------
@@ -182,7 +171,7 @@ class EncodedMotion:
 def encoded_motion(
     baked: BakedMotion, *, most_bytes: int = 3_500_000, tell: Tell | None = None
 ) -> EncodedMotion:
-    """The motion of rig and flesh in root space as shapes and weights.
+    """Encode the motion of rig and flesh in root space as shapes and weights.
 
     Parameters
     ----------
@@ -238,7 +227,7 @@ class _Samples:
         return cls(chosen, rig, flesh)
 
     def at(self, baked: BakedMotion, frame: int) -> tuple[Singles, Singles]:
-        """Of any frame, found again if it is not among the samples."""
+        """Return rig and flesh of any frame in root space, computed again if it is no sample."""
         k = int(np.searchsorted(self.frames, frame))
         if self.frames[k] == frame:
             return self.rig[k], self.flesh[k]
@@ -255,7 +244,7 @@ def _root_space(baked: BakedMotion, frame: int) -> tuple[Singles, Singles]:
 def _weights(
     baked: BakedMotion, samples: _Samples, groups: tuple[Shapes, Shapes], tell: Tell
 ) -> tuple[Singles, Singles, float]:
-    """Weights at all frames, roots, and the largest error of rig or flesh."""
+    """Return weights at all frames, roots, and the largest error of rig or flesh."""
     fits = [weights_for(shapes) for shapes in groups]
     weights = np.zeros((baked.n_frames, sum(shapes.count for shapes in groups)), np.float32)
     error = 0.0
@@ -273,7 +262,7 @@ def _weights(
 def _shape_sections(
     baked: BakedMotion, groups: tuple[Shapes, Shapes]
 ) -> tuple[list[dict[str, Any]], bytes]:
-    """What is packed, and all of it compressed."""
+    """Pack triangles and shapes, and compress all of it."""
     surface = baked.character.surface
     before = neighbours_before(surface.triangles, len(surface.vertices))
     corners = surface.triangles.reshape(-1)
@@ -293,7 +282,7 @@ def _shape_sections(
 
 
 def _plain_sections(arrays: dict[str, Singles]) -> tuple[list[dict[str, Any]], bytes]:
-    """Numbers as they are: float32, lowest byte first."""
+    """Write numbers as they are: float32, lowest byte first."""
     sections = [{"name": name, "count": int(array.size)} for name, array in arrays.items()]
     data = b"".join(array.astype("<f4").tobytes() for array in arrays.values())
     return sections, zlib.compress(data, 7)
@@ -327,7 +316,7 @@ def _header(
 
 
 def _bounds(baked: BakedMotion) -> Floats:
-    """The box of the whole motion relative to where the root stands on the ground, (2, 3)."""
+    """Return the box of the motion relative to where the root stands on the ground, (2, 3)."""
     stands = baked.motion.roots[:, :3, 3] * [1.0, 0.0, 1.0]
     low = (baked.frames.min(axis=1) - stands).min(axis=0)
     high = (baked.frames.max(axis=1) - stands).max(axis=0)

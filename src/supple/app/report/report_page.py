@@ -131,7 +131,7 @@ def _colour(colour: ArrayLike) -> list[float]:
 
 
 def _loaded(pictures: Mapping[str, Path | bytes]) -> dict[str, str]:
-    """Pictures as addresses that hold them, by caption."""
+    """Return pictures as addresses that hold them, by caption."""
     found = {}
     for caption, picture in pictures.items():
         data = picture if isinstance(picture, bytes) else _read(Path(picture))
@@ -199,7 +199,7 @@ def _pictures(pictures: Mapping[str, str]) -> str:
 
 
 def _still(pictures: Mapping[str, str]) -> str:
-    """A line that leads to the picture: it is on the page already, and need not be there twice."""
+    """Return a line that leads to the picture: it is on the page already."""
     if not pictures:
         return ""
     return f"<p>Below is a picture of it: {html.escape(next(iter(pictures)))}.</p>"

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from supple.app.bake_models import prepared_model
-from supple.app.bake_source import read_bake_source
-from supple.app.bodies.prepared_body import is_body, prepared_body
+from supple.app.bodies.make_body import prepared_body
+from supple.app.character_models import prepared_model, read_character
+from supple.app.command_files import is_body
 from supple.app.progress_bar import console, first_use_message, working
 from supple.app.viewer.session.body_subject import BodySubject
 from supple.app.viewer.session.character_subject import CharacterSubject
@@ -117,7 +117,7 @@ def _character(
     given: str, engine: str, motion: str | None, flesh: str, model: Path | None, quiet: bool
 ) -> CharacterSubject:
     with working("reading", quiet):
-        source = read_bake_source(given)
+        source = read_character(given)
         chosen_motion(source.character, motion)
     built = prepared_model(source, model=model, flesh=flesh, quiet=quiet).model
     own = source.character

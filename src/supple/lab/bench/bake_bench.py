@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from supple.app.bake_files import run_bake
+from supple.app.baking import run_bake
 from supple.app.progress_bar import first_use_message, progress_bar
 from supple.errors import SuppleError
 from supple.scenes.characters.character_scene import SCENES
@@ -38,10 +38,10 @@ COLUMNS = (
 
 
 def measure(files: Sequence[str] = (), *, quiet: bool = False) -> list[dict[str, Any]]:
-    """A row for each file, or for the built-in characters: what was baked, and how long it took.
+    """Bake each file, or the built-in characters, and return a row of figures for each.
 
-    Models are built anew, whatever is kept; nothing that is written stays. What cannot be baked
-    has a row that says why as ``failed``.
+    Models are built anew, whatever is kept; nothing that is written stays. A file that cannot be
+    baked has a row that says why as ``failed``.
     """
     given = list(files) or list(SCENES)
     first_use_message(quiet)
@@ -59,14 +59,14 @@ def measure(files: Sequence[str] = (), *, quiet: bool = False) -> list[dict[str,
 
 
 def _name(given: str) -> str:
-    """Of a character: its file's, or its folder's where the file's says nothing."""
+    """Return the name of a character's file, or of its folder where the file's says nothing."""
     file = Path(given)
     return file.parent.name if file.stem == "skeleton_rig" and file.parent.name else file.stem
 
 
 @contextmanager
 def _own_cache(folder: Path) -> Iterator[None]:
-    """An empty cache in place of the user's."""
+    """Use an empty cache in place of the user's."""
     before = os.environ.get("SUPPLE_CACHE")
     os.environ["SUPPLE_CACHE"] = str(folder)
     try:
@@ -116,7 +116,7 @@ def table(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def markdown(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows as a table for a page of documentation."""
+    """Return the rows as a table for a page of documentation."""
     sides = [":--" if name in ("character", "motion") else "--:" for name, _, _ in COLUMNS]
     lines = [[heading for _, heading, _ in COLUMNS], sides, *map(_cells, rows)]
     escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]

@@ -18,7 +18,7 @@ from supple.app.progress_bar import first_use_message, progress_bar
 from supple.arrays import Floats
 from supple.errors import SuppleError
 
-__all__ = ["DEFAULT_SIZES", "in_own_process", "measure", "table"]
+__all__ = ["DEFAULT_SIZES", "measure", "table"]
 
 
 DEFAULT_SIZES = [10_000, 12_000, 100_000, 1_000_000]
@@ -30,7 +30,7 @@ YOUNG, POISSON = 2e4, 0.3
 
 
 def measure(sizes: Iterable[int], *, quiet: bool = False) -> list[dict[str, Any]]:
-    """One row of figures for each number of tets."""
+    """Return one row of figures for each number of tets."""
     sizes = list(sizes)
     for size in sizes:
         if not 6 <= size <= 5_000_000:
@@ -41,12 +41,12 @@ def measure(sizes: Iterable[int], *, quiet: bool = False) -> list[dict[str, Any]
         task = progress.add_task("measuring", total=2 * len(sizes))
         for size in sizes:
             progress.update(task, description=f"{size:,} tets, Supple")
-            row = in_own_process(_measure_ours, size)
+            row = with_cores(None, _measure_ours, size)
             progress.advance(task)
             progress.update(task, description=f"{size:,} tets, scikit-fem")
             theirs = None
             if size <= LARGEST_FOR_SCIKIT_FEM:
-                theirs = in_own_process(_measure_scikit_fem, size)
+                theirs = with_cores(None, _measure_scikit_fem, size)
             row["scikit_fem_ms"] = theirs
             row["ratio"] = None if theirs is None else theirs / row["stiffness_ms"]
             rows.append(row)
@@ -82,13 +82,8 @@ def table(rows: list[dict[str, Any]]) -> None:
         console.print(steps)
 
 
-def in_own_process(function: Callable[[Any], Any], case: Any) -> Any:
-    """Its result, computed by a fresh process: peak memory is then its own."""
-    return with_cores(None, function, case)
-
-
 def _deformed_beam(size: int) -> tuple[Any, Floats]:
-    """A beam of about `size` tets, bent, stretched and twisted."""
+    """Make a beam of about `size` tets, and bend, stretch and twist it."""
     from supple.scenes.bodies.beam import beam
 
     across = max(1, round((size / 6 / 2.4) ** (1 / 3)))
@@ -101,7 +96,7 @@ def _deformed_beam(size: int) -> tuple[Any, Floats]:
 
 
 def _best(function: Callable[[], Any], repeats: int) -> float:
-    """Shortest of several times, in ms: the others were disturbed."""
+    """Return the shortest of several times, in ms: the others were disturbed."""
     function()
     times = []
     for _ in range(repeats):
@@ -139,7 +134,7 @@ def _measure_ours(size: int) -> dict[str, Any]:
 
 
 def _measure_scikit_fem(size: int) -> float | None:
-    """The same material and deformation; checked to give the same matrix."""
+    """Time scikit-fem with the same material and deformation; checked to give the same matrix."""
     try:
         import skfem
     except ImportError:
@@ -171,14 +166,14 @@ def _measure_scikit_fem(size: int) -> float | None:
 
 
 def _neo_hookean_linearised(gradient: Floats) -> Callable[[Floats], Floats]:
-    """The map dF ↦ dP of our neo-Hookean material at I + gradient, in NumPy, for scikit-fem."""
+    """Return the map dF ↦ dP of our neo-Hookean material at I + gradient, for scikit-fem."""
     from supple.elastic.material import Material
 
     mu, lam = Material("neo-hookean", young=YOUNG, poisson=POISSON).element_parameters(1)[0]
     F = gradient + np.eye(3).reshape(3, 3, *([1] * (gradient.ndim - 2)))
 
     def cross(a: Floats, b: Floats) -> Floats:
-        """Rows of a × rows of b: the cofactor matrix is half of F × F."""
+        """Return rows of a × rows of b: the cofactor matrix is half of F × F."""
         rows = [np.cross(a[i - 2], b[i - 1], axis=0) for i in range(3)]
         more = [np.cross(b[i - 2], a[i - 1], axis=0) for i in range(3)]
         return np.stack(rows) + np.stack(more)

@@ -13,11 +13,10 @@ import numpy as np
 from supple.app.processes import with_cores
 from supple.app.progress_bar import first_use_message, progress_bar
 from supple.errors import SuppleError
-from supple.lab.bench.bench_motion import RATE, back_and_forth, motion_of
-from supple.lab.bench.step_bench import checked_scenes
-from supple.lab.bench.step_timing import time_steps
+from supple.lab.bench.step_bench import checked_scenes, limits_text, number
+from supple.lab.bench.timing import RATE, back_and_forth, motion_of, time_steps
 
-__all__ = ["MODES", "SIZES", "measure", "scaled_modes"]
+__all__ = ["MODES", "SIZES", "measure", "scaled_modes", "table"]
 
 MODES = (100, 50, 25, 10)
 SIZES = (16_000, 32_000, 64_000, 128_000)
@@ -35,11 +34,11 @@ def measure(
     scene: str = "gorilla",
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Times of steps of a scene by number of modes, and by number of tets.
+    """Time steps of a scene by number of modes, and by number of tets.
 
     The numbers of cubature tets and vertices stay, as do the poses and the regions.
     """
-    from supple.app.scene_models import scene_model_file
+    from supple.app.character_models import scene_model_file
     from supple.scenes.characters.character_scene import scene as scene_of
 
     checked_scenes([scene])
@@ -72,7 +71,7 @@ def measure(
 
 
 def scaled_modes(own: Sequence[int], count: int) -> tuple[int, ...]:
-    """So many modes in all, spread over the regions as `own` are; each has at least one."""
+    """Spread a number of modes over the regions as `own` are; each has at least one."""
     if not len(own) <= count <= 10 * sum(own):
         raise SuppleError(f"{count} modes; choose between {len(own)} and {10 * sum(own)}")
     exact = np.asarray(own) * count / sum(own)
@@ -85,11 +84,10 @@ def scaled_modes(own: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def _rows(paths: Sequence[Path], steps: int) -> list[dict[str, Any]]:
-    from supple.engines.pose_space.model.model import PoseSpaceModel
-    from supple.engines.pose_space.simulator import PoseSpaceSimulator
+    from supple.engines.engine import Simulator, load_model
 
-    models = [PoseSpaceModel.load(path) for path in paths]
-    simulators = [PoseSpaceSimulator(model, 1 / RATE) for model in models]
+    models = [load_model(path) for path in paths]
+    simulators = [Simulator(model, 1 / RATE) for model in models]
     timed: list[list[Any]] = [[] for _ in models]
     for turn in range(_TURNS):
         for model, simulator, times in zip(models, simulators, timed, strict=True):
@@ -116,3 +114,39 @@ def _row(model: Any, times: list[Any]) -> dict[str, Any]:
         "step_ms": round(1e3 * float(np.median(whole)), 4),
         "limited_steps": dict(limited),
     }
+
+
+def table(figures: dict[str, Any]) -> None:
+    """Print times of a step as modes and tets grow."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    modes = Table(title=f"{figures['scene']}: a step on one core as modes grow, milliseconds")
+    for heading in ("modes", "without surface", "whole", "paper's, one core"):
+        modes.add_column(heading, justify="right")
+    for row in figures["modes"]:
+        modes.add_row(
+            str(row["modes"]),
+            f"{row['reduced_ms']:.3f}",
+            f"{row['step_ms']:.3f}",
+            number(row["paper_ms"], ".2f"),
+        )
+    tets = Table(title=f"{figures['scene']}: a step on one core as tets grow, milliseconds")
+    for heading in ("tets", "without surface", "to the first", "surface", "whole"):
+        tets.add_column(heading, justify="right")
+    for row in figures["tets"]:
+        tets.add_row(
+            f"{row['tets']:,}",
+            f"{row['reduced_ms']:.3f}",
+            f"{row['ratio']:.2f}",
+            f"{row['surface_ms']:.3f}",
+            f"{row['step_ms']:.3f}",
+        )
+    for grid in (modes, tets):
+        if grid.row_count:
+            console.print(grid)
+    for row in (*figures["modes"], *figures["tets"]):
+        if row.get("limited_steps"):
+            which = f"{row['modes']} modes and {row['tets']:,} tets"
+            console.print(f"limits acted, with {which}: {limits_text(row['limited_steps'])} steps")

@@ -1,4 +1,7 @@
-"""`supple bench reduction`: how builds grow with the mesh, and what contact costs."""
+"""`supple bench reduction`: times of builds as the mesh grows, and of modes in contact.
+
+Modes that respect contact are timed beside modes that do not (xu2016 Table 1).
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from supple.app.processes import peak_megabytes
+from supple.app.processes import peak_megabytes, with_cores
 from supple.app.progress_bar import first_use_message, progress_bar
 from supple.errors import SuppleError
-from supple.lab.bench.elastic_bench import in_own_process
 
 __all__ = ["CONTACT_POSES", "DEFAULT_SIZES", "contact_mode_times", "measure", "table"]
 
 
-# ----------------------------------------------------------------------------
-# How long modes take that respect contact, beside modes that do not (xu2016 Table 1).
-
-
+DEFAULT_SIZES = (16_000, 32_000, 64_000, 128_000)
+MODES = 20
 #: A pose of each scene in which it touches itself, and the paper's Table 1: seconds for 20 modes
 #: without constraints and with them.
 CONTACT_POSES = {
@@ -30,7 +30,7 @@ CONTACT_POSES = {
 
 
 def contact_mode_times(name: str, counts: Sequence[int], repeats: int) -> dict[str, Any]:
-    """Seconds for so many modes of a scene where it touches itself, best of alternating runs.
+    """Time modes of a scene where it touches itself, best of alternating runs.
 
     Parameters
     ----------
@@ -75,16 +75,10 @@ def contact_mode_times(name: str, counts: Sequence[int], repeats: int) -> dict[s
     return {"pose": pose, "unknowns": 3 * len(free), "rows": rows.shape[0], "times": times}
 
 
-DEFAULT_SIZES = (16_000, 32_000, 64_000, 128_000)
-
-
-MODES = 20
-
-
 def measure(
     sizes: Sequence[int] = DEFAULT_SIZES, *, scene: str = "gorilla", quiet: bool = False
 ) -> dict[str, Any]:
-    """Builds of a scene at several numbers of tets, and constrained modes beside free ones."""
+    """Time builds of a scene at several numbers of tets, and constrained modes beside free ones."""
     for size in sizes:
         if not 1_000 <= size <= 500_000:
             raise SuppleError(f"{size:,} tets; choose between 1,000 and 500,000")
@@ -94,17 +88,17 @@ def measure(
         task = progress.add_task("measuring", total=len(sizes) + len(CONTACT_POSES))
         for name in CONTACT_POSES:
             progress.update(task, description=f"{name}, modes in contact")
-            contact.append(_contact_row(name, in_own_process(_contact_times, name)))
+            contact.append(_contact_row(name, with_cores(None, _contact_times, name)))
             progress.advance(task)
         for size in sizes:
             progress.update(task, description=f"{scene}, {size:,} tets")
-            growth.append(in_own_process(_growth_row, (scene, size)))
+            growth.append(with_cores(None, _growth_row, (scene, size)))
             progress.advance(task)
     return {"contact": contact, "growth": growth, "exponent": _exponent(growth)}
 
 
 def _exponent(rows: list[dict[str, Any]]) -> float | None:
-    """Slope of log time over log tets."""
+    """Return the slope of log time over log tets."""
     if len(rows) < 2:
         return None
     tets, seconds = (np.log([row[key] for row in rows]) for key in ("tets", "seconds"))
@@ -112,7 +106,7 @@ def _exponent(rows: list[dict[str, Any]]) -> float | None:
 
 
 def _growth_row(case: tuple[str, int]) -> dict[str, Any]:
-    from supple.engines.pose_space.build.build import build
+    from supple.engines.engine import build
     from supple.reduction.build_log import BuildLog
     from supple.scenes.characters.character_scene import scene
 
@@ -134,7 +128,7 @@ def _contact_times(name: str) -> dict[str, Any]:
 
 
 def _contact_row(name: str, found: dict[str, Any]) -> dict[str, Any]:
-    """20 modes of the whole body with and without contact, best of alternating runs."""
+    """Return a row for 20 modes of the whole body with and without contact."""
     (times,) = found["times"]
     free, bound = times["free_s"], times["bound_s"]
     return {

@@ -1,4 +1,4 @@
-"""`supple bench rig`: what evaluating a rig costs, beside a dense product on the same core."""
+"""`supple bench rig`: times of evaluating rigs, beside a dense product on the same core."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TARGETS = 60
 
 
 def measure(vertices: int = DEFAULT_VERTICES, *, quiet: bool = False) -> list[dict[str, Any]]:
-    """One row for each kind of rig: milliseconds, nanoseconds a vertex, and in dense products.
+    """Time each kind of rig: milliseconds, nanoseconds a vertex, and in dense products.
 
     The product is 256³ in float64 on one core, as all rigs here run on one; `bound` is the ratio
     that a row must stay below, where there is one.
@@ -75,7 +75,7 @@ def table(rows: list[dict[str, Any]]) -> None:
 
 
 def _against_dgemm(function: Callable[[], Any]) -> dict[str, float]:
-    """Shortest times of both, taken in turns: whoever disturbs the one disturbs the other."""
+    """Return the shortest times of both, taken in turns: whatever slows one slows the other."""
     from threadpoolctl import threadpool_limits
 
     rng = np.random.default_rng(0)
@@ -133,7 +133,7 @@ def _cases(count: int) -> list[tuple[str, int, Callable[[], Any]]]:
 
 
 def _skinned(rng: np.random.Generator, count: int, method: Any) -> Any:
-    """A cloud of vertices the size of a person that follow four of 60 joints each."""
+    """Make a cloud of vertices the size of a person that follow four of 60 joints each."""
     from supple.rig.skeleton.joint_pose import JointPose
     from supple.rig.skeleton.joints import Skeleton
     from supple.rig.skeleton.skinning import SkinnedRig
@@ -150,7 +150,7 @@ def _skinned(rng: np.random.Generator, count: int, method: Any) -> Any:
 
 
 def _arm_case(*, cold: bool) -> Callable[[], Any]:
-    """An arm of three bones that follows a target around; from rest each time when cold."""
+    """Return an arm of three bones that follows a target; from rest each time when cold."""
     from supple.rig.skeleton.inverse_kinematics import InverseKinematics
     from supple.rig.skeleton.joint_pose import JointPose
     from supple.rig.skeleton.joints import Skeleton

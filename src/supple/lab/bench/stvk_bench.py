@@ -1,7 +1,8 @@
-"""`supple bench stvk`: what StVK bodies cost to precompute and to step, beside dense products.
+"""`supple bench stvk`: times of StVK bodies, precomputed and stepped, beside dense products.
 
 Every case runs in a process of its own, so that its peak memory is its own. Coefficients are
-computed on all cores, all else on one.
+computed on all cores, all else on one. Seconds of steps are the processor's: what is left when
+others use the machine too; beside them stand products that read as much memory.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from supple.engines.stvk.coefficients import pair_count
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SuppleError
-from supple.lab.bench.step_timing import DGEMM_SIZE, processor_time, timed
+from supple.lab.bench.timing import DGEMM_SIZE, processor_time, timed
 from supple.linalg.blas import single_threaded
 
 __all__ = [
     "CASES",
     "KEYS",
     "PAPER",
+    "STEPS",
     "Case",
     "check_steps",
     "measure",
@@ -36,24 +38,12 @@ __all__ = [
 ]
 
 
-# ----------------------------------------------------------------------------
-# Timing steps of a StVK body beside products that read as much memory, on one core.
-#
-# Seconds are the processor's: what is left when others use the machine too.
-
-
 #: Everything is timed in turns, so often, and the shortest counts.
 _TURNS = 5
-
-
 #: Matrices take more room than a cache has, so that each comes from memory.
 _BEYOND_CACHES = 128 * 2**20
-
-
 #: Pairs of batches of single steps and of runs, and seconds of a batch.
 _PAIRS, _BATCH_SECONDS = 30, 0.01
-
-
 #: How far the body is made to swing, as a part of its size.
 _SWING = 0.03
 
@@ -65,13 +55,13 @@ def check_steps(steps: int) -> None:
 
 
 def packed_shape(r: int) -> tuple[int, int]:
-    """A matrix of as many numbers as the tangent's coefficients: K₀, K₁ and half of K₂."""
+    """Return the shape of a matrix with as many numbers as the tangent's K₀, K₁ and half of K₂."""
     pairs = pair_count(r)
     return -(-(pairs * (pairs + 1) // 2 + r * pairs + pairs) // pairs), pairs
 
 
 def step_times(model: StvkModel, dt: float, steps: int) -> dict[str, Any]:
-    """Microseconds of a Newmark step in a run of `steps`, and of what it is compared with."""
+    """Time a Newmark step in a run of `steps`, and products beside it, in microseconds."""
     simulator = StvkSimulator(model, dt)
     kick = _kick(model)
     read, read_again = _gemv(model.modes)
@@ -103,7 +93,7 @@ def step_times(model: StvkModel, dt: float, steps: int) -> dict[str, Any]:
 
 
 def _kick(model: StvkModel) -> Floats:
-    """A velocity along the first shape that makes the body swing visibly."""
+    """Return a velocity along the first shape that makes the body swing visibly."""
     rest = np.zeros(model.modes)
     stiffness, mass = model.stiffness(rest)[0, 0], model.mass[0, 0]
     reach = np.linalg.norm(model.basis[:, :, 0], axis=1).max()
@@ -112,7 +102,7 @@ def _kick(model: StvkModel) -> Floats:
 
 
 def _gemv(r: int) -> tuple[Callable[[], float], Callable[[], float]]:
-    """Seconds of a product with a matrix from memory, and with one that was just used."""
+    """Return clocks of a product with a matrix from memory, and with one that was just used."""
     shape = packed_shape(r)
     count = max(2, -(-_BEYOND_CACHES // (8 * shape[0] * shape[1])))
     matrices = np.full((count, *shape), 0.5)
@@ -134,7 +124,7 @@ def _gemv(r: int) -> tuple[Callable[[], float], Callable[[], float]]:
 
 
 def _python_cost(simulator: StvkSimulator, kick: Floats, step: float) -> float:
-    """Seconds that a single call adds to a step: shortest batch of calls beside shortest run."""
+    """Return the seconds that a single call adds to a step: shortest batch beside shortest run."""
     count = int(np.clip(_BATCH_SECONDS / step, 10, 1000))
     force, single, together = np.zeros(len(kick)), np.empty(_PAIRS), np.empty(_PAIRS)
     for k in range(_PAIRS):
@@ -149,7 +139,7 @@ def _python_cost(simulator: StvkSimulator, kick: Floats, step: float) -> float:
 
 
 class Case(NamedTuple):
-    """A body of the paper, or a beam of so many bricks, six tets each; and how many modes."""
+    """Body of the paper, or a beam of so many bricks, six tets each; and its number of modes."""
 
     scene: str | None
     cells: tuple[int, int, int]
@@ -188,12 +178,14 @@ KEYS = (
 
 #: The shortest of so many: the others were disturbed.
 _REPEATS = 3
+#: Length of a run of steps.
+STEPS = 3_000
 
 
 def measure(
-    cases: Sequence[str] = (), *, steps: int = 3_000, quiet: bool = False
+    cases: Sequence[str] = (), *, steps: int = STEPS, quiet: bool = False
 ) -> list[dict[str, Any]]:
-    """A row for each case, by default all.
+    """Return a row for each case, by default all.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`supple bench stvk --growth`: what StVK bodies cost as modes and elements grow, and a picture."""
+"""`supple bench stvk --growth`: times of StVK bodies as modes and elements grow, and a picture."""
 
 from __future__ import annotations
 
@@ -36,25 +36,13 @@ __all__ = [
 
 
 MODES = (5, 10, 20, 40, 80)
-
-
 ELEMENTS = (1_000, 3_000, 10_000, 30_000, 100_000)
-
-
 #: Tets while modes grow, and modes while elements grow.
 _TETS, _MODES = 2_592, 20
-
-
 _KINDS = ("tets", "voxels")
-
-
 #: A time is repeated until this long, in s, and the shortest counts.
 _ENOUGH, _MOST_REPEATS = 1.0, 10
-
-
 STEPS = 1_000
-
-
 #: Over how many of the largest an exponent is fitted.
 _LARGEST = 3
 
@@ -67,7 +55,7 @@ def measure(
     steps: int = STEPS,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Times as modes grow on a beam of tets, and as elements grow; drawn and written.
+    """Time bodies as modes grow on a beam of tets, and as elements grow; draw and write the times.
 
     Parameters
     ----------
@@ -80,7 +68,8 @@ def measure(
     quiet
         Show no progress.
     """
-    from supple.app.pictures.drawing import checked_sheet, save_picture
+    from supple.app.command_files import checked_sheet
+    from supple.app.pictures.drawing import save_picture
 
     check_steps(steps)
     checked_sheet(path)
@@ -111,7 +100,7 @@ def measure(
 
 
 def exponent(rows: list[dict[str, Any]], over: str, key: str) -> float | None:
-    """Slope of the logarithms, of the largest rows; None where there is but one."""
+    """Return the slope of the logarithms, of the largest rows; None where there is but one."""
     if len(rows) < 2:
         return None
     largest = sorted(rows, key=lambda row: row[over])[-_LARGEST:]
@@ -140,7 +129,7 @@ def _row(kind: str, size: int, r: int, steps: int) -> dict[str, Any]:
 
 
 def _beam(kind: str, size: int) -> Any:
-    """About so many elements: bricks that are cubes, some seven times as many along as across."""
+    """Make a beam of about so many elements: cubes, some seven times as many along as across."""
     from supple.mesh.hexes import HexMesh
     from supple.scenes.bodies.beam import beam
     from supple.scenes.modelling.voxel_lists import voxels_around
@@ -156,7 +145,7 @@ def _beam(kind: str, size: int) -> Any:
 
 
 def smooth_basis(vertices: Floats, r: int) -> Floats:
-    """Orthonormal shapes (n, 3, r): polynomials of low degree that vanish where x is least."""
+    """Return orthonormal shapes (n, 3, r): polynomials of low degree, 0 where x is least."""
     low, high = vertices.min(axis=0), vertices.max(axis=0)
     place = 2 * (vertices - low) / (high - low) - 1
     count = -(-r // 3)
@@ -201,18 +190,15 @@ def table(figures: dict[str, Any]) -> None:
         console.print(grid)
 
 
-# ----------------------------------------------------------------------------
-# The picture of `supple bench stvk --growth`: times over modes and over elements.
+# The picture: times over modes and over elements
 
 
 _COLOURS = {"modes": "#2f6f8f", "tets": "#2f6f8f", "voxels": "#b5483a", "paper": "#8a8375"}
-
-
 _WHAT = {"precompute_s": "precomputing, s", "step_us": "a step, µs"}
 
 
 def growth_picture(figures: dict[str, Any]) -> Figure:
-    """Above seconds to precompute, below microseconds of a step; logarithmic."""
+    """Draw seconds to precompute above, microseconds of a step below; logarithmic."""
     figure = Figure(figsize=(9.6, 7.4), facecolor=SHEET, layout="constrained")
     figure.suptitle("StVK bodies as modes and elements grow", color=INK, fontsize=13)
     parts: Any = figure.subplots(2, 2)
@@ -243,7 +229,7 @@ def _draw(axes: Axes, figures: dict[str, Any], name: str, over: str, key: str) -
 
 
 def _fixed(figures: dict[str, Any], name: str) -> str:
-    """What does not grow."""
+    """Return what does not grow, as text."""
     if name == "modes":
         return f" ({figures['modes'][0]['elements']:,} tets)" if figures["modes"] else ""
     return f" ({figures['tets'][0]['modes']} modes)" if figures["tets"] else ""

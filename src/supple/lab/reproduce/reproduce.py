@@ -80,7 +80,7 @@ GROUPS = {
 
 
 def chosen_items(what: Sequence[str]) -> list[str]:
-    """The items asked for, each once, in the papers' order; by default all of them.
+    """Return the items asked for, each once, in the papers' order; by default all of them.
 
     "barbic2005-fig12" may be written barbic2005/fig12, "Barbič fig. 12" and the like.
     """
@@ -98,7 +98,7 @@ def chosen_items(what: Sequence[str]) -> list[str]:
 
 
 def _spellings() -> dict[str, tuple[str, ...]]:
-    """What people may write, and the items meant."""
+    """Return the spellings that people may use, and the items meant."""
     found: dict[str, tuple[str, ...]] = {}
     for paper, items in GROUPS.items():
         for said in (paper, paper.rstrip("0123456789")):
@@ -108,7 +108,7 @@ def _spellings() -> dict[str, tuple[str, ...]]:
 
 
 def _simple(name: str) -> str:
-    """Letters and digits alone, without accents."""
+    """Return a text's letters and digits alone, without accents."""
     plain_letters = unicodedata.normalize("NFKD", name.lower())
     return re.sub(r"[^a-z0-9]", "", plain_letters).replace("figure", "fig")
 
@@ -168,7 +168,7 @@ def run_reproduce(
 
 
 def _check_folder(output: Path) -> None:
-    """Better now than after minutes."""
+    """Refuse a folder that cannot be written, better now than after minutes."""
     if output.exists() and not output.is_dir():
         raise SuppleError(f"{output}: is a file; choose a folder with --output")
     missing = [folder for folder in (output, *output.parents) if not folder.exists()]
@@ -213,7 +213,7 @@ def _made(name: str, output: Path, quick: bool, tell: Tell) -> dict[str, Any]:
 
 
 def _title(name: str) -> str:
-    """As the papers write it, for an item that has none of its own."""
+    """Return a title as the papers write it, for an item that has none of its own."""
     paper, dash, own = name.rpartition("-")
     word, number = own.rstrip("0123456789"), own.lstrip("abcdefghijklmnopqrstuvwxyz")
     called = {"fig": "Fig.", "table": "Table"}.get(word, word.capitalize())
@@ -222,7 +222,7 @@ def _title(name: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """As JSON holds it, six digits of every number; None for what is not a number."""
+    """Return a value as JSON holds it, six digits of every number; None for NaN and infinity."""
     if isinstance(value, dict):
         return {str(key): plain(each) for key, each in value.items()}
     if hasattr(value, "tolist"):  # of NumPy

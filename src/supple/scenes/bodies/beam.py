@@ -14,7 +14,7 @@ __all__ = ["beam"]
 
 
 def beam(size: ArrayLike = (1.0, 1 / 6, 1 / 6), cells: ArrayLike = (24, 4, 4)) -> TetMesh:
-    """A box from the origin to `size`, `cells` bricks along each axis, six tets a brick.
+    """Make a box from the origin to `size`, `cells` bricks along each axis, six tets a brick.
 
     The tets of a brick share its main diagonal (Kuhn's subdivision), so bricks fit together.
 

@@ -22,7 +22,7 @@ _PANELS = 12
 
 
 def assemble() -> ElasticScene:
-    """The bridge along x, its deck cambered; it rests on the ends of its deck."""
+    """Make the bridge along x, its deck cambered; it rests on the ends of its deck."""
     frame = _frame()
     points = frame.points(0.45 * CUBE)
     # Beams end a little beyond their last points, and on the grid's planes.
@@ -50,7 +50,7 @@ def _deck(x: float, z: float = 0.0, above: float = 0.0) -> Floats:
 
 
 def _arch(x: float, z: float) -> Floats:
-    """Leaning inwards as it rises."""
+    """Return a point of the arch, which leans inwards as it rises."""
     rise = _RISE * (1 - (2 * x / LENGTH) ** 2)
     return np.array([x, rise, z * (1 - 1.2 * rise)])
 
@@ -76,7 +76,7 @@ def _frame() -> Framework:
 
 
 def _add_side(frame: Framework, nodes: Floats, z: float) -> None:
-    """An arch with its hangers, the girder that ties it, and a railing."""
+    """Add an arch with its hangers, the girder that ties it, and a railing."""
     fine = np.linspace(nodes[0], nodes[-1], 4 * _PANELS + 1)
     frame.add_chain([_arch(x, z) for x in fine], 0.010)
     frame.add_chain([_deck(x, z, -0.002) for x in fine], 0.006, height=0.006)

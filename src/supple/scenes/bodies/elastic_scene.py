@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from importlib import import_module
 
 from supple.arrays import Ints
-from supple.elastic.body import ElasticBody, HexBody
+from supple.elastic.body import HexBody
 from supple.elastic.material import Material
 from supple.errors import SuppleError
 from supple.mesh.hexes import HexMesh
@@ -36,7 +36,7 @@ class PaperBody:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ElasticScene:
-    """An elastic body with what its reduced model is made from.
+    """Elastic body with what its reduced model is made from.
 
     Parameters
     ----------
@@ -82,16 +82,12 @@ class ElasticScene:
 
     @cached_property
     def tets(self) -> TetMesh:
-        """The cubes cut into tets, five each; vertices are the cubes' own."""
+        """The cubes cut into tets, five each: a little stiffer, with the same vertices."""
         return self.voxels.tets()
 
     def body(self) -> HexBody:
-        """The cubes made of the material, as in the paper."""
+        """Return the cubes made of the material, as in the paper."""
         return HexBody(self.mesh, self.material)
-
-    def tet_body(self) -> ElasticBody:
-        """The tets made of the material: a little stiffer, with the same vertices."""
-        return ElasticBody(self.tets, self.material)
 
     def __repr__(self) -> str:
         vertices, cubes = len(self.voxels.vertices), len(self.voxels.hexes)
@@ -100,7 +96,7 @@ class ElasticScene:
 
 @cache
 def stvk_scene(name: str) -> ElasticScene:
-    """The elastic body of this name: one of `STVK_SCENES`. It takes a second, and no cache."""
+    """Make the elastic body of this name, one of `STVK_SCENES`; it takes a second, no cache."""
     if name not in STVK_SCENES:
         near = difflib.get_close_matches(str(name), STVK_SCENES, 1)
         hint = f'; did you mean "{near[0]}"?' if near else f"; there are {', '.join(STVK_SCENES)}"

@@ -30,7 +30,7 @@ _AXIS = np.array([0.52, -0.80, 0.30]) / np.linalg.norm([0.52, -0.80, 0.30])
 
 
 def assemble() -> ElasticScene:
-    """The heart seen from the front along −z, its left side at +x; a hollow body."""
+    """Make the heart, seen from the front along −z, its left side at +x; a hollow body."""
     surface = _surface()
     voxels = voxels_around(surface_points(surface, 0.5 * CUBE), CUBE)
     y = voxels.vertices[:, 1]
@@ -55,7 +55,7 @@ def _surface() -> SurfaceMesh:
 
 
 def _chambers() -> Solid:
-    """Two ventricles around the axis, and two atria with their auricles above."""
+    """Return two ventricles around the axis, and two atria with their auricles above."""
     across = np.cross(_AXIS, [0.0, 0.0, 1.0])
     across /= np.linalg.norm(across)
     axes = np.stack([_AXIS, across, np.cross(_AXIS, across)])
@@ -102,7 +102,7 @@ def _vessels() -> list[Solid]:
 
 
 def _coronaries() -> list[Solid]:
-    """Arteries on the front of the ventricles."""
+    """Return arteries on the front of the ventricles."""
     down = [
         (0.016, 0.010, 0.026),
         (0.022, -0.012, 0.034),
@@ -119,7 +119,7 @@ def _coronaries() -> list[Solid]:
 
 
 def _tube(points: ArrayLike, start: float, end: float) -> Solid:
-    """A round tube through points, its radius changing evenly from one end to the other."""
+    """Return a round tube through points, its radius changing evenly from end to end."""
     places = np.asarray(points, float)
     way = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(places, axis=0), axis=1))])
     radii = start + (end - start) * way / way[-1]

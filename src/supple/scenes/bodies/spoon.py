@@ -22,7 +22,7 @@ _STATIONS, _AROUND = 100, 33
 
 
 def assemble(cube: float = CUBE) -> ElasticScene:
-    """The spoon along x, the bowl open towards +y, of cubes of a size."""
+    """Make the spoon along x, the bowl open towards +y, of cubes of a size."""
     voxels = voxels_around(_solid_points(), cube)
     x = voxels.vertices[:, 0]
     tip = np.abs(voxels.vertices - [x.max(), voxels.vertices[:, 1].max(), 0.0])
@@ -42,7 +42,7 @@ def assemble(cube: float = CUBE) -> ElasticScene:
 
 
 def _half_width(x: Floats) -> Floats:
-    """Of the outline: a handle that flares towards its end, a neck, and an oval bowl."""
+    """Return the outline's half width: a handle flared at its end, a neck, and an oval bowl."""
     flare = 0.0052 + 0.0036 * (1 - ramp(x, 0.0, 0.11))
     end = np.sqrt(np.clip(1 - ((0.012 - x) / 0.012).clip(0.0, 1.0) ** 2, 0.0, 1.0))
     handle = flare * end * (1 - ramp(x, 0.16, 0.2))
@@ -52,7 +52,7 @@ def _half_width(x: Floats) -> Floats:
 
 
 def _height(x: Floats, z: Floats) -> Floats:
-    """Of the middle of the metal: the handle is arched, the bowl hollow."""
+    """Return the height of the middle of the metal: the handle is arched, the bowl hollow."""
     arch = 0.016 * np.sin(np.pi * np.clip(x / 0.165, 0.0, 1.0)) ** 2
     rho = ((x - _BOWL) / _HALF_LENGTH) ** 2 + (z / _HALF_WIDTH) ** 2
     return arch - 0.017 * ramp(1 - rho, 0.0, 1.3) / ramp(np.ones(1), 0.0, 1.3)
@@ -63,12 +63,12 @@ def _half_thickness(x: Floats) -> Floats:
 
 
 def _stations(count: int) -> Floats:
-    """Places along the spoon, closer where its ends are round."""
+    """Return places along the spoon, closer where its ends are round."""
     return LENGTH * (0.5 - 0.5 * np.cos(np.pi * np.linspace(0.0, 1.0, count)))
 
 
 def _surface() -> SurfaceMesh:
-    """Rings around the spoon, and a point at either end."""
+    """Make the surface: rings around the spoon, and a point at either end."""
     x = _stations(_STATIONS + 2)[1:-1, None]
     turn = 2 * np.pi * np.arange(_AROUND) / _AROUND
     z = _half_width(x) * np.cos(turn)
@@ -92,7 +92,7 @@ def _surface() -> SurfaceMesh:
 
 
 def _solid_points() -> Floats:
-    """Points all through the spoon, closer than half a cube."""
+    """Return points all through the spoon, closer than half a cube."""
     x = np.clip(_stations(500), 1e-6, LENGTH - 1e-6)[:, None, None]
     z = _half_width(x) * np.linspace(-1, 1, 61)[:, None]
     y = _height(x, z) + _half_thickness(x) * np.linspace(-1, 1, 4)

@@ -27,7 +27,7 @@ _JOINED = 0.45
 
 
 def assemble() -> ElasticScene:
-    """The tower along y, standing on y = 0."""
+    """Make the tower along y, standing on y = 0."""
     frame = _frame()
     points = frame.points(0.45 * CUBE)
     # Beams end a little beyond their last points, and on the grid's planes.
@@ -66,7 +66,7 @@ def _frame() -> Framework:
 
 
 def _add_leg(frame: Framework, sides: tuple[int, ...]) -> None:
-    """Four edges with crossed panels between them."""
+    """Add a leg: four edges with crossed panels between them."""
     levels = [*np.linspace(0.0, _FIRST, 4), *np.linspace(_FIRST, _SECOND, 3)[1:], _JOINED]
     round_about = ((0, 0), (1, 0), (1, 1), (0, 1))
 
@@ -86,7 +86,7 @@ def _add_leg(frame: Framework, sides: tuple[int, ...]) -> None:
 
 
 def _add_shaft(frame: Framework) -> None:
-    """What the legs become: four edges with crossed panels, up to the third platform."""
+    """Add the shaft above the legs: four edges with crossed panels, up to the third platform."""
     levels = np.linspace(_JOINED, 0.9, 8)
     signs = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 
@@ -103,7 +103,7 @@ def _add_shaft(frame: Framework) -> None:
 
 
 def _add_platform(frame: Framework, y: float, half: float, thick: float) -> None:
-    """A gallery round the legs, and beams that close it."""
+    """Add a gallery round the legs, and beams that close it."""
     inner = _edge(y, 0)
     for turn in range(4):
         c, s = (1, 0, -1, 0)[turn], (0, 1, 0, -1)[turn]
@@ -118,7 +118,7 @@ def _add_platform(frame: Framework, y: float, half: float, thick: float) -> None
 
 
 def _add_top(frame: Framework) -> None:
-    """The third platform, a lantern and the mast."""
+    """Add the third platform, a lantern and the mast."""
     half = _edge(_THIRD, 1) + 0.010
     for y, size, thick in ((_THIRD, half, 0.010), (_THIRD + 0.012, 0.8 * half, 0.006)):
         frame.add([-size, y, 0.0], [size, y, 0.0], 2 * size, thick)
@@ -128,7 +128,7 @@ def _add_top(frame: Framework) -> None:
 
 
 def _add_arch(frame: Framework, turn: int) -> None:
-    """Under the first platform, from leg to leg, with spokes up to the gallery."""
+    """Add an arch under the first platform, from leg to leg, with spokes up to the gallery."""
     c, s = (1, 0, -1, 0)[turn], (0, 1, 0, -1)[turn]
 
     def at(along: float, y: float) -> Floats:

@@ -41,24 +41,19 @@ from supple.scenes.modelling.solids import (
 __all__ = ["BOUNDS", "ELBOW", "HAND", "PARTS", "arm_parts", "arm_solid", "assemble", "sculpt"]
 
 
-# ----------------------------------------------------------------------------
-# The arm's body: solids for the shoulder girdle, the upper arm and the forearm with its hand.
+# Solids for the shoulder girdle, the upper arm and the forearm with its hand.
 #
 # A left arm held out along +x, palm and biceps up, the body facing +z; the shoulder joint is the
 # origin.
 
 
 BOUNDS = [(-0.32, -0.34, -0.22), (0.84, 0.26, 0.22)]
-
-
 PARTS = ("girdle", "upper arm", "forearm")
-
-
 ELBOW, WRIST, HAND = (0.29, 0.0, 0.0), (0.545, 0.0, 0.0), (0.62, 0.0, 0.0)
 
 
 def arm_solid() -> Solid:
-    """The whole arm, with the part of the body it hangs on."""
+    """Return the whole arm, with the part of the body it hangs on."""
     parts = arm_parts()
     hand = smooth_union(_hand(), 0.011)
     flesh = [smooth_union(parts[name], 0.030) for name in PARTS]
@@ -66,7 +61,7 @@ def arm_solid() -> Solid:
 
 
 def arm_parts() -> dict[str, list[Solid]]:
-    """Solids of each part, in the order of `PARTS`; the hand grows onto the forearm."""
+    """Return solids of each part, in the order of `PARTS`; the hand grows onto the forearm."""
     return {"girdle": _girdle(), "upper arm": _upper_arm(), "forearm": _forearm()}
 
 
@@ -122,7 +117,7 @@ def _hand() -> list[Solid]:
 
 
 def _finger(root: np.ndarray, length: float, spread: float, radius: float) -> list[Solid]:
-    """Three bones, each curled a little more towards the palm."""
+    """Return a finger: three bones, each curled a little more towards the palm."""
     solids: list[Solid] = []
     start = root
     for bone, (part, curl) in enumerate(((1.0, 8.0), (0.62, 28.0), (0.5, 46.0))):
@@ -137,20 +132,14 @@ def _finger(root: np.ndarray, length: float, spread: float, radius: float) -> li
 
 
 def _rolled(degrees: float) -> np.ndarray:
-    """Axes turned about z: positive lifts the +x end."""
+    """Return axes turned about z: positive lifts the +x end."""
     c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     return np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])
 
 
 PAPER = PaperRow(2364, 8122, 10525, 45, 3, 10, 9, 192, 45, 0.87, 11.0, 60)
-
-
 SPACING = 0.00806
-
-
 GIRDLE = (-0.10, -0.03, 0.0)
-
-
 JOINTS: dict[str, tuple[str | None, tuple[float, float, float]]] = {
     "girdle": (None, GIRDLE),
     "upper arm": ("girdle", (0.0, 0.0, 0.0)),
@@ -160,8 +149,6 @@ JOINTS: dict[str, tuple[str | None, tuple[float, float, float]]] = {
 
 #: Three rotations of the shoulder and one of the elbow.
 FREE = ("upper arm.rx", "upper arm.ry", "upper arm.rz", "forearm.rz")
-
-
 #: Degrees: twist of the shoulder, backward, upward; bend of the elbow.
 POSES: dict[str, tuple[float, float, float, float]] = {
     "held out": (0, 0, 0, 0),
@@ -179,12 +166,8 @@ POSES: dict[str, tuple[float, float, float, float]] = {
 
 #: Young's modulus in Pa: of the girdle, of relaxed muscles in the limb, of the sinewy hand.
 GIRDLE_YOUNG, LIMB_YOUNG, HAND_YOUNG = 2e4, 6e3, 1.6e5
-
-
 #: How many times stiffer muscles are when they bend the elbow.
 BICEPS_STIFFER, FOREARM_STIFFER = 6.0, 2.0
-
-
 #: Seconds, and where the hand is led, metres in the rig's space.
 HAND_PATH = [
     (0.0, (0.62, 0.0, 0.0)),
@@ -210,7 +193,7 @@ KEYED = 6
 
 
 def sculpt() -> dict[str, NDArray]:
-    """Surface, skinning weights and corrections."""
+    """Sculpt the surface, skinning weights and corrections."""
     solid = arm_solid()
     surface = relaxed(polygonise(solid, BOUNDS, SPACING), solid)
     # The elbow bends sharply, the shoulder's flesh follows from farther away.
@@ -237,7 +220,7 @@ def _skinned(arrays: dict[str, NDArray]) -> SkinnedRig:
 
 
 def _sculpted(rig: SkinnedRig, surface: SurfaceMesh, relaxer: SkinRelaxer, pose: Floats) -> Floats:
-    """The arm as a sculptor would leave it in this pose."""
+    """Return the arm as a sculptor would leave it in this pose."""
     if not pose.any():
         return surface.vertices
     rest, triangles, bend = surface.vertices, surface.triangles, pose[3]
@@ -256,7 +239,7 @@ def _sculpted(rig: SkinnedRig, surface: SurfaceMesh, relaxer: SkinRelaxer, pose:
 
 
 def _creased(rig: SkinnedRig, points: Floats, weights: Floats, pose: Floats) -> Floats:
-    """The elbow's inner side pressed flat when it bends far."""
+    """Press the elbow's inner side flat when it bends far."""
     if pose[3] < np.radians(60):
         return points
     frames = rig.joint_pose.matrices(pose)
@@ -275,7 +258,7 @@ def _creased(rig: SkinnedRig, points: Floats, weights: Floats, pose: Floats) -> 
 
 
 def assemble(arrays: dict[str, NDArray]) -> Scene:
-    """The scene of the sculpted arrays."""
+    """Assemble the scene of the sculpted arrays."""
     surface = SurfaceMesh(arrays["vertices"], arrays["triangles"])
     skinned, poses = _skinned(arrays), _poses()
     rig = PoseSpaceDeformation(skinned, poses, arrays["corrections"])
@@ -305,7 +288,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
 
 
 def _painted_young(rest: Floats, poses: Floats) -> Floats:
-    """Young's modulus (m, n) in each pose: muscles that bend the elbow stiffen as they do."""
+    """Return Young's modulus (m, n) in each pose: muscles that bend the elbow stiffen then."""
     contraction = np.sin(poses[:, 3:] / 2) ** 2
     limb, hand = ramp(rest[:, 0], 0.0, 0.12), ramp(rest[:, 0], 0.50, 0.60)
     biceps = bell(rest, (0.165, 0.06, 0.004), (0.065, 0.045, 0.05))
@@ -320,7 +303,7 @@ def _painted_young(rest: Floats, poses: Floats) -> Floats:
 
 
 def _motion() -> Motion:
-    """Six seconds: the hand is led by its handle to a flex, a wave, a punch and down."""
+    """Return a motion of six seconds: the hand is led to a flex, a wave, a punch and down."""
     line = Timeline(6.0)
     pose = np.array(_joint_angles(line.curve(HAND_PATH)[::KEYED]))
     poses = line.curve(list(zip(line.times[::KEYED], pose, strict=True)))
@@ -339,7 +322,7 @@ def _motion() -> Motion:
 
 
 def _joint_angles(hands: Floats) -> list[Floats]:
-    """Angles that bring the hand to each place in turn, each sought from the one before."""
+    """Find angles that bring the hand to each place in turn, each sought from the one before."""
     names, parents, local, _ = rest_skeleton_arrays(JOINTS)
     whole = JointPose(Skeleton(names, parents, local))
     entries = [parameter.name for parameter in whole.parameters]

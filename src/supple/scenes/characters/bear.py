@@ -37,16 +37,13 @@ __all__ = [
 ]
 
 
-# ----------------------------------------------------------------------------
-# The bear's six wires, their 48 control points, and how it is posed: like a puppet.
+# Six wires with 48 control points, posed like a puppet.
 #
 # The wires have no joints. To write poses as turns of shoulders and knees, the control points are
 # moved as if there were some; what a pose consists of is the control points' offsets.
 
 
 Turns = dict[str, tuple[float, float, float]]
-
-
 POINTS = 8
 
 
@@ -66,7 +63,7 @@ class WireShape:
         return np.stack([np.interp(wanted, marks, axis) for axis in self.joints.T], axis=1)
 
     def turned(self, turns: ArrayLike) -> Floats:
-        """Control points after the turns (j, 3), rotation vectors, about all places but the last.
+        """Turn control points by (j, 3), rotation vectors, about all places but the last.
 
         A turn takes hold over a part of the way around its place, the softness, so that the
         wire bends and does not break.
@@ -90,11 +87,7 @@ def _limb(places: list[tuple[float, float, float]], side: float) -> WireShape:
 
 
 _ARM = [(0.13, 0.74, 0.0), (0.36, 0.62, 0.02), (0.62, 0.47, 0.06)]
-
-
 _LEG = [(0.13, 0.40, 0.0), (0.165, 0.20, 0.005), (0.18, 0.03, 0.06)]
-
-
 WIRES: dict[str, WireShape] = {
     "body": WireShape(np.array([(0, 0.24, 0.0), (0, 0.50, 0.0), (0, 0.84, 0.0)]), 1.1),
     "head": WireShape(np.array([(0, 0.84, 0.0), (0, 1.0, 0.02), (0, 1.17, 0.0)])),
@@ -107,12 +100,8 @@ WIRES: dict[str, WireShape] = {
 
 #: First every limb's wire, about the resting body; then the body's, which carries all.
 ORDER = (*(part for part in PARTS if part != "body"), "body")
-
-
 #: A pose as turns: two for each wire, then the body's stretch.
 TURNS = (*(f"{part} {place}" for part in PARTS for place in ("root", "middle")), "stretch")
-
-
 #: Degrees about x, y and z; "arm" and "leg" stand for both sides; "stretch" is in centimetres.
 POSES: dict[str, Turns] = {
     "at ease": {},
@@ -168,7 +157,7 @@ POSES: dict[str, Turns] = {
 
 
 def turn_vector(turns: Turns) -> Floats:
-    """The turns as a flat vector, radians and metres, in the order of `TURNS`."""
+    """Return the turns as a flat vector, radians and metres, in the order of `TURNS`."""
     vector = np.zeros((len(TURNS), 3))
     for name, values in turns.items():
         for full in TURNS:
@@ -181,7 +170,7 @@ def turn_vector(turns: Turns) -> Floats:
 
 
 def offsets(vector: ArrayLike) -> Floats:
-    """A pose of the wires, (144,): the control points' offsets for a vector of turns."""
+    """Return a pose of the wires, (144,): the control points' offsets for a vector of turns."""
     turns = np.asarray(vector, float).reshape(-1, 3)
     pose = []
     for name in ORDER:
@@ -195,11 +184,7 @@ def offsets(vector: ArrayLike) -> Floats:
 
 
 PAPER = PaperRow(4018, 12762, 6876, 100, 6, 8, 7, 336, 200, 1.43, 7.3, 40)
-
-
 SPACING = 0.02428
-
-
 #: Parts of the body that are pressed against each other, by pose.
 TOUCHING = {
     "hug": ("arm.L body", "arm.R body", "arm.L arm.R", "arm.L head", "arm.R head"),
@@ -213,7 +198,7 @@ TOUCHING = {
 
 
 def sculpt() -> dict[str, NDArray]:
-    """Surface, the wires' influences and corrections."""
+    """Sculpt the surface, the wires' influences and corrections."""
     solid = bear_solid()
     surface = relaxed(polygonise(solid, BOUNDS, SPACING), solid)
     weights = part_weights(surface, list(bear_parts().values()), 0.06)
@@ -229,7 +214,7 @@ def sculpt() -> dict[str, NDArray]:
 
 
 def _wired(arrays: dict[str, NDArray]) -> RigChain:
-    """The wires in their `ORDER`."""
+    """Return the wires in their `ORDER`."""
     vertices, weights = arrays["vertices"], arrays["weights"]
     limbs = [
         Wire(
@@ -251,7 +236,7 @@ def _wired(arrays: dict[str, NDArray]) -> RigChain:
 def _sculpted(
     posed: Floats, surface: SurfaceMesh, weights: Floats, relaxer: SkinRelaxer, name: str
 ) -> Floats:
-    """The bear as a sculptor would leave it in this pose."""
+    """Return the bear as a sculptor would leave it in this pose."""
     rest, triangles = surface.vertices, surface.triangles
     if name == "at ease":
         return posed
@@ -265,7 +250,7 @@ def _sculpted(
 
 
 def _swelling(rest: Floats, name: str) -> Floats:
-    """How far skin stands out, (n,): folds of the belly, cheeks, a chest drawn up."""
+    """Return how far skin stands out, (n,): folds of the belly, cheeks, a chest drawn up."""
     belly = bell(rest, (0, 0.44, 0.30), (0.16, 0.12, 0.14))
     waist = bell(rest, (0, 0.58, 0.0), (0.5, 0.045, 0.5)) * (np.abs(rest[:, 0]) < 0.6)
     cheeks = bell(rest, (0.2, 0.95, 0.1), (0.09, 0.08, 0.1)) + bell(
@@ -284,7 +269,7 @@ def _swelling(rest: Floats, name: str) -> Floats:
 
 
 def assemble(arrays: dict[str, NDArray]) -> Scene:
-    """The scene of the sculpted arrays."""
+    """Assemble the scene of the sculpted arrays."""
     surface = SurfaceMesh(arrays["vertices"], arrays["triangles"])
     poses = np.array([offsets(turn_vector(turns)) for turns in POSES.values()])
     rig = PoseSpaceDeformation(
@@ -316,7 +301,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
 
 
 def _motion() -> Motion:
-    """Seven seconds: a wave, a hop with a turn in the air, a pat on the belly, a bow."""
+    """Return a motion of seven seconds: a wave, a hop with a turn, a pat on the belly, a bow."""
     line = Timeline(7.0)
     shape = {name: turn_vector(turns) for name, turns in POSES.items()}
     turns = line.curve(

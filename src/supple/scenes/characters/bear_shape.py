@@ -8,14 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from supple.arrays import Floats
-from supple.scenes.modelling.solids import (
-    Solid,
-    ball,
-    ellipsoid,
-    smooth_subtraction,
-    smooth_union,
-    tapered_limb,
-)
+from supple.scenes.modelling import solids
+from supple.scenes.modelling.solids import Solid
 
 __all__ = ["BOUNDS", "PARTS", "bear_parts", "bear_solid"]
 
@@ -25,16 +19,16 @@ PARTS = ("body", "head", "arm.L", "arm.R", "leg.L", "leg.R")
 
 
 def bear_solid() -> Solid:
-    """The whole body, with eye sockets, a mouth and a navel."""
+    """Return the whole body, with eye sockets, a mouth and a navel."""
     parts = bear_parts()
     head = _carved_head(parts.pop("head"))
-    grown = [smooth_union(solids, 0.06) for solids in parts.values()]
-    body = smooth_subtraction(grown[0], ball((0, 0.50, 0.340), 0.032), 0.05)
-    return smooth_union([body, head, *grown[1:]], 0.05)
+    grown = [solids.smooth_union(part, 0.06) for part in parts.values()]
+    body = solids.smooth_subtraction(grown[0], solids.ball((0, 0.50, 0.340), 0.032), 0.05)
+    return solids.smooth_union([body, head, *grown[1:]], 0.05)
 
 
 def bear_parts() -> dict[str, list[Solid]]:
-    """Solids of each part, in the order of `PARTS`."""
+    """Return solids of each part, in the order of `PARTS`."""
     return {
         "body": _body(),
         "head": _head(),
@@ -47,23 +41,23 @@ def bear_parts() -> dict[str, list[Solid]]:
 
 def _body() -> list[Solid]:
     return [
-        ellipsoid((0, 0.50, 0.02), (0.275, 0.27, 0.26)),
-        ellipsoid((0, 0.47, 0.10), (0.225, 0.215, 0.215)),  # the belly
-        ellipsoid((0, 0.70, 0.0), (0.20, 0.17, 0.175)),
-        ellipsoid((0.10, 0.36, -0.12), (0.13, 0.12, 0.13)),  # the seat
-        ellipsoid((-0.10, 0.36, -0.12), (0.13, 0.12, 0.13)),
-        ball((0, 0.38, -0.27), 0.060),  # the tail
+        solids.ellipsoid((0, 0.50, 0.02), (0.275, 0.27, 0.26)),
+        solids.ellipsoid((0, 0.47, 0.10), (0.225, 0.215, 0.215)),  # the belly
+        solids.ellipsoid((0, 0.70, 0.0), (0.20, 0.17, 0.175)),
+        solids.ellipsoid((0.10, 0.36, -0.12), (0.13, 0.12, 0.13)),  # the seat
+        solids.ellipsoid((-0.10, 0.36, -0.12), (0.13, 0.12, 0.13)),
+        solids.ball((0, 0.38, -0.27), 0.060),  # the tail
     ]
 
 
 def _head() -> list[Solid]:
     return [
-        tapered_limb((0, 0.76, 0.0), (0, 0.90, 0.02), 0.135, 0.145),  # the neck
-        ellipsoid((0, 1.02, 0.02), (0.215, 0.195, 0.19)),
-        ellipsoid((0.115, 0.965, 0.075), (0.105, 0.10, 0.11)),  # cheeks
-        ellipsoid((-0.115, 0.965, 0.075), (0.105, 0.10, 0.11)),
-        ellipsoid((0, 0.965, 0.190), (0.108, 0.088, 0.130)),  # snout
-        ellipsoid((0, 0.900, 0.180), (0.080, 0.048, 0.100)),  # lower jaw
+        solids.tapered_limb((0, 0.76, 0.0), (0, 0.90, 0.02), 0.135, 0.145),  # the neck
+        solids.ellipsoid((0, 1.02, 0.02), (0.215, 0.195, 0.19)),
+        solids.ellipsoid((0.115, 0.965, 0.075), (0.105, 0.10, 0.11)),  # cheeks
+        solids.ellipsoid((-0.115, 0.965, 0.075), (0.105, 0.10, 0.11)),
+        solids.ellipsoid((0, 0.965, 0.190), (0.108, 0.088, 0.130)),  # snout
+        solids.ellipsoid((0, 0.900, 0.180), (0.080, 0.048, 0.100)),  # lower jaw
         *_ear(1.0),
         *_ear(-1.0),
     ]
@@ -71,21 +65,23 @@ def _head() -> list[Solid]:
 
 def _ear(side: float) -> list[Solid]:
     return [
-        ellipsoid((0.165 * side, 1.205, -0.01), (0.086, 0.088, 0.050)),
-        tapered_limb((0.12 * side, 1.12, 0.0), (0.16 * side, 1.19, -0.01), 0.05, 0.05),
+        solids.ellipsoid((0.165 * side, 1.205, -0.01), (0.086, 0.088, 0.050)),
+        solids.tapered_limb((0.12 * side, 1.12, 0.0), (0.16 * side, 1.19, -0.01), 0.05, 0.05),
     ]
 
 
-def _carved_head(solids: list[Solid]) -> Solid:
-    """Features no finer than the mesh can show: three edges and more."""
-    head = smooth_union(solids, 0.035)
+def _carved_head(parts: list[Solid]) -> Solid:
+    """Carve features no finer than the mesh can show: three edges and more."""
+    head = solids.smooth_union(parts, 0.035)
     for side in (1, -1):
-        head = smooth_subtraction(head, ball((0.170 * side, 1.212, 0.080), 0.062), 0.04)
-        smile = tapered_limb((0, 0.915, 0.330), (0.115 * side, 0.945, 0.225), 0.028, 0.016)
-        head = smooth_subtraction(head, smile, 0.03)
-    eyes: list[Solid] = [ball((0.088 * side, 1.062, 0.172), 0.036) for side in (1, -1)]
-    nose = ellipsoid((0, 1.005, 0.305), (0.055, 0.040, 0.040))
-    return smooth_union([head, *eyes, nose], 0.015)
+        head = solids.smooth_subtraction(
+            head, solids.ball((0.170 * side, 1.212, 0.080), 0.062), 0.04
+        )
+        smile = solids.tapered_limb((0, 0.915, 0.330), (0.115 * side, 0.945, 0.225), 0.028, 0.016)
+        head = solids.smooth_subtraction(head, smile, 0.03)
+    eyes: list[Solid] = [solids.ball((0.088 * side, 1.062, 0.172), 0.036) for side in (1, -1)]
+    nose = solids.ellipsoid((0, 1.005, 0.305), (0.055, 0.040, 0.040))
+    return solids.smooth_union([head, *eyes, nose], 0.015)
 
 
 def _arm(side: float) -> list[Solid]:
@@ -95,12 +91,12 @@ def _arm(side: float) -> list[Solid]:
         return mirror * (x, y, z)
 
     arm: list[Solid] = [
-        tapered_limb(at(0.16, 0.74, 0.0), at(0.36, 0.62, 0.02), 0.118, 0.098),
-        tapered_limb(at(0.36, 0.62, 0.02), at(0.52, 0.52, 0.05), 0.098, 0.092),
-        ellipsoid(at(0.545, 0.505, 0.055), (0.098, 0.090, 0.088)),  # the paw
+        solids.tapered_limb(at(0.16, 0.74, 0.0), at(0.36, 0.62, 0.02), 0.118, 0.098),
+        solids.tapered_limb(at(0.36, 0.62, 0.02), at(0.52, 0.52, 0.05), 0.098, 0.092),
+        solids.ellipsoid(at(0.545, 0.505, 0.055), (0.098, 0.090, 0.088)),  # the paw
     ]
     for finger in range(4):
-        arm.append(ball(at(0.610, 0.460, -0.017 + 0.048 * finger), 0.036))
+        arm.append(solids.ball(at(0.610, 0.460, -0.017 + 0.048 * finger), 0.036))
     return arm
 
 
@@ -111,9 +107,11 @@ def _leg(side: float) -> list[Solid]:
         return mirror * (x, y, z)
 
     leg: list[Solid] = [
-        tapered_limb(at(0.14, 0.36, 0.0), at(0.175, 0.12, 0.01), 0.142, 0.110),
-        ellipsoid(at(0.18, 0.070, 0.075), (0.112, 0.080, 0.165)),  # the foot
+        solids.tapered_limb(at(0.14, 0.36, 0.0), at(0.175, 0.12, 0.01), 0.142, 0.110),
+        solids.ellipsoid(at(0.18, 0.070, 0.075), (0.112, 0.080, 0.165)),  # the foot
     ]
     for toe in range(4):
-        leg.append(ball(at(0.099 + 0.054 * toe, 0.070, 0.225 - 0.014 * (toe in (0, 3))), 0.038))
+        leg.append(
+            solids.ball(at(0.099 + 0.054 * toe, 0.070, 0.225 - 0.014 * (toe in (0, 3))), 0.038)
+        )
     return leg

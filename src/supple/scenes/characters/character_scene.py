@@ -111,16 +111,16 @@ class Scene:
 
     @property
     def name(self) -> str:
-        """The character's."""
+        """Name of the character."""
         return self.character.name
 
     @property
     def n_regions(self) -> int:
-        """How many regions have bases of their own."""
+        """Number of regions that have bases of their own."""
         return len(self.handles)
 
     def pose(self, name: str) -> Floats:
-        """The sculpted pose of this name, (s,)."""
+        """Return the sculpted pose of this name, (s,)."""
         if name not in self.pose_names:
             raise SuppleError(
                 f'{self.name}: no pose "{name}"; there are {", ".join(self.pose_names)}'
@@ -128,7 +128,7 @@ class Scene:
         return self.poses[self.pose_names.index(name)]
 
     def recipe(self) -> dict[str, Any]:
-        """How to reduce the character: keyword arguments beside it.
+        """Return options of `supple.build` for the character.
 
         The poses with their names, tets, bones, one handle for each of the regions and the
         modes of each, the material with what is painted, and the numbers of cubature tets and
@@ -157,7 +157,7 @@ class Scene:
 
 @cache
 def scene(name: str) -> Scene:
-    """The scene of this name: one of `SCENES`.
+    """Return the scene of this name, one of `SCENES`.
 
     The shape and the sculpted corrections take seconds to make and are kept on disk (see
     `supple.user_cache`); the same version makes the same bytes.

@@ -24,18 +24,13 @@ from supple.scenes.modelling.solids import polygonise, relaxed
 __all__ = ["POSES", "assemble", "flat_pose", "gorilla_motion", "joint_pose", "sculpt"]
 
 
-# ----------------------------------------------------------------------------
-# The gorilla's poses and its dance: leap, chest beat, turn, roar.
+# Poses, and a dance: leap, chest beat, turn, roar
 
 
 Turns = dict[str, tuple[float, float, float]]
-
-
 #: With three rotations for each joint and these four that move as well: 60 numbers. (The paper
 #: moved and turned ten of its joints, which is as many.)
 TRANSLATING = ("pelvis", "chest", "shoulder.L", "shoulder.R")
-
-
 #: Degrees about x, y and z for each joint, of the left side for both; metres for "+name".
 POSES: dict[str, Turns] = {
     "on knuckles": {},
@@ -92,13 +87,13 @@ LEAP: Turns = {
 
 
 def joint_pose() -> JointPose:
-    """What the sixty numbers of a pose mean."""
+    """Return the joint pose that gives the sixty numbers of a pose their meaning."""
     names, parents, local, _ = rest_skeleton_arrays(JOINTS)
     return JointPose(Skeleton(names, parents, local), translating=TRANSLATING)
 
 
 def flat_pose(turns: Turns) -> Floats:
-    """The pose vector of turns in degrees; a limb's name without a side stands for both."""
+    """Return the pose vector of turns in degrees; a limb's name without a side stands for both."""
     places = {entry.name: place for place, entry in enumerate(joint_pose().parameters)}
     pose = np.zeros(len(places))
     for name, values in turns.items():
@@ -116,7 +111,7 @@ def flat_pose(turns: Turns) -> Floats:
 
 
 def gorilla_motion() -> Motion:
-    """Seven and a half seconds: a leap, a drumming chest, half a turn with a hop, a roar."""
+    """Return a motion of 7.5 s: a leap, a drumming chest, half a turn with a hop, a roar."""
     line = Timeline(7.5)
     knuckles, beat, crouch, roar = (flat_pose(turns) for turns in POSES.values())
     leap = flat_pose(LEAP)
@@ -145,7 +140,7 @@ def gorilla_motion() -> Motion:
 
 
 def _enliven(poses: Floats, line: Timeline) -> None:
-    """Fists that drum by turns, and a head shaken while roaring."""
+    """Add fists that drum by turns, and a head shaken while roaring."""
     places = {entry.name: place for place, entry in enumerate(joint_pose().parameters)}
     drum = line.wave(2.0, 2.3, 4.1)
     for side, sign in (("L", 1.0), ("R", -1.0)):
@@ -189,19 +184,13 @@ def _roots(line: Timeline) -> Floats:
 
 
 Place = tuple[float, float, float]
-
-
 PAPER = PaperRow(3771, 16297, 15774, 100, 6, 4, 2, 144, 119, 1.33, 7.9, 125)
-
-
 SPACING = 0.02068
-
-
 FACE = (0.0, 1.20, 0.45)
 
 
 def sculpt() -> dict[str, NDArray]:
-    """Surface, skinning weights and corrections."""
+    """Sculpt the surface, skinning weights and corrections."""
     solid = gorilla_solid()
     surface = relaxed(polygonise(solid, BOUNDS, SPACING), solid)
     weights = part_weights(surface, list(gorilla_parts().values()), 0.055)
@@ -223,7 +212,7 @@ def _skinned(arrays: dict[str, NDArray]) -> SkinnedRig:
 
 
 def _sculpted(rig: SkinnedRig, surface: SurfaceMesh, relaxer: SkinRelaxer, name: str) -> Floats:
-    """The gorilla as a sculptor would leave it in this pose."""
+    """Return the gorilla as a sculptor would leave it in this pose."""
     if name == "on knuckles":
         return surface.vertices
     rest, triangles = surface.vertices, surface.triangles
@@ -276,7 +265,7 @@ TOUCHING = {
 
 
 def assemble(arrays: dict[str, NDArray]) -> Scene:
-    """The scene of the sculpted arrays."""
+    """Assemble the scene of the sculpted arrays."""
     surface = SurfaceMesh(arrays["vertices"], arrays["triangles"])
     skinned, motion = _skinned(arrays), gorilla_motion()
     poses = np.array([flat_pose(turns) for turns in POSES.values()])
@@ -303,7 +292,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
 
 
 def _bones(places: dict[str, Floats]) -> tuple[Bone, ...]:
-    """From every joint's parent to the joint, and on into head, hands and feet."""
+    """Return bones from every joint's parent to the joint, and on into head, hands and feet."""
     ends = [
         Bone(f"{parent} to {name}", places[parent], places[name])
         for name, (parent, _) in JOINTS.items()
@@ -317,7 +306,7 @@ def _bones(places: dict[str, Floats]) -> tuple[Bone, ...]:
 
 
 def _handles(places: dict[str, Floats]) -> tuple[Handle, ...]:
-    """A segment through each of the six regions."""
+    """Return a segment through each of the six regions."""
     regions = {
         "head": ("head", "face"),
         "body": ("pelvis", "chest"),

@@ -51,7 +51,7 @@ LIMBS = [
 
 
 def gorilla_solid() -> Solid:
-    """The whole body."""
+    """Return the whole body."""
     parts = gorilla_parts()
     head = _carved_head(parts.pop("head"))
     trunk = [solid for name in ("pelvis", "spine", "chest") for solid in parts.pop(name)]
@@ -64,7 +64,7 @@ def _of_limb(parts: dict[str, list[Solid]], joints: tuple[str, ...]) -> list[Sol
 
 
 def gorilla_parts() -> dict[str, list[Solid]]:
-    """Solids of each joint, in the order of `JOINTS`."""
+    """Return solids of each joint, in the order of `JOINTS`."""
     parts = _trunk() | {"head": _head()}
     for side, sign in (("L", 1.0), ("R", -1.0)):
         parts |= {f"{name}.{side}": solids for name, solids in (_arm(sign) | _leg(sign)).items()}
@@ -110,7 +110,7 @@ def _head() -> list[Solid]:
 
 
 def _carved_head(solids: list[Solid]) -> Solid:
-    """Eye sockets, nostrils and a mouth."""
+    """Carve eye sockets, nostrils and a mouth."""
     head = smooth_union(solids, 0.026)
     for sign in (1, -1):
         head = smooth_subtraction(head, ball((0.050 * sign, 1.190, 0.604), 0.030), 0.014)
@@ -178,6 +178,6 @@ def _leg(sign: float) -> dict[str, list[Solid]]:
 
 
 def _tilted(degrees: float) -> Floats:
-    """Axes turned about x: positive lifts the front."""
+    """Return axes turned about x: positive lifts the front."""
     c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     return np.array([[1, 0, 0], [0, c, -s], [0, s, c]])

@@ -36,7 +36,7 @@ def _solid() -> Solid:
 
 
 def sculpt() -> dict[str, NDArray]:
-    """Surface and corrections."""
+    """Sculpt the surface and corrections."""
     solid = _solid()
     surface = relaxed(polygonise(solid, BOUNDS, SPACING), solid)
     shapes = [_correction(surface, angle) for angle in POSES.values()]
@@ -54,7 +54,7 @@ def _poses() -> Floats:
 
 
 def _correction(surface: SurfaceMesh, angle: float) -> Floats:
-    """Where the bend presses the flesh together it swells, where it stretches it grows thinner."""
+    """Return corrections: flesh swells where the bend presses it, and thins where it stretches."""
     rest = surface.vertices
     if angle == 0:
         return np.zeros_like(rest)
@@ -65,7 +65,7 @@ def _correction(surface: SurfaceMesh, angle: float) -> Floats:
 
 
 def assemble(arrays: dict[str, NDArray]) -> Scene:
-    """The scene of the sculpted arrays."""
+    """Assemble the scene of the sculpted arrays."""
     surface = SurfaceMesh(arrays["vertices"], arrays["triangles"])
     poses, motion = _poses(), _motion()
     bend = _bend(surface.vertices)
@@ -88,7 +88,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
 
 
 def _motion() -> Motion:
-    """Five seconds of flapping: it takes off, turns over and comes down."""
+    """Return a motion of five seconds: it flaps, takes off, turns over and comes down."""
     line = Timeline(5.0)
     degrees = line.curve(
         [

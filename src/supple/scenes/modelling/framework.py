@@ -34,7 +34,7 @@ class Framework:
         height: float | None = None,
         up: ArrayLike = (0.0, 1.0, 0.0),
     ) -> None:
-        """A beam; `height` is its size towards `up`, and its width by default."""
+        """Add a beam; `height` is its size towards `up`, and its width by default."""
         ends = np.asarray(start, float), np.asarray(end, float)
         self._ends.append(ends)
         self._halves.append((width / 2, (width if height is None else height) / 2))
@@ -46,18 +46,18 @@ class Framework:
         self._ups.append(upright)
 
     def add_chain(self, points: Sequence[ArrayLike], width: float, **options: float) -> None:
-        """Beams from point to point."""
+        """Add beams from point to point."""
         for start, end in pairwise(points):
             self.add(start, end, width, **options)
 
     def add_crossed(self, corners: Sequence[ArrayLike], width: float) -> None:
-        """The two diagonals of a panel with corners a, b and, beyond them, c, d: a–d and b–c."""
+        """Add both diagonals of a panel with corners a, b and, beyond them, c, d: a–d and b–c."""
         a, b, c, d = corners
         self.add(a, d, width)
         self.add(b, c, width)
 
     def surface(self, piece: float) -> SurfaceMesh:
-        """Closed prisms, cut across about every `piece`, so that they can bend."""
+        """Return closed prisms, cut across about every `piece`, so that they can bend."""
         vertices: list[Floats] = []
         triangles: list[Ints] = []
         count = 0
@@ -72,7 +72,7 @@ class Framework:
         return SurfaceMesh(np.concatenate(vertices), np.concatenate(triangles))
 
     def points(self, spacing: float) -> Floats:
-        """Points all through the beams, no farther apart than `spacing`."""
+        """Return points all through the beams, no farther apart than `spacing`."""
         return np.concatenate(
             [
                 box_points(
@@ -86,7 +86,7 @@ class Framework:
         )
 
     def _beams(self) -> list[tuple[tuple[Floats, Floats], Floats, tuple[float, float]]]:
-        """Ends, rows along, across and up, and half sizes of each."""
+        """Return ends, rows along, across and up, and half sizes of each beam."""
         beams = []
         for ends, up, half in zip(self._ends, self._ups, self._halves, strict=True):
             along = (ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0])
@@ -97,7 +97,7 @@ class Framework:
 
 
 def _prism(cuts: int) -> Ints:
-    """Outward triangles of a prism of four-cornered rings, with both its ends."""
+    """Return outward triangles of a prism of four-cornered rings, with both its ends."""
     side = np.arange(4)
     ahead = (side + 1) % 4
     ring = 4 * np.arange(cuts)[:, None]

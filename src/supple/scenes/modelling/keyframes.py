@@ -41,7 +41,7 @@ class Timeline:
         self.times = np.arange(round(seconds * rate) + 1) / rate
 
     def curve(self, keys: Sequence[Key]) -> Floats:
-        """A C² curve (t, c) through the keys, at rest at both ends of the timeline.
+        """Return a C² curve (t, c) through the keys, at rest at both ends of the timeline.
 
         It holds the first key's value from the beginning and the last one's to the end, but
         for what a spline swings over.
@@ -57,7 +57,7 @@ class Timeline:
         return CubicSpline(moments, np.array(values), bc_type="clamped")(self.times)
 
     def wave(self, hertz: float, start: float, stop: float, ease: float = 0.4) -> Floats:
-        """A sine (t,) that swells after `start` and has died away at `stop`, C²."""
+        """Return a sine (t,) that swells after `start` and has died away at `stop`, C²."""
         rise = _ease((self.times - start) / ease) * _ease((stop - self.times) / ease)
         return rise * np.sin(2 * np.pi * hertz * (self.times - start))
 
@@ -67,7 +67,7 @@ class Timeline:
         headings: Sequence[Key] = ((0.0, 0.0),),
         leans: Sequence[Key] = ((0.0, 0.0),),
     ) -> Floats:
-        """Root transforms (t, 4, 4): metres, degrees about y, then degrees of leaning forward."""
+        """Return root transforms (t, 4, 4): metres, degrees about y, then degrees of leaning."""
         place = self.curve(places)
         heading, lean = (np.radians(self.curve(keys)[:, 0]) for keys in (headings, leans))
         c, s, b, a = np.cos(heading), np.sin(heading), np.cos(lean), np.sin(lean)

@@ -1,4 +1,4 @@
-"""What a sculptor does to a posed surface: relax the skin, bulge muscles, part what overlaps.
+"""Sculpting of a posed surface: relax the skin, bulge muscles, part what overlaps.
 
 All functions take posed points (n, 3) and return new ones; a correction is the difference.
 """
@@ -25,19 +25,19 @@ Mask = NDArray[np.bool_]
 
 
 def bell(rest: Floats, centre: ArrayLike, radii: ArrayLike) -> Floats:
-    """A smooth bump (n,) around a place of the rest shape: exp(−½ Σ (Δ/r)²)."""
+    """Return a smooth bump (n,) around a place of the rest shape: exp(−½ Σ (Δ/r)²)."""
     offset = (rest - np.asarray(centre, float)) / np.asarray(radii, float)
     return np.exp(-0.5 * (offset**2).sum(axis=1))
 
 
 def ramp(values: Floats, low: float, high: float) -> Floats:
-    """0 below `low`, 1 above `high`, C² between."""
+    """Return 0 below `low`, 1 above `high`, C² between."""
     t = np.clip((values - low) / (high - low), 0.0, 1.0)
     return t**3 * (10 - 15 * t + 6 * t * t)
 
 
 def bulged(points: Floats, triangles: Ints, amount: Floats) -> Floats:
-    """Points moved along their normals, by metres (n,)."""
+    """Move points along their normals, by metres (n,)."""
     return points + amount[:, None] * vertex_normals(points, triangles)
 
 
@@ -62,13 +62,13 @@ class SkinRelaxer:
         self._details = np.einsum("nij,nj->ni", self._frames(smooth), offsets)
 
     def smoothed(self, values: Floats, rounds: int) -> Floats:
-        """Values (n, …) averaged with their neighbours' again and again."""
+        """Average values (n, …) with their neighbours' again and again."""
         for _ in range(rounds):
             values = 0.5 * values + 0.5 * (self._average @ values)
         return values
 
     def _frames(self, points: Floats) -> Floats:
-        """Rows: tangent, bitangent, normal."""
+        """Return frames, with rows tangent, bitangent and normal."""
         normals = vertex_normals(points, self.triangles)
         along = points[self._neighbour] - points
         along -= np.einsum("ij,ij->i", along, normals)[:, None] * normals
@@ -76,7 +76,7 @@ class SkinRelaxer:
         return np.stack([along, np.cross(normals, along), normals], axis=1)
 
     def __call__(self, points: Floats) -> Floats:
-        """The posed points with their creases relaxed."""
+        """Return the posed points with their creases relaxed."""
         smooth = self.smoothed(points, self.rounds)
         return smooth + np.einsum("nij,ni->nj", self._frames(smooth), self._details)
 
@@ -90,7 +90,7 @@ def folded(
     gap: float,
     softness: float,
 ) -> Floats:
-    """A bent limb whose halves press flat against each other instead of overlapping.
+    """Press the halves of a bent limb flat against each other instead of overlapping.
 
     Both halves stay on their sides of the plane through the hinge that halves the angle.
 
@@ -132,7 +132,7 @@ def parted(
     deepest: float = 0.04,
     rounds: int = 12,
 ) -> Floats:
-    """Two parts of the body pressed apart until they touch with a gap.
+    """Press two parts of the body apart until they touch with a gap.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def parted(
 def _way_out(
     points: Floats, triangles: Ints, own: Mask, other: Mask, gap: float, deepest: float
 ) -> Floats:
-    """Moves (k, 3) that bring the own part's vertices to `gap` in front of the other's surface."""
+    """Return moves (k, 3) that bring a part's vertices to `gap` in front of the other's surface."""
     import igl
 
     faces = triangles[other[triangles].all(axis=1)]
@@ -187,7 +187,7 @@ def _way_out(
 def untangled(
     points: Floats, surface: SurfaceMesh, relaxer: SkinRelaxer, *, gap: float, rounds: int = 10
 ) -> Floats:
-    """The surface with its folds pushed out of each other, wherever they are.
+    """Push folds of a surface out of each other, wherever they are.
 
     A vertex is inside of another fold when the place `gap` in front of it has a winding number
     other than zero. It is then moved along the normal of the nearest piece of surface that faces
@@ -234,7 +234,7 @@ def untangled(
 def _away_from_facing(
     points: Floats, normals: Floats, rest: Floats, inside: Ints, gap: float, edge: float
 ) -> Floats:
-    """Half of each inside vertex's way out, (k, 3), at most an edge long."""
+    """Return half of each inside vertex's way out, (k, 3), at most an edge long."""
     from scipy.spatial import cKDTree
 
     _, near = cKDTree(points).query(points[inside], k=min(64, len(points)))

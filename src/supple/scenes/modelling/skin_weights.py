@@ -17,7 +17,7 @@ __all__ = ["part_weights", "rest_skeleton_arrays", "strongest"]
 def part_weights(
     surface: SurfaceMesh, parts: Sequence[Sequence[Solid]], length: ArrayLike, rounds: int = 2
 ) -> Floats:
-    """Weights (n, parts) that go over from one part to the next as heat does.
+    """Return weights (n, parts) that go over from one part to the next as heat does.
 
     Every vertex begins with the part whose solids are deepest there, and the membership
     then diffuses over the surface. Parts that touch in space but not along the surface
@@ -56,7 +56,7 @@ def part_weights(
 
 
 def strongest(weights: Floats, count: int) -> tuple[Ints, Floats]:
-    """Joints (n, count) and weights (n, count) of each vertex's strongest influences.
+    """Return joints (n, count) and weights (n, count) of each vertex's strongest influences.
 
     The next weaker one is subtracted first, so that weights fade out instead of jumping.
     """
@@ -72,7 +72,7 @@ def strongest(weights: Floats, count: int) -> tuple[Ints, Floats]:
 def rest_skeleton_arrays(
     joints: dict[str, tuple[str | None, tuple[float, float, float]]],
 ) -> tuple[list[str], list[int], Floats, Floats]:
-    """Names, parents, local translations and inverse bind matrices of joints that do not turn."""
+    """Return names, parents, local translations and inverse bind matrices of unturned joints."""
     names = list(joints)
     parents = [-1 if parent is None else names.index(parent) for parent, _ in joints.values()]
     places = np.array([place for _, place in joints.values()])

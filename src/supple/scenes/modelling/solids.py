@@ -34,12 +34,12 @@ def _length(vectors: Floats) -> Floats:
 
 
 def ball(centre: ArrayLike, radius: float) -> Solid:
-    """A ball."""
+    """Return a ball."""
     return lambda points: radius - _length(points - np.asarray(centre, float))
 
 
 def ellipsoid(centre: ArrayLike, radii: ArrayLike, axes: ArrayLike | None = None) -> Solid:
-    """An ellipsoid; `axes` has the directions of its radii as rows, default x, y, z.
+    """Return an ellipsoid; `axes` has the directions of its radii as rows, default x, y, z.
 
     The depth is exact to first order at the surface and never changes its sign wrongly.
     """
@@ -58,7 +58,7 @@ def ellipsoid(centre: ArrayLike, radii: ArrayLike, axes: ArrayLike | None = None
 def box(
     centre: ArrayLike, half: ArrayLike, rounding: float, axes: ArrayLike | None = None
 ) -> Solid:
-    """A box with rounded edges; `half` are its half sizes, the rounding included."""
+    """Return a box with rounded edges; `half` are its half sizes, the rounding included."""
     middle = np.asarray(centre, float)
     core = np.asarray(half, float) - rounding
     frame = np.eye(3) if axes is None else np.asarray(axes, float)
@@ -72,7 +72,7 @@ def box(
 
 
 def tapered_limb(start: ArrayLike, end: ArrayLike, start_radius: float, end_radius: float) -> Solid:
-    """A rounded limb between two points, its radius going linearly from one to the other."""
+    """Return a rounded limb between two points, its radius going linearly from one to the other."""
     a, b = np.asarray(start, float), np.asarray(end, float)
     along = (b - a) / ((b - a) @ (b - a))
 
@@ -86,7 +86,7 @@ def tapered_limb(start: ArrayLike, end: ArrayLike, start_radius: float, end_radi
 
 
 def smooth_union(solids: list[Solid], blend: float) -> Solid:
-    """Solids grown together, with creases rounded over about `blend`.
+    """Return solids grown together, with creases rounded over about `blend`.
 
     The soft maximum of the depths; it exceeds the largest one by at most blend·log(count)/4.
     """
@@ -105,7 +105,7 @@ def smooth_union(solids: list[Solid], blend: float) -> Solid:
 
 
 def smooth_subtraction(solid: Solid, tool: Solid, blend: float) -> Solid:
-    """A solid with another one carved out of it, the rim rounded over about `blend`."""
+    """Return a solid with another one carved out of it, the rim rounded over about `blend`."""
     sharpness = 4 / blend
 
     def depth(points: Floats) -> Floats:
@@ -115,7 +115,7 @@ def smooth_subtraction(solid: Solid, tool: Solid, blend: float) -> Solid:
 
 
 def polygonise(solid: Solid, bounds: ArrayLike, spacing: float) -> SurfaceMesh:
-    """Triangles of a solid's surface, outward, by marching cubes on a grid.
+    """Return triangles of a solid's surface, outward, by marching cubes on a grid.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def polygonise(solid: Solid, bounds: ArrayLike, spacing: float) -> SurfaceMesh:
 def _depths_near_surface(
     solid: Solid, points: Floats, shape: tuple[int, ...], spacing: float
 ) -> Floats:
-    """Depths at grid points; away from the surface those of the nearest point of a coarse grid.
+    """Return depths at grid points; away from the surface, of the nearest coarse grid point.
 
     Only the sign matters there. A solid with many parts costs a tenth of the whole grid.
     """
@@ -167,7 +167,7 @@ def _depths_near_surface(
 
 
 def relaxed(surface: SurfaceMesh, solid: Solid, steps: int = 8) -> SurfaceMesh:
-    """The surface with its vertices spread evenly over the solid's surface.
+    """Spread the vertices of a surface evenly over the solid's surface.
 
     Marching cubes leaves slivers wherever the surface passes close to a grid point. Each step
     moves vertices towards the middle of their neighbours and then back along the depth's
@@ -189,7 +189,7 @@ def relaxed(surface: SurfaceMesh, solid: Solid, steps: int = 8) -> SurfaceMesh:
 
 
 def _onto_surface(solid: Solid, points: Floats, edge: float) -> Floats:
-    """One Newton step along the gradient, no longer than half an edge."""
+    """Take one Newton step along the gradient, no longer than half an edge."""
     step, here = 1e-3 * edge, solid(points)
     gradient = np.stack([(solid(points + step * e) - here) / step for e in np.eye(3)], axis=1)
     length = np.maximum(_length(gradient), 0.3)

@@ -50,7 +50,7 @@ class Voxels(NamedTuple):
     size: float
 
     def tets(self) -> TetMesh:
-        """The same body of tets: five a cube, with the same vertices."""
+        """Cut the cubes into tets: five a cube, with the same vertices."""
         odd = (self.cells.sum(axis=1) % 2).astype(bool)
         split = np.where(odd[:, None, None], _ODD, _EVEN)
         tets = np.take_along_axis(self.hexes[:, None, :], split.reshape(len(split), 1, 20), axis=2)
@@ -58,7 +58,7 @@ class Voxels(NamedTuple):
 
 
 def voxels_around(points: Floats, size: float) -> Voxels:
-    """The cubes of a grid through the origin in which points lie, as one body.
+    """Return the cubes of a grid through the origin in which points lie, as one body.
 
     Raises
     ------
@@ -96,14 +96,14 @@ def _check_joined(keys: Ints, shape: Ints) -> None:
 
 
 def box_points(centre: Floats, half: Floats, axes: Floats, spacing: float) -> Floats:
-    """Points all through a box, its faces included, no farther apart than `spacing`."""
+    """Return points all through a box, its faces included, no farther apart than `spacing`."""
     ticks = [np.linspace(-1, 1, int(np.ceil(2 * h / spacing)) + 1) * h for h in half]
     local = np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1).reshape(-1, 3)
     return centre + local @ axes
 
 
 def surface_points(surface: SurfaceMesh, spacing: float) -> Floats:
-    """Points all over the triangles, no farther apart than `spacing`."""
+    """Return points all over the triangles, no farther apart than `spacing`."""
     corners = surface.vertices[surface.triangles]
     longest = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max()
     n = int(np.ceil(longest / spacing))

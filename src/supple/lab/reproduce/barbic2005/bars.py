@@ -1,4 +1,4 @@
-"""How tables of barbic2005 are drawn: bodies, and the paper's figures as bars beside ours."""
+"""Pictures for tables of barbic2005: bodies, and the paper's figures as bars beside ours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from supple.app.pictures.drawing import INK, PAPER, draw_surface, view_axes
+from supple.app.pictures.drawing import INK, PAPER, draw_surface, plain_axes, view_axes
 from supple.arrays import Floats
 from supple.mesh.surface import SurfaceMesh
 
@@ -23,7 +23,7 @@ _METAL, _FLESH = np.array([0.55, 0.66, 0.74]), np.array([0.80, 0.40, 0.36])
 
 
 def picture(title: str, columns: int, *, height: float = 3.4) -> tuple[Figure, list[Axes]]:
-    """An empty picture with so many parts beside each other."""
+    """Make an empty picture with so many parts beside each other."""
     figure = Figure(figsize=(max(6.0, 3.2 * columns), height), facecolor=PAPER)
     figure.set_layout_engine("constrained")
     figure.suptitle(title, color=INK, fontsize=12)
@@ -39,7 +39,7 @@ def draw_body(
     *,
     limits: Sequence[Floats] = (),
 ) -> None:
-    """A body in a shape, seen from where it shows best; all of `limits` fit in as well."""
+    """Draw a body in a shape, seen from where it shows best; all of `limits` fit in as well."""
     colour = _FLESH if name == "heart" else _METAL
     draw_surface(axes, shape, surface.triangles, colour=colour, view=_view(name))
     low, high = _extent(name, [shape, *limits])
@@ -49,7 +49,7 @@ def draw_body(
 
 
 def height_to_width(name: str, shapes: Sequence[Floats]) -> float:
-    """Of a picture in which all shapes of a body fit."""
+    """Return the height over the width of a picture in which all shapes of a body fit."""
     low, high = _extent(name, shapes)
     return float((high - low)[1] / (high - low)[0])
 
@@ -59,7 +59,7 @@ def _view(name: str) -> Floats:
 
 
 def _extent(name: str, shapes: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Lower left and upper right corner of what shapes cover, with a margin."""
+    """Return the lower left and upper right corner of what shapes cover, with a margin."""
     flat = np.concatenate([np.asarray(each, float) @ _view(name)[:2].T for each in shapes])
     low, high = flat.min(axis=0), flat.max(axis=0)
     margin = 0.04 * float((high - low).max())
@@ -73,7 +73,7 @@ def bars(
     unit: str,
     title: str,
 ) -> None:
-    """Ours and the paper's side by side on a logarithmic scale; what is None is left out."""
+    """Draw our figures and the paper's side by side on a logarithmic scale; None is left out."""
     places = np.arange(len(names), dtype=float)
     for shift, which, colour, called in ((-0.2, 1, PRINTED, "paper"), (0.2, 0, OURS, "ours")):
         there = [(x, pair[which]) for x, pair in zip(places, pairs, strict=True)]
@@ -94,6 +94,5 @@ def bars(
     axes.tick_params(labelsize=8)
     axes.set_ylabel(unit, color=INK, fontsize=9)
     axes.set_title(title, color=INK, fontsize=10)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_facecolor(PAPER)
+    plain_axes(axes)
     axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=2)

@@ -1,4 +1,4 @@
-"""What spoon, bridge, tower and heart cost to reduce and to step (barbic2005 figures 5, 8, 11)."""
+"""Times of spoon, bridge, tower and heart, reduced and stepped (barbic2005 figures 5, 8, 11)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.setup import coefficient_arrays
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.engines.stvk.stvk_step import evaluate_tangent
-from supple.lab.bench.step_timing import DGEMM_SIZE, processor_time, timed
+from supple.lab.bench.timing import DGEMM_SIZE, processor_time, timed
 from supple.linalg.upper_triangle import cholesky, padded_identity, solve
 from supple.reduction.mass_pca import scaled_candidates
 from supple.reduction.modes import Modes
@@ -39,7 +39,7 @@ _TRIES, _TRY_SECONDS = 7, 0.05
 
 
 def shown_scene(name: str, quick: bool) -> ElasticScene:
-    """The body at its published size, or, quickly, a spoon of large cubes whatever the name."""
+    """Return the body at its published size, or, if quick, a spoon of large cubes."""
     if not quick:
         return stvk_scene(name)
     from supple.scenes.bodies.spoon import CUBE, assemble
@@ -49,7 +49,7 @@ def shown_scene(name: str, quick: bool) -> ElasticScene:
 
 @cache
 def body_costs(name: str, quick: bool) -> dict[str, Any]:
-    """Seconds and sizes, measured once in a process of its own that has one core.
+    """Measure seconds and sizes, once, in a process of its own that has one core.
 
     ``shape`` (n̄, 3) is what is seen where the swinging body is farthest from rest.
     """
@@ -78,7 +78,7 @@ def _costs(name: str, quick: bool) -> dict[str, Any]:
 
 
 def _basis_costs(scene: ElasticScene) -> tuple[dict[str, float], Floats, Floats]:
-    """Seconds of modes and of their derivatives, the basis they make, and a velocity in it.
+    """Time modes and their derivatives; return also the basis they make and a velocity in it.
 
     With the velocity (r,), the first mode swings as far as the body is to swing.
     """
@@ -97,7 +97,7 @@ def _basis_costs(scene: ElasticScene) -> tuple[dict[str, float], Floats, Floats]
 
 
 def derivative_parts(body: HexBody, modes: Modes) -> tuple[Floats, float, float]:
-    """Derivatives of modes, (3n, k(k + 1)/2), with seconds of their right sides and solutions.
+    """Return derivatives of modes, (3n, k(k + 1)/2), and seconds of right sides and solutions.
 
     −(H : Ψ_i) Ψ_j (barbic2005 eq. 14) is a difference of two stiffness matrices, which is exact:
     a Saint Venant–Kirchhoff body's is of second degree.
@@ -123,7 +123,7 @@ def _right_sides(body: HexBody, vectors: Floats, i: int, reach: float) -> Floats
 
 
 def _step_costs(model: StvkModel, dt: float, velocity: Floats) -> dict[str, Any]:
-    """Microseconds of a step and of its parts while the body swings, and a moment of it."""
+    """Time a step and its parts while the body swings, in µs; return also a moment of it."""
     simulator = StvkSimulator(model, dt)
     simulator.reset(velocity=velocity)
     trace = simulator.run(int(1 / dt))
@@ -147,14 +147,14 @@ def _step_costs(model: StvkModel, dt: float, velocity: Floats) -> dict[str, Any]
 
 @compiled_fused
 def _evaluations(count, q, blocks, linear, terms, packed):  # type: ignore[no-untyped-def]
-    """Force and stiffness, so many times."""
+    """Evaluate force and stiffness, so many times."""
     for _ in range(count):
         evaluate_tangent(q, blocks, linear, terms, packed)
 
 
 @compiled_fused
 def _solutions(count, dense, right, system):  # type: ignore[no-untyped-def]
-    """A system filled, factorised and solved, so many times."""
+    """Fill, factorise and solve a system, so many times."""
     given, found = right[0], right[1]
     n = len(given)
     for _ in range(count):
@@ -168,7 +168,7 @@ def _solutions(count, dense, right, system):  # type: ignore[no-untyped-def]
 
 
 def _each(parts: dict[str, Callable[[int], Any]]) -> dict[str, float]:
-    """Seconds of one of many, by part: the quickest of a few measurements that take turns."""
+    """Return seconds of each part: the quickest of a few measurements that take turns."""
     counts = {name: _enough(repeat) for name, repeat in parts.items()}
     best = dict.fromkeys(parts, np.inf)
     for _ in range(_TRIES):
@@ -178,7 +178,7 @@ def _each(parts: dict[str, Callable[[int], Any]]) -> dict[str, float]:
 
 
 def _enough(repeat: Callable[[int], Any]) -> int:
-    """How many take long enough to be measured."""
+    """Return how many calls take long enough to be measured."""
     repeat(1)  # compiled now, if not before
     count = 1
     while (spent := _spent(repeat, count)) < 0.2 * _TRY_SECONDS:
@@ -191,7 +191,7 @@ def _spent(repeat: Callable[[int], Any], count: int) -> float:
 
 
 def _clocked(make: Callable[[], Any]) -> tuple[Any, float]:
-    """What is made, and the seconds of the processor that it takes."""
+    """Call a function; return its result and the seconds of the processor that it takes."""
     began = processor_time()
     found = make()
     return found, processor_time() - began

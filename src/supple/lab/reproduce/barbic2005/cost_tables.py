@@ -1,10 +1,13 @@
-"""barbic2005 figures 5, 8 and 11: what a reduced body costs to make and to step."""
+"""barbic2005 figures 5, 8 and 11: times of making and stepping a reduced body."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from supple.app.pictures.drawing import save_picture
 from supple.lab.reproduce.barbic2005.bars import bars, draw_body, picture
@@ -19,7 +22,7 @@ _MINUTE = 60.0
 
 
 class PaperCosts(NamedTuple):
-    """What the paper prints of a body; None for what it does not, or what cannot be read."""
+    """Figures that the paper prints of a body; None for what it leaves out or cannot be read."""
 
     coefficients_s: float
     coefficients_kb: float
@@ -66,7 +69,7 @@ _UNITS = "In this run a product of 256³ took {:.2g} ms. "
 
 
 def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Precomputing polynomial coefficients: seconds and bytes."""
+    """Make the table of precomputed polynomial coefficients: seconds and bytes."""
     costs = _costs(quick, tell)
     rows: list[dict[str, Any]] = [
         {
@@ -85,8 +88,7 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     for axes, (name, found) in zip(parts, costs.items(), strict=False):
         caption = f"{name}: {found['elements']:,} cubes, r = {found['modes']}"
         draw_body(axes, name, shown_scene(name, quick).surface, found["shape"], caption)
-    pairs = [(row["seconds"]["ours"], row["seconds"]["paper"]) for row in rows]
-    bars(parts[-1], list(costs), pairs, "s", "coefficients")
+    _draw_bars(parts[-1], rows, "seconds", "s", "coefficients")
     save_picture(figure, folder / "barbic2005-fig5.png")
     return {
         "title": "barbic2005 fig. 5: precomputing polynomial coefficients",
@@ -100,7 +102,7 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Modal derivatives: seconds of linear modes, right sides and solutions."""
+    """Make the table of modal derivatives: seconds of linear modes, right sides and solutions."""
     costs = {
         name: found
         for name, found in _costs(quick, tell).items()
@@ -118,10 +120,8 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             | {"mass_pca_s": found["pca_s"]}
         )
     tell(0.9, "drawing")
-    figure, parts = picture("Computing modal derivatives", 3)
-    for axes, key in zip(parts, _DERIVATIVES, strict=True):
-        pairs = [(row[key]["ours"], row[key]["paper"]) for row in rows]
-        bars(axes, list(costs), pairs, "s", key.removesuffix("_s").replace("_", " "))
+    shown = {key: key.removesuffix("_s").replace("_", " ") for key in _DERIVATIVES}
+    figure = _bar_charts("Computing modal derivatives", rows, shown, "s")
     save_picture(figure, folder / "barbic2005-fig8.png")
     return {
         "title": "barbic2005 fig. 8: computation of modal derivatives",
@@ -136,7 +136,7 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def fig11(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """One integration step, its parts, and the surface that is seen."""
+    """Make the table of one integration step, its parts, and the surface that is seen."""
     costs = _costs(quick, tell)
     rows = []
     for name, found in costs.items():
@@ -158,12 +158,8 @@ def fig11(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             }
         )
     tell(0.9, "drawing")
-    figure, parts = picture("Runtime computation performance", 3)
     shown = {"step_us": "one step", "surface_us": "u = Uq", "frame_us": "steps and u of a frame"}
-    for axes, (key, title) in zip(parts, shown.items(), strict=True):
-        bars(
-            axes, list(costs), [(row[key]["ours"], row[key]["paper"]) for row in rows], "µs", title
-        )
+    figure = _bar_charts("Runtime computation performance", rows, shown, "µs")
     save_picture(figure, folder / "barbic2005-fig11.png")
     return {
         "title": "barbic2005 fig. 11: runtime computation performance",
@@ -176,6 +172,19 @@ def fig11(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     }
 
 
+def _bar_charts(title: str, rows: list[dict[str, Any]], shown: dict[str, str], unit: str) -> Figure:
+    """Draw a chart for each column that is shown: our bars beside the paper's, for each body."""
+    figure, parts = picture(title, len(shown))
+    for axes, (key, caption) in zip(parts, shown.items(), strict=True):
+        _draw_bars(axes, rows, key, unit, caption)
+    return figure
+
+
+def _draw_bars(axes: Axes, rows: list[dict[str, Any]], key: str, unit: str, title: str) -> None:
+    pairs = [(row[key]["ours"], row[key]["paper"]) for row in rows]
+    bars(axes, [row["body"] for row in rows], pairs, unit, title)
+
+
 def _costs(quick: bool, tell: Tell) -> dict[str, dict[str, Any]]:
     names = ("spoon",) if quick else STVK_SCENES
     found = {}
@@ -186,7 +195,7 @@ def _costs(quick: bool, tell: Tell) -> dict[str, dict[str, Any]]:
 
 
 def _pair(ours: float, paper: float | None, quick: bool) -> dict[str, float | None]:
-    """A smaller body has nothing to stand beside."""
+    """Return ours beside the paper's; a smaller body has nothing to stand beside."""
     return {"ours": ours, "paper": None if quick else paper}
 
 

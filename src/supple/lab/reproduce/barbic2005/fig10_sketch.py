@@ -71,7 +71,7 @@ _made: dict[tuple[str, bool], Sketch] = {}
 
 
 def sketched(name: str, quick: bool, tell: Tell) -> Sketch:
-    """Someone's sketch of a body: pulls at a place or three, harder and harder."""
+    """Sketch a body: pull it at a place or three, harder and harder."""
     if (name, quick) not in _made:
         _made[name, quick] = _sketch(name, quick, tell)
     return _made[name, quick]
@@ -101,7 +101,7 @@ def _sketch(name: str, quick: bool, tell: Tell) -> Sketch:
 
 
 def _places(scene: ElasticScene) -> list[int]:
-    """Where the body is pulled: the tip of the spoon, the bridge in its middle and quarters."""
+    """Return the vertices that are pulled: the spoon's tip, or the bridge's middle and quarters."""
     if scene.name == "spoon":
         return [scene.pulled]
     x = scene.mesh.vertices
@@ -111,7 +111,7 @@ def _places(scene: ElasticScene) -> list[int]:
 
 
 def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Static shapes of spoon and bridge, and the same load on three models."""
+    """Make static shapes of spoon and bridge, and put the same load on three models."""
     names = ("spoon",) if quick else tuple(PAPER)
     rows, shown = [], []
     for at, name in enumerate(names):
@@ -133,7 +133,7 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def _tell_part(tell: Tell, part: float, number: int, done: float, text: str) -> None:
-    """Progress of one of several equal parts."""
+    """Tell the progress of one of several equal parts."""
     tell(part * (number + done), text)
 
 
@@ -170,7 +170,7 @@ def _off(sketch: Sketch, shape: Floats, truth: Floats) -> float:
 
 
 def _under_one_load(sketch: Sketch) -> dict[str, Floats]:
-    """Displacements (n, 3) of linear, full and reduced body under the load that moves most."""
+    """Return displacements (n, 3) of linear, full and reduced body under the strongest load."""
     farthest = int(np.abs(sketch.shapes).max(axis=(1, 2)).argmax())
     load, full = sketch.loads[farthest], sketch.shapes[farthest]
     modes = body_modes(sketch.body, 1, fixed=sketch.scene.fixed)
@@ -179,7 +179,7 @@ def _under_one_load(sketch: Sketch) -> dict[str, Floats]:
 
 
 def _reduced_rest(sketch: Sketch, load: Floats, start: Floats) -> Floats:
-    """Where the reduced body comes to rest; Newton begins at the nearest shape to `start`."""
+    """Find where the reduced body comes to rest; Newton begins at the nearest shape to `start`."""
     basis, scene = sketch.basis, sketch.scene
     model = StvkModel.from_basis(scene.mesh, scene.material, basis)
     heavy = sketch.body.vertex_masses()[:, None] * start
@@ -194,7 +194,7 @@ def _reduced_rest(sketch: Sketch, load: Floats, start: Floats) -> Floats:
 
 
 def _picture(shown: list[tuple[str, ElasticScene, dict[str, Floats]]]) -> Figure:
-    """A row for each body: linear, full and reduced under the same load."""
+    """Draw a row for each body: linear, full and reduced under the same load."""
     captions = {
         "linear": "linear model",
         "full": "full body at rest, offline",

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from supple.app.pictures.drawing import INK, PAPER, save_picture
+from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
 from supple.arrays import Floats
 from supple.elastic.body import HexBody
 from supple.engines.full.full_body import FullSimulator
@@ -34,8 +34,7 @@ from supple.scenes.bodies.elastic_scene import ElasticScene
 __all__ = ["PAPER_FIGURES", "Flick", "Swing", "fig12", "picture", "swing"]
 
 
-# ----------------------------------------------------------------------------
-# How fig. 12 of barbic2005 is drawn: the tip through time, and the spoon now and then.
+# The picture: the tip through time, and the spoon now and then
 
 
 _STYLES: dict[str, dict[str, Any]] = {
@@ -52,7 +51,7 @@ _POSES = 5
 def picture(
     scene: ElasticScene, times: Floats, curves: dict[str, Floats], frames: Floats, embedding: Any
 ) -> Figure:
-    """Curves of the tip's height below the full body at a few moments."""
+    """Draw curves of the tip's height below the full body at a few moments."""
     figure = Figure(figsize=(10.5, 6.2), facecolor=PAPER)
     figure.set_layout_engine("constrained")
     figure.suptitle("A spoon after a push at its end, reduced and full", color=INK, fontsize=12)
@@ -75,47 +74,32 @@ def picture(
     axes.legend(frameon=False, fontsize=9, loc="upper right", ncols=2)
     low, high = axes.get_ylim()
     axes.set_ylim(low, high + 0.18 * (high - low))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_facecolor(PAPER)
+    plain_axes(axes)
     return figure
 
 
 Tell = Callable[[float, str], None]
-
-
 #: What the paper says of frequencies: how much smaller they are, as a part.
 PAPER_FIGURES = {"basis from full motion": None, "modal derivatives": 0.046, "sketch": 0.101}
-
-
 #: The push lasts this part of the first mode's period, and would swing its tip by this part of
 #: the length if the body were linear.
 _PUSH, _REACH = 1 / 12, 0.7
-
-
 #: Damping of the first mode, as a part of the critical one, all by mass: damping by a stiffness
 #: that changes within a step needs far smaller steps to converge.
 _DAMPING = 0.01
-
-
 #: Steps and shapes kept in a period, and how many periods.
 _STEPS, _FRAMES, _PERIODS = 400, 80, 1.6
-
-
 #: Periods that are also made with half the step: up and back through rest.
 _CHECKED = 0.6
-
-
 #: How every step is solved: a single Newton iteration, the paper's choice, loses more energy to
 #: steps of this size than to damping.
 _ITERATIONS, _TOLERANCE = 20, 1e-5
-
-
 #: A swing counts if it goes farther than this part of the farthest.
 _SMALLEST = 0.15
 
 
 class Swing(NamedTuple):
-    """What an oscillation does: its frequency in Hz, and how far it goes on average."""
+    """Frequency of an oscillation in Hz, and how far it goes on average."""
 
     frequency: float
     amplitude: float
@@ -135,7 +119,7 @@ class Flick:
 
     @classmethod
     def of(cls, scene: ElasticScene, steps: int = _STEPS, periods: float = _PERIODS) -> Flick:
-        """Of a spoon along x, pushed at its end; so many steps in a period."""
+        """Make the push of a spoon along x at its end, with so many steps in a period."""
         body = scene.body()
         modes = body_modes(body, 1, fixed=scene.fixed)
         omega = float(np.sqrt(modes.eigenvalues[0]))
@@ -158,16 +142,16 @@ class Flick:
 
     @cached_property
     def damping(self) -> float:
-        """Of the mass, in 1/s."""
+        """Damping by mass, in 1/s."""
         return 4 * np.pi * _DAMPING / self.period
 
     def pushes(self) -> Floats:
-        """(t,) the part of the push that acts in each step."""
+        """Return the part of the push that acts in each step, (t,)."""
         part = self.times / (_PUSH * self.period)
         return np.where(part < 1, np.sin(np.pi * part), 0.0)
 
     def full(self, tell: Callable[[float], None]) -> tuple[Floats, Floats]:
-        """Unreduced: heights of the tip (t,), and displacements (f, n, 3) now and then."""
+        """Simulate the full body: heights of the tip (t,), displacements (f, n, 3) at frames."""
         simulator = FullSimulator(
             self.body,
             self.period / self.steps,
@@ -190,7 +174,7 @@ class Flick:
         return heights, np.array(frames)
 
     def reduced(self, basis: Floats) -> tuple[Floats, Floats]:
-        """The same in a basis, all at once."""
+        """Simulate the body in a basis, all at once: heights (t,), and displacements (f, n, 3)."""
         model = StvkModel.from_basis(self.scene.mesh, self.scene.material, basis)
         simulator = StvkSimulator(
             model, self.period / self.steps, iterations=_ITERATIONS, alpha=self.damping
@@ -202,7 +186,7 @@ class Flick:
 
 
 def swing(times: Floats, heights: Floats) -> Swing:
-    """Frequency from the first to the last passage through rest, and mean of the farthest points.
+    """Measure frequency from the first to the last passage through rest, and mean farthest points.
 
     Half cycles that go less far than a small part of the farthest are ripples of others.
     """
@@ -220,7 +204,7 @@ def swing(times: Floats, heights: Floats) -> Swing:
 
 
 def _passage(times: Floats, heights: Floats, before: int, after: int) -> float:
-    """When a height passes zero between two samples of different sign, the first time."""
+    """Return when a height first passes zero between two samples of different sign."""
     part = slice(before, after + 1)
     own, when = heights[part], times[part]
     k = int(np.flatnonzero(np.sign(own[:-1]) != np.sign(own[1:]))[0])
@@ -228,7 +212,7 @@ def _passage(times: Floats, heights: Floats, before: int, after: int) -> float:
 
 
 def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """The tip of the spoon after a push: unreduced, and in three bases of twelve."""
+    """Simulate the tip of the spoon after a push: unreduced, and in three bases of twelve."""
     scene = shown_scene("spoon", quick)
     flick = Flick.of(scene, 160, 1.2) if quick else Flick.of(scene)
     finer = replace(flick, steps=2 * flick.steps, periods=_CHECKED)

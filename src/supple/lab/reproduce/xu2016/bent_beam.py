@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import CubicSpline
 
-from supple.app.pictures.drawing import INK, PAPER, save_picture
+from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
 from supple.arrays import Floats
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
@@ -56,7 +56,7 @@ class BentBeam:
 
     @classmethod
     def make(cls, cells: ArrayLike = (24, 4, 4), young: float = 1e7) -> BentBeam:
-        """With so many bricks along each axis."""
+        """Make a beam with so many bricks along each axis."""
         mesh = beam(cells=cells)
         middle = (0.0, 1 / 12, 1 / 12)
         return cls(
@@ -72,7 +72,7 @@ class BentBeam:
         return int(np.linalg.norm(self.body.rest - goal, axis=1).argmin())
 
     def reduced(self, degrees: ArrayLike, columns: int = COLUMNS) -> ReducedPoses:
-        """Bases at some angles, the straight one first."""
+        """Return bases at some angles, the straight one first."""
         poses = np.radians(np.asarray(degrees, float))[:, None]
         material, mesh = self.body.material, self.body.mesh
         return ReducedPoses.at(
@@ -80,7 +80,7 @@ class BentBeam:
         )
 
     def full(self, angles: Floats) -> Floats:
-        """Displacements (t, n, 3) away from the rig, of the full simulation."""
+        """Simulate all tets: displacements (t, n, 3) away from the rig."""
         simulator = FullSimulator(
             self.body, 1 / RATE, fixed=self.fixed, newton=20, gravity=(0, 0, 0), **DAMPING, **SOLVED
         )
@@ -92,7 +92,7 @@ class BentBeam:
         return np.array(found)
 
     def projected(self, basis: OfPose, angles: Floats, **options: Any) -> Floats:
-        """The same within a basis that depends on the pose."""
+        """Simulate within a basis that depends on the pose: displacements (t, n, 3)."""
         how: dict[str, Any] = {"iterations": 20, "psd": True, "gravity_mode": "none"}
         how |= DAMPING | SOLVED | options
         simulator = ProjectedSimulator(self.body, self.rig, basis, 1 / RATE, **how)
@@ -100,7 +100,7 @@ class BentBeam:
 
 
 def bending(seconds: float = 6.0, speed: float = 1.0) -> Floats:
-    """Angles (t,) in radians, at `RATE`, never beyond the outermost poses."""
+    """Return angles (t,) in radians, at `RATE`, never beyond the outermost poses."""
     times, degrees = np.array(KEYS).T
     curve = CubicSpline(times / speed, degrees, bc_type="clamped")
     span = times[-1] / speed
@@ -110,7 +110,7 @@ def bending(seconds: float = 6.0, speed: float = 1.0) -> Floats:
 
 
 def relative_difference(found: Floats, truth: Floats, mass: Floats) -> float:
-    """RMS over time and mass of a difference, as a part of that of the truth."""
+    """Return the RMS over time and mass of a difference, as a part of that of the truth."""
 
     def square(field: Floats) -> float:
         return float(((field**2).sum(axis=2) @ mass).mean())
@@ -119,7 +119,7 @@ def relative_difference(found: Floats, truth: Floats, mass: Floats) -> float:
 
 
 def figures(quick: bool = False, tell: Tell | None = None) -> dict[str, Any]:
-    """How far each basis ends from the full simulation; small and short when `quick`."""
+    """Measure how far each basis ends from the full simulation; small and short when `quick`."""
     say = tell if tell is not None else (lambda part, text: None)
     body = BentBeam.make((8, 2, 2) if quick else (24, 4, 4))
     angles = bending(0.6 if quick else 6.0)
@@ -172,7 +172,7 @@ def _row(name: str, poses: int, basis: OfPose, error: float) -> dict[str, Any]:
 def _faster(
     body: BentBeam, three: ReducedPoses, five: ReducedPoses, angles: Floats
 ) -> dict[str, float]:
-    """Twice as fast, which moves it four times as far: what then counts is how it is damped."""
+    """Repeat it twice as fast, which moves it four times as far: what then counts is damping."""
     quicker = bending((len(angles) - 1) / RATE / 2, speed=2.0)
     truth, mass = body.full(quicker), body.body.vertex_masses()
     return {
@@ -187,7 +187,7 @@ def _faster(
 
 
 def draw(found: dict[str, Any], folder: Path) -> Path:
-    """The tip through time, and the error of each basis."""
+    """Draw the tip through time, and the error of each basis."""
     figure = Figure(figsize=(11, 4.2), facecolor=PAPER, layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.35, 1))
     curves, shown = found["curves"], ["full", "ours, 3 poses", "straight beam's basis", "PCA"]
@@ -207,9 +207,7 @@ def draw(found: dict[str, Any], folder: Path) -> Path:
     right.set_xlim(0, 1.18 * max(row["rms"] for row in rows))
     right.tick_params(axis="y", labelsize=8)
     right.set_title("Difference from the full simulation", color=INK, fontsize=11)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set_facecolor(PAPER)
+    plain_axes(left, right)
     path = folder / "beam.png"
     save_picture(figure, path)
     return path

@@ -35,13 +35,10 @@ from supple.scenes.characters.character_scene import scene
 __all__ = ["PAPER_ERRORS", "POSES", "PosesBetween", "fig10", "picture"]
 
 
-# ----------------------------------------------------------------------------
-# The X at two poses and what lies between them, for fig. 10.
+# The X at two poses and between them
 
 
 POSES = ("flat", "bent forth")
-
-
 #: Errors of cubature in the paper's figure: at its two poses, and halfway between them.
 PAPER_ERRORS = {"pose1": 0.011, "pose2": 0.019, "interpolated": 0.015, "recomputed": 0.013}
 
@@ -67,7 +64,7 @@ class PosesBetween:
 
     @classmethod
     def of_the_x(cls, quick: bool) -> tuple[PosesBetween, int]:
-        """The X at two of its poses, and how many cubature tets it has; a coarse one if quick."""
+        """Return the X at two of its poses, and its number of cubature tets; coarse if quick."""
         shown = scene("x")
         recipe = shown.recipe()
         ends = np.array([shown.pose(name) for name in POSES])
@@ -94,7 +91,7 @@ class PosesBetween:
 
     @property
     def mass(self) -> Floats:
-        """Of the vertices."""
+        """Masses of the vertices."""
         return self.elastic.vertex_masses()
 
     def aligned(self, variant: Any) -> AlignedPoses:
@@ -109,15 +106,15 @@ class PosesBetween:
         )
 
     def pose(self, part: float) -> Floats:
-        """So far from the first to the second."""
+        """Return the pose so far from the first to the second."""
         return (1 - part) * self.poses[0] + part * self.poses[1]
 
     def recomputed(self, part: float) -> PoseModel:
-        """The basis computed at the pose between."""
+        """Compute the basis at the pose between."""
         return reduce_pose(self.body.task("between", self.pose(part), self.material))
 
     def spread(self, model: PoseModel) -> Floats:
-        """Its basis on all vertices, (n, 3, r)."""
+        """Return a basis on all vertices, (n, 3, r)."""
         return dense_basis(model.bases, self.body.regions, len(model.rest)).reshape(
             len(model.rest), 3, -1
         )
@@ -131,13 +128,10 @@ class PosesBetween:
         return Between(self.elastic, rest, basis, (0, 1), shares, scales)
 
 
-# ----------------------------------------------------------------------------
-# How fig. 10 is drawn.
+# The picture
 
 
 _PAPERS, _OURS, _PRINTED = "#b5483a", "#2f6f8f", "#6b6b66"
-
-
 #: How far a picture of a column moves its farthest vertex, as a part of the body's size.
 _SHOWN = 0.12
 
@@ -149,7 +143,7 @@ def picture(
     spaces: dict[str, dict[str, Floats]],
     errors: tuple[Floats, dict[str, list[float]], dict[str, float]],
 ) -> Figure:
-    """The softest column at four shapes, angles between spaces, and errors along the way."""
+    """Draw the softest column at four shapes, angles between spaces, and errors along the way."""
     figure = Figure(figsize=(12.5, 6.6), facecolor=PAPER, layout="constrained")
     figure.suptitle(
         "Basis and cubature between two poses, interpolated beside recomputed",
@@ -172,7 +166,7 @@ def picture(
 def _columns(
     case: PosesBetween, aligned: AlignedPoses, halfway: PoseModel
 ) -> list[tuple[str, float, Floats]]:
-    """The softest column at the poses and halfway, and what the recomputed space has of it."""
+    """Return the softest column at the poses and halfway, and its share in the recomputed space."""
     n, which = len(halfway.rest), 0
     ends = [aligned.basis(np.eye(2)[at], n)[:, which] for at in range(2)]
     blended = aligned.basis(case.weights(case.pose(0.5)), n)[:, which]
@@ -249,13 +243,11 @@ def _errors_chart(
 
 
 Tell = Callable[[float, str], None]
-
-
 _SAMPLES = 60
 
 
 def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """The X between flat and bent: subspace angles, frequencies and cubature errors."""
+    """Measure the X between flat and bent: subspace angles, frequencies and cubature errors."""
     tell(0.0, "reducing the X at two poses")
     case, count = PosesBetween.of_the_x(quick)
     tell(0.2, "bases between them")
@@ -316,7 +308,7 @@ def _message(curves: dict[str, list[float]], again: dict[str, float]) -> str:
 def _space_figures(
     case: PosesBetween, aligned: AlignedPoses, halfway: PoseModel
 ) -> dict[str, Floats]:
-    """Angles between the two spaces, in degrees, and the ratios of their frequencies."""
+    """Return angles between the two spaces, in degrees, and the ratios of their frequencies."""
     rest, mass = halfway.rest, case.mass
     shares = case.weights(case.pose(0.5))
     blended = aligned.basis(shares, len(rest))
@@ -368,7 +360,7 @@ def _error(case: PosesBetween, aligned: AlignedPoses, found: ElasticCubature, pa
 
 
 def _recomputed_error(case: PosesBetween, halfway: PoseModel, count: int, *, exact: bool) -> float:
-    """Of cubature that is trained halfway and nowhere else, with the basis computed there."""
+    """Return the error of cubature trained halfway only, with the basis computed there."""
     found = elastic_cubature(
         case.elastic,
         [halfway.rest],

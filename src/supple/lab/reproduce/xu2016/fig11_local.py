@@ -55,7 +55,7 @@ _QUICK: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class _Response:
-    """What a pull did.
+    """Displacements of the skin by a pull.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class _Response:
     held: Floats
 
     def over(self, vertices: Bools) -> float:
-        """RMS over some vertices of how far they went, in metres."""
+        """Return the RMS over some vertices of how far they went, in metres."""
         return float(np.sqrt(np.mean(self.peak[vertices] ** 2)))
 
 
@@ -107,7 +107,7 @@ def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def _cheek_forces(surface: SurfaceMesh) -> dict[int, Floats]:
-    """The pull, spread over the skin that is held, most in the middle."""
+    """Return the forces of the pull, spread over the skin that is held, most in the middle."""
     away = np.linalg.norm(surface.vertices - _CHEEK, axis=1) / _HOLD
     areas = igl.massmatrix(surface.vertices, surface.triangles).diagonal()
     shares = areas * np.maximum(0.0, 1 - away**2)
@@ -131,7 +131,7 @@ def _pulled(
 
 
 def _parts(bear: Scene) -> dict[str, Bools]:
-    """Vertices of the skin: the cheek, the left arm, and its hand."""
+    """Return vertices of the skin: the cheek, the left arm, and its hand."""
     vertices = bear.character.surface.vertices
     arm = bear.parts == bear.part_names.index("arm.L")
     return {
@@ -174,7 +174,7 @@ def _figures(parts: dict[str, Bools], responses: dict[str, _Response]) -> dict[s
 
 
 def _message(parts: dict[str, Bools], ours: _Response, usual: _Response, true: _Response) -> str:
-    """How far the arm goes, by itself and beside the cheek: the two need not agree."""
+    """Say how far the arm goes, by itself and beside the cheek: the two need not agree."""
     arm, cheek = (
         ours.over(parts[part]) / usual.over(parts[part]) for part in ("left_arm", "cheek")
     )

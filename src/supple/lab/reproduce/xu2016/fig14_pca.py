@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from supple.app.pictures.drawing import INK, PAPER, save_picture
+from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
 from supple.arrays import Floats
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
@@ -78,13 +78,13 @@ class _HangingX:
         return cls(body, rig, fixed, np.flatnonzero(y < bottom + near), ground, both, free)
 
     def pull(self, pose: str, time: float) -> dict[int, Floats]:
-        """Forces on the vertices at a time."""
+        """Return forces on the vertices at a time."""
         if time >= PULLED:
             return {}
         return dict(enumerate(self.body.vertex_masses()[:, None] * PULL[pose]))
 
     def full(self, seconds: float) -> Floats:
-        """Displacements (t, n, 3) of the full simulation in the air."""
+        """Simulate all tets in the air: displacements (t, n, 3)."""
         rest = self.rig(AIR)
         simulator = FullSimulator(
             self.body, 1 / RATE, fixed=self.fixed, newton=20, gravity=(0, 0, 0), **DAMPING, **SOLVED
@@ -97,7 +97,7 @@ class _HangingX:
         return np.array(found)
 
     def projected(self, basis: OfPose, pose: str, seconds: float) -> Floats:
-        """The same within a basis, in the air or on the "ground"."""
+        """Simulate within a basis, in the air or on the "ground": displacements (t, n, 3)."""
         simulator = ProjectedSimulator(
             self.body,
             self.rig,
@@ -117,13 +117,13 @@ class _HangingX:
         return np.array(found)
 
     def depths(self, moved: Floats) -> Floats:
-        """How deep a foot is in the ground at each time, (t,) in m."""
+        """Return how deep a foot is in the ground at each time, (t,) in m."""
         heights = (self.rig(GROUND) + moved)[:, self.feet, 1]
         return np.maximum(self.ground - heights.min(axis=1), 0.0)
 
 
 def _mesh(tets: int) -> TetMesh:
-    """Two crossing bars, cut off level at top and bottom."""
+    """Make two crossing bars, cut off level at top and bottom."""
     half = np.array([2 * HEIGHT, THICK, THICK])
     frames = [
         np.array([[a, b, 0.0], [-b, a, 0.0], [0, 0, 1.0]])
@@ -150,7 +150,7 @@ def _stretched(mesh: TetMesh, top: float) -> FunctionRig:
 
 
 def figures(quick: bool = False, tell: Tell | None = None) -> dict[str, Any]:
-    """Errors in the air by size of the PCA, and how deep feet sink into the ground."""
+    """Measure errors in the air by size of the PCA, and how deep feet sink into the ground."""
     say = tell if tell is not None else (lambda part, text: None)
     say(0.0, "bases of two poses")
     x = _HangingX.make(800 if quick else 2500)
@@ -200,7 +200,7 @@ def _message(found: dict[str, Any]) -> str:
 
 
 def _pca(x: _HangingX, size: int, *, soft_first: bool) -> OfPose:
-    """With all columns of both poses alike, or soft ones first; poses are not turned here."""
+    """Return a PCA of all columns of both poses alike, or soft ones first; poses are not turned."""
     return pose_bases.pose_independent(x.reduced, size, frames=False, soft_first=soft_first)
 
 
@@ -224,7 +224,7 @@ def _found(
 
 
 def draw(found: dict[str, Any], folder: Path) -> Path:
-    """A foot through time, error by the PCA's size, and depth in the ground."""
+    """Draw a foot through time, error by the PCA's size, and depth in the ground."""
     figure = Figure(figsize=(12, 3.9), facecolor=PAPER, layout="constrained")
     foot, error, depth = figure.subplots(1, 3, width_ratios=(1.3, 0.9, 1.1))
     curves, styles = (
@@ -261,8 +261,7 @@ def draw(found: dict[str, Any], folder: Path) -> Path:
     depth.set_title("Pose 2, on the ground: pulled down", color=INK, fontsize=10)
     for axes in (foot, error, depth):
         axes.legend(fontsize=8, framealpha=0.85, facecolor=PAPER, edgecolor="none")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set_facecolor(PAPER)
+    plain_axes(foot, error, depth)
     path = folder / "fig14.png"
     save_picture(figure, path)
     return path

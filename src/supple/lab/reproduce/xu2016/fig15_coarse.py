@@ -18,9 +18,9 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from supple.app.character_models import scene_model
 from supple.app.pictures.drawing import INK, PAPER, draw_surface, save_picture, view_axes
 from supple.app.processes import with_cores
-from supple.app.scene_models import scene_model
 from supple.arrays import Singles
 from supple.engines.full.full_character import CharacterSimulator
 from supple.engines.pose_space.build.build import build
@@ -36,13 +36,10 @@ from supple.scenes.characters.character_scene import Scene, scene
 __all__ = ["coarse_picture", "run"]
 
 
-# ----------------------------------------------------------------------------
-# The picture of xu2016 fig. 15: bears at one moment, curves of two vertices, and errors.
+# The picture: bears at one moment, curves of two vertices, and errors
 
 
 _COLOURS = ("#2f6f8f", INK, "#b5483a", "#d9a07a", "#b9b08a")
-
-
 #: Where to look at the rest shape: the middle of the belly and the tip of the left ear, in metres.
 _PLACES = {"belly": (0.0, 0.44, 0.30), "left ear": (0.2, 1.3, 0.0)}
 
@@ -50,7 +47,7 @@ _PLACES = {"belly": (0.0, 0.44, 0.30), "left ear": (0.2, 1.3, 0.0)}
 def coarse_picture(
     bear: Scene, played: Sequence[Played], rig: Singles, rows: list[dict[str, Any]], rate: float
 ) -> Figure:
-    """Above bears coloured by how far they are from the fine simulation, below curves and bars."""
+    """Draw bears coloured by how far they are from the fine simulation, below curves and bars."""
     figure = Figure(figsize=(14.0, 8.2), facecolor=PAPER, layout="constrained")
     figure.suptitle(
         "The bear's motion, reduced and in full simulations of fewer tets, beside the fine one",
@@ -99,7 +96,7 @@ def _draw_bears(
 
 
 def _turned_by(rest: NDArray, posed: NDArray) -> NDArray:
-    """The best rotation R from one shape to another; posed @ R faces as the rest does."""
+    """Return the best rotation R from one shape to another; posed @ R faces as the rest does."""
     first, second = rest - rest.mean(axis=0), posed - posed.mean(axis=0)
     u, _, vt = np.linalg.svd(second.T @ first)
     flip = np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))])
@@ -109,7 +106,7 @@ def _turned_by(rest: NDArray, posed: NDArray) -> NDArray:
 def _draw_curves(
     axes: Axes, name: str, vertex: int, played: Sequence[Played], rig: Singles, rate: float
 ) -> None:
-    """Displacement away from the rig along the direction in which the fine one moves most."""
+    """Draw displacement away from the rig along the direction in which the fine one moves most."""
     moved = [(each.frames[:, vertex] - rig[:, vertex]).astype(np.float64) for each in played]
     direction = np.linalg.svd(moved[1], full_matrices=False)[2][0]
     direction = direction * np.sign(direction[np.argmax(np.abs(direction))])
@@ -151,37 +148,19 @@ def _draw_bars(axes: Axes, rows: list[dict[str, Any]]) -> None:
 
 
 Tell = Callable[[float, str], None]
-
-
 #: Tets of the coarse bodies: those the paper had, and one larger still.
 _COARSE = (420, 1229, 2500)
-
-
 RATE = 90.0
-
-
 #: Seconds of the bear's motion: it waves, hops with a turn, and begins to hug.
 _SECONDS = 4.0
-
-
 #: Of swinging freely after an impulse, in m/s, with little damping: a body's own frequency.
 _RINGING: dict[str, Any] = {"integrator": "bdf2", "alpha": 0.0, "beta": 0.001}
-
-
 _IMPULSE, _RUNG = (0.0, -0.3, 0.0), 1.5
-
-
 #: Steps that are timed.
 _TIMED = 60
-
-
 #: Times that differ by less than this factor are called equal.
 _SAME_TIME = 1.5
-
-
 _PAPER = {420: "169 vertices, 420 tets, our time", 1229: "417 vertices, 1,229 tets, 5 × our time"}
-
-
 _QUICK: dict[str, Any] = {
     "tets": 1500,
     "modes": (4, 4, 3, 3, 3, 3),
@@ -246,7 +225,7 @@ def _told(tets: Sequence[int], tell: Tell) -> Sequence[int]:
 def _simulations(
     model: PoseSpaceModel, coarse: Sequence[PoseSpaceModel], times: Sequence[float]
 ) -> list[tuple[str, PoseSpaceModel, float]]:
-    """Ours first, then the fine full simulation, then coarse ones; times in that order."""
+    """Return names, models and times: ours first, then the fine full body, then coarse ones."""
     fine = f"full, {len(model.mesh.tets):,} tets"
     names = [f"ours, {model.n_modes} modes", fine]
     names += [f"full, {len(body.mesh.tets):,} tets" for body in coarse]
@@ -259,7 +238,7 @@ def _small(bear: Scene) -> PoseSpaceModel:
 
 
 def _coarse(bear: Scene, tets: int, quick: bool) -> PoseSpaceModel:
-    """The same character filled with few tets, of which only the full simulation is used.
+    """Build the character filled with few tets, of which only the full simulation is used.
 
     Its skin is carried, and its tets fitted to the poses, as the fine body's are.
     """
@@ -288,7 +267,7 @@ def _played(
 
 
 def played_frames(simulator: CharacterEngine, motion: Motion) -> Singles:
-    """The skin at every step, from rest: (t, n̄, 3)."""
+    """Return the skin at every step, from rest: (t, n̄, 3)."""
     keys = motion.resample(RATE)
     simulator.reset(keys.poses[0], keys.roots[0])
     frames = [simulator.surface()]
@@ -348,7 +327,7 @@ def _figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _alike(row: dict[str, Any]) -> bool:
-    """Whether it takes about our time."""
+    """Return whether it takes about our time."""
     return 1 / _SAME_TIME < row["time_to_ours"] < _SAME_TIME
 
 
@@ -370,7 +349,7 @@ def _message(ours: dict[str, Any], equal: dict[str, Any], coarse: list[dict[str,
 
 
 def _times(models: Sequence[PoseSpaceModel], motion: Motion, quick: bool) -> list[float]:
-    """Milliseconds of a step: of the first model reduced and in full, of the others in full."""
+    """Time a step in ms: of the first model reduced and in full, of the others in full."""
     if quick:
         return time_steps(models, motion, 3)
     with TemporaryDirectory() as folder:
@@ -386,7 +365,7 @@ def _timed_files(files: Sequence[str], motion: Motion, steps: int) -> list[float
 
 
 def time_steps(models: Sequence[PoseSpaceModel], motion: Motion, steps: int) -> list[float]:
-    """See `_times`; medians of steps taken in turn, so that all see the same machine."""
+    """Time steps taken in turn, so that all see the same machine; medians, see `_times`."""
     keys = motion.resample(RATE)
     first, last = max(len(keys.times) // 2 - steps - 2, 0), len(keys.times)
     chosen = range(first + 1, min(first + steps + 3, last))

@@ -79,7 +79,7 @@ class _Case:
 
 
 def figures(quick: bool = False, tell: Tell | None = None) -> dict[str, Any]:
-    """Loaded shapes, motions and frequencies of each method beside those of the full body."""
+    """Measure loaded shapes, motions and frequencies of each method beside the full body's."""
     say = tell if tell is not None else (lambda part, text: None)
     say(0.0, "bases")
     case = _Case.make((8, 2, 2) if quick else (24, 4, 4))
@@ -109,7 +109,7 @@ def figures(quick: bool = False, tell: Tell | None = None) -> dict[str, Any]:
 
 
 def _long_edges(rest: Floats) -> list[NDArray[np.int64]]:
-    """Vertices along the four long edges of the straight beam."""
+    """Return vertices along the four long edges of the straight beam."""
     low, high = rest.min(axis=0), rest.max(axis=0)
     lines = []
     for y in (low[1], high[1]):
@@ -120,7 +120,7 @@ def _long_edges(rest: Floats) -> list[NDArray[np.int64]]:
 
 
 def _loaded(case: _Case, load: str) -> dict[str, Floats]:
-    """Where the body comes to rest under a load, fully and with each method."""
+    """Find where the body comes to rest under a load, fully and with each method."""
     forces, body = case.forces(load), case.beam.body
     exact = static_equilibrium(body, fixed=case.beam.fixed, forces=forces, rest=case.rest)
     if not exact.converged:
@@ -142,7 +142,7 @@ def _differences(case: _Case, shapes: dict[str, Floats]) -> dict[str, float]:
 
 
 def _released(case: _Case, load: str, seconds: float) -> dict[str, float]:
-    """RMS difference from the full motion: a load that acts for a while, and then lets go."""
+    """Return the RMS difference from the full motion: a load acts for a while, and then lets go."""
     body, forces, count = case.beam.body, case.forces(load), round(seconds * RATE)
     pushed = {int(v): forces[v] for v in np.flatnonzero(forces.any(axis=1))}
     held = round(HELD * RATE)
@@ -178,7 +178,7 @@ def _released(case: _Case, load: str, seconds: float) -> dict[str, float]:
 
 
 def _ratios(case: _Case) -> dict[str, list[float]]:
-    """The six lowest frequencies of each method over those of the full body at the U."""
+    """Return the six lowest frequencies of each method over those of the full body at the U."""
     body = case.beam.body
     mass = np.repeat(body.vertex_masses(), 3)
     free = np.setdiff1d(np.arange(body.n_vertices), case.beam.fixed)
@@ -197,7 +197,7 @@ def _ratios(case: _Case) -> dict[str, list[float]]:
 
 
 def draw(found: dict[str, Any], folder: Path) -> Path:
-    """Loaded shapes side by side: a row for each load, a column for each method."""
+    """Draw loaded shapes side by side: a row for each load, a column for each method."""
     shapes, names = found["shapes"], ("full", *METHODS)
     view = view_axes(-35.0, 22.0)
     figure = Figure(figsize=(10, 6.2), facecolor=PAPER, layout="constrained")

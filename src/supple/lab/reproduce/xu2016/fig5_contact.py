@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.app.character_models import scene_model
 from supple.app.pictures.drawing import save_picture
-from supple.app.scene_models import scene_model
 from supple.arrays import Floats
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.model.model import PoseSpaceModel
@@ -66,7 +66,7 @@ class _Case:
         return {"with": self.bound, "without": self.free}
 
     def deepest(self, posed: NDArray, before: Floats | None = None) -> float:
-        """Deepest penetration beyond the rest shape's, as a part of the size."""
+        """Return the deepest penetration beyond the rest shape's, as a part of the size."""
         surface = self.bound.surface
         deeper = penetration(surface, posed) - (self.depths if before is None else before)
         return max(float(deeper.max()), 0.0) / surface.size
@@ -135,7 +135,7 @@ def _figures(
 def _message(
     strong: dict[str, Any], rows: list[dict[str, Any]], others: list[dict[str, Any]]
 ) -> str:
-    """What the numbers say, and under which loads they do not."""
+    """Say what the numbers mean, and under which loads they do not."""
     inside, outside = strong["without_percent"], strong["with_percent"]
     said = (
         f"Pressed with {strong['pressure_kpa']:g} kPa, the skins go {outside:.2g} % of the size "
@@ -164,7 +164,7 @@ def _arm_case(quick: bool, tell: Tell) -> _Case:
 
 
 def _two_poses(chosen: Scene, pose: str, changes: dict[str, Any]) -> _Case:
-    """Models of the neutral pose and one other, which is all that a held pose needs."""
+    """Build models of the neutral pose and one other, which is all that a held pose needs."""
     recipe = chosen.recipe() | {"poses": {n: chosen.pose(n) for n in (chosen.pose_names[0], pose)}}
     if chosen.young is not None:
         recipe["young"] = chosen.young[[0, chosen.pose_names.index(pose)]]
@@ -186,7 +186,7 @@ def _case(chosen: Scene, pose: str, bound: PoseSpaceModel, free: PoseSpaceModel)
 def _pressed(
     case: _Case, pressure: float, only: NDArray[np.bool_] | None, steps: int
 ) -> tuple[dict[str, float], dict[str, NDArray]]:
-    """Deepest penetration with each basis under a steady pressure, and the skins."""
+    """Measure the deepest penetration with each basis under a steady pressure, and the skins."""
     forces = case.touching.pressed(pressure, only)
     row: dict[str, float] = {}
     skins: dict[str, NDArray] = {}
@@ -203,7 +203,7 @@ def _pressed(
 
 
 def _one_sided(case: _Case) -> list[dict[str, Any]]:
-    """The pressure on one of the two parts only, so that it pushes the other away."""
+    """Put the pressure on one of the two parts only, so that it pushes the other away."""
     rows = []
     for name in ("upper arm", "forearm"):
         own = case.scene.parts[case.touching.vertices] == case.scene.part_names.index(name)
@@ -214,7 +214,7 @@ def _one_sided(case: _Case) -> list[dict[str, Any]]:
 
 
 def _in_motion(case: _Case, tell: Tell) -> list[dict[str, Any]]:
-    """The scene's own motion while it flexes, inertia only: all of it, and near the pose.
+    """Play the scene's own motion while it flexes, inertia only: all of it, and near the pose.
 
     Between poses no contact is known, and the rig's own shape goes into itself.
     """
@@ -244,7 +244,7 @@ def _in_motion(case: _Case, tell: Tell) -> list[dict[str, Any]]:
 
 
 def _hug(tell: Tell) -> list[dict[str, Any]]:
-    """The bear's arms pressed on its body."""
+    """Press the bear's arms on its body."""
     tell(0.75, "the bear's hug")
     case = _two_poses(scene("bear"), "hug", {})
     rows = []
@@ -259,7 +259,7 @@ def _percents(row: dict[str, float]) -> dict[str, float]:
 
 
 def _left_open(model: PoseSpaceModel, pose: str) -> float:
-    """Largest |C U| at a pose over the largest |U| there: what constraints the basis breaks."""
+    """Return the largest |C U| at a pose over the largest |U| there: broken constraints."""
     at = model.pose_names.index(pose)
     rest = model.tet_rig(model.poses[at])
     rows = contact_constraints(

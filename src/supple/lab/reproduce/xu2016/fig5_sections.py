@@ -21,18 +21,13 @@ from supple.mesh.surface import SurfaceMesh
 __all__ = ["Slice", "Touching", "contact_picture", "outline", "penetration", "touching_skin"]
 
 
-# ----------------------------------------------------------------------------
-# How deep a skin goes into itself, and forces that press it there.
+# Depth of a skin inside itself, and forces that press it there
 
 
 #: Parts that touch are at least this many of the skin's edges apart at the neutral pose.
 FAR = 2.0
-
-
 #: The deepest that is looked for, as a part of the size.
 DEEPEST = 0.05
-
-
 #: How far out of the skin winding numbers are taken, as a part of twice the size.
 _OUT = 1e-5
 
@@ -56,14 +51,14 @@ class Touching:
     areas: Floats
 
     def pressed(self, pressure: float, only: NDArray[np.bool_] | None = None) -> dict[int, Floats]:
-        """Forces in N of a pressure in Pa towards what is touched; on some of the skin `only`."""
+        """Return forces in N of a pressure in Pa towards the touched part; on some skin `only`."""
         chosen = np.arange(len(self.vertices)) if only is None else np.flatnonzero(only)
         forces = pressure * self.areas[chosen, None] * self.normals[chosen]
         return dict(zip(self.vertices[chosen].tolist(), forces, strict=True))
 
 
 def touching_skin(surface: SurfaceMesh, posed: ArrayLike, distance: float) -> Touching:
-    """Vertices of the skin within a distance of another part that they face."""
+    """Return vertices of the skin within a distance of another part that they face."""
     unit, boundary = _scaled(surface, posed)
     touches = facing_triangles(boundary, surface.vertices / unit, distance / unit, _far(surface))
     near = touches.triangle >= 0
@@ -73,7 +68,7 @@ def touching_skin(surface: SurfaceMesh, posed: ArrayLike, distance: float) -> To
 
 
 def penetration(surface: SurfaceMesh, posed: ArrayLike) -> Floats:
-    """How deep each vertex of a posed skin is inside of another part of it, (n,) in metres.
+    """Return how deep each vertex of a posed skin is inside another part of it, (n,) in metres.
 
     By the winding number a little way out of the skin, so that it does not matter whether a
     contact was expected there; the depth is the distance to the nearest skin that faces it.
@@ -96,20 +91,20 @@ def penetration(surface: SurfaceMesh, posed: ArrayLike) -> Floats:
 
 
 def _scaled(surface: SurfaceMesh, posed: ArrayLike) -> tuple[float, PosedBoundary]:
-    """A unit in which nothing is larger than 1, winding numbers being of float32, and the skin."""
+    """Return a unit in which nothing exceeds 1, winding numbers being of float32, and the skin."""
     unit = 2.0 * surface.size
     return unit, posed_boundary(np.asarray(posed, np.float64) / unit, surface.triangles)
 
 
 def _far(surface: SurfaceMesh) -> float:
-    """How far apart touching parts are at the neutral pose, in that unit."""
+    """Return how far apart touching parts are at the neutral pose, in that unit."""
     corners = surface.vertices[surface.triangles]
     edge = float(np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).mean())
     return FAR * edge / (2.0 * surface.size)
 
 
 def outline(points: ArrayLike, triangles: Ints, origin: Floats, normal: Floats) -> Floats:
-    """Where a plane cuts a surface: (k, 2, 3), the ends of a segment for each triangle it cuts."""
+    """Cut a surface by a plane: (k, 2, 3), the ends of a segment for each triangle it cuts."""
     corners = np.asarray(points, np.float64)[triangles]
     heights = (corners - origin) @ normal
     heights = np.where(heights == 0, 1e-300, heights)  # no corner lies in the plane
@@ -128,11 +123,7 @@ def outline(points: ArrayLike, triangles: Ints, origin: Floats, normal: Floats) 
 
 
 _FREE, _BOUND, _GREY = "#b5483a", "#2f6f8f", "#a9a9ac"
-
-
 _SKIN, _TOUCHED = np.array([0.86, 0.80, 0.76]), np.array([0.80, 0.30, 0.26])
-
-
 _HALF = 0.075  # of a cut's picture, as a part of the size
 
 
@@ -154,7 +145,7 @@ class Slice:
 
     @classmethod
     def through(cls, touching: Touching, posed: Floats, skin: NDArray) -> Slice:
-        """The plane in which the normals of the touching skin lie best."""
+        """Return the plane in which the normals of the touching skin lie best."""
         points = posed[touching.vertices]
         centre = np.average(points, axis=0, weights=touching.areas)
         weighted = touching.normals * np.sqrt(touching.areas)[:, None]
@@ -165,7 +156,7 @@ class Slice:
         return cls(centre, np.stack([np.cross(up, normal), up, normal]), np.asarray(skin, float))
 
     def cut(self, points: Floats, triangles: Ints) -> Floats:
-        """(k, 2, 2) segments in the plane."""
+        """Return segments in the plane, (k, 2, 2)."""
         segments = outline(points, triangles, self.origin, self.axes[2])
         return (segments - self.origin) @ self.axes[:2].T
 
@@ -177,7 +168,7 @@ def contact_picture(
     slices: dict[str, Slice],
     rows: list[dict[str, Any]],
 ) -> Figure:
-    """Where it touches; cuts without and with the contact in the basis; depths by pressure."""
+    """Draw where it touches; cuts without and with contact in the basis; depths by pressure."""
     figure = Figure(figsize=(14.0, 4.4), facecolor=PAPER, layout="constrained")
     figure.suptitle(
         "Skins that are pressed together, with the contact in the basis and without",

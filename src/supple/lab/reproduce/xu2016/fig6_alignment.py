@@ -28,8 +28,7 @@ from supple.scenes.bodies.beam import beam
 __all__ = ["BeamModes", "fig6", "fig7", "mirrored_beam", "modes_at"]
 
 
-# ----------------------------------------------------------------------------
-# A beam whose two bending modes are the same but for its width and height, and its modes.
+# A beam whose two bending modes are the same but for its width and height, and its modes
 
 
 MATERIAL = Material("stvk", young=1e7, poisson=0.45, density=1000)
@@ -47,19 +46,19 @@ class BeamModes:
     stiffnesses: list[Floats]
 
     def mass_matrix(self, bases: Sequence[Floats], weights: Sequence[float]) -> Floats:
-        """M̃ of blended columns that have been given length 1 (xu2016 eq. 16)."""
+        """Return M̃ of blended columns that have been given length 1 (xu2016 eq. 16)."""
         products = mass_products([[basis] for basis in bases], [self.region], self.mass)
         return reduced_mass(products, weights)
 
     def whole(self, vector: Floats) -> Floats:
-        """A column (k, 3) on all vertices."""
+        """Return a column (k, 3) on all vertices."""
         moved = np.zeros_like(self.mesh.vertices)
         moved[self.region.vertices] = vector
         return moved
 
 
 def mirrored_beam(size: tuple[float, float, float], cells: tuple[int, int, int]) -> TetMesh:
-    """A beam whose tets are symmetric about its middle planes.
+    """Make a beam whose tets are symmetric about its middle planes.
 
     Those of `beam` all lean to the same side, which tells a square beam's two bending modes apart
     more than a small difference of width and height does.
@@ -79,7 +78,7 @@ def mirrored_beam(size: tuple[float, float, float], cells: tuple[int, int, int])
 
 
 def modes_at(mesh: TetMesh, shapes: list[Floats], count: int) -> BeamModes:
-    """The `count` lowest modes at each shape of a beam that is held at x = 0."""
+    """Return the `count` lowest modes at each shape of a beam that is held at x = 0."""
     body = ElasticBody(mesh, MATERIAL)
     region = Region.whole(body.n_vertices, np.flatnonzero(mesh.vertices[:, 0] == 0))
     held = null_space(None, body.n_vertices, free=region.vertices)
@@ -93,21 +92,15 @@ def modes_at(mesh: TetMesh, shapes: list[Floats], count: int) -> BeamModes:
 
 
 Tell = Callable[[float, str], None]
-
-
 #: Of a beam 1 m long, in metres.
 _SIDE = 1 / 6
-
-
 _NAIVE, _OURS, _GREY = "#b5483a", "#2f6f8f", np.array([0.78, 0.78, 0.76])
-
-
 #: How far the picture of a mode moves its farthest vertex, in metres.
 _SHOWN = 0.25
 
 
 def fig6(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Two poses of a nearly square beam whose first two modes change places."""
+    """Align two poses of a nearly square beam whose first two modes change places."""
     mesh = mirrored_beam((1.0, _SIDE, _SIDE), (12, 2, 2) if quick else (24, 4, 4))
     sizes = (0.1, 0.01, 0.001) if quick else (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
     rows, case = [], None
@@ -144,7 +137,7 @@ def _swapped(mesh: TetMesh, epsilon: float) -> BeamModes:
 
 
 def _naive(case: BeamModes) -> list[tuple[float, Floats]]:
-    """Least eigenvalue and second basis for all signs that its modes may have, worst first."""
+    """Return least eigenvalue and second basis for all signs of its modes, worst first."""
     found = []
     for signs in product((1.0, -1.0), repeat=2):
         turned = case.bases[1] * np.array(signs)
@@ -234,7 +227,7 @@ def _eigenvalue_chart(axes: Axes, rows: list[dict[str, float]]) -> None:
 def _draw_mode(
     axes: Axes, case: BeamModes, shape: Floats, column: Floats, colour: Floats, size: float = 0.47
 ) -> None:
-    """The shape in grey and, in colour, displaced by the column; the axis comes at the viewer."""
+    """Draw the shape in grey and, in colour, displaced by the column; the axis faces the viewer."""
     view = view_axes(62.0, 22.0)
     surface, source = case.mesh.surface()
     moved = case.whole(column)
@@ -251,7 +244,7 @@ def _draw_mode(
 
 
 def fig7(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """A beam and the same beam rolled by 90°: its modes are the same, and must meet themselves."""
+    """Align a beam with the same beam rolled by 90°: its modes must meet themselves."""
     tell(0.0, "modes")
     mesh = mirrored_beam((1.0, _SIDE, _SIDE / 1.5), (12, 2, 2) if quick else (24, 4, 4))
     rolled = mesh.vertices @ np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]]).T

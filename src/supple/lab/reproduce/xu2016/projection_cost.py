@@ -1,4 +1,4 @@
-"""What it costs to reassemble a reduced system in full: xu2016 §9, beside Hahn et al. 2014.
+"""Cost of reassembling a reduced system in full: xu2016 §9, beside Hahn et al. 2014.
 
 Every step of `ProjectedSimulator` forms UᵀKU, UᵀMU and Uᵀf on the whole mesh; the real-time step
 sums them over cubature. Both run in turns, one core each, on the same character and motion.
@@ -33,7 +33,7 @@ ASSEMBLY = ("assembly", "projection")
 
 
 def measure(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
-    """Median milliseconds of both kinds of step, taken in turns.
+    """Return median milliseconds of both kinds of step, taken in turns.
 
     The model's bases are known on part of the vertices; the others stand in as any number takes
     as long as another.
@@ -72,8 +72,8 @@ def measure(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
 
 
 def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Rows of the arm, the bear and the gorilla, with the paper's beside them."""
-    from supple.app.scene_models import scene_model
+    """Return rows of the arm, the bear and the gorilla, with the paper's beside them."""
+    from supple.app.character_models import scene_model
 
     rows, names = [], ["arm"] if quick else list(PAPER)
     for at, name in enumerate(names):

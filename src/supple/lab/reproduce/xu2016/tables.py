@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 
 from supple.app.processes import with_cores
-from supple.lab.bench.bench_motion import RATE, back_and_forth, motion_of
+from supple.lab.bench.timing import RATE, WARM_UP, back_and_forth, motion_of
 
 __all__ = ["part_megabytes", "part_times", "table1", "table2", "table3"]
 
 
 Tell = Callable[[float, str], None]
-
-
 #: Table 1: unknowns, contact rows, and seconds free, with thresholded and with exact constraints.
 PAPER_MODES = {
     "arm": (7092, 54, 0.9, 1.2, 2.6),
@@ -29,8 +27,6 @@ PAPER_MODES = {
 
 #: Its caption: seconds of the gorilla's modes under contact, by their number.
 PAPER_SCALING = {10: 5.4, 20: 6.2, 50: 11.7, 100: 18.7}
-
-
 #: Table 2: milliseconds and megabytes of the parts of the gorilla's step.
 PAPER_PARTS = {
     "pose-space deformation": (0.07, 0.4),
@@ -65,7 +61,7 @@ PAPER_SPLIT = {
 
 
 def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """20 modes of three characters in a pose where they touch themselves, bound and free."""
+    """Time 20 modes of three characters in a pose where they touch themselves, bound and free."""
     from supple.lab.bench.reduction_bench import CONTACT_POSES, contact_mode_times
 
     rows = []
@@ -114,8 +110,8 @@ def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def table2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """What the parts of the gorilla's step take, and what they keep in memory."""
-    from supple.app.scene_models import scene_model_file
+    """Time the parts of the gorilla's step, and count the memory that they keep."""
+    from supple.app.character_models import scene_model_file
     from supple.engines.pose_space.model.model import PoseSpaceModel
 
     name = "x" if quick else "gorilla"
@@ -150,7 +146,7 @@ def table2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def table3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Sizes, step times and speed-ups of the four characters."""
+    """Return sizes, step times and speed-ups of the four characters."""
     from supple.lab.bench.step_bench import STEPS, measure
     from supple.scenes.characters.character_scene import SCENES, scene
 
@@ -225,11 +221,7 @@ def _time_row(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# ----------------------------------------------------------------------------
-# What each part of a reduced step takes and keeps (xu2016 Table 2).
-
-
-WARM_UP = 60
+# Time and memory of each part of a reduced step (Table 2)
 
 
 class _Watch:
@@ -257,7 +249,7 @@ class _WatchedPlacement:
 
 
 def part_times(path: Path, steps: int) -> dict[str, float]:
-    """Median milliseconds of the parts of a step; to be called in a process of its own.
+    """Time the parts of a step, median milliseconds; to be called in a process of its own.
 
     Stages that a step takes in one compiled call are taken one by one here. Forces are evaluated
     in the same stage as the solution: they are evaluated once more beside it, and what is left is
@@ -318,7 +310,7 @@ def _by_stages(watch: _Watch, take_steps: Callable[..., int]) -> Callable[..., i
 def _force_seconds(
     first: int, _count: int, targets: Any, tables: Any, _settings: Any, work: Any, states: Any
 ) -> float:
-    """How long elastic forces and stiffness of a state take."""
+    """Time elastic forces and stiffness of a state."""
     from supple.engines.pose_space.elastic_force import add_elastic
 
     blend, system, scratch = work.content[:3]
@@ -343,7 +335,7 @@ def _force_seconds(
 
 
 def _parts(seconds: dict[str, float], step: float, surface: float) -> dict[str, float]:
-    """All of the step, each second once."""
+    """Return all parts of the step, each second once."""
     twice, skin = seconds.pop("twice"), seconds["pose-space deformation"]
     inside = sum(value for part, value in seconds.items() if part != "pose-space deformation")
     return seconds | {
@@ -354,7 +346,7 @@ def _parts(seconds: dict[str, float], step: float, surface: float) -> dict[str, 
 
 
 def part_megabytes(model: Any) -> dict[str, float]:
-    """What the parts keep: the model file's, and cubature's own arrays."""
+    """Return the megabytes that parts keep: the model file's, and cubature's own arrays."""
     sizes = model.sizes()
     elastic = (model.elastic_tets, model.elastic_weights, model.stiffness_corrections)
     inertial = (model.inertial_vertices, model.inertial_weights, model.inertial_corrections)

@@ -1,12 +1,11 @@
-"""`supple bake`: a character in, the same character out with flesh that moves."""
+"""`supple bake`: a character in, the same character out with flesh that moves.
+
+The way of a file: `checked_target` ▸ `read_character` and `prepared_model` (character_models) ▸
+`supple.bake` (playing.bake) ▸ `supple.save` (formats.save).
+"""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -15,10 +14,13 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from supple.app.bake_models import prepared_model
-from supple.app.bake_source import Source, read_bake_source, read_stiffness
-from supple.app.progress_bar import console, first_use_message, progress_bar, working
+from supple.app.character_models import CharacterSource, prepared_model, read_character
+from supple.app.command_files import check_place
+from supple.app.options import BakeOptions
+from supple.app.progress_bar import console, first_use_message, task_bar, working
+from supple.app.stiffness_maps import read_stiffness
 from supple.checks import checked_number
+from supple.engines.engine import engine_named
 from supple.errors import SuppleError
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, save
@@ -29,26 +31,15 @@ from supple.rig.baked_motion import BakedMotion
 
 __all__ = ["checked_target", "run_bake"]
 
-#: Bytes tried before the work begins: a full disk takes none.
-_TRIED = 65_536
-
 
 def run_bake(
     given: str,
     output: Path | None = None,
+    options: BakeOptions | None = None,
     *,
-    model: Path | None = None,
-    motion: str | None = None,
-    stiffness: str | None = None,
-    flesh: str = "normal",
-    damping: float = 1.0,
-    saving: dict[str, Any] | None = None,
-    building: dict[str, Any] | None = None,
-    page: Path | None = None,
     quiet: bool = False,
-    **playing: Any,
 ) -> dict[str, Any]:
-    """Bake a motion of a file, a scene or a model, write it, and say how it went.
+    """Bake a motion of a file, a scene or a model, write it, and return figures.
 
     Parameters
     ----------
@@ -56,52 +47,45 @@ def run_bake(
         A file, or the name of a scene; a file of that name goes first.
     output
         Where to; by default the name with "_soft" in the current folder.
-    model
-        A model file to use instead of building one.
-    motion, flesh, damping, **playing
-        As for `supple.bake`: `rate`, `start`, `end`, `loop`, `method`.
-    stiffness
-        See `read_stiffness`.
-    saving
-        Options of `supple.save`.
-    building
-        `young`, `poisson`, and options of `supple.build`.
-    page
-        A .html file to show the result in.
+    options
+        As given on the command line; by default none.
     quiet
         Show nothing.
     """
     began = perf_counter()
+    options = options or BakeOptions()
+    engine = engine_named(options.chosen_engine(), "character").name
     target = checked_target(given, output)
-    _check_saving(target, saving or {})
-    if page is not None:
-        _check_page(page)
+    _check_saving(target, options.saving())
+    if options.report is not None:
+        _check_page(options.report)
     first_use_message(quiet)
     with working("reading", quiet):
-        source = read_bake_source(given)
+        source = read_character(given)
         check_target(target, source.character)
-        told = dict(building or {})
-        if stiffness is not None:
-            told["stiffness"] = read_stiffness(stiffness, source.character)
-    plan = bake_plan(source.character, motion, **playing)
-    stepping = flesh_damping(flesh, damping)
-    if told.get("young") is not None:
-        stepping["stiffness"] = 1.0
-    _say_what(source, plan.motion.name, motion, quiet)
-    ready = prepared_model(source, model=model, flesh=flesh, quiet=quiet, **told)
-    with _simulating(quiet) as tell:
+        told = options.building()
+        if options.stiffness is not None:
+            told["stiffness"] = read_stiffness(options.stiffness, source.character)
+    plan = bake_plan(source.character, options.motion, **options.playing())
+    stepping = _stepping(options)
+    _say_what(source, plan.motion.name, options.motion, quiet)
+    ready = prepared_model(
+        source, model=options.model, flesh=options.flesh, engine=engine, quiet=quiet, **told
+    )
+    with task_bar(quiet) as tell:
         baked = bake(
             source.character,
             plan.motion,
             ready.model,
+            engine=engine,
             simulation=stepping,
             progress=tell,
-            **playing,
+            **options.playing(),
         )
     with working("writing", quiet):
-        written = _write(target, baked, saving or {})
+        written = _write(target, baked, options.saving())
     figures = baked.report | {
-        "flesh": flesh,
+        "flesh": options.flesh,
         "loop": baked.loop,
         "build_s": round(ready.seconds, 3),
         "model_kept": ready.kept,
@@ -110,19 +94,29 @@ def run_bake(
         "output": str(target),
         "bytes": target.stat().st_size,
     }
-    if page is not None:
-        from supple.app.report.report_page import write_page
-
-        with working("drawing", quiet):
-            write_page(page, baked, figures)
-        figures["report"] = str(page)
+    if options.report is not None:
+        figures["report"] = _write_report(options.report, baked, figures, quiet)
     if not quiet:
         _print_summary(figures)
     return figures
 
 
+def _stepping(options: BakeOptions) -> dict[str, float]:
+    """Return options of the simulator: the flesh's damping, and no change of a given stiffness."""
+    stepping = flesh_damping(options.flesh, options.damping)
+    return stepping if options.young is None else stepping | {"stiffness": 1.0}
+
+
+def _write_report(page: Path, baked: BakedMotion, figures: dict[str, Any], quiet: bool) -> str:
+    from supple.app.report.report_page import write_page
+
+    with working("drawing", quiet):
+        write_page(page, baked, figures)
+    return str(page)
+
+
 def checked_target(given: str, output: Path | None) -> Path:
-    """Where the result goes; an error when it cannot be written, before any work is done."""
+    """Return the path of the result; SuppleError when it cannot be written, before any work."""
     file = Path(given)
     if output is None:
         came = CHARACTERS.find(file)
@@ -134,28 +128,14 @@ def checked_target(given: str, output: Path | None) -> Path:
         raise SuppleError(f'{output}: "{output.suffix}" files are not written; use one of {wanted}')
     if row.library and find_spec(row.library) is None:
         raise SuppleError(f"{output}: needs an extra; run pip install 'supple[{row.extra}]'")
-    _check_place(output, file)
+    check_place(output, file)
     return output
-
-
-def _check_place(output: Path, file: Path) -> None:
-    try:
-        if output.exists() and not output.is_file():
-            raise SuppleError(f"{output}: cannot be written; it is no file")
-        if output.exists() and file.exists() and output.samefile(file):
-            raise SuppleError(f"{output}: is what is baked; give the result another name")
-        if not output.parent.is_dir():
-            raise SuppleError(f"{output}: there is no folder {output.parent}")
-        _try_to_write(output.parent)
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise SuppleError(f"{output}: cannot be written ({why})") from None
 
 
 def _check_page(page: Path) -> None:
     if page.suffix.lower() not in (".html", ".htm"):
         raise SuppleError(f"{page}: a report ends in .html")
-    _check_place(page, Path())
+    check_place(page, Path())
 
 
 def _check_saving(target: Path, options: dict[str, Any]) -> None:
@@ -169,19 +149,7 @@ def _check_saving(target: Path, options: dict[str, Any]) -> None:
         raise SuppleError(f"--error is {error:g} of the size; use 0.000001 to 0.5")
 
 
-def _try_to_write(folder: Path) -> None:
-    handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(bytes(_TRIED))
-            file.flush()
-            os.fsync(file.fileno())
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-
-
-def _say_what(source: Source, name: str, asked: str | None, quiet: bool) -> None:
+def _say_what(source: CharacterSource, name: str, asked: str | None, quiet: bool) -> None:
     if quiet or asked is not None:
         return
     others = [each for each in source.character.motions if each != name]
@@ -190,22 +158,6 @@ def _say_what(source: Source, name: str, asked: str | None, quiet: bool) -> None
     elif others:
         more = ", ".join(others[:8]) + (" …" if len(others) > 8 else "")
         console.print(f'motion "{name}"; --motion for another: {more}', markup=False)
-
-
-@contextmanager
-def _simulating(quiet: bool) -> Iterator[Callable[[float, str], None]]:
-    """A bar with the time left, anew for each cycle."""
-    with progress_bar(quiet) as progress:
-        tasks: dict[str, Any] = {}
-
-        def tell(part: float, what: str) -> None:
-            if what not in tasks:
-                for other in tasks.values():
-                    progress.update(other, visible=False)
-                tasks[what] = progress.add_task(what, total=100)
-            progress.update(tasks[what], completed=round(100 * part))
-
-        yield tell
 
 
 def _write(target: Path, baked: BakedMotion, options: dict[str, Any]) -> dict[str, Any]:

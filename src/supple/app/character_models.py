@@ -1,0 +1,315 @@
+"""Characters that commands are given, and their models: read, from the cache, or built now.
+
+A source is a character file, a scene or a model file. Models of scenes and of files are built when
+they are needed and kept in the user's cache folder; see `supple.user_cache`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from supple.anatomy.flesh_presets import Flesh
+from supple.app.command_files import CHARACTER_MODEL, source_kind
+from supple.app.progress_bar import build_log
+from supple.engines.engine import (
+    FIRST_ENGINE,
+    CharacterModel,
+    build,
+    engine_named,
+    engine_of,
+    load_model,
+)
+from supple.errors import FormatError, SuppleError
+from supple.formats.file_bytes import read_bytes, reading
+from supple.formats.gltf.document import Document
+from supple.formats.gltf.notes import Notes
+from supple.formats.gltf.read.gltf import GltfSource
+from supple.formats.load import load
+from supple.formats.registry import GLTF_SUFFIXES
+from supple.playing.bake_model import check_model, model_options
+from supple.rig.character import Character
+from supple.rig.stored.rigs import GIVEN, stored_rig
+from supple.scenes.characters.character_scene import scene
+from supple.user_cache import Cached, cached, cached_file, content_hash, model_cache
+
+__all__ = [
+    "CharacterSource",
+    "PreparedModel",
+    "cached_model_file",
+    "gltf_document",
+    "load_character_model",
+    "prepared_model",
+    "read_any_character",
+    "read_character",
+    "scene_model",
+    "scene_model_file",
+]
+
+#: Models of files that are kept; the one that was not used for longest goes first.
+MOST_KEPT = 24
+
+
+@dataclass(frozen=True, eq=False)
+class CharacterSource:
+    """Character, and what is known about its model.
+
+    Attributes
+    ----------
+    scene
+        Name of the scene, "" for none.
+    recipe
+        Options of the builder that a scene has.
+    model
+        Model of a model file.
+    """
+
+    character: Character
+    scene: str = ""
+    recipe: dict[str, Any] = field(default_factory=dict)
+    model: CharacterModel | None = None
+
+
+def read_any_character(given: str) -> CharacterSource:
+    """Read the character of a file or a scene; a file of that name goes first."""
+    if source_kind(given) in ("scene", "body scene"):
+        shown = scene(given)  # where there is none, an error that knows their names
+        return CharacterSource(shown.character, given, shown.recipe())
+    return CharacterSource(load(given))
+
+
+def read_character(given: str) -> CharacterSource:
+    """Read the character of a file, a scene or a model, to which flesh can be given.
+
+    Raises
+    ------
+    SuppleError
+        If there is none, or none that flesh can be given: no mesh, no rig, two characters.
+    """
+    if source_kind(given) == "model":
+        model = load_character_model(given)
+        own = Character(model.name, model.surface, model.rig, dict(model.motions))
+        return CharacterSource(own, model=model)
+    source = read_any_character(given)
+    if not source.scene:
+        _check_character(Path(given).name, source.character)
+    return source
+
+
+def _check_character(name: str, character: Character) -> None:
+    if not character.has_mesh:
+        raise SuppleError(f"{name}: has no mesh, and so no flesh to move")
+    joints = _weighted_joints(character)
+    if joints is not None and joints <= 1 and not character.motions:
+        raise SuppleError(f"{name}: has no rig; bind its mesh to joints, and save it again")
+    if isinstance(character.source, GltfSource):
+        found = _skeletons(character.source)
+        if len(found) > 1:
+            listed = ", ".join(f'"{each}"' for each in found[:4])
+            raise SuppleError(
+                f"{name}: has {len(found)} characters ({listed}); save each in a file of its own"
+            )
+
+
+def _weighted_joints(character: Character) -> int | None:
+    """Count the joints that move the skin; None for rigs that have more than joints, or none."""
+    matrix = getattr(character.rig, "weight_matrix", None)
+    return None if matrix is None else int(np.count_nonzero(matrix().sum(axis=0)))
+
+
+def gltf_document(source: GltfSource) -> Document:
+    """Read the glTF file of a character again, without its warnings."""
+    data = read_bytes(source.path, GLTF_SUFFIXES)
+    with reading(source.path.name):
+        return Document(source.path, data, Notes(source.path.name))
+
+
+def _skeletons(source: GltfSource) -> list[str]:
+    """Return names of the topmost joints of skins that have nothing in common.
+
+    Two skins are of one character if they share a joint, or one hangs on a joint of the other.
+    """
+    document = gltf_document(source)
+    nodes = document.part("nodes")
+    parent = {child: k for k, node in enumerate(nodes) for child in node.get("children", ())}
+    shown = [primitive.node for primitive in source.primitives if primitive.node >= 0]
+    used = {nodes[node]["skin"] for node in shown if "skin" in nodes[node]}
+    groups: list[set[int]] = []
+    for skin in sorted(used):
+        joints = set(document.part("skins")[skin]["joints"])
+        above = joints.union(*(_ancestors(joint, parent) for joint in joints))
+        # A joint of one above the other; what both merely hang on is the scene's.
+        same = [g for g in groups if g & above or joints & _all_above(g, parent)]
+        groups = [g for g in groups if g not in same] + [joints.union(*same)]
+    return sorted(_name(nodes, _top(group, parent)) for group in groups)
+
+
+def _ancestors(node: int, parent: dict[int, int]) -> set[int]:
+    found: set[int] = set()
+    while node in parent and parent[node] not in found:
+        node = parent[node]
+        found.add(node)
+    return found
+
+
+def _all_above(group: set[int], parent: dict[int, int]) -> set[int]:
+    return set().union(*(_ancestors(joint, parent) for joint in group))
+
+
+def _top(group: set[int], parent: dict[int, int]) -> int:
+    return min(group, key=lambda joint: (len(_ancestors(joint, parent)), joint))
+
+
+def _name(nodes: list[dict[str, Any]], node: int) -> str:
+    return str(nodes[node].get("name") or f"node {node}")[:40]
+
+
+# Models of characters
+
+
+def load_character_model(path: str | Path) -> Any:
+    """Read a model file, of any engine that moves characters."""
+    model = load_model(path)
+    if engine_of(model).moves != "character":
+        raise FormatError(f"{Path(path).name}: is no model of a character")
+    return model
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedModel:
+    """Model, the seconds it took to get, and whether it was there already."""
+
+    model: Any
+    seconds: float
+    kept: bool
+
+
+def prepared_model(
+    source: CharacterSource,
+    *,
+    model: Path | None = None,
+    flesh: str | Flesh = "normal",
+    engine: str = FIRST_ENGINE,
+    quiet: bool = True,
+    **told: Any,
+) -> PreparedModel:
+    """Return the model of a character: of a file, from the cache, or built now.
+
+    Parameters
+    ----------
+    source
+        See `read_character`.
+    model
+        A model file of this character.
+    flesh, engine, **told
+        As for `supple.bake`: `young`, `poisson`, `stiffness` and options of `supple.build`.
+    quiet
+        Do not show the stages of a build.
+    """
+    began = perf_counter()
+    character, own = source.character, source.model
+    told = {name: value for name, value in told.items() if value is not None}
+    if model is not None:
+        own = load_character_model(model)
+    if own is not None:
+        check_model(character, own, flesh=flesh, **told)
+        return PreparedModel(own, perf_counter() - began, True)
+    if source.scene and flesh == "normal" and not told:
+        found = _scene_model(source.scene, engine, quiet)
+    else:
+        recipe = dict(source.recipe)
+        painted = recipe.pop("young", None)
+        options = model_options(character, flesh, engine, painted=painted, **(recipe | told))
+        found = _own_model(character, engine, options, quiet)
+    return PreparedModel(found.value, perf_counter() - began, found.found)
+
+
+def _own_model(character: Character, engine: str, options: dict[str, Any], quiet: bool) -> Cached:
+    """Return the model of a file's character; those of black-box rigs are not kept."""
+
+    def make() -> Any:
+        with build_log(quiet) as log:
+            return build(character, engine=engine, **options, log=log)
+
+    header, arrays = stored_rig(character.rig)
+    content: str | None = None
+    if not any(part["kind"] == GIVEN for part in header["parts"]):  # nobody knows what it does
+        mesh = character.surface
+        parts = (character.name, mesh.vertices, mesh.triangles, header, arrays)
+        content = content_hash(*parts, dict(character.motions), options, _model_engine(engine))
+    kind = model_cache(CHARACTER_MODEL, load_model, MOST_KEPT)
+    return cached(kind, "model-own", make, content)
+
+
+# Models of scenes
+
+
+_SCENE_MODELS = model_cache(CHARACTER_MODEL, load_model)
+
+
+def scene_model(name: str, *, quiet: bool = True, **changes: Any) -> Any:
+    """Return the model of a scene, built with its recipe; see `scene_model_file`."""
+    return _scene_model(name, FIRST_ENGINE, quiet, **changes).value
+
+
+@contextmanager
+def scene_model_file(
+    name: str, *, engine: str = FIRST_ENGINE, quiet: bool = True, **changes: Any
+) -> Iterator[Path]:
+    """Give the path of a scene's model: in the cache, or where there is none in a folder that goes.
+
+    Parameters
+    ----------
+    name
+        One of `supple.scenes.SCENES`.
+    engine
+        Engine that builds and steps it.
+    quiet
+        Do not show the stages of a build.
+    **changes
+        Options that differ from the scene's recipe.
+    """
+    found = _scene_model(name, engine, quiet, **changes)
+    if found.path is not None:
+        yield found.path
+        return
+    with TemporaryDirectory() as folder:
+        own = Path(folder) / f"{name}{CHARACTER_MODEL}"
+        found.value.save(own)
+        yield own
+
+
+def cached_model_file(name: str, *, engine: str = FIRST_ENGINE, **changes: Any) -> Path | None:
+    """Return the path of a scene's model in the cache, whether or not it is there."""
+    return cached_file(_SCENE_MODELS, *_scene_key(name, engine, changes))
+
+
+def _scene_model(name: str, engine: str, quiet: bool, **changes: Any) -> Cached:
+    def make() -> Any:
+        shown = scene(name)
+        with build_log(quiet) as log:
+            recipe = shown.recipe() | changes
+            return build(shown.character, engine=engine, **recipe, log=log)
+
+    label, options = _scene_key(name, engine, changes)
+    return cached(_SCENE_MODELS, label, make, options)
+
+
+def _scene_key(name: str, engine: str, changes: dict[str, Any]) -> tuple[str, str | None]:
+    """Return the label of a scene's model file, and the hash of what differs from its recipe."""
+    own = _model_engine(engine)
+    label = f"model-{name}" if own == FIRST_ENGINE else f"model-{name}-{own}"
+    return label, content_hash(changes) if changes else ""
+
+
+def _model_engine(engine: str) -> str:
+    """Return the engine whose models an engine steps: "full" steps those of pose-space."""
+    found: str = engine_named(engine, "character").model_class.engine
+    return found

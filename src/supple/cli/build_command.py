@@ -1,0 +1,34 @@
+"""The command `supple build`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from supple.app.options import BuildOptions
+from supple.cli.common_options import DISPLAY, Output, Shown
+
+__all__ = ["build"]
+
+
+def build(
+    source: str,
+    /,
+    *,
+    output: Output = None,
+    options: Annotated[BuildOptions | None, Parameter(name="*")] = None,
+    display: Shown = DISPLAY,
+) -> None:
+    """Reduce a character at several poses, into a model file that can be stepped in real time.
+
+    Parameters
+    ----------
+    source
+        A character (.glb .gltf .usd .usda .usdc .usdz), or arm, x, bear or gorilla.
+    output
+        The model file, NAME.supple; by default the character's name in this folder.
+    """
+    from supple.app.building import run_build
+
+    display.show(run_build(source, output, options, quiet=display.silent))

@@ -1,0 +1,188 @@
+"""Timing the steps of any engine: motions of any length, and clocks around each step."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from supple.arrays import Floats
+from supple.errors import SuppleError
+from supple.rig.motion.motion import Motion
+
+__all__ = [
+    "BREAKS",
+    "DGEMM_SIZE",
+    "RATE",
+    "WARM_UP",
+    "Timings",
+    "back_and_forth",
+    "motion_of",
+    "processor_time",
+    "time_steps",
+    "timed",
+    "turning_times",
+]
+
+
+#: Steps per second, the papers'.
+RATE = 90.0
+#: How long it takes to turn round at an end, in seconds.
+TURNING = 0.5
+#: How a body moves whose model has neither motions nor other poses: up and down, in metres.
+_BOBBING = 0.05
+DGEMM_SIZE = 256
+WARM_UP = 60
+#: How often other things are timed between the steps, and dense products each time.
+BREAKS, _PRODUCTS = 20, 5
+#: Seconds of the processor where the system counts them finely, and of the wall where not.
+processor_time: Callable[[], float] = (
+    time.process_time if time.get_clock_info("process_time").resolution < 1e-5 else perf_counter
+)
+
+
+def motion_of(model: Any, name: str | None = None) -> Motion:
+    """Return the model's motion of this name, or its first; without any, a tour of its poses."""
+    if name is not None:
+        if name not in model.motions:
+            there = ", ".join(model.motions) or "none"
+            raise SuppleError(f'{model.name}: no motion "{name}"; there are {there}')
+        return model.motions[name]
+    for motion in model.motions.values():
+        if motion.n_frames > 1:
+            return motion
+    weights = getattr(model, "pose_weights", None)  # of pose-space models
+    poses = np.asarray(model.rig.rest_pose)[None] if weights is None else weights.poses
+    if len(poses) > 1:
+        return Motion(np.arange(len(poses), dtype=np.float64), poses, name="tour of the poses")
+    times = np.arange(31) / 30.0
+    roots = np.tile(np.eye(4), (len(times), 1, 1))
+    roots[:, 1, 3] = _BOBBING * model.surface.size * np.sin(2 * np.pi * times)
+    return Motion(times, np.tile(poses, (len(times), 1)), roots, name="up and down")
+
+
+def back_and_forth(motion: Motion, steps: int, rate: float = RATE) -> tuple[Floats, Floats]:
+    """Return poses (steps, s) and roots (steps, 4, 4), however short the motion is."""
+    times = motion.times[0] + turning_times(motion.duration, steps, rate)
+    poses, roots = motion.at(times)
+    return np.ascontiguousarray(poses), np.ascontiguousarray(roots)
+
+
+def turning_times(duration: float, steps: int, rate: float = RATE) -> Floats:
+    """Return times (steps,) within 0 and `duration` at the motion's own speed, but for the ends.
+
+    There the motion slows down, turns and gets faster, for `TURNING` seconds: what is played
+    backwards at once would change its velocity from one step to the next, which no scene's motion
+    does.
+    """
+    turning = min(TURNING, duration)
+    # A parabola that joins the two straight lines covers half of the way they would take.
+    length = duration + turning / 2
+    phase = np.mod(np.arange(steps) / rate, 2 * length)
+    to_end = np.abs(length - phase)  # how long ago or soon the far end is met
+    to_start = length - to_end
+    times = duration + turning / 4 - to_end
+    near = turning / 2
+    slow = to_end < near
+    times[slow] = duration - to_end[slow] ** 2 / (2 * near)
+    slow = to_start < near
+    times[slow] = to_start[slow] ** 2 / (2 * near)
+    return np.clip(times, 0.0, duration)
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Seconds of steps, one by one.
+
+    Attributes
+    ----------
+    whole, surface
+        (k,) of a step with its surface, and of the surface alone.
+    parts
+        (k,) by name of what the engine's steps report: pose-space has ``core`` (poses and bases)
+        and ``dynamics`` (forces and the solution); empty if they report nothing.
+    cpu
+        (k,) of the processor for whole steps: what is left when others use the machine too.
+    products
+        (j,) of 256³ products of float64, taken in between.
+    beside
+        (i,) of the processor for what else was timed in between.
+    limited
+        Number of steps in which each limit acted.
+    """
+
+    whole: Floats
+    surface: Floats
+    parts: dict[str, Floats]
+    cpu: Floats
+    products: Floats
+    beside: Floats
+    limited: dict[str, int]
+
+
+def time_steps(
+    simulator: Any, poses: Floats, roots: Floats, beside: Callable[[], Any] | None = None
+) -> Timings:
+    """Step along the poses, each with its surface, after a few steps that are not counted.
+
+    Twenty times the steps are interrupted by dense products, and by `beside`: what slows the
+    machine down meanwhile slows all of them. The step after that, whose caches are empty, is not
+    counted.
+
+    Parameters
+    ----------
+    simulator
+        A `CharacterEngine`.
+    poses, roots
+        (k, s), (k, 4, 4) one for each step.
+    beside
+        What else to time; None for nothing else.
+    """
+    simulator.reset(poses[0], roots[0])
+    out = np.array(simulator.surface())
+    for pose, root in zip(poses[:WARM_UP], roots, strict=False):
+        simulator.step(pose, root)
+        simulator.surface(out)
+    multiply = _dense_product()
+    multiply()
+    simulator.reset(poses[0], roots[0])
+    seconds, counted = np.empty((3, len(poses))), np.ones(len(poses), bool)
+    parts: dict[str, Floats] = {}
+    dense, others = [], []
+    limited: Counter[str] = Counter()
+    every = -(-len(poses) // BREAKS)
+    for k, (pose, root) in enumerate(zip(poses, roots, strict=True)):
+        if k % every == 0:
+            dense += [timed(multiply) for _ in range(_PRODUCTS)]
+            others += [] if beside is None else [timed(beside, processor_time)]
+            counted[k] = len(poses) < 2 * BREAKS
+        used, began = processor_time(), perf_counter()
+        state = simulator.step(pose, root)
+        stepped = perf_counter()
+        simulator.surface(out)
+        ended, used = perf_counter(), processor_time() - used
+        seconds[:, k] = ended - began, ended - stepped, used
+        for name, value in getattr(state, "seconds", {}).items():
+            parts.setdefault(name, np.zeros(len(poses)))[k] = value
+        limited.update(state.limits)
+    whole, surface, cpu = seconds[:, counted]
+    parts = {name: values[counted] for name, values in parts.items()}
+    return Timings(whole, surface, parts, cpu, np.array(dense), np.array(others), dict(limited))
+
+
+def _dense_product() -> Callable[[], Any]:
+    a, b = np.random.default_rng(0).random((2, DGEMM_SIZE, DGEMM_SIZE))
+    out = np.empty_like(a)
+    return lambda: np.dot(a, b, out=out)
+
+
+def timed(function: Callable[[], Any], clock: Callable[[], float] = perf_counter) -> float:
+    """Return the seconds that a call takes."""
+    began = clock()
+    function()
+    return clock() - began
