@@ -118,10 +118,7 @@ class JointPose:
     ) -> Floats:
         """Return the poses of local joint transforms.
 
-        Parameters
-        ----------
-        translations, rotations, scales : optional
-            As for `Skeleton.world`; the first of the leading axes is time.
+        Arguments are as for `Skeleton.world`; the first of the leading axes is time.
 
         Returns
         -------
