@@ -9,8 +9,8 @@ import pytest
 
 import supple
 from helpers.baked_samples import swinging_x
-from supple.app.bake_files import checked_target
-from supple.app.bodies.body_source import mesh_suffixes
+from supple.app.baking import checked_target
+from supple.app.command_files import source_kind
 from supple.app.info.info import describe
 from supple.errors import SuppleError
 from supple.formats.meshes.read_surface import read_surface
@@ -157,7 +157,7 @@ def test_surfaces_and_tets_are_one_file_and_one_row_too(add, tmp_path):
         (tmp_path / f"a{suffix}").write_text("anything")
     assert len(read_surface(tmp_path / "a.s").triangles) == 4
     assert list(read_tets(tmp_path / "a.t").sets) == ["all"]
-    assert {".s", ".t"} < set(mesh_suffixes())
+    assert source_kind("a.s") == source_kind("a.t") == "mesh"
     assert describe(tmp_path / "a.t")["tets"]["tets"] == 1
 
 
