@@ -9,6 +9,7 @@ import math
 
 from supple.arrays import Floats, Singles
 from supple.compiled.jit import compiled_fused
+from supple.dynamics.integrators import BDF2, NEWMARK
 from supple.engines.pose_space.blend import (
     blend_rows,
     correction_shares,
@@ -41,8 +42,6 @@ __all__ = ["FLAGS", "advance", "carrier_frames", "prepare"]
 #: What limits may have acted in a step; a bit each, in this order.
 FLAGS = ("acceleration", "teleport", "stiffness", "rest", "displacement", "reset", "inversion")
 ACCELERATION, TELEPORT, STIFFNESS, REST, DISPLACEMENT, RESET, INVERSION = 1, 2, 4, 8, 16, 32, 64
-
-BACKWARD_EULER, NEWMARK, BDF2 = 0, 1, 2
 
 #: Times the longest displacement: q of more is brought nearer before its displacements are taken.
 FARTHEST = 1e6

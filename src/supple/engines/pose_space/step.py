@@ -11,6 +11,7 @@ from typing import NamedTuple
 from supple.arrays import Floats, Singles
 from supple.compiled.bound_tables import Bound, opened
 from supple.compiled.jit import compiled_fused
+from supple.dynamics.integrators import BACKWARD_EULER, BDF2, NEWMARK
 from supple.engines.pose_space.followed_frames import FrameTables
 from supple.engines.pose_space.inertia import (
     JUMPED,
@@ -22,10 +23,7 @@ from supple.engines.pose_space.inertia import (
 )
 from supple.engines.pose_space.reduced_step import (
     ACCELERATION,
-    BACKWARD_EULER,
-    BDF2,
     DISPLACEMENT,
-    NEWMARK,
     RESET,
     TELEPORT,
     advance,

@@ -11,17 +11,16 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats
 from supple.checks import checked_number, checked_whole_numbers, owned_array
 from supple.dynamics.character_inputs import checked_stiffness
+from supple.dynamics.integrators import BACKWARD_EULER, integrator_named
 from supple.errors import SuppleError
 
 __all__ = [
     "GRAVITY_MODES",
-    "STEP_INTEGRATORS",
     "StepOptions",
     "checked_gravity",
 ]
 
 
-STEP_INTEGRATORS = {"backward-euler": 0, "newmark": 1, "bdf2": 2}
 GRAVITY_MODES = ("relative", "absolute", "none")
 #: Pa/m; a millimetre of it stops a train.
 STIFFEST = 1e12
@@ -76,10 +75,7 @@ class StepOptions:
         stiffness: float = 1.0,
     ) -> StepOptions:
         """The options, each of them possible; `size` is the body's."""
-        if not isinstance(integrator, str) or integrator not in STEP_INTEGRATORS:
-            raise SuppleError(
-                f"no integrator {integrator!r}; there are {', '.join(STEP_INTEGRATORS)}"
-            )
+        code = integrator_named(integrator, lambda row: row.code >= 0).code
         step = checked_number("dt", dt)
         if not 1e-6 <= step <= 1:
             raise SuppleError(f"dt is {step:g} s; it must be between 1e-6 and 1")
@@ -96,7 +92,6 @@ class StepOptions:
         counts = checked_whole_numbers("iterations and substeps", [iterations, substeps])
         if not all(1 <= count <= 1000 for count in counts):
             raise SuppleError("iterations and substeps must be between 1 and 1000")
-        code = STEP_INTEGRATORS[integrator]
         return cls(
             dt=step,
             code=code,
@@ -111,7 +106,7 @@ class StepOptions:
             obstacle_stiffness=obstacle_stiffness,
             ahead=numbers["look_ahead"],
             # Its differences are backward Euler's own; in other methods they would come late.
-            transport=bool(transport) and code == 0 and counts[1] == 1,
+            transport=bool(transport) and code == BACKWARD_EULER and counts[1] == 1,
             negligible=numbers["negligible_weight"],
             stiffness=checked_stiffness(stiffness),
         )

@@ -237,7 +237,7 @@ class _FullSteps:
     """Steps without reduction, one Newton iteration each as in the paper; a call is a step."""
 
     def __init__(self, model: Any) -> None:
-        from supple.engines.full.full_body import FullSimulator
+        from supple.engines.full.simulator import FullSimulator
 
         self.poses, self.roots = back_and_forth(motion_of(model), BREAKS + 3)
         self.simulator: Any = FullSimulator(model, 1 / RATE)
