@@ -13,7 +13,7 @@ from supple.errors import SuppleError, SuppleWarning
 if TYPE_CHECKING:
     from supple.elastic.material import Material
     from supple.engines.engine import Simulator, build, load_model
-    from supple.engines.full.full_body import FullSimulator
+    from supple.engines.full.simulator import FullSimulator
     from supple.engines.pose_space.crowd import Crowd
     from supple.engines.pose_space.model.model import PoseSpaceModel
     from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
@@ -54,7 +54,7 @@ _HOMES = {
     "BakedMotion": "supple.rig.baked_motion",
     "Crowd": "supple.engines.pose_space.crowd",
     "FreeStvkSimulator": "supple.engines.stvk.free.free_simulator",
-    "FullSimulator": "supple.engines.full.full_body",
+    "FullSimulator": "supple.engines.full.simulator",
     "HapticBall": "supple.engines.stvk.haptics.haptic_ball",
     "Material": "supple.elastic.material",
     "Player": "supple.playing.player",

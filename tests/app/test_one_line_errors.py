@@ -10,8 +10,8 @@ import pytest
 
 from supple.checks import shown
 from supple.elastic.material import Material
-from supple.engines.full.full_body import FullSimulator
-from supple.engines.full.full_character import CharacterSimulator
+from supple.engines.full.full_character import FullCharacterSimulator
+from supple.engines.full.simulator import FullSimulator
 from supple.engines.stvk.cubic_model import CubicModel
 from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
 from supple.engines.stvk.haptics.haptic_ball import HapticBall
@@ -39,7 +39,7 @@ QUOTED: dict[str, Callable[[Any], object]] = {
     "StvkSimulator": StvkSimulator,
     "FreeStvkSimulator": FreeStvkSimulator,
     "FullSimulator": FullSimulator,
-    "CharacterSimulator": CharacterSimulator,
+    "FullCharacterSimulator": FullCharacterSimulator,
     "SphereTree": SphereTree,
     "HapticBall": lambda x: HapticBall(x, radius=1, mass=1, position=(0, 0, 0)),
     "Player": lambda x: Player(x, "walk"),

@@ -1,5 +1,6 @@
 """Time stepping that engines share: integrators, implicit Newton, inputs, frames."""
 
 from supple.dynamics.implicit import StepReport
+from supple.dynamics.integrators import INTEGRATORS, Integrator
 
-__all__ = ["StepReport"]
+__all__ = ["INTEGRATORS", "Integrator", "StepReport"]

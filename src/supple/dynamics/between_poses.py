@@ -1,4 +1,4 @@
-"""Where a character is at the sub-steps between the poses it is given."""
+"""Poses and roots at the sub-steps between the poses that a simulator is given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["PoseTrack", "pose_before"]
 
 
 class PoseTrack:
-    """The way from each given pose and root to the next, for sub-steps on it.
+    """Path from each given pose and root to the next, for sub-steps on it.
 
     A cubic from one to the next, whose slope at both ends is the second-order one-sided
     difference of the last three given: so slopes agree where cubics meet, nothing waits for the
@@ -36,7 +36,7 @@ class PoseTrack:
 
     @classmethod
     def moving(cls, pose: Floats, root: Floats, next_pose: Floats, next_root: Floats) -> PoseTrack:
-        """A track that came steadily from the first pose and root to the second, where it is."""
+        """Return a track at the second pose and root, come there steadily from the first."""
         track = cls(pose, root)
         for _ in track.towards(next_pose, next_root, 1):
             pass
@@ -44,7 +44,7 @@ class PoseTrack:
         return track
 
     def towards(self, pose: Floats, root: Floats, count: int) -> Iterator[tuple[Floats, Floats]]:
-        """Pose and root at `count` sub-steps, the last one those given; the track moves on."""
+        """Yield pose and root at `count` sub-steps, the last one those given, and move on there."""
         turn = from_matrix(root[:3, :3])
         rotated = logarithm(multiply(inverse(self._turn), turn))
         moved = np.concatenate([pose - self._pose, root[:3, 3] - self._root[:3, 3], rotated])
@@ -57,7 +57,7 @@ class PoseTrack:
         yield self._pose, self._root
 
     def fork(self) -> PoseTrack:
-        """Another at the same place, that goes its own way."""
+        """Return another track at the same place, that goes its own way."""
         other = PoseTrack.__new__(PoseTrack)
         other.__dict__.update(self.__dict__)  # arrays are replaced, never changed
         return other
@@ -72,7 +72,7 @@ def _on_the_way(
     moved: Floats,
     last_slope: Floats,
 ) -> tuple[Floats, Floats]:
-    """Hermite's cubic from 0 to `moved`."""
+    """Evaluate Hermite's cubic from 0 to `moved`."""
     square, cube = part**2, part**3
     way = (3 * square - 2 * cube) * moved
     way += (cube - 2 * square + part) * first_slope + (cube - square) * last_slope
@@ -84,7 +84,7 @@ def _on_the_way(
 
 
 def pose_before(motion: Motion, index: int) -> tuple[Floats, Floats] | None:
-    """Pose and root one gap before a key, were the motion as fast as from it to the next.
+    """Return pose and root one gap before a key, were the motion as fast as from it to the next.
 
     None where the motion or its shot ends with that key.
     """

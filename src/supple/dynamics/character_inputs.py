@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints, Singles
-from supple.checks import checked_array, checked_number
+from supple.checks import checked_array, checked_number, shown
 from supple.compiled.jit import compiled_brief
 from supple.dynamics.root_frame import checked_root
 from supple.errors import SuppleError
@@ -20,11 +20,43 @@ from supple.rig.motion.motion import Motion
 from supple.rig.poses.pose_weights import LARGEST_SCALED
 from supple.rig.protocol import LARGEST_VALUE, Rig, checked_pose
 
-__all__ = ["CharacterInputs", "SteppedCharacter", "checked_stiffness", "skin_forces"]
+__all__ = [
+    "Before",
+    "CharacterInputs",
+    "Forces",
+    "Given",
+    "SteppedCharacter",
+    "checked_frames",
+    "checked_stiffness",
+    "checked_vertex",
+    "vertex_forces",
+]
+
+#: A pose (s,), or a root (4, 4); None for the usual one.
+Given = ArrayLike | None
+#: Pose and root one step earlier.
+Before = tuple[ArrayLike, ArrayLike | None]
+#: Forces (3,) in N by vertices that they act on.
+Forces = Mapping[int, ArrayLike]
+
+#: All frames of a run take no more memory than this.
+LARGEST_RUN = 4 * 2**30
 
 
-def skin_forces(forces: Mapping[int, ArrayLike], n_vertices: int) -> tuple[Ints, Floats]:
-    """Return vertices (k,) and forces (k, 3) of a mapping of skin vertices to forces (3,) in N.
+def checked_vertex(vertex: Any, n_vertices: int, whose: str) -> int:
+    """Return the number of a vertex that a force acts on; `whose` is "the skin", say."""
+    whole = isinstance(vertex, int | np.integer) and not isinstance(vertex, bool)
+    if not (whole and 0 <= vertex < n_vertices):
+        named = str(vertex) if whole else shown(vertex, 40)
+        raise SuppleError(
+            f"force on vertex {named}, which is not there; {whose} has vertices "
+            f"0 to {n_vertices - 1}"
+        )
+    return int(vertex)
+
+
+def vertex_forces(forces: Forces, n_vertices: int, whose: str = "the skin") -> tuple[Ints, Floats]:
+    """Return vertices (k,) and forces (k, 3) of a mapping of vertices to forces (3,) in N.
 
     Raises
     ------
@@ -32,16 +64,20 @@ def skin_forces(forces: Mapping[int, ArrayLike], n_vertices: int) -> tuple[Ints,
         For a vertex that is not there or a force that is none.
     """
     if not isinstance(forces, Mapping):
-        raise SuppleError("forces must be a mapping of vertices of the skin to forces (3,)")
-    for vertex in forces:
-        whole = isinstance(vertex, int | np.integer) and not isinstance(vertex, bool)
-        if not (whole and 0 <= vertex < n_vertices):
-            raise SuppleError(
-                f"force on vertex {vertex}, which is not there; the skin has vertices "
-                f"0 to {n_vertices - 1}"
-            )
+        raise SuppleError(f"forces must be a mapping of vertices of {whose} to forces (3,)")
+    vertices = [checked_vertex(vertex, n_vertices, whose) for vertex in forces]
     acting = [checked_array(f"force on vertex {vertex}", f, (3,)) for vertex, f in forces.items()]
-    return np.array(list(forces), np.int64), np.array(acting, np.float64).reshape(-1, 3)
+    return np.array(vertices, np.int64), np.array(acting, np.float64).reshape(-1, 3)
+
+
+def checked_frames(out: Singles | None, shape: tuple[int, ...]) -> Singles:
+    """Return the float32 array to write positions to: `out` if it fits, or a new one."""
+    if out is None:
+        return np.empty(shape, np.float32)
+    fits = isinstance(out, np.ndarray) and out.shape == shape and out.dtype == np.float32
+    if not (fits and out.flags.c_contiguous and out.flags.writeable):
+        raise SuppleError(f"out must be a contiguous, writable float32 array, {shape}")
+    return out
 
 
 def checked_stiffness(value: float) -> float:
@@ -52,10 +88,6 @@ def checked_stiffness(value: float) -> float:
             f"stiffness is {factor:g} times the model's; it must be between 0.001 and 1000"
         )
     return factor
-
-
-#: All frames of a run take no more memory than this.
-LARGEST_RUN = 4 * 2**30
 
 
 class SteppedCharacter(Protocol):
@@ -71,7 +103,7 @@ class SteppedCharacter(Protocol):
 
 
 class CharacterInputs:
-    """Checks poses, roots and forces for a model; what passes is contiguous float64.
+    """Checks of poses, roots and forces for a model; what passes is contiguous float64.
 
     Parameters
     ----------
@@ -84,11 +116,12 @@ class CharacterInputs:
 
     def __init__(self, model: SteppedCharacter, scales: Floats | None = None) -> None:
         self._parameters = model.rig.parameters
+        self._rest_pose = model.rig.rest_pose
         self._scales = np.ones(len(self._parameters)) if scales is None else scales
         self._skin = len(model.surface.vertices)
 
-    def pose(self, pose: ArrayLike | None, usual: Floats) -> Floats:
-        """A pose (s,); the usual one for None."""
+    def pose(self, pose: Given, usual: Floats) -> Floats:
+        """Return a pose (s,); the usual one for None."""
         if pose is None:
             return usual
         if isinstance(pose, np.ndarray) and pose.dtype == np.float64:
@@ -100,8 +133,8 @@ class CharacterInputs:
             raise SuppleError("pose: one of its entries is too far from any pose")
         return _own(values)
 
-    def root(self, root: ArrayLike | None, usual: Floats | None) -> Floats:
-        """A root (4, 4); the usual one for None, the identity without."""
+    def root(self, root: Given, usual: Floats | None) -> Floats:
+        """Return a root (4, 4); the usual one for None, the identity without."""
         if root is None and usual is not None:
             return usual
         if isinstance(root, np.ndarray) and root.dtype == np.float64 and root.shape == (4, 4):
@@ -111,27 +144,28 @@ class CharacterInputs:
         return checked_root(root)
 
     def earlier(self, before: Any, pose: Floats, root: Floats) -> tuple[Floats, Floats]:
-        """Pose and root of an earlier step; those given for None."""
+        """Return pose and root of an earlier step; those given for None."""
         if not isinstance(before, tuple | list) or len(before) != 2:
             raise SuppleError("before must be a pose and a root, such as (pose, None)")
         return self.pose(before[0], pose), self.root(before[1], root)
 
-    def forces(self, forces: Mapping[int, ArrayLike]) -> tuple[Ints, Floats]:
-        """Skin vertices (k,) and forces (k, 3)."""
-        return skin_forces(forces, self._skin)
+    def start(
+        self, pose: Given, root: Given, before: Before | None
+    ) -> tuple[Floats, Floats, tuple[Floats, Floats] | None]:
+        """Return pose, root and what came before of a reset; at rest in the rest pose for None."""
+        there, place = self.pose(pose, self._rest_pose), self.root(root, None)
+        return there, place, None if before is None else self.earlier(before, there, place)
+
+    def forces(self, forces: Forces) -> tuple[Ints, Floats]:
+        """Return skin vertices (k,) and forces (k, 3)."""
+        return vertex_forces(forces, self._skin)
 
     def skin(self, out: Singles | None) -> Singles:
-        """Where to write the skin, (n̄, 3) float32."""
-        shape = (self._skin, 3)
-        if out is None:
-            return np.empty(shape, np.float32)
-        fits = isinstance(out, np.ndarray) and out.shape == shape and out.dtype == np.float32
-        if not (fits and out.flags.c_contiguous and out.flags.writeable):
-            raise SuppleError(f"out must be a contiguous, writable float32 array, {shape}")
-        return out
+        """Return the array to write the skin to, (n̄, 3) float32."""
+        return checked_frames(out, (self._skin, 3))
 
     def motion(self, motion: Motion | str, known: Mapping[str, Motion]) -> Motion:
-        """A motion of this rig, or the known one of that name."""
+        """Return a motion of this rig, or the known one of that name."""
         if isinstance(motion, str):
             if motion not in known:
                 near = difflib.get_close_matches(motion, known, 1)
@@ -146,23 +180,18 @@ class CharacterInputs:
         return motion
 
     def frames(self, out: Singles | None, count: int) -> Singles:
-        """Where to write the skin of all frames, (t, n̄, 3) float32."""
+        """Return the array to write the skin of all frames to, (t, n̄, 3) float32."""
         shape = (count, self._skin, 3)
-        if out is None:
-            if 4 * math.prod(shape) > LARGEST_RUN:
-                raise SuppleError(
-                    f"{count:,} frames of {self._skin:,} vertices are too many at once; "
-                    "step through parts of the motion"
-                )
-            return np.empty(shape, np.float32)
-        fits = isinstance(out, np.ndarray) and out.shape == shape and out.dtype == np.float32
-        if not (fits and out.flags.c_contiguous and out.flags.writeable):
-            raise SuppleError(f"out must be a contiguous, writable float32 array, {shape}")
-        return out
+        if out is None and 4 * math.prod(shape) > LARGEST_RUN:
+            raise SuppleError(
+                f"{count:,} frames of {self._skin:,} vertices are too many at once; "
+                "step through parts of the motion"
+            )
+        return checked_frames(out, shape)
 
 
 def _own(array: Floats) -> Floats:
-    """An array as loops are compiled for: writable, and contiguous; a copy if it is not."""
+    """Return an array as loops are compiled for, writable and contiguous; a copy if it is not."""
     if array.flags.writeable and array.flags.c_contiguous:
         return array
     return array.copy()
@@ -170,7 +199,7 @@ def _own(array: Floats) -> Floats:
 
 @compiled_brief
 def _usable(pose: Floats, scales: Floats) -> bool:
-    """Finite, and so near that squares of scaled entries are finite."""
+    """Return whether all entries are finite, and so near that squares of scaled ones are."""
     for k in range(len(pose)):
         if not (abs(pose[k]) <= LARGEST_VALUE and abs(pose[k]) * scales[k] <= LARGEST_SCALED):
             return False
@@ -179,7 +208,7 @@ def _usable(pose: Floats, scales: Floats) -> bool:
 
 @compiled_brief
 def _rigid(root: Floats) -> bool:
-    """Exactly rigid, but for rounding: what needs no further check."""
+    """Return whether a root is rigid to rounding, and needs no further check."""
     if not (root[3, 0] == 0 and root[3, 1] == 0 and root[3, 2] == 0 and root[3, 3] == 1):
         return False
     for i in range(3):

@@ -1,4 +1,4 @@
-"""The nonlinear equation inside an implicit step, and Newton's method for it."""
+"""Nonlinear equation inside an implicit step, and Newton's method for it."""
 
 from __future__ import annotations
 
@@ -98,13 +98,13 @@ class StageProblem:
         return force.reshape(w.shape)
 
     def gradient(self, w: Floats) -> Floats:
-        """Left side of the equation, (n, 3)."""
+        """M (w − v) + τ (D w + f − f_ext), (n, 3)."""
         inertia = (self.mass @ (w - self.v).reshape(-1)).reshape(w.shape)
         force = self.body.force(self.positions(w), self.rest)
         return inertia + self.tau * (self.damp(w) + force - self.external)
 
     def potential(self, w: Floats) -> float:
-        """What the step minimises."""
+        """½(w−v)ᵀM(w−v) + ½τ wᵀDw + W − f_extᵀ(u + τw), which the step minimises."""
         change = (w - self.v).reshape(-1)
         return (
             0.5 * float(change @ (self.mass @ change))
@@ -114,7 +114,7 @@ class StageProblem:
         )
 
     def potential_along(self, w: Floats, change: Floats, length: float) -> float:
-        """`potential` some way along a change of velocity; inf or nan where it overflows."""
+        """Evaluate `potential` some way along a change; inf or nan where it overflows."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self.potential(w + length * change)
 
@@ -125,7 +125,7 @@ class ImplicitSolver:
     Parameters
     ----------
     body, mass
-        What moves; `mass` is (3n, 3n).
+        Body that moves, and its mass matrix (3n, 3n).
     free
         Unknowns that may change.
     alpha, beta
@@ -158,7 +158,7 @@ class ImplicitSolver:
         self._cholesky = SparseCholesky(self._part.pattern, block=3)
 
     def solve(self, problem: StageProblem, start: Floats, report: StepReport) -> Floats:
-        """Velocity at the end of the stage; Newton begins at velocity `start`."""
+        """Solve for the velocity at the end of the stage; Newton begins at velocity `start`."""
         self._set_damping(problem, problem.positions(start), report)
         w = start
         for _ in range(self.newton):
@@ -183,7 +183,7 @@ class ImplicitSolver:
     def _iterate(
         self, problem: StageProblem, w: Floats, psd: bool, report: StepReport
     ) -> tuple[Floats, float]:
-        """Newton's change of velocity, and how much of it to take."""
+        """Return Newton's change of velocity, and how much of it to take."""
         with report.timed("assembly"):
             gradient = problem.gradient(w)
             system = self._system(problem, w, psd)
@@ -219,7 +219,7 @@ class ImplicitSolver:
                 problem.damping = self.beta * stiffness
 
     def _system(self, problem: StageProblem, w: Floats, psd: bool) -> Floats:
-        """Values of M + τD + τ²K among the free unknowns."""
+        """M + τD + τ²K among the free unknowns: the values of its entries."""
         x = problem.positions(w)
         stiffness = self.body.stiffness(x, problem.rest, psd=psd, out=self._matrix)
         values, term = self._values, self._term
@@ -239,14 +239,14 @@ class ImplicitSolver:
         return True
 
     def _scattered(self, free_values: Floats) -> Floats:
-        """A field over all vertices, (n, 3), zero where nothing is free."""
+        """Return a field over all vertices, (n, 3), zero where nothing is free."""
         field = np.zeros(3 * self.body.n_vertices)
         field[self.free] = free_values
         return field.reshape(-1, 3)
 
 
 def _values_in(pattern: sp.csr_array, matrix: sp.csr_array) -> Floats:
-    """Values of `matrix` where `pattern`, which contains its entries, has its own."""
+    """Return values of `matrix` at the entries of `pattern`, which has all of its own."""
 
     def keys(a: sp.csr_array) -> NDArray[np.int64]:
         rows = np.repeat(np.arange(a.shape[0], dtype=np.int64), np.diff(a.indptr))

@@ -1,4 +1,4 @@
-"""The root of a character: the rigid transform from the frame its rig lives in to the world."""
+"""Root of a character: the rigid transform from the frame its rig lives in to the world."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ __all__ = [
     "acting_gravity",
     "checked_gravity_mode",
     "checked_root",
-    "to_root",
     "to_world",
 ]
 
@@ -30,7 +29,7 @@ GRAVITY_MODES = ("relative", "absolute", "none")
 
 
 def checked_root(root: ArrayLike | None) -> Floats:
-    """A root transform (4, 4) of one's own, rigid to rounding; the identity for None.
+    """Return a copy of a root transform (4, 4), rigid to rounding; the identity for None.
 
     A rotation of a file's precision is made exact, as `supple.rig.Motion` does.
 
@@ -72,20 +71,15 @@ def to_world(root: Floats, points: Floats) -> Floats:
     return points @ root[:3, :3].T + root[:3, 3]
 
 
-def to_root(root: Floats, points: Floats) -> Floats:
-    """Rᵀ (x − t) of points (n, 3) in the world."""
-    return (points - root[:3, 3]) @ root[:3, :3]
-
-
 def checked_gravity_mode(mode: str) -> str:
-    """One of `GRAVITY_MODES`."""
+    """Return a mode that is one of `GRAVITY_MODES`."""
     if mode not in GRAVITY_MODES:
         raise SuppleError(f"no gravity mode {mode!r}; there are {', '.join(GRAVITY_MODES)}")
     return mode
 
 
 def acting_gravity(mode: str, gravity: Floats, root: Floats) -> Floats:
-    """The acceleration (3,), in the world, with which gravity acts on the displacement.
+    """Return the acceleration (3,), in the world, with which gravity acts on the displacement.
 
     A sculpted shape already sags, so ``"relative"`` gravity is only what the root's turn
     changes: g − R g. ``"absolute"`` is g, ``"none"`` nothing. Rᵀ of it acts in the root's frame.

@@ -312,7 +312,7 @@ ENGINES: dict[str, Engine] = {
             "character",
             model="supple.engines.pose_space.model.model:PoseSpaceModel",
             builder="supple.engines.pose_space.build.build:build",
-            simulator="supple.engines.full.full_character:CharacterSimulator",
+            simulator="supple.engines.full.full_character:FullCharacterSimulator",
             bake_options={"tets": 8_000, "modes": 60, "most_poses": 6},
         ),
         Engine(

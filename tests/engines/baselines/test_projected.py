@@ -14,9 +14,9 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import static_equilibrium
 from supple.elastic.material import Material
 from supple.engines.baselines import pose_bases
-from supple.engines.baselines.projected import ProjectedSimulator
+from supple.engines.baselines.projected import PosedSubspace, ProjectedSimulator
 from supple.engines.baselines.subspace import Subspace, reduced_equilibrium
-from supple.engines.full.full_body import FullSimulator
+from supple.engines.full.simulator import FullSimulator
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.build.reduced_poses import ReducedPoses
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
@@ -75,7 +75,9 @@ def test_with_a_basis_of_everything_it_is_the_full_simulation(bar: Bar, integrat
     )
     full.reset(rest=bar.rig(ANGLES[:1]))
     whole = ProjectedSimulator(
-        bar.body, bar.rig, lambda pose: bar.everything, integrator=integrator, **CALM
+        PosedSubspace(bar.body, bar.rig, lambda pose: bar.everything),
+        integrator=integrator,
+        **CALM,
     )
     whole.reset(ANGLES[:1])
     for angle in ANGLES[1:]:
@@ -113,7 +115,10 @@ def test_a_root_that_turns_and_moves_changes_nothing_but_the_frame(
     basis = pose_bases.interpolated(poses)
     here, there = (
         ProjectedSimulator(
-            bar.body, bar.rig, basis, gravity=gravity, gravity_mode="absolute", iterations=3
+            PosedSubspace(bar.body, bar.rig, basis),
+            gravity=gravity,
+            gravity_mode="absolute",
+            iterations=3,
         )
         for gravity in ((0.0, -9.81, 0.0), root[:3, :3] @ (0.0, -9.81, 0.0))
     )
@@ -127,7 +132,7 @@ def test_a_root_that_turns_and_moves_changes_nothing_but_the_frame(
 
 
 def test_a_root_that_speeds_up_leaves_the_flesh_behind(bar: Bar, poses: ReducedPoses) -> None:
-    simulator = ProjectedSimulator(bar.body, bar.rig, pose_bases.interpolated(poses))
+    simulator = ProjectedSimulator(PosedSubspace(bar.body, bar.rig, pose_bases.interpolated(poses)))
     root = np.eye(4)
     for at in range(1, 6):
         root[1, 3] = 0.5 * 30.0 * (at / 90) ** 2
@@ -138,7 +143,9 @@ def test_a_root_that_speeds_up_leaves_the_flesh_behind(bar: Bar, poses: ReducedP
 def test_relative_gravity_is_none_upright_and_twice_upside_down(
     bar: Bar, poses: ReducedPoses
 ) -> None:
-    simulator = ProjectedSimulator(bar.body, bar.rig, pose_bases.interpolated(poses), beta=0.0)
+    simulator = ProjectedSimulator(
+        PosedSubspace(bar.body, bar.rig, pose_bases.interpolated(poses)), beta=0.0
+    )
     simulator.step()
     assert np.abs(simulator.displacements).max() < 1e-12
     turned = np.diag([-1.0, -1.0, 1.0, 1.0])
@@ -164,8 +171,10 @@ def test_neutral_pose_dynamics_are_the_neutral_poses_own(bar: Bar, poses: Reduce
     """Straight, they are the same; bent, they move in the warped basis with straight forces."""
     basis = pose_bases.warped(poses)
     neutral = (bar.body.rest, poses.basis(0))
-    plain = ProjectedSimulator(bar.body, bar.rig, basis, gravity_mode="absolute")
-    carried = ProjectedSimulator(bar.body, bar.rig, basis, gravity_mode="absolute", elastic=neutral)
+    plain = ProjectedSimulator(PosedSubspace(bar.body, bar.rig, basis), gravity_mode="absolute")
+    carried = ProjectedSimulator(
+        PosedSubspace(bar.body, bar.rig, basis, elastic=neutral), gravity_mode="absolute"
+    )
     for _ in range(5):
         plain.step()
         carried.step()
@@ -181,7 +190,9 @@ def test_projecting_to_the_new_basis_changes_nothing_where_the_basis_stays(
     bar: Bar, poses: ReducedPoses
 ) -> None:
     kept, projected = (
-        ProjectedSimulator(bar.body, bar.rig, pose_bases.neutral(poses), carried=carried, **CALM)
+        ProjectedSimulator(
+            PosedSubspace(bar.body, bar.rig, pose_bases.neutral(poses)), carried=carried, **CALM
+        )
         for carried in ("coordinates", "projection")
     )
     for simulator in (kept, projected):
@@ -193,9 +204,12 @@ def test_every_basis_is_the_poses_own_at_the_poses(bar: Bar, poses: ReducedPoses
     mass = np.repeat(poses.mass, 3)[:, None]
     for at, pose in enumerate(poses.weights.poses):
         exact = poses.basis(at)
-        for name in ("interpolated", "world", "naive"):
-            found = pose_bases.BASES[name](poses)(pose)
-            shared = np.linalg.svd(exact.T @ (mass * found), compute_uv=False)
+        for name, basis in (
+            ("interpolated", pose_bases.interpolated(poses)),
+            ("world", pose_bases.interpolated(poses, "world")),
+            ("naive", pose_bases.naive(poses)),
+        ):
+            shared = np.linalg.svd(exact.T @ (mass * basis(pose)), compute_uv=False)
             assert shared.min() > 1 - 1e-9, (name, at)
     all_of_them = pose_bases.pose_independent(poses, 3 * poses.n_columns, frames=False)(np.ones(1))
     for at in range(3):
@@ -229,7 +243,7 @@ def test_warped_and_framed_bases_turn_with_the_body(bar: Bar) -> None:
 
 def test_what_does_not_fit_is_refused_and_the_state_stays(bar: Bar, poses: ReducedPoses) -> None:
     basis = pose_bases.interpolated(poses)
-    simulator = ProjectedSimulator(bar.body, bar.rig, basis, gravity_mode="absolute")
+    simulator = ProjectedSimulator(PosedSubspace(bar.body, bar.rig, basis), gravity_mode="absolute")
     simulator.step([0.1])
     before = simulator.q.copy(), simulator.positions
     for wrong in (
@@ -252,15 +266,15 @@ def test_what_does_not_fit_is_refused_and_the_state_stays(bar: Bar, poses: Reduc
         {"alpha": -1},
     ):
         with pytest.raises(SuppleError):
-            ProjectedSimulator(bar.body, bar.rig, basis, **options)
+            ProjectedSimulator(PosedSubspace(bar.body, bar.rig, basis), **options)
     with pytest.raises(SuppleError, match="shape"):
-        ProjectedSimulator(bar.body, bar.rig, lambda pose: np.ones((7, 2)))
+        ProjectedSimulator(PosedSubspace(bar.body, bar.rig, lambda pose: np.ones((7, 2))))
     with pytest.raises(SuppleError, match="no skin"):
         simulator.surface()
 
 
 def test_reruns_are_the_same_to_the_bit_and_time_is_split(bar: Bar, poses: ReducedPoses) -> None:
-    simulator = ProjectedSimulator(bar.body, bar.rig, pose_bases.interpolated(poses))
+    simulator = ProjectedSimulator(PosedSubspace(bar.body, bar.rig, pose_bases.interpolated(poses)))
     first = simulator.run(ANGLES[:10, None])
     assert np.array_equal(first, simulator.run(ANGLES[:10, None]))
     seconds = simulator.step([0.2]).seconds
@@ -275,7 +289,7 @@ def test_the_real_time_step_approaches_it_with_more_cubature() -> None:
         options = bar_options(elastic_cubature=tets, inertial_cubature=vertices)
         model = build(bending_bar(60.0), **options)
         basis = pose_bases.interpolated(reduced_again(model))
-        oracle = ProjectedSimulator.from_model(model, basis)
+        oracle = ProjectedSimulator(PosedSubspace.from_model(model, basis))
         ours = PoseSpaceSimulator(model, transport=False, look_ahead=0, frames="blended")
         missed = moved = 0.0
         for angle in 0.5 * np.sin(6 * np.arange(60) / 90) ** 2:

@@ -10,13 +10,14 @@ import pytest
 import supple
 from helpers.build_samples import bar_mesh, bar_options, bending_bar, held_end
 from supple.dynamics.between_poses import PoseTrack
-from supple.dynamics.integrators import advance
-from supple.dynamics.root_frame import acting_gravity, checked_root, to_root, to_world
+from supple.dynamics.integrators import StepStart, integrator_named
+from supple.dynamics.root_frame import acting_gravity, checked_root, to_world
 from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import static_equilibrium
 from supple.elastic.material import Material
-from supple.engines.full.full_body import FullSimulator
-from supple.engines.full.full_character import CharacterSimulator
+from supple.engines.full.full_body import FullBodySimulator
+from supple.engines.full.full_character import FullCharacterSimulator
+from supple.engines.full.simulator import FullSimulator
 from supple.errors import SuppleError
 from supple.maths.rotations import exponential, to_matrix
 from supple.rig.motion.motion import Motion
@@ -55,6 +56,11 @@ def turned(angle=0.0, axis=2, place=(0.0, 0.0, 0.0)):
     return root
 
 
+def to_root(root, points):
+    """Rᵀ (x − t)."""
+    return (points - root[:3, 3]) @ root[:3, :3]
+
+
 def rig_skin(model, pose, root):
     return to_world(root, model.rig(pose))
 
@@ -69,10 +75,12 @@ def swing(model, seconds=0.6):
 
 def test_a_model_gives_a_simulator_of_the_character_and_a_body_one_of_the_body():
     whole = FullSimulator(bar(), 1 / 60)
-    assert type(whole) is CharacterSimulator
+    assert type(whole) is FullCharacterSimulator
     assert isinstance(whole, FullSimulator)
-    assert type(FullSimulator(model=bar())) is CharacterSimulator
-    assert type(FullSimulator(ElasticBody(bar_mesh(CELLS)))) is FullSimulator
+    assert type(FullSimulator(model=bar())) is FullCharacterSimulator
+    body = FullSimulator(ElasticBody(bar_mesh(CELLS)))
+    assert type(body) is FullBodySimulator
+    assert isinstance(body, FullSimulator)
     assert supple.FullSimulator is FullSimulator
     strangers: tuple[Any, ...] = (None, "bar", 3)
     for other in strangers:
@@ -388,7 +396,7 @@ def oscillator(integrator, omega, h, steps):
 
     u, v, a, before = np.ones(1), np.zeros(1), np.full(1, -(omega**2)), None
     for _ in range(steps):
-        moved = advance(integrator, stage, u, v, a, h, before)
+        moved = integrator_named(integrator).step(stage, StepStart(u, v, a, before), h)
         before, (u, v, a) = (u, v), moved
     return float(np.hypot(u, v / omega)[0])
 

@@ -1,12 +1,10 @@
-"""Bases as functions of the pose: ours, the paper's, and what others have used in their place.
+"""Bases as functions of the pose: Supple's, the paper's, and those that others have used.
 
 Each is a callable from a pose (s,) to U (3n, r), for analysis and for simulations that form it
-on the whole mesh (`supple.dynamics.ProjectedSimulator`).
+on the whole mesh (`supple.engines.baselines.projected.ProjectedSimulator`).
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +20,6 @@ from supple.reduction.mass_pca import mass_pca
 from supple.rig.tets.vertex_frames import blended_rotations, pose_rotations, rotate_basis
 
 __all__ = [
-    "BASES",
     "interpolated",
     "naive",
     "neutral",
@@ -94,7 +91,7 @@ def _blend(
 
 
 def naive(poses: ReducedPoses) -> OfPose:
-    """Columns blended as they come, the k-th softest of each pose, then normalised (fig. 6)."""
+    """Blend columns as they come, the k-th softest of each pose, and normalise (xu2016 fig. 6)."""
     sorted_columns = np.stack([_softest_first(poses, at) for at in range(len(poses.models))])
     mass = np.repeat(poses.mass, 3)
 
@@ -107,7 +104,7 @@ def naive(poses: ReducedPoses) -> OfPose:
 
 
 def _softest_first(poses: ReducedPoses, at: int) -> Floats:
-    """A pose's basis with each region's columns turned to its own modes, ascending in λ."""
+    """Return a pose's basis, each region's columns turned to its own modes, ascending in λ."""
     model, parts = poses.models[at], []
     for vectors, stiffness in zip(model.bases, model.stiffnesses, strict=True):
         parts.append(vectors @ np.linalg.eigh(stiffness)[1])
@@ -122,13 +119,13 @@ def _softest_first(poses: ReducedPoses, at: int) -> Floats:
 
 
 def neutral(poses: ReducedPoses) -> OfPose:
-    """The neutral pose's basis at every pose."""
+    """Keep the neutral pose's basis at every pose."""
     only = poses.basis(0)
     return lambda pose: only
 
 
 def warped(poses: ReducedPoses) -> OfPose:
-    """The neutral pose's basis, turned vertex by vertex with the shape (xu2016 fig. 4a)."""
+    """Turn the neutral pose's basis vertex by vertex with the shape (xu2016 fig. 4a)."""
     only = poses.basis(0).reshape(len(poses.mesh.vertices), 3, -1)
     shape = poses.models[0].rest
 
@@ -140,7 +137,7 @@ def warped(poses: ReducedPoses) -> OfPose:
 
 
 def _remembering(basis: OfPose) -> OfPose:
-    """The same, computed once for poses that follow each other unchanged."""
+    """Compute a basis once for poses that follow each other unchanged."""
     last: dict[bytes, Floats] = {}
 
     def known(pose: Floats) -> Floats:
@@ -157,12 +154,12 @@ def _remembering(basis: OfPose) -> OfPose:
 def pose_independent(
     poses: ReducedPoses, count: int, *, frames: bool = True, soft_first: bool = True
 ) -> OfPose:
-    """`count` vectors that come nearest to the bases of all poses: their mass-PCA (fig. 14).
+    """Keep `count` vectors nearest to the bases of all poses: their mass-PCA (xu2016 fig. 14).
 
     Parameters
     ----------
     poses
-        Whose bases are put together.
+        Poses whose bases are put together.
     count
         How many vectors to keep.
     frames
@@ -193,18 +190,7 @@ def pose_independent(
 
 
 def _soft_columns(poses: ReducedPoses, at: int) -> tuple[Floats, Floats]:
-    """A pose's modes within its basis, and (λ₁/λ)^½ of each."""
+    """Return a pose's modes within its basis, and (λ₁/λ)^½ of each."""
     values = [np.linalg.eigvalsh(each) for each in poses.models[at].stiffnesses]
     stiffness = np.concatenate(values)
     return _softest_first(poses, at), np.sqrt(stiffness.min() / stiffness)
-
-
-#: What a figure can ask for by name.
-BASES: dict[str, Callable[..., OfPose]] = {
-    "interpolated": interpolated,
-    "world": lambda poses: interpolated(poses, "world"),
-    "naive": naive,
-    "neutral": neutral,
-    "warped": warped,
-    "pca": pose_independent,
-}

@@ -1,13 +1,13 @@
 """Subspace dynamics reassembled in full: every step forms UᵀKU, UᵀMU and Uᵀf on the whole mesh.
 
-As Hahn et al. 2014 do, whom xu2016 §9 compares with. It costs O(n r²) a step and serves twice:
-its time is what pose-space cubature saves, and its motion is what cubature approximates.
+Hahn et al. 2014 step so, whom xu2016 §9 compares with. A step costs O(n r²). Cubature saves that
+time, and approximates this motion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterable
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats
 from supple.checks import checked_array, checked_number, checked_whole_numbers
+from supple.dynamics.character_inputs import Forces, vertex_forces
 from supple.dynamics.implicit import StepReport
-from supple.dynamics.integrators import INTEGRATORS, advance
+from supple.dynamics.integrators import StepStart, integrator_named
 from supple.dynamics.root_frame import (
     GravityMode,
     acting_gravity,
@@ -32,25 +33,39 @@ from supple.engines.baselines.subspace import (
     checked_subspace_basis,
     solve_definite,
 )
+from supple.engines.pose_space.build.reduced_poses import OfPose, model_embedding
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SolverError, SuppleError
 from supple.linalg.blas import single_threaded
 
-__all__ = ["Forces", "OfPose", "PosedSubspace", "ProjectedSimulator"]
+__all__ = ["PosedSubspace", "ProjectedSimulator"]
 
-
-# ----------------------------------------------------------------------------
-# What a projected simulation moves: a body, its basis and its skin, as functions of the pose.
-
-
-OfPose = Callable[[Floats], Floats]
-
-
-Forces = Mapping[int, ArrayLike]
+Carried = Literal["coordinates", "projection"]
+PARTS = ("rig", "basis", "assembly", "projection", "solve")
 
 
 class PosedSubspace:
-    """A body with all that depends on its pose; parameters as `ProjectedSimulator` has them."""
+    """Body, basis and skin as functions of the pose: what a projected simulation moves.
+
+    Parameters
+    ----------
+    body
+        The tets and what they are made of.
+    rest
+        Φ: from a pose (s,) to rest positions (n, 3), such as a rig.
+    basis
+        From a pose to U, (3n, r), zero where vertices are fixed; see `pose_bases`.
+    rest_pose
+        (s,) where a simulation starts without a pose; by default the rig's own.
+    elastic
+        A rest shape and basis that elastic forces are evaluated in, whatever the pose; by default
+        the pose's own. With the neutral ones, and a `basis` that is the neutral one warped to the
+        pose, this is neutral-pose dynamics (Galoppo et al. 2009; xu2016 fig. 4b).
+    material
+        From a pose to what the body is made of there, if that changes (xu2016 §8).
+    surface, embedding
+        Φ̄ of the skin and (n̄, n) sparse; forces then act on the skin.
+    """
 
     def __init__(
         self,
@@ -58,6 +73,7 @@ class PosedSubspace:
         rest: OfPose,
         basis: OfPose,
         *,
+        rest_pose: ArrayLike | None = None,
         elastic: tuple[ArrayLike, ArrayLike] | None = None,
         material: Callable[[Floats], Material] | None = None,
         surface: OfPose | None = None,
@@ -65,6 +81,10 @@ class PosedSubspace:
     ) -> None:
         self.body, self._rest, self._basis = body, rest, basis
         self._material, self._surface, self._embedding = material, surface, embedding
+        first = getattr(rest, "rest_pose", None) if rest_pose is None else rest_pose
+        if first is None:
+            raise SuppleError("which pose does the body rest in? Give rest_pose")
+        self.rest_pose = np.array(first, np.float64)
         #: Where elastic forces are evaluated, whatever the pose; None for the pose itself.
         self.neutral: Subspace | None = None
         if elastic is not None:
@@ -73,7 +93,7 @@ class PosedSubspace:
             self.neutral = Subspace(body, shape, columns)
 
     def evaluate(self, pose: Floats, report: StepReport) -> tuple[Floats, Floats]:
-        """Rest shape (n, 3) and basis (3n, r) at a pose."""
+        """Return rest shape (n, 3) and basis (3n, r) at a pose."""
         with report.timed("rig"):
             rest = checked_array("rest shape", self._rest(pose), self.body.rest.shape)
         with report.timed("basis"):
@@ -84,6 +104,22 @@ class PosedSubspace:
                 f"{self.neutral.n_columns}"
             )
         return rest, basis
+
+    @classmethod
+    def from_model(cls, model: PoseSpaceModel, basis: OfPose) -> PosedSubspace:
+        """Return a model's flesh and skin in a basis such as those of `ReducedPoses.of_model`.
+
+        A model stores its bases on the skin and at cubature points only, so they are made anew.
+        """
+        painted = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
+        return cls(
+            ElasticBody(model.mesh, model.material()),
+            model.tet_rig,
+            basis,
+            material=(lambda pose: model.material(model.pose_weights(pose))) if painted else None,
+            surface=model.rig,
+            embedding=model_embedding(model),
+        )
 
     def make_of_material(self, pose: Floats) -> None:
         """Exchange the body's material, if it depends on the pose."""
@@ -97,43 +133,27 @@ class PosedSubspace:
         return self._surface(pose) + self._embedding @ displacements
 
     def load(self, forces: Forces | None) -> Floats:
-        """Forces on the tet vertices, (n, 3), of forces on the skin where there is one."""
+        """Return forces on the tet vertices, (n, 3), of those on the skin where there is one."""
         count = self.body.n_vertices if self._embedding is None else self._embedding.shape[0]
         load = np.zeros((count, 3))
-        for vertex, force in (forces or {}).items():
-            if not (isinstance(vertex, int | np.integer) and 0 <= vertex < count):
-                raise SuppleError(
-                    f"force on vertex {vertex}, which is not there; there are 0 to {count - 1}"
-                )
-            load[vertex] += checked_array(f"force on vertex {vertex}", force, (3,))
+        vertices, acting = vertex_forces(forces or {}, count, "the body")
+        load[vertices] = acting
         return load if self._embedding is None else self._embedding.T @ load
 
 
-Carried = Literal["coordinates", "projection"]
-
-
-PARTS = ("rig", "basis", "assembly", "projection", "solve")
-
-
 class ProjectedSimulator:
-    """Steps a body within a basis that depends on the pose, without cubature.
+    """Simulator of a body within a basis that depends on the pose, without cubature.
 
     M̃ q̈ + D̃ q̇ + Uᵀf(Φ(p) + U q) = Uᵀ(f_ext − M Φ̈), with U = U(p) (xu2016 eq. 9).
 
     Parameters
     ----------
-    body
-        The tets and what they are made of.
-    rest
-        Φ: from a pose (s,) to rest positions (n, 3), such as a rig.
-    basis
-        From a pose to U, (3n, r), zero where vertices are fixed; see `pose_bases`.
+    posed
+        Body, basis and skin.
     dt
         Time step in s.
-    rest_pose
-        (s,) where `reset` starts without a pose; by default the rig's own.
     integrator, iterations, tolerance
-        As `FullSimulator` has them, but for ``"midpoint"``; one iteration is the papers' choice
+        As `FullBodySimulator` has them, but for ``"midpoint"``; one iteration is the papers' choice
         for real time.
     alpha, beta
         Rayleigh damping D = αM + βK.
@@ -145,14 +165,6 @@ class ProjectedSimulator:
     carried
         What stays when U changes: ``"coordinates"``, q itself (xu2016 §5.2), or
         ``"projection"``, displacements and velocities projected to the new basis (Hahn et al.).
-    elastic
-        A rest shape and basis that elastic forces are evaluated in, whatever the pose; they are
-        the pose's own without. With the neutral ones, and a `basis` that is the neutral one
-        warped to the pose, this is neutral-pose dynamics (Galoppo et al. 2009; xu2016 fig. 4b).
-    material
-        From a pose to what the body is made of there, if that changes (xu2016 §8).
-    surface, embedding
-        Φ̄ of the skin and (n̄, n) sparse, for `surface`; forces then act on the skin.
 
     Attributes
     ----------
@@ -168,8 +180,8 @@ class ProjectedSimulator:
     >>> body = ElasticBody(beam(cells=(4, 1, 1)))
     >>> lifted = np.zeros((60, 1))
     >>> lifted[1::3, 0] = body.rest[:, 0] ** 2  # one shape, held at x = 0
-    >>> simulator = ProjectedSimulator(body, lambda pose: body.rest, lambda pose: lifted,
-    ...                                rest_pose=[], gravity_mode="absolute")
+    >>> posed = PosedSubspace(body, lambda pose: body.rest, lambda pose: lifted, rest_pose=[])
+    >>> simulator = ProjectedSimulator(posed, gravity_mode="absolute")
     >>> simulator.step().iterations
     1
     >>> bool(simulator.q[0] < 0)  # it falls
@@ -178,12 +190,9 @@ class ProjectedSimulator:
 
     def __init__(
         self,
-        body: ElasticBody,
-        rest: OfPose,
-        basis: OfPose,
+        posed: PosedSubspace,
         dt: float = 1 / 90,
         *,
-        rest_pose: ArrayLike | None = None,
         integrator: str = "backward-euler",
         iterations: int = 1,
         tolerance: float = 1e-9,
@@ -193,66 +202,28 @@ class ProjectedSimulator:
         gravity_mode: GravityMode = "relative",
         psd: bool = False,
         carried: Carried = "coordinates",
-        elastic: tuple[ArrayLike, ArrayLike] | None = None,
-        material: Callable[[Floats], Material] | None = None,
-        surface: OfPose | None = None,
-        embedding: sp.csr_array | None = None,
     ) -> None:
-        for what, value, known in (
-            ("integrator", integrator, [each for each in INTEGRATORS if each != "midpoint"]),
-            ("kind of what is carried", carried, ("coordinates", "projection")),
-        ):
-            if value not in known:
-                raise SuppleError(f"no {what} {value!r}; there are {', '.join(known)}")
-        self.body = body
-        self._posed = PosedSubspace(
-            body,
-            rest,
-            basis,
-            elastic=elastic,
-            material=material,
-            surface=surface,
-            embedding=embedding,
-        )
+        # A rest shape in the middle of a step would need a basis there.
+        self._method = integrator_named(integrator, lambda row: row.forces_at == 1)
+        if carried not in ("coordinates", "projection"):
+            raise SuppleError(
+                f"no kind of what is carried {carried!r}; there are coordinates, projection"
+            )
+        self._posed, self.body = posed, posed.body
         self.dt = _positive("dt", dt, 1e-12)
         self.alpha, self.beta = _positive("alpha", alpha), _positive("beta", beta)
-        self.tolerance = _positive("tolerance", tolerance) * body.mesh.size
+        self.tolerance = _positive("tolerance", tolerance) * self.body.mesh.size
         (self.iterations,) = checked_whole_numbers("iterations", [iterations])
         if self.iterations < 1:
             raise SuppleError(f"iterations must be at least 1, not {iterations}")
-        self.integrator, self.psd, self.carried = integrator, bool(psd), carried
-        self.gravity, self.gravity_mode = (
-            checked_array("gravity", gravity, (3,)),
-            checked_gravity_mode(gravity_mode),
-        )
-        first = getattr(rest, "rest_pose", None) if rest_pose is None else rest_pose
-        if first is None:
-            raise SuppleError("which pose does the body rest in? Give rest_pose")
-        self._rest_pose = np.array(first, np.float64)
+        self.psd, self.carried = bool(psd), carried
+        self.gravity = checked_array("gravity", gravity, (3,))
+        self.gravity_mode = checked_gravity_mode(gravity_mode)
         self.reset()
-
-    @classmethod
-    def from_model(
-        cls, model: PoseSpaceModel, basis: OfPose, dt: float = 1 / 90, **options: Any
-    ) -> ProjectedSimulator:
-        """Of a model's flesh and skin, in a basis such as those of `pose_bases`.
-
-        A model stores its bases on the skin and at cubature points only, so they are made anew.
-        """
-        from supple.engines.pose_space.build.reduced_poses import model_embedding
-
-        def material(pose: Floats) -> Material:
-            return model.material(model.pose_weights(pose))
-
-        skin: dict[str, Any] = {"surface": model.rig, "embedding": model_embedding(model)}
-        if np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2:
-            skin["material"] = material
-        body = ElasticBody(model.mesh, model.material())
-        return cls(body, model.tet_rig, basis, dt, **(skin | options))
 
     def reset(self, pose: ArrayLike | None = None, root: ArrayLike | None = None) -> None:
         """Start anew, at rest at a pose (s,) and with the root at (4, 4), rigid."""
-        chosen = self._pose(self._rest_pose if pose is None else pose)
+        chosen = self._pose(self._posed.rest_pose if pose is None else pose)
         place = checked_root(root)
         report = _report()
         rest, basis = self._posed.evaluate(chosen, report)
@@ -265,7 +236,7 @@ class ProjectedSimulator:
         self.q, self.velocity = np.zeros((2, space.n_columns))
         self._acceleration: Floats = np.zeros(space.n_columns)
         self._before: tuple[Floats, Floats] | None = None
-        if self.integrator == "newmark":  # the only one that looks back at accelerations
+        if self._method.uses_acceleration:
             pull = space.weigh(np.broadcast_to(self._gravity(place) @ place[:3, :3], rest.shape))
             self._acceleration = _solved(self._mass, pull)
         self.time, self.unconverged_steps = 0.0, 0
@@ -277,11 +248,11 @@ class ProjectedSimulator:
 
     @property
     def positions(self) -> Floats:
-        """Of the tet vertices in the world, (n, 3)."""
+        """Positions of the tet vertices in the world, (n, 3)."""
         return to_world(self.root, self._space.rest + self.displacements)
 
     def surface(self) -> Floats:
-        """The skin in the world, (n̄, 3): R(Φ̄(p) + A u) + t."""
+        """R(Φ̄(p) + A u) + t: the skin in the world, (n̄, 3)."""
         return to_world(self.root, self._posed.skin(self.pose, self.displacements))
 
     def step(
@@ -343,7 +314,7 @@ class ProjectedSimulator:
     def _advanced(
         self, load: Floats, pull: Floats, basis_before: Floats, report: StepReport
     ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats, Floats], Floats]:
-        """(q, q̇) the step starts from, (q, q̇, q̈) at its end, and M̃; changes nothing."""
+        """Return (q, q̇) the step starts from, (q, q̇, q̈) at its end, and M̃; change nothing."""
         space = self._space
         with report.timed("projection"):
             mass = space.mass()
@@ -367,19 +338,13 @@ class ProjectedSimulator:
         )
 
         def solve(q: Floats, v: Floats, tau: float) -> tuple[Floats, Floats]:
-            # As `FullSimulator` does: one iteration from where nothing has moved is the papers'
+            # As `FullBodySimulator` does: one iteration from where nothing has moved is the papers'
             # step, several find the solution sooner from a guess.
             guess = begun[1] + tau * self._acceleration
             return stage.solve(q, v, tau, (begun[0] - q) / tau if self.iterations == 1 else guess)
 
-        state = advance(
-            self.integrator,
-            solve,
-            *begun,
-            self._acceleration,
-            self.dt,
-            earlier,
-        )
+        start = StepStart(*begun, self._acceleration, earlier)
+        state = self._method.step(solve, start, self.dt)
         if not all(np.isfinite(each).all() for each in state):
             raise SolverError(
                 f"the simulation diverges at {self.time:.3f} s; use a smaller dt, smaller forces "
@@ -395,7 +360,9 @@ class ProjectedSimulator:
         what: Literal["displacements", "positions", "surface"] = "positions",
     ) -> Floats:
         """Reset at the first pose (and root), step through all others; (t, n, 3) of each."""
-        rows = checked_array("poses", poses, (len(np.atleast_2d(poses)), len(self._rest_pose)))
+        rows = checked_array(
+            "poses", poses, (len(np.atleast_2d(poses)), len(self._posed.rest_pose))
+        )
         places = [None] * len(rows) if roots is None else list(roots)
         if len(places) != len(rows):
             raise SuppleError(f"{len(places)} roots for {len(rows)} poses")
@@ -411,12 +378,12 @@ class ProjectedSimulator:
         return np.array(frames)
 
     def _pose(self, pose: ArrayLike) -> Floats:
-        return checked_array("pose", pose, self._rest_pose.shape).copy()
+        return checked_array("pose", pose, self._posed.rest_pose.shape).copy()
 
     def _reprojected(
         self, mass: Floats, basis_before: Floats, pair: tuple[Floats, Floats]
     ) -> tuple[Floats, Floats]:
-        """Coordinates in the present basis of what another had, nearest by mass."""
+        """Return coordinates in the present basis of what another had, nearest by mass."""
         fields = (basis_before @ np.stack(pair, axis=1)).reshape(-1, 3, 2)
         right = np.stack([self._space.weigh(fields[:, :, at]) for at in (0, 1)], axis=1)
         both = _solved(mass, right)
@@ -427,7 +394,7 @@ class ProjectedSimulator:
 
 
 def _solved(mass: Floats, right: Floats) -> Floats:
-    """Also where columns of the basis repeat each other: the smallest solution."""
+    """Solve; where columns of the basis repeat each other, for the smallest solution."""
     found = solve_definite(mass, right)
     if found is not None:
         return found

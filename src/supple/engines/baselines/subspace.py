@@ -1,7 +1,7 @@
-"""A body that can only move within a basis, evaluated on all of its tets.
+"""Body that moves only within a basis, evaluated on all of its tets.
 
 Energy, Uᵀf and UᵀKU at displacements u = U q away from a rest shape (xu2016 eq. 9), without
-cubature: what Hahn et al. 2014 assemble in every step, and what cubature approximates.
+cubature: Hahn et al. 2014 assemble these in every step, and cubature approximates them.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ class Subspace:
         return self.basis.T @ field.reshape(-1)
 
     def is_minute(self, change: Floats) -> bool:
-        """Whether a change of q moves nothing farther than a millionth of the body's size."""
+        """Return whether a change of q moves nothing by more than a millionth of the size."""
         moved = float(np.abs(self.displacement(change)).max())
         return moved <= MINUTE * self.body.mesh.size
 
     def energy(self, q: Floats) -> float:
-        """Elastic energy in J at Φ + U q."""
+        """W(Φ + U q): elastic energy in J."""
         return self.body.energy(self.rest + self.displacement(q), self.rest)
 
     def force(self, q: Floats) -> Floats:
@@ -159,7 +159,7 @@ def block_product(
 
 
 def checked_subspace_basis(what: str, basis: ArrayLike, n_vertices: int) -> Floats:
-    """(3n, r) with at least one column, finite."""
+    """Return a basis (3n, r) of at least one column, finite."""
     shape = numbers(what, basis).shape
     if len(shape) != 2 or shape[0] != 3 * n_vertices or not 0 < shape[1] <= shape[0]:
         raise SuppleError(f"{what} of shape {shape}; expected ({3 * n_vertices}, columns)")
@@ -167,7 +167,7 @@ def checked_subspace_basis(what: str, basis: ArrayLike, n_vertices: int) -> Floa
 
 
 def solve_definite(matrix: Floats, right: Floats) -> Floats | None:
-    """Solution with a positive definite matrix, None where it is not."""
+    """Solve with a positive definite matrix; None where it is not."""
     try:
         factor = scipy.linalg.cho_factor(matrix, lower=True)
     except np.linalg.LinAlgError:
@@ -178,13 +178,13 @@ def solve_definite(matrix: Floats, right: Floats) -> Floats | None:
 
 
 def with_ridge(matrix: Floats) -> Floats:
-    """The matrix, made definite where columns of the basis say the same twice."""
+    """Return the matrix, made definite where columns of the basis repeat each other."""
     return matrix + RIDGE * float(np.trace(matrix)) / len(matrix) * np.eye(len(matrix))
 
 
 @dataclass(frozen=True, eq=False)
 class ReducedEquilibrium:
-    """Where a reduced body comes to rest.
+    """Equilibrium of a reduced body.
 
     Attributes
     ----------
@@ -217,7 +217,7 @@ def reduced_equilibrium(
     Parameters
     ----------
     body, basis
-        What is loaded, and (3n, r) the displacements it is capable of.
+        Body that is loaded, and (3n, r) the displacements it is capable of.
     forces
         (n, 3) in N.
     rest
@@ -271,15 +271,11 @@ def _search(space: Subspace, load: Floats, q: Floats, change: Floats, slope: flo
     return length
 
 
-# ----------------------------------------------------------------------------
-# The equation inside an implicit step of a reduced body, and Newton's method for it.
-
-
 @dataclass
 class SubspaceStage:
     """M̃ (w − v) + τ (D̃ w + f̃(q + τw) − f̃_ext) = 0, to be solved for the velocity w.
 
-    As `StageProblem`, with D̃ = αM̃ + βK̃ where Newton starts from.
+    As `supple.dynamics.implicit.StageProblem`, with D̃ = αM̃ + βK̃ taken where Newton starts.
 
     Attributes
     ----------
@@ -309,7 +305,7 @@ class SubspaceStage:
     report: StepReport
 
     def solve(self, q: Floats, v: Floats, tau: float, start: Floats) -> tuple[Floats, Floats]:
-        """Displacement and velocity at the end of the stage; Newton begins at velocity `start`."""
+        """Solve for displacement and velocity at the stage's end; Newton begins at `start`."""
         w = start
         stiffness = self._stiffness(q + tau * w, self.psd)
         damping = self.alpha * self.mass + self.beta * stiffness
@@ -339,7 +335,7 @@ class SubspaceStage:
     def _change(
         self, gradient: Floats, damping: Floats, stiffness: Floats, at: Floats, tau: float
     ) -> Floats:
-        """Newton's, with stiffness projected only where the system is not positive definite."""
+        """Return Newton's change, stiffness projected only where the system is not definite."""
         system = self.mass + tau * damping
         with self.report.timed("solve"):
             change = solve_definite(system + tau**2 * stiffness, -gradient)
@@ -360,7 +356,7 @@ class SubspaceStage:
         damping: Floats,
         tau: float,
     ) -> float:
-        """How much of a change lowers what the step minimises."""
+        """Return how much of a change to take: so much as lowers the step's potential."""
 
         def potential(length: float) -> float:
             at = w + length * change

@@ -1,5 +1,7 @@
 """The unreduced engine: all tets, the truth that others are compared with."""
 
-from supple.engines.full.full_body import FullSimulator
+from supple.engines.full.full_body import FullBodySimulator
+from supple.engines.full.full_character import FullCharacterSimulator
+from supple.engines.full.simulator import FullSimulator
 
-__all__ = ["FullSimulator"]
+__all__ = ["FullBodySimulator", "FullCharacterSimulator", "FullSimulator"]

@@ -1,4 +1,4 @@
-"""The unreduced simulator: every vertex free, the truth that reduced ones are compared with.
+"""Unreduced simulation of an elastic body: every vertex moves on its own.
 
 M ü + D u̇ + f(Φ + u, Φ) = f_ext − M Φ̈, with u the displacement away from the current rest
 shape Φ (xu2016 §4.2) and D = αM + βK. Fixed vertices follow the rest shape.
@@ -7,37 +7,31 @@ shape Φ (xu2016 §4.2) and D = αM + βK. Fixed vertices follow the rest shape.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats
 from supple.checks import checked_array, shown
+from supple.dynamics.character_inputs import vertex_forces
 from supple.dynamics.implicit import ImplicitSolver, StageProblem, StepReport
-from supple.dynamics.integrators import INTEGRATORS, advance
+from supple.dynamics.integrators import StepStart, integrator_named
 from supple.elastic.body import ElasticBody, HexBody
 from supple.elastic.equilibrium import free_unknowns
 from supple.errors import SolverError, SuppleError
 
-if TYPE_CHECKING:
-    from supple.engines.full.full_character import CharacterSimulator
-    from supple.engines.pose_space.model.model import PoseSpaceModel
-
-__all__ = ["FullSimulator"]
+__all__ = ["FullBodySimulator"]
 
 Forces = ArrayLike | Mapping[int, ArrayLike]
 
 
-class FullSimulator:
-    """Steps an elastic body through time.
-
-    Given a `PoseSpaceModel` it is a `CharacterSimulator`, which takes poses and gives the skin.
+class FullBodySimulator:
+    """Simulator of all vertices of an elastic body; `supple.FullSimulator` makes one of a body.
 
     Parameters
     ----------
     body
-        What to simulate.
+        Tets or hexahedra, and what they are made of.
     dt
         Time step in s.
     fixed
@@ -45,7 +39,8 @@ class FullSimulator:
     integrator
         ``"backward-euler"`` (loses energy), ``"newmark"`` (keeps energy),
         ``"midpoint"`` (keeps linear and angular momentum to rounding) or ``"bdf2"`` (second
-        order, and damps what the step cannot resolve).
+        order, and damps what the step cannot resolve); any row of
+        `supple.dynamics.integrators.INTEGRATORS`.
     newton
         Most Newton iterations per step. One is the papers' choice for real time, and no promise
         about energy; for truth give 20, which end as soon as `tolerance` is reached.
@@ -78,38 +73,17 @@ class FullSimulator:
     --------
     >>> from supple.elastic import ElasticBody
     >>> from supple.scenes import beam
-    >>> simulator = FullSimulator(ElasticBody(beam(cells=(4, 1, 1))), fixed=[0, 1, 2, 3])
+    >>> simulator = FullBodySimulator(ElasticBody(beam(cells=(4, 1, 1))), fixed=[0, 1, 2, 3])
     >>> simulator.step().iterations
     1
     >>> bool(simulator.positions[-1, 1] < simulator.body.rest[-1, 1])  # it falls
     True
     """
 
-    #: Steps of time between two poses; see `CharacterSimulator`.
+    #: Steps of time between two poses; see `FullCharacterSimulator`.
     substeps = 1
 
-    def __new__(cls, *given: Any, **options: Any) -> FullSimulator:
-        """As `pathlib.Path` does, the class that fits what is given."""
-        first = given[0] if given else options.get("model")
-        body = first is None or isinstance(first, ElasticBody | HexBody)
-        if cls is FullSimulator and not body:
-            # Not at the top: a body needs nothing of what models are made of.
-            from supple.engines.full.full_character import CharacterSimulator
-            from supple.engines.pose_space.model.model import PoseSpaceModel
-
-            if isinstance(first, PoseSpaceModel):
-                return object.__new__(CharacterSimulator)
-        return object.__new__(cls)
-
-    @overload
-    def __init__(self, body: ElasticBody | HexBody, dt: float = ..., **options: Any) -> None: ...
-
-    @overload
-    def __init__(  # type: ignore[misc]
-        self: CharacterSimulator, model: PoseSpaceModel, dt: float = ..., **options: Any
-    ) -> None: ...
-
-    def __init__(  # type: ignore[misc]
+    def __init__(
         self,
         body: ElasticBody | HexBody,
         dt: float = 1 / 90,
@@ -129,8 +103,7 @@ class FullSimulator:
                 "a FullSimulator needs an ElasticBody, a HexBody or a PoseSpaceModel, "
                 f"not {shown(body)}"
             )
-        if integrator not in INTEGRATORS:
-            raise SuppleError(f"no integrator {integrator!r}; there are {', '.join(INTEGRATORS)}")
+        self._method = integrator_named(integrator)
         numbers = {"dt": dt, "alpha": alpha, "beta": beta, "tolerance": tolerance}
         for name, value in numbers.items():
             numbers[name] = float(checked_array(name, value, ()))
@@ -138,7 +111,7 @@ class FullSimulator:
                 raise SuppleError(f"{name} must be a positive number, not {value}")
         if newton != int(newton) or newton < 1:
             raise SuppleError(f"newton must be a whole number of at least 1, not {newton}")
-        self.body, self.dt, self.integrator = body, numbers["dt"], integrator
+        self.body, self.dt = body, numbers["dt"]
         self._h = self.dt / self.substeps
         self.mass = body.mass(lumped)
         self.gravity = checked_array("gravity", gravity, (3,))
@@ -185,13 +158,18 @@ class FullSimulator:
         v = checked_array("velocities", carried if velocities is None else velocities, shape)
         u, v = self._only_free(x - now), self._only_free(v - carried)
         a = np.zeros(shape)
-        if self.integrator == "newmark":  # the only one that looks back at accelerations
+        if self._method.uses_acceleration:
             a = self._solver.acceleration(self._problem(u, v, self._h, now, self._external(None)))
         # Only now, when nothing can fail any more, does the state change.
         self.rest, self._rest_before = now, before.copy()
         self._u, self._v, self._a = u, v, a
         self._before: tuple[Floats, Floats] | None = None
         self.time, self.unconverged_steps = 0.0, 0
+
+    @property
+    def integrator(self) -> str:
+        """Name of the row of `INTEGRATORS` that makes the steps."""
+        return self._method.name
 
     @property
     def positions(self) -> Floats:
@@ -229,9 +207,9 @@ class FullSimulator:
         return self._advance(new_rest, self._external(forces), moved)
 
     def _advance(self, new_rest: Floats, external: Floats, moved: Floats) -> StepReport:
-        """One step of `_h`; `moved` is h²Φ̈, whichever way it was found."""
+        """Make one step of `_h`; `moved` is h²Φ̈, whichever way it was found."""
         external = external - (self.mass @ moved.reshape(-1)).reshape(moved.shape) / self._h**2
-        stage_rest = 0.5 * (new_rest + self.rest) if self.integrator == "midpoint" else new_rest
+        stage_rest = self._in_step(self.rest, new_rest)
         report = StepReport()
 
         def stage(u: Floats, v: Floats, tau: float) -> tuple[Floats, Floats]:
@@ -239,18 +217,19 @@ class FullSimulator:
             # Starting where nothing has moved makes a single iteration the papers' step:
             # (M + hD + h²K) v⁺ = M v + h (f_ext − f).
             # Several find the same solution from anywhere, and sooner from a good guess.
-            start = (self._u - u) / tau if self._solver.newton == 1 else self._v + tau * self._a
-            velocity = self._solver.solve(problem, start, report)
+            guess = (self._u - u) / tau if self._solver.newton == 1 else self._v + tau * self._a
+            velocity = self._solver.solve(problem, guess, report)
             return u + tau * velocity, velocity
 
-        begun = self._u, self._v
-        u, v, a = advance(self.integrator, stage, *begun, self._a, self._h, self._before)
+        start = StepStart(self._u, self._v, self._a, self._before)
+        u, v, a = self._method.step(stage, start, self._h)
         if not (np.isfinite(u).all() and np.isfinite(v).all()):
             raise SolverError(
                 f"the simulation diverges at {self.time:.3f} s; use a smaller dt, smaller forces "
                 "or more Newton iterations"
             )
-        self._u, self._v, self._a, self._before = u, v, a, begun
+        self._before = (self._u, self._v) if self._method.looks_back else None
+        self._u, self._v, self._a = u, v, a
         self._rest_before, self.rest = self.rest, new_rest
         self.unconverged_steps += not report.converged
         self.time += self._h
@@ -286,15 +265,15 @@ class FullSimulator:
         if forces is None:
             return external
         if isinstance(forces, Mapping):
-            for vertex, force in forces.items():
-                if not (isinstance(vertex, int | np.integer) and 0 <= vertex < len(external)):
-                    raise SuppleError(
-                        f"force on vertex {vertex}, which is not there; the body has vertices "
-                        f"0 to {len(external) - 1}"
-                    )
-                external[vertex] += checked_array(f"force on vertex {vertex}", force, (3,))
+            vertices, acting = vertex_forces(forces, len(external), "the body")
+            external[vertices] += acting
             return external
         return external + checked_array("forces", forces, external.shape)
+
+    def _in_step(self, start: Floats, end: Floats) -> Floats:
+        """Return a field at the part of the step at which the integrator takes it."""
+        part = self._method.forces_at
+        return end if part == 1 else (1 - part) * start + part * end
 
     def _only_free(self, field: Floats) -> Floats:
         kept = np.zeros(field.size)

@@ -1,8 +1,8 @@
-"""The unreduced simulation of a character: what its reduced model is compared with."""
+"""Unreduced simulation of a character: the truth that reduced engines are compared with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -12,26 +12,31 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Singles
 from supple.checks import checked_whole_numbers, shown
 from supple.dynamics.between_poses import PoseTrack
-from supple.dynamics.character_inputs import CharacterInputs, checked_stiffness
+from supple.dynamics.character_inputs import (
+    Before,
+    CharacterInputs,
+    Forces,
+    Given,
+    checked_stiffness,
+)
 from supple.dynamics.implicit import StepReport
 from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode, to_world
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
-from supple.engines.full.full_body import FullSimulator
+from supple.engines.full.full_body import FullBodySimulator
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
+from supple.progress import PartDone
 from supple.rig.motion.motion import Motion
 
-__all__ = ["CharacterSimulator"]
-
-Progress = Callable[[float], None]
+__all__ = ["FullCharacterSimulator"]
 
 MOST_SUBSTEPS = 10_000
 
 
-class CharacterSimulator(FullSimulator):
-    """Steps all tets of a character; `FullSimulator` makes one when it is given a model.
+class FullCharacterSimulator(FullBodySimulator):
+    """Simulator of all tets of a character; `supple.FullSimulator` makes one of a model.
 
     M ü + D u̇ + f(x + u, x) = f_ext − M ẍ in the world, with x = R Φ(p) + t the rest shape that
     rig and root give, and the skin at R Φ̄(p) + t + A u (xu2016 §4). Materials follow the pose
@@ -40,14 +45,14 @@ class CharacterSimulator(FullSimulator):
     Parameters
     ----------
     model
-        Of which only the character itself is used: skin, tets, rigs, material.
+        Model of the character, of which the reduction is not used: skin, tets, rigs, material.
     dt
         Seconds from one pose to the next.
     substeps
         Steps of time in between. `run` takes the motion at them; `step` goes there on a smooth
         way through the last poses, see `supple.dynamics.between_poses`.
     integrator, newton, tolerance, psd, lumped
-        As for `FullSimulator`.
+        As for `FullBodySimulator`.
     alpha, beta
         Rayleigh damping D = αM + βK, in 1/s and s.
     gravity, gravity_mode
@@ -80,7 +85,9 @@ class CharacterSimulator(FullSimulator):
         lumped: bool = True,
     ) -> None:
         if not isinstance(model, PoseSpaceModel):
-            raise SuppleError(f"a CharacterSimulator needs a PoseSpaceModel, not {shown(model)}")
+            raise SuppleError(
+                f"a FullCharacterSimulator needs a PoseSpaceModel, not {shown(model)}"
+            )
         (self.substeps,) = checked_whole_numbers("substeps", [substeps])
         if not 1 <= self.substeps <= MOST_SUBSTEPS:
             raise SuppleError(f"substeps must be 1 to {MOST_SUBSTEPS:,}, not {substeps}")
@@ -107,39 +114,31 @@ class CharacterSimulator(FullSimulator):
         )
 
     def reset(  # type: ignore[override]
-        self,
-        pose: ArrayLike | None = None,
-        root: ArrayLike | None = None,
-        *,
-        before: tuple[ArrayLike, ArrayLike | None] | None = None,
+        self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
         """Start anew, undeformed.
 
         Parameters
         ----------
         pose, root
-            Where: (s,), by default the rest pose, and (4, 4), by default the identity.
+            Pose (s,), by default the rest pose, and root (4, 4), by default the identity.
         before
             Pose and root one `dt` earlier, which say how fast the body moves; by default it
             rests.
         """
         with self._undone_on_failure():
-            self.pose = self._inputs.pose(pose, self.model.rig.rest_pose).copy()
-            self.root = self._inputs.root(root, None).copy()
+            there, place, past = self._inputs.start(pose, root, before)
+            self.pose, self.root = there.copy(), place.copy()
             self._follow_material(self.pose)
             rest, earlier = self._shape(self.pose, self.root), None
             self._track = PoseTrack(self.pose, self.root)
-            if before is not None:
-                past = self._inputs.earlier(before, self.pose, self.root)
+            if past is not None:
                 self._track = PoseTrack.moving(*past, self.pose, self.root)
                 earlier = rest - (rest - self._shape(*past)) / self.substeps
             super().reset(rest=rest, rest_before=earlier)
 
     def step(  # type: ignore[override]
-        self,
-        pose: ArrayLike | None = None,
-        root: ArrayLike | None = None,
-        forces: Mapping[int, ArrayLike] | None = None,
+        self, pose: Given = None, root: Given = None, forces: Forces | None = None
     ) -> StepReport:
         """Advance by `dt`.
 
@@ -168,11 +167,7 @@ class CharacterSimulator(FullSimulator):
             return report
 
     def carry(
-        self,
-        pose: ArrayLike | None = None,
-        root: ArrayLike | None = None,
-        *,
-        before: tuple[ArrayLike, ArrayLike | None] | None = None,
+        self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
         """Go to a pose and root with the flesh as it is in the root's frame: no inertia acts.
 
@@ -188,7 +183,7 @@ class CharacterSimulator(FullSimulator):
 
     @property
     def stiffness(self) -> float:
-        """Factor on the model's stiffness; it may change as the flesh moves."""
+        """Factor on the model's stiffness, to be set between steps."""
         return self._stiffness
 
     @stiffness.setter
@@ -198,7 +193,7 @@ class CharacterSimulator(FullSimulator):
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
-        """Nothing: the unreduced simulation knows no contact."""
+        """Nothing: the unreduced simulation has no contact."""
         return ()
 
     @obstacles.setter
@@ -207,7 +202,7 @@ class CharacterSimulator(FullSimulator):
             raise SuppleError("the engine full knows no obstacles; pose-space does")
 
     def surface(self, out: Singles | None = None) -> Singles:
-        """The skin in the world, R Φ̄(p) + t + A u: (n̄, 3) float32. `out` is overwritten."""
+        """R Φ̄(p) + t + A u: the skin in the world, (n̄, 3) float32. `out` is overwritten."""
         target = self._inputs.skin(out)
         moved = to_world(self.root, self.model.rig(self.pose)) + self.model.embedding @ self._u
         target[...] = moved
@@ -219,14 +214,15 @@ class CharacterSimulator(FullSimulator):
         *,
         out: Singles | None = None,
         centred: bool = False,
-        progress: Progress | None = None,
+        progress: PartDone | None = None,
     ) -> Singles:
         """Play a motion from its start, moving as it does, and return the skin at every `dt`.
 
         Parameters
         ----------
         motion
-            Or the name of one of the model's. It is evaluated at the sub-steps; cuts begin anew.
+            Motion, or the name of one of the model's. It is evaluated at the sub-steps; cuts begin
+            anew.
         out
             (t, n̄, 3) float32 to write to, for t frames.
         centred
@@ -293,7 +289,7 @@ class CharacterSimulator(FullSimulator):
         moved = shape - 2 * self.rest + self._rest_before
         if coming is not None:
             centred = coming - 2 * shape + self.rest
-            moved = 0.5 * (centred + moved) if self.integrator == "midpoint" else centred
+            moved = self._in_step(moved, centred)
         done = self._advance(shape, self._weight() + load, moved)
         report.iterations += done.iterations
         report.converged &= done.converged
@@ -319,8 +315,8 @@ class CharacterSimulator(FullSimulator):
         acting = acting_gravity(self.gravity_mode, self.gravity, self.root)
         return (self.mass @ np.tile(acting, self.body.n_vertices)).reshape(-1, 3)
 
-    def _skin_load(self, forces: Mapping[int, ArrayLike] | None) -> Floats:
-        """Forces on the skin as forces on the tets, by the transpose of what carries it."""
+    def _skin_load(self, forces: Forces | None) -> Floats:
+        """Aᵀ f: forces on the skin as forces on the tets that carry it, (n, 3)."""
         if forces is None:
             return np.zeros_like(self.body.rest)
         acting = np.zeros(self.model.surface.vertices.shape)
@@ -330,7 +326,7 @@ class CharacterSimulator(FullSimulator):
 
     @contextmanager
     def _undone_on_failure(self) -> Iterator[None]:
-        """All or nothing: arrays of the state are replaced, never changed, so names suffice."""
+        """Undo all changes on an error: arrays of the state are replaced, never written to."""
         state = self.__dict__.copy()
         material = state["body"].material if "body" in state else None
         try:

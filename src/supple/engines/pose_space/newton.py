@@ -12,6 +12,7 @@ import numpy as np
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_fused
+from supple.dynamics.integrators import BDF2, NEWMARK
 from supple.engines.pose_space.blend import Blend
 from supple.engines.pose_space.elastic_force import ElasticScratch, ElasticTables, add_elastic
 from supple.linalg.upper_triangle import (
@@ -24,7 +25,7 @@ from supple.linalg.upper_triangle import (
     symmetric_times,
 )
 
-__all__ = ["LIMIT_NAMES", "STEP_INTEGRATORS", "System", "advance"]
+__all__ = ["LIMIT_NAMES", "System", "advance"]
 
 
 #: Limits that may act in a step; a bit each, in this order.
@@ -38,10 +39,6 @@ LIMIT_NAMES = (
     "inversion",
 )
 ACCELERATION, TELEPORT, STIFFNESS, REST, DISPLACEMENT, RESET, INVERSION = 1, 2, 4, 8, 16, 32, 64
-
-BACKWARD_EULER, NEWMARK, BDF2 = 0, 1, 2
-#: Codes of the integrators, by name.
-STEP_INTEGRATORS = {"backward-euler": BACKWARD_EULER, "newmark": NEWMARK, "bdf2": BDF2}
 
 #: Times the longest displacement: q of more is brought nearer before its displacements are taken.
 FARTHEST = 1e6

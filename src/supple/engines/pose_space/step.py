@@ -14,6 +14,7 @@ import numpy as np
 from supple.arrays import Floats, Singles
 from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused
+from supple.dynamics.integrators import BACKWARD_EULER, BDF2, NEWMARK
 from supple.engines.pose_space.blend import Blend, PoseTables, blend_at_pose
 from supple.engines.pose_space.elastic_force import ElasticScratch, ElasticTables
 from supple.engines.pose_space.followed_frames import FrameTables
@@ -29,10 +30,7 @@ from supple.engines.pose_space.inertia import (
 )
 from supple.engines.pose_space.newton import (
     ACCELERATION,
-    BACKWARD_EULER,
-    BDF2,
     DISPLACEMENT,
-    NEWMARK,
     RESET,
     TELEPORT,
     System,

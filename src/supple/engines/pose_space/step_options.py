@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats
 from supple.checks import checked_number, checked_whole_numbers, owned_array
 from supple.dynamics.character_inputs import checked_stiffness
+from supple.dynamics.integrators import BACKWARD_EULER, integrator_named
 from supple.dynamics.root_frame import checked_gravity_mode
-from supple.engines.pose_space.newton import BACKWARD_EULER, STEP_INTEGRATORS
 from supple.errors import SuppleError
 
 __all__ = ["StepOptions"]
@@ -49,9 +49,7 @@ class StepOptions:
     stiffness: float = 1.0
 
     def __post_init__(self) -> None:
-        name = self.integrator
-        if not isinstance(name, str) or name not in STEP_INTEGRATORS:
-            raise SuppleError(f"no integrator {name!r}; there are {', '.join(STEP_INTEGRATORS)}")
+        integrator_named(self.integrator, lambda row: row.code >= 0)
         self._set("dt", checked_number("dt", self.dt))
         if not 1e-6 <= self.dt <= 1:
             raise SuppleError(f"dt is {self.dt:g} s; it must be between 1e-6 and 1")
@@ -87,7 +85,7 @@ class StepOptions:
     @property
     def integrator_code(self) -> int:
         """Number of the integrator, as `newton.advance` takes it."""
-        return STEP_INTEGRATORS[self.integrator]
+        return integrator_named(self.integrator).code
 
     @property
     def transports(self) -> bool:

@@ -109,7 +109,7 @@ def _best(function: Callable[[], Any], repeats: int) -> float:
 def _measure_ours(size: int) -> dict[str, Any]:
     from supple.elastic.body import ElasticBody
     from supple.elastic.material import Material
-    from supple.engines.full.full_body import FullSimulator
+    from supple.engines.full.full_body import FullBodySimulator
 
     mesh, x = _deformed_beam(size)
     body = ElasticBody(mesh, Material("neo-hookean", young=YOUNG, poisson=POISSON))
@@ -124,7 +124,7 @@ def _measure_ours(size: int) -> dict[str, Any]:
     row["peak_mb"] = peak_megabytes()
     if size <= LARGEST_STEP:
         held = np.flatnonzero(mesh.vertices[:, 0] == 0)
-        simulator = FullSimulator(body, 1 / 90, fixed=held, alpha=0.5, beta=0.01)
+        simulator = FullBodySimulator(body, 1 / 90, fixed=held, alpha=0.5, beta=0.01)
         simulator.step()
         reports = [simulator.step().seconds for _ in range(5)]
         fastest = min(reports, key=lambda seconds: sum(seconds.values()))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
 from supple.dynamics.between_poses import pose_before
-from supple.engines.full.full_character import CharacterSimulator
+from supple.engines.full.full_character import FullCharacterSimulator
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
 from supple.lab.fidelity.oscillation import (
@@ -165,7 +165,7 @@ def compare(
         alike = _stepped_alike(model, motion, engine, true, options)
     coarse: float | None = None
     if full_step:
-        stepped = CharacterSimulator(model, 1 / rate, newton=CONVERGING["newton"], **options)
+        stepped = FullCharacterSimulator(model, 1 / rate, newton=CONVERGING["newton"], **options)
         coarse = rms_difference(stepped.run(motion), true.frames, true.rig)
     moving = frequency_error(frames - true.rig, true.frames - true.rig, rate)
     middle, _ = motion.at(motion.times[0] + motion.duration / 2)
@@ -206,7 +206,7 @@ def compare_ringing(
         velocity = np.full(3, IMPULSE * model.mesh.size / np.sqrt(3))
     given = RINGING | options
     ours = engine(model, RINGING_STEP, **given)
-    whole = CharacterSimulator(model, RINGING_STEP, newton=5, tolerance=1e-6, **given)
+    whole = FullCharacterSimulator(model, RINGING_STEP, newton=5, tolerance=1e-6, **given)
     swings, true = (
         ringdown(each, pose, velocity=velocity, seconds=seconds).astype(np.float64)
         for each in (ours, whole)
@@ -253,7 +253,7 @@ def _stepped_alike(
     fine = {"integrator": CONVERGING["integrator"]} | options
     step = 1 / (true.rate * true.substeps)
     frames = played(engine(model, step, **fine), motion, true.substeps)
-    whole = CharacterSimulator(
+    whole = FullCharacterSimulator(
         model, 1 / true.rate, substeps=true.substeps, **(CONVERGING | options)
     )
     return rms_difference(frames, whole.run(motion), true.rig)

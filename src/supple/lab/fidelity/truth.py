@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from supple.arrays import Singles
 from supple.checks import checked_number, checked_whole_numbers, numbers
 from supple.dynamics.root_frame import to_world
-from supple.engines.full.full_character import CharacterSimulator
+from supple.engines.full.full_character import FullCharacterSimulator
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SolverError, SuppleError
 from supple.rig.motion.motion import Motion
@@ -132,7 +132,8 @@ def truth(
     progress
         Called with the part done of the simulation that runs, 0 to 1, and which it is.
     **options
-        Of `CharacterSimulator`: damping, gravity, and what else should be as in what is compared.
+        Of `FullCharacterSimulator`: damping, gravity, and what else should be as in what is
+        compared.
     """
     limit = checked_number("accuracy", accuracy)
     (most,) = checked_whole_numbers("most substeps", [most_substeps])
@@ -171,7 +172,9 @@ class _Levels:
         path = self._path(substeps)
         if path is not None and (kept := self._kept(path)) is not None:
             return kept
-        simulator = CharacterSimulator(self.model, 1 / self.rate, substeps=substeps, **self.options)
+        simulator = FullCharacterSimulator(
+            self.model, 1 / self.rate, substeps=substeps, **self.options
+        )
         tell = self.progress or (lambda part, what: None)
         what = f"full simulation, {substeps} steps a frame"
         try:

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
 from supple.arrays import Floats
 from supple.elastic.body import HexBody
-from supple.engines.full.full_body import FullSimulator
+from supple.engines.full.full_body import FullBodySimulator
 from supple.engines.stvk.bases import body_modes, derivative_basis, motion_basis
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
@@ -152,7 +152,7 @@ class Flick:
 
     def full(self, tell: Callable[[float], None]) -> tuple[Floats, Floats]:
         """Simulate the full body: heights of the tip (t,), displacements (f, n, 3) at frames."""
-        simulator = FullSimulator(
+        simulator = FullBodySimulator(
             self.body,
             self.period / self.steps,
             fixed=self.scene.fixed,

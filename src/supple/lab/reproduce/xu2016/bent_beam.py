@@ -22,8 +22,8 @@ from supple.arrays import Floats
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.baselines import pose_bases
-from supple.engines.baselines.projected import ProjectedSimulator
-from supple.engines.full.full_body import FullSimulator
+from supple.engines.baselines.projected import PosedSubspace, ProjectedSimulator
+from supple.engines.full.full_body import FullBodySimulator
 from supple.engines.pose_space.build.reduced_poses import OfPose, ReducedPoses
 from supple.rig.deformers.bend import Bend
 from supple.scenes.bodies.beam import beam
@@ -81,7 +81,7 @@ class BentBeam:
 
     def full(self, angles: Floats) -> Floats:
         """Simulate all tets: displacements (t, n, 3) away from the rig."""
-        simulator = FullSimulator(
+        simulator = FullBodySimulator(
             self.body, 1 / RATE, fixed=self.fixed, newton=20, gravity=(0, 0, 0), **DAMPING, **SOLVED
         )
         simulator.reset(rest=self.rig(angles[:1]))
@@ -95,7 +95,7 @@ class BentBeam:
         """Simulate within a basis that depends on the pose: displacements (t, n, 3)."""
         how: dict[str, Any] = {"iterations": 20, "psd": True, "gravity_mode": "none"}
         how |= DAMPING | SOLVED | options
-        simulator = ProjectedSimulator(self.body, self.rig, basis, 1 / RATE, **how)
+        simulator = ProjectedSimulator(PosedSubspace(self.body, self.rig, basis), 1 / RATE, **how)
         return simulator.run(angles[:, None], what="displacements")
 
 

@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from supple.app.pictures.drawing import INK, PAPER, draw_surface, save_picture, view_axes
 from supple.arrays import Bools, Floats
-from supple.engines.full.full_character import CharacterSimulator
+from supple.engines.full.full_character import FullCharacterSimulator
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.lab.fidelity.oscillation import CharacterEngine
@@ -99,7 +99,7 @@ def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         tell(0.7, f"pulling: {name}")
         responses[name] = _pulled(PoseSpaceSimulator(model), forces, *steps)
     tell(0.8, "pulling: full simulation")
-    responses["full simulation"] = _pulled(CharacterSimulator(ours), forces, *steps)
+    responses["full simulation"] = _pulled(FullCharacterSimulator(ours), forces, *steps)
     tell(0.95, "drawing")
     parts = _parts(bear)
     save_picture(_picture(bear, parts, responses), folder / "fig11.png")

@@ -20,8 +20,8 @@ from supple.arrays import Floats
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.baselines import pose_bases
-from supple.engines.baselines.projected import ProjectedSimulator
-from supple.engines.full.full_body import FullSimulator
+from supple.engines.baselines.projected import PosedSubspace, ProjectedSimulator
+from supple.engines.full.full_body import FullBodySimulator
 from supple.engines.pose_space.build.reduced_poses import OfPose, ReducedPoses
 from supple.lab.reproduce.xu2016.bent_beam import DAMPING, RATE, SOLVED, relative_difference
 from supple.mesh.filling.tetrahedralise import tetrahedralise
@@ -86,7 +86,7 @@ class _HangingX:
     def full(self, seconds: float) -> Floats:
         """Simulate all tets in the air: displacements (t, n, 3)."""
         rest = self.rig(AIR)
-        simulator = FullSimulator(
+        simulator = FullBodySimulator(
             self.body, 1 / RATE, fixed=self.fixed, newton=20, gravity=(0, 0, 0), **DAMPING, **SOLVED
         )
         simulator.reset(rest=rest)
@@ -98,12 +98,10 @@ class _HangingX:
 
     def projected(self, basis: OfPose, pose: str, seconds: float) -> Floats:
         """Simulate within a basis, in the air or on the "ground": displacements (t, n, 3)."""
+        start = AIR if pose == "air" else GROUND
         simulator = ProjectedSimulator(
-            self.body,
-            self.rig,
-            basis,
+            PosedSubspace(self.body, self.rig, basis, rest_pose=start),
             1 / RATE,
-            rest_pose=AIR if pose == "air" else GROUND,
             iterations=20,
             psd=True,
             gravity_mode="none",

@@ -22,7 +22,7 @@ from supple.app.character_models import scene_model
 from supple.app.pictures.drawing import INK, PAPER, draw_surface, save_picture, view_axes
 from supple.app.processes import with_cores
 from supple.arrays import Singles
-from supple.engines.full.full_character import CharacterSimulator
+from supple.engines.full.full_character import FullCharacterSimulator
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
@@ -258,7 +258,7 @@ def _played(
     name: str, body: PoseSpaceModel, milliseconds: float, motion: Motion, ours: bool, quick: bool
 ) -> Played:
     def simulator(**options: Any) -> CharacterEngine:
-        engine = PoseSpaceSimulator if ours else CharacterSimulator
+        engine = PoseSpaceSimulator if ours else FullCharacterSimulator
         return engine(body, 1 / RATE, **options)
 
     frames = played_frames(simulator(), motion)
@@ -370,7 +370,7 @@ def time_steps(models: Sequence[PoseSpaceModel], motion: Motion, steps: int) -> 
     first, last = max(len(keys.times) // 2 - steps - 2, 0), len(keys.times)
     chosen = range(first + 1, min(first + steps + 3, last))
     ours = PoseSpaceSimulator(models[0], 1 / RATE)
-    full = [CharacterSimulator(model, 1 / RATE) for model in models]
+    full = [FullCharacterSimulator(model, 1 / RATE) for model in models]
     placements = [
         CharacterPlacement(model.rig, model.tet_rig, np.arange(len(model.mesh.vertices)))
         for model in models

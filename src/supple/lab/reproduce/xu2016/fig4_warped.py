@@ -20,9 +20,9 @@ from supple.app.pictures.drawing import FLESH, INK, PAPER, draw_surface, save_pi
 from supple.arrays import Floats
 from supple.elastic.equilibrium import static_equilibrium
 from supple.engines.baselines import pose_bases
-from supple.engines.baselines.projected import ProjectedSimulator
+from supple.engines.baselines.projected import PosedSubspace, ProjectedSimulator
 from supple.engines.baselines.subspace import reduced_equilibrium
-from supple.engines.full.full_body import FullSimulator
+from supple.engines.full.full_body import FullBodySimulator
 from supple.engines.pose_space.interpolation import frequency_ratios, reduced_frequencies
 from supple.errors import SolverError
 from supple.lab.reproduce.xu2016.bent_beam import (
@@ -146,7 +146,7 @@ def _released(case: _Case, load: str, seconds: float) -> dict[str, float]:
     body, forces, count = case.beam.body, case.forces(load), round(seconds * RATE)
     pushed = {int(v): forces[v] for v in np.flatnonzero(forces.any(axis=1))}
     held = round(HELD * RATE)
-    full = FullSimulator(
+    full = FullBodySimulator(
         body, 1 / RATE, fixed=case.beam.fixed, newton=20, gravity=(0, 0, 0), **DAMPING
     )
     full.reset(rest=case.rest)
@@ -156,16 +156,19 @@ def _released(case: _Case, load: str, seconds: float) -> dict[str, float]:
         truth.append(full.positions - case.rest)
     found = {}
     for method, basis in case.bases.items():
-        simulator = ProjectedSimulator(
+        posed = PosedSubspace(
             body,
             case.beam.rig,
             lambda pose, basis=basis: basis,  # type: ignore[misc]
-            1 / RATE,
             rest_pose=case.pose,
+            elastic=case.elastic(method),
+        )
+        simulator = ProjectedSimulator(
+            posed,
+            1 / RATE,
             iterations=20,
             psd=True,
             gravity_mode="none",
-            elastic=case.elastic(method),
             **DAMPING,
         )
         moved = []

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from supple.compiled.jit import at_most_threads
-from supple.engines.baselines.projected import ProjectedSimulator
+from supple.engines.baselines.projected import PosedSubspace, ProjectedSimulator
 from supple.engines.pose_space.build.reduced_poses import stand_in_basis
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
@@ -43,7 +43,7 @@ def measure(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
     motion = next(iter(model.motions.values())).resample(RATE)
     poses, roots = motion.poses, motion.roots
     basis = stand_in_basis(model)
-    full = ProjectedSimulator.from_model(model, lambda pose: basis, 1 / RATE)
+    full = ProjectedSimulator(PosedSubspace.from_model(model, lambda pose: basis), 1 / RATE)
     ours = PoseSpaceSimulator(model, 1 / RATE)
     for simulator in (full, ours):
         simulator.reset(poses[0], roots[0])
