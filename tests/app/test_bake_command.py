@@ -112,7 +112,7 @@ def test_json_has_every_figure_and_the_frames_are_those_of_the_library(capsys):
     figures = json.loads(said.out)
     assert said.err == ""
     assert set(figures) >= {
-        "name", "motion", "method", "flesh", "size", "vertices", "tets", "poses", "modes",
+        "name", "motion", "engine", "flesh", "size", "vertices", "tets", "poses", "modes",
         "frames", "rate", "loop", "build_s", "step_ms", "bake_s", "output", "bytes",
     }  # fmt: skip
     assert (figures["motion"], figures["modes"], figures["output"]) == ("clip", 8, "worm.npz")
@@ -331,6 +331,22 @@ def test_a_painted_file_says_how_stiff_it_is(letter):
     np.testing.assert_allclose(red, np.maximum(grey, 0.02), atol=1 / 255)
     mean = read_stiffness("color:COLOR_0", character)
     np.testing.assert_allclose(mean, np.maximum(grey * 2 / 3, 0.02), atol=1 / 255)
+
+
+def test_an_engine_is_chosen_by_name_and_by_the_older_word_with_a_warning(capsys):
+    short = ["--to", "0.1", "--json", *SMALL]
+    main(["bake", worm(), "-o", "full.npz", "--engine", "full", *short])
+    said = capsys.readouterr()
+    assert json.loads(said.out)["engine"] == "full"
+    assert said.err == ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        main(["bake", "worm.glb", "-o", "again.npz", "--method", "full", *short])
+    said = capsys.readouterr()
+    assert json.loads(said.out)["engine"] == "full"
+    assert said.err == "supple: warning: --method is called --engine now\n"
+    with np.load("full.npz") as one, np.load("again.npz") as two:
+        np.testing.assert_array_equal(one["frames"], two["frames"])
 
 
 def test_stiffness_changes_what_is_baked(capsys):

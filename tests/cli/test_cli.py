@@ -1,12 +1,16 @@
 """The command as its users meet it."""
 
+import inspect
 import json
+import shutil
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
-from supple.cli.main import main
+from supple.cli.main import COMMANDS, main
+from supple.engines.engine import ENGINES
 
 HEAVY = ("numba", "scipy", "matplotlib", "igl", "meshio", "numpy")
 
@@ -172,3 +176,73 @@ def test_a_reader_that_stops_listening_and_a_full_disk_are_no_tracebacks(assets)
             check=False,
         )
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_the_command_says_of_itself(name):
+    command = getattr(import_module(f"supple.cli.{name}_command"), name)
+    own = command.help if name == "bench" else inspect.getdoc(command).split("\n\n")[0]
+    assert " ".join(own.split()) == COMMANDS[name]
+
+
+# Completion by the shell -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_for_each_shell_knows_commands_and_options(shell):
+    done = run("completion", shell)
+    assert done.returncode == 0
+    for word in ("bake", "reproduce", "growth", "engine", "flesh", "jelly"):
+        assert word in done.stdout
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("supple b", {"bake", "bench", "build"}),
+        ("supple bake --fl", {"--flesh"}),
+        ("supple bake --flesh ", {"firm", "normal", "soft", "jelly"}),
+        ("supple bench gr", {"growth"}),
+    ],
+)
+def test_bash_completes_what_is_typed(tmp_path, line, offered):
+    script = tmp_path / "supple.bash"
+    script.write_text(run("completion", "bash").stdout)
+    subprocess.run(["bash", "-n", str(script)], check=True)
+    words = line.split(" ")
+    typed = " ".join(f"'{word}'" for word in words)
+    program = (
+        f"source {script}\nCOMP_WORDS=({typed})\nCOMP_CWORD={len(words) - 1}\n"
+        'compopt() { :; }\n_supple\nprintf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    assert {word.strip() for word in done.stdout.split("\n") if word.strip()} == offered
+
+
+# Engines -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [["bake"], ["build"], ["view"], ["bench"]])
+def test_help_lists_the_engines_of_characters_from_the_table(command, capsys):
+    main([*command, "--help"])
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for name, row in ENGINES.items():
+        assert (f"{name} – {row.about}" in said) == (row.moves == "character")
+
+
+@pytest.mark.parametrize("arguments", [["bake", "x"], ["build", "x"], ["view", "x"], ["bench"]])
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        ("ful", 'did you mean "full"?'),
+        ("zzz", "there are pose-space, full"),
+        ("stvk", "use one for characters"),
+    ],
+)
+def test_an_engine_that_is_none_is_one_line_with_the_nearest(capsys, arguments, engine, words):
+    with pytest.raises(SystemExit) as exit_code:
+        main([*arguments, "--engine", engine])
+    assert exit_code.value.code == 1
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert words in line

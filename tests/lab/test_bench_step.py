@@ -70,6 +70,19 @@ def test_a_row_has_all_keys_and_its_figures_agree_with_each_other(bar_row: dict[
     json.dumps(row, allow_nan=False)
 
 
+def test_another_engine_is_timed_by_what_its_steps_report(
+    bar_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["bench", "--model", str(bar_file), "--engine", "full", "--steps", "20", "--json"])
+    (row,) = json.loads(capsys.readouterr().out)
+    assert tuple(row)[: len(KEYS)] == KEYS
+    assert row["engine"] == "full"
+    assert set(row["split_ms"]) == {"assembly", "factorise", "solve", "surface"}
+    assert row["rig_ms"] is row["step_ms_two_cores"] is None
+    step_table([row])
+    assert "factorise" in capsys.readouterr().out
+
+
 def test_tables_for_people_show_every_scene_and_a_dash_for_what_is_not_known(
     bar_row: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

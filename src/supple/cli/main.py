@@ -93,8 +93,9 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     Parameters
     ----------
     shell
-        Add `eval "$(supple completion bash)"` to ~/.bashrc, the same with zsh to ~/.zshrc after
-        compinit, or `supple completion fish | source` to ~/.config/fish/config.fish.
+        The shell that reads it: for bash, write it to
+        ~/.local/share/bash-completion/completions/supple; for zsh, to a file _supple in a folder
+        of $fpath; for fish, to ~/.config/fish/completions/supple.fish.
     """
     print(app.generate_completion(shell=shell))
 
