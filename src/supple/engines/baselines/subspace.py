@@ -80,7 +80,7 @@ class Subspace:
         return self.basis.T @ field.reshape(-1)
 
     def is_minute(self, change: Floats) -> bool:
-        """Return whether a change of q moves nothing farther than a millionth of the body's size."""
+        """Return whether a change of q moves nothing by more than a millionth of the size."""
         moved = float(np.abs(self.displacement(change)).max())
         return moved <= MINUTE * self.body.mesh.size
 

@@ -10,8 +10,7 @@ import numpy as np
 from supple.app.viewer.sessions.skin_springs import Patch, patch_around
 from supple.app.viewer.sessions.stvk_session import StvkSession
 from supple.arrays import Floats
-from supple.engines.stvk.free.free_setup import free_moments
-from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
+from supple.engines.stvk.free.simulator import FreeStvkSimulator, free_moments
 from supple.engines.stvk.model import StvkModel
 from supple.errors import SuppleError
 
