@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from supple.engines.full.simulator import FullSimulator
     from supple.engines.pose_space.crowd import Crowd
     from supple.engines.pose_space.model.model import PoseSpaceModel
-    from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
+    from supple.engines.stvk.free.simulator import FreeStvkSimulator
     from supple.engines.stvk.haptics.haptic_ball import HapticBall
     from supple.engines.stvk.model import StvkModel
     from supple.engines.stvk.simulator import StvkSimulator
@@ -53,7 +53,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "BakedMotion": "supple.rig.baked_motion",
     "Crowd": "supple.engines.pose_space.crowd",
-    "FreeStvkSimulator": "supple.engines.stvk.free.free_simulator",
+    "FreeStvkSimulator": "supple.engines.stvk.free.simulator",
     "FullSimulator": "supple.engines.full.simulator",
     "HapticBall": "supple.engines.stvk.haptics.haptic_ball",
     "Material": "supple.elastic.material",

@@ -13,7 +13,7 @@ from supple.elastic.material import Material
 from supple.engines.full.full_character import FullCharacterSimulator
 from supple.engines.full.simulator import FullSimulator
 from supple.engines.stvk.cubic_model import CubicModel
-from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
+from supple.engines.stvk.free.simulator import FreeStvkSimulator
 from supple.engines.stvk.haptics.haptic_ball import HapticBall
 from supple.engines.stvk.haptics.sphere_tree import SphereTree
 from supple.engines.stvk.model import StvkModel

@@ -330,7 +330,7 @@ ENGINES: dict[str, Engine] = {
             "body",
             model="supple.engines.stvk.model:StvkModel",
             builder="supple.engines.stvk.model:StvkModel.build",
-            simulator="supple.engines.stvk.free.free_simulator:FreeStvkSimulator",
+            simulator="supple.engines.stvk.free.simulator:FreeStvkSimulator",
             file_format="supple stvk",
         ),
     )

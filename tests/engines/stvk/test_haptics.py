@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from supple.elastic.material import Material
 from supple.engines.stvk.cubic_model import CubicModel
 from supple.engines.stvk.haptics.haptic_ball import HapticBall
-from supple.engines.stvk.haptics.haptic_kernels import SHARE_ROOM, share_out
+from supple.engines.stvk.haptics.haptic_kernels import SHARE_SCRATCH, share_out
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SolverError, SuppleError
@@ -183,7 +183,7 @@ def test_a_body_that_swings_throws_the_ball(trampoline):
 def shared(directions, wanted):
     places, pushes, total = np.zeros((len(wanted), 7)), np.zeros((len(wanted), 2)), np.empty(3)
     places[:, 4:7], pushes[:, 0] = directions, wanted
-    share_out(places, pushes, np.zeros(SHARE_ROOM), total)
+    share_out(places, pushes, np.zeros(SHARE_SCRATCH), total)
     return pushes[:, 1], total
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from supple.elastic.body import ElasticBody, HexBody
 from supple.elastic.material import Material
-from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
+from supple.engines.stvk.free.simulator import FreeStvkSimulator
 from supple.engines.stvk.model import StvkModel
 from supple.errors import SuppleError
 from supple.mesh.hexes import HexMesh

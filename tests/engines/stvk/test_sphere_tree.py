@@ -123,7 +123,7 @@ def test_what_a_touch_costs_hardly_grows_with_the_surface():
         moved = model.surface.vertices + model.surface_basis @ q
         for vertex in range(0, len(moved), len(moved) // 40):
             assert len(tree.touch(q, 1.0001 * moved[vertex], radius).triangles) > 0
-        costs.append(np.array(tree.looked_at) / 40)
+        costs.append(np.array(tree.visited) / 40)
         assert costs[-1][1] < 0.6 * len(model.surface.triangles)
     assert (costs[1] < 3 * costs[0]).all(), costs
     assert costs[1].sum() < 0.02 * 20480

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.linalg
-import scipy.sparse as sp
 
 from supple.elastic.body import ElasticBody, HexBody
 from supple.elastic.equilibrium import static_equilibrium
@@ -14,7 +13,6 @@ from supple.engines.stvk.bases import (
     body_modes,
     derivative_basis,
     linear_mode_count,
-    mass_orthonormal,
     mode_basis,
     motion_basis,
     rigid_motions,
@@ -246,34 +244,6 @@ def test_linear_modes_are_enough_for_any_size():
         k = linear_mode_count(count)
         assert k + k * (k + 1) // 2 >= count
     assert linear_mode_count(30) == 20  # as in the paper
-
-
-@pytest.mark.parametrize("lumped", [True, False])
-def test_a_basis_is_made_orthonormal_in_any_mass_matrix_and_keeps_its_space(lumped):
-    body = tet_beam()
-    mass = body.mass(lumped)
-    given = np.random.default_rng(2).standard_normal((body.rest.size, 4)) * [1e-9, 1.0, 1e6, 1.0]
-    columns = mass_orthonormal(given, mass).reshape(-1, 4)
-    np.testing.assert_allclose(columns.T @ (mass @ columns), np.eye(4), atol=1e-12)
-    for r in range(1, 5):
-        both = np.hstack([given[:, :r] / np.linalg.norm(given[:, :r], axis=0), columns[:, :r]])
-        assert np.linalg.matrix_rank(both, tol=1e-8 * np.linalg.norm(both)) == r
-
-
-def test_dependent_zero_and_endless_columns_are_refused():
-    body = tet_beam()
-    good = np.random.default_rng(3).standard_normal((body.rest.size, 3))
-    masses = body.vertex_masses()
-    double = np.hstack([good, good[:, :1] + good[:, 1:2]])
-    with pytest.raises(SuppleError, match="4 columns and only about 3 independent"):
-        mass_orthonormal(double, masses)
-    with pytest.raises(SuppleError, match="column 3 of the basis is zero"):
-        mass_orthonormal(np.hstack([good, 0 * good[:, :1]]), masses)
-    good[5, 1] = np.nan
-    with pytest.raises(SuppleError, match="not finite"):
-        mass_orthonormal(good, masses)
-    with pytest.raises(SuppleError, match="a mass matrix of shape"):
-        mass_orthonormal(np.ones((6, 1)), sp.eye_array(9))
 
 
 def test_what_cannot_be_made_is_refused_in_one_line():

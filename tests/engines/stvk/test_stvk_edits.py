@@ -10,7 +10,7 @@ import pytest
 
 from supple.elastic.material import Material
 from supple.engines.stvk.cubic_model import CubicModel
-from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
+from supple.engines.stvk.free.simulator import FreeStvkSimulator
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SolverError, SuppleError

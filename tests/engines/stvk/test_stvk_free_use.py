@@ -17,7 +17,7 @@ from helpers.free_body_samples import (
     thrown,
     velocities,
 )
-from supple.engines.stvk.free.free_simulator import FreeStvkSimulator
+from supple.engines.stvk.free.simulator import FreeStvkSimulator
 from supple.engines.stvk.model import StvkModel
 from supple.errors import SolverError, SuppleError
 from supple.scenes.bodies.beam import beam

@@ -1,13 +1,12 @@
 """Bases U (n, 3, r) in which a body moves: modes, modal derivatives, shapes of a motion.
 
 All are mass-orthonormal, UᵀMU = I with lumped masses, and zero at fixed vertices. They are made
-for anything with the verbs of `VibratingBody`, of tets or hexahedra, held or free. Bases of
+for any `VibratingBody`, of tets or hexahedra, held or free. Bases of
 sketched loads are in `supple.engines.stvk.sketch`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +26,7 @@ from supple.checks import (
 )
 from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError
-from supple.linalg.blas import single_threaded
+from supple.progress import PartDone, unreported
 from supple.reduction.compliance import LoosePieceError
 from supple.reduction.derivatives import modal_derivatives
 from supple.reduction.mass_pca import mass_pca, scaled_candidates
@@ -42,7 +41,6 @@ __all__ = [
     "fixed_vertices",
     "free_vertices",
     "linear_mode_count",
-    "mass_orthonormal",
     "masses_of",
     "mode_basis",
     "motion_basis",
@@ -52,57 +50,19 @@ __all__ = [
 ]
 
 
-# ----------------------------------------------------------------------------
-# What of a motion is deformation: frames moved rigidly back onto the rest shape.
-
-
-def without_rigid_motion(rest: Floats, displacements: Floats, masses: Floats) -> Floats:
-    """Displacements (t, n, 3) of frames after each is turned and moved onto the rest shape.
-
-    What is left has neither momentum nor, about the mass centre of the rest shape, angular
-    momentum: it is orthogonal in the metric of mass to all infinitesimal rigid motions.
-    """
-    share = masses / masses.sum()
-    arms = rest - share @ rest
-    shapes = np.empty_like(displacements)
-    for shape, moved in zip(shapes, displacements, strict=True):
-        placed = rest + moved
-        placed = placed - share @ placed
-        shape[:] = placed @ _turn(arms, placed, share) - arms
-    rigid = rigid_motions(rest, masses)
-    heavy = np.repeat(masses, 3)
-    flat = shapes.reshape(len(shapes), -1)
-    flat -= ((flat * heavy) @ rigid) @ rigid.T
-    return shapes
-
-
-def rigid_motions(rest: Floats, masses: Floats) -> Floats:
-    """(3n, 6) infinitesimal rigid motions, orthonormal in the metric of mass."""
-    arms = rest - masses @ rest / masses.sum()
-    fields = np.zeros((len(rest), 3, 6))
-    fields[:, range(3), range(3)] = 1.0
-    for axis in range(3):
-        fields[:, :, 3 + axis] = np.cross(np.eye(3)[axis], arms)
-    root = np.repeat(np.sqrt(masses), 3)[:, None]
-    weighed = scipy.linalg.qr(root * fields.reshape(-1, 6), mode="economic")[0]
-    unit: Floats = np.divide(weighed, root, out=np.zeros_like(weighed), where=root > 0)
-    return unit
-
-
-def _turn(arms: Floats, placed: Floats, share: Floats) -> Floats:
-    """R that turns `placed` rows onto `arms` best, placed @ R ≈ arms (Kabsch)."""
-    u, _, vt = np.linalg.svd(placed.T @ (share[:, None] * arms))
-    keep = np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))])
-    turn: Floats = u @ keep @ vt
-    return turn
-
-
-# ----------------------------------------------------------------------------
-# What bases need to know of a body, and which of its vertices may move.
+#: How far a body is displaced, as a part of its size, to difference its stiffness. With StVK
+#: that is exact at any distance; others need a small one.
+_STVK_STEP, _STEP = 0.05, 1e-4
+#: Entries of the derivatives, 0.5 GB.
+_MOST_ENTRIES = 62_500_000
+#: More linear modes give derivatives that are small and many.
+_MOST_LINEAR = 20
+#: The part of the work that is done when there are modes, and when there are derivatives.
+_MODES_DONE, _DERIVATIVES_DONE = 0.6, 0.95
 
 
 class VibratingBody(Protocol):
-    """What bases need to know of a body: `ElasticBody` and `HexBody` have it."""
+    """Body as far as bases need it; `ElasticBody` and `HexBody` are such."""
 
     rest: Floats
 
@@ -110,19 +70,19 @@ class VibratingBody(Protocol):
         """Gradient of energy at positions (n, 3)."""
 
     def stiffness(self, x: Any, /) -> sp.csr_array:
-        """Its derivative, (3n, 3n); may be the same object every time."""
+        """Derivative of the force, (3n, 3n); may be the same object every time."""
 
     def vertex_masses(self) -> Floats:
-        """(n,) lumped masses."""
+        """Lumped masses, (n,)."""
 
 
 def masses_of(body: VibratingBody) -> Floats:
-    """(n,) masses of a body's vertices, none negative."""
+    """Return the masses of a body's vertices, (n,), none negative."""
     return checked_masses(body.vertex_masses(), len(body.rest))
 
 
 def fixed_vertices(fixed: ArrayLike, n_vertices: int) -> Ints:
-    """Numbers of vertices that do not move, ascending; they are given so, or by a mask."""
+    """Return numbers of vertices that do not move, ascending, of numbers or a mask."""
     given = plain_array("fixed vertices", fixed)
     if given.dtype == bool and given.shape == (n_vertices,):
         return np.flatnonzero(given)
@@ -132,7 +92,7 @@ def fixed_vertices(fixed: ArrayLike, n_vertices: int) -> Ints:
 
 
 def free_vertices(body: VibratingBody, fixed: ArrayLike) -> Ints:
-    """Numbers of the vertices that may move: not fixed, and part of an element."""
+    """Return numbers of the vertices that may move: not fixed, and part of an element."""
     free = masses_of(body) > 0
     free[fixed_vertices(fixed, len(free))] = False
     if not free.any():
@@ -157,32 +117,8 @@ def check_pieces(body: VibratingBody, fixed: ArrayLike) -> None:
         raise LoosePieceError(np.unique(mesh.elements[piece == anchored.argmin()]))
 
 
-Progress = Callable[[float], None]
-
-
-#: How far a body is displaced, as a part of its size, to difference its stiffness. With StVK
-#: that is exact at any distance; others need a small one.
-_STVK_STEP, _STEP = 0.05, 1e-4
-
-
-#: Entries of the derivatives, 0.5 GB.
-_MOST_ENTRIES = 62_500_000
-
-
-#: Columns are dependent if others leave less than this part of one.
-_DEPENDENT = 1e-6
-
-
-#: More linear modes give derivatives that are small and many.
-_MOST_LINEAR = 20
-
-
-#: The part of the work that is done when there are modes, and when there are derivatives.
-_MODES_DONE, _DERIVATIVES_DONE = 0.6, 0.95
-
-
 def mode_basis(body: VibratingBody, count: int, *, fixed: ArrayLike = ()) -> Floats:
-    """The `count` lowest linear modes, (n, 3, count), rigid ones of a free body left out.
+    """Return the `count` lowest linear modes, (n, 3, count), without rigid ones of a free body.
 
     Parameters
     ----------
@@ -209,9 +145,9 @@ def derivative_basis(
     fixed: ArrayLike = (),
     linear: int | None = None,
     swing: float | None = None,
-    progress: Progress | None = None,
+    progress: PartDone | None = None,
 ) -> Floats:
-    """Linear modes and their derivatives, reduced to the `count` directions that matter most.
+    """Reduce linear modes and their derivatives to the `count` directions that matter most.
 
     Mass-PCA of {(λ₁/λ_i) Ψ_i} ∪ {(λ₁²/(λ_i λ_j)) Φ_ij}, i ≤ j, with mass-normalised derivatives
     Φ_ij (barbic2005 §5.1, eq. 16). Those of a free body are balanced by inertial forces and have
@@ -234,7 +170,7 @@ def derivative_basis(
     progress
         Called with the part done, 0 to 1.
     """
-    report = progress or _unreported
+    report = progress or unreported
     wanted = checked_count("the number of basis vectors", count)
     k = linear_mode_count(wanted) if linear is None else checked_count("linear modes", linear)
     _check_room(len(body.rest), k)
@@ -262,7 +198,7 @@ def derivative_basis(
 def motion_basis(
     body: VibratingBody, frames: ArrayLike, count: int, *, fixed: ArrayLike = ()
 ) -> Floats:
-    """The `count` directions that a recorded motion of the full body uses most.
+    """Return the `count` directions that a recorded motion of the full body uses most.
 
     Mass-PCA through the rest shape, as in barbic2005 §7 and appendix A. Of a free body only the
     deformation counts: every frame is first moved rigidly onto the rest shape.
@@ -291,7 +227,7 @@ def motion_basis(
 
 
 def principal_basis(body: VibratingBody, shapes: Floats, count: int, fixed: ArrayLike) -> Floats:
-    """Mass-PCA of shapes (3n, c), (n, 3, count), zero to the bit where nothing moves."""
+    """Return the mass-PCA of shapes (3n, c), (n, 3, count), zero where nothing moves."""
     found = _shaped(mass_pca(shapes, masses_of(body), count)[0])
     basis = np.zeros_like(found)
     free = free_vertices(body, fixed)
@@ -299,56 +235,8 @@ def principal_basis(body: VibratingBody, shapes: Floats, count: int, fixed: Arra
     return basis
 
 
-def mass_orthonormal(basis: ArrayLike, mass: sp.csr_array | ArrayLike) -> Floats:
-    """A basis of the same space with UᵀMU = I, (n, 3, r), its first columns' space kept.
-
-    Parameters
-    ----------
-    basis
-        (n, 3, r) or (3n, r), independent columns.
-    mass
-        (n,) masses of the vertices, or a sparse (3n, 3n) matrix.
-
-    Raises
-    ------
-    SuppleError
-        If columns depend on each other, are zero or not finite.
-    """
-    given = numbers("the basis", basis)
-    if given.ndim not in (2, 3) or not given.size or (given.ndim == 3 and given.shape[1] != 3):
-        raise SuppleError(f"a basis of shape {given.shape}; expected (n, 3, r) or (3n, r)")
-    given = checked_array("the basis", given, given.shape)
-    columns = given.reshape(-1, given.shape[-1])
-    heavy = _mass_matrix(mass, len(columns))
-    largest = np.abs(columns).max(axis=0)
-    if not (largest > 0).all():
-        raise SuppleError(f"column {int(largest.argmin())} of the basis is zero; leave it out")
-    columns = columns / largest
-    with single_threaded():
-        for _ in range(2):  # the second time for what rounding left
-            gram = columns.T @ (heavy @ columns)
-            sizes = np.sqrt(np.maximum(np.diag(gram), 0.0))
-            _check_independent(gram, sizes)
-            columns = np.linalg.solve(np.linalg.cholesky(gram), columns.T).T
-    return _shaped(np.ascontiguousarray(columns))
-
-
-def _check_independent(gram: Floats, sizes: Floats) -> None:
-    """What the columns before it leave of each is the diagonal of its Cholesky factor."""
-    try:
-        left = np.diag(np.linalg.cholesky(gram)) / np.where(sizes > 0, sizes, 1.0)
-    except np.linalg.LinAlgError:
-        left = np.zeros(1)
-    if not (left > _DEPENDENT).all():
-        rank = np.linalg.matrix_rank(gram / np.outer(sizes, sizes), _DEPENDENT, hermitian=True)
-        raise SuppleError(
-            f"the basis has {len(gram)} columns and only about {rank} independent ones that "
-            "move mass; leave the others out"
-        )
-
-
 def linear_mode_count(count: int) -> int:
-    """How many linear modes to start from: two thirds, at most 20 unless that is too few."""
+    """Return how many linear modes to start from: two thirds, at most 20 unless too few."""
     k = min(_MOST_LINEAR, max(1, round(2 * count / 3)))
     while k + k * (k + 1) // 2 < count:
         k += 1
@@ -356,19 +244,15 @@ def linear_mode_count(count: int) -> int:
 
 
 def body_modes(body: VibratingBody, count: int, *, fixed: ArrayLike = ()) -> Modes:
-    """The lowest modes with their eigenvalues; see `mode_basis`."""
+    """Return the lowest modes with their eigenvalues; see `mode_basis`."""
     check_pieces(body, fixed)
     allowed = null_space(None, len(body.rest), free_vertices(body, fixed))
     stiffness = sp.csr_array(body.stiffness(body.rest))
     return linear_modes(stiffness, masses_of(body), count, null_space=allowed)
 
 
-def _unreported(part: float) -> None:
-    pass
-
-
-def _derivatives(body: VibratingBody, modes: Modes, report: Progress) -> Floats:
-    """(3n, k(k + 1)/2), in the order of `modal_derivatives`."""
+def _derivatives(body: VibratingBody, modes: Modes, report: PartDone) -> Floats:
+    """Return derivatives (3n, k(k + 1)/2), in the order of `modal_derivatives`."""
     if isinstance(body, ElasticBody):
         bent = modal_derivatives(body, body.rest, modes)
         report(_DERIVATIVES_DONE)
@@ -398,14 +282,48 @@ def _check_room(n_vertices: int, linear: int) -> None:
         )
 
 
-def _mass_matrix(mass: Any, unknowns: int) -> sp.csr_array:
-    if not sp.issparse(mass):
-        return sp.csr_array(sp.diags_array(np.repeat(checked_masses(mass, unknowns // 3), 3)))
-    if mass.shape != (unknowns, unknowns):
-        raise SuppleError(f"a mass matrix of shape {mass.shape} for {unknowns} unknowns")
-    return sp.csr_array(mass)
-
-
 def _shaped(columns: Floats) -> Floats:
-    """(3n, r) as (n, 3, r)."""
+    """Return (3n, r) columns as (n, 3, r)."""
     return columns.reshape(-1, 3, columns.shape[1])
+
+
+def without_rigid_motion(rest: Floats, displacements: Floats, masses: Floats) -> Floats:
+    """Return displacements (t, n, 3) of frames moved rigidly onto the rest shape.
+
+    They are the deformation, which has neither momentum nor, about the mass centre of the rest
+    shape, angular momentum: it is orthogonal in the metric of mass to all infinitesimal rigid
+    motions.
+    """
+    share = masses / masses.sum()
+    arms = rest - share @ rest
+    shapes = np.empty_like(displacements)
+    for shape, moved in zip(shapes, displacements, strict=True):
+        placed = rest + moved
+        placed = placed - share @ placed
+        shape[:] = placed @ _turn(arms, placed, share) - arms
+    rigid = rigid_motions(rest, masses)
+    heavy = np.repeat(masses, 3)
+    flat = shapes.reshape(len(shapes), -1)
+    flat -= ((flat * heavy) @ rigid) @ rigid.T
+    return shapes
+
+
+def rigid_motions(rest: Floats, masses: Floats) -> Floats:
+    """Return infinitesimal rigid motions (3n, 6), orthonormal in the metric of mass."""
+    arms = rest - masses @ rest / masses.sum()
+    fields = np.zeros((len(rest), 3, 6))
+    fields[:, range(3), range(3)] = 1.0
+    for axis in range(3):
+        fields[:, :, 3 + axis] = np.cross(np.eye(3)[axis], arms)
+    root = np.repeat(np.sqrt(masses), 3)[:, None]
+    weighed = scipy.linalg.qr(root * fields.reshape(-1, 6), mode="economic")[0]
+    unit: Floats = np.divide(weighed, root, out=np.zeros_like(weighed), where=root > 0)
+    return unit
+
+
+def _turn(arms: Floats, placed: Floats, share: Floats) -> Floats:
+    """Return R that turns `placed` rows onto `arms` best, placed @ R ≈ arms (Kabsch)."""
+    u, _, vt = np.linalg.svd(placed.T @ (share[:, None] * arms))
+    keep = np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))])
+    turn: Floats = u @ keep @ vt
+    return turn

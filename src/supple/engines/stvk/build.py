@@ -1,8 +1,7 @@
-"""What a Saint Venant–Kirchhoff model is built from: its basis, checked, and what is seen of it."""
+"""Parts of building a Saint Venant–Kirchhoff model: its basis, masses and surface."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from supple.mesh.hex_embedding import embed_hexes
 from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
+from supple.progress import PartDone
 
 __all__ = [
     "BASES",
@@ -45,9 +45,9 @@ def elastic_basis(
     fixed: ArrayLike,
     kind: str,
     order: int,
-    progress: Callable[[float], None] | None = None,
+    progress: PartDone | None = None,
 ) -> Floats:
-    """A mass-orthonormal basis (n, 3, modes) of a body that is held at `fixed` vertices."""
+    """Return a mass-orthonormal basis (n, 3, modes) of a body held at `fixed` vertices."""
     if not (isinstance(kind, str) and kind in BASES):
         raise SuppleError(f"no basis {shown(kind, 40)}; there are {', '.join(BASES)}")
     body: ElasticBody | HexBody
@@ -66,7 +66,7 @@ def elastic_basis(
 
 
 def held_count(fixed: ArrayLike, points: StrainPoints, basis: Floats) -> int:
-    """How many vertices with mass are fixed; the basis must leave all that are alone."""
+    """Return how many vertices with mass are fixed; refuse a basis that moves a fixed one."""
     held = fixed_vertices(fixed, points.n_vertices)
     moved = held[basis[held].any(axis=(1, 2))]
     if len(moved):
@@ -80,7 +80,7 @@ def held_count(fixed: ArrayLike, points: StrainPoints, basis: Floats) -> int:
 def checked_basis(
     basis: ArrayLike, points: StrainPoints, groups: MaterialGroups, most: int
 ) -> Floats:
-    """A basis as (n, 3, r), contiguous: finite, of independent columns, not too many."""
+    """Return a basis as (n, 3, r), contiguous: finite, of independent columns, not too many."""
     given = numbers("the basis", basis)
     n = points.n_vertices
     if given.ndim == 2 and given.shape[0] == 3 * n:
@@ -125,7 +125,7 @@ def _check_independent(shapes: Floats, masses: Floats) -> None:
 def mass_parts(
     points: StrainPoints, group: NDArray[np.int64], n_groups: int, basis: Floats
 ) -> tuple[Floats, Floats]:
-    """UᵀMU and UᵀM along each axis for each group at unit density, mass lumped to vertices."""
+    """Return UᵀMU, and UᵀM along each axis, of each group at unit density, mass lumped."""
     r = basis.shape[2]
     mass, weight = np.empty((n_groups, r, r)), np.empty((n_groups, 3, r))
     for number in range(n_groups):
@@ -141,7 +141,7 @@ def mass_parts(
 def surface_of(
     mesh: TetMesh | HexMesh, surface: SurfaceMesh | None, basis: Floats
 ) -> tuple[SurfaceMesh, Floats]:
-    """What is seen, and (n̄, 3, r) how it moves with the basis."""
+    """Return the surface, and (n̄, 3, r) how it moves with the basis."""
     if surface is None:
         seen, vertices = mesh.surface()
         return seen, np.ascontiguousarray(basis[vertices])

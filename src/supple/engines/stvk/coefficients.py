@@ -6,7 +6,7 @@ e_i and Q_ij of one tall matrix with rows for the strains of each element (`stra
 (SYRK), taken some elements at a time, where barbic2005 (§4.2) sums cubic polynomials element by
 element.
 
-What is kept is the tangent stiffness, K(q) = K₀ + K₁[q] + K₂[q, q]. Its coefficients are a matrix
+Kept is the tangent stiffness, K(q) = K₀ + K₁[q] + K₂[q, q]. Its coefficients are a matrix
 (r(r+1)/2, 1 + r + r(r+1)/2): rows are entries of K's upper triangle, row by row, and columns the
 monomials 1, q_c, q_c q_d (c ≤ d, in the same order as rows). By Euler's theorem the force is
 (K₀ + ½ K₁[q] + ⅓ K₂[q, q]) q and the energy ½ qᵀ(K₀ + ⅓ K₁[q] + ⅙ K₂[q, q]) q.
@@ -28,6 +28,7 @@ from supple.engines.stvk.strain_cubes import cubes_among
 from supple.engines.stvk.strain_points import PointRows, StrainPoints, StrainRows
 from supple.errors import SuppleError
 from supple.linalg.blas import addresses, single_threaded, syrk
+from supple.progress import PartDone
 
 __all__ = [
     "MOST_MODES",
@@ -37,8 +38,6 @@ __all__ = [
     "stvk_parts",
     "truncated_tangent",
 ]
-
-Progress = Callable[[float], None]
 
 #: Coefficients of more would take over 0.4 GB for each part of each group.
 MOST_MODES = 120
@@ -52,30 +51,30 @@ _CUBE_BYTES = 2**30
 
 
 def pair_count(r: int) -> int:
-    """Entries of an upper triangle, r(r + 1)/2."""
+    """r(r + 1)/2: entries of an upper triangle."""
     return r * (r + 1) // 2
 
 
 def paired_count(pairs: int) -> int:
-    """The r of which r(r + 1)/2 is this, or the next that is smaller."""
+    """Return the largest r of which r(r + 1)/2 is at most this."""
     return (math.isqrt(8 * pairs + 1) - 1) // 2
 
 
 def monomials(q: Floats) -> Floats:
-    """q_c q_d for c ≤ d, as the tangent's columns have them."""
+    """q_c q_d for c ≤ d, in the order of the tangent's columns."""
     first, second = np.triu_indices(len(q))
     return q[first] * q[second]
 
 
 def stvk_parts(
-    points: StrainPoints, group: Ints, basis: Floats, progress: Progress | None = None
+    points: StrainPoints, group: Ints, basis: Floats, progress: PartDone | None = None
 ) -> Floats:
-    """Coefficients of the tangent for λ = 1, μ = 0, and the other way round, of each group.
+    """Compute coefficients of the tangent of each group for λ = 1, μ = 0, and for λ = 0, μ = 1.
 
     Parameters
     ----------
     points
-        Where strain is taken.
+        Points at which strain is taken.
     group
         (p,) group of each point, from 0.
     basis
@@ -133,7 +132,7 @@ def _products(
 
 
 def _sum_bytes(rows: StrainRows, r: int) -> int:
-    """What sums of products take, one for each class of rows."""
+    """Return the bytes of sums of products, one for each class of rows."""
     return 8 * len(rows.counts) * (r + pair_count(r)) ** 2
 
 
@@ -151,11 +150,12 @@ def _products_of(
     finished, turn = [0] * count, Lock()
 
     def add(slot: int) -> None:
-        room = [np.empty((each * step, columns)) for each in rows.counts]
+        scratch = [np.empty((each * step, columns)) for each in rows.counts]
         for start in np.array_split(starts, count)[slot]:
             end = min(start + step, len(rows))
             own = tuple(
-                part[: each * (end - start)] for part, each in zip(room, rows.counts, strict=True)
+                part[: each * (end - start)]
+                for part, each in zip(scratch, rows.counts, strict=True)
             )
             rows.fill(start, end, basis, own)
             for part, total in zip(own, sums[slot], strict=True):
@@ -175,7 +175,7 @@ def _products_of(
 def _shared_out(
     totals: list[Floats], shares: tuple[tuple[float, float], ...]
 ) -> tuple[Floats, Floats]:
-    """Sums for λ and for μ of classes of rows, in the room of the first and the last."""
+    """Add sums of classes of rows up for λ and for μ, in place of the first and the last."""
     bulk, shear = totals[0], totals[-1]
     with np.errstate(invalid="ignore"):  # what is beyond all numbers is refused later
         for total, (_, share) in zip(totals[:-1], shares, strict=False):
@@ -201,7 +201,7 @@ def _add_product(blas, rows, total):  # type: ignore[no-untyped-def]
 
 
 def _pair_table(r: int) -> Ints:
-    """(r, r) where a pair of either order is in a packed upper triangle."""
+    """Return the place (r, r) of a pair, in either order, in a packed upper triangle."""
     table = np.empty((r, r), np.int64)
     upper = np.triu_indices(r)
     table[upper] = table[upper[::-1]] = np.arange(pair_count(r))
@@ -210,7 +210,7 @@ def _pair_table(r: int) -> Ints:
 
 @compiled_fused
 def _tangent(A, r, table, out):  # type: ignore[no-untyped-def]
-    """Second derivatives of ½ sᵀAs, s = (q, monomials with halved squares), made symmetric.
+    """∂²(½ sᵀAs)/∂q², s = (q, monomials with halved squares), made symmetric.
 
     K₁ = A_a,bc + A_b,ac + A_c,ab and K₂ = A_ab,cd + A_ac,bd + A_ad,bc, squares halved.
     """
@@ -232,7 +232,7 @@ def _tangent(A, r, table, out):  # type: ignore[no-untyped-def]
 
 
 def truncated_tangent(tangent: Floats, r: int, fewer: int) -> Floats:
-    """Coefficients (…, rows, columns) for the first of r modes: those that name no other."""
+    """Return coefficients (…, rows, columns) of the first of r modes."""
     kept = _pair_table(r)[np.triu_indices(fewer)]
     columns = np.concatenate([np.arange(1 + fewer), 1 + r + kept])
     return np.ascontiguousarray(tangent[..., kept[:, None], columns])

@@ -1,32 +1,117 @@
-"""A reduced body of which little more is known than its polynomials, as VegaFEM's files have it."""
+"""Bodies whose reduced forces are cubic polynomials, and one of which only these are known."""
 
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NoReturn
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Singles
 from supple.checks import checked_array, checked_count, numbers, owned_array, shown
-from supple.engines.stvk.coefficients import MOST_MODES, pair_count, paired_count, truncated_tangent
-from supple.engines.stvk.model import PolynomialBody
+from supple.dynamics.character_inputs import checked_vertex
+from supple.engines.stvk.coefficients import (
+    MOST_MODES,
+    monomials,
+    pair_count,
+    paired_count,
+    truncated_tangent,
+)
+from supple.engines.stvk.strain_points import MaterialChange
 from supple.errors import SuppleError
 from supple.mesh.surface import SurfaceMesh
 
-__all__ = ["CubicModel", "checked_mass"]
+__all__ = ["CubicModel", "Forces", "PolynomialBody", "checked_mass", "fewer_modes"]
 
+#: Forces in N on a surface: (n̄, 3), or (3,) by vertices.
+Forces = ArrayLike | Mapping[int, ArrayLike]
 
 #: How far a mass matrix may be from symmetric, as a part of its size.
 _ASYMMETRY = 1e-9
 
 
-class CubicModel(PolynomialBody):
-    """A body whose reduced force is a cubic polynomial, given by its tangent's coefficients.
+class PolynomialBody:
+    """Body of tangent stiffness K̃(q) = K₀ + K₁[q] + K₂[q, q] and surface X̄ + Ū q.
 
-    `supple.formats.read_vega` makes one of VegaFEM's files, and `StvkSimulator` steps it. What a
-    `StvkModel` can do beyond that needs the mesh and its material.
+    A subclass has the tangent's coefficients, (r(r+1)/2, 1 + r + r(r+1)/2), and the surface.
+    """
+
+    if TYPE_CHECKING:  # fields of some, properties of others
+
+        @property
+        def tangent(self) -> Floats:
+            """Coefficients of the tangent stiffness: entries of its upper triangle by 1, q, q²."""
+
+        @property
+        def modes(self) -> int:
+            """Number r of coordinates."""
+
+        @property
+        def surface(self) -> SurfaceMesh:
+            """Surface at rest, X̄."""
+
+        @property
+        def surface_basis(self) -> Floats:
+            """Ū, (n̄, 3, r): how the surface moves with q."""
+
+    def force(self, q: ArrayLike) -> Floats:
+        """(K₀ + ½K₁[q] + ⅓K₂[q, q]) q: gradient of the energy, (r,)."""
+        at = self._reduced(q)
+        k1, k2 = self._terms(at)
+        return _unpacked(self.tangent[:, 0] + k1 / 2 + k2 / 3, self.modes) @ at
+
+    def stiffness(self, q: ArrayLike) -> Floats:
+        """K₀ + K₁[q] + K₂[q, q]: derivative of the force, (r, r)."""
+        k1, k2 = self._terms(self._reduced(q))
+        return _unpacked(self.tangent[:, 0] + k1 + k2, self.modes)
+
+    def energy(self, q: ArrayLike) -> float:
+        """½ qᵀ(K₀ + ⅓K₁[q] + ⅙K₂[q, q]) q: elastic energy, in J."""
+        at = self._reduced(q)
+        k1, k2 = self._terms(at)
+        return float(at @ _unpacked(self.tangent[:, 0] / 2 + k1 / 6 + k2 / 12, self.modes) @ at)
+
+    def surface_at(self, q: ArrayLike) -> Singles:
+        """X̄ + Ū q: the surface at q, (n̄, 3) float32."""
+        moved = self.surface.vertices + self.surface_basis @ self._reduced(q)
+        return moved.astype(np.float32)
+
+    def reduced_force(self, forces: Forces) -> Floats:
+        """Ūᵀ f of forces on the surface in N: a mapping of its vertices to (3,), or (n̄, 3)."""
+        basis = self.surface_basis
+        if not isinstance(forces, Mapping):
+            given = checked_array("forces", forces, self.surface.vertices.shape)
+            return np.einsum("vi,vir->r", given, basis)
+        total = np.zeros(self.modes)
+        for vertex, force in forces.items():
+            checked_vertex(vertex, len(basis), "the surface")
+            total += checked_array(f"force on vertex {vertex}", force, (3,)) @ basis[vertex]
+        return total
+
+    def _terms(self, q: Floats) -> tuple[Floats, Floats]:
+        """Return K₁[q] and K₂[q, q], packed."""
+        end = 1 + self.modes
+        return self.tangent[:, 1:end] @ q, self.tangent[:, end:] @ monomials(q)
+
+    def _reduced(self, q: ArrayLike) -> Floats:
+        return checked_array("q", q, (self.modes,))
+
+
+def _unpacked(packed: Floats, r: int) -> Floats:
+    """Return the symmetric matrix (r, r) of an upper triangle that is given row by row."""
+    matrix = np.empty((r, r))
+    upper = np.triu_indices(r)
+    matrix[upper] = matrix[upper[::-1]] = packed
+    return matrix
+
+
+class CubicModel(PolynomialBody):
+    """Body of which only its polynomial is known, given by its tangent's coefficients.
+
+    `supple.formats.read_vega` makes one of VegaFEM's files, and `StvkSimulator` steps it. More,
+    as a `StvkModel` can do, needs the mesh and its material.
 
     Parameters
     ----------
@@ -35,7 +120,7 @@ class CubicModel(PolynomialBody):
     mass
         (r, r); by default the identity, which is that of mass-normalised modes.
     surface, surface_basis
-        What is seen, and (n̄, 3, r) how it moves with q; or neither.
+        Surface X̄, and Ū (n̄, 3, r): how it moves with q; or neither.
     axis_weights
         (3, r) UᵀM times a unit acceleration along each axis; without, there is no gravity.
 
@@ -89,12 +174,12 @@ class CubicModel(PolynomialBody):
 
     @property
     def has_surface(self) -> bool:
-        """Whether anything is seen."""
+        """True if the body has a surface."""
         return self._surface is not None
 
     @property
     def surface(self) -> SurfaceMesh:
-        """What is seen; an error where that is nothing."""
+        """Surface at rest; an error where there is none."""
         if self._surface is None:
             raise SuppleError(
                 "this model has no surface: coefficients alone do not say what moves; read them "
@@ -104,12 +189,12 @@ class CubicModel(PolynomialBody):
 
     @property
     def surface_basis(self) -> Floats:
-        """(n̄, 3, r) how what is seen moves with q; an error where that is nothing."""
+        """Ū, (n̄, 3, r): how the surface moves with q; an error where there is none."""
         return self._basis[: len(self.surface.vertices)]
 
     @property
     def scale(self) -> float:
-        """A size of q: with one so large, K₂[q, q] is as stiff as K₀."""
+        """Size of q at which K₂[q, q] is as stiff as K₀."""
         r = self.modes
         first = float(np.abs(self._tangent[:, 0]).max())
         second = float(np.abs(self._tangent[:, 1 + r :]).max())
@@ -127,25 +212,16 @@ class CubicModel(PolynomialBody):
             )
         return np.zeros(self.modes)
 
-    def with_material(
-        self,
-        group: int = 0,
-        *,
-        young: float | None = None,
-        poisson: float | None = None,
-        density: float | None = None,
-    ) -> NoReturn:
-        """Refuse; see `StvkModel.with_material` for what can be changed."""
+    def with_material(self, group: int = 0, **changed: Unpack[MaterialChange]) -> NoReturn:
+        """Refuse; see `StvkModel.with_material` for models that can be changed."""
         raise SuppleError(
             "this model's material cannot be changed: its coefficients are sums in which λ and μ "
             "are not apart; use StvkModel.from_basis with the mesh, a material and the modes"
         )
 
     def truncate(self, modes: int) -> CubicModel:
-        """The model of the first coordinates, the others staying zero."""
-        fewer = checked_count("the number of modes", modes)
-        if fewer > self.modes:
-            raise SuppleError(f"{fewer} modes asked for, and the model has {self.modes}")
+        """Return the model of the first coordinates, the others staying zero."""
+        fewer = fewer_modes(modes, self.modes)
         weights = self.axis_weights
         return CubicModel(
             truncated_tangent(self._tangent, self.modes, fewer),
@@ -154,6 +230,14 @@ class CubicModel(PolynomialBody):
             surface_basis=self._basis[:, :, :fewer] if self.has_surface else None,
             axis_weights=None if weights is None else weights[:, :fewer],
         )
+
+
+def fewer_modes(modes: int, most: int) -> int:
+    """Return a number of modes that a model of `most` can be truncated to."""
+    fewer = checked_count("the number of modes", modes)
+    if fewer > most:
+        raise SuppleError(f"{fewer} modes asked for, and the model has {most}")
+    return fewer
 
 
 def _checked_tangent(tangent: ArrayLike) -> Floats:
@@ -169,7 +253,7 @@ def _checked_tangent(tangent: ArrayLike) -> Floats:
 
 
 def checked_mass(mass: ArrayLike, r: int) -> Floats:
-    """A copy of the mass of r coordinates, (r, r): symmetric and positive definite."""
+    """Return a copy of the mass of r coordinates, (r, r): symmetric and positive definite."""
     given = owned_array("the mass", mass, (r, r))
     if np.abs(given - given.T).max() > _ASYMMETRY * np.abs(given).max():
         raise SuppleError("the mass is not symmetric")

@@ -4,7 +4,7 @@ A free body is at x = c + R (X + U q). Its momenta and kinetic energy need sums 
 products of X and U only: the volume, and first and second moments. They are taken once, at unit
 density for each group of a material, and a step then costs nothing that grows with the mesh.
 
-What the sums make (`RigidMoments`): let y = X + U q − s(q) be measured from the mass centre
+They make `RigidMoments`: let y = X + U q − s(q) be measured from the mass centre
 s(q) = X_c + W q / m, W = Σ m U. Then x = C + R y with C the mass centre in the world, and with Ω
 the angular velocity in the body's frame and v = q̇
 
@@ -80,7 +80,7 @@ class RigidIntegrals:
         basis: Floats,
         held: int = 0,
     ) -> RigidIntegrals:
-        """Those of a body at `rest` (n, 3) in a basis (n, 3, r), of which `held` are fixed."""
+        """Integrate over a body at `rest` (n, 3) in a basis (n, 3, r), `held` vertices fixed."""
         r = basis.shape[2]
         every = points.vertex_volumes()
         about = every @ rest / every.sum()
@@ -113,7 +113,7 @@ class RigidIntegrals:
         self.shapes[number] = shapes.reshape(3, r, 3, r).swapaxes(1, 2)
 
     def truncate(self, modes: int) -> RigidIntegrals:
-        """Those in the first columns of the basis."""
+        """Return the moments in the first columns of the basis."""
         return replace(
             self,
             mixed=np.ascontiguousarray(self.mixed[..., :modes]),
@@ -121,7 +121,7 @@ class RigidIntegrals:
         )
 
     def moments(self, density: Floats, weight_parts: Floats) -> RigidMoments:
-        """What groups of these densities have together; `weight_parts` (g, 3, r) is Σ v U."""
+        """Return the moments of all groups with these densities; `weight_parts` is Σ v U."""
         mass = float(density @ self.volumes)
         first = density @ self.first
         moved = np.tensordot(density, weight_parts, 1)
@@ -149,7 +149,7 @@ class RigidIntegrals:
 
 @dataclass(frozen=True, eq=False)
 class RigidMoments:
-    """A free body's mass, and how its inertia follows q; see the module for I, h and M.
+    """Mass of a free body, and inertia as a function of q; see the module for I, h and M.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class RigidMoments:
         return constant + np.einsum("aij,i->aj", linear, q)
 
     def deforming_mass_at(self, q: Floats) -> Floats:
-        """M − hᵀI⁻¹h, (r, r): the mass of shapes from which all rigid motion is taken away."""
+        """M − hᵀI⁻¹h, (r, r): mass of shapes from which all rigid motion is taken away."""
         coupling = self.coupling_at(q)
         turned = coupling.T @ np.linalg.solve(self.inertia_at(q), coupling)
         return self.shape_mass - (turned + turned.T) / 2

@@ -1,142 +1,58 @@
-"""The simulator of a Saint Venant–Kirchhoff body in its basis: thousands of steps a second."""
+"""Simulator of a Saint Venant–Kirchhoff body in its basis: thousands of steps a second."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array, checked_count, numbers, shown
-from supple.engines.stvk.cubic_model import CubicModel
-from supple.engines.stvk.model import StvkModel
-from supple.engines.stvk.setup import (
+from supple.compiled.bound_tables import Bound
+from supple.dynamics.character_inputs import checked_frames
+from supple.engines.stvk.body_simulator import (
+    BodySimulator,
+    StvkStep,
     acceleration_by,
     check_trace,
-    checked_dtype,
-    checked_out,
     coefficient_arrays,
     finite_weight,
     first_acceleration,
-    iteration_counts,
-    step_settings,
     surface_arrays,
     tolerance,
 )
-from supple.engines.stvk.stvk_step import ACCELERATION, POSITION, STATE_ROWS, VELOCITY, advance
-from supple.errors import SolverError, SuppleError
+from supple.engines.stvk.cubic_model import CubicModel, Forces
+from supple.engines.stvk.model import StvkModel
+from supple.engines.stvk.stvk_step import (
+    ACCELERATION,
+    POSITION,
+    STATE_ROWS,
+    VELOCITY,
+    StepArrays,
+    advance,
+)
+from supple.errors import SuppleError
 from supple.linalg.upper_triangle import padded_identity
 
-__all__ = ["StvkReadings", "StvkSimulator", "StvkStep"]
+__all__ = ["StvkSimulator"]
 
 
-# ----------------------------------------------------------------------------
-# What the simulators of Saint Venant–Kirchhoff bodies, held and free, are set to and say.
-
-
-class StvkReadings:
-    """Options and readings of a simulator, whose state begins with the rows of q and q̇."""
-
-    _state: Floats
-    _steps: int
-
-    def _take_options(
-        self,
-        dt: float,
-        integrator: str,
-        iterations: int,
-        dtype: DTypeLike,
-        alpha: float,
-        beta: float,
-    ) -> None:
-        self._settings = step_settings(dt, integrator, alpha, beta)
-        self._counts = iteration_counts(iterations)
-        self._dtype: np.dtype[Any] = checked_dtype(dtype)
-        self._integrator = integrator
-        self._dt, self._alpha, self._beta = self._settings[[0, 2, 3]].tolist()
-
-    @property
-    def dt(self) -> float:
-        """Time step in s."""
-        return self._dt
-
-    @property
-    def integrator(self) -> str:
-        """``"newmark"`` or ``"backward-euler"``."""
-        return self._integrator
-
-    @property
-    def alpha(self) -> float:
-        """Damping by mass, in 1/s."""
-        return self._alpha
-
-    @property
-    def beta(self) -> float:
-        """Damping by stiffness, in s."""
-        return self._beta
-
-    @property
-    def iterations(self) -> int:
-        """How often at most elastic forces are linearised in a step."""
-        return int(self._counts[0])
-
-    @property
-    def time(self) -> float:
-        """Seconds since the reset."""
-        return self._steps * self._dt
-
-    @property
-    def q(self) -> Floats:
-        """Reduced displacement, of a free body in its own frame, (r,): a copy."""
-        return self._state[POSITION].copy()
-
-    @property
-    def velocity(self) -> Floats:
-        """Its velocity, (r,)."""
-        return self._state[VELOCITY].copy()
-
-    @property
-    def shifted_steps(self) -> int:
-        """Steps since `reset` whose system was not positive definite."""
-        return int(self._counts[1])
-
-    @property
-    def unconverged_steps(self) -> int:
-        """Steps since `reset` whose last iteration moved something: of single ones, most."""
-        return int(self._counts[2])
-
-
-Forces = ArrayLike | Mapping[int, ArrayLike]
-
-
-class StvkStep(NamedTuple):
-    """What a step did."""
-
-    time: float
-    """Seconds since the reset."""
-    limits: tuple[str, ...]
-    """``"stiffness"`` where the system was not positive definite, and was made so."""
-    readings: Mapping[str, Any] = MappingProxyType({})
-    """Figures of the step; none."""
-
-
-class StvkSimulator(StvkReadings):
-    """Steps M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext with D̃ = αM̃ + βK̃(q) (barbic2005 §3.3).
+class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
+    """Simulator of M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext with D̃ = αM̃ + βK̃(q) (barbic2005 §3.3).
 
     The same inputs give the same bits, and a step allocates nothing but what it returns.
 
     Parameters
     ----------
     model
-        What to step: a `StvkModel`, or a `CubicModel` as `supple.formats.read_vega` makes.
+        Body to step: a `StvkModel`, or a `CubicModel` as `supple.formats.read_vega` makes.
     dt
         Time step in s.
     integrator
         ``"newmark"`` (β = ¼, γ = ½: second order, keeps energy of what steps resolve) or
-        ``"backward-euler"`` (loses energy, of what is fast most).
+        ``"backward-euler"`` (loses energy, of what is fast most); any that is `trapezoidal` in
+        `supple.dynamics.integrators`.
     iterations
         Most Newton iterations of a step, up to 1000. One is the paper's choice for real time;
         several end as soon as they change nothing.
@@ -158,13 +74,10 @@ class StvkSimulator(StvkReadings):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from supple.elastic import Material
-    >>> from supple.engines.stvk.model import StvkModel
     >>> from supple.scenes import beam
-    >>> mesh = beam(cells=(6, 2, 2))
-    >>> wall = np.flatnonzero(mesh.vertices[:, 0] == 0)
-    >>> model = StvkModel.build(mesh, Material("stvk", young=1e5), modes=6, fixed=wall)
+    >>> mesh, soft = beam(cells=(6, 2, 2)), Material("stvk", young=1e5)
+    >>> model = StvkModel.build(mesh, soft, modes=6, fixed=mesh.vertices[:, 0] == 0)
     >>> simulator = StvkSimulator(model, dt=1 / 1000)
     >>> tip = int(simulator.surface()[:, 0].argmax())
     >>> simulator.step({tip: [0.0, -1.0, 0.0]}).limits
@@ -173,65 +86,34 @@ class StvkSimulator(StvkReadings):
     (1000, 6)
     """
 
-    def __init__(
-        self,
-        model: StvkModel | CubicModel,
-        dt: float = 1 / 1000,
-        *,
-        integrator: str = "newmark",
-        iterations: int = 1,
-        dtype: DTypeLike = np.float64,
-        alpha: float = 0.0,
-        beta: float = 0.0,
-        gravity: ArrayLike = (0.0, 0.0, 0.0),
-    ) -> None:
+    def _begin(self, model: StvkModel | CubicModel) -> None:
         if not isinstance(model, StvkModel | CubicModel):
             raise SuppleError(f"a StvkSimulator needs a StvkModel, not {shown(model)}")
-        self._take_options(dt, integrator, iterations, dtype, alpha, beta)
-        self._gravity = checked_array("gravity", gravity, (3,)).copy()
-        self._state, self._steps = np.zeros((STATE_ROWS, model.modes)), 0
-        self._set_model(model)
+        self._state = np.zeros((STATE_ROWS, model.modes))
+        self._exchange(model)
 
-    def _set_model(self, model: StvkModel | CubicModel) -> None:
-        """Lay out a model's coefficients as a step reads them; or refuse, and change nothing."""
-        r, arrays = model.modes, coefficient_arrays(model, self._dtype)
+    def _exchange(self, model: StvkModel | CubicModel) -> None:
+        coefficients = coefficient_arrays(model, self._dtype)
         weight = finite_weight(model, self._gravity)
         at, moving = self._state[[POSITION, VELOCITY]]
         acceleration = first_acceleration(model, weight, self._settings, at, moving)
         self.model, self._settings[4] = model, tolerance(model)
-        self._arguments: tuple[Any, ...] = (
-            *(self._settings, self._counts),
-            *arrays,
-            *(self._state, padded_identity(r)),
+        self._system = padded_identity(model.modes)
+        self._arrays = StepArrays(
+            self._settings, self._counts, *coefficients, self._state, self._system
         )
+        self._bound = Bound(self._arrays)
         self._surface_rest, self._surface_basis = surface_arrays(model)
-        self._acting, self._no_trace = np.empty((1, r)), np.empty((0, r))
+        self._acting, self._no_trace = np.empty((1, model.modes)), np.empty((0, model.modes))
         self._set_weight(weight, acceleration)
 
     def _set_weight(self, weight: Floats, acceleration: Floats) -> None:
         self._weight, self._constant = weight, weight.reshape(1, -1).copy()
         self._state[ACCELERATION] = acceleration
 
-    def set_material(
-        self,
-        group: int = 0,
-        *,
-        young: float | None = None,
-        poisson: float | None = None,
-        density: float | None = None,
-    ) -> None:
-        """Change the material of a group while the body moves; see `StvkModel.with_material`.
-
-        It goes on from where it is, as fast, as if it had been let go there.
-        """
-        changed = self.model.with_material(group, young=young, poisson=poisson, density=density)
-        self._set_model(changed)
-
     def reset(self, q: ArrayLike | None = None, velocity: ArrayLike | None = None) -> None:
         """Start anew: by default undeformed and at rest."""
-        r = self.model.modes
-        at = np.zeros(r) if q is None else checked_array("q", q, (r,))
-        moving = np.zeros(r) if velocity is None else checked_array("velocity", velocity, (r,))
+        at, moving = self._checked_start(q, velocity)
         begun = first_acceleration(self.model, self._weight, self._settings, at, moving)
         self._state[:] = 0.0
         self._state[[POSITION, VELOCITY, ACCELERATION]] = at, moving, begun
@@ -239,7 +121,7 @@ class StvkSimulator(StvkReadings):
 
     @property
     def gravity(self) -> Floats:
-        """In m/s², (3,): a copy; another can be set while the body moves."""
+        """Gravity in m/s², (3,): a copy; another can be set while the body moves."""
         return self._gravity.copy()
 
     @gravity.setter
@@ -257,13 +139,21 @@ class StvkSimulator(StvkReadings):
 
     @property
     def acceleration(self) -> Floats:
-        """Its acceleration, (r,)."""
+        """Acceleration of q, (r,): a copy."""
         return self._state[ACCELERATION].copy()
 
     @property
-    def kernel_arguments(self) -> tuple[Any, ...]:
-        """What `advance` reads and writes, for compiled loops around it; see `count_steps`."""
-        return self._arguments
+    def arrays(self) -> StepArrays:
+        """Arrays that `advance` reads and writes; others after each change of the material."""
+        return self._arrays
+
+    @property
+    def bound(self) -> Bound:
+        """`arrays` bound for compiled loops around `advance`.
+
+        Such a loop says how many steps it made by `count_steps`.
+        """
+        return self._bound
 
     def count_steps(self, made: int) -> None:
         """Let time go on by steps that a loop of one's own has made."""
@@ -284,13 +174,11 @@ class StvkSimulator(StvkReadings):
             as it was.
         """
         acting = self._constant if forces is None else self._external(forces)
-        before = self._counts[1]
-        if advance(1, acting, self._no_trace, *self._arguments) != 1:
+        shifted = self._counts[1]
+        if advance(1, acting, self._no_trace, self._bound) != 1:
             checked_array("forces", acting[0], self._weight.shape)
             self._diverged(0)
-        self._steps += 1
-        limits = () if self._counts[1] == before else ("stiffness",)
-        return StvkStep(self._steps * self._dt, limits)
+        return self._stepped(shifted)
 
     def run(self, steps: int | ArrayLike) -> Floats:
         """Make many steps in one compiled call.
@@ -321,24 +209,21 @@ class StvkSimulator(StvkReadings):
             acting = checked_array("forces", given, given.shape) + self._weight
         check_trace(count, r)
         trace = np.empty((count, r))
-        begun, counted = self._state.copy(), self._counts.copy()
-        made = advance(count, acting, trace, *self._arguments) if count else 0
-        if made != count:
-            self._state[:], self._counts[:] = begun, counted
-            self._diverged(made)
-        self._steps += count
+        self._run(
+            count,
+            lambda: advance(count, acting, trace, self._bound),
+            (self._state, self._counts),
+        )
         return trace
 
     def surface(self, out: Singles | None = None) -> Singles:
-        """What is seen, (n̄, 3) float32: a new array, or `out`."""
-        out = checked_out(out, self.model.surface.vertices.shape)
-        flat = out.reshape(-1)
-        np.dot(self._surface_basis, self._state[POSITION].astype(np.float32), out=flat)
-        flat += self._surface_rest
+        """X̄ + Ū q: the surface, (n̄, 3) float32, a new array or `out`."""
+        out = checked_frames(out, self.model.surface.vertices.shape)
+        self._place_surface(out)
         return out
 
     def energies(self) -> dict[str, float]:
-        """Kinetic and elastic energy, that of weight (none at rest), and their sum, in J."""
+        """Return kinetic and elastic energy, that of weight (none at rest), and their sum, in J."""
         q, velocity = self._state[[POSITION, VELOCITY]]
         found = {
             "kinetic": 0.5 * float(velocity @ self.model.mass @ velocity),
@@ -348,7 +233,7 @@ class StvkSimulator(StvkReadings):
         return found | {"total": sum(found.values())}
 
     def _external(self, forces: Forces) -> Floats:
-        """Reduced forces and weight, (1, r); what is not finite among numbers, the step finds."""
+        """Return reduced forces plus weight, (1, r); the step finds what is not finite."""
         given, shape = forces, self._weight.shape
         if not (type(forces) is np.ndarray and forces.shape == shape):  # at a kilohertz it is
             if not isinstance(forces, Mapping):
@@ -360,10 +245,3 @@ class StvkSimulator(StvkReadings):
         except TypeError:
             raise SuppleError(f"forces must be {shape[0]} numbers") from None
         return self._acting
-
-    def _diverged(self, made: int) -> None:
-        self._arguments = (*self._arguments[:-1], padded_identity(self.model.modes))
-        raise SolverError(
-            f"the simulation diverges at {self.time + made * self.dt:.3f} s; use a smaller dt, "
-            "smaller forces or more damping"
-        )

@@ -1,4 +1,4 @@
-"""A basis from sketched loads: where the body comes to rest under each, and what these share.
+"""Basis from sketched loads: mass-PCA of the shapes in which the body rests under each.
 
 Someone pulls at a linear model and the forces are recorded; the full body is then solved for
 each of them, and mass-PCA of the shapes gives the basis (barbic2005 §5.2).
@@ -6,7 +6,7 @@ each of them, and mass-PCA of the shapes gives the basis (barbic2005 §5.2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,11 +18,11 @@ from supple.engines.stvk.bases import VibratingBody, check_pieces, free_vertices
 from supple.errors import SolverError, SuppleError
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import PrincipalSubmatrix
+from supple.progress import Progress
 
 __all__ = ["Load", "far_apart", "pulling_loads", "sketch_basis", "static_shapes"]
 
 Load = ArrayLike | Mapping[int, ArrayLike]
-Progress = Callable[[float, str], None]
 
 #: Newton ends when an iteration moves no vertex by more than this part of the body's size.
 _TOLERANCE = 1e-7
@@ -42,7 +42,7 @@ def sketch_basis(
     separation: float = 0.02,
     progress: Progress | None = None,
 ) -> Floats:
-    """The `count` directions that static shapes under recorded loads use most, (n, 3, count).
+    """Return the `count` directions that shapes under recorded loads use most, (n, 3, count).
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def static_shapes(
     separation: float = 0.0,
     progress: Progress | None = None,
 ) -> Floats:
-    """Displacements (t, n, 3) at rest under each of the loads that differ enough.
+    """Solve for displacements (t, n, 3) at rest under each of the loads that differ enough.
 
     Newton's method with the exact stiffness, each load reached from the one before it, in as
     many parts as are needed.
@@ -120,7 +120,7 @@ def pulling_loads(
     steps: int = 6,
     directions: ArrayLike | None = None,
 ) -> list[Floats]:
-    """Loads (n, 3) of someone who pulls at vertices, one after the other, harder and harder.
+    """Return loads (n, 3) of someone who pulls at vertices in turn, harder and harder.
 
     A stand-in for a recording that is the same every time.
 
@@ -161,7 +161,7 @@ def pulling_loads(
 
 
 class _Statics:
-    """A body that follows loads, slowly."""
+    """Static solver of a body that follows one load after the other."""
 
     def __init__(self, body: VibratingBody, fixed: ArrayLike) -> None:
         free = free_vertices(body, fixed)
@@ -178,12 +178,12 @@ class _Statics:
         self._u, self._load = np.zeros((2, *body.rest.shape))
 
     def linear(self, load: Floats) -> Floats:
-        """Displacement (n, 3) of the linear model."""
+        """K⁻¹ f: displacement (n, 3) of the linear model."""
         self._cholesky.factorise(self._stiffness(self.body.rest))
         return self._spread(self._cholesky.solve(load.reshape(-1)[self.unknowns]))
 
     def reach(self, load: Floats, name: str) -> Floats:
-        """Displacement (n, 3) under a load, from the last one or from rest, whichever is nearer."""
+        """Solve for the displacement (n, 3) under a load, from the last one or rest, if nearer."""
         if np.linalg.norm(load) <= np.linalg.norm(load - self._load):
             self._u, self._load = np.zeros((2, *load.shape))
         u, begun, done, part = self._u, self._load, 0.0, 1.0
@@ -203,7 +203,7 @@ class _Statics:
         return u
 
     def _settle(self, u: Floats, load: Floats) -> Floats | None:
-        """Newton's method from u; None if it does not get there soon."""
+        """Iterate by Newton's method from u; None if it does not converge soon."""
         for change in self._changes(u, load):
             u = u + change
             farthest = float(np.abs(change).max())
@@ -227,7 +227,7 @@ class _Statics:
             yield change
 
     def _stiffness(self, x: Floats) -> Floats:
-        """Values among the free unknowns."""
+        """Return values of the stiffness among the free unknowns."""
         values = sp.csr_array(self.body.stiffness(x)).data
         if len(values) != self._entries:
             raise SuppleError("the body's stiffness must have the same entries everywhere")
@@ -253,7 +253,7 @@ def _checked_load(number: int, load: Load, body: VibratingBody) -> Floats:
 
 
 def far_apart(rows: Floats, separation: float) -> Ints:
-    """Rows that differ enough from the last one chosen; those that are zero are not chosen."""
+    """Return rows that differ enough from the last one chosen, and are not zero."""
     least = separation * float(np.linalg.norm(rows, axis=1).max())
     chosen: list[int] = []
     last = np.zeros(rows.shape[1])

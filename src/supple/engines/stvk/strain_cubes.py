@@ -48,7 +48,7 @@ _SHEARS = np.array([[0, 4, 1, 5, 3], [0, 3, 2, 5, 4], [1, 3, 2, 4, 5]])
 
 @dataclass(frozen=True)
 class CubeRows:
-    """Twenty-four rows a cube of two Gauss points along each edge.
+    """Rows of cubes with two Gauss points along each edge, twenty-four each.
 
     Classes: the mean of the trace; what it changes by along one edge; along two; all else.
 
@@ -88,7 +88,7 @@ class CubeRows:
 
 
 def cubes_among(points: StrainPoints) -> tuple[CubeRows | None, Ints]:
-    """Cubes whose eight points follow each other, if any, and the points that are not theirs."""
+    """Return cubes whose eight points follow each other, if any, and all other points."""
     count = len(points) // 8
     everything = np.arange(len(points))
     if points.corners.shape[1] != 8 or 8 * count != len(points):
@@ -134,7 +134,7 @@ def _fill_cubes(  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _seven_vectors(corners, edges, basis, modal, scale, out):  # type: ignore[no-untyped-def]
-    """Derivatives of the position at rest and of the modes, (7, 3, 1 + r)."""
+    """Fill in derivatives of the position at rest and of the modes, (7, 3, 1 + r)."""
     out[:] = 0.0
     for m in range(7):
         for a in range(8):
@@ -150,7 +150,7 @@ def _seven_vectors(corners, edges, basis, modal, scale, out):  # type: ignore[no
 
 @compiled_fused
 def _normal_rows(seven, changes, scale, room, out):  # type: ignore[no-untyped-def]
-    """One normal strain at four points, as its mean and its changes along one, other, both."""
+    """Fill in a normal strain of four points: mean, and changes along one edge, other, both."""
     own, first, second, both = seven[changes[0]], seven[changes[1]], seven[changes[2]], seven[6]
     for k in range(4):
         x, y = 1.0 - 2.0 * (k // 2), 1.0 - 2.0 * (k % 2)
@@ -168,7 +168,7 @@ def _normal_rows(seven, changes, scale, room, out):  # type: ignore[no-untyped-d
 
 @compiled_fused
 def _spread(normal, mean, single, double, rest):  # type: ignore[no-untyped-def]
-    """Sums that λ needs, and differences, of the three normal strains' transforms."""
+    """Sum the three normal strains' transforms as λ needs them, and take differences."""
     x, y, z = normal[0], normal[4], normal[8]
     _sum_and_differences(x, y, z, mean, rest)
     # Along x, y and z: the two normal strains that change there.
@@ -203,7 +203,7 @@ def _sum_and_difference(x, y, total, difference):  # type: ignore[no-untyped-def
 
 @compiled_fused
 def _shear_rows(seven, which, scale, pair, out):  # type: ignore[no-untyped-def]
-    """What a shear has besides changes that normal strains have too: four rows."""
+    """Fill in a shear's four rows besides changes that normal strains have too."""
     a, a_change, b, b_change = seven[which[0]], seven[which[1]], seven[which[2]], seven[which[3]]
     common, both = seven[which[4]], seven[6]
     for k in range(2):

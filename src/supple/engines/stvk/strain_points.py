@@ -1,15 +1,21 @@
-"""Where strain is integrated: points with gradients of shape functions, for any kind of element."""
+"""Integration points of strain: gradients of shape functions, for any kind of element.
+
+Energy is a sum of squares of rows of strains. With F = 1 + Σ q_i ∇U_i strain is ½(FᵀF − 1): every
+row is a quadratic form of F's columns. So a row needs no more than products of pairs of columns of
+a wider basis, the body at rest before U: pairs of rest and mode i are e_i, pairs of modes i and j
+are Q_ij.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
-from supple.checks import plain_array, shown
+from supple.checks import checked_count, checked_number, plain_array, shown
 from supple.compiled.jit import compiled_fused
 from supple.elastic.material import Material
 from supple.errors import MeshError, SuppleError
@@ -18,6 +24,7 @@ from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 
 __all__ = [
+    "MaterialChange",
     "MaterialGroups",
     "PointRows",
     "StrainPoints",
@@ -34,7 +41,7 @@ MOST_GROUPS = 64
 
 @dataclass(frozen=True, eq=False)
 class StrainPoints:
-    """Integration points of a mesh: strain is taken there, and stands for the volume around.
+    """Integration points of a mesh, each of which stands for the volume around it.
 
     A linear tet has one point; a trilinear hexahedron eight or more. Whatever has k corners and
     shape functions can be described.
@@ -90,7 +97,7 @@ class StrainPoints:
 
     @classmethod
     def of(cls, mesh: TetMesh | HexMesh, order: int = 2) -> StrainPoints:
-        """The points of a mesh: one a tet, or `order`³ a hexahedron."""
+        """Return the points of a mesh: one a tet, or `order`³ a hexahedron."""
         if isinstance(mesh, TetMesh):
             return cls.of_tets(mesh)
         if isinstance(mesh, HexMesh):
@@ -99,7 +106,7 @@ class StrainPoints:
 
     @classmethod
     def of_tets(cls, mesh: TetMesh) -> StrainPoints:
-        """One point for each tet, where strain is the same everywhere."""
+        """Return one point for each tet, where strain is the same everywhere."""
         volumes = mesh.positive_volumes()
         origin, *ends = (mesh.vertices[mesh.tets[:, k]] for k in range(4))
         edges = np.stack([end - origin for end in ends], axis=1)  # rows X_k − X_0
@@ -118,7 +125,7 @@ class StrainPoints:
 
     @classmethod
     def of_hexes(cls, mesh: HexMesh, order: int = 2) -> StrainPoints:
-        """Gauss points, `order` along each axis; three integrate the energy of boxes exactly."""
+        """Return Gauss points, `order` along each axis; three are exact for boxes."""
         places, weights = gauss_points(order)
         values, reference = shape_functions(places), shape_gradients(places)
         count = len(places)
@@ -143,7 +150,7 @@ class StrainPoints:
         )
 
     def taken(self, chosen: Ints) -> StrainPoints:
-        """Some of the points, in the order given."""
+        """Return some of the points, in the order given."""
         return StrainPoints(
             self.corners[chosen],
             self.slopes[chosen],
@@ -155,7 +162,7 @@ class StrainPoints:
         )
 
     def vertex_volumes(self) -> Floats:
-        """Volume that each vertex carries the mass of, (n,): times density, its lumped mass."""
+        """Return the volume that each vertex carries the mass of, (n,)."""
         flat = np.bincount(self.corners.ravel(), self.shares.ravel(), minlength=self.n_vertices)
         return np.asarray(flat, np.float64)
 
@@ -179,9 +186,17 @@ def add_gradients(corners: Ints, slopes: Floats, basis: Floats, out: Floats) -> 
                     target[j] += slope * row[j]
 
 
+class MaterialChange(TypedDict, total=False):
+    """New values for a group of elements; the others stay."""
+
+    young: float | None
+    poisson: float | None
+    density: float | None
+
+
 @dataclass(frozen=True, eq=False)
 class MaterialGroups:
-    """Elements that share a material, which can be changed for all of them at once.
+    """Groups of elements that share a material, which can be changed for all of them at once.
 
     Attributes
     ----------
@@ -200,7 +215,7 @@ class MaterialGroups:
     def of(
         cls, material: Material, n_elements: int, groups: ArrayLike | None = None
     ) -> MaterialGroups:
-        """Groups as they are numbered in `groups` (m,), or one for each distinct material."""
+        """Return groups as numbered in `groups` (m,), or one for each distinct material."""
         if not isinstance(material, Material):
             raise SuppleError(f"a body needs a Material, not {shown(material)}")
         if material.kind != "stvk":
@@ -231,9 +246,30 @@ class MaterialGroups:
     def __len__(self) -> int:
         return len(self.young)
 
+    def changed(
+        self,
+        group: int,
+        *,
+        young: float | None = None,
+        poisson: float | None = None,
+        density: float | None = None,
+    ) -> MaterialGroups:
+        """Return the groups with another material for one of them."""
+        group = checked_count("the group", group, 0)
+        if group >= len(self):
+            raise SuppleError(f"group {group} is not there; there are {len(self)}")
+        changed = {}
+        for name, value in (("young", young), ("poisson", poisson), ("density", density)):
+            column = getattr(self, name).copy()
+            if value is not None:
+                column[group] = checked_number(name, value)
+            changed[name] = column
+        Material("stvk", **changed)  # refuses what no material has
+        return replace(self, **changed)
+
 
 def _distinct(table: Floats) -> Ints:
-    """A number for each distinct row, in the order in which rows first occur."""
+    """Number distinct rows, in the order in which they first occur."""
     _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -251,16 +287,8 @@ def _checked_groups(groups: ArrayLike, n_elements: int) -> Ints:
     return given.astype(np.int64)
 
 
-# ----------------------------------------------------------------------------
-# Rows of strains whose squares add up to the energy: for any element, point by point.
-#
-# With F = 1 + Σ q_i ∇U_i strain is ½(FᵀF − 1): every row is a quadratic form of F's columns. So a
-# row needs no more than products of pairs of columns of a wider basis, the body at rest before U:
-# pairs of rest and mode i are e_i, pairs of modes i and j are Q_ij.
-
-
 class StrainRows(Protocol):
-    """Where rows come from: classes of them, each with its share in the products for λ and μ."""
+    """Source of rows of strains, in classes with shares in the products for λ and μ."""
 
     #: How many of each class an element has.
     counts: ClassVar[tuple[int, ...]]
@@ -270,7 +298,7 @@ class StrainRows(Protocol):
     points: ClassVar[int]
 
     def __len__(self) -> int:
-        """How many elements there are."""
+        """Return the number of elements."""
 
     def fill(self, begin: int, end: int, basis: Floats, out: tuple[Floats, ...]) -> None:
         """Write the rows of some elements, (rows of these, r + r(r+1)/2) for each class."""
@@ -278,7 +306,7 @@ class StrainRows(Protocol):
 
 @dataclass(frozen=True)
 class PointRows:
-    """Six rows a point: the trace, which counts for both, and what is left of the strain."""
+    """Rows of points, six each: the trace, which counts for both, and the rest of the strain."""
 
     where: StrainPoints
     counts: ClassVar[tuple[int, ...]] = (1, 5)
@@ -308,7 +336,7 @@ def _fill_points(corners, slopes, volumes, basis, room, traces, rest):  # type: 
 
 @compiled_fused
 def _point_rows(F, root, trace, rest):  # type: ignore[no-untyped-def]
-    """Trace, two differences of normal strains, three shears; F is ∂x_i/∂X_k."""
+    """Fill in trace, two differences of normal strains, three shears; F is ∂x_i/∂X_k."""
     first, second = rest[0], rest[1]
     square_row(F[:, 0], root, first)
     square_row(F[:, 1], root, second)
@@ -326,7 +354,7 @@ def _point_rows(F, root, trace, rest):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def square_row(a, scale, target):  # type: ignore[no-untyped-def]
-    """Products a_i · a_j of the columns of (3, n), i ≤ j, row by row, without the first."""
+    """a_i · a_j of the columns of (3, n), i ≤ j, row by row, without the first."""
     n, at = a.shape[1], 0
     a0, a1, a2 = a[0], a[1], a[2]
     for i in range(n):
@@ -341,7 +369,7 @@ def square_row(a, scale, target):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def dot_row(a, b, scale, target):  # type: ignore[no-untyped-def]
-    """The same of ½(a_i · b_j + b_i · a_j)."""
+    """½(a_i · b_j + b_i · a_j) of columns of (3, n), in the order of `square_row`."""
     n, at, half = a.shape[1], 0, 0.5 * scale
     a0, a1, a2, b0, b1, b2 = a[0], a[1], a[2], b[0], b[1], b[2]
     for i in range(n):

@@ -1,14 +1,20 @@
-"""Steps of a Saint Venant–Kirchhoff body in its basis, many in one call (barbic2005 App. C).
+"""Kernels that step a Saint Venant–Kirchhoff body in its basis (barbic2005 App. C).
 
-One implicit stage makes both integrators, as in `supple.dynamics.integrators`:
-M (w − v*) + τ (D w + f(q* + τw) − f_ext) = 0 for the velocity w, with D = αM + βK, K taken where
-Newton's method begins.
+h − τ of an explicit step and one implicit stage of τ make all integrators that are `trapezoidal`
+in `supple.dynamics.integrators`: M (w − v*) + τ (D w + f(q* + τw) − f_ext) = 0 for the velocity w,
+with D = αM + βK, K taken where Newton's method begins.
+
+The tangent's coefficients are read as half of a symmetric matrix, in one stream. Those of K₂ are
+symmetric in all four of a, b, c, d. With squares of q halved, they are a symmetric matrix of pairs
+ab by pairs cd, of which a step reads one half: it takes as long as its coefficients take to arrive
+from memory. The half is stored as it is read: in blocks of four rows by eight columns, pairs
+filled up with zeros to a multiple of eight.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -16,7 +22,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
+from supple.compiled.bound_tables import Bound, opened
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.compiled.simd import LANES, WORD, VectorCode, vector_kernel
 from supple.linalg.upper_triangle import cholesky, solve
@@ -33,6 +40,7 @@ __all__ = [
     "TANGENT",
     "TERM_ROWS",
     "VELOCITY",
+    "StepArrays",
     "add_symmetric",
     "advance",
     "copy_row",
@@ -43,28 +51,47 @@ __all__ = [
 ]
 
 
-# ----------------------------------------------------------------------------
-# The tangent's coefficients as a step reads them: half of a symmetric matrix, in one stream.
-#
-# Coefficients of K₂ are symmetric in all four of a, b, c, d. With squares of q halved, they are a
-# symmetric matrix of pairs ab by pairs cd, of which a step reads one half: it takes as long as its
-# coefficients take to arrive from memory. The half is stored as it is read: in blocks of four rows
-# by eight columns, pairs filled up with zeros to a multiple of eight.
-
-
+#: Rows of a block of coefficients.
 _ROWS = 4
-
-
 _ZERO = ir.Constant(WORD, 0)
+#: Rows of the state, and then of scratch.
+POSITION, VELOCITY, ACCELERATION, _START_Q, _START_V, _HERE, _SPEED, _RIGHT = range(8)
+#: Rows of arrays that are packed like an upper triangle: K₀ and M are given.
+K0, MASS, TANGENT, SECANT, DAMPING = range(5)
+STATE_ROWS, PACKED_ROWS, TERM_ROWS = 8, 5, 4
+#: Shifts of a system that is not positive definite, each ten times the one before.
+_MOST_SHIFTS = 16
+
+
+class StepArrays(NamedTuple):
+    """Arrays that a step reads and writes."""
+
+    settings: Floats
+    """h, τ, α, β, and how small a change of q ends Newton's method."""
+    counts: Ints
+    """Newton iterations; steps whose system was not positive definite, which is added to; steps
+    that did not converge, likewise."""
+    blocks: NDArray
+    """Coefficients of K₂ as `quadratic_blocks` has them."""
+    linear: NDArray
+    """(r, pairs) coefficients of K₁."""
+    terms: NDArray
+    """(4, pairs), scratch: monomials, K₁[q], K₂[q, q] and q."""
+    packed: Floats
+    """(5, pairs): K₀, M, and scratch."""
+    state: Floats
+    """(8, r): q, its velocity and acceleration, and scratch."""
+    system: Floats
+    """From `padded_identity`."""
 
 
 def padded_pairs(r: int) -> int:
-    """Entries of an upper triangle, r(r + 1)/2, filled up to a multiple of eight."""
+    """Return r(r + 1)/2, the entries of an upper triangle, filled up to a multiple of eight."""
     return -(-(r * (r + 1) // 2) // LANES) * LANES
 
 
 def quadratic_blocks(tangent: Floats, r: int, dtype: Any) -> NDArray:
-    """Blocks of the upper half of K₂, flat, from the tangent's coefficients."""
+    """Return blocks of the upper half of K₂, flat, from the tangent's coefficients."""
     size = padded_pairs(r)
     quadratic = tangent[:, 1 + r :]
     first, second = np.triu_indices(r)
@@ -119,24 +146,9 @@ def _halves() -> Any:
 add_symmetric: Any = intrinsic(_add_symmetric)
 
 
-#: Rows of the state, and then of scratch.
-POSITION, VELOCITY, ACCELERATION, _START_Q, _START_V, _HERE, _SPEED, _RIGHT = range(8)
-
-
-#: Rows of what is packed like an upper triangle: K₀ and M are given.
-K0, MASS, TANGENT, SECANT, DAMPING = range(5)
-
-
-STATE_ROWS, PACKED_ROWS, TERM_ROWS = 8, 5, 4
-
-
-#: Shifts of a system that is not positive definite, each ten times the one before.
-_MOST_SHIFTS = 16
-
-
 @compiled_sums
-def advance(steps, forces, trace, settings, counts, blocks, linear, terms, packed, state, system):  # type: ignore[no-untyped-def]
-    """Make `steps` steps; how many were made before one had no finite end.
+def advance(steps: int, forces: Floats, trace: Floats, bound: Bound) -> int:
+    """Make `steps` steps; return how many were made before one had no finite end.
 
     Parameters
     ----------
@@ -146,35 +158,24 @@ def advance(steps, forces, trace, settings, counts, blocks, linear, terms, packe
         (t, r) external forces of each step; a single row acts in all.
     trace
         (steps, r) where q goes after each step, or without rows.
-    settings
-        h, τ, α, β, and how small a change of q ends Newton's method.
-    counts
-        Newton iterations; steps whose system was not positive definite, which is added to;
-        steps that did not converge, likewise.
-    blocks, linear
-        Coefficients of K₂ as `quadratic_blocks` has them, and of K₁, (r, pairs).
-    terms
-        (4, pairs), scratch: monomials, K₁[q], K₂[q, q] and q.
-    packed
-        (5, pairs): K₀, M, and scratch.
-    state
-        (8, r): q, its velocity and acceleration, and scratch.
-    system
-        From `padded_identity`.
+    bound
+        `StepArrays` of the body.
     """
+    body = opened(bound)
     several = len(forces) > 1
     for step in range(steps):
         force = forces[step] if several else forces[0]
-        if not _one_step(force, settings, counts, blocks, linear, terms, packed, state, system):
+        if not _one_step(force, body):
             return step
         if len(trace):
-            copy_row(state[POSITION], trace[step])
+            copy_row(body.state[POSITION], trace[step])
     return steps
 
 
 @compiled_sums
-def _one_step(force, settings, counts, blocks, linear, terms, packed, state, system):  # type: ignore[no-untyped-def]
-    """One step, False and the state unchanged where it has no finite end."""
+def _one_step(force: Floats, body: StepArrays) -> bool:
+    """Make one step; return False, the state unchanged, where it has no finite end."""
+    settings, counts, state = body.settings, body.counts, body.state
     h, tau = settings[0], settings[1]
     r = state.shape[1]
     q, v, a = state[POSITION], state[VELOCITY], state[ACCELERATION]
@@ -188,7 +189,7 @@ def _one_step(force, settings, counts, blocks, linear, terms, packed, state, sys
         # same end from anywhere, and sooner from a good guess.
         w[i] = -ahead / tau * v[i] if only else v[i] + tau * a[i]
         here[i] = q[i] if only else start_q[i] + tau * w[i]
-    if not _newton(force, settings, counts, blocks, linear, terms, packed, state, system):
+    if not _newton(force, body):
         return False
     total = 0.0
     for i in range(r):
@@ -203,8 +204,9 @@ def _one_step(force, settings, counts, blocks, linear, terms, packed, state, sys
 
 
 @compiled_fused
-def _newton(force, settings, counts, blocks, linear, terms, packed, state, system):  # type: ignore[no-untyped-def]
-    """Iterate on the velocity; False where no system could be solved."""
+def _newton(force: Floats, body: StepArrays) -> bool:
+    """Iterate on the velocity; return False where no system could be solved."""
+    settings, counts, blocks, linear, terms, packed, state, system = body
     tau, tolerance = settings[1], settings[4]
     here, w, right = state[_HERE], state[_SPEED], state[_RIGHT]
     converged, shifted = False, False
@@ -233,14 +235,14 @@ def _newton(force, settings, counts, blocks, linear, terms, packed, state, syste
 
 @compiled_fused
 def copy_row(source, out):  # type: ignore[no-untyped-def]
-    """Make `out` what the source is."""
+    """Copy the source to `out`."""
     for j in range(len(out)):
         out[j] = source[j]
 
 
 @compiled_fused
 def evaluate_tangent(q, blocks, linear, terms, packed):  # type: ignore[no-untyped-def]
-    """Packed tangent K₀ + K₁ + K₂ and secant K₀ + ½K₁ + ⅓K₂ at q."""
+    """Evaluate tangent K₀ + K₁ + K₂ and secant K₀ + ½K₁ + ⅓K₂ at q, packed."""
     r, at = len(q), 0
     products, first, second, factors = terms[0], terms[1], terms[2], terms[3]
     for i in range(r):
@@ -293,9 +295,9 @@ def _residual(force, settings, packed, state):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def factorise(settings, masses, packed, r, system):  # type: ignore[no-untyped-def]
-    """Factors of the system with these masses, as if they were heavier where it is indefinite.
+    """Factorise the system with these masses, made heavier where it is indefinite.
 
-    By how many times M heavier: 0 for a system that is positive definite, −1 if no shift helps.
+    Return by how many times M: 0 for a system that is positive definite, −1 if no shift helps.
     """
     shift = 0.0
     _fill(settings, shift, masses, packed, r, system)

@@ -132,8 +132,7 @@ def truth(
     progress
         Called with the part done of the simulation that runs, 0 to 1, and which it is.
     **options
-        Of `FullCharacterSimulator`: damping, gravity, and what else should be as in what is
-        compared.
+        Of `FullCharacterSimulator`: damping, gravity, and what else is as in what is compared.
     """
     limit = checked_number("accuracy", accuracy)
     (most,) = checked_whole_numbers("most substeps", [most_substeps])

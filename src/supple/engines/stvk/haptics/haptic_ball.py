@@ -1,14 +1,15 @@
-"""A ball in a hand that touches a reduced body, and what the hand feels: at kilohertz."""
+"""Ball in a hand that touches a reduced body, and the force on the hand, at kilohertz."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats
 from supple.checks import checked_array, checked_count, checked_number, numbers, shown
+from supple.engines.stvk.body_simulator import check_trace
 from supple.engines.stvk.haptics.haptic_kernels import (
     BALL_ROWS,
     CONTACT,
@@ -19,7 +20,7 @@ from supple.engines.stvk.haptics.haptic_kernels import (
     PLACE,
     RADIUS,
     RECORD_COLUMNS,
-    SHARE_ROOM,
+    SHARE_SCRATCH,
     SLOWEST,
     SPEED,
     STIFFNESS,
@@ -34,37 +35,21 @@ from supple.engines.stvk.haptics.sphere_tree import (
     SphereTree,
     checked_radius,
 )
-from supple.engines.stvk.setup import check_trace
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SolverError, SuppleError
 
-__all__ = [
-    "MOST_DAMPED",
-    "HapticBall",
-    "HapticRun",
-    "HapticStep",
-    "check_stiffness",
-    "checked_amount",
-    "checked_places",
-    "lightness_of",
-]
-
-
-# ----------------------------------------------------------------------------
-# What a ball on a reduced body is set up with: numbers, checked, and how stiff contact may be.
+__all__ = ["HapticBall", "HapticRun", "HapticStep"]
 
 
 #: Contact of stiffness k is stable while k h² times the sum of inverse masses is less than 4;
 #: a ball in a corner meets several.
 STIFFEST = 1.0
-
-
 #: The part of a closing speed that contact may take away in a step.
 MOST_DAMPED = 0.5
 
 
-def checked_amount(name: str, value: float) -> float:
-    """A finite number that is not negative; of mass and stiffness, positive."""
+def _checked_amount(name: str, value: float) -> float:
+    """Return a finite number that is not negative; of mass and stiffness, positive."""
     number = checked_number(name, value)
     least = 1e-12 if name in ("mass", "stiffness") else 0.0
     if not least <= number <= 1e12:
@@ -72,23 +57,23 @@ def checked_amount(name: str, value: float) -> float:
     return number
 
 
-def checked_places(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Finite numbers of this shape whose squares are numbers too."""
+def _checked_places(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Return finite numbers of this shape whose squares are numbers too."""
     given = checked_array(name, value, shape)
     if given.size and np.abs(given).max() > LONGEST:
         raise SuppleError(f"{name}: too far away for distances to be numbers")
     return given
 
 
-def lightness_of(simulator: StvkSimulator, mass: float) -> float:
-    """The sum of the ball's inverse mass and that of the body where it gives way most, in 1/kg."""
+def _lightness_of(simulator: StvkSimulator, mass: float) -> float:
+    """Return the sum of inverse masses of ball and body, where it gives way most, in 1/kg."""
     model = simulator.model
     basis = model.surface_basis
     eased = np.linalg.solve(model.mass, basis.reshape(-1, model.modes).T).T.reshape(basis.shape)
     return 1 / mass + float(np.einsum("vir,vir->v", basis, eased).max())
 
 
-def check_stiffness(dt: float, lightness: float, stiffness: float) -> None:
+def _check_stiffness(dt: float, lightness: float, stiffness: float) -> None:
     """Refuse contact so stiff that steps would feed it energy."""
     most = STIFFEST / (dt**2 * lightness)
     if stiffness > most:
@@ -99,18 +84,18 @@ def check_stiffness(dt: float, lightness: float, stiffness: float) -> None:
 
 
 class HapticStep(NamedTuple):
-    """What a step did."""
+    """Report of one step."""
 
     force: Floats
-    """(3,) on the hand, in N."""
+    """(3,) force on the hand, in N."""
     contact: Floats
-    """(3,) of the body on the ball, in N."""
+    """(3,) force of the body on the ball, in N."""
     depth: float
     """How deep the ball was in the surface when they were taken, in m."""
 
 
 class HapticRun(NamedTuple):
-    """What many steps did, a row each."""
+    """Record of many steps, a row each."""
 
     positions: Floats
     """(t, 3) of the ball's centre after the step, in m."""
@@ -123,7 +108,7 @@ class HapticRun(NamedTuple):
 
 
 class HapticBall:
-    """A ball that a hand moves through a spring, and that pushes a body and is pushed by it.
+    """Ball that a hand moves by a spring, and that pushes a body and is pushed by it.
 
     Each step finds what the ball touches by a `SphereTree`, pushes the body and the ball apart,
     and steps both. The spring between hand and ball is what keeps a haptic device stable (virtual
@@ -132,7 +117,7 @@ class HapticBall:
     Parameters
     ----------
     simulator
-        Of the body; the ball steps it, with its time step.
+        Simulator of the body; the ball steps it, with its time step.
     radius, mass
         In m and kg.
     position
@@ -163,13 +148,10 @@ class HapticBall:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from supple.elastic import Material
-    >>> from supple.engines.stvk.model import StvkModel
+    >>> import supple
     >>> from supple.scenes import beam
-    >>> mesh = beam(cells=(6, 2, 2))
-    >>> wall = np.flatnonzero(mesh.vertices[:, 0] == 0)
-    >>> model = StvkModel.build(mesh, Material("stvk", young=1e5), modes=6, fixed=wall)
+    >>> mesh, soft = beam(cells=(6, 2, 2)), supple.Material("stvk", young=1e5)
+    >>> model = supple.StvkModel.build(mesh, soft, modes=6, fixed=mesh.vertices[:, 0] == 0)
     >>> low, high = mesh.bounds
     >>> above = [high[0] / 2, high[1] + 0.021, (low[2] + high[2]) / 2]
     >>> ball = HapticBall(StvkSimulator(model), radius=0.02, mass=0.04, position=above)
@@ -198,8 +180,8 @@ class HapticBall:
         self.simulator = simulator
         named = {"mass": mass, "stiffness": stiffness, "damping": damping}
         named |= {"hand_stiffness": hand_stiffness, "hand_damping": hand_damping}
-        amounts = [checked_amount(name, value) for name, value in named.items()]
-        most = checked_amount("most_force", most_force)
+        amounts = [_checked_amount(name, value) for name, value in named.items()]
+        most = _checked_amount("most_force", most_force)
         pull = checked_array("gravity", gravity, (3,))
         size = checked_radius(radius)
         self._settings = np.array([size, *amounts, most, simulator.dt, 0.0, *pull])
@@ -209,55 +191,59 @@ class HapticBall:
         self._work = (
             *(np.ones(1 + r), np.zeros(1 + r), np.empty(r), np.empty((r, r))),
             *(np.zeros(vertices, np.int64), np.empty((vertices, 3))),
-            *(np.empty((count, 2)), np.zeros(SHARE_ROOM)),
+            *(np.empty((count, 2)), np.zeros(SHARE_SCRATCH)),
         )
         self._forces, self._no_trace = np.empty((1, r)), np.empty((0, r))
         self._ball, self._single = np.empty((BALL_ROWS, 3)), np.empty((1, RECORD_COLUMNS))
         self._hand, self._no_hand = np.empty((1, 3)), np.empty((0, 3))
-        body = simulator.kernel_arguments
-        self._begun = np.empty_like(body[6]), np.empty_like(self._ball), np.empty_like(body[1])
+        body = simulator.arrays
+        self._begun = (
+            np.empty_like(body.state),
+            np.empty_like(self._ball),
+            np.empty_like(body.counts),
+        )
         self._take_model()
         self.reset(position)
 
     def _take_model(self) -> None:
         """Keep what depends on the body's material and gravity, which may change as it moves."""
         model, weight = self.simulator.model, self.simulator.weight
-        lightness = lightness_of(self.simulator, self.mass)
-        check_stiffness(self.simulator.dt, lightness, self.stiffness)
+        lightness = _lightness_of(self.simulator, self.mass)
+        _check_stiffness(self.simulator.dt, lightness, self.stiffness)
         self._settings[SLOWEST] = MOST_DAMPED / (self.stiffness * self.simulator.dt * lightness)
         self._work[2][:], self._work[3][:] = weight, np.linalg.inv(model.mass)
         self._weight = weight  # last: what is refused once is refused again
 
     def reset(self, position: ArrayLike, velocity: ArrayLike = (0.0, 0.0, 0.0)) -> None:
         """Put the ball somewhere, into no hand; the body stays as it is (`simulator.reset`)."""
-        at = checked_places("the ball's position", position, (3,))
-        moving = checked_places("the ball's velocity", velocity, (3,))
+        at = _checked_places("the ball's position", position, (3,))
+        moving = _checked_places("the ball's velocity", velocity, (3,))
         self._ball[:] = 0.0
         self._ball[PLACE], self._ball[SPEED], self._ball[HAND] = at, moving, np.nan
 
     @property
     def radius(self) -> float:
-        """Of the ball, in m."""
+        """Radius of the ball, in m."""
         return float(self._settings[RADIUS])
 
     @property
     def mass(self) -> float:
-        """Of the ball, in kg."""
+        """Mass of the ball, in kg."""
         return float(self._settings[MASS])
 
     @property
     def stiffness(self) -> float:
-        """Of contact, in N/m."""
+        """Stiffness of contact, in N/m."""
         return float(self._settings[STIFFNESS])
 
     @property
     def position(self) -> Floats:
-        """Of the ball's centre, (3,): a copy."""
+        """Position of the ball's centre, (3,): a copy."""
         return self._ball[PLACE].copy()
 
     @property
     def velocity(self) -> Floats:
-        """Of the ball, (3,): a copy."""
+        """Velocity of the ball, (3,): a copy."""
         return self._ball[SPEED].copy()
 
     def step(self, hand: ArrayLike | None = None) -> HapticStep:
@@ -266,12 +252,12 @@ class HapticBall:
         Parameters
         ----------
         hand
-            Where it is now, (3,) in m; None lets the ball go.
+            Position of the hand, (3,) in m; None lets the ball go.
         """
         hands = self._no_hand
         if hand is not None:
             hands = self._hand
-            hands[0] = checked_places("the hand", hand, (3,))
+            hands[0] = _checked_places("the hand", hand, (3,))
         self._advance(1, hands, self._single)
         return HapticStep(
             self._ball[FELT].copy(), self._ball[CONTACT].copy(), float(self._single[0, 9])
@@ -283,7 +269,7 @@ class HapticBall:
         Parameters
         ----------
         hands
-            (t, 3) where the hand is at the end of each step; or a number of steps without hand.
+            (t, 3) positions of the hand at the end of each step; or a number of steps without.
 
         Raises
         ------
@@ -296,7 +282,7 @@ class HapticBall:
             given = numbers("hands", hands)
             if given.ndim != 2 or given.shape[1] != 3:
                 raise SuppleError(f"hands of shape {given.shape}; expected (steps, 3)")
-            count, path = len(given), checked_places("hands", given, given.shape)
+            count, path = len(given), _checked_places("hands", given, given.shape)
         check_trace(count, RECORD_COLUMNS)
         record = np.empty((count, RECORD_COLUMNS))
         if count:
@@ -305,16 +291,16 @@ class HapticBall:
         return HapticRun(places.copy(), contacts.copy(), felt.copy(), depths[:, 0].copy())
 
     def energies(self) -> dict[str, float]:
-        """Of the ball's motion, of its weight, of contact and of the body, and their sum, in J.
+        """Return energies of the ball's motion, its weight, contact and body, and their sum, in J.
 
-        That of contact is what one contact holds, or several in directions apart.
+        Contact counts with what one contact holds, or several in directions apart.
         """
         x, v = self._ball[PLACE], self._ball[SPEED]
         found = self.tree.touch(self.simulator.q, x, self.radius)
         count, pushed = len(found.distances), np.empty(3)
         places, pushes = np.zeros((count, PLACE_COLUMNS)), np.zeros((count, 2))
         places[:, DIRECTION], pushes[:, WANTED] = found.directions, self.radius - found.distances
-        share_out(places, pushes, np.zeros(SHARE_ROOM), pushed)
+        share_out(places, pushes, np.zeros(SHARE_SCRATCH), pushed)
         contact = 0.5 * self.stiffness * float(pushed @ pushed)
         parts = {
             "kinetic": 0.5 * self.mass * float(v @ v),
@@ -325,17 +311,17 @@ class HapticBall:
         return parts | {"total": sum(parts.values())}
 
     def _advance(self, count: int, hands: Floats, record: Floats) -> None:
-        """Make steps, or none of them."""
-        body: tuple[Any, ...] = self.simulator.kernel_arguments
+        """Make all of the steps, or none."""
+        body = self.simulator.arrays
         if self._weight is not self.simulator.weight:
             self._take_model()
-        changed = (body[6], self._ball, body[1])  # state of the body, of the ball, counters
+        changed = (body.state, self._ball, body.counts)
         for begun, now in zip(self._begun, changed, strict=True):
             np.copyto(begun, now)
         made = haptic_steps(
             *(count, hands, record, self._ball, self._settings),
             *(self.tree.kernel_arguments, self.tree.scratch, self._work),
-            *(self._forces, self._no_trace, body),
+            *(self._forces, self._no_trace, self.simulator.bound),
         )
         if made != count:
             for begun, now in zip(self._begun, changed, strict=True):

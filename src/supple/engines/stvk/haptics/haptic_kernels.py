@@ -3,8 +3,8 @@
 A contact pushes with k δ (1 + χ v), δ how deep it is and v how fast it closes (Hunt and Crossley),
 and never pulls; χδ stays below what would turn a velocity round within a step. Where several
 triangles are within the ball, most are but the neighbours of the one that holds it up. So what
-acts is the least force that pushes as much as wanted along each direction (`contact_shares`): on
-a plane, only the nearest acts however fine the triangles are, and between two walls both do. The
+acts is the least force that pushes as much as wanted along each direction (`share_out`): on a
+plane, only the nearest acts however fine the triangles are, and between two walls both do. The
 least force follows its data continuously, so that nothing buzzes where contacts change.
 
 Contact is taken where ball and body would be half a step later and acts through the whole step:
@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 
 from supple.arrays import Floats
+from supple.compiled.bound_tables import opened
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.engines.stvk.haptics.sphere_tree import DIRECTION, move, touching
 from supple.engines.stvk.stvk_step import ACCELERATION, POSITION, VELOCITY, advance
@@ -25,50 +26,44 @@ __all__ = [
     "BALL_ROWS",
     "PUSHED",
     "RECORD_COLUMNS",
-    "SHARE_ROOM",
+    "SHARE_SCRATCH",
     "WANTED",
     "haptic_steps",
     "share_out",
 ]
 
 
-# ----------------------------------------------------------------------------
-# Which of many contacts of a ball push, and how much: the least force that is enough.
-#
+#: Columns of pushes: what a contact wants to push, and what it does.
+WANTED, PUSHED = 0, 1
+#: Rows and columns of scratch: a small system, its solution, and which contacts share.
+SHARE_SCRATCH = (5, 4)
+_SOLUTION, _SHARING = 3, 4
+_MOST_MOVES = 200
+#: Parts of the largest push wanted that are as good as nothing.
+_SETTLED = 1e-10
+#: A contact's direction depends on those that share if its squared distance from their span is
+#: smaller.
+_DEPENDENT = 1e-14
+
+#: Rows of the ball's state.
+PLACE, SPEED, HAND, CONTACT, FELT, AHEAD = range(6)
+BALL_ROWS = 6
+#: Settings: of the ball, of contact, of the spring between ball and hand, the step, gravity.
+RADIUS, MASS, STIFFNESS, CLOSING, SPRING, DAMPER, MOST, STEP, SLOWEST, GRAVITY = range(10)
+#: Columns that are recorded of a step: place, force of contact, force on the hand, depth.
+RECORD_COLUMNS = 10
+
+
 # Of forces f_i n_i with 0 ≤ f_i ≤ b_i, that sum s of which ½|s|² − Σ f_i b_i is least: along each
 # direction it pushes as much as wanted, n_i·s = b_i, unless others do so already (f_i = 0) or its
 # own b_i is not enough (f_i = b_i). Found by moving from one set of contacts that share to the
 # next: three at most do so at a time, as space has three directions.
-
-
-#: What a contact wants to push, and what it does.
-WANTED, PUSHED = 0, 1
-
-
-#: Rows and columns of scratch: a small system, its solution, and which contacts share.
-SHARE_ROOM = (5, 4)
-
-
-_SOLUTION, _SHARING = 3, 4
-
-
-_MOST_MOVES = 200
-
-
-#: Parts of the largest wish that are as good as nothing.
-_SETTLED = 1e-10
-
-
-#: A direction of which others leave less (squared) is theirs.
-_DEPENDENT = 1e-14
-
-
 @compiled_fused
 def share_out(places: Floats, pushes: Floats, room: Floats, total: Floats) -> None:
-    """Fill column `PUSHED` of (c, 2) pushes from column `WANTED`, and the total (3,).
+    """Share contact forces out: column `PUSHED` of (c, 2) pushes from `WANTED`, and the total (3,).
 
-    `places` has a contact's direction n, a unit vector or zero, where `sphere_tree_kernels` puts
-    it; `room` is scratch of shape `SHARE_ROOM`.
+    `places` has a contact's direction n, a unit vector or zero, as `sphere_tree.touching` fills it
+    in; `room` is scratch of shape `SHARE_SCRATCH`.
     """
     largest, sharing = 0.0, 0
     total[:] = 0.0
@@ -91,10 +86,10 @@ def share_out(places: Floats, pushes: Floats, room: Floats, total: Floats) -> No
 
 @compiled_fused
 def _let_in(places, pushes, which, sign, sharing, room, total):  # type: ignore[no-untyped-def]
-    """Push more with one contact (or less), those that share making way; how many then share."""
+    """Push more (or less) with one contact, others making way; return how many then share."""
     own, members = places[which, DIRECTION], room[_SHARING]
     while True:
-        _responses(places, own, sign, sharing, room)
+        _solve_sharing(places, own, sign, sharing, room)
         d = room[_SOLUTION]
         x, y, z = sign * own[0], sign * own[1], sign * own[2]
         for k in range(sharing):
@@ -129,8 +124,8 @@ def _let_in(places, pushes, which, sign, sharing, room, total):  # type: ignore[
 
 
 @compiled_fused
-def _responses(places, own, sign, sharing, room):  # type: ignore[no-untyped-def]
-    """How those that share change so that none of them pushes more than wanted."""
+def _solve_sharing(places, own, sign, sharing, room):  # type: ignore[no-untyped-def]
+    """Solve for rates at which contacts that share change as one is let in."""
     members, d = room[_SHARING], room[_SOLUTION]
     for k in range(sharing):
         n = places[int(members[k]), DIRECTION]
@@ -154,24 +149,9 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-#: Rows of the ball's state.
-PLACE, SPEED, HAND, CONTACT, FELT, AHEAD = range(6)
-
-
-BALL_ROWS = 6
-
-
-#: Settings: of the ball, of contact, of the spring between ball and hand, the step, gravity.
-RADIUS, MASS, STIFFNESS, CLOSING, SPRING, DAMPER, MOST, STEP, SLOWEST, GRAVITY = range(10)
-
-
-#: What is recorded of a step: place, force of contact, force on the hand, depth.
-RECORD_COLUMNS = 10
-
-
 @compiled_fused
 def haptic_steps(steps, hands, record, ball, settings, tree, scratch, work, forces, trace, body):  # type: ignore[no-untyped-def]
-    """Make `steps` steps of ball and body; how many were made before one had no finite end.
+    """Make `steps` steps of ball and body; return how many before one had no finite end.
 
     Parameters
     ----------
@@ -191,16 +171,16 @@ def haptic_steps(steps, hands, record, ball, settings, tree, scratch, work, forc
         (1, q), (0, q̇), weight of the body, M⁻¹, marks (n,) and speeds (n, 3) of points, (m, 2)
         pushes, and scratch of `share_out`.
     forces, trace, body
-        (1, r) room for forces, no trace, and a simulator's `kernel_arguments`.
+        (1, r) scratch for forces, no trace, and the `bound` arrays of a simulator.
     """
-    force, state = forces[0], body[6]
+    force, state = forces[0], opened(body).state
     weight, lightness = work[2], work[3]
     for step in range(steps):
         deepest = _contact(ball, settings, tree, scratch, work, force, state)
         _accelerate(lightness, 1.0, force, state[ACCELERATION])
         for i in range(len(force)):
             force[i] += weight[i]
-        if advance(1, forces, trace, *body) != 1:
+        if advance(1, forces, trace, body) != 1:
             return step
         for i in range(len(force)):
             force[i] -= weight[i]
@@ -218,7 +198,7 @@ def haptic_steps(steps, hands, record, ball, settings, tree, scratch, work, forc
 
 @compiled_fused
 def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore[no-untyped-def]
-    """Forces of contact on the ball and, reduced, on the body; how deep it is."""
+    """Compute forces of contact on the ball and, reduced, on the body; return the depth."""
     points, triangles, ranges, spheres = tree
     stack, marks, moved, found, places, seen = scratch
     factors, rates, _, _, rate_marks, speeds, pushes, room = work
@@ -258,7 +238,7 @@ def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore
 
 @compiled_sums
 def _accelerate(lightness, sign, force, out):  # type: ignore[no-untyped-def]
-    """Add or take M⁻¹ f."""
+    """A ← a ± M⁻¹ f."""
     for i in range(len(out)):
         row, total = lightness[i], 0.0
         for j in range(len(force)):
@@ -279,7 +259,7 @@ def _react(points, corners, where, push, force):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _move_ball(hands, row, ball, settings):  # type: ignore[no-untyped-def]
-    """A step; the hand's spring and damper are taken at its end. False if that is not finite."""
+    """Step the ball, the hand's spring and damper at the end; return False if not finite."""
     h, mass, spring, damper = settings[STEP], settings[MASS], settings[SPRING], settings[DAMPER]
     held = row >= 0
     pull = 0.0

@@ -1,4 +1,9 @@
-"""A tree of spheres around what is seen of a reduced body, updated only where it is looked at."""
+"""Tree of spheres around the surface of a reduced body, evaluated only where it is visited.
+
+Places and spheres are rows of coefficients of (1, q): a point is its place at rest plus its row
+of the basis times q, and the centre of a sphere is the same kind of sum. The radius is a sum with
+|q| in place of q.
+"""
 
 from __future__ import annotations
 
@@ -18,42 +23,28 @@ from supple.mesh.contact_search import nearest_on_triangle
 
 __all__ = [
     "DIRECTION",
-    "DISTANCE",
     "PLACE_COLUMNS",
-    "WEIGHTS",
     "Contacts",
     "SphereTree",
-    "enclose",
     "move",
-    "place",
     "touching",
 ]
 
 
-# ----------------------------------------------------------------------------
-# Kernels of a tree of spheres: making it, and finding the triangles that a ball touches.
-#
-# Places and spheres are rows of coefficients of (1, q): a point is its place at rest plus its row
-# of the basis times q, and the centre of a sphere is the same kind of sum. The radius is a sum with
-# |q| in place of q.
-
-
-#: Columns of what is said of a contact: barycentric coordinates of its point, how far that is
-#: from the ball's centre, and the direction from there to the centre.
+#: Columns of a contact's place: barycentric coordinates of its point, how far that is from the
+#: ball's centre, and the direction from there to the centre.
 WEIGHTS, DISTANCE, DIRECTION, PLACE_COLUMNS = slice(0, 3), 3, slice(4, 7), 7
-
-
-#: A sphere's coefficients: its centre, and its radius.
+#: Row of a sphere's coefficients that is its radius, after its centre.
 _RADIUS = 3
-
-
 #: Sums of k terms may be off by k times this part of them, for a point and for a centre.
 _ROUNDING = 4 * 2.0**-52
+#: Lengths whose squares are numbers, and far from the largest.
+LONGEST = 1e100
 
 
 @compiled_fused
 def enclose(points: Floats, triangles: Ints, ranges: Ints, box: Floats, spheres: Floats) -> None:
-    """Coefficients of all spheres, (nodes, 4, k), each around a range of triangles.
+    """Compute coefficients of all spheres, (nodes, 4, k), each around a range of triangles.
 
     Column by column, the centre is the middle of the box of all corners' coefficients, and the
     radius how far the farthest is: whatever q is, no corner is farther from the centre than the
@@ -105,7 +96,7 @@ def _reach(points, triangles, own):  # type: ignore[no-untyped-def]
 
 @compiled_sums
 def place(rows: Floats, factors: Floats, out: Floats) -> None:
-    """Rows (3, k) times (1, q) into (3,)."""
+    """Multiply rows (3, k) by (1, q), into (3,)."""
     for c in range(3):
         row, total = rows[c], 0.0
         for k in range(len(factors)):
@@ -115,7 +106,7 @@ def place(rows: Floats, factors: Floats, out: Floats) -> None:
 
 @compiled_sums
 def _apart(sphere, factors, centre, reach):  # type: ignore[no-untyped-def]
-    """Whether a sphere is farther from a ball than their radii."""
+    """Return whether a sphere is farther from a ball than their radii."""
     x, y, z, radius = sphere[0], sphere[1], sphere[2], sphere[_RADIUS]
     dx, dy, dz = -centre[0], -centre[1], -centre[2]
     for k in range(len(factors)):
@@ -129,7 +120,7 @@ def _apart(sphere, factors, centre, reach):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def move(points, factors, vertex, turn, marks, moved):  # type: ignore[no-untyped-def]
-    """See to it that a point's place is there, made once in a turn: triangles share corners."""
+    """Place a point, once in a turn: triangles share corners."""
     if marks[vertex] != turn:
         marks[vertex] = turn
         place(points[vertex], factors, moved[vertex])
@@ -151,7 +142,7 @@ def touching(  # type: ignore[no-untyped-def]
     places,
     seen,
 ):
-    """Find the triangles nearer than a radius; how many.
+    """Find the triangles nearer than a radius; return how many.
 
     Parameters
     ----------
@@ -202,7 +193,7 @@ def touching(  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _touches(a, b, c, centre, radius, out):  # type: ignore[no-untyped-def]
-    """Whether a triangle is nearer than a radius; if so, how."""
+    """Return whether a triangle is nearer than a radius; if so, fill in its place."""
     u, v, w = nearest_on_triangle(centre, a, b, c)
     x = centre[0] - (u * a[0] + v * b[0] + w * c[0])
     y = centre[1] - (u * a[1] + v * b[1] + w * c[1])
@@ -221,12 +212,8 @@ def _touches(a, b, c, centre, radius, out):  # type: ignore[no-untyped-def]
     return True
 
 
-#: Lengths whose squares are numbers, with room to spare.
-LONGEST = 1e100
-
-
 class Contacts(NamedTuple):
-    """The triangles that a ball touches, a row each, as the tree meets them."""
+    """Triangles that a ball touches, a row each, as the tree meets them."""
 
     triangles: Ints
     """(c,) which of the surface's triangles."""
@@ -239,7 +226,7 @@ class Contacts(NamedTuple):
 
 
 class SphereTree:
-    """Spheres within spheres around the triangles of a body that moves as x = X + U q.
+    """Tree of spheres around the triangles of a body that moves as x = X + U q.
 
     A sphere's centre moves as a fixed combination of q, and its radius grows by Σ r_i |q_i| with
     r_i the most that a point within is moved apart from the centre by q_i = 1 (James and Pai's
@@ -249,7 +236,7 @@ class SphereTree:
     Parameters
     ----------
     model
-        Whose surface; `StvkModel`, or a `CubicModel` that has one.
+        Body with a surface: a `StvkModel`, or a `CubicModel` that has one.
     leaf
         Triangles in the smallest spheres: this many, up to twice as many.
 
@@ -263,15 +250,12 @@ class SphereTree:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from supple.elastic import Material
     >>> from supple.scenes import beam
     >>> mesh = beam(cells=(6, 2, 2))
-    >>> wall = np.flatnonzero(mesh.vertices[:, 0] == 0)
-    >>> model = StvkModel.build(mesh, Material("stvk", young=1e5), modes=6, fixed=wall)
-    >>> tree = SphereTree(model)
+    >>> tree = SphereTree(StvkModel.build(mesh, Material("stvk"), modes=6))
     >>> above = mesh.vertices.max(axis=0) + [0, 0.01, 0]
-    >>> contacts = tree.touch(np.zeros(6), above, radius=0.02)
+    >>> contacts = tree.touch([0.0] * 6, above, radius=0.02)
     >>> bool((contacts.distances >= 0.01).all()), contacts.directions[0].round(12)
     (True, array([0., 1., 0.]))
     """
@@ -309,26 +293,26 @@ class SphereTree:
 
     @property
     def kernel_arguments(self) -> tuple[Any, ...]:
-        """What `touching` reads first, for compiled loops around it."""
+        """First arguments of `touching`, for compiled loops around it."""
         return self._points, self._triangles, self.ranges, self._spheres
 
     @property
     def scratch(self) -> tuple[Any, ...]:
-        """What it reads last: work space, where contacts go, and the counters."""
+        """Last arguments of `touching`: scratch, arrays that contacts go to, and the counters."""
         return self._stack, self._marks, self._moved, self._found, self._places, self._seen
 
     @property
-    def looked_at(self) -> tuple[int, int]:
-        """How many spheres and how many triangles were looked at so far."""
+    def visited(self) -> tuple[int, int]:
+        """Numbers of spheres and of triangles that were visited so far."""
         return int(self._seen[0]), int(self._seen[1])
 
     def spheres(self, q: ArrayLike) -> tuple[Floats, Floats]:
-        """Centres (nodes, 3) and radii (nodes,) at q, all of them."""
+        """Return centres (nodes, 3) and radii (nodes,) of all spheres at q."""
         factors = self._factors_at(q)
         return self._spheres[:, :3] @ factors, self._spheres[:, 3] @ np.abs(factors)
 
     def touch(self, q: ArrayLike, centre: ArrayLike, radius: float) -> Contacts:
-        """The triangles that a ball touches when the body is at q.
+        """Find the triangles that a ball touches when the body is at q.
 
         Raises
         ------
@@ -350,7 +334,7 @@ class SphereTree:
         )
 
     def _factors_at(self, q: ArrayLike) -> Floats:
-        """(1, q), checked."""
+        """Return (1, q), checked."""
         self._factors[1:] = checked_array("q", q, (self.modes,))
         with np.errstate(over="ignore"):
             reach = float(np.abs(self._spheres[0]).sum(axis=0) @ np.abs(self._factors))
@@ -360,7 +344,7 @@ class SphereTree:
 
 
 def checked_radius(radius: float) -> float:
-    """A ball's radius: a positive length."""
+    """Return a ball's radius: a positive length."""
     size = checked_number("the ball's radius", radius)
     if not 0 < size < LONGEST:
         raise SuppleError(f"the ball's radius must be a positive length, not {radius}")
@@ -368,7 +352,7 @@ def checked_radius(radius: float) -> float:
 
 
 def _halved(centres: Floats, leaf: int) -> tuple[Ints, Ints]:
-    """An order of triangles in which every sphere has a range, and the ranges (nodes, 2).
+    """Return an order of triangles in which every sphere has a range, and the ranges (nodes, 2).
 
     Each is cut into halves across its longest side, all of a level at once.
     """

@@ -14,9 +14,9 @@ from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
 from supple.elastic.body import HexBody
 from supple.engines.stvk.bases import body_modes, principal_basis
+from supple.engines.stvk.body_simulator import coefficient_arrays
 from supple.engines.stvk.build import surface_of
 from supple.engines.stvk.model import StvkModel
-from supple.engines.stvk.setup import coefficient_arrays
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.engines.stvk.stvk_step import evaluate_tangent
 from supple.lab.bench.timing import DGEMM_SIZE, processor_time, timed

@@ -1,8 +1,8 @@
-"""Steps of a free Saint Venant–Kirchhoff body that flies, turns and deforms.
+"""Kernels that step a free Saint Venant–Kirchhoff body, which flies, turns and deforms.
 
-x = C + R y(q), y measured from the mass centre; `rigid_integrals` has the kinetic
-energy. Lagrange's equations, with P the linear momentum, L the angular momentum about the mass
-centre in the world, Ω the angular velocity in the body's frame and p = hᵀΩ + Mv that of q:
+x = C + R y(q), y measured from the mass centre; `rigid_integrals` has the kinetic energy.
+Lagrange's equations, with P the linear momentum, L the angular momentum about the mass centre in
+the world, Ω the angular velocity in the body's frame and p = hᵀΩ + Mv that of q:
 
     Ṗ = F,   L̇ = torque,   R (IΩ + hv) = L,
     ṗ = ½ Ω·∂I/∂q Ω + Ω·∂h/∂q v − f(q) − D v + Q.
@@ -21,9 +21,12 @@ terms of rotation, which cost little, are iterated until they change nothing.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
+from supple.arrays import Floats, Ints
+from supple.compiled.bound_tables import Bound, opened
 from supple.compiled.jit import compiled_fused, compiled_sums
-from supple.engines.stvk.free.free_solve import (
+from supple.engines.stvk.free.turning import (
     ANGULAR,
     CENTRE,
     CHANGE,
@@ -46,61 +49,82 @@ from supple.engines.stvk.free.free_solve import (
     START_Q,
     TURN,
     VELOCITY,
+    TurningArrays,
     into_body,
     into_world,
     newton,
     turned,
 )
-from supple.engines.stvk.stvk_step import MASS, copy_row
+from supple.engines.stvk.stvk_step import MASS, StepArrays, copy_row
 from supple.linalg.upper_triangle import packed_times
 
-__all__ = ["fly"]
+__all__ = ["FlightArrays", "FreeArrays", "fly"]
+
+
+class FlightArrays(NamedTuple):
+    """Arrays by which forces act on a body."""
+
+    gravity: Floats
+    """(3,) in m/s²."""
+    surface_rest: Floats
+    """(n̄, 3) from the mass centre at rest."""
+    surface_basis: Floats
+    """(n̄, 3, r)."""
+    drift: Floats
+    """(3, r) how the mass centre moves with q."""
+    mass: float
+    """In kg."""
+
+
+class FreeArrays(NamedTuple):
+    """Arrays that a step reads and writes."""
+
+    acting: FlightArrays
+    """Arrays of forces."""
+    body: StepArrays
+    """Arrays of deformation, with the rows of `turning`."""
+    turning: TurningArrays
+    """Arrays of rotation."""
+    spin: Floats
+    """(12, 4) the state of the body, and scratch."""
 
 
 @compiled_sums
-def fly(  # type: ignore[no-untyped-def]
-    steps, forces, vertices, trace, flight, gravity, surface_rest, surface_basis, drift, mass,
-    settings, counts, blocks, linear, terms, packed, state, system,
-    table, base, inertia_0, sums, inertia, spin,
-):  # fmt: skip
-    """Make `steps` steps; how many were made before one had no finite end.
+def fly(
+    steps: int,
+    forces: Floats,
+    vertices: Ints,
+    trace: Floats,
+    flight: Floats,
+    bound: Bound,
+) -> int:
+    """Make `steps` steps; return how many were made before one had no finite end.
 
-    That one leaves the state as it was, but not `sums` and `inertia`.
+    That one leaves the state as it was, but not `TurningArrays`.
 
     Parameters
     ----------
     steps
         How many.
     forces, vertices
-        (t, k, 3) in the world in each step, or (1, k, 3) in all, on k vertices of the surface.
+        (t, k, 3) in the world, in N, in each step or with t = 1 in all; (k,) vertices of the
+        surface that they act on.
     trace, flight
         (steps, r) and (steps, 7) where q, and C and R, go after each step; or without rows.
-    gravity
-        (3,).
-    surface_rest, surface_basis
-        (n̄, 3) from the mass centre at rest, and (n̄, 3, r).
-    drift, mass
-        (3, r) how the mass centre moves with q, and m.
-    settings, counts, blocks, linear, terms, packed, state, system
-        As those of `supple.engines.stvk.stvk_step.advance`, with other rows.
-    table, base, inertia_0, sums, inertia
-        From `moment_arrays`, and room for `evaluate_turning`: what it says of the state.
-    spin
-        (12, 4) the state of the body, and scratch.
+    bound
+        `FreeArrays` of the body.
     """
+    acting, body, turning, spin = opened(bound)
+    settings, counts, packed, state = body.settings, body.counts, body.packed, body.state
     several = len(forces) > 1
     for step in range(steps):
         force = forces[step] if several else forces[0]
-        _act(force, vertices, gravity, surface_rest, surface_basis, drift, mass,
-             settings, state, spin)  # fmt: skip
+        _act(force, vertices, acting, settings, state, spin)
         _begin(settings, counts, state, spin)
-        if not newton(
-            settings, counts, blocks, linear, terms, packed, state, system,
-            table, base, inertia_0, sums, inertia, spin,
-        ) or not _finite(state, spin):  # fmt: skip
+        if not newton(body, turning, spin) or not _finite(state, spin):
             return step
-        _accept(settings[1], packed, state, sums, spin)
-        _move_centre(settings[0], mass, spin)
+        _accept(settings[1], packed, state, turning.sums, spin)
+        _move_centre(settings[0], acting.mass, spin)
         if len(trace):
             copy_row(state[POSITION], trace[step])
             copy_row(spin[CENTRE, :3], flight[step, :3])
@@ -110,21 +134,20 @@ def fly(  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _move_centre(h, mass, spin):  # type: ignore[no-untyped-def]
-    """C by the mean velocity of the step: the parabola itself where the force is constant."""
+    """Move C by the mean velocity of the step: on the parabola where the force is constant."""
     for k in range(3):
         spin[CENTRE, k] += 0.5 * h / mass * (spin[LINEAR, k] + spin[NEW_LINEAR, k])
         spin[LINEAR, k] = spin[NEW_LINEAR, k]
 
 
 @compiled_fused
-def _act(  # type: ignore[no-untyped-def]
-    force, vertices, gravity, surface_rest, surface_basis, drift, mass, settings, state, spin
-):
-    """New P and L, and where p begins, after h of forces.
+def _act(force, vertices, acting, settings, state, spin):  # type: ignore[no-untyped-def]
+    """Give P and L what h of forces adds to them, and begin p.
 
-    They act where their vertices would be in the middle of the step if nothing changed its
+    Forces act where their vertices would be in the middle of the step if nothing changed its
     velocity: R and q are foretold, the arm is taken from the mass centre.
     """
+    gravity, surface_rest, surface_basis, drift, mass = acting
     h, ahead = settings[0], settings[0] - settings[1]
     for k in range(3):
         spin[NEW_LINEAR, k] = spin[LINEAR, k] + h * mass * gravity[k]
@@ -139,10 +162,10 @@ def _act(  # type: ignore[no-untyped-def]
     turned(spin[TURN], spin[OMEGA], 0.5 * h, turn)
     torque[:3] = 0.0
     for number in range(len(vertices)):
-        acting, vertex = force[number], vertices[number]
-        into_body(turn, acting, local)
+        push, vertex = force[number], vertices[number]
+        into_body(turn, push, local)
         for k in range(3):
-            spin[NEW_LINEAR, k] += h * acting[k]
+            spin[NEW_LINEAR, k] += h * push[k]
             local[k] *= h
         rest, basis = surface_rest[vertex], surface_basis[vertex]
         x = rest[0] + _arm(basis[0], drift[0], middle)
@@ -152,9 +175,9 @@ def _act(  # type: ignore[no-untyped-def]
         torque[1] += z * local[0] - x * local[2]
         torque[2] += x * local[1] - y * local[0]
         for k in range(3):
-            row, along, push = basis[k], drift[k], local[k]
+            row, along, own = basis[k], drift[k], local[k]
             for j in range(len(start)):
-                start[j] += push * (row[j] - along[j])
+                start[j] += own * (row[j] - along[j])
     into_world(turn, torque, torque)
     for k in range(3):
         spin[NEW_ANGULAR, k] += torque[k]
@@ -170,7 +193,7 @@ def _arm(row, along, q):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _begin(settings, counts, state, spin):  # type: ignore[no-untyped-def]
-    """Where the step's iterations begin: as fast as if what changed last changed again."""
+    """Begin the step's iterations as fast as if the last change of velocity came again."""
     h, tau, only = settings[0], settings[1], counts[0] == 1
     q, v, w, here = state[POSITION], state[VELOCITY], state[SPEED], state[HERE]
     for i in range(len(q)):
@@ -184,7 +207,7 @@ def _begin(settings, counts, state, spin):  # type: ignore[no-untyped-def]
 
 @compiled_sums
 def _finite(state, spin):  # type: ignore[no-untyped-def]
-    """Whether what was found is numbers."""
+    """Return whether the state that was found is of finite numbers."""
     total = 0.0
     for i in range(state.shape[1]):
         total += abs(state[SPEED, i]) + abs(state[HERE, i])
@@ -195,7 +218,7 @@ def _finite(state, spin):  # type: ignore[no-untyped-def]
 
 @compiled_sums
 def _accept(tau, packed, state, sums, spin):  # type: ignore[no-untyped-def]
-    """Make what was found the state."""
+    """Take what was found as the state."""
     r = state.shape[1]
     omega, momentum = spin[NEW_OMEGA], state[MOMENTUM]
     for k in range(4):

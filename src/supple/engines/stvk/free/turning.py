@@ -1,15 +1,19 @@
-"""The system of a free body's step: its velocity of deformation, and the turn that goes with it.
+"""Kernels for the system of a free body's step: its deformation, and the turn that goes with it.
 
     p_start + τ (½ Ω·∂I/∂q Ω + Ω·∂h/∂q w − D w − f(q* + τw)) − hᵀΩ − M w = 0
 
 for w, where Ω = I⁻¹ (Rᵀ L − h w) with L known, and I, h, R those at the end of the step. Newton's
 matrix is that of a body that deforms and lets its turn follow, M − hᵀI⁻¹h + τD + τ²K: positive
 definite, and all of the equation but for terms that are h|Ω| times smaller.
+
+Six numbers are a symmetric matrix (xx, yy, zz, xy, xz, yz), four a unit quaternion (x, y, z, w)
+that turns the body's frame into the world's.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +27,7 @@ from supple.engines.stvk.stvk_step import (
     SECANT,
     TANGENT,
     VELOCITY,
+    StepArrays,
     copy_row,
     evaluate_tangent,
     factorise,
@@ -33,10 +38,8 @@ __all__ = [
     "ANGULAR",
     "CENTRE",
     "CHANGE",
-    "CONSTANT",
     "COUPLING",
     "HERE",
-    "INERTIA_SLOPES",
     "LINEAR",
     "LOCAL",
     "MEAN",
@@ -50,58 +53,83 @@ __all__ = [
     "PACKED_ROWS",
     "POSITION",
     "PULL",
-    "RIGHT",
     "SPEED",
     "SPIN_ROWS",
     "START_P",
     "START_Q",
     "STATE_ROWS",
-    "SUM_ROWS",
     "TURN",
-    "TWISTS",
     "VELOCITY",
+    "TurningArrays",
     "evaluate_turning",
     "into_body",
     "into_world",
-    "moment_arrays",
     "newton",
-    "quadratic_form",
-    "solve_inertia",
     "turned",
 ]
 
 
-# ----------------------------------------------------------------------------
-# How a free body's inertia follows its shape, and rotations, inside compiled loops.
-#
-# Six numbers are a symmetric matrix (xx, yy, zz, xy, xz, yz), four a unit quaternion (x, y, z, w)
-# that turns the body's frame into the world's.
-
-
 #: First rows of what `evaluate_turning` makes: h, ∂I/∂q, and Σ v_i h₁[:, i].
-COUPLING, INERTIA_SLOPES, TWISTS = 0, 3, 9
-
-
-SUM_ROWS = 12
-
-
+COUPLING, _INERTIA_SLOPES, _TWISTS = 0, 3, 9
+_SUM_ROWS = 12
 _ENTRIES = (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)
 
+#: Rows of the state of q after POSITION and VELOCITY: PULL is ṗ without what acts from outside,
+#: CHANGE the last one of v. Others are scratch.
+PULL, MOMENTUM, CHANGE = range(2, 5)
+START_Q, START_P, HERE, SPEED, _RIGHT, _CONSTANT = range(5, 11)
+STATE_ROWS = 11
 
-def moment_arrays(moments: RigidMoments) -> tuple[Floats, Floats, Floats]:
-    """As a step reads them: (r, 9r) what multiplies q_i, (9, r) what is added, and I₀."""
-    r = len(moments.shape_mass)
-    constant, linear, quadratic = moments.inertia_terms
-    table = np.empty((r, 9, r))
-    table[:, :3] = moments.coupling_terms[1].swapaxes(0, 1)
-    table[:, 3:] = quadratic[_ENTRIES].swapaxes(0, 1)
-    base = np.vstack([moments.coupling_terms[0], linear[_ENTRIES]])
-    return table.reshape(r, 9 * r), base, constant[_ENTRIES].copy()
+#: Rows of the state of the body: OMEGA_CHANGE is the last one of Ω. Others are scratch.
+CENTRE, LINEAR, ANGULAR, TURN, OMEGA, OMEGA_CHANGE = range(6)
+NEW_LINEAR, NEW_ANGULAR, NEW_TURN, NEW_OMEGA, MEAN, LOCAL = range(6, 12)
+SPIN_ROWS = 12
+
+#: Rows of arrays that are packed like an upper triangle, after those of `stvk_step`: the mass
+#: without rigid motion, M − hᵀI⁻¹h, and the system's matrix with M in its place.
+_DEFORMING, _WHOLE = 5, 6
+PACKED_ROWS = 7
+
+#: Iterations on terms of rotation end when none turns the body by more than this, in radians.
+_MOST_TURNS, _STILL = 60, 1e-11
+
+
+class TurningArrays(NamedTuple):
+    """Arrays by which inertia follows the shape, and what `evaluate_turning` makes of them."""
+
+    table: Floats
+    """(r, 9r) coefficients that multiply q_i."""
+    base: Floats
+    """(9, r) constants that are added."""
+    inertia_0: Floats
+    """(6,) I₀."""
+    sums: Floats
+    """(12, r) h, ∂I/∂q and Σ v_i h₁[:, i], at the state that was evaluated last."""
+    inertia: Floats
+    """(6,) I there."""
+
+    @classmethod
+    def of(cls, moments: RigidMoments) -> TurningArrays:
+        """Lay out a body's moments as a step reads them."""
+        r = len(moments.shape_mass)
+        constant, linear, quadratic = moments.inertia_terms
+        table = np.empty((r, 9, r))
+        table[:, :3] = moments.coupling_terms[1].swapaxes(0, 1)
+        table[:, 3:] = quadratic[_ENTRIES].swapaxes(0, 1)
+        base = np.vstack([moments.coupling_terms[0], linear[_ENTRIES]])
+        return cls(
+            table.reshape(r, 9 * r),
+            base,
+            constant[_ENTRIES].copy(),
+            np.zeros((_SUM_ROWS, r)),
+            np.zeros(6),
+        )
 
 
 @compiled_sums
-def evaluate_turning(q, v, table, base, inertia_0, sums, inertia):  # type: ignore[no-untyped-def]
-    """h, ∂I/∂q and Σ v_i h₁[:, i] into `sums` (12, r), and I into `inertia`, at q."""
+def evaluate_turning(q, v, turning):  # type: ignore[no-untyped-def]
+    """Evaluate h, ∂I/∂q, Σ v_i h₁[:, i] and I at q, into the last of `TurningArrays`."""
+    table, base, inertia_0, sums, inertia = turning
     r = len(q)
     flat = sums.reshape(12 * r)
     flat[:] = 0.0
@@ -125,15 +153,15 @@ def evaluate_turning(q, v, table, base, inertia_0, sums, inertia):  # type: igno
 
 
 @compiled_fused
-def quadratic_form(x, slopes, j):  # type: ignore[no-untyped-def]
-    """X·A x of the symmetric matrices in rows of `slopes`, column j."""
+def _quadratic_form(x, slopes, j):  # type: ignore[no-untyped-def]
+    """x·A x of the symmetric matrix in the rows of `slopes`, column j."""
     own = x[0] * x[0] * slopes[0, j] + x[1] * x[1] * slopes[1, j] + x[2] * x[2] * slopes[2, j]
     mixed = x[0] * x[1] * slopes[3, j] + x[0] * x[2] * slopes[4, j] + x[1] * x[2] * slopes[5, j]
     return own + 2.0 * mixed
 
 
 @compiled_fused
-def solve_inertia(inertia, x):  # type: ignore[no-untyped-def]
+def _solve_inertia(inertia, x):  # type: ignore[no-untyped-def]
     """X ← I⁻¹ x, by I = L D Lᵀ."""
     a, b, c = inertia[0], inertia[1], inertia[2]
     d, e, f = inertia[3], inertia[4], inertia[5]
@@ -150,7 +178,7 @@ def solve_inertia(inertia, x):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def turned(turn, angular, time, out):  # type: ignore[no-untyped-def]
-    """A turn after `time` of angular velocity in its own frame, by Cayley's map.
+    """Turn on for a `time` by an angular velocity in the turn's own frame, by Cayley's map.
 
     The angle is 2 atan(ωt/2) rather than ωt: third order in t, and just what keeps the energy of
     a rigid body as well as its momentum.
@@ -184,48 +212,13 @@ def _rotated(i, j, k, w, vector, out):  # type: ignore[no-untyped-def]
     out[2] = z + w * c + i * b - j * a
 
 
-#: Rows of the state of q after POSITION and VELOCITY: PULL is ṗ without what acts from outside,
-#: CHANGE the last one of v. Others are scratch.
-PULL, MOMENTUM, CHANGE = range(2, 5)
-
-
-START_Q, START_P, HERE, SPEED, RIGHT, CONSTANT = range(5, 11)
-
-
-STATE_ROWS = 11
-
-
-#: Rows of the state of the body: OMEGA_CHANGE is the last one of Ω. Others are scratch.
-CENTRE, LINEAR, ANGULAR, TURN, OMEGA, OMEGA_CHANGE = range(6)
-
-
-NEW_LINEAR, NEW_ANGULAR, NEW_TURN, NEW_OMEGA, MEAN, LOCAL = range(6, 12)
-
-
-SPIN_ROWS = 12
-
-
-#: Rows of what is packed like an upper triangle, after those of `stvk_kernels`: the mass without
-#: rigid motion, M − hᵀI⁻¹h, and the system's matrix with M in its place.
-_DEFORMING, _WHOLE = 5, 6
-
-
-PACKED_ROWS = 7
-
-
-#: Iterations on terms of rotation end when none turns the body by more than this, in radians.
-_MOST_TURNS, _STILL = 60, 1e-11
-
-
 @compiled_fused
-def newton(  # type: ignore[no-untyped-def]
-    settings, counts, blocks, linear, terms, packed, state, system,
-    table, base, inertia_0, sums, inertia, spin,
-):  # fmt: skip
-    """Iterate on the velocity; False where no system could be solved."""
+def newton(body: StepArrays, turning: TurningArrays, spin: Floats) -> bool:
+    """Iterate on the velocity; return False where no system could be solved."""
+    settings, counts, blocks, linear, terms, packed, state, system = body
     tau, tolerance = settings[1], settings[4]
     here, w = state[HERE], state[SPEED]
-    _deforming_mass(packed, sums, inertia, spin[LOCAL])
+    _deforming_mass(packed, turning.sums, turning.inertia, spin[LOCAL])
     converged, shifted = False, False
     for iteration in range(counts[0]):
         evaluate_tangent(here, blocks, linear, terms, packed)
@@ -240,9 +233,7 @@ def newton(  # type: ignore[no-untyped-def]
         shifted = shifted or shift > 0.0
         # A body made heavier is solved for once: its iterations would end elsewhere.
         turns = 1 if shift > 0.0 else _MOST_TURNS
-        moved, settled = _settle(
-            turns, settings, packed, state, system, table, base, inertia_0, sums, inertia, spin
-        )
+        moved, settled = _settle(turns, settings, packed, state, system, turning, spin)
         if not (math.isfinite(moved) and (settled or shift > 0.0)):
             return False
         converged = settled and moved <= tolerance
@@ -257,13 +248,13 @@ def newton(  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _deforming_mass(packed, sums, inertia, x):  # type: ignore[no-untyped-def]
-    """M − hᵀI⁻¹h where the step begins."""
+    """M − hᵀI⁻¹h where the step begins, packed."""
     r, at = sums.shape[1], 0
     first, second, third = sums[COUPLING], sums[COUPLING + 1], sums[COUPLING + 2]
     for i in range(r):
         n = r - i
         x[0], x[1], x[2] = first[i], second[i], third[i]
-        solve_inertia(inertia, x)
+        _solve_inertia(inertia, x)
         a, b, c = x[0], x[1], x[2]
         mass, out = packed[MASS, at : at + n], packed[_DEFORMING, at : at + n]
         one, two, three = first[i:r], second[i:r], third[i:r]
@@ -274,8 +265,8 @@ def _deforming_mass(packed, sums, inertia, x):  # type: ignore[no-untyped-def]
 
 @compiled_sums
 def _constant_part(tau, packed, state):  # type: ignore[no-untyped-def]
-    """p_start − τ (S here + K (q* − here)): what w does not change, S the secant."""
-    here, start, out, away = state[HERE], state[START_Q], state[CONSTANT], state[RIGHT]
+    """p_start − τ (S here + K (q* − here)): the part that w does not change, S the secant."""
+    here, start, out, away = state[HERE], state[START_Q], state[_CONSTANT], state[_RIGHT]
     out[:] = 0.0
     for j in range(len(away)):
         away[j] = start[j] - here[j]
@@ -287,7 +278,7 @@ def _constant_part(tau, packed, state):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _whole(settings, packed):  # type: ignore[no-untyped-def]
-    """What multiplies w: M + τD + τ²K."""
+    """M + τD + τ²K: the matrix that multiplies w, packed."""
     tau, alpha, beta = settings[1], settings[2], settings[3]
     drag, bend, stiff = tau * alpha, tau * beta, tau * tau
     mass, own, damping = packed[MASS], packed[_DEFORMING], packed[DAMPING]
@@ -297,17 +288,18 @@ def _whole(settings, packed):  # type: ignore[no-untyped-def]
 
 
 @compiled_sums
-def _settle(turns, settings, packed, state, system, table, base, inertia_0, sums, inertia, spin):  # type: ignore[no-untyped-def]
-    """Iterate with one matrix; how far w went, times τ, and whether it came to an end."""
+def _settle(turns, settings, packed, state, system, turning, spin):  # type: ignore[no-untyped-def]
+    """Iterate with one matrix; return how far w went, times τ, and whether it came to an end."""
+    sums, inertia = turning.sums, turning.inertia
     h, tau, tolerance = settings[0], settings[1], settings[4]
-    w, right, omega, local = state[SPEED], state[RIGHT], spin[NEW_OMEGA], spin[LOCAL]
+    w, right, omega, local = state[SPEED], state[_RIGHT], spin[NEW_OMEGA], spin[LOCAL]
     total, moved = 0.0, math.inf
     for turn in range(turns + 1):
         x, y, z = omega[0], omega[1], omega[2]
         # The last thing that is done, so that velocities have the momentum L to rounding.
-        _turn_with(h, tau, state, table, base, inertia_0, sums, inertia, spin)
-        turning = h * max(abs(omega[0] - x), abs(omega[1] - y), abs(omega[2] - z))
-        if (moved <= tolerance and turning <= _STILL) or turn == turns:
+        _turn_with(h, tau, state, turning, spin)
+        angle = h * max(abs(omega[0] - x), abs(omega[1] - y), abs(omega[2] - z))
+        if (moved <= tolerance and angle <= _STILL) or turn == turns:
             break
         _residual(tau, packed, state, sums, spin)
         solve(system, right)
@@ -317,23 +309,24 @@ def _settle(turns, settings, packed, state, system, table, base, inertia_0, sums
             largest = max(largest, abs(right[j]))
             for k in range(3):
                 local[k] += sums[COUPLING + k, j] * right[j]
-        solve_inertia(inertia, local)  # Ω follows at once
+        _solve_inertia(inertia, local)  # Ω follows at once
         for k in range(3):
             omega[k] -= local[k]
         moved = tau * largest
         total += moved
         if not math.isfinite(total):
             break
-    return total, moved <= tolerance and turning <= _STILL
+    return total, moved <= tolerance and angle <= _STILL
 
 
 @compiled_sums
-def _turn_with(h, tau, state, table, base, inertia_0, sums, inertia, spin):  # type: ignore[no-untyped-def]
-    """Where w leads: q, R by the mean of both Ω, and the Ω that L leaves for it there."""
+def _turn_with(h, tau, state, turning, spin):  # type: ignore[no-untyped-def]
+    """Go where w leads: to q, to R by the mean of both Ω, and to the Ω that L leaves there."""
+    sums, inertia = turning.sums, turning.inertia
     here, w, omega, mean = state[HERE], state[SPEED], spin[NEW_OMEGA], spin[MEAN]
     for j in range(len(w)):
         here[j] = state[START_Q, j] + tau * w[j]
-    evaluate_turning(here, w, table, base, inertia_0, sums, inertia)
+    evaluate_turning(here, w, turning)
     for k in range(3):
         mean[k] = 0.5 * (spin[OMEGA, k] + omega[k])
     turned(spin[TURN], mean, h, spin[NEW_TURN])
@@ -343,21 +336,21 @@ def _turn_with(h, tau, state, table, base, inertia_0, sums, inertia, spin):  # t
         for j in range(len(w)):
             total += row[j] * w[j]
         omega[k] -= total
-    solve_inertia(inertia, omega)
+    _solve_inertia(inertia, omega)
 
 
 @compiled_sums
 def _residual(tau, packed, state, sums, spin):  # type: ignore[no-untyped-def]
-    """What is left of the equation, into the right side."""
-    w, right, omega = state[SPEED], state[RIGHT], spin[NEW_OMEGA]
-    constant, slopes = state[CONSTANT], sums[INERTIA_SLOPES:TWISTS]
+    """p_start + τ(…) − hᵀΩ − M w: the equation's residual, into the right side."""
+    w, right, omega = state[SPEED], state[_RIGHT], spin[NEW_OMEGA]
+    constant, slopes = state[_CONSTANT], sums[_INERTIA_SLOPES:_TWISTS]
     right[:] = 0.0
     packed_times(packed[_WHOLE], w, right)
     for j in range(len(w)):
         # Ω·∂h/∂q w has the opposite sign of the twist, as h₁ is antisymmetric.
-        outward = 0.5 * quadratic_form(omega, slopes, j)
+        outward = 0.5 * _quadratic_form(omega, slopes, j)
         carried = 0.0
         for k in range(3):
-            outward -= omega[k] * sums[TWISTS + k, j]
+            outward -= omega[k] * sums[_TWISTS + k, j]
             carried += omega[k] * sums[COUPLING + k, j]
         right[j] = constant[j] - right[j] + tau * outward - carried

@@ -1,0 +1,310 @@
+"""Options, arrays, readings and runs that simulators of Saint Venant–Kirchhoff bodies share."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, TypeVar, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from supple.arrays import Floats, Ints, Singles
+from supple.checks import checked_array, checked_count, checked_number
+from supple.dynamics.integrators import integrator_named
+from supple.engines.stvk.coefficients import pair_count
+from supple.engines.stvk.cubic_model import CubicModel
+from supple.engines.stvk.model import StvkModel
+from supple.engines.stvk.strain_points import MaterialChange
+from supple.engines.stvk.stvk_step import (
+    K0,
+    MASS,
+    PACKED_ROWS,
+    POSITION,
+    TERM_ROWS,
+    VELOCITY,
+    padded_pairs,
+    quadratic_blocks,
+)
+from supple.errors import SolverError, SuppleError
+from supple.linalg.upper_triangle import padded_identity
+
+__all__ = [
+    "BodySimulator",
+    "StvkStep",
+    "acceleration_by",
+    "check_trace",
+    "coefficient_arrays",
+    "finite_weight",
+    "first_acceleration",
+    "surface_arrays",
+    "tolerance",
+]
+
+
+#: Newton ends when an iteration moves no vertex farther than this part of the body's size.
+_TOLERANCE = 1e-10
+#: A step cannot be interrupted; Newton's method that has not ended by then does not.
+_MOST_ITERATIONS = 1000
+#: Bytes of what all steps of a run leave.
+_LARGEST_TRACE = 4 * 2**30
+
+Body = TypeVar("Body", bound=StvkModel | CubicModel)
+
+
+class StvkStep(NamedTuple):
+    """Report of one step."""
+
+    time: float
+    """Seconds since the reset."""
+    limits: tuple[str, ...]
+    """``"stiffness"`` where the system was not positive definite, and was made so."""
+    readings: Mapping[str, Any] = MappingProxyType({})
+    """Figures of the step; none."""
+
+
+class BodySimulator(ABC, Generic[Body]):
+    """Base of the simulators of held and of free bodies.
+
+    A subclass lays a model out in `_begin` and `_exchange`. Its state begins with rows q and q̇.
+    """
+
+    model: Body
+    _state: Floats
+    _system: Floats
+    _surface_basis: Singles
+    _surface_rest: Singles
+    #: Advice for a simulation that diverges.
+    _cure = "use a smaller dt, smaller forces or more damping"
+
+    def __init__(
+        self,
+        model: Body,
+        dt: float = 1 / 1000,
+        *,
+        integrator: str = "newmark",
+        iterations: int = 1,
+        dtype: DTypeLike = np.float64,
+        alpha: float = 0.0,
+        beta: float = 0.0,
+        gravity: ArrayLike = (0.0, 0.0, 0.0),
+    ) -> None:
+        self._settings = _step_settings(dt, integrator, alpha, beta)
+        self._counts = _iteration_counts(iterations)
+        self._dtype: np.dtype[Any] = _checked_dtype(dtype)
+        self._integrator = integrator
+        self._dt, self._alpha, self._beta = self._settings[[0, 2, 3]].tolist()
+        self._gravity = checked_array("gravity", gravity, (3,)).copy()
+        self._steps = 0
+        self._begin(model)
+
+    def _begin(self, model: Body) -> None:
+        """Lay out a model's arrays, at rest."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def _exchange(self, model: Any) -> None:
+        """Go on with another model of the same modes; or refuse, and change nothing."""
+
+    @property
+    def dt(self) -> float:
+        """Time step in s."""
+        return self._dt
+
+    @property
+    def integrator(self) -> str:
+        """Name of the integrator: ``"newmark"`` or ``"backward-euler"``."""
+        return self._integrator
+
+    @property
+    def alpha(self) -> float:
+        """Damping by mass, in 1/s."""
+        return self._alpha
+
+    @property
+    def beta(self) -> float:
+        """Damping by stiffness, in s."""
+        return self._beta
+
+    @property
+    def iterations(self) -> int:
+        """Most linearisations of elastic forces in a step."""
+        return int(self._counts[0])
+
+    @property
+    def time(self) -> float:
+        """Seconds since the reset."""
+        return self._steps * self._dt
+
+    @property
+    def q(self) -> Floats:
+        """Reduced displacement, of a free body in its own frame, (r,): a copy."""
+        return self._state[POSITION].copy()
+
+    @property
+    def velocity(self) -> Floats:
+        """Velocity of q, (r,): a copy."""
+        return self._state[VELOCITY].copy()
+
+    @property
+    def shifted_steps(self) -> int:
+        """Steps since `reset` whose system was not positive definite."""
+        return int(self._counts[1])
+
+    @property
+    def unconverged_steps(self) -> int:
+        """Steps since `reset` whose last iteration moved something: of single ones, most."""
+        return int(self._counts[2])
+
+    def set_material(self, group: int = 0, **changed: Unpack[MaterialChange]) -> None:
+        """Change the material of a group while the body moves; see `StvkModel.with_material`.
+
+        The body goes on from where it is, as fast; with another density momenta change.
+        """
+        self._exchange(self.model.with_material(group, **changed))
+
+    def _checked_start(
+        self, q: ArrayLike | None, velocity: ArrayLike | None
+    ) -> tuple[Floats, Floats]:
+        """Return q and its velocity for a reset; by default undeformed and at rest."""
+        r = self.model.modes
+        at = np.zeros(r) if q is None else checked_array("q", q, (r,))
+        return at, np.zeros(r) if velocity is None else checked_array("velocity", velocity, (r,))
+
+    def _stepped(self, shifted: Any) -> StvkStep:
+        """Report a step that was made; `shifted` counted shifted steps before it."""
+        self._steps += 1
+        limits = () if self._counts[1] == shifted else ("stiffness",)
+        return StvkStep(self._steps * self._dt, limits)
+
+    def _run(self, count: int, make: Callable[[], int], kept: tuple[NDArray, ...]) -> None:
+        """Make all of `count` steps, or none: `kept` arrays are then as before."""
+        begun = [array.copy() for array in kept]
+        made = make() if count else 0
+        if made != count:
+            for array, was in zip(kept, begun, strict=True):
+                array[:] = was
+            self._diverged(made)
+        self._steps += count
+
+    def _diverged(self, made: int) -> None:
+        self._system[:] = padded_identity(self.model.modes)  # it may hold what is no number
+        when = self.time + made * self.dt
+        raise SolverError(f"the simulation diverges at {when:.3f} s; {self._cure}")
+
+    def _place_surface(self, out: Singles) -> None:
+        """Write the surface in the body's frame, (n̄, 3), to `out`."""
+        q = self._state[POSITION].astype(np.float32)
+        np.dot(self._surface_basis, q, out=out.reshape(-1))
+        out += self._surface_rest
+
+
+def _step_settings(dt: float, integrator: str, alpha: float, beta: float) -> Floats:
+    """Return h, τ, α, β and a place for the tolerance, as kernels read them."""
+    row = integrator_named(integrator, lambda row: row.trapezoidal)
+    h = checked_number("dt", dt)
+    if not 1e-12 <= h <= 1e9:
+        raise SuppleError(f"dt must be a positive number, not {dt}")
+    damping = checked_number("alpha", alpha), checked_number("beta", beta)
+    for name, value in zip(("alpha", "beta"), damping, strict=True):
+        if value < 0:
+            raise SuppleError(f"{name} must not be negative, as {value} is")
+    return np.array([h, row.stage * h, *damping, 0.0])
+
+
+def _iteration_counts(iterations: int) -> Ints:
+    """Return Newton iterations, and two counters of steps."""
+    count = checked_count("iterations", iterations)
+    if count > _MOST_ITERATIONS:
+        raise SuppleError(f"{count} iterations are too many; use at most {_MOST_ITERATIONS}")
+    return np.array([count, 0, 0], np.int64)
+
+
+def check_trace(steps: int, columns: int) -> None:
+    """Refuse a run whose steps leave more numbers, so many each, than should be kept."""
+    if 8 * steps * columns > _LARGEST_TRACE:
+        raise SuppleError(f"{steps} steps at once are too many to keep; run them in parts")
+
+
+def _checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """Return float32 or float64."""
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype(object)
+    if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise SuppleError(f"dtype must be float32 or float64, not {dtype!r:.40}")
+    return kind
+
+
+def coefficient_arrays(
+    model: StvkModel | CubicModel, dtype: np.dtype[Any]
+) -> tuple[NDArray, NDArray, NDArray, Floats]:
+    """Return blocks of K₂, rows of K₁, scratch for their sums, and K₀ and M with scratch."""
+    r, pairs, size = model.modes, pair_count(model.modes), padded_pairs(model.modes)
+    packed, linear = np.zeros((PACKED_ROWS, size)), np.zeros((r, size), dtype)
+    with np.errstate(over="ignore", invalid="ignore"):  # they may be computed only now
+        packed[K0, :pairs] = model.tangent[:, 0]
+        packed[MASS, :pairs] = model.mass[np.triu_indices(r)]
+        linear[:, :pairs] = model.tangent[:, 1 : 1 + r].T
+        blocks = quadratic_blocks(model.tangent, r, dtype)
+    if not np.isfinite(packed[MASS]).all():
+        raise SuppleError("the body's mass is beyond all numbers; give it another density")
+    if not all(np.isfinite(each).all() for each in (packed[K0], linear, blocks)):
+        if dtype == np.float32 and np.isfinite(model.tangent).all():
+            raise SuppleError("the body's coefficients do not fit float32; use float64")
+        raise SuppleError("the body's stiffness is beyond all numbers; give it a softer material")
+    return blocks, linear, np.zeros((TERM_ROWS, size), dtype), packed
+
+
+def finite_weight(model: StvkModel | CubicModel, gravity: Floats) -> Floats:
+    """UᵀM g: the reduced weight, (r,), not to be written to."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        weight = model.weight(gravity)
+    if not np.isfinite(weight).all():
+        raise SuppleError("the body's weight is beyond all numbers; use less gravity")
+    weight.flags.writeable = False
+    return weight
+
+
+def acceleration_by(model: StvkModel | CubicModel, force: Floats) -> Floats:
+    """M⁻¹ f, (r,)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found: NDArray[Any] = np.linalg.solve(model.mass, force)
+    if not np.isfinite(found).all():
+        raise SolverError("forces there are beyond all numbers; begin nearer to rest")
+    return found
+
+
+def first_acceleration(
+    model: StvkModel | CubicModel, weight: Floats, settings: Floats, q: Floats, velocity: Floats
+) -> Floats:
+    """Return the acceleration of a body that is let go at q with this velocity, (r,)."""
+    alpha, beta = settings[2:4]
+    with np.errstate(over="ignore", invalid="ignore"):
+        damped = alpha * (model.mass @ velocity) + beta * (model.stiffness(q) @ velocity)
+        acting = weight - model.force(q) - damped
+    return acceleration_by(model, acting)
+
+
+def tolerance(model: StvkModel | CubicModel) -> float:
+    """Return the largest change of q that is not worth another iteration."""
+    if isinstance(model, StvkModel):
+        where, basis = model.rest, model.basis
+    elif 0 < model.scale < math.inf or not model.has_surface:  # vertices are not all known, if any
+        return _TOLERANCE * (model.scale if 0 < model.scale < math.inf else 1.0)
+    else:
+        where, basis = model.surface.vertices, model.surface_basis
+    reach = float(np.sqrt((basis**2).sum(axis=(1, 2)).max()))
+    size = float(np.ptp(where, axis=0).max())
+    return _TOLERANCE * (size / reach if size > 0 and reach > 0 else 1.0)
+
+
+def surface_arrays(model: StvkModel | CubicModel) -> tuple[Singles, Singles]:
+    """Return the surface at rest, (n̄, 3), and its basis, (3n̄, r); n̄ = 0 where there is none."""
+    if isinstance(model, CubicModel) and not model.has_surface:
+        return np.empty((0, 3), np.float32), np.empty((0, model.modes), np.float32)
+    rest = model.surface.vertices.astype(np.float32)
+    return rest, model.surface_basis.astype(np.float32).reshape(-1, model.modes)

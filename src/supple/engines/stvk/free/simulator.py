@@ -1,0 +1,399 @@
+"""Simulator of a Saint Venant–Kirchhoff body that nothing holds: it flies, turns, deforms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Ints, Singles
+from supple.checks import checked_array, checked_count, numbers, shown
+from supple.compiled.bound_tables import Bound
+from supple.dynamics.character_inputs import checked_frames, checked_vertex
+from supple.dynamics.root_frame import checked_root
+from supple.engines.stvk.body_simulator import (
+    BodySimulator,
+    StvkStep,
+    check_trace,
+    coefficient_arrays,
+    tolerance,
+)
+from supple.engines.stvk.cubic_model import Forces
+from supple.engines.stvk.free import turning as rows
+from supple.engines.stvk.free.flight import FlightArrays, FreeArrays, fly
+from supple.engines.stvk.free.turning import TurningArrays, evaluate_turning
+from supple.engines.stvk.model import StvkModel
+from supple.engines.stvk.rigid_integrals import RigidMoments
+from supple.engines.stvk.stvk_step import MASS, StepArrays, padded_pairs
+from supple.errors import SolverError, SuppleError
+from supple.linalg.upper_triangle import padded_identity
+from supple.maths.quaternions import to_matrix
+from supple.maths.rotations import from_matrix
+from supple.maths.rotations import to_matrix as to_matrices
+
+__all__ = ["FreeStvkRun", "FreeStvkSimulator", "free_moments"]
+
+#: The least part of a shape's kinetic energy that must not be that of a rigid motion.
+_RIGID = 1e-8
+
+
+class FreeStvkRun(NamedTuple):
+    """Record of many steps."""
+
+    q: Floats
+    """(t, r) after each step."""
+    roots: Floats
+    """(t, 4, 4) likewise: vertices are at root (X + U q)."""
+
+
+class FreeStvkSimulator(BodySimulator[StvkModel]):
+    """Simulator of a body at x = c + R (X + U q), with c, R and q coupled (barbic2005 App. D).
+
+    Linear and angular momentum change by what acts and by nothing else, to rounding: not by
+    damping, nor by an iteration that ends early. `supple.engines.stvk.free.flight` has the
+    equations, of which none is simplified.
+
+    Parameters
+    ----------
+    model
+        Built without fixed vertices, in a basis without rigid motions.
+    dt
+        Time step in s; in one the body should turn by much less than a radian.
+    integrator
+        Of the deformation: ``"newmark"`` (second order; energy wanders by as much, and does not
+        drift) or ``"backward-euler"`` (loses energy of deformation). The rigid motion is of second
+        order with both.
+    iterations
+        How often at most elastic forces are linearised in a step. What is said of energy is said
+        of iterations that come to an end (`unconverged_steps` is 0): with one, a body that is
+        deformed far loses or gains some.
+    dtype
+        Of the coefficients: float64, or float32 for half the time and seven digits.
+    alpha, beta
+        Rayleigh damping of the deformation, in 1/s and s. Rigid motion is not damped.
+    gravity
+        In m/s².
+
+    Examples
+    --------
+    >>> from supple.elastic import Material
+    >>> from supple.scenes import beam
+    >>> model = StvkModel.build(beam(cells=(6, 2, 2)), Material("stvk", young=1e5), modes=6)
+    >>> simulator = FreeStvkSimulator(model, dt=1 / 1000, gravity=(0, -9.81, 0))
+    >>> simulator.reset(linear=[1.0, 5.0, 0.0], angular=[0.0, 0.0, 8.0])
+    >>> simulator.run(500).roots.shape
+    (500, 4, 4)
+    >>> simulator.energies()["elastic"] > 0  # it stretches as it turns
+    True
+    """
+
+    _cure = (
+        "use a smaller dt (a step must turn the body by less than a radian), smaller forces or "
+        "more damping"
+    )
+
+    def _begin(self, model: StvkModel) -> None:
+        self._lay_out(model)
+        self.reset()
+
+    def _lay_out(self, model: StvkModel) -> None:
+        """Lay out a model's arrays as a step reads them; the state is left to `reset`."""
+        moments = free_moments(model)
+        r, (blocks, linear, terms, given) = model.modes, coefficient_arrays(model, self._dtype)
+        packed = np.zeros((rows.PACKED_ROWS, padded_pairs(r)))
+        packed[: len(given)] = given
+        packed[MASS, : r * (r + 1) // 2] = moments.shape_mass[np.triu_indices(r)]
+        self.model, self._moments = model, moments
+        self._settings[4] = tolerance(model)
+        self._state, self._spin = np.zeros((rows.STATE_ROWS, r)), np.zeros((rows.SPIN_ROWS, 4))
+        self._system = padded_identity(r)
+        arms = model.surface.vertices - moments.centre
+        self._arrays = FreeArrays(
+            FlightArrays(self._gravity, arms, model.surface_basis, moments.drift, moments.mass),
+            StepArrays(
+                *(self._settings, self._counts, blocks, linear, terms, packed),
+                *(self._state, self._system),
+            ),
+            TurningArrays.of(moments),
+            self._spin,
+        )
+        self._bound = Bound(self._arrays)
+        basis = model.surface_basis - moments.drift
+        self._surface_basis = basis.astype(np.float32).reshape(-1, r)
+        self._surface_rest = arms.astype(np.float32)
+        self._local = np.empty_like(self._surface_rest)
+        self._none = np.empty((1, 0, 3)), np.empty(0, np.int64)
+        self._no_trace = np.empty((0, r)), np.empty((0, 7))
+
+    def _exchange(self, model: StvkModel) -> None:
+        root, angular, q, velocity = self.root, self.angular_velocity, self.q, self.velocity
+        linear, before = self.linear_velocity, self._moments
+        counts, steps, was = self._counts.copy(), self._steps, dict(vars(self))
+        try:
+            self._lay_out(model)
+            along = self._moments.centre_at(q) - before.centre_at(q)
+            drifting = (self._moments.drift - before.drift) @ velocity
+            linear += np.cross(angular, root[:3, :3] @ along) + root[:3, :3] @ drifting
+            self.reset(q, velocity, root, linear, angular)
+        except SuppleError:
+            vars(self).update(was)
+            raise
+        self._counts[:], self._steps = counts, steps
+
+    def reset(
+        self,
+        q: ArrayLike | None = None,
+        velocity: ArrayLike | None = None,
+        root: ArrayLike | None = None,
+        linear: ArrayLike = (0.0, 0.0, 0.0),
+        angular: ArrayLike = (0.0, 0.0, 0.0),
+    ) -> None:
+        """Start anew: by default where the mesh is, undeformed and at rest.
+
+        Parameters
+        ----------
+        q, velocity
+            (r,) deformation and how it changes.
+        root
+            (4, 4) rigid transform from the mesh's frame to the world.
+        linear
+            (3,) velocity of the mass centre, in m/s.
+        angular
+            (3,) angular velocity of the root in the world, in rad/s.
+        """
+        moments, (at, moving) = self._moments, self._checked_start(q, velocity)
+        place, fast = checked_root(root), checked_array("linear", linear, (3,))
+        turn = place[:3, :3]
+        omega = turn.T @ checked_array("angular", angular, (3,))
+        with np.errstate(over="ignore", invalid="ignore"):
+            coupling, inertia = moments.coupling_at(at), moments.inertia_at(at)
+            spin = turn @ (inertia @ omega + coupling @ moving)
+            momentum = coupling.T @ omega + moments.shape_mass @ moving
+            pull = self._pull(at, moving, omega)
+            centre = place[:3, 3] + turn @ moments.centre_at(at)
+            total = np.concatenate([spin, momentum, pull, centre, moments.mass * fast])
+        if not np.isfinite(total).all():
+            raise SolverError("forces there are beyond all numbers; begin nearer to rest, slower")
+        self._state[:], self._spin[:] = 0.0, 0.0
+        self._state[[rows.POSITION, rows.VELOCITY]] = at, moving
+        self._state[[rows.PULL, rows.MOMENTUM]] = pull, momentum
+        self._spin[[rows.CENTRE, rows.LINEAR], :3] = centre, moments.mass * fast
+        self._spin[[rows.ANGULAR, rows.OMEGA], :3] = spin, omega
+        self._spin[rows.TURN] = from_matrix(turn)
+        self._evaluate_turning()
+        self._counts[1:] = 0
+        self._steps = 0
+
+    def _evaluate_turning(self) -> None:
+        state = self._state
+        evaluate_turning(state[rows.POSITION], state[rows.VELOCITY], self._arrays.turning)
+
+    def _pull(self, q: Floats, v: Floats, omega: Floats) -> Floats:
+        """½ Ω·∂I/∂q Ω + Ω·∂h/∂q v − f(q) − D v: ṗ without what acts from outside."""
+        moments = self._moments
+        _, linear, quadratic = moments.inertia_terms
+        slopes = linear + 2 * quadratic @ q
+        outward = 0.5 * np.einsum("a,b,abj->j", omega, omega, slopes)
+        outward += np.einsum("a,aij,j->i", omega, moments.coupling_terms[1], v)
+        damped = self.alpha * (moments.deforming_mass_at(q) @ v)
+        damped += self.beta * (self.model.stiffness(q) @ v)
+        return outward - self.model.force(q) - damped
+
+    def step(self, forces: Forces | None = None) -> StvkStep:
+        """Advance by one time step.
+
+        Parameters
+        ----------
+        forces
+            In N, in the world: a mapping of surface vertices to (3,), or (n̄, 3). They act
+            throughout the step where their vertices are expected in the middle of it.
+
+        Raises
+        ------
+        SuppleError
+            If they are not numbers, or there is no finite state after them; the state is then
+            as it was.
+        """
+        loads = self._none if forces is None else _surface_loads(self.model, forces, None)
+        shifted = self._counts[1]
+        if fly(1, *loads, *self._no_trace, self._bound) != 1:
+            self._diverged(0)
+        return self._stepped(shifted)
+
+    def run(self, steps: int, forces: Forces | None = None) -> FreeStvkRun:
+        """Make many steps in one compiled call.
+
+        Parameters
+        ----------
+        steps
+            How many.
+        forces
+            As for `step`, in all of them; or for each its own: a mapping of vertices to
+            (steps, 3), or (steps, n̄, 3).
+
+        Raises
+        ------
+        SuppleError
+            If the motion has no finite end; the state is then as before the first step.
+        """
+        count, r = checked_count("the number of steps", steps, 0), self.model.modes
+        check_trace(count, r + 23)
+        loads = self._none if forces is None else _surface_loads(self.model, forces, count)
+        trace, flight = np.empty((count, r)), np.empty((count, 7))
+        self._run(
+            count,
+            lambda: fly(count, *loads, trace, flight, self._bound),
+            (self._state, self._spin, self._counts),
+        )
+        return FreeStvkRun(trace, _roots_of(flight, trace, self._moments))
+
+    def _diverged(self, made: int) -> None:
+        self._evaluate_turning()
+        super()._diverged(made)
+
+    @property
+    def root(self) -> Floats:
+        """Rigid transform (4, 4) from the mesh's frame to the world: x = root (X + U q)."""
+        flight = np.concatenate([self._spin[rows.CENTRE, :3], self._spin[rows.TURN]])
+        return _roots_of(flight[None], self._state[rows.POSITION][None], self._moments)[0]
+
+    @property
+    def gravity(self) -> Floats:
+        """Gravity in m/s², (3,): a copy; another can be set while the body flies."""
+        return self._gravity.copy()
+
+    @gravity.setter
+    def gravity(self, gravity: ArrayLike) -> None:
+        self._gravity[:] = checked_array("gravity", gravity, (3,))
+
+    @property
+    def mass(self) -> float:
+        """Mass of the body in kg."""
+        return self._moments.mass
+
+    @property
+    def centre(self) -> Floats:
+        """Mass centre in the world, (3,)."""
+        return self._spin[rows.CENTRE, :3].copy()
+
+    @property
+    def linear_velocity(self) -> Floats:
+        """Velocity of the mass centre, (3,) in m/s."""
+        return self._spin[rows.LINEAR, :3] / self._moments.mass
+
+    @property
+    def angular_velocity(self) -> Floats:
+        """Angular velocity of the root in the world, (3,) in rad/s."""
+        return self._turn() @ self._spin[rows.OMEGA, :3]
+
+    @property
+    def linear_momentum(self) -> Floats:
+        """Linear momentum of the whole body, (3,) in kg m/s."""
+        return self._spin[rows.LINEAR, :3].copy()
+
+    @property
+    def angular_momentum(self) -> Floats:
+        """Angular momentum of the whole body about the world's origin, (3,) in kg m²/s."""
+        own = self._spin[rows.ANGULAR, :3]
+        return own + np.cross(self._spin[rows.CENTRE, :3], self._spin[rows.LINEAR, :3])
+
+    def energies(self) -> dict[str, float]:
+        """Return kinetic energy of all motion, elastic, that of height, and their sum, in J."""
+        moments, q, v = self._moments, self._state[rows.POSITION], self._state[rows.VELOCITY]
+        linear, omega = self._spin[rows.LINEAR, :3], self._spin[rows.OMEGA, :3]
+        kinetic = linear @ linear / (2 * moments.mass) + v @ moments.shape_mass @ v / 2
+        kinetic += omega @ (moments.inertia_at(q) @ omega / 2 + moments.coupling_at(q) @ v)
+        found = {
+            "kinetic": float(kinetic),
+            "elastic": self.model.energy(q),
+            "gravity": -moments.mass * float(self._gravity @ self._spin[rows.CENTRE, :3]),
+        }
+        return found | {"total": sum(found.values())}
+
+    def surface(self, out: Singles | None = None) -> Singles:
+        """Return the surface in the world, (n̄, 3) float32: a new array, or `out`."""
+        out = checked_frames(out, self._surface_rest.shape)
+        self._place_surface(self._local)
+        np.dot(self._local, self._turn().T.astype(np.float32), out=out)
+        out += self._spin[rows.CENTRE, :3].astype(np.float32)
+        return out
+
+    def _turn(self) -> Floats:
+        """R, (3, 3)."""
+        turn = np.empty((3, 3))
+        to_matrix(self._spin[rows.TURN], turn)
+        return turn
+
+
+def free_moments(model: StvkModel) -> RigidMoments:
+    """Return the moments of a body that nothing holds, in a basis that moves nothing rigidly.
+
+    Raises
+    ------
+    SuppleError
+        If it cannot fly; the message says why.
+    """
+    if not isinstance(model, StvkModel):
+        raise SuppleError(f"a FreeStvkSimulator needs a StvkModel, not {shown(model)}")
+    inertia = model.inertia
+    if inertia is None:
+        raise SuppleError(
+            "the model has no moments of inertia (its file is of an earlier version, or it was "
+            "not built of a mesh); build it again"
+        )
+    if inertia.held:
+        raise SuppleError(
+            f"the body is held at {inertia.held} vertices and cannot fly; build it without "
+            "fixed=, or step it with a StvkSimulator"
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        moments = inertia.moments(model.groups.density, model.weight_parts)
+    if not (np.isfinite(moments.inertia_terms[0]).all() and np.isfinite(moments.shape_mass).all()):
+        raise SuppleError("the body's mass is beyond all numbers; give it another density")
+    try:
+        own = moments.deforming_mass_at(np.zeros(model.modes))
+        left = float(sl.eigh(own, model.mass, eigvals_only=True)[0])
+    except (np.linalg.LinAlgError, ValueError):
+        left = np.nan
+    if not left > _RIGID:
+        raise SuppleError(
+            "the basis moves the body rigidly, which its root does already; leave such columns "
+            "out, as StvkModel.build does"
+        )
+    return moments
+
+
+def _surface_loads(model: StvkModel, forces: Forces, steps: int | None) -> tuple[Floats, Ints]:
+    """Return forces (1, k, 3), or (steps, k, 3) where each has its own, and vertices (k,)."""
+    count = len(model.surface_basis)
+    if not isinstance(forces, Mapping):
+        given = numbers("forces", forces)
+        shape = (count, 3) if given.ndim < 3 or steps is None else (steps, count, 3)
+        acting = checked_array("forces", given, shape)
+        return acting.reshape(-1, count, 3), np.arange(count)
+    rows = []
+    for vertex, force in forces.items():
+        checked_vertex(vertex, count, "the surface")
+        given = numbers(f"force on vertex {vertex}", force)
+        whole = (3,) if given.ndim < 2 or steps is None else (steps, 3)
+        rows.append(checked_array(f"force on vertex {vertex}", given, whole).reshape(-1, 3))
+    vertices = np.array(list(forces), np.int64)
+    length = max((len(row) for row in rows), default=1)
+    stacked = np.empty((length, len(rows), 3))
+    for number, row in enumerate(rows):
+        stacked[:, number] = row
+    return stacked, vertices
+
+
+def _roots_of(flight: Floats, q: Floats, moments: RigidMoments) -> Floats:
+    """Return roots (t, 4, 4) of mass centres and quaternions (t, 7), and q (t, r)."""
+    roots = np.zeros((len(flight), 4, 4))
+    if len(flight):
+        roots[:, :3, :3] = to_matrices(flight[:, 3:])
+    local = moments.centre + q @ moments.drift.T
+    roots[:, :3, 3] = flight[:, :3] - np.einsum("tab,tb->ta", roots[:, :3, :3], local)
+    roots[:, 3, 3] = 1.0
+    return roots
