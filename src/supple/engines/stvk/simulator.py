@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array, checked_count, numbers, shown
-from supple.compiled.bound_tables import Bound
+from supple.compiled.argument_tables import ArgumentTable
 from supple.dynamics.character_inputs import checked_frames
 from supple.engines.stvk.body_simulator import (
     BodySimulator,
@@ -102,7 +102,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         self._arrays = StepArrays(
             self._settings, self._counts, *coefficients, self._state, self._system
         )
-        self._bound = Bound(self._arrays)
+        self._bound = ArgumentTable(self._arrays)
         self._surface_rest, self._surface_basis = surface_arrays(model)
         self._acting, self._no_trace = np.empty((1, model.modes)), np.empty((0, model.modes))
         self._set_weight(weight, acceleration)
@@ -148,7 +148,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         return self._arrays
 
     @property
-    def bound(self) -> Bound:
+    def bound(self) -> ArgumentTable:
         """`arrays` bound for compiled loops around `advance`.
 
         Such a loop says how many steps it made by `count_steps`.

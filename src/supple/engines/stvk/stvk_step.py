@@ -23,7 +23,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints
-from supple.compiled.bound_tables import Bound, opened
+from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.compiled.simd import LANES, WORD, VectorCode, vector_kernel
 from supple.linalg.upper_triangle import cholesky, solve
@@ -147,7 +147,7 @@ add_symmetric: Any = intrinsic(_add_symmetric)
 
 
 @compiled_sums
-def advance(steps: int, forces: Floats, trace: Floats, bound: Bound) -> int:
+def advance(steps: int, forces: Floats, trace: Floats, bound: ArgumentTable) -> int:
     """Make `steps` steps; return how many were made before one had no finite end.
 
     Parameters
@@ -161,7 +161,7 @@ def advance(steps: int, forces: Floats, trace: Floats, bound: Bound) -> int:
     bound
         `StepArrays` of the body.
     """
-    body = opened(bound)
+    body = table_contents(bound)
     several = len(forces) > 1
     for step in range(steps):
         force = forces[step] if several else forces[0]

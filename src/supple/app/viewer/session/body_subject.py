@@ -13,7 +13,7 @@ from supple.app.viewer.session.hands import BasisGrip, FlightGrip, patch_around
 from supple.app.viewer.session.subject import State, Subject, clamped
 from supple.arrays import Floats, Singles
 from supple.engines.engine import engine_named
-from supple.engines.stvk.free.free_setup import free_moments
+from supple.engines.stvk.free.simulator import free_moments
 from supple.engines.stvk.model import StvkModel
 from supple.errors import SuppleError
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from supple.anatomy.flesh_presets import flesh_material
 from supple.arrays import Floats, Ints, Singles
-from supple.engines.stvk.free.free_setup import free_moments
+from supple.engines.stvk.free.simulator import free_moments
 
 __all__ = ["BasisGrip", "FlightGrip", "SkinGrip", "patch_around"]
 

@@ -24,7 +24,7 @@ import math
 from typing import NamedTuple
 
 from supple.arrays import Floats, Ints
-from supple.compiled.bound_tables import Bound, opened
+from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.engines.stvk.free.turning import (
     ANGULAR,
@@ -96,7 +96,7 @@ def fly(
     vertices: Ints,
     trace: Floats,
     flight: Floats,
-    bound: Bound,
+    bound: ArgumentTable,
 ) -> int:
     """Make `steps` steps; return how many were made before one had no finite end.
 
@@ -114,7 +114,7 @@ def fly(
     bound
         `FreeArrays` of the body.
     """
-    acting, body, turning, spin = opened(bound)
+    acting, body, turning, spin = table_contents(bound)
     settings, counts, packed, state = body.settings, body.counts, body.packed, body.state
     several = len(forces) > 1
     for step in range(steps):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints, Singles
 from supple.checks import checked_array, checked_count, numbers, shown
-from supple.compiled.bound_tables import Bound
+from supple.compiled.argument_tables import ArgumentTable
 from supple.dynamics.character_inputs import checked_frames, checked_vertex
 from supple.dynamics.root_frame import checked_root
 from supple.engines.stvk.body_simulator import (
@@ -120,7 +120,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
             TurningArrays.of(moments),
             self._spin,
         )
-        self._bound = Bound(self._arrays)
+        self._bound = ArgumentTable(self._arrays)
         basis = model.surface_basis - moments.drift
         self._surface_basis = basis.astype(np.float32).reshape(-1, r)
         self._surface_rest = arms.astype(np.float32)

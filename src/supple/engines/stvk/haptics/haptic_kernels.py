@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 
 from supple.arrays import Floats
-from supple.compiled.bound_tables import opened
+from supple.compiled.argument_tables import table_contents
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.engines.stvk.haptics.sphere_tree import DIRECTION, move, touching
 from supple.engines.stvk.stvk_step import ACCELERATION, POSITION, VELOCITY, advance
@@ -173,7 +173,7 @@ def haptic_steps(steps, hands, record, ball, settings, tree, scratch, work, forc
     forces, trace, body
         (1, r) scratch for forces, no trace, and the `bound` arrays of a simulator.
     """
-    force, state = forces[0], opened(body).state
+    force, state = forces[0], table_contents(body).state
     weight, lightness = work[2], work[3]
     for step in range(steps):
         deepest = _contact(ball, settings, tree, scratch, work, force, state)
