@@ -29,7 +29,7 @@ from supple.playing.bake import bake, bake_plan, flesh_damping
 from supple.playing.wiggle import WIGGLE
 from supple.rig.baked_motion import BakedMotion
 
-__all__ = ["checked_target", "run_bake"]
+__all__ = ["run_bake"]
 
 #: Modules that formats need, and the extra they come with.
 NEEDED = dict.fromkeys(USD, ("pxr", "usd")) | {".abc": ("alembic3d", "alembic")}
