@@ -32,10 +32,8 @@ from supple.saving import write_whole
 __all__ = [
     "CacheKind",
     "Cached",
-    "cache_folder",
     "cached",
     "cached_arrays",
-    "cached_file",
     "content_hash",
     "model_cache",
     "packed",

@@ -181,7 +181,7 @@ def test_a_reader_that_stops_listening_and_a_full_disk_are_no_tracebacks(assets)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_says_what_the_command_says_of_itself(name):
     command = getattr(import_module(f"supple.cli.{name}_command"), name)
-    own = command.help if name == "bench" else str(inspect.getdoc(command)).split("\n\n")[0]
+    own = command.help if name == "bench" else (inspect.getdoc(command) or "").split("\n\n")[0]
     assert " ".join(own.split()) == COMMANDS[name]
 
 

@@ -29,7 +29,7 @@ from supple.playing.bake import bake, bake_plan, flesh_damping
 from supple.playing.wiggle import WIGGLE
 from supple.rig.baked_motion import BakedMotion
 
-__all__ = ["checked_target", "run_bake"]
+__all__ = ["run_bake"]
 
 
 def run_bake(

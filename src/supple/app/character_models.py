@@ -38,12 +38,10 @@ from supple.playing.bake_model import check_model, model_options
 from supple.rig.character import Character
 from supple.rig.stored.rigs import GIVEN, stored_rig
 from supple.scenes.characters.character_scene import scene
-from supple.user_cache import Cached, cached, cached_file, content_hash, model_cache
+from supple.user_cache import Cached, cached, content_hash, model_cache
 
 __all__ = [
     "CharacterSource",
-    "PreparedModel",
-    "cached_model_file",
     "gltf_document",
     "load_character_model",
     "prepared_model",
@@ -284,11 +282,6 @@ def scene_model_file(
         own = Path(folder) / f"{name}{CHARACTER_MODEL}"
         found.value.save(own)
         yield own
-
-
-def cached_model_file(name: str, *, engine: str = FIRST_ENGINE, **changes: Any) -> Path | None:
-    """Return the path of a scene's model in the cache, whether or not it is there."""
-    return cached_file(_SCENE_MODELS, *_scene_key(name, engine, changes))
 
 
 def _scene_model(name: str, engine: str, quiet: bool, **changes: Any) -> Cached:

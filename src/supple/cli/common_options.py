@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-__all__ = ["DISPLAY", "Display", "Flag", "Numbers", "Output", "Shown"]
+__all__ = ["DISPLAY", "Flag", "Numbers", "Output", "Shown"]
 
 Flag = Annotated[bool, Parameter(negative="")]
 Numbers = Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")]

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from supple.app.command_files import CHARACTER_MODEL
 from supple.app.info.info_model import describe_model, model_lines
 from supple.app.info.info_stvk import (
     STVK_FILES,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from supple.rig.character import Character
     from supple.rig.motion.motion import Motion
 
-__all__ = ["describe", "print_info", "split_warning", "with_consequences"]
+__all__ = ["describe", "print_info"]
 
 
 # Defects of a file, and what they mean for soft tissue
@@ -79,7 +80,6 @@ def with_consequences(defects: list[Any]) -> list[dict[str, str]]:
     ]
 
 
-MODEL = ".supple"
 
 
 def describe(path: str | Path) -> dict[str, Any]:
@@ -135,12 +135,12 @@ def _read(path: Path) -> dict[str, Any]:
         return {"format": "VEG", **_veg(path)}
     if TETS.find(path) is not None:
         return {"format": suffix[1:].upper(), **_of_tets(read_tets(path))}
-    if suffix == MODEL:
+    if suffix == CHARACTER_MODEL:
         return describe_model(path)
     if suffix in STVK_FILES:
         return describe_stvk_file(path)
     read = (*CHARACTERS.suffixes(), ".bvh", *SURFACES.suffixes(), *TETS.suffixes())
-    known = ", ".join((*read, MODEL, *STVK_FILES))
+    known = ", ".join((*read, CHARACTER_MODEL, *STVK_FILES))
     raise FormatError(f'{path.name}: "{path.suffix}" files are not known; use one of {known}')
 
 

@@ -19,7 +19,7 @@ from supple.errors import SuppleError
 from supple.mesh.surface import vertex_normals
 from supple.rig.baked_motion import BakedMotion
 
-__all__ = ["even_frames", "filmstrip", "liveliest_vertex", "worthy_frames"]
+__all__ = ["filmstrip", "liveliest_vertex", "worthy_frames"]
 
 
 # Frames and vertices of a baked motion that are worth a picture

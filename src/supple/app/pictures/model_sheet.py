@@ -23,12 +23,10 @@ from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.mesh.topology import counted
 
 __all__ = [
-    "draw_pose_tree",
     "frequency_ratios",
     "model_sheet",
     "region_colours",
     "skin_displacement",
-    "tree_height",
     "tree_places",
     "write_model_sheet",
 ]

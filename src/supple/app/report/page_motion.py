@@ -18,15 +18,7 @@ from supple.errors import SuppleError
 from supple.maths.rotations import continuous, from_matrix
 from supple.rig.baked_motion import BakedMotion
 
-__all__ = [
-    "EncodedMotion",
-    "Shapes",
-    "encoded_motion",
-    "fitted_shapes",
-    "neighbours_before",
-    "packed",
-    "weights_for",
-]
+__all__ = ["Shapes", "encoded_motion", "fitted_shapes", "packed"]
 
 
 # Frames as few shapes times weights, and shapes as few bytes

@@ -11,7 +11,7 @@ import numpy as np
 from supple.app.progress_bar import console, first_use_message, progress_bar
 from supple.errors import SuppleError
 
-__all__ = ["DEFAULT_VERTICES", "measure", "table"]
+__all__ = ["measure", "table"]
 
 
 DEFAULT_VERTICES = 15_000

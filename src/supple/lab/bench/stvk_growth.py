@@ -23,16 +23,7 @@ from supple.errors import SuppleError
 from supple.lab.bench.stvk_bench import CASES, PAPER, check_steps, step_times
 from supple.saving import write_whole
 
-__all__ = [
-    "ELEMENTS",
-    "MODES",
-    "STEPS",
-    "exponent",
-    "growth_picture",
-    "measure",
-    "smooth_basis",
-    "table",
-]
+__all__ = ["ELEMENTS", "MODES", "STEPS", "exponent", "measure", "smooth_basis", "table"]
 
 
 MODES = (5, 10, 20, 40, 80)

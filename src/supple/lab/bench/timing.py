@@ -20,7 +20,6 @@ __all__ = [
     "DGEMM_SIZE",
     "RATE",
     "WARM_UP",
-    "Timings",
     "back_and_forth",
     "motion_of",
     "processor_time",

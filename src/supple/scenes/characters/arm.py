@@ -38,7 +38,7 @@ from supple.scenes.modelling.solids import (
     tapered_limb,
 )
 
-__all__ = ["BOUNDS", "ELBOW", "HAND", "PARTS", "arm_parts", "arm_solid", "assemble", "sculpt"]
+__all__ = ["BOUNDS", "HAND", "PARTS", "assemble", "sculpt"]
 
 
 # Solids for the shoulder girdle, the upper arm and the forearm with its hand.

@@ -24,17 +24,7 @@ from supple.scenes.modelling.sculpting import SkinRelaxer, bell, bulged, parted,
 from supple.scenes.modelling.skin_weights import part_weights
 from supple.scenes.modelling.solids import polygonise, relaxed
 
-__all__ = [
-    "ORDER",
-    "POSES",
-    "TURNS",
-    "WIRES",
-    "WireShape",
-    "assemble",
-    "offsets",
-    "sculpt",
-    "turn_vector",
-]
+__all__ = ["POSES", "TURNS", "assemble", "offsets", "sculpt"]
 
 
 # Six wires with 48 control points, posed like a puppet.

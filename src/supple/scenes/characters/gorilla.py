@@ -21,7 +21,7 @@ from supple.scenes.modelling.sculpting import SkinRelaxer, bell, bulged, parted,
 from supple.scenes.modelling.skin_weights import part_weights, rest_skeleton_arrays, strongest
 from supple.scenes.modelling.solids import polygonise, relaxed
 
-__all__ = ["POSES", "assemble", "flat_pose", "gorilla_motion", "joint_pose", "sculpt"]
+__all__ = ["POSES", "assemble", "joint_pose", "sculpt"]
 
 
 # Poses, and a dance: leap, chest beat, turn, roar

@@ -26,7 +26,7 @@ from supple.lab.reproduce.barbic2005.bodies import shown_scene
 from supple.mesh.hex_embedding import embed_hexes
 from supple.scenes.bodies.elastic_scene import ElasticScene
 
-__all__ = ["PAPER", "Sketch", "fig10", "sketched"]
+__all__ = ["PAPER", "fig10", "sketched"]
 
 Tell = Callable[[float, str], None]
 

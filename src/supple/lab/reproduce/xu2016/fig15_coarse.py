@@ -33,7 +33,7 @@ from supple.rig.motion.motion import Motion
 from supple.rig.tets.character_placement import CharacterPlacement
 from supple.scenes.characters.character_scene import Scene, scene
 
-__all__ = ["coarse_picture", "run"]
+__all__ = ["run"]
 
 
 # The picture: bears at one moment, curves of two vertices, and errors
