@@ -356,7 +356,9 @@ def engine_named(name: str, moves: Literal["character", "body"] | None = None) -
     if name in known:
         return ENGINES[name]
     if name in ENGINES:
-        raise SuppleError(f"the engine {name} is for {ENGINES[name].moves}s; use one for {moves}s")
+        plural = {"character": "characters", "body": "bodies"}
+        own, asked = plural[ENGINES[name].moves], plural[str(moves)]
+        raise SuppleError(f"the engine {name} is for {own}; use one for {asked}")
     near = difflib.get_close_matches(str(name), known, 1)
     hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
     raise SuppleError(f'no engine "{name}"; {hint}')

@@ -19,7 +19,7 @@ from supple.arrays import Floats, Singles
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError, SuppleWarning
-from supple.playing.bake import bake_plan, bake_simulator, calm_stiffness, chosen_motion
+from supple.playing.bake import bake_plan, bake_simulator, chosen_motion, stable_stiffness
 from supple.playing.player import Player
 from supple.rig.character import Character
 
@@ -208,7 +208,7 @@ class Session(Requests):
             self._step_by(plan.dt)
         which = self.motion.name, loop
         if which not in self._calm:  # as firm as bake makes it, so that they agree
-            self._calm[which] = calm_stiffness(self.model, plan, **self._flesh)
+            self._calm[which] = stable_stiffness(self.model, plan, **self._flesh)
         self.stiffen(self._stiffer)
         with warnings.catch_warnings():  # one sees that a motion jumps
             warnings.simplefilter("ignore", SuppleWarning)
