@@ -377,7 +377,7 @@ def test_a_character_without_motion_wiggles_and_that_closes():
         ({"start": 1, "end": 1, "loop": True}, "nothing to loop"),
         ({"engine": "magic"}, 'no engine "magic"; there are pose-space, full'),
         ({"engine": "ful"}, 'no engine "ful"; did you mean "full"'),
-        ({"engine": "stvk"}, "the engine stvk is for bodies; use one for characters"),
+        ({"engine": "stvk"}, "the engine stvk is for a body, not a character"),
         ({"flesh": "softt"}, 'no flesh "softt"; did you mean "soft"'),
         ({"flesh": "jelly"}, "has its flesh already; leave out flesh"),
         ({"young": 3.0, "tets": 9}, "leave out young, tets"),

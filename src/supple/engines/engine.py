@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
 from supple.checks import shown
+from supple.dynamics.character_inputs import Before, Forces, Given
 from supple.errors import FormatError, SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.mesh.surface import SurfaceMesh
@@ -50,9 +51,6 @@ __all__ = [
 FIRST_ENGINE = "pose-space"
 #: Text that opens every model file, but those of formats that came before it.
 MODEL_FORMAT = "supple model"
-
-Forces = Mapping[int, ArrayLike]
-Before = tuple[ArrayLike, ArrayLike | None]
 
 
 class StepState(Protocol):
@@ -122,19 +120,12 @@ class CharacterEngine(Protocol):
         """Factor on the model's stiffness; to be set between steps."""
 
     def reset(
-        self,
-        pose: ArrayLike | None = None,
-        root: ArrayLike | None = None,
-        *,
-        before: Before | None = None,
+        self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
         """Start anew, undeformed: at rest, or as fast as from `before`, a step earlier."""
 
     def step(
-        self,
-        pose: ArrayLike | None = None,
-        root: ArrayLike | None = None,
-        forces: Forces | None = None,
+        self, pose: Given = None, root: Given = None, forces: Forces | None = None
     ) -> StepState:
         """Advance by `dt` to a pose and root, with forces in N on vertices of the skin."""
 
@@ -142,11 +133,7 @@ class CharacterEngine(Protocol):
         """Return the skin in the world, (n̄, 3) float32."""
 
     def carry(
-        self,
-        pose: ArrayLike | None = None,
-        root: ArrayLike | None = None,
-        *,
-        before: Before | None = None,
+        self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
         """Go to a pose and root with the flesh as it is in the root's frame: no inertia acts."""
 
@@ -183,7 +170,7 @@ class FreeParameters(Protocol):
 
     @property
     def parameters(self) -> Floats:
-        """All parameters of the rig now, the free ones as physics has them, (s,)."""
+        """Pose of the rig now, (s,): the free parameters as physics has them."""
 
 
 @runtime_checkable
@@ -244,28 +231,22 @@ class Engine:
 
     @cached_property
     def build(self) -> Callable[..., Any]:
-        """The builder itself."""
+        """Function that builds a model."""
         return _found(self.builder)
 
     @cached_property
     def simulate(self) -> Callable[..., Any]:
-        """The class of the simulator."""
+        """Class of the simulator."""
         return _found(self.simulator)
 
     @cached_property
     def model_class(self) -> Any:
-        """The class of the models."""
+        """Class of the models."""
         return _found(self.model)
 
     @cached_property
     def crowd_class(self) -> Callable[..., Any]:
-        """The class of crowds.
-
-        Raises
-        ------
-        SuppleError
-            If the engine has none.
-        """
+        """Class of crowds; an error where the engine has none."""
         if not self.crowd:
             raise SuppleError(f"the engine {self.name} has no crowd")
         return _found(self.crowd)
@@ -291,6 +272,8 @@ def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
 
+#: Options of a pose-space model that is built within a minute.
+_QUICK = {"tets": 8_000, "modes": 60, "most_poses": 6}
 #: Engines by name. A new one is a folder beside this file, and a row here.
 ENGINES: dict[str, Engine] = {
     each.name: each
@@ -303,7 +286,7 @@ ENGINES: dict[str, Engine] = {
             builder="supple.engines.pose_space.build.build:build",
             simulator="supple.engines.pose_space.simulator:PoseSpaceSimulator",
             crowd="supple.engines.pose_space.crowd:Crowd",
-            bake_options={"tets": 8_000, "modes": 60, "most_poses": 6},
+            bake_options=_QUICK,
             firms=True,
         ),
         Engine(
@@ -313,7 +296,7 @@ ENGINES: dict[str, Engine] = {
             model="supple.engines.pose_space.model.model:PoseSpaceModel",
             builder="supple.engines.pose_space.build.build:build",
             simulator="supple.engines.full.full_character:FullCharacterSimulator",
-            bake_options={"tets": 8_000, "modes": 60, "most_poses": 6},
+            bake_options=_QUICK,
         ),
         Engine(
             "stvk",
@@ -343,35 +326,22 @@ def engine_named(name: str, moves: Literal["character", "body"] | None = None) -
     Parameters
     ----------
     name
-        As in `ENGINES`.
+        As in `ENGINES`; others are refused, with those that are there.
     moves
         Accept only engines of characters, or only those of bodies.
-
-    Raises
-    ------
-    SuppleError
-        For a name that is none; it lists those that are.
     """
     known = [each for each, row in ENGINES.items() if moves in (None, row.moves)]
     if name in known:
         return ENGINES[name]
     if name in ENGINES:
-        plural = {"character": "characters", "body": "bodies"}
-        own, asked = plural[ENGINES[name].moves], plural[str(moves)]
-        raise SuppleError(f"the engine {name} is for {own}; use one for {asked}")
+        raise SuppleError(f"the engine {name} is for a {ENGINES[name].moves}, not a {moves}")
     near = difflib.get_close_matches(str(name), known, 1)
     hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
     raise SuppleError(f'no engine "{name}"; {hint}')
 
 
 def engine_of(model: Any) -> Engine:
-    """Return the row of the engine that a model is for.
-
-    Raises
-    ------
-    SuppleError
-        If it is no model.
-    """
+    """Return the row of the engine that a model is for; an error for what is no model."""
     name = getattr(model, "engine", None)
     if name not in ENGINES:
         raise SuppleError(
@@ -462,12 +432,10 @@ class Simulator:
     Examples
     --------
     >>> import supple
-    >>> from supple.scenes import scene
-    >>> x = scene("x")
-    >>> model = supple.build(x.character, **(x.recipe() | {"tets": 1000, "modes": 8}))
-    >>> simulator = supple.Simulator(model, dt=1 / 90)
-    >>> simulator.step(0.2 * x.poses[2]).limits
-    ()
+    >>> from supple.scenes import beam
+    >>> model = supple.build(beam(cells=(4, 1, 1)), engine="stvk", modes=4)
+    >>> type(supple.Simulator(model, dt=1 / 500)).__name__
+    'StvkSimulator'
     """
 
     def __new__(cls, model: Any, dt: float | None = None, **options: Any) -> Any:
