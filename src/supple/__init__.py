@@ -12,7 +12,7 @@ from supple.errors import SuppleError, SuppleWarning
 
 if TYPE_CHECKING:
     from supple.elastic.material import Material
-    from supple.engines.engine import Simulator, build, load_model
+    from supple.engines.factory import Simulator, build, load_model
     from supple.engines.full.simulator import FullSimulator
     from supple.engines.pose_space.crowd import Crowd
     from supple.engines.pose_space.model.model import PoseSpaceModel
@@ -59,13 +59,13 @@ _HOMES = {
     "Material": "supple.elastic.material",
     "Player": "supple.playing.player",
     "PoseSpaceModel": "supple.engines.pose_space.model.model",
-    "Simulator": "supple.engines.engine",
+    "Simulator": "supple.engines.factory",
     "StvkModel": "supple.engines.stvk.model",
     "StvkSimulator": "supple.engines.stvk.simulator",
     "bake": "supple.playing.bake",
-    "build": "supple.engines.engine",
+    "build": "supple.engines.factory",
     "load": "supple.formats.load",
-    "load_model": "supple.engines.engine",
+    "load_model": "supple.engines.factory",
     "save": "supple.formats.save",
 }
 _PACKAGES = (

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,9 @@ from supple.engines.full.simulator import FullSimulator
 from supple.engines.pose_space.interpolation import reduced_frequencies
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError
-from supple.lab.fidelity.fidelity import compare, compare_ringing, played
+from supple.lab.fidelity.fidelity import compare, compare_ringing
 from supple.lab.fidelity.oscillation import dominant_frequency, frequency_error, ringdown
-from supple.lab.fidelity.truth import rig_surface, rms_difference, truth
+from supple.lab.fidelity.truth import played, rig_surface, rms_difference, truth
 from supple.rig.motion.motion import Motion
 
 CELLS = (5, 2, 2)
@@ -129,7 +130,7 @@ def test_the_full_simulation_is_as_far_from_itself_as_its_step_makes_it():
     found = compare(
         bar(),
         swing(),
-        simulator=full,
+        engine=full,
         rate=60,
         reference=true_swing(),
         full_step=True,
@@ -148,18 +149,42 @@ def test_the_full_simulation_is_as_far_from_itself_as_its_step_makes_it():
 
 def test_flesh_that_is_too_stiff_is_off_the_truth_at_any_step():
     wrong = compare(
-        bar(), swing(), simulator=stiffened, rate=60, reference=true_swing(), ringing=False
+        bar(), swing(), engine=stiffened, rate=60, reference=true_swing(), ringing=False
     )
     assert wrong.rms_same_step is not None
     assert wrong.rms_same_step > 0.15
     assert wrong.rms_full_step is None
 
 
+def test_engines_are_compared_by_name():
+    asked: dict[str, Any] = {"rate": 60, "reference": true_swing(), "same_step": False}
+    named = compare(bar(), swing(), engine="full", ringing=False, **asked)
+    made = compare(bar(), swing(), engine=FullSimulator, ringing=False, **asked)
+    np.testing.assert_array_equal(named.frames, made.frames)
+    assert named.rms == made.rms
+    mistakes: list[dict[str, Any]] = [{"engine": "fool"}, {"true_engine": "stvk"}]
+    for wrong in mistakes:
+        with pytest.raises(SuppleError, match="engine"):
+            compare(bar(), swing(), **asked, **wrong)
+
+
+def test_any_engine_can_be_the_truth():
+    """The reduced one converges as well, and is its own truth but for its step."""
+    motion = swing().slice(0, 0.2)
+    true = truth(bar(), motion, 60, engine="pose-space", accuracy=0.05)
+    assert true.converged
+    assert true.unconverged_steps == 0
+    found = compare(bar(), motion, rate=60, true_engine="pose-space", accuracy=0.05, ringing=False)
+    np.testing.assert_array_equal(found.truth.frames, true.frames)
+    assert found.rms_same_step == 0
+    assert 0 < found.rms < 0.6
+
+
 def test_flesh_that_is_too_stiff_rings_too_fast():
-    same = compare_ringing(bar(), np.radians([20.0]), simulator=full, seconds=1.2)
+    same = compare_ringing(bar(), np.radians([20.0]), engine=full, seconds=1.2)
     assert same.error < 1e-3
     assert same.rms < 0.01
-    stiff = compare_ringing(bar(), np.radians([20.0]), simulator=stiffened, seconds=1.2)
+    stiff = compare_ringing(bar(), np.radians([20.0]), engine=stiffened, seconds=1.2)
     assert stiff.frequency == same.frequency
     assert stiff.error == pytest.approx(0.2, abs=0.02)
     assert stiff.reduced_frequency / stiff.frequency == pytest.approx(1.2, abs=0.02)
@@ -213,7 +238,7 @@ def test_a_cut_begins_anew_for_every_simulator():
         (lambda: truth(bar(), swing(), 60, accuracy=0.0), "positive accuracy"),
         (lambda: truth(bar(), swing(), 60, most_substeps=1), "two sub-steps"),
         (
-            lambda: compare(bar(), swing(), simulator=full, rate=50, reference=true_swing()),
+            lambda: compare(bar(), swing(), engine=full, rate=50, reference=true_swing()),
             "was it made of this",
         ),
     ],

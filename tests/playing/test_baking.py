@@ -169,7 +169,7 @@ def test_a_rig_that_does_not_close_jumps_and_its_flesh_is_carried_over():
     open_ended = Motion(motion.times, poses, motion.roots, "open")
     for engine in ("pose-space", "full"):
         with pytest.warns(SuppleWarning, match="only its flesh is made to close"):
-            baked = bake(bar(), open_ended, stepped_model("firm"), loop=True, method=engine)
+            baked = bake(bar(), open_ended, stepped_model("firm"), loop=True, engine=engine)
         added, size = offsets(baked), bar().surface.size
         assert not baked.report["seamless"]
         assert np.abs(baked.motion.poses[-1] - poses[-1]).max() < 1e-9
@@ -227,16 +227,23 @@ def test_flesh_begins_anew_at_a_cut():
     assert added[12] < 1e-6 < 1e-3 < added[11]
 
 
-def test_the_full_method_is_the_full_simulator_and_near_the_reduced_one():
+def test_the_full_engine_is_the_full_simulator_and_near_the_reduced_one():
     model, motion = stepped_model("firm"), swinging()
-    full = bake(bar(), motion, model, method="full")
+    full = bake(bar(), motion, model, engine="full")
     expected = FullSimulator(model).run(motion)
     # Which knows better how fast it all begins.
     np.testing.assert_allclose(full.frames, expected[::3], atol=1e-3)
     reduced = bake(bar(), motion, model)
     moved = np.abs(offsets(full)).max()
     assert np.abs(full.frames - reduced.frames).max() < 0.35 * moved
-    assert full.report["method"] == "full"
+    assert full.report["engine"] == "full"
+
+
+def test_method_is_an_older_word_for_engine_that_warns():
+    model, motion = stepped_model("firm"), swinging()
+    with pytest.warns(SuppleWarning, match='"method" is called "engine" now'):
+        old = bake(bar(), motion, model, method="full")
+    assert same_bits(old.frames, bake(bar(), motion, model, engine="full").frames)
 
 
 def test_softer_flesh_moves_more_and_the_stiffest_is_the_rig():
@@ -368,7 +375,9 @@ def test_a_character_without_motion_wiggles_and_that_closes():
         ({"start": -3}, "lasts from 0 to 2 s"),
         ({"end": 1e300}, "lasts from 0 to 2 s"),
         ({"start": 1, "end": 1, "loop": True}, "nothing to loop"),
-        ({"method": "magic"}, "no method 'magic'; there are pose-space, full"),
+        ({"engine": "magic"}, 'no engine "magic"; there are pose-space, full'),
+        ({"engine": "ful"}, 'no engine "ful"; did you mean "full"'),
+        ({"engine": "stvk"}, "the engine stvk is for a body, not a character"),
         ({"flesh": "softt"}, 'no flesh "softt"; did you mean "soft"'),
         ({"flesh": "jelly"}, "has its flesh already; leave out flesh"),
         ({"young": 3.0, "tets": 9}, "leave out young, tets"),
@@ -385,7 +394,7 @@ def test_what_cannot_be_baked_is_refused_in_a_line(options, said):
 def test_a_model_of_another_character_is_refused():
     with pytest.raises(SuppleError, match="of another character"):
         bake(jointed_arm(), model=stepped_model("firm"))
-    with pytest.raises(SuppleError, match="give a PoseSpaceModel"):
+    with pytest.raises(SuppleError, match="is no model; "):
         bake(bar(), model="bar.supple")  # type: ignore[arg-type]
 
 

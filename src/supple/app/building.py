@@ -18,7 +18,8 @@ from supple.app.command_files import CHARACTER_MODEL, checked_sheet, model_targe
 from supple.app.options import BuildOptions
 from supple.app.processes import peak_megabytes
 from supple.app.progress_bar import build_log, console, first_use_message, working
-from supple.engines.engine import build, engine_named
+from supple.engines.engine import engine_named
+from supple.engines.factory import build
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Plane
 from supple.mesh.topology import counted

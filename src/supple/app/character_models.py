@@ -19,14 +19,8 @@ import numpy as np
 from supple.anatomy.flesh_presets import Flesh
 from supple.app.command_files import CHARACTER_MODEL, source_kind
 from supple.app.progress_bar import build_log
-from supple.engines.engine import (
-    FIRST_ENGINE,
-    CharacterModel,
-    build,
-    engine_named,
-    engine_of,
-    load_model,
-)
+from supple.engines.engine import FIRST_ENGINE, CharacterModel, engine_named, engine_of
+from supple.engines.factory import build, load_model
 from supple.errors import FormatError, SuppleError
 from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.gltf.document import Document

@@ -135,7 +135,7 @@ def _baked(name: str, model: PoseSpaceModel, quiet: bool) -> BakedMotion:
 
 def _step_ms(model: PoseSpaceModel, baked: BakedMotion) -> float:
     """Return the median time of whole steps, skin included, in ms."""
-    from supple.engines.engine import Simulator
+    from supple.engines.factory import Simulator
 
     motion = baked.motion.resample(90)
     simulator, out = Simulator(model, 1 / 90), np.empty(baked.frames.shape[1:], np.float32)

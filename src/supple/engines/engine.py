@@ -22,15 +22,17 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
 from supple.checks import shown
-from supple.errors import FormatError, SuppleError
+from supple.dynamics.character_inputs import Before, Forces, Given
+from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig
-from supple.tensors import checked_json, header_texts
 
 __all__ = [
     "ENGINES",
+    "FIRST_ENGINE",
+    "MODEL_FORMAT",
     "BodyEngine",
     "CharacterEngine",
     "CharacterModel",
@@ -38,21 +40,15 @@ __all__ = [
     "Engine",
     "FreeParameters",
     "RigidObjects",
-    "Simulator",
     "StepState",
-    "build",
     "engine_named",
     "engine_of",
-    "load_model",
 ]
 
 #: Engine of a model file that names none.
 FIRST_ENGINE = "pose-space"
 #: Text that opens every model file, but those of formats that came before it.
 MODEL_FORMAT = "supple model"
-
-Forces = Mapping[int, ArrayLike]
-Before = tuple[ArrayLike, ArrayLike | None]
 
 
 class StepState(Protocol):
@@ -122,19 +118,12 @@ class CharacterEngine(Protocol):
         """Factor on the model's stiffness; to be set between steps."""
 
     def reset(
-        self,
-        pose: ArrayLike | None = None,
-        root: ArrayLike | None = None,
-        *,
-        before: Before | None = None,
+        self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
         """Start anew, undeformed: at rest, or as fast as from `before`, a step earlier."""
 
     def step(
-        self,
-        pose: ArrayLike | None = None,
-        root: ArrayLike | None = None,
-        forces: Forces | None = None,
+        self, pose: Given = None, root: Given = None, forces: Forces | None = None
     ) -> StepState:
         """Advance by `dt` to a pose and root, with forces in N on vertices of the skin."""
 
@@ -142,11 +131,7 @@ class CharacterEngine(Protocol):
         """Return the skin in the world, (n̄, 3) float32."""
 
     def carry(
-        self,
-        pose: ArrayLike | None = None,
-        root: ArrayLike | None = None,
-        *,
-        before: Before | None = None,
+        self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
         """Go to a pose and root with the flesh as it is in the root's frame: no inertia acts."""
 
@@ -183,7 +168,7 @@ class FreeParameters(Protocol):
 
     @property
     def parameters(self) -> Floats:
-        """All parameters of the rig now, the free ones as physics has them, (s,)."""
+        """Pose of the rig now, (s,): the free parameters as physics has them."""
 
 
 @runtime_checkable
@@ -244,28 +229,22 @@ class Engine:
 
     @cached_property
     def build(self) -> Callable[..., Any]:
-        """The builder itself."""
+        """Function that builds a model."""
         return _found(self.builder)
 
     @cached_property
     def simulate(self) -> Callable[..., Any]:
-        """The class of the simulator."""
+        """Class of the simulator."""
         return _found(self.simulator)
 
     @cached_property
     def model_class(self) -> Any:
-        """The class of the models."""
+        """Class of the models."""
         return _found(self.model)
 
     @cached_property
     def crowd_class(self) -> Callable[..., Any]:
-        """The class of crowds.
-
-        Raises
-        ------
-        SuppleError
-            If the engine has none.
-        """
+        """Class of crowds; an error where the engine has none."""
         if not self.crowd:
             raise SuppleError(f"the engine {self.name} has no crowd")
         return _found(self.crowd)
@@ -291,6 +270,8 @@ def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
 
+#: Options of a pose-space model that is built within a minute.
+_QUICK = {"tets": 8_000, "modes": 60, "most_poses": 6}
 #: Engines by name. A new one is a folder beside this file, and a row here.
 ENGINES: dict[str, Engine] = {
     each.name: each
@@ -303,7 +284,7 @@ ENGINES: dict[str, Engine] = {
             builder="supple.engines.pose_space.build.build:build",
             simulator="supple.engines.pose_space.simulator:PoseSpaceSimulator",
             crowd="supple.engines.pose_space.crowd:Crowd",
-            bake_options={"tets": 8_000, "modes": 60, "most_poses": 6},
+            bake_options=_QUICK,
             firms=True,
         ),
         Engine(
@@ -313,7 +294,7 @@ ENGINES: dict[str, Engine] = {
             model="supple.engines.pose_space.model.model:PoseSpaceModel",
             builder="supple.engines.pose_space.build.build:build",
             simulator="supple.engines.full.full_character:FullCharacterSimulator",
-            bake_options={"tets": 8_000, "modes": 60, "most_poses": 6},
+            bake_options=_QUICK,
         ),
         Engine(
             "stvk",
@@ -343,132 +324,25 @@ def engine_named(name: str, moves: Literal["character", "body"] | None = None) -
     Parameters
     ----------
     name
-        As in `ENGINES`.
+        As in `ENGINES`; others are refused, with those that are there.
     moves
         Accept only engines of characters, or only those of bodies.
-
-    Raises
-    ------
-    SuppleError
-        For a name that is none; it lists those that are.
     """
     known = [each for each, row in ENGINES.items() if moves in (None, row.moves)]
     if name in known:
         return ENGINES[name]
     if name in ENGINES:
-        raise SuppleError(f"the engine {name} is for {ENGINES[name].moves}s; use one for {moves}s")
+        raise SuppleError(f"the engine {name} is for a {ENGINES[name].moves}, not a {moves}")
     near = difflib.get_close_matches(str(name), known, 1)
     hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
     raise SuppleError(f'no engine "{name}"; {hint}')
 
 
 def engine_of(model: Any) -> Engine:
-    """Return the row of the engine that a model is for.
-
-    Raises
-    ------
-    SuppleError
-        If it is no model.
-    """
+    """Return the row of the engine that a model is for; an error for what is no model."""
     name = getattr(model, "engine", None)
     if name not in ENGINES:
         raise SuppleError(
             f"{shown(model)} is no model; supple.build and supple.load_model give one"
         )
     return ENGINES[name]
-
-
-def build(character: Any, *, engine: str = FIRST_ENGINE, **options: Any) -> Any:
-    """Build the model of a character, as the engine does that will step it.
-
-    Parameters
-    ----------
-    character
-        See `supple.load`; a mesh for engines of bodies.
-    engine
-        ``"pose-space"`` and others in `supple.engines.ENGINES`.
-    **options
-        Of the engine's builder. Pose-space has, among others, ``poses``, ``modes``, ``tets``,
-        ``material``, ``young``, ``poisson``, ``regions``, ``contact``, ``executor``, ``log``:
-        see `supple.engines.pose_space.build`.
-
-    Returns
-    -------
-    model
-        To be saved, and stepped by `supple.Simulator`.
-
-    Examples
-    --------
-    >>> import supple
-    >>> from supple.scenes import scene
-    >>> x = scene("x")
-    >>> model = supple.build(x.character, **(x.recipe() | {"tets": 1000, "modes": 8}))
-    >>> model.engine
-    'pose-space'
-    """
-    return engine_named(engine).build(character, **options)
-
-
-def load_model(path: str | Path, **options: Any) -> Any:
-    """Read a model file of any engine; its header says which.
-
-    Parameters
-    ----------
-    path
-        As ``model.save`` wrote it. Nothing in it is executed.
-    **options
-        Of the model's own ``load``: ``rig=`` for pose-space models of a black-box rig.
-
-    Raises
-    ------
-    FormatError
-        If it is no model file, damaged, or of an engine that is not there.
-    """
-    path = Path(path)
-    texts = header_texts(path)
-    opens = texts.get("format", "")
-    named = FIRST_ENGINE
-    if opens == MODEL_FORMAT:
-        header = checked_json(texts.get("header", "{}"), "its header")
-        named = header.get("engine", FIRST_ENGINE) if isinstance(header, dict) else ""
-    for row in ENGINES.values():
-        if row.file_format == opens and (opens != MODEL_FORMAT or row.name == named):
-            return row.model_class.load(path, **options)
-    if opens == MODEL_FORMAT:
-        raise FormatError(f'{path.name}: is for the engine "{named}", which is not in this version')
-    raise FormatError(f"{path.name}: is a safetensors file, but no model of Supple's")
-
-
-class Simulator:
-    """Make the simulator that a model is for.
-
-    Parameters
-    ----------
-    model
-        Of `supple.build` or `supple.load_model`.
-    dt
-        Seconds of a step; by default the engine's own, 1/90 for characters.
-    **options
-        Of the engine's simulator: `supple.engines.pose_space.PoseSpaceSimulator` has damping,
-        gravity, obstacles, limits and more.
-
-    Returns
-    -------
-    CharacterEngine or BodyEngine
-        An object of the engine's own class.
-
-    Examples
-    --------
-    >>> import supple
-    >>> from supple.scenes import scene
-    >>> x = scene("x")
-    >>> model = supple.build(x.character, **(x.recipe() | {"tets": 1000, "modes": 8}))
-    >>> simulator = supple.Simulator(model, dt=1 / 90)
-    >>> simulator.step(0.2 * x.poses[2]).limits
-    ()
-    """
-
-    def __new__(cls, model: Any, dt: float | None = None, **options: Any) -> Any:
-        """Make an object of the engine's class."""
-        stepped = {} if dt is None else {"dt": dt}
-        return engine_of(model).simulate(model, **stepped, **options)

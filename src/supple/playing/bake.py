@@ -1,27 +1,27 @@
-"""Baking: a character and a motion in, its living skin at every frame out."""
+"""Baking: the skin of a character with flesh at every frame of a motion."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from supple.anatomy.flesh_presets import HUMAN, Flesh, checked_flesh
-from supple.anatomy.joint_stiffness import Stiffness
 from supple.checks import checked_number
 from supple.engines.engine import CharacterEngine, CharacterModel, Engine, engine_named
 from supple.errors import SuppleError, SuppleWarning, warn
 from supple.playing.bake_model import check_model, model_options
 from supple.playing.cycle import checked_span, steps_of_frames
 from supple.playing.player import Player
-from supple.playing.take import Take, calm_frames
+from supple.playing.take import Take, stable_take
 from supple.playing.wiggle import WIGGLE, wiggle
+from supple.progress import Progress, unreported
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
@@ -31,12 +31,10 @@ __all__ = [
     "bake",
     "bake_plan",
     "bake_simulator",
-    "calm_stiffness",
     "chosen_motion",
     "flesh_damping",
+    "stable_stiffness",
 ]
-
-Progress = Callable[[float, str], None]
 
 #: In m/s² for a body of 2 m, beyond which flesh is taken to have been put elsewhere.
 FASTEST = 1000.0
@@ -49,15 +47,11 @@ def bake(
     *,
     engine: str = "pose-space",
     flesh: str | Flesh = "normal",
-    young: ArrayLike | None = None,
-    poisson: ArrayLike | None = None,
     damping: float = 1.0,
-    stiffness: Stiffness | None = None,
     rate: float = 30.0,
     start: float | None = None,
     end: float | None = None,
     loop: bool = False,
-    method: str | None = None,
     simulation: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **building: Any,
@@ -69,22 +63,16 @@ def bake(
     character
         See `supple.load`.
     motion
-        Or the name of one of the character's; by default its first. A character without any,
-        and ``"wiggle"``, is shaken and tilted.
+        Motion, or the name of one of the character's; by default its first. A character without
+        any, and ``"wiggle"``, is shaken and tilted.
     model
-        Of this character; by default one is built.
+        Model of this character; by default one is built.
     engine
         ``"pose-space"``, or another of `supple.engines.ENGINES`: ``"full"`` steps all tets, which
-        takes minutes.
-    flesh
-        ``"firm"``, ``"normal"``, ``"soft"`` or ``"jelly"``: how stiff, and how it is damped.
-    young, poisson
-        Young's modulus in Pa and Poisson's ratio in place of the flesh's: numbers, or painted
-        on the skin as for `supple.build`.
-    damping
-        Times the flesh's; 0 for none.
-    stiffness
-        Where flesh is stiffer or softer: factors by joint or vertex; see `stiffness_factors`.
+        takes minutes. (`method` is the older word.)
+    flesh, damping
+        ``"firm"``, ``"normal"``, ``"soft"`` or ``"jelly"``: how stiff, and how it is damped; and a
+        factor on the damping, 0 for none.
     rate
         Frames per second. Flesh is stepped at 90 a second or a little more often.
     start, end
@@ -92,14 +80,14 @@ def bake(
     loop
         Play until the cycle closes: the last frame then is the first again, in the root's frame,
         to 0.1 % of the size. So that it ends with a frame, the rate is changed a little.
-    method
-        The older word for `engine`.
     simulation
         More options of the simulator, such as ``{"gravity_mode": "none"}``.
     progress
         Called with the part done, 0 to 1, and what is being done.
     **building
-        Options of `supple.build` for a model that is built, such as ``tets=4000``.
+        Options for a model that is built. ``young`` in Pa and ``poisson`` in place of the flesh's:
+        numbers, or painted on the skin. ``stiffness``, where flesh is stiffer or softer: factors
+        by joint or vertex; see `stiffness_factors`. Others of `supple.build`: ``tets=4000``.
 
     Raises
     ------
@@ -113,62 +101,61 @@ def bake(
         that flesh was made stiffer (``{"stiffness": 1}`` in `simulation` keeps it as it is), or
         the simulation had to begin anew.
     """
-    row = _chosen_engine(engine, method)
+    row = _chosen_engine(engine, building.pop("method", None))
     plan = bake_plan(character, motion, rate=rate, start=start, end=end, loop=loop)
     kind, began = checked_flesh(flesh), perf_counter()
-    told = {"young": young, "poisson": poisson, "stiffness": stiffness, **building}
     options = {"flesh": kind, "damping": damping, "engine": row.name, **dict(simulation or {})}
     if model is None:
-        model = row.build(character, **model_options(character, kind, row.name, **told))
+        model = row.build(character, **model_options(character, kind, row.name, **building))
     else:
-        check_model(character, model, flesh=kind, **told)
+        check_model(character, model, flesh=kind, **building)
     built = perf_counter() - began
 
-    # Who says how stiff it is gets it.
-    free = row.firms and young is None and "stiffness" not in options
-    tell = progress or (lambda part, what: None)
-    take, frames = calm_frames(_players(model, plan, options), plan.every, tell, free)
+    # Whoever says how stiff flesh is gets it.
+    unsaid = building.get("young") is None and "stiffness" not in options
+    player_with = partial(_player_with, model, plan, options)
+    take, frames = stable_take(
+        player_with, plan.every, progress or unreported, row.firms and unsaid
+    )
     report = _report(model, take, row) | {"build_s": round(built, 3)}
     kept = _kept_motion(take.player, plan.every, len(frames))
     return BakedMotion(character, kept, frames, 1 / (plan.dt * plan.every), bool(loop), report)
 
 
-def calm_stiffness(model: CharacterModel, plan: BakePlan, **options: Any) -> float:
-    """How many times as stiff `bake` makes flesh for a motion: 1 but for violent ones.
+def stable_stiffness(model: CharacterModel, plan: BakePlan, **options: Any) -> float:
+    """Return how many times as stiff `bake` makes flesh for a motion: 1 but for violent ones.
 
     Parameters
     ----------
     model, plan
-        What would be baked.
+        Model and plan of what would be baked.
     **options
         Of `bake_simulator`.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuppleWarning)
-        players = _players(model, plan, options)
-        return calm_frames(players, plan.every, lambda part, what: None, True)[0].stiffness
+        player_with = partial(_player_with, model, plan, options)
+        return stable_take(player_with, plan.every, unreported, True)[0].stiffness
 
 
-def _players(
-    model: CharacterModel, plan: BakePlan, options: Mapping[str, Any]
-) -> Callable[[float], Player]:
-    def player_with(factor: float) -> Player:
-        own = dict(options) if factor == 1 else {**options, "stiffness": factor}
-        return plan.player(bake_simulator(model, plan.dt, **own))
-
-    return player_with
+def _player_with(
+    model: CharacterModel, plan: BakePlan, options: Mapping[str, Any], factor: float
+) -> Player:
+    """Return a player of flesh that is `factor` times as stiff."""
+    own = dict(options) if factor == 1 else {**options, "stiffness": factor}
+    return plan.player(bake_simulator(model, plan.dt, **own))
 
 
 @dataclass(frozen=True, eq=False)
 class BakePlan:
-    """What will be played, and how often it is stepped.
+    """Plan of a bake: the motion that is played, and how often it is stepped.
 
     Attributes
     ----------
     motion
         The whole clip.
     start, end, loop
-        Seconds of it, and whether it goes round.
+        Seconds of the clip, and whether it loops.
     dt, every
         The fixed step in s, and how many of them make a frame.
     """
@@ -181,7 +168,7 @@ class BakePlan:
     every: int
 
     def player(self, simulator: CharacterEngine) -> Player:
-        """What steps it; the simulator's step must be this plan's."""
+        """Return a player of the motion; the simulator's step must be this plan's."""
         if simulator.dt != self.dt:
             raise SuppleError(f"the simulator steps {simulator.dt:g} s; the plan is {self.dt:g} s")
         part = {"start": self.start, "end": self.end}
@@ -197,7 +184,7 @@ def bake_plan(
     end: float | None = None,
     loop: bool = False,
 ) -> BakePlan:
-    """What `bake` would play, refused before anything is computed; see there."""
+    """Plan what `bake` plays, or refuse it before anything is computed; see there."""
     clip = chosen_motion(character, motion)
     first, last = checked_span(clip, start, end)
     if loop and not last > first:
@@ -215,7 +202,7 @@ def bake_simulator(
     engine: str = "pose-space",
     **options: Any,
 ) -> Any:
-    """Make the simulator that `bake` steps: what else does gets the same bits.
+    """Make the simulator that `bake` steps, so that others get the same bits.
 
     Parameters
     ----------
@@ -241,7 +228,7 @@ def _chosen_engine(engine: str, method: str | None) -> Engine:
 
 
 def flesh_damping(flesh: str | Flesh, damping: float = 1.0) -> dict[str, float]:
-    """Options `alpha` and `beta` of simulators for this flesh, damped so many times as much."""
+    """Return options `alpha` and `beta` of simulators for this flesh, `damping` times as much."""
     kind, times = checked_flesh(flesh), checked_number("damping", damping)
     if not 0 <= times <= 100:
         raise SuppleError(f"damping is {times:g} times the flesh's; use 0 to 100")
@@ -249,7 +236,7 @@ def flesh_damping(flesh: str | Flesh, damping: float = 1.0) -> dict[str, float]:
 
 
 def chosen_motion(character: Character, motion: Motion | str | None) -> Motion:
-    """The motion that is meant: by default the first, or the wiggle where there is none."""
+    """Return the motion that is meant: by default the first, or the wiggle without any."""
     if isinstance(motion, Motion):
         return motion
     if motion is None and character.motions:
@@ -272,7 +259,7 @@ def chosen_motion(character: Character, motion: Motion | str | None) -> Motion:
 
 
 def _kept_motion(player: Player, every: int, count: int) -> Motion:
-    """Poses and roots at the frames."""
+    """Return poses and roots at the frames."""
     even = player.motion
     steps = np.arange(count) * every
     cuts = sorted({-(-cut // every) for cut in even.cuts})

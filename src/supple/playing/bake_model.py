@@ -1,4 +1,4 @@
-"""Models to bake with: options to build one, and checks of one that is there."""
+"""Models to bake with: options to build one, and checks of one that is given."""
 
 from __future__ import annotations
 
@@ -40,15 +40,16 @@ def model_options(
     Parameters
     ----------
     character
-        Whose size says what is stiff.
+        Character, whose size says what is stiff.
     flesh, engine, young, poisson, stiffness
         As for `supple.bake`.
     painted
         A map of Young's modulus that belongs to normal flesh; `young` goes before it.
     **building
-        Of `supple.build`; they are kept.
+        Options of `supple.build`; they are kept.
     """
     kind, row = checked_flesh(flesh), engine_named(engine, "character")
+    told = {"young": young, "poisson": poisson}
     options = {**row.bake_options, **building}
     unsaid = young is None and painted is None and options.get("material") is None
     material = options.get("material") or flesh_material(character.surface.size)
@@ -70,7 +71,12 @@ def model_options(
             factors = factors * stiffness_factors(character, stiffness)
         painted = factors * np.asarray(material.young if painted is None else painted)
     options["material"] = replace(material, young=_plain(material.young))
-    return options if painted is None else options | {"young": painted}
+    if painted is not None:
+        options["young"] = painted
+    # An engine without a material has none to be told of; an option that was asked for is passed on
+    # all the same, and refused by the builder if it has none.
+    asked = {*building, *(name for name, value in told.items() if value is not None)}
+    return {name: value for name, value in options.items() if name in {*row.build_options, *asked}}
 
 
 def check_model(character: Character, model: CharacterModel, **told: Any) -> None:
@@ -97,16 +103,16 @@ def check_model(character: Character, model: CharacterModel, **told: Any) -> Non
 
 
 def _same_rig(character: Character, model: CharacterModel) -> bool:
-    """Whether both rigs have the same parameters and do the same at a few poses."""
+    """Return whether both rigs have the same parameters and do the same at a few poses."""
     mine, its = character.rig, model.rig
     if [each.name for each in mine.parameters] != [each.name for each in its.parameters]:
         return False
     within = SAME_RIG * character.surface.size
-    return all(np.abs(mine(pose) - its(pose)).max() <= within for pose in _tried(character))
+    return all(np.abs(mine(pose) - its(pose)).max() <= within for pose in _telling_poses(character))
 
 
-def _tried(character: Character) -> list[NDArray[np.float64]]:
-    """Poses that tell rigs apart: some of the motions', or one with a bit of everything."""
+def _telling_poses(character: Character) -> list[NDArray[np.float64]]:
+    """Return poses that tell rigs apart: some of the motions', or one that changes everything."""
     rest = character.rig.rest_pose
     tried = [rest]
     for motion in list(character.motions.values())[:4]:

@@ -1,4 +1,4 @@
-"""Poses at every step of a motion: once through, or round and round without a jolt."""
+"""Poses at every step of a motion: played once, or as a cycle without a jolt."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ SLOWEST, FASTEST = 1.0, 1000.0
 
 @dataclass(frozen=True, eq=False)
 class StepTable:
-    """Where rig and root are at the steps 0 to N of a motion.
+    """Poses and roots at the steps 0 to N of a motion.
 
     Attributes
     ----------
     motion
-        With a key at each step; its cuts are steps at which flesh begins anew.
+        Motion with a key at each step; its cuts are steps at which flesh begins anew.
     before
         Pose and root a step before the first; None at rest.
     displacement
-        (4, 4) what a cycle does to the root: the next one's roots are these, moved so. None
-        where step N does not lead into step 0.
+        (4, 4) from the roots of a cycle to those of the next. None where step N does not lead
+        into step 0.
     """
 
     motion: Motion
@@ -49,12 +49,12 @@ class StepTable:
 
     @property
     def n_steps(self) -> int:
-        """N."""
+        """Number N of steps."""
         return self.motion.n_frames - 1
 
 
 def steps_of_frames(rate: float, duration: float | None = None) -> tuple[float, int]:
-    """The fixed step of time, and how many of them make a frame.
+    """Return the fixed step of time, and how many of them make a frame.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def steps_of_frames(rate: float, duration: float | None = None) -> tuple[float, 
 
 
 def once_table(motion: Motion, dt: float, start: float | None, end: float | None) -> StepTable:
-    """The motion from `start` to `end` seconds, by default all of it."""
+    """Return the steps of a motion from `start` to `end` seconds, by default all of it."""
     first, last = checked_span(motion, start, end)
     count = int(min((last - first) / dt + 1e-6, 2.0**60)) + 1
     even = _sampled(motion, first, last, count, 1 / dt)
@@ -90,7 +90,7 @@ def once_table(motion: Motion, dt: float, start: float | None, end: float | None
 def cycle_table(
     motion: Motion, rig: Rig, size: float, dt: float, start: float | None, end: float | None
 ) -> StepTable:
-    """A cycle of as many whole steps as fit best; curves are smooth across its seam.
+    """Return a cycle of as many whole steps as fit best; curves are smooth across its seam.
 
     Where the rig does not end as it began, the seam is a jump that flesh is carried over.
 
@@ -110,14 +110,14 @@ def cycle_table(
     here = bool(np.linalg.norm(moved[:3, 3]) <= CLOSES * size and _angle(turned) <= CLOSES)
     upright = here or float(np.hypot(turned[0], turned[2])) <= UPRIGHT
     if gap > CLOSES * size or not upright:
-        _say_that_it_jumps(motion.name, gap / size)
+        _warn_of_jump(motion.name, gap / size)
         even = _sampled(motion, first, last, count + 1, count / (last - first))
         return StepTable(even, pose_before(even, 0))
     smooth = motion if motion.cuts else _extended(motion, first, last, moved, here)
     return _closed(smooth, first, last, count, np.eye(4) if here else moved)
 
 
-def _say_that_it_jumps(name: str, gap: float) -> None:
+def _warn_of_jump(name: str, gap: float) -> None:
     if gap == np.inf:  # a whole turn: nobody sees it
         return
     what = "tilts the body from one cycle to the next"
@@ -127,7 +127,7 @@ def _say_that_it_jumps(name: str, gap: float) -> None:
 
 
 def checked_span(motion: Motion, start: float | None, end: float | None) -> tuple[float, float]:
-    """Start and end in seconds, inside of the motion."""
+    """Return start and end in seconds, inside of the motion."""
     first, last = float(motion.times[0]), float(motion.times[-1])
     begin = first if start is None else checked_number("start of a motion", start)
     stop = last if end is None else checked_number("end of a motion", end)
@@ -141,7 +141,7 @@ def checked_span(motion: Motion, start: float | None, end: float | None) -> tupl
 
 
 def _sampled(motion: Motion, first: float, last: float, count: int, rate: float) -> Motion:
-    """Keys at an even rate, as `Motion.resample` has them, of a part of a motion."""
+    """Return a part of a motion with keys at an even rate, as `Motion.resample` has them."""
     if count * 8 * (motion.poses.shape[1] + 16) > LARGEST_MOTION:
         raise SuppleError(f"{motion!r} is too long to be played; choose a part of it")
     times = np.minimum(first + np.arange(count) / rate, last)
@@ -152,7 +152,7 @@ def _sampled(motion: Motion, first: float, last: float, count: int, rate: float)
 
 
 def _ends(motion: Motion, rig: Rig, first: float, last: float) -> tuple[float, Floats]:
-    """How far the rig ends from where it began, in m, and what became of the root.
+    """Return how far the rig ends from its start, in m, and the displacement of the root.
 
     Infinite where the shapes agree and the numbers do not, as after a whole turn.
     """
@@ -172,7 +172,7 @@ def _angle(turned: Floats) -> float:
 
 
 def _extended(motion: Motion, first: float, last: float, moved: Floats, here: bool) -> Motion:
-    """The part of a motion with keys of the cycles before and after it on both sides."""
+    """Return a part of a motion with keys of the cycles before and after it on both sides."""
     part = motion.slice(first, last)
     times, poses = part.times, _without_drift(part, first, last)
     roots = part.roots
@@ -195,7 +195,7 @@ def _extended(motion: Motion, first: float, last: float, moved: Floats, here: bo
 
 
 def _without_drift(part: Motion, first: float, last: float) -> Floats:
-    """Poses that end exactly as they began; the difference is spread over all of the cycle."""
+    """Return poses that end exactly as they began, the difference spread over the cycle."""
     share = ((part.times - first) / (last - first))[:, None]
     return part.poses - share * (part.poses[-1] - part.poses[0])
 
@@ -211,7 +211,7 @@ def _roots_without_drift(part: Motion, first: float, last: float, moved: Floats)
 
 
 def _closed(motion: Motion, first: float, last: float, count: int, moved: Floats) -> StepTable:
-    """Samples of a motion that closes; the last is the first again, to the bit."""
+    """Return samples of a motion that closes; the last is the first again, to the bit."""
     even = _sampled(motion, first, last, count + 1, count / (last - first))
     poses, roots = even.poses.copy(), even.roots.copy()
     poses[-1], roots[-1] = poses[0], moved @ roots[0]

@@ -1,16 +1,13 @@
-"""Playing a motion with flesh: the one way that baking and viewing step any engine."""
+"""Player of a motion with flesh: baking and viewing step any engine by it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
-from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
 from supple.checks import checked_number, shown
 from supple.dynamics.between_poses import pose_before
-from supple.dynamics.character_inputs import CharacterInputs
+from supple.dynamics.character_inputs import CharacterInputs, Forces
 from supple.engines.engine import CharacterEngine, StepState
 from supple.errors import SuppleError
 from supple.maths.rotations import from_matrix, to_matrix
@@ -21,16 +18,15 @@ __all__ = ["Player"]
 
 
 class Player:
-    """Steps a simulator through a motion, each step of time the same.
+    """Player that steps a simulator through a motion, each step of time the same.
 
     Parameters
     ----------
     simulator
-        Of any character engine: `supple.Simulator`, or `supple.FullSimulator` of a model. Its `dt`
-        is the step. It may be changed between steps (obstacles, say), but stepped by the player
-        only.
+        Simulator of any character engine, such as `supple.Simulator` makes. Its `dt` is the step.
+        It may be changed between steps (obstacles, say), but stepped by the player only.
     motion
-        Or the name of one of the model's.
+        Motion, or the name of one of the model's.
     loop
         Go on with the first pose after the last: curves are smooth across the seam, and a root
         that walked away walks on, so that flesh feels nothing of it. A cycle is a whole number
@@ -92,17 +88,17 @@ class Player:
 
     @property
     def finished(self) -> bool:
-        """Whether the last pose is reached; a loop never is."""
+        """True at the last pose; never in a loop."""
         return not self.loop and self.frame == self.n_steps
 
     @property
     def seamless(self) -> bool:
-        """Whether the end of the cycle leads into its start."""
+        """True if the end of the cycle leads into its start."""
         return self._table.displacement is not None
 
     @property
     def moved(self) -> Floats:
-        """(4, 4) from where the clip has the body to where a loop's cycles have walked with it."""
+        """Transform (4, 4) from the clip's place to where a loop's cycles have walked."""
         return self._moved.copy()
 
     def restart(self) -> None:
@@ -125,7 +121,7 @@ class Player:
             before = self.motion.poses[frame - 1], self.motion.roots[frame - 1]
         self.simulator.reset(self.motion.poses[frame], self.motion.roots[frame], before=before)
 
-    def step(self, forces: Mapping[int, ArrayLike] | None = None) -> StepState | None:
+    def step(self, forces: Forces | None = None) -> StepState | None:
         """Advance by `dt`; after the last pose it stays there, and the flesh comes to rest.
 
         Parameters
@@ -173,9 +169,9 @@ class Player:
         self.frame, self.cycle = 0, self.cycle + 1
 
     def surface(self, out: Singles | None = None) -> Singles:
-        """The skin in the world, (n̄, 3) float32: a new array, or `out`.
+        """Return the skin in the world, (n̄, 3) float32: a new array, or `out`.
 
-        Where the clip has it: a walk comes back at the start of each cycle.
+        It is where the clip has it: a walk comes back at the start of each cycle.
         """
         skin = self.simulator.surface(out)
         if self.cycle and self.seamless and not np.array_equal(self._moved, np.eye(4)):
@@ -183,8 +179,8 @@ class Player:
             skin[...] = (skin.astype(np.float64) - shift) @ turn
         return skin
 
-    def _turned(self, forces: Mapping[int, ArrayLike] | None) -> Mapping[int, ArrayLike] | None:
-        """Forces where the clip is, as they act where the simulator has walked to."""
+    def _turned(self, forces: Forces | None) -> Forces | None:
+        """Turn forces from where the clip is to where the simulator has walked."""
         turn = self._moved[:3, :3]
         if not forces or np.array_equal(turn, np.eye(3)):
             return forces

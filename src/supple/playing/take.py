@@ -1,4 +1,4 @@
-"""Frames while they are made: a motion once through, or cycles until they are alike."""
+"""Takes: frames of a motion played once, or of its cycles until two are alike."""
 
 from __future__ import annotations
 
@@ -13,68 +13,38 @@ from supple.arrays import Floats, Singles
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.errors import SolverError, warn
 from supple.playing.player import Player
+from supple.progress import Progress
 
-__all__ = ["Take", "calm_frames"]
-
-Progress = Callable[[float, str], None]
+__all__ = ["Take", "stable_take"]
 
 #: A cycle closes when no vertex of it is farther from the cycle's before, as a part of the size.
 CLOSED, VISIBLY_OPEN = 2e-4, 1e-3
 MOST_CYCLES = 12
-#: How many times as stiff flesh may be made where a motion squeezes it flat, and in what part of
-#: the steps it may be so.
-FIRMER, SQUEEZED = (1.0, 2.0, 4.0, 8.0), 0.02
+#: Factors of stiffness that are tried in turn where a motion is too violent for soft flesh, and
+#: the part of the steps in which limits may act all the same.
+STIFFER, MOST_LIMITED = (1.0, 2.0, 4.0, 8.0), 0.02
 #: Limits that act where flesh is too soft for what it goes through.
 _TOO_SOFT = ("displacement", "inversion", "reset")
 
 
-def calm_frames(
-    player_with: Callable[[float], Player], every: int, tell: Progress, firmer: bool
-) -> tuple[Take, Singles]:
-    """A take and its frames, with flesh as soft as it is, or as the motion lets it be.
-
-    Parameters
-    ----------
-    player_with
-        Makes a player whose flesh is so many times as stiff.
-    every, tell
-        Of the take.
-    firmer
-        Whether flesh may be made stiffer, until it is squeezed flat in few steps.
-    """
-    best: tuple[Take, Singles] | None = None
-    for factor in FIRMER if firmer else FIRMER[:1]:
-        take = Take(player_with(factor), every, _told(tell, factor))
-        frames = take.cycles() if take.player.loop else take.once()
-        take.stiffness = factor
-        if best is None or take.squeezed < best[0].squeezed:
-            best = take, frames
-        if take.squeezed <= SQUEEZED:
-            break
-    assert best is not None
-    found = best[0]
-    if found.stiffness > 1:
-        warn(
-            f'motion "{found.player.motion.name}" is too violent for flesh this soft; it is made '
-            f"{found.stiffness:g} times as stiff"
-        )
-    if found.limits.get("reset"):
-        warn(
-            f"the simulation began anew {found.limits['reset']} times; use firmer flesh or more "
-            "damping"
-        )
-    return best
-
-
-def _told(tell: Progress, factor: float) -> Progress:
-    if factor == 1:
-        return tell
-    return lambda part, what: tell(part, f"{what}, {factor:g} times as stiff")
-
-
 @dataclass(eq=False)
 class Take:
-    """Frames while they are made."""
+    """Frames of a motion while they are made, and figures about them.
+
+    Attributes
+    ----------
+    player, every, tell
+        Player, how many of its steps make a frame, and progress.
+    steps, times
+        Steps made, and seconds of those of each frame.
+    limits
+        Steps in which each limit acted, by its name.
+    n_cycles, gap, blended
+        Cycles played, distance of the last two as a part of the size, and whether they had to be
+        blended.
+    stiffness
+        Factor on the model's stiffness.
+    """
 
     player: Player
     every: int
@@ -88,13 +58,13 @@ class Take:
     stiffness: float = 1.0
 
     @property
-    def squeezed(self) -> float:
-        """The part of the steps in which flesh was too soft."""
+    def limited(self) -> float:
+        """Part of the steps in which a limit acted because flesh was too soft."""
         return max(self.limits.get(name, 0) for name in _TOO_SOFT) / max(self.steps, 1)
 
     def once(self) -> Singles:
-        """All frames of a motion."""
-        frames = self._room(self.player.n_steps // self.every + 1)
+        """Record all frames of a motion."""
+        frames = self._empty_frames(self.player.n_steps // self.every + 1)
         self.player.surface(frames[0])
         for k in range(1, len(frames)):
             self._steps()
@@ -103,8 +73,8 @@ class Take:
         return self._finite(frames)
 
     def cycles(self) -> Singles:
-        """The frames of a cycle that is as the one before it, both ends among them."""
-        frames = self._room(self.player.n_steps // self.every + 1)
+        """Record cycles until one is as the one before; return its frames, both ends included."""
+        frames = self._empty_frames(self.player.n_steps // self.every + 1)
         for cycle in range(MOST_CYCLES):
             self.gap = self._cycle(frames, np.zeros(len(frames)))
             if cycle and self.gap <= CLOSED:
@@ -129,7 +99,7 @@ class Take:
         self._cycle(frames, part**2 * (3 - 2 * part))
 
     def _cycle(self, frames: Singles, kept: Floats) -> float:
-        """A cycle over the last, of which so much is kept; how far apart they are."""
+        """Record a cycle over the last, of which `kept` stays; return how far apart they are."""
         self.player.wrap()
         self.n_cycles += 1
         scratch, apart = np.empty_like(frames[0]), 0.0
@@ -144,7 +114,7 @@ class Take:
             self.tell(k / (len(frames) - 1), f"cycle {self.n_cycles}")
         return apart
 
-    def _room(self, count: int) -> Singles:
+    def _empty_frames(self, count: int) -> Singles:
         return CharacterInputs(self.player.simulator.model).frames(None, count)
 
     def _steps(self) -> None:
@@ -158,15 +128,59 @@ class Take:
 
     @property
     def seconds(self) -> float:
-        """What all steps took."""
+        """Seconds that all steps took."""
         return sum(self.times)
 
     @property
     def milliseconds(self) -> float:
-        """What a step takes; the first may have had to be compiled."""
+        """Median time of a step in ms; the first may have had to be compiled."""
         return 1e3 * median(self.times or [0.0]) / self.every
 
     def _finite(self, frames: Singles) -> Singles:
         if not np.isfinite(frames).all():
             raise SolverError("the simulation diverges; use firmer flesh or more damping")
         return frames
+
+
+def stable_take(
+    player_with: Callable[[float], Player], every: int, tell: Progress, stiffen: bool
+) -> tuple[Take, Singles]:
+    """Record a take with flesh as soft as the motion lets it be; return it and its frames.
+
+    Parameters
+    ----------
+    player_with
+        Function that makes a player whose flesh is so many times as stiff.
+    every, tell
+        Steps of a frame, and progress.
+    stiffen
+        Whether flesh may be made stiffer, until limits act in few steps.
+    """
+    best: tuple[Take, Singles] | None = None
+    for factor in STIFFER if stiffen else STIFFER[:1]:
+        take = Take(player_with(factor), every, _told(tell, factor))
+        frames = take.cycles() if take.player.loop else take.once()
+        take.stiffness = factor
+        if best is None or take.limited < best[0].limited:
+            best = take, frames
+        if take.limited <= MOST_LIMITED:
+            break
+    assert best is not None
+    found = best[0]
+    if found.stiffness > 1:
+        warn(
+            f'motion "{found.player.motion.name}" is too violent for flesh this soft; it is made '
+            f"{found.stiffness:g} times as stiff"
+        )
+    if found.limits.get("reset"):
+        warn(
+            f"the simulation began anew {found.limits['reset']} times; use firmer flesh or more "
+            "damping"
+        )
+    return best
+
+
+def _told(tell: Progress, factor: float) -> Progress:
+    if factor == 1:
+        return tell
+    return lambda part, what: tell(part, f"{what}, {factor:g} times as stiff")

@@ -1,4 +1,4 @@
-"""A motion for characters that have none: shaken, then tilted, then left to come to rest."""
+"""Motion for characters without any: shaken, then tilted, then left to come to rest."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ def wiggle(character: Character) -> Motion:
 
 
 def _pulse(times: Floats, start: float, stop: float) -> Floats:
-    """Up to 1 and back to 0, without a kink in its velocity."""
+    """Return a pulse up to 1 and back to 0, without a kink in its velocity."""
     return np.sin(np.pi * np.clip((times - start) / (stop - start), 0, 1)) ** 2

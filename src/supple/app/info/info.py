@@ -80,8 +80,6 @@ def with_consequences(defects: list[Any]) -> list[dict[str, str]]:
     ]
 
 
-
-
 def describe(path: str | Path) -> dict[str, Any]:
     """Describe a file by plain values that JSON can carry.
 

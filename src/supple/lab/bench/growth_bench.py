@@ -84,7 +84,7 @@ def scaled_modes(own: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def _rows(paths: Sequence[Path], steps: int) -> list[dict[str, Any]]:
-    from supple.engines.engine import Simulator, load_model
+    from supple.engines.factory import Simulator, load_model
 
     models = [load_model(path) for path in paths]
     simulators = [Simulator(model, 1 / RATE) for model in models]

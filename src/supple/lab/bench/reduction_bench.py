@@ -106,7 +106,7 @@ def _exponent(rows: list[dict[str, Any]]) -> float | None:
 
 
 def _growth_row(case: tuple[str, int]) -> dict[str, Any]:
-    from supple.engines.engine import build
+    from supple.engines.factory import build
     from supple.reduction.build_log import BuildLog
     from supple.scenes.characters.character_scene import scene
 

@@ -1,1 +1,1 @@
-"""Reduced against full: position and frequency."""
+"""Fidelity of engines to the converged truth: position and frequency."""

@@ -1,4 +1,4 @@
-"""How far a reduced simulation is from the full one: by position, and by frequency."""
+"""Fidelity of one engine to another: by position, and by frequency."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
-from supple.dynamics.between_poses import pose_before
-from supple.engines.full.full_character import FullCharacterSimulator
+from supple.engines.engine import CharacterEngine, Engine, engine_named
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
-from supple.lab.fidelity.oscillation import (
-    CharacterEngine,
-    dominant_frequency,
-    frequency_error,
-    ringdown,
+from supple.lab.fidelity.oscillation import dominant_frequency, frequency_error, ringdown
+from supple.lab.fidelity.truth import (
+    CONVERGING,
+    Truth,
+    play_finely,
+    played,
+    rms_difference,
+    truth,
+    usual_options,
 )
-from supple.lab.fidelity.truth import CONVERGING, Truth, rms_difference, truth
+from supple.progress import Progress
 from supple.rig.motion.motion import Motion
 
-__all__ = ["Fidelity", "Ringing", "compare", "compare_ringing", "played"]
+__all__ = ["Fidelity", "Ringing", "compare", "compare_ringing"]
 
-Engine = Callable[..., CharacterEngine]
-Progress = Callable[[float, str], None]
+#: Called with a model, a step and options, it makes a simulator.
+Maker = Callable[..., CharacterEngine]
 
 #: So little damping that frequencies are sharp: with the step below, a hundredth at 5 Hz.
 RINGING: dict[str, Any] = {
@@ -43,7 +46,7 @@ IMPULSE = 0.25
 
 @dataclass(frozen=True)
 class Ringing:
-    """Free oscillation after an impulse.
+    """Frequencies of free oscillation after an impulse.
 
     Attributes
     ----------
@@ -64,7 +67,7 @@ class Ringing:
 
 @dataclass(frozen=True, eq=False)
 class Fidelity:
-    """A reduced simulation beside the full one.
+    """Figures of a real-time simulation beside the true one.
 
     Attributes
     ----------
@@ -99,12 +102,12 @@ class Fidelity:
 
     @property
     def truth_change(self) -> float:
-        """What the last halving of the truth's step changed, in the same measure."""
+        """Change by the last halving of the truth's step, in the same measure."""
         return self.truth.change
 
     @property
     def frequency_error(self) -> float:
-        """Of free oscillation where it was looked at, otherwise during the motion."""
+        """Error of frequency: of free oscillation if it was asked for, or during the motion."""
         return self.motion_frequency_error if self.ringing is None else self.ringing.error
 
     def rms_over_time(self) -> Floats:
@@ -118,7 +121,8 @@ def compare(
     model: PoseSpaceModel,
     motion: Motion,
     *,
-    simulator: Engine | None = None,
+    engine: str | Maker = "pose-space",
+    true_engine: str = "full",
     rate: float = 90.0,
     reference: Truth | None = None,
     same_step: bool = True,
@@ -129,32 +133,34 @@ def compare(
     progress: Progress | None = None,
     **options: Any,
 ) -> Fidelity:
-    """Play a motion with the reduced and the full simulation, and say how far they are apart.
+    """Play a motion with two engines, and measure how far they are apart.
 
     Parameters
     ----------
     model, motion
-        The character and what it does.
-    simulator
-        What makes the simulator that is judged, called as `supple.Simulator` is, which is the
-        default: with a model, a step, and options.
+        The character and its motion.
+    engine
+        Engine that is judged, of `supple.engines.ENGINES`; or a function that makes its simulator
+        of a model, a step, and options.
+    true_engine
+        Engine that is taken for true.
     rate
         Frames per second; a frame is a step of the real-time simulation.
     reference
         The `truth` of this model and motion, if it is there already.
     same_step, full_step, ringing
-        Which of the more expensive figures to find; see `Fidelity`.
+        Whether to find each of the more expensive figures; see `Fidelity`.
     accuracy, cache, progress
-        Of the `truth`.
+        As for `truth`.
     **options
-        Of both simulations: alpha, beta, gravity, gravity_mode.
+        Options of both simulations: alpha, beta, gravity, gravity_mode.
     """
-    engine = _usual() if simulator is None else simulator
+    make, row = _maker(engine), engine_named(true_engine, "character")
     true = reference
     if true is None:
         asked: dict[str, Any] = {"accuracy": accuracy, "cache": cache, "progress": progress}
-        true = truth(model, motion, rate, **asked, **options)
-    frames = played(engine(model, 1 / rate, **options), motion)
+        true = truth(model, motion, rate, engine=row.name, **asked, **options)
+    frames = played(make(model, 1 / rate, **options), motion)
     if frames.shape != true.frames.shape or true.rate != rate:
         raise SuppleError(
             f"a truth of shape {true.frames.shape} for a motion of {len(frames)} frames; "
@@ -162,14 +168,17 @@ def compare(
         )
     alike: float | None = None
     if same_step:
-        alike = _stepped_alike(model, motion, engine, true, options)
+        alike = _stepped_alike(model, motion, make, row, true, options)
     coarse: float | None = None
     if full_step:
-        stepped = FullCharacterSimulator(model, 1 / rate, newton=CONVERGING["newton"], **options)
-        coarse = rms_difference(stepped.run(motion), true.frames, true.rig)
+        solved = usual_options(row, {"newton": CONVERGING["newton"]}) | options
+        stepped, _ = play_finely(row, model, motion, rate, 1, solved)
+        coarse = rms_difference(stepped, true.frames, true.rig)
     moving = frequency_error(frames - true.rig, true.frames - true.rig, rate)
     middle, _ = motion.at(motion.times[0] + motion.duration / 2)
-    rang = compare_ringing(model, middle, simulator=engine) if ringing else None
+    rang: Ringing | None = None
+    if ringing:
+        rang = compare_ringing(model, middle, engine=make, true_engine=row.name)
     rms = rms_difference(frames, true.frames, true.rig)
     return Fidelity(rms, alike, coarse, true, frames, moving, rang)
 
@@ -178,35 +187,37 @@ def compare_ringing(
     model: PoseSpaceModel,
     pose: ArrayLike | None = None,
     *,
-    simulator: Engine | None = None,
+    engine: str | Maker = "pose-space",
+    true_engine: str = "full",
     velocity: ArrayLike | None = None,
     seconds: float = 2.0,
     **options: Any,
 ) -> Ringing:
-    """Frequencies of free oscillation of the reduced and the full simulation.
+    """Compare frequencies of free oscillation of two engines.
 
     Both step alike, with Newmark's method, 180 times a second and hardly any damping, so that
-    what is left is the difference in stiffness and mass.
+    they differ by stiffness and mass alone.
 
     Parameters
     ----------
     model, pose
         The character, and where it is; by default the rest pose.
-    simulator
+    engine, true_engine
         As for `compare`.
     velocity
         (3,) of the impulse, see `ringdown`; by default the same along all three axes.
     seconds
         How long.
     **options
-        Of both simulations.
+        Options of both simulations.
     """
-    engine = _usual() if simulator is None else simulator
+    row = engine_named(true_engine, "character")
     if velocity is None:
         velocity = np.full(3, IMPULSE * model.mesh.size / np.sqrt(3))
     given = RINGING | options
-    ours = engine(model, RINGING_STEP, **given)
-    whole = FullCharacterSimulator(model, RINGING_STEP, newton=5, tolerance=1e-6, **given)
+    ours = _maker(engine)(model, RINGING_STEP, **given)
+    solved = usual_options(row, {"newton": 5, "tolerance": 1e-6})
+    whole = row.simulate(model, RINGING_STEP, **solved, **given)
     swings, true = (
         ringdown(each, pose, velocity=velocity, seconds=seconds).astype(np.float64)
         for each in (ours, whole)
@@ -220,47 +231,22 @@ def compare_ringing(
     )
 
 
-def played(simulator: CharacterEngine, motion: Motion, every: int = 1) -> Singles:
-    """Step a simulator through a motion, moving as it does at its start, and return the skin.
-
-    Cuts begin anew. All simulators are played alike, step by step.
-
-    Parameters
-    ----------
-    simulator
-        Steps of its `dt`.
-    motion
-        Evaluated at each of them.
-    every
-        How many steps make a frame, of which the last is returned.
-    """
-    keys = motion.resample(1 / simulator.dt)
-    frames = []
-    for index, (pose, root) in enumerate(zip(keys.poses, keys.roots, strict=True)):
-        if index == 0 or index in keys.cuts:
-            simulator.reset(pose, root, before=pose_before(keys, index))
-        else:
-            simulator.step(pose, root)
-        if index % every == 0:
-            frames.append(np.array(simulator.surface(), np.float32))
-    return np.stack(frames)
+def _maker(engine: str | Maker) -> Maker:
+    return engine_named(engine, "character").simulate if isinstance(engine, str) else engine
 
 
 def _stepped_alike(
-    model: PoseSpaceModel, motion: Motion, engine: Engine, true: Truth, options: dict[str, Any]
+    model: PoseSpaceModel,
+    motion: Motion,
+    make: Maker,
+    row: Engine,
+    true: Truth,
+    options: dict[str, Any],
 ) -> float:
-    """RMS difference with the truth's step, accelerations taken as in real time by both."""
+    """Return the RMS difference with the truth's step, rig accelerations as in real time."""
     fine = {"integrator": CONVERGING["integrator"]} | options
     step = 1 / (true.rate * true.substeps)
-    frames = played(engine(model, step, **fine), motion, true.substeps)
-    whole = FullCharacterSimulator(
-        model, 1 / true.rate, substeps=true.substeps, **(CONVERGING | options)
-    )
-    return rms_difference(frames, whole.run(motion), true.rig)
-
-
-def _usual() -> Engine:
-    # The reduced simulator is judged here, not needed: full ones compare without it.
-    from supple.engines.pose_space.simulator import PoseSpaceSimulator
-
-    return PoseSpaceSimulator
+    frames = played(make(model, step, **fine), motion, true.substeps)
+    solved = usual_options(row, CONVERGING) | options
+    whole, _ = play_finely(row, model, motion, true.rate, true.substeps, solved)
+    return rms_difference(frames, whole, true.rig)

@@ -1,19 +1,18 @@
-"""How fast flesh swings: its strongest frequency, and what it does when it is left alone."""
+"""Oscillation of flesh: its strongest frequency, and its free swing after an impulse."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array, checked_number, numbers
+from supple.dynamics.character_inputs import Forces
 from supple.dynamics.root_frame import checked_root
+from supple.engines.engine import CharacterEngine
 from supple.errors import SuppleError
 
-__all__ = ["CharacterEngine", "dominant_frequency", "frequency_error", "ringdown"]
+__all__ = ["dominant_frequency", "frequency_error", "ringdown"]
 
 
 #: Spectra are refined by this factor, by appended zeros.
@@ -25,39 +24,11 @@ PUSHED = 3
 MOST_STEPS = 100_000
 
 
-class CharacterEngine(Protocol):
-    """What `supple.Simulator` and `supple.FullSimulator` of a model have in common."""
-
-    @property
-    def dt(self) -> float:
-        """Seconds from one pose to the next."""
-
-    def reset(
-        self,
-        pose: ArrayLike | None = None,
-        root: ArrayLike | None = None,
-        *,
-        before: Any = None,
-    ) -> None:
-        """Start anew, at rest or as fast as from a pose and root one step before."""
-
-    def step(
-        self,
-        pose: ArrayLike | None = None,
-        root: ArrayLike | None = None,
-        forces: Mapping[int, ArrayLike] | None = None,
-    ) -> Any:
-        """Advance by one step."""
-
-    def surface(self, out: Any = None) -> Singles:
-        """The skin in the world."""
-
-
 def dominant_frequency(signal: ArrayLike, rate: float) -> float:
-    """The frequency in Hz of the strongest oscillation.
+    """Return the frequency in Hz of the strongest oscillation.
 
-    The peak of the spectrum under a Hann window, between its samples by the parabola through the
-    logarithms of the three highest. A line through the record is taken away, and what is slower
+    It is the peak of the spectrum under a Hann window, between its samples by the parabola through
+    the logarithms of the three highest. A line through the record is taken away, and what is slower
     than 1.5 cycles in all of it counts as drift.
 
     Parameters
@@ -78,7 +49,7 @@ def dominant_frequency(signal: ArrayLike, rate: float) -> float:
 
 
 def frequency_error(signal: ArrayLike, truth: ArrayLike, rate: float) -> float:
-    """How far the dominant frequency of a record is from that of the truth, relative to it.
+    """Return the difference of a record's dominant frequency from the truth's, relative to it.
 
     Both are projected on the first principal component of the truth, so that it is the same
     movement whose frequency is compared.
@@ -103,10 +74,10 @@ def ringdown(
     root: ArrayLike | None = None,
     *,
     velocity: ArrayLike | None = None,
-    forces: Mapping[int, ArrayLike] | None = None,
+    forces: Forces | None = None,
     seconds: float = 2.0,
 ) -> Singles:
-    """Displacements of the skin that swings freely after an impulse, (t, n̄, 3).
+    """Simulate the skin that swings freely after an impulse; return displacements (t, n̄, 3).
 
     While a character moves, its flesh swings as it is driven. Only left alone does it show its
     own frequencies, by which a reduced simulation can be compared with the full one.
@@ -114,7 +85,7 @@ def ringdown(
     Parameters
     ----------
     simulator
-        Is reset. For frequencies give it little damping, and ``"newmark"``.
+        Simulator, which is reset. For frequencies give it little damping, and ``"newmark"``.
     pose, root
         Where the character is.
     velocity
@@ -158,7 +129,7 @@ def _checked_rate(rate: float) -> float:
 
 
 def _first_component(samples: Floats) -> Floats:
-    """The direction of (t, k) samples in which they vary most, of unit length."""
+    """Return the direction of (t, k) samples in which they vary most, of unit length."""
     _, vectors = np.linalg.eigh(samples @ samples.T)
     direction = samples.T @ vectors[:, -1]
     length = np.linalg.norm(direction)

@@ -1,12 +1,12 @@
-"""The converged full simulation of a motion, which reduced ones are measured by."""
+"""Truth: the converged simulation of a motion, which real-time ones are measured by."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import io
 import json
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -17,25 +17,34 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Singles
 from supple.checks import checked_number, checked_whole_numbers, numbers
+from supple.dynamics.between_poses import pose_before
 from supple.dynamics.root_frame import to_world
-from supple.engines.full.full_character import FullCharacterSimulator
+from supple.engines.engine import CharacterEngine, Engine, engine_named
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SolverError, SuppleError
+from supple.progress import Progress, unreported
 from supple.rig.motion.motion import Motion
 from supple.saving import write_whole
 
-__all__ = ["Truth", "rig_surface", "rms_difference", "truth"]
+__all__ = [
+    "CONVERGING",
+    "Truth",
+    "play_finely",
+    "played",
+    "rig_surface",
+    "rms_difference",
+    "truth",
+    "usual_options",
+]
 
-Progress = Callable[[float, str], None]
-
-#: What makes the full simulation converge, unless the caller says otherwise.
+#: Options that make the full simulation converge, unless the caller says otherwise.
 CONVERGING: dict[str, Any] = {"integrator": "bdf2", "newton": 20, "tolerance": 1e-6}
 MOST_SUBSTEPS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """A full simulation whose step has been halved until that changed little.
+    """Simulation whose step has been halved until that changed little.
 
     Attributes
     ----------
@@ -69,7 +78,7 @@ class Truth:
 
     @property
     def change(self) -> float:
-        """What the last halving changed; of the second order, so the error left is a third."""
+        """Change by the last halving; of the second order, so the error left is a third."""
         return self.changes[-1] if self.changes else np.inf
 
 
@@ -79,7 +88,7 @@ def rms_difference(frames: ArrayLike, true: ArrayLike, rig_only: ArrayLike) -> f
     Parameters
     ----------
     frames, true, rig_only
-        (t, n̄, 3): what is judged, the truth, and where the rig alone has the skin.
+        (t, n̄, 3): frames that are judged, the truth, and the skin as the rig alone has it.
     """
     shape = numbers("true frames", true).shape
     a, b, c = (np.asarray(numbers("frames", each)) for each in (frames, true, rig_only))
@@ -92,7 +101,7 @@ def rms_difference(frames: ArrayLike, true: ArrayLike, rig_only: ArrayLike) -> f
 
 
 def rig_surface(model: PoseSpaceModel, motion: Motion, rate: float = 90.0) -> Singles:
-    """The skin as the rig alone has it, in the world, (t, n̄, 3)."""
+    """Return the skin as the rig alone has it, in the world, (t, n̄, 3)."""
     keys = motion.resample(rate)
     placed = (
         to_world(root, model.rig(pose)) for pose, root in zip(keys.poses, keys.roots, strict=True)
@@ -100,22 +109,79 @@ def rig_surface(model: PoseSpaceModel, motion: Motion, rate: float = 90.0) -> Si
     return np.stack([each.astype(np.float32) for each in placed])
 
 
+def usual_options(engine: Engine, options: dict[str, Any]) -> dict[str, Any]:
+    """Return those of some options that an engine's simulator takes."""
+    return {name: value for name, value in options.items() if name in engine.step_options}
+
+
+def played(simulator: CharacterEngine, motion: Motion, every: int = 1) -> Singles:
+    """Step a simulator through a motion, moving as it does at its start, and return the skin.
+
+    Cuts begin anew. All simulators are played alike, step by step.
+
+    Parameters
+    ----------
+    simulator
+        Simulator that makes steps of its `dt`.
+    motion
+        Motion, evaluated at each of them.
+    every
+        How many steps make a frame, of which the last is returned.
+    """
+    keys = motion.resample(1 / simulator.dt)
+    frames = []
+    for index, (pose, root) in enumerate(zip(keys.poses, keys.roots, strict=True)):
+        if index == 0 or index in keys.cuts:
+            simulator.reset(pose, root, before=pose_before(keys, index))
+        else:
+            simulator.step(pose, root)
+        if index % every == 0:
+            frames.append(np.array(simulator.surface(), np.float32))
+    return np.stack(frames)
+
+
+def play_finely(
+    engine: Engine,
+    model: PoseSpaceModel,
+    motion: Motion,
+    rate: float,
+    substeps: int,
+    options: dict[str, Any],
+    *,
+    centred: bool = False,
+    progress: Progress = unreported,
+) -> tuple[Singles, int]:
+    """Play a motion with `substeps` steps a frame; return frames and unconverged steps.
+
+    An engine whose ``run`` takes `centred` evaluates the motion at its own sub-steps, and takes
+    accelerations of the rig from both sides if asked to. Others are stepped one by one.
+    """
+    if "centred" in inspect.signature(getattr(engine.simulate, "run", played)).parameters:
+        simulator = engine.simulate(model, 1 / rate, substeps=substeps, **options)
+        frames = simulator.run(motion, centred=centred, progress=lambda part: progress(part, ""))
+    else:
+        simulator = engine.simulate(model, 1 / (rate * substeps), **options)
+        frames = played(simulator, motion, substeps)
+    return frames, getattr(simulator, "unconverged_steps", 0)
+
+
 def truth(
     model: PoseSpaceModel,
     motion: Motion,
     rate: float = 90.0,
     *,
+    engine: str = "full",
     accuracy: float = 0.02,
     most_substeps: int = MOST_SUBSTEPS,
     cache: str | Path | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Truth:
-    """Simulate the full character until halving the step changes little.
+    """Simulate a character until halving the step changes little.
 
-    By default with ``"bdf2"``, centred accelerations of the rig (both of second order), Newton's
-    method to 1e-6 of the size, and projection to positive semi-definite elements where a system
-    is not definite.
+    By default with all tets, ``"bdf2"``, centred accelerations of the rig (both of second order),
+    Newton's method to 1e-6 of the size, and projection to positive semi-definite elements where a
+    system is not definite.
 
     Parameters
     ----------
@@ -123,24 +189,27 @@ def truth(
         The character, from the start of the motion, moving as it does there.
     rate
         Frames per second.
+    engine
+        Engine that is taken for true, of `supple.engines.ENGINES`.
     accuracy
         The largest change, as `rms_difference` gives it, that ends the halving.
     most_substeps
-        When to give up; the result then says ``converged=False``.
+        Most steps of a frame; the result then says ``converged=False``.
     cache
         A folder. Simulations found in it are not repeated, and new ones are left there.
     progress
         Called with the part done of the simulation that runs, 0 to 1, and which it is.
     **options
-        Of `FullCharacterSimulator`: damping, gravity, and what else is as in what is compared.
+        Options of the engine: damping, gravity, and others as in what is compared.
     """
     limit = checked_number("accuracy", accuracy)
     (most,) = checked_whole_numbers("most substeps", [most_substeps])
     if not (limit > 0 and most >= 2):
         raise SuppleError("truth needs a positive accuracy and two sub-steps at least")
-    began, options = perf_counter(), CONVERGING | options
+    row, began = engine_named(engine, "character"), perf_counter()
+    options = usual_options(row, CONVERGING) | options
     rig, changes = rig_surface(model, motion, rate), list[float]()
-    levels = _Levels(model, motion, rate, cache, progress, options)
+    levels = _Levels(row, model, motion, rate, cache, progress, options)
     substeps, before = 1, levels(1)
     while 2 * substeps <= most and not (changes and changes[-1] <= limit):
         substeps, after = 2 * substeps, levels(2 * substeps)
@@ -159,6 +228,7 @@ def truth(
 class _Levels:
     """Simulations with ever more sub-steps, kept in a folder if there is one."""
 
+    engine: Engine
     model: PoseSpaceModel
     motion: Motion
     rate: float
@@ -167,34 +237,33 @@ class _Levels:
     options: dict[str, Any]
 
     def __call__(self, substeps: int) -> tuple[Singles, int] | None:
-        """Frames and unconverged steps; None where Newton's method found no solution."""
+        """Return frames and unconverged steps; None where Newton's method found no solution."""
         path = self._path(substeps)
         if path is not None and (kept := self._kept(path)) is not None:
             return kept
-        simulator = FullCharacterSimulator(
-            self.model, 1 / self.rate, substeps=substeps, **self.options
-        )
-        tell = self.progress or (lambda part, what: None)
-        what = f"full simulation, {substeps} steps a frame"
+        what = f"{self.engine.name} simulation, {substeps} steps a frame"
         try:
-            frames = simulator.run(
-                self.motion, centred=True, progress=lambda part: tell(part, what)
+            frames, unconverged = play_finely(
+                *(self.engine, self.model, self.motion, self.rate, substeps, self.options),
+                centred=True,
+                progress=lambda part, _: (self.progress or unreported)(part, what),
             )
         except SolverError:
             return None
         if path is not None:
             data = io.BytesIO()
-            np.savez(data, frames=frames, unconverged=simulator.unconverged_steps)
+            np.savez(data, frames=frames, unconverged=unconverged)
             write_whole(path, data.getvalue())
-        return frames, simulator.unconverged_steps
+        return frames, unconverged
 
     def _path(self, substeps: int) -> Path | None:
-        """A name by content: all that the result depends on, the rigs by where they lead."""
+        """Return a name by content: all that the result depends on, rigs by where they lead."""
         if self.cache is None:
             return None
         model, motion = self.model, self.motion
         digest = hashlib.sha256()
-        settings = {name: numbers_or_text(value) for name, value in self.options.items()}
+        settings = {name: _plain(value) for name, value in self.options.items()}
+        settings["engine"] = self.engine.name
         texts = [model.material_kind, motion.cuts, self.rate, substeps, settings]
         digest.update(json.dumps(texts, sort_keys=True).encode())
         middle = motion.at(motion.times[0] + 0.37 * motion.duration)[0]
@@ -206,7 +275,7 @@ class _Levels:
         return Path(self.cache) / f"truth-{digest.hexdigest()[:24]}-{substeps}.npz"
 
     def _kept(self, path: Path) -> tuple[Singles, int] | None:
-        """What is in the file, if all of it is there."""
+        """Return frames and unconverged steps of a file; None if it is not whole."""
         try:
             with np.load(path, allow_pickle=False) as data:
                 frames, unconverged = data["frames"], int(data["unconverged"])
@@ -218,6 +287,6 @@ class _Levels:
         return (frames, unconverged) if right else None
 
 
-def numbers_or_text(value: Any) -> Any:
-    """An option as JSON has it."""
+def _plain(value: Any) -> Any:
+    """Return an option as JSON has it."""
     return value if isinstance(value, str | bool) else np.asarray(value).tolist()

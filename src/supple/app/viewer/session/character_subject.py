@@ -17,7 +17,7 @@ from supple.app.viewer.session.subject import State, Subject, clamped
 from supple.arrays import Floats, Singles
 from supple.engines.engine import CharacterModel, engine_named
 from supple.errors import SuppleError, SuppleWarning
-from supple.playing.bake import bake_plan, bake_simulator, calm_stiffness, chosen_motion
+from supple.playing.bake import bake_plan, bake_simulator, chosen_motion, stable_stiffness
 from supple.playing.player import Player
 from supple.rig.character import Character
 
@@ -252,7 +252,7 @@ class CharacterSubject(Subject):
         which = self.motion.name, loop
         if which not in self._calm:  # as firm as bake makes it, so that they agree
             firms = self._engine.firms
-            self._calm[which] = calm_stiffness(self.model, plan, **self._flesh) if firms else 1.0
+            self._calm[which] = stable_stiffness(self.model, plan, **self._flesh) if firms else 1.0
         self.stiffen(self._factor)
         with warnings.catch_warnings():  # one sees that a motion jumps
             warnings.simplefilter("ignore", SuppleWarning)

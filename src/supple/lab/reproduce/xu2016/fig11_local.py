@@ -18,10 +18,10 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from supple.app.pictures.drawing import INK, PAPER, draw_surface, save_picture, view_axes
 from supple.arrays import Bools, Floats
+from supple.engines.engine import CharacterEngine
 from supple.engines.full.full_character import FullCharacterSimulator
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
-from supple.lab.fidelity.oscillation import CharacterEngine
 from supple.mesh.surface import SurfaceMesh
 from supple.reduction.regions.region_weights import regions_of
 from supple.scenes.characters.character_scene import Scene, scene

@@ -22,12 +22,13 @@ from supple.app.character_models import scene_model
 from supple.app.pictures.drawing import INK, PAPER, draw_surface, save_picture, view_axes
 from supple.app.processes import with_cores
 from supple.arrays import Singles
+from supple.engines.engine import CharacterEngine
 from supple.engines.full.full_character import FullCharacterSimulator
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleWarning
-from supple.lab.fidelity.oscillation import CharacterEngine, dominant_frequency, ringdown
+from supple.lab.fidelity.oscillation import dominant_frequency, ringdown
 from supple.lab.fidelity.truth import rig_surface, rms_difference
 from supple.rig.motion.motion import Motion
 from supple.rig.tets.character_placement import CharacterPlacement

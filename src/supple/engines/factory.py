@@ -1,0 +1,106 @@
+"""Models and simulators of any engine: built, read from a file, made to step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from supple.engines.engine import ENGINES, FIRST_ENGINE, MODEL_FORMAT, engine_named, engine_of
+from supple.errors import FormatError
+from supple.tensors import checked_json, header_texts
+
+__all__ = ["Simulator", "build", "load_model"]
+
+
+def build(character: Any, *, engine: str = FIRST_ENGINE, **options: Any) -> Any:
+    """Build the model of a character, as the engine does that will step it.
+
+    Parameters
+    ----------
+    character
+        See `supple.load`; a mesh for engines of bodies.
+    engine
+        ``"pose-space"`` and others in `supple.engines.ENGINES`.
+    **options
+        Of the engine's builder. Pose-space has, among others, ``poses``, ``modes``, ``tets``,
+        ``material``, ``young``, ``poisson``, ``regions``, ``contact``, ``executor``, ``log``:
+        see `supple.engines.pose_space.build`.
+
+    Returns
+    -------
+    model
+        To be saved, and stepped by `supple.Simulator`.
+
+    Examples
+    --------
+    >>> import supple
+    >>> from supple.scenes import scene
+    >>> x = scene("x")
+    >>> model = supple.build(x.character, **(x.recipe() | {"tets": 1000, "modes": 8}))
+    >>> model.engine
+    'pose-space'
+    """
+    return engine_named(engine).build(character, **options)
+
+
+def load_model(path: str | Path, **options: Any) -> Any:
+    """Read a model file of any engine; its header says which.
+
+    Parameters
+    ----------
+    path
+        As ``model.save`` wrote it. Nothing in it is executed.
+    **options
+        Of the model's own ``load``: ``rig=`` for pose-space models of a black-box rig.
+
+    Raises
+    ------
+    FormatError
+        If it is no model file, damaged, or of an engine that is not there.
+    """
+    path = Path(path)
+    texts = header_texts(path)
+    opens = texts.get("format", "")
+    named = FIRST_ENGINE
+    if opens == MODEL_FORMAT:
+        header = checked_json(texts.get("header", "{}"), "its header")
+        named = header.get("engine", FIRST_ENGINE) if isinstance(header, dict) else ""
+    for row in ENGINES.values():
+        if row.file_format == opens and (opens != MODEL_FORMAT or row.name == named):
+            return row.model_class.load(path, **options)
+    if opens == MODEL_FORMAT:
+        raise FormatError(f'{path.name}: is for the engine "{named}", which is not in this version')
+    raise FormatError(f"{path.name}: is a safetensors file, but no model of Supple's")
+
+
+class Simulator:
+    """Make the simulator that a model is for.
+
+    Parameters
+    ----------
+    model
+        Of `supple.build` or `supple.load_model`.
+    dt
+        Seconds of a step; by default the engine's own, 1/90 for characters.
+    **options
+        Of the engine's simulator: `supple.engines.pose_space.PoseSpaceSimulator` has damping,
+        gravity, obstacles, limits and more.
+
+    Returns
+    -------
+    CharacterEngine or BodyEngine
+        An object of the engine's own class.
+
+    Examples
+    --------
+    >>> import supple
+    >>> from supple.scenes import beam
+    >>> model = supple.build(beam(cells=(4, 1, 1)), engine="stvk", modes=4)
+    >>> type(supple.Simulator(model, dt=1 / 500)).__name__
+    'StvkSimulator'
+    """
+
+    def __new__(cls, model: Any, dt: float | None = None, **options: Any) -> Any:
+        """Make an object of the engine's class."""
+        stepped = {} if dt is None else {"dt": dt}
+        return engine_of(model).simulate(model, **stepped, **options)
