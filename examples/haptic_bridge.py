@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
 
     restart(ball, hand[0])
     felt, rate = in_one_call(ball, hand)
-    spheres, triangles = (count / (len(hand) + 2) for count in ball.tree.looked_at)
+    spheres, triangles = (count / (len(hand) + 2) for count in ball.tree.visited)
     restart(ball, hand[0])
     took = one_by_one(ball, hand)
 

@@ -67,7 +67,7 @@ def test_every_engine_has_a_sample_here():
 def test_a_simulator_keeps_the_protocol(name):
     row, simulator = ENGINES[name], stepped(name, dt=1 / 200)
     assert isinstance(simulator, CharacterEngine if row.moves == "character" else BodyEngine)
-    assert isinstance(simulator, row.simulate)
+    assert type(simulator) is row.simulate
     assert isinstance(simulator.model, row.model_class)
     assert simulator.model is built(name)
     assert simulator.dt == 1 / 200

@@ -373,9 +373,8 @@ def build(character: Any, *, engine: str = FIRST_ENGINE, **options: Any) -> Any:
     --------
     >>> import supple
     >>> from supple.scenes import scene
-    >>> x = scene("x")
-    >>> model = supple.build(x.character, **(x.recipe() | {"tets": 1000, "modes": 8}))
-    >>> model.engine
+    >>> recipe = scene("x").recipe() | {"tets": 1000, "modes": 8}
+    >>> supple.build(scene("x").character, **recipe).engine
     'pose-space'
     """
     return engine_named(engine).build(character, **options)
