@@ -120,7 +120,7 @@ def test_engines_take_the_rows_that_suit_them():
     codes = [row.code for row in rows if row.code >= 0]
     assert len(set(codes)) == len(codes)
     wrong: list[Any] = [[], {}, None, 3, np.zeros(3)]
-    for unhashable in wrong:
+    for name in wrong:
         with pytest.raises(SuppleError, match="no integrator") as refused:
-            integrator_named(unhashable)
+            integrator_named(name)
         assert "\n" not in str(refused.value)

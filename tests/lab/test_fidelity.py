@@ -162,8 +162,8 @@ def test_engines_are_compared_by_name():
     made = compare(bar(), swing(), engine=FullSimulator, ringing=False, **asked)
     np.testing.assert_array_equal(named.frames, made.frames)
     assert named.rms == made.rms
-    mistakes: list[dict[str, Any]] = [{"engine": "fool"}, {"true_engine": "stvk"}]
-    for wrong in mistakes:
+    mistaken: list[dict[str, Any]] = [{"engine": "fool"}, {"true_engine": "stvk"}]
+    for wrong in mistaken:
         with pytest.raises(SuppleError, match="engine"):
             compare(bar(), swing(), **asked, **wrong)
 
