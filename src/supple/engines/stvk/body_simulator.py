@@ -163,7 +163,7 @@ class BodySimulator(ABC, Generic[Body]):
 
         The body goes on from where it is, as fast; with another density momenta change.
         """
-        self._exchange(self.model.with_material(group, **changed))  # type: ignore[arg-type]
+        self._exchange(self.model.with_material(group, **changed))
 
     def _checked_start(
         self, q: ArrayLike | None, velocity: ArrayLike | None
