@@ -20,6 +20,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+import supple.engines.pose_space
 import supple.reduction
 import supple.rig
 from supple.elastic.body import ElasticBody
@@ -397,9 +398,11 @@ def test_obstacles_that_know_no_distance_are_refused() -> None:
 
 
 def test_what_docstrings_name_can_be_imported() -> None:
-    for name in ("blended_correction", "column_scales", "Between", "fit_weights", "handle_weights"):
+    for name in ("blended_correction", "Between", "fit_weights", "handle_weights"):
         assert name in supple.reduction.__all__
         assert hasattr(supple.reduction, name)
+    assert "column_scales" in supple.engines.pose_space.__all__
+    assert hasattr(supple.engines.pose_space, "column_scales")
     for name in ("alignment_tree", "pose_rotations", "edge_rotations"):
         assert name in supple.rig.__all__
         assert hasattr(supple.rig, name)
