@@ -217,3 +217,28 @@ def test_docstrings_open_with_a_verb_or_a_formula():
         f"{where}: {text.splitlines()[0]}" for where, text in docstrings() if RIDDLE.match(text)
     ]
     assert len(riddles) <= MOST_RIDDLES, "\n".join(riddles)
+
+
+@pytest.mark.parametrize("page", ["architecture", "method", "extending"])
+def test_pages_name_files_that_are_there(page: str):
+    text = (SOURCE.parent / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    plain = re.sub(r"^```python.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    known = {file.relative_to(PACKAGE).as_posix() for file in PACKAGE.rglob("*.py")}
+    known |= {"tests/test_architecture.py"}
+    named = set(re.findall(r"\b[a-z0-9_]+(?:/[a-z0-9_]+)*\.py\b", plain))
+    own = {"log_neo_hookean.py", "theta_method.py", "table_motion.py", "lagging.py"}
+    lost = [file for file in named - own if not any(f"/{k}".endswith(f"/{file}") for k in known)]
+    assert not lost
+
+
+def test_one_step_is_followed_in_a_dozen_files():
+    text = (SOURCE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^ *(\d+) ([a-z_/]+\.py) ", text, flags=re.MULTILINE)
+    assert [int(number) for number, _ in listed] == list(range(1, len(listed) + 1))
+    assert len(listed) <= 12
+    way = {f"supple.{file[:-3].replace('/', '.')}" for _, file in listed}
+    kernels = "supple.engines.pose_space."
+    for name in way:  # whatever kernels of the step call is on the list, or holds tables only
+        beside = {"runtime", "skin", "step_options", "contact", "copying"}
+        called = {other for other in graph()[name] if other.startswith(kernels)}
+        assert {o for o in called - way if o.split(".")[3] not in beside | {"model"}} == set(), name
