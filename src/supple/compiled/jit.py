@@ -2,7 +2,7 @@
 
 Import `compiled` for functions on one element and `compiled_parallel` for loops over all;
 `compiled_plain`, `compiled_fused` and `compiled_sums` for the innermost ones, which may not make
-arrays.
+arrays, and the `_inline` kinds for parts of those.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ __all__ = [
     "compiled",
     "compiled_brief",
     "compiled_fused",
+    "compiled_fused_inline",
     "compiled_parallel",
     "compiled_plain",
+    "compiled_plain_inline",
     "compiled_sums",
     "taking_turns",
 ]
@@ -68,6 +70,13 @@ _counting: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") e
 compiled_plain = _compiler(nogil=True, error_model="numpy", **_counting)
 # A product and a sum may be one instruction, rounded once: quicker, and never less exact.
 compiled_fused = _compiler(nogil=True, error_model="numpy", fastmath={"contract"}, **_counting)
+# Parts of a larger function that are put into their callers whatever their size: passing a handful
+# of arrays costs as much as a small energy density (measured: a third of a loop over tets).
+_inlined: dict[str, Any] = {"forceinline": True} if hasattr(DefaultOptions, "forceinline") else {}
+compiled_plain_inline = _compiler(nogil=True, error_model="numpy", **_counting, **_inlined)
+compiled_fused_inline = _compiler(
+    nogil=True, error_model="numpy", fastmath={"contract"}, **_counting, **_inlined
+)
 # Sums may be taken in another order, so that loops over them vectorise: the same bits on the same
 # machine, not on all.
 compiled_sums = _compiler(

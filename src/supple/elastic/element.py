@@ -8,7 +8,7 @@ corners have a fixed length and unroll.
 from __future__ import annotations
 
 from supple.arrays import Floats, Ints, ShortInts
-from supple.compiled.jit import compiled_plain
+from supple.compiled.jit import compiled_plain, compiled_plain_inline
 
 __all__ = [
     "add_element_forces",
@@ -38,7 +38,7 @@ def point_count(slopes: Floats | None) -> int:
     return len(slopes)
 
 
-@compiled_plain
+@compiled_plain_inline
 def deformation_at(
     point: int,
     x: Floats,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from supple.arrays import Floats
-from supple.compiled.jit import compiled_fused
+from supple.compiled.jit import compiled_fused, compiled_fused_inline
 from supple.elastic.densities.density import Density
 from supple.maths.small_matrices import times_transposed
 from supple.maths.svd import rotation_svd
@@ -25,7 +25,7 @@ def _energy(F: Floats, p: Floats, scratch: Floats) -> float:
     return p[0] * (a * a + b * b + c * c) + 0.5 * p[1] * (a + b + c) ** 2
 
 
-@compiled_fused
+@compiled_fused_inline
 def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
     R, sigma = scratch[2], scratch[3, 0]
     rotation_svd(F, scratch[0], sigma, scratch[1])
@@ -36,7 +36,7 @@ def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
             P[i, j] = 2.0 * p[0] * (F[i, j] - R[i, j]) + pull * R[i, j]
 
 
-@compiled_fused
+@compiled_fused_inline
 def _stress_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
     mu, lam = p[0], p[1]
     U, V, R, sigma = scratch[0], scratch[1], scratch[2], scratch[3, 0]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats
-from supple.compiled.jit import compiled_fused
+from supple.compiled.jit import compiled_fused, compiled_fused_inline
 from supple.elastic.densities.density import Density, per_element
 from supple.errors import SuppleError
 from supple.maths.small_matrices import green_strain, times, times_transposed
@@ -79,7 +79,7 @@ def _energy(F: Floats, p: Floats, scratch: Floats) -> float:
     return 0.5 * p[9] * _exponential_less_one(exponent)
 
 
-@compiled_fused
+@compiled_fused_inline
 def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
     E, S = scratch[0], scratch[3]
     green_strain(F, E)
@@ -92,7 +92,7 @@ def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
     times(F, S, P)
 
 
-@compiled_fused
+@compiled_fused_inline
 def _stress_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
     """DP = dF S + F dS, dS = g′ C:dE + (2/c) g″ (C:E)(C:E : dE), column by column."""
     FA, work, T, S, dE, dS = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]

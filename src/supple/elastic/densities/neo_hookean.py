@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from supple.arrays import Floats
-from supple.compiled.jit import compiled_fused
+from supple.compiled.jit import compiled_fused, compiled_fused_inline
 from supple.elastic.densities.density import Density
 from supple.maths.small_matrices import cofactors, determinant, squared_norm
 
@@ -49,7 +49,7 @@ def _energy(F: Floats, p: Floats, scratch: Floats) -> float:
     )
 
 
-@compiled_fused
+@compiled_fused_inline
 def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
     cofactor = scratch[0]
     cofactors(F, cofactor)
@@ -60,7 +60,7 @@ def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
             P[i, j] = pull * F[i, j] + push * cofactor[i, j]
 
 
-@compiled_fused
+@compiled_fused_inline
 def _stress_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
     mu, lam = p[0], p[1]
     inverse = 1.0 / (squared_norm(F) + 1.0)

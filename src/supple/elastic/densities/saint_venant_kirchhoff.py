@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from supple.arrays import Floats
-from supple.compiled.jit import compiled_fused
+from supple.compiled.jit import compiled_fused, compiled_fused_inline
 from supple.elastic.densities.density import Density
 from supple.maths.small_matrices import green_strain, times
 
@@ -70,7 +70,7 @@ def _energy(F: Floats, p: Floats, scratch: Floats) -> float:
     return p[0] * squared_strain(E) + 0.5 * p[1] * (E[0, 0] + E[1, 1] + E[2, 2]) ** 2
 
 
-@compiled_fused
+@compiled_fused_inline
 def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
     E, S = scratch[0], scratch[3]
     green_strain(F, E)
@@ -83,13 +83,13 @@ def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
     times(F, S, P)
 
 
-@compiled_fused
+@compiled_fused_inline
 def _stress_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
     green_stress(F, p[0], p[1], scratch[0], scratch[1])
     green_derivative(F, p[0], p[1], scratch[0], scratch[2], H)
 
 
-@compiled_fused
+@compiled_fused_inline
 def _stress_and_derivative(F: Floats, p: Floats, P: Floats, H: Floats, scratch: Floats) -> None:
     green_stress(F, p[0], p[1], scratch[0], P)
     green_derivative(F, p[0], p[1], scratch[0], scratch[2], H)

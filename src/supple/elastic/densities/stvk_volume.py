@@ -6,7 +6,7 @@ hahn2013 eq. 2, with J = det F.
 from __future__ import annotations
 
 from supple.arrays import Floats
-from supple.compiled.jit import compiled_fused
+from supple.compiled.jit import compiled_fused, compiled_fused_inline
 from supple.elastic.densities.density import Density
 from supple.elastic.densities.neo_hookean import add_volume_derivative
 from supple.elastic.densities.saint_venant_kirchhoff import (
@@ -26,7 +26,7 @@ def _energy(F: Floats, p: Floats, scratch: Floats) -> float:
     return 0.5 * p[0] * squared_strain(E) + 0.5 * p[1] * (1.0 - determinant(F)) ** 2
 
 
-@compiled_fused
+@compiled_fused_inline
 def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
     E, S, cofactor = scratch[0], scratch[3], scratch[0]
     green_strain(F, E)
@@ -41,7 +41,7 @@ def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
             P[i, j] += push * cofactor[i, j]
 
 
-@compiled_fused
+@compiled_fused_inline
 def _stress_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
     mu = 0.5 * p[0]
     green_stress(F, mu, 0.0, scratch[0], scratch[1])
