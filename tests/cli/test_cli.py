@@ -237,7 +237,7 @@ def test_help_lists_the_engines_of_characters_from_the_table(command, capsys):
     [
         ("ful", 'did you mean "full"?'),
         ("zzz", "there are pose-space, full"),
-        ("stvk", "use one for characters"),
+        ("stvk", "is for a body, not a character"),
     ],
 )
 def test_an_engine_that_is_none_is_one_line_with_the_nearest(capsys, arguments, engine, words):

@@ -35,13 +35,13 @@ def run_build(
     Parameters
     ----------
     given
-        A file, or the name of a scene; a file of that name goes first.
+        A character file, or the name of a scene; see `read_any_character`.
     output
-        Where to; by default the character's name in the current folder.
+        Path of the model file; by default the character's name in the current folder.
     options
-        As given on the command line; by default none.
+        By default none are set.
     quiet
-        Show nothing.
+        Show neither progress nor the summary.
     """
     options = options or BuildOptions()
     engine_named(options.engine, "character")  # what cannot be is refused before any work

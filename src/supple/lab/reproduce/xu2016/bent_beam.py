@@ -186,7 +186,7 @@ def _faster(
     }
 
 
-def draw(found: dict[str, Any], folder: Path) -> Path:
+def draw(found: dict[str, Any], folder: Path) -> None:
     """Draw the tip through time, and the error of each basis."""
     figure = Figure(figsize=(11, 4.2), facecolor=PAPER, layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.35, 1))
@@ -208,9 +208,7 @@ def draw(found: dict[str, Any], folder: Path) -> Path:
     right.tick_params(axis="y", labelsize=8)
     right.set_title("Difference from the full simulation", color=INK, fontsize=11)
     plain_axes(left, right)
-    path = folder / "beam.png"
-    save_picture(figure, path)
-    return path
+    save_picture(figure, folder / "beam.png")
 
 
 def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:

@@ -221,7 +221,7 @@ def _found(
     }
 
 
-def draw(found: dict[str, Any], folder: Path) -> Path:
+def draw(found: dict[str, Any], folder: Path) -> None:
     """Draw a foot through time, error by the PCA's size, and depth in the ground."""
     figure = Figure(figsize=(12, 3.9), facecolor=PAPER, layout="constrained")
     foot, error, depth = figure.subplots(1, 3, width_ratios=(1.3, 0.9, 1.1))
@@ -260,14 +260,12 @@ def draw(found: dict[str, Any], folder: Path) -> Path:
     for axes in (foot, error, depth):
         axes.legend(fontsize=8, framealpha=0.85, facecolor=PAPER, edgecolor="none")
     plain_axes(foot, error, depth)
-    path = folder / "fig14.png"
-    save_picture(figure, path)
-    return path
+    save_picture(figure, folder / "fig14.png")
 
 
 def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Make fig14.png and return its figures."""
     found = figures(quick, tell)
     draw(found, folder)
-    shown = {key: value for key, value in found.items() if key != "curves"}
-    return {"message": _message(found)} | shown
+    del found["curves"]
+    return {"message": _message(found)} | found
