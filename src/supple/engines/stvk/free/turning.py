@@ -162,7 +162,7 @@ def _quadratic_form(x, slopes, j):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _solve_inertia(inertia, x):  # type: ignore[no-untyped-def]
-    """X ← I⁻¹ x, by I = L D Lᵀ."""
+    """Replace x by I⁻¹ x, with I = L D Lᵀ."""
     a, b, c = inertia[0], inertia[1], inertia[2]
     d, e, f = inertia[3], inertia[4], inertia[5]
     l10, l20 = d / a, e / a

@@ -238,7 +238,7 @@ def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore
 
 @compiled_sums
 def _accelerate(lightness, sign, force, out):  # type: ignore[no-untyped-def]
-    """A ← a ± M⁻¹ f."""
+    """Add (or subtract) M⁻¹ f."""
     for i in range(len(out)):
         row, total = lightness[i], 0.0
         for j in range(len(force)):
