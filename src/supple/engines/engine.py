@@ -16,18 +16,20 @@ from functools import cached_property
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from numpy.typing import ArrayLike
-
-from supple.arrays import Floats, Singles
 from supple.checks import shown
-from supple.dynamics.character_inputs import Before, Forces, Given
 from supple.errors import SuppleError
-from supple.mesh.obstacles import Obstacle
-from supple.mesh.surface import SurfaceMesh
-from supple.rig.motion.motion import Motion
-from supple.rig.protocol import Rig
+
+if TYPE_CHECKING:  # commands list engines, and should not wait for NumPy and Numba
+    from numpy.typing import ArrayLike
+
+    from supple.arrays import Floats, Singles
+    from supple.dynamics.character_inputs import Before, Forces, Given
+    from supple.mesh.obstacles import Obstacle
+    from supple.mesh.surface import SurfaceMesh
+    from supple.rig.motion.motion import Motion
+    from supple.rig.protocol import Rig
 
 __all__ = [
     "ENGINES",

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array
 from supple.dynamics.between_poses import pose_before
-from supple.dynamics.character_inputs import CharacterInputs
-from supple.engines.engine import Before, Forces
+from supple.dynamics.character_inputs import Before, CharacterInputs, Forces
 from supple.engines.pose_space.copying import Copyable
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.newton import LIMIT_NAMES
