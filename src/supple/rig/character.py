@@ -72,6 +72,9 @@ class Character:
         What lengths in the file were multiplied by.
     warnings : tuple of str
         What is wrong with the file, one line each.
+    labels : dict of str to (k,) int array
+        Surface vertices by the names that the file has for them: ``"material:Hooves"``,
+        ``"mesh:Body"``.
     """
 
     name: str
@@ -81,6 +84,7 @@ class Character:
     source: Any = None
     metres_per_unit: float = 1.0
     warnings: tuple[str, ...] = ()
+    labels: dict[str, NDArray[np.int64]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         motions = counted(len(self.motions), "motion")

@@ -1,0 +1,221 @@
+"""Anatomy of a character: what is bone, what is flesh, what is hard, what is apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from supple.anatomy.anatomy_file import RegionEntry, read_entries, write_entries
+from supple.anatomy.inscribed_balls import InscribedBalls
+from supple.anatomy.loose_parts import LooseParts
+from supple.anatomy.part_names import label_role
+from supple.anatomy.roles import HARD, ROLES, RegionRole, region_roles
+from supple.anatomy.skin_regions import SkinRegions, vertex_areas
+from supple.arrays import Bools, Floats, Ints
+from supple.mesh.surface import SurfaceMesh
+from supple.rig.character import Character
+from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.tets.flesh import skinned_rigs
+
+__all__ = ["Anatomy", "anatomy_of"]
+
+#: What Young's modulus is multiplied by for each feel.
+FEELS = {"hard": 1.0, "firm": 4.0, "normal": 1.0, "soft": 0.4, "apart": 1.0}
+#: A label counts where it names less than this part of the skin: a mesh called "head" may be all.
+MOST_LABELLED = 0.5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Anatomy:
+    """Maps on the skin of a character, each with its reasons.
+
+    Attributes
+    ----------
+    name
+        The character's.
+    surface
+        Its skin.
+    entries
+        By joint: role, flesh share, feel and reasons of the region that follows it.
+    joints
+        Names of the joints that have a region, in the order of `region`.
+    region
+        (n̄,) region of each vertex.
+    part
+        (n̄,) component of the surface of each vertex.
+    role
+        (n̄,) role of each vertex, a name of `ROLES`.
+    share
+        (n̄,) φ: what lies deeper than φ times the thickness is bone.
+    firmness
+        (n̄,) what Young's modulus is multiplied by.
+    apart
+        (n̄,) whether a vertex belongs to a part that rides on the rig.
+    balls
+        Inscribed balls: thickness and depth anywhere.
+    """
+
+    name: str
+    surface: SurfaceMesh
+    entries: Mapping[str, RegionEntry]
+    joints: tuple[str, ...]
+    region: Ints
+    part: Ints
+    role: tuple[str, ...]
+    share: Floats
+    firmness: Floats
+    apart: Bools
+    balls: InscribedBalls = field(repr=False)
+
+    def __repr__(self) -> str:
+        hard = float(vertex_areas(self.surface)[self.hard].sum() / self.surface.areas().sum())
+        return f'Anatomy("{self.name}", {len(self.joints)} regions, {hard:.0%} hard)'
+
+    @cached_property
+    def hard(self) -> Bools:
+        """(n̄,) where nothing moves."""
+        return self.apart | (self.share < HARD)
+
+    @cached_property
+    def thickness(self) -> Floats:
+        """(n̄,) R: radius of the largest inscribed ball that covers each vertex, in metres."""
+        return self.balls.thickness(self.surface.vertices)
+
+    @cached_property
+    def trunk_radius(self) -> float:
+        """Radius of the largest ball inscribed in the trunk, in metres."""
+        trunk = np.isin(self.role, ("trunk", "soft"))
+        radii = self.thickness[trunk] if trunk.any() else self.thickness
+        return float(radii.max(initial=1e-300))
+
+    def save(self, path: str | Path) -> None:
+        """Write the regions as JSON that people can change: role, share and feel by joint."""
+        write_entries(path, self.name, self.entries)
+
+    @staticmethod
+    def load(path: str | Path, character: Character) -> Anatomy:
+        """Read regions from a file for this character, or another on the same rig."""
+        return anatomy_of(character, entries=read_entries(path))
+
+
+def anatomy_of(
+    character: Character,
+    *,
+    entries: Mapping[str, RegionEntry] | None = None,
+    use_names: bool = True,
+) -> Anatomy:
+    """Find what is bone, flesh, hard and apart in a character.
+
+    Parameters
+    ----------
+    character
+        Its skin, rig, and the names of its joints, materials and meshes. Motions do not matter.
+    entries
+        By joint, in place of what is found: see `Anatomy.load`.
+    use_names
+        Whether names count, or shape alone.
+    """
+    surface = character.surface
+    balls = InscribedBalls(surface)
+    skinned = skinned_rigs(character.rig)
+    rig = skinned[0] if len(skinned) == 1 else None
+    if rig is None or rig.n_vertices != len(surface.vertices):
+        return _boneless(character, balls)
+    regions = SkinRegions.of(surface, rig, balls.thickness(surface.vertices))
+    roles = region_roles(regions, rig.skeleton.names, surface.size, use_names=use_names)
+    found = _told(regions, rig, roles, entries or {})
+    return _mapped(character, rig, regions, found, balls, use_names)
+
+
+def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:
+    """A body that no skeleton moves: flesh all over."""
+    n = len(character.surface.vertices)
+    zeros, ones = np.zeros(n, np.int64), np.ones(n)
+    return Anatomy(
+        character.name,
+        character.surface,
+        {},
+        (),
+        zeros,
+        zeros,
+        ("soft",) * n,
+        ones,
+        ones,
+        np.zeros(n, bool),
+        balls,
+    )
+
+
+def _told(
+    regions: SkinRegions,
+    rig: SkinnedRig,
+    roles: list[RegionRole],
+    entries: Mapping[str, RegionEntry],
+) -> dict[str, RegionEntry]:
+    """Entries of all regions: what is found, and what somebody said instead."""
+    found = {}
+    for joint, each in zip(regions.joints, roles, strict=True):
+        name, share = rig.skeleton.names[joint], ROLES[each.role]
+        feel = "hard" if share < HARD else "normal"
+        said = entries.get(name)
+        found[name] = RegionEntry(each.role, share, feel, tuple(each.reasons))
+        if said is not None:
+            found[name] = replace(said, reasons=(*said.reasons, "told"))
+    return found
+
+
+def _mapped(
+    character: Character,
+    rig: SkinnedRig,
+    regions: SkinRegions,
+    found: dict[str, RegionEntry],
+    balls: InscribedBalls,
+    use_names: bool,
+) -> Anatomy:
+    surface, listed = character.surface, list(found.values())
+    weights = sp.csr_array(rig.weight_matrix())
+    by_region = sp.csr_array(
+        (np.ones(weights.shape[1]), (np.arange(weights.shape[1]), regions.of_joint)),
+        (weights.shape[1], len(regions)),
+    )
+    follows = weights @ by_region
+    roles = np.array([each.role for each in listed])
+    shares = np.array([each.acting_share for each in listed])
+    share = np.clip(np.asarray(follows @ shares), 0.0, 1.0)
+    firmness = np.exp(follows @ np.log([FEELS[each.feel] for each in listed]))
+    role = roles[regions.of_vertex].astype("<U16")
+    apart = np.array([each.feel == "apart" for each in listed])[regions.of_vertex]
+    trunk = np.isin(roles, ("trunk", "soft"))
+    parts = LooseParts.of(surface, weights, regions, trunk)
+    for label, own in (character.labels if use_names else {}).items():
+        said = label_role(label)
+        if said is not None and _area_part(surface, own) < MOST_LABELLED:
+            lower = own if ROLES[said] > HARD else own[share[own] > ROLES[said]]
+            share[lower], role[lower] = ROLES[said], said
+    carried = parts.carrier != np.arange(len(role))
+    share[carried], role[carried] = share[parts.carrier[carried]], role[parts.carrier[carried]]
+    share[parts.prop], role[parts.prop], apart = 0.0, "prop", apart | parts.prop
+    return Anatomy(
+        character.name,
+        surface,
+        found,
+        tuple(found),
+        regions.of_vertex,
+        parts.of_vertex,
+        tuple(role.tolist()),
+        share,
+        firmness,
+        apart,
+        balls,
+    )
+
+
+def _area_part(surface: SurfaceMesh, vertices: Ints) -> float:
+    areas: Any = vertex_areas(surface)
+    return float(areas[vertices].sum() / max(areas.sum(), 1e-300))
