@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from supple.anatomy.anatomy_file import RegionEntry, read_entries, write_entries
 from supple.anatomy.inscribed_balls import InscribedBalls
@@ -27,6 +28,8 @@ __all__ = ["Anatomy", "anatomy_of"]
 
 #: What Young's modulus is multiplied by for each feel.
 FEELS = {"hard": 1.0, "firm": 4.0, "normal": 1.0, "soft": 0.4, "apart": 1.0}
+#: An ear is thinner than this part of the head.
+THICK_EAR = 0.5
 #: A label counts where it names less than this part of the skin: a mesh called "head" may be all.
 MOST_LABELLED = 0.5
 
@@ -191,12 +194,15 @@ def _mapped(
     firmness = np.exp(follows @ np.log([FEELS[each.feel] for each in listed]))
     role = roles[regions.of_vertex].astype("<U16")
     apart = np.array([each.feel == "apart" for each in listed])[regions.of_vertex]
+    _skull_below_ears(role, share, balls.thickness(surface.vertices))
     trunk = np.isin(roles, ("trunk", "soft"))
     parts = LooseParts.of(surface, weights, regions, trunk)
     for label, own in (character.labels if use_names else {}).items():
         said = label_role(label)
         if said is not None and _area_part(surface, own) < MOST_LABELLED:
             lower = own if ROLES[said] > HARD else own[share[own] > ROLES[said]]
+            if said == "head":  # a cow's udder may have the material of its muzzle
+                lower = lower[np.isin(role[lower], ("head", "neck", "ear"))]
             share[lower], role[lower] = ROLES[said], said
     carried = parts.carrier != np.arange(len(role))
     share[carried], role[carried] = share[parts.carrier[carried]], role[parts.carrier[carried]]
@@ -214,6 +220,15 @@ def _mapped(
         apart,
         balls,
     )
+
+
+def _skull_below_ears(role: NDArray[np.str_], share: Floats, thickness: Floats) -> None:
+    """Make head of what follows an ear's joint and is too thick for one: a husky's forehead."""
+    head, ear = role == "head", role == "ear"
+    if head.any() and ear.any():
+        skull = ear & (thickness > THICK_EAR * np.median(thickness[head]))
+        role[skull] = "head"
+        share[skull] = np.minimum(share[skull], ROLES["head"])
 
 
 def _area_part(surface: SurfaceMesh, vertices: Ints) -> float:

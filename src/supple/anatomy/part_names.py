@@ -29,8 +29,9 @@ JOINTS = (
 )
 #: Patterns of materials and meshes that are hard, wherever they are; and some that are soft.
 LABELS = (
-    ("horn", r"hoof|hoove|horn|antler|tusk|claw|nails?\b|teeth|tooth|beak|muzzle|skull|fang|spike"),
-    ("head", r"\beyes?\b|eyeball|eyebrow|\bnose\b|cornea|sclera|pupil"),
+    ("horn", r"hoof|hoove|horn|antler|tusk|claw|nails?\b|teeth|tooth|beak|skull|fang|spike"
+     r"|\beyes?\b|eyeball|cornea|sclera|pupil"),
+    ("head", r"muzzle|\bnose\b|snout|eyebrow|\bface\b|\blips?\b"),
     ("prop", r"helmet|\bhat\b|armou?r|metal|steel|weapon|sword|shield|gun|shoe|boot|glasses"
      r"|earring|buckle|monochord|instrument"),
     ("soft", r"udder|wattle|jelly|\bfat\b"),
@@ -61,7 +62,7 @@ def label_role(label: str) -> str | None:
     """Return the role that the name of a material or mesh speaks of, if any.
 
     >>> label_role("material:Hooves"), label_role("material:Eye_Black"), label_role("mesh:Cow")
-    ('horn', 'head', None)
+    ('horn', 'horn', None)
     """
     words = re.sub(r"(?<=[a-z])(?=[A-Z])|[_\d.]+", " ", label.split(":", 1)[-1]).lower()
     for role, pattern in LABELS:

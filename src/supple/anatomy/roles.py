@@ -152,7 +152,8 @@ class _Layout:
 
     def __init__(self, regions: SkinRegions, names: Sequence[str], size: float) -> None:
         self.regions, self.names, self.twins = regions, names, regions.twins(size)
-        self.root = regions.central()
+        self.called = [joint_name_role(name) for name in names]
+        self.root = regions.central([called == "trunk" for called in self.called])
         self.order, self.above = regions.rooted(self.root)
         self.below: list[list[int]] = [[] for _ in range(len(regions))]
         for region in self.order:
@@ -173,7 +174,8 @@ class _Layout:
             sided = self.twins[region] not in (-1, region) or bool(self.sides[region])
             least = (PAIRED_TRUNK if sided else TRUNK) * middle
             thick = r.radii[region] >= least and r.borders[region, max(above, 0)] >= TRUNK * middle
-            if above in found and thick:
+            called = self.called[region]
+            if above in found and (called == "trunk" or (called is None and thick)):
                 found.add(int(region))
         # Both of a pair or none, and nothing that hangs from what is none.
         for region in self.order:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,8 +100,8 @@ class SkinRegions:
             borders,
         )
 
-    def central(self) -> int:
-        """Return the region whose removal leaves the smallest largest rest."""
+    def central(self, likely: Sequence[bool] = ()) -> int:
+        """Return the region whose removal leaves the smallest largest rest, of those likely."""
         order, above = self._walk(0)
         below = self.areas.copy()
         for region in order[::-1]:
@@ -112,7 +113,10 @@ class SkinRegions:
                 for r in range(len(self))
             ]
         )
+        if not any(likely):
+            likely = [True] * len(self)
         # Of regions that divide the body as evenly the thickest is the trunk.
+        worst[~np.array(likely, bool)] += 10.0
         near = worst < worst.min() + 0.1
         return int(np.argmax(np.where(near, self.radii, -1.0)))
 

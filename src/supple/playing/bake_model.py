@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple.anatomy.anatomy import Anatomy
+from supple.anatomy.body_plan import anatomical_material, plan_body
 from supple.anatomy.flesh_presets import Flesh, checked_flesh, flesh_material
 from supple.anatomy.joint_stiffness import Stiffness, stiffness_factors
 from supple.anatomy.slender_parts import slender_factors
@@ -15,9 +17,12 @@ from supple.checks import checked_number, shown
 from supple.engines.engine import CharacterModel, engine_named, engine_of
 from supple.errors import SuppleError
 from supple.rig.character import Character
+from supple.rig.tets.flesh import skinned_rigs
 
 __all__ = ["check_model", "model_options"]
 
+#: Tets of a build that is not told how many.
+TETS = 12_000
 #: Rigs whose vertices are this near, as part of the size, are the same: files round.
 SAME_RIG = 1e-3
 
@@ -31,11 +36,13 @@ def model_options(
     poisson: ArrayLike | None = None,
     stiffness: Stiffness | None = None,
     painted: ArrayLike | None = None,
+    anatomy: Anatomy | str | None = "auto",
     **building: Any,
 ) -> dict[str, Any]:
     """Return options of `supple.build` for a character with this flesh.
 
-    Where nobody says how stiff it is, thin parts far from any bone are stiffer: `slender_factors`.
+    Where nobody says what holds the flesh and how stiff it is, its anatomy does: `plan_body`.
+    Without one, thin parts far from any bone are stiffer: `slender_factors`.
 
     Parameters
     ----------
@@ -45,13 +52,24 @@ def model_options(
         As for `supple.bake`.
     painted
         A map of Young's modulus that belongs to normal flesh; `young` goes before it.
+    anatomy
+        What is bone, flesh, hard and apart: an `Anatomy`, ``"auto"`` to find it, None for bones
+        alone.
     **building
         Of `supple.build`; they are kept.
     """
     kind, row = checked_flesh(flesh), engine_named(engine, "character")
     options = {**row.bake_options, **building}
     unsaid = young is None and painted is None and options.get("material") is None
-    material = options.get("material") or flesh_material(character.surface.size)
+    plan = None
+    if anatomy is not None and options.get("bones") is None and _one_skeleton(character):
+        known = anatomy if isinstance(anatomy, Anatomy) else None
+        plan = plan_body(character, options.get("tets", TETS), known)
+        options |= {"tets": plan.mesh, "bones": plan.held}
+    usual = flesh_material(character.surface.size)
+    if plan is not None:
+        usual = anatomical_material(plan.anatomy)
+    material = options.get("material") or usual
     if young is None:
         material = replace(material, young=kind.stiffness * np.asarray(material.young))
         painted = None if painted is None else kind.stiffness * np.asarray(painted)
@@ -63,7 +81,9 @@ def model_options(
         material = replace(material, poisson=checked_number("poisson", poisson))
     elif poisson is not None:
         options["poisson"] = poisson
-    thin = slender_factors(character) if unsaid else None
+    thin = None
+    if unsaid:
+        thin = slender_factors(character) if plan is None else plan.factors
     if stiffness is not None or thin is not None:
         factors = np.ones(len(character.surface.vertices)) if thin is None else thin
         if stiffness is not None:
@@ -71,6 +91,10 @@ def model_options(
         painted = factors * np.asarray(material.young if painted is None else painted)
     options["material"] = replace(material, young=_plain(material.young))
     return options if painted is None else options | {"young": painted}
+
+
+def _one_skeleton(character: Character) -> bool:
+    return len(skinned_rigs(character.rig)) == 1
 
 
 def check_model(character: Character, model: CharacterModel, **told: Any) -> None:
