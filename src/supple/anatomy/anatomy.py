@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from supple.anatomy.anatomy_file import RegionEntry, read_entries, write_entries
 from supple.anatomy.inscribed_balls import InscribedBalls
-from supple.anatomy.loose_parts import LooseParts
+from supple.anatomy.loose_parts import LooseParts, held_things
 from supple.anatomy.part_names import label_role
 from supple.anatomy.roles import HARD, ROLES, RegionRole, region_roles
 from supple.anatomy.skin_regions import SkinRegions, vertex_areas
@@ -28,6 +28,15 @@ __all__ = ["Anatomy", "anatomy_of"]
 
 #: What Young's modulus is multiplied by for each feel.
 FEELS = {"hard": 1.0, "firm": 4.0, "normal": 1.0, "soft": 0.4, "apart": 1.0}
+#: Share of skin that follows a hard region most, however it is blended.
+JUST_HARD = 0.95 * HARD
+#: Skin of trunk and neck this thin, as a part of the trunk's radius, has no flesh: frills, fins,
+#: ears without joints.
+THIN = 0.1
+#: Thickness of a limb beside the trunk it would belong to.
+LIMB_RADIUS = 0.45
+#: A rigid shell that is the trunk of a robot has little flesh, and that firm.
+SHELL_SHARE, SHELL_FIRMNESS = 0.35, 4.0
 #: An ear is thinner than this part of the head.
 THICK_EAR = 0.5
 #: A label counts where it names less than this part of the skin: a mesh called "head" may be all.
@@ -60,6 +69,9 @@ class Anatomy:
         (n̄,) what Young's modulus is multiplied by.
     apart
         (n̄,) whether a vertex belongs to a part that rides on the rig.
+    thickness
+        (n̄,) R: radius of the largest inscribed ball that covers each vertex, in metres; what is
+        carried, a fish's spikes, has that of its carrier.
     balls
         Inscribed balls: thickness and depth anywhere.
     """
@@ -74,6 +86,7 @@ class Anatomy:
     share: Floats
     firmness: Floats
     apart: Bools
+    thickness: Floats
     balls: InscribedBalls = field(repr=False)
 
     def __repr__(self) -> str:
@@ -86,16 +99,15 @@ class Anatomy:
         return self.apart | (self.share < HARD)
 
     @cached_property
-    def thickness(self) -> Floats:
-        """(n̄,) R: radius of the largest inscribed ball that covers each vertex, in metres."""
-        return self.balls.thickness(self.surface.vertices)
-
-    @cached_property
     def trunk_radius(self) -> float:
-        """Radius of the largest ball inscribed in the trunk, in metres."""
+        """Radius of the largest ball inscribed in the trunk, in metres.
+
+        Of an arm or a hand alone it is what their trunk would have.
+        """
         trunk = np.isin(self.role, ("trunk", "soft"))
-        radii = self.thickness[trunk] if trunk.any() else self.thickness
-        return float(radii.max(initial=1e-300))
+        if trunk.any():
+            return float(self.thickness[trunk].max(initial=1e-300))
+        return float(self.thickness.max(initial=1e-300)) / LIMB_RADIUS
 
     def save(self, path: str | Path) -> None:
         """Write the regions as JSON that people can change: role, share and feel by joint."""
@@ -130,7 +142,8 @@ def anatomy_of(
     rig = skinned[0] if len(skinned) == 1 else None
     if rig is None or rig.n_vertices != len(surface.vertices):
         return _boneless(character, balls)
-    regions = SkinRegions.of(surface, rig, balls.thickness(surface.vertices))
+    counted = ~(held_things(surface, rig.weight_matrix()) | balls.buried(surface))
+    regions = SkinRegions.of(surface, rig, balls.skin_thickness(surface), counted)
     roles = region_roles(regions, rig.skeleton.names, surface.size, use_names=use_names)
     found = _told(regions, rig, roles, entries or {})
     return _mapped(character, rig, regions, found, balls, use_names)
@@ -151,6 +164,7 @@ def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:
         ones,
         ones,
         np.zeros(n, bool),
+        balls.skin_thickness(character.surface),
         balls,
     )
 
@@ -191,12 +205,21 @@ def _mapped(
     roles = np.array([each.role for each in listed])
     shares = np.array([each.acting_share for each in listed])
     share = np.clip(np.asarray(follows @ shares), 0.0, 1.0)
+    # A horn may follow the neck by half.
+    share = np.where(shares[regions.of_vertex] < HARD, np.minimum(share, JUST_HARD), share)
     firmness = np.exp(follows @ np.log([FEELS[each.feel] for each in listed]))
     role = roles[regions.of_vertex].astype("<U16")
     apart = np.array([each.feel == "apart" for each in listed])[regions.of_vertex]
-    _skull_below_ears(role, share, balls.thickness(surface.vertices))
+    thickness = balls.skin_thickness(surface)
+    _skull_below_ears(role, share, thickness)
     trunk = np.isin(roles, ("trunk", "soft"))
     parts = LooseParts.of(surface, weights, regions, trunk)
+    thickness = thickness[parts.carrier]
+    thick = float(thickness[np.isin(role, ("trunk", "soft"))].max(initial=0.0))
+    thin = np.isin(role, ("trunk", "neck")) & (thickness < THIN * thick)
+    share[thin], role[thin] = 0.0, "end"
+    share[parts.shell] = np.minimum(share[parts.shell], SHELL_SHARE)
+    firmness[parts.shell] *= SHELL_FIRMNESS
     for label, own in (character.labels if use_names else {}).items():
         said = label_role(label)
         if said is not None and _area_part(surface, own) < MOST_LABELLED:
@@ -205,6 +228,7 @@ def _mapped(
                 lower = lower[np.isin(role[lower], ("head", "neck", "ear"))]
             share[lower], role[lower] = ROLES[said], said
     carried = parts.carrier != np.arange(len(role))
+    carried &= share >= HARD
     share[carried], role[carried] = share[parts.carrier[carried]], role[parts.carrier[carried]]
     share[parts.prop], role[parts.prop], apart = 0.0, "prop", apart | parts.prop
     return Anatomy(
@@ -218,6 +242,7 @@ def _mapped(
         share,
         firmness,
         apart,
+        thickness,
         balls,
     )
 

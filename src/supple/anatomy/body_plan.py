@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.bone_cores import flesh_factors, held_vertices
-from supple.anatomy.flesh_presets import HUMAN, flesh_material
+from supple.anatomy.flesh_presets import flesh_material
 from supple.anatomy.moving_apart import without_bridges
 from supple.arrays import Floats, Ints
 from supple.elastic.material import Material
@@ -68,6 +70,10 @@ def plan_body(
 def anatomical_material(anatomy: Anatomy) -> Material:
     """Return flesh for a body whose trunk is so thick: E = 2·10⁴ Pa (R_trunk / 0.154 m)².
 
-    A box around spread arms says little about the flesh: it made a sumo 2.8 times too stiff.
+    A box around spread arms says little about the flesh: it made a sumo 2.8 times too stiff. What
+    is stouter than a human, ρ = R_trunk / 0.077 of its size, is stiffer by ρ only: by ρ² a cow's
+    trunk moved by half of what it did.
     """
-    return flesh_material(HUMAN * anatomy.trunk_radius / (TRUNK_RADIUS * HUMAN))
+    size = anatomy.surface.size
+    stout = anatomy.trunk_radius / (TRUNK_RADIUS * size)
+    return flesh_material(size * min(stout, np.sqrt(stout)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import igl
 import numpy as np
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled
 from supple.mesh.filling.signed_distance import SoupDistance, outward_triangles
 from supple.mesh.surface import SurfaceMesh
@@ -26,7 +26,7 @@ SAMPLES = 3000
 ROUNDS = 12
 #: A ball that misses a point by this part of its radius covers it: at the edges of a coarse mesh,
 #: where faces meet at 60°, no ball comes nearer than 0.15 of its radius.
-REACH = 0.2
+REACH = 0.15
 #: The skin is outside where the winding number this part of the size above it is below a half;
 #: eyes and teeth inside a head, or skin below cloth, do not bound the body.
 ABOVE = 2e-3
@@ -57,7 +57,8 @@ class InscribedBalls:
         self._vertices = welded.vertices
         facing = outward_triangles(welded.vertices, sound) if len(sound) else sound
         self._skin = _exposed(welded.vertices, facing)
-        self._distance = SoupDistance(welded.vertices, sound, facing) if len(sound) else None
+        bounding = self._skin if len(self._skin) else sound
+        self._distance = SoupDistance(welded.vertices, bounding, facing) if len(sound) else None
         centres, radii = self._inscribed()
         order = np.argsort(-radii, kind="stable")
         self._centres, self._radii = centres[order], radii[order]
@@ -81,11 +82,36 @@ class InscribedBalls:
             return np.full(len(points), 0.05 * self._size)
         return self._size * _covering(self._local(points), self._centres, self._radii)
 
+    def skin_thickness(self, surface: SurfaceMesh) -> Floats:
+        """(n̄,) R of the surface's vertices, in metres.
+
+        No ball comes near a sharp corner. The middles of the triangles around it know better, so
+        that a coarse box is as thick as a fine one.
+        """
+        corners = surface.triangles
+        middles = self.thickness(surface.vertices[corners].mean(axis=1))
+        area, n = np.maximum(surface.areas(), 1e-300), len(surface.vertices)
+        around = np.bincount(corners.ravel(), np.repeat(area * middles, 3), n)
+        around /= np.maximum(np.bincount(corners.ravel(), np.repeat(area, 3), n), 1e-300)
+        return np.maximum(self.thickness(surface.vertices), around)
+
     def depth(self, points: Floats) -> Floats:
         """(n,) metres below the skin, negative outside."""
         if self._distance is None:
             return np.zeros(len(points))
         return self._size * self._distance(self._local(points))
+
+    def buried(self, surface: SurfaceMesh) -> Bools:
+        """(n̄,) vertices of the surface that have the body on both sides of them."""
+        corners = surface.triangles
+        normals = np.zeros_like(surface.vertices)
+        for k in range(3):
+            np.add.at(normals, corners[:, k], surface.areas()[:, None] * surface.normals())
+        normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
+        points, within = self._local(surface.vertices), np.ones(len(normals), bool)
+        for sign in (1, -1):
+            within &= self._turns(points + sign * ABOVE * normals) > 0.5
+        return within
 
     def _local(self, points: Floats) -> Floats:
         return np.ascontiguousarray((points - self._origin) / self._size)
@@ -124,7 +150,8 @@ class InscribedBalls:
         return centres[kept], radii[kept]
 
     def _turns(self, points: Floats) -> Floats:
-        assert self._distance is not None
+        if self._distance is None:
+            return np.zeros(len(points))
         return self._distance._turns(points)
 
 

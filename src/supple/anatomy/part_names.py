@@ -14,7 +14,7 @@ JOINTS = (
     ("prop", r"weapon|sword|shield|gun|rifle|backpack|helmet|hat$|cape|monochord|vibrator|prop$"),
     ("horn", r"horn|antler|tusk|claw|hoof|beak|teeth|tooth|spike|fang"),
     ("soft", r"breast|boob|bust|glute|butt|belly|stomach|tummy|jiggle|jowl|udder|fat$|wattle"),
-    ("ear", r"(^|[^a-z])ears?([^a-z]|$)|^(left|right)?ears?$"),
+    ("ear", r"^(left|right)?ears?(tip|base|end|top|mid)?$"),
     ("fin", r"wing|feather|fin$|^fin(?!ger)|flipper|fluke"),
     ("tail", r"tail"),
     ("hand", r"hand|wrist|palm|finger|thumb|index|pinky|metacarpal|phalanx|^(middle|ring)$"),
@@ -50,8 +50,6 @@ def joint_name_role(name: str) -> str | None:
     plain = re.sub(r"\d+", "", plain)
     if side and plain in ("hip", "upper"):
         return "limb"  # SMPL calls the thigh's joint a hip
-    if plain == "ear" or plain == "ears":
-        return "ear"
     for role, pattern in JOINTS:
         if re.search(pattern, plain):
             return role

@@ -44,17 +44,24 @@ HARD = 0.3
 SOFTENING = {"soft", "tail", "ear", "fin", "trunk", "neck"}
 #: Names of upper limbs, wherever along the limb they are.
 UPPER = r"upper|up(leg|arm)|thigh|shoulder|femur|humerus|^(front|back)leg$"
+#: Roles that a name gives to all that hangs from it.
+PASSED_ON = ("head", "hand", "foot", "prop", "horn", "ear", "fin", "tail")
 #: Regions at least this part as thick as the central one belong to the trunk.
 TRUNK = 0.6
 #: One of a pair, a shoulder or a thigh, must be this part as thick.
 PAIRED_TRUNK = 0.85
-#: A head is at least this part as thick as the middle of the body; the tuft of a tail is not.
-LEAST_HEAD = 0.3
+#: A head is at least this part as thick as the middle of the body and has this part of its skin,
+#: which the tuft of a tail has not; and is not longer than so many times its thickness.
+LEAST_HEAD, LEAST_HEAD_AREA, COMPACT = 0.2, 0.02, 9.0
 #: Limbs are alike whose areas, thickness and length differ by less than this factor.
 ALIKE = 1.3
 #: A terminal region is a head where this part of its area follows one joint alone, and it is
 #: this much thicker than what carries it.
 RIGID, SWOLLEN = 0.2, 1.05
+#: Or of this many times its area: 1.5 (horse) to 8 (bust of a man), and below 0.8 in tails.
+GROWN = 1.3
+#: Ears and horns are smaller than this part of the skin each.
+SMALL_PAIR = 0.04
 #: The outer part of a limb, by length, is forearm or shin.
 OUTER = 0.5
 #: A last region that is longer than this part of its limb is no hand.
@@ -173,7 +180,7 @@ class _Layout:
             above = int(self.above[region])
             sided = self.twins[region] not in (-1, region) or bool(self.sides[region])
             least = (PAIRED_TRUNK if sided else TRUNK) * middle
-            thick = r.radii[region] >= least and r.borders[region, max(above, 0)] >= TRUNK * middle
+            thick = r.narrow[region] >= least and r.borders[region, max(above, 0)] >= TRUNK * middle
             called = self.called[region]
             if above in found and (called == "trunk" or (called is None and thick)):
                 found.add(int(region))
@@ -246,12 +253,14 @@ class _Layout:
         hanging = [
             region for trunk in self.trunk for region in self.below[trunk] if region not in self.trunk
         ]
-        for region in hanging:
-            if self.paired(region, hanging):
-                self._limb(region, roles)
-            else:
-                self._middle(region, roles)
+        middle = [region for region in hanging if not self.paired(region, hanging)]
+        for region in set(hanging) - set(middle):
+            self._limb(region, roles)
         self._trunk_ends(roles)
+        headless = not any(each.role == "head" for each in roles)
+        headless &= all(self._head_of(self.chain(region)) is None for region in middle)
+        for region in middle:
+            self._middle(region, roles, headless)
         return roles
 
     def _limb(self, region: int, roles: list[RegionRole]) -> None:
@@ -279,10 +288,10 @@ class _Layout:
         centres = self.regions.centres[np.asarray(chain, np.int64)]
         return np.concatenate([[0.0], np.linalg.norm(np.diff(centres, axis=0), axis=1)])
 
-    def _middle(self, region: int, roles: list[RegionRole]) -> None:
+    def _middle(self, region: int, roles: list[RegionRole], blunt: bool) -> None:
         """A neck with its head, a tail, or an end."""
         chain, r = self.chain(region), self.regions
-        head = self._head_of(chain)
+        head = self._head_of(chain, blunt)
         if head is not None:
             for each in chain[:head]:
                 roles[each].say("neck", "leads to a head")
@@ -297,18 +306,24 @@ class _Layout:
         for each in self.subtree(region):
             roles[each].say(role, why)
 
-    def _head_of(self, chain: Sequence[int]) -> int | None:
-        """Place of the head in a chain: the first that is rigid and swells, or branches in pairs."""
+    def _head_of(self, chain: Sequence[int], blunt: bool = False) -> int | None:
+        """Place of the head in a chain: rigid, and larger or thicker than what carries it.
+
+        A tail ends thin and small. Where a body has no such head, a `blunt` end is one.
+        """
         r = self.regions
         for at, region in enumerate(chain):
-            before = r.radii[chain[at - 1]] if at else r.radii[self.above[region]]
-            rigid = r.rigid[region] >= RIGID
-            pairs = self._pairs_below(region)
-            swells = at > 0 and r.radii[region] > SWOLLEN * before
-            last = at == len(chain) - 1
-            compact = r.lengths[region] < 6 * r.radii[region]
+            before = int(self.above[region])
             thick = r.radii[region] >= LEAST_HEAD * r.radii[self.root]
-            if rigid and thick and (pairs or (swells and compact) or (last and at <= 1 and compact)):
+            compact = r.lengths[region] < COMPACT * r.radii[region]
+            if not (r.rigid[region] >= RIGID and r.areas[region] >= LEAST_HEAD_AREA):
+                continue
+            swells = at > 0 and r.radii[region] > SWOLLEN * r.radii[before]
+            grows = r.areas[region] > GROWN * r.areas[before]
+            ends = at == len(chain) - 1 and r.radii[region] > 0.6 * r.radii[chain[0]]
+            if self._pairs_below(region) or (thick and compact and (swells or grows)):
+                return at
+            if blunt and thick and ends:
                 return at
         return None
 
@@ -330,20 +345,27 @@ class _Layout:
         leaves = [each for each in self.trunk if not (set(self.below[each]) & self.trunk)]
         for each in leaves:
             alone = each != self.root and not any(
-                len(self.chain(below)) >= 2 for below in self.below[each]
+                len(self.chain(below)) >= 2 and not self._small_pair(below, each)
+                for below in self.below[each]
             )
             if alone and r.rigid[each] >= RIGID and not self.paired(each, leaves):
                 roles[each].say("head", "the rigid end of the trunk, unpaired")
+                for below in self.below[each]:
+                    for one in self.subtree(below):
+                        roles[one].say("head", "hangs from a head")
+                self._ears(each, roles)
+
+    def _small_pair(self, region: int, carrier: int) -> bool:
+        """Whether a region is one of two ears or horns rather than of two legs."""
+        return self.weight[region] < SMALL_PAIR and self.paired(region, self.below[carrier])
 
     def settle_named(self, roles: list[RegionRole]) -> None:
-        """Let what hangs from a named head or hand be one too, but for ears and horns."""
-        for region in self.order:
+        """Let what hangs from a named head, hand or ear and has no name of its own be one too."""
+        for region in self.order[1:]:
             above = int(self.above[region])
-            if above < 0:
-                continue
             carrier, each = roles[above].role, roles[region]
-            if joint_name_role(self.names[region]) is None and each.role in ("limb", "neck"):
-                if carrier in ("head", "hand", "foot", "prop", "horn"):
+            if self.called[region] is None and carrier != each.role and carrier in PASSED_ON:
+                if self.called[above] == carrier:
                     each.say(carrier, f'hangs from "{self.names[above]}"')
 
 

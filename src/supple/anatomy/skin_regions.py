@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 from scipy.spatial import cKDTree
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.topology import components
 from supple.rig.skeleton.skinning import SkinnedRig
@@ -43,6 +43,9 @@ class SkinRegions:
         (J,) region that stands for each joint.
     areas, radii, lengths
         (k,) part of the skin's area, median thickness, and extent along the longest axis.
+    narrow
+        (k,) thickness that 30 % of the area fall short of: a short neck is covered by balls of
+        its neighbours but for its middle.
     rigid
         (k,) part of the region's area that follows its joint alone.
     centres
@@ -58,6 +61,7 @@ class SkinRegions:
     of_joint: Ints
     areas: Floats
     radii: Floats
+    narrow: Floats
     lengths: Floats
     rigid: Floats
     centres: Floats
@@ -68,10 +72,23 @@ class SkinRegions:
         return len(self.joints)
 
     @classmethod
-    def of(cls, surface: SurfaceMesh, rig: SkinnedRig, thickness: Floats) -> SkinRegions:
-        """Regions of a skinned surface whose thickness (n̄,) at each vertex is known."""
+    def of(
+        cls, surface: SurfaceMesh, rig: SkinnedRig, thickness: Floats, counted: Bools
+    ) -> SkinRegions:
+        """Divide a skinned surface.
+
+        Parameters
+        ----------
+        surface, rig
+            The skin and what moves it.
+        thickness
+            (n̄,) R at each vertex.
+        counted
+            (n̄,) vertices whose area counts: not what is buried, nor what hands hold.
+        """
         weights = sp.csr_array(rig.weight_matrix())
-        area = vertex_areas(surface)
+        # What does not count still has a region, and a region may have nothing else.
+        area = np.where(counted, 1.0, 1e-3) * vertex_areas(surface)
         lead = _leading_joints(weights, area)
         joints, of_vertex = np.unique(lead, return_inverse=True)
         count = len(joints)
@@ -81,7 +98,11 @@ class SkinRegions:
             [np.bincount(of_vertex, area * axis, count) / totals for axis in surface.vertices.T], 1
         )
         members = [np.flatnonzero(of_vertex == region) for region in range(count)]
-        radii = np.array([_median(thickness[own], area[own]) for own in members])
+        radii, narrow = (
+            np.array([_quantile(thickness[own], area[own], part) for own in members])
+            for part in (0.5, 0.3)
+        )
+        members = [own[counted[own]] if counted[own].any() else own for own in members]
         lengths = np.array([_extent(surface.vertices[own]) for own in members])
         borders, lengths_of_borders = _borders(surface, of_vertex, thickness, count)
         parents = rig.skeleton.parents
@@ -93,6 +114,7 @@ class SkinRegions:
             of_joint,
             totals / totals.sum(),
             radii,
+            narrow,
             lengths,
             np.bincount(of_vertex, area * alone, count) / totals,
             centres,
@@ -118,7 +140,14 @@ class SkinRegions:
         # Of regions that divide the body as evenly the thickest is the trunk.
         worst[~np.array(likely, bool)] += 10.0
         near = worst < worst.min() + 0.1
-        return int(np.argmax(np.where(near, self.radii, -1.0)))
+        found = int(np.argmax(np.where(near, self.radii, -1.0)))
+        for _ in range(3):  # a small region in the middle may be thinner than those beside it
+            beside = [each for each in self.neighbours[found] if likely[each]]
+            thickest = max(beside, key=lambda each: self.radii[each], default=found)
+            if self.radii[thickest] < 1.5 * self.radii[found]:
+                break
+            found = thickest
+        return found
 
     def rooted(self, root: int) -> tuple[Ints, Ints]:
         """(k,) regions from the root outwards, and the one before each, −1 for the root."""
@@ -183,10 +212,10 @@ def _leading_joints(weights: sp.csr_array, area: Floats) -> Ints:
     return lead
 
 
-def _median(values: Floats, weights: Floats) -> float:
+def _quantile(values: Floats, weights: Floats, part: float) -> float:
     order = np.argsort(values)
     sums = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(sums, 0.5 * sums[-1])])
+    return float(values[order][min(np.searchsorted(sums, part * sums[-1]), len(order) - 1)])
 
 
 def _extent(points: Floats) -> float:

@@ -40,6 +40,8 @@ Progress = Callable[[float, str], None]
 
 #: In m/s² for a body of 2 m, beyond which flesh is taken to have been put elsewhere.
 FASTEST = 1000.0
+#: In m/s², for a body of 2 m.
+GRAVITY = 9.81
 
 
 def bake(
@@ -227,9 +229,11 @@ def bake_simulator(
         Of the engine's simulator, in place of these.
     """
     row = engine_named(engine, "character")
-    # Files mistake their units: a rat of seven metres scurries as fast as it is large.
-    fastest = FASTEST * max(1.0, model.surface.size / HUMAN)
-    usual = flesh_damping(flesh, damping) | {"acceleration_limit": fastest}
+    # Files mistake their units: a rat of seven metres scurries as fast as it is large. Flesh is as
+    # stiff as the square of the size, so loads go with the size: scaled bodies move alike.
+    larger = model.surface.size / HUMAN
+    loads = {"acceleration_limit": FASTEST * larger, "gravity": (0.0, -GRAVITY * larger, 0.0)}
+    usual = flesh_damping(flesh, damping) | loads
     known = {name: value for name, value in usual.items() if name in row.step_options}
     return row.simulate(model, dt, **(known | options))
 
