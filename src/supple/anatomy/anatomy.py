@@ -99,6 +99,13 @@ class Anatomy:
         return self.apart | (self.share < HARD)
 
     @cached_property
+    def riding(self) -> Bools:
+        """(n̄,) vertices of components that are apart whole: they need no flesh to carry them."""
+        stays = np.bincount(self.part[~self.apart], minlength=int(self.part.max()) + 1) > 0
+        whole: Bools = ~stays[self.part]
+        return whole & (not whole.all())
+
+    @cached_property
     def trunk_radius(self) -> float:
         """Radius of the largest ball inscribed in the trunk, in metres.
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.roles import HARD
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import components
 from supple.rig.character import Character
@@ -15,7 +15,10 @@ from supple.rig.tets.bones import BONE_RADIUS, Bones, held_tets
 from supple.rig.tets.flesh import skinned_rigs
 from supple.rig.tets.surface_samples import typical_edge
 
-__all__ = ["flesh_factors", "held_vertices", "skin_values"]
+__all__ = ["RIDING", "flesh_factors", "flesh_triangles", "held_vertices", "skin_values"]
+
+#: Set of the tets whose skin rides on the rig.
+RIDING = "rides on the rig"
 
 #: Flesh thinner than this part of a cell's edge is too soft in such cells: they bend as a whole.
 #: So many times as stiff at most.
@@ -24,14 +27,14 @@ CELL, STIFFEST = 0.7, 100.0
 THINNEST = 0.02
 
 
-def skin_values(anatomy: Anatomy, values: Floats, points: Floats) -> Floats:
-    """(m,) values (n̄,) of the skin at the nearest place of it to each point (m, 3)."""
+def skin_values(anatomy: Anatomy, values: Floats, points: Floats, triangles: Ints) -> Floats:
+    """(m,) values (n̄,) of the skin at the nearest place of some triangles to points (m, 3)."""
     surface = anatomy.surface
     tree, size = igl.AABB(), max(surface.size, np.finfo(float).tiny)
     vertices = surface.vertices / size
-    tree.init(vertices, surface.triangles)
-    _, triangle, place = tree.squared_distance(vertices, surface.triangles, points / size)
-    corners = surface.triangles[triangle]
+    tree.init(vertices, triangles)
+    _, triangle, place = tree.squared_distance(vertices, triangles, points / size)
+    corners = triangles[triangle]
     a, b, c = (vertices[corners[:, k]] for k in range(3))
     shares = _barycentric(place, a, b, c)
     found: Floats = np.einsum("kc,kc->k", shares, values[corners])
@@ -52,6 +55,20 @@ def _barycentric(points: Floats, a: Floats, b: Floats, c: Floats) -> Floats:
     return shares / shares.sum(axis=1, keepdims=True)
 
 
+def flesh_triangles(anatomy: Anatomy) -> Ints:
+    """(m, 3) triangles of the skin but for those of parts that ride on the rig."""
+    triangles = anatomy.surface.triangles
+    own = triangles[~anatomy.riding[triangles].all(axis=1)]
+    return np.ascontiguousarray(own if len(own) else triangles)
+
+
+def riding_vertices(mesh: TetMesh) -> Bools:
+    """(n,) tet vertices of parts that ride on the rig: see `RIDING`."""
+    found = np.zeros(len(mesh.vertices), bool)
+    found[mesh.tets[mesh.sets.get(RIDING, np.empty(0, np.int64))]] = True
+    return found
+
+
 def held_vertices(
     character: Character, mesh: TetMesh, anatomy: Anatomy, bone_radius: float = BONE_RADIUS
 ) -> Ints:
@@ -66,10 +83,12 @@ def held_vertices(
         bones = Bones.of_rig(skinned[0])
         if len(bones.starts):
             held[held_tets(bones, character.surface, mesh, bone_radius).vertices] = True
-    share = skin_values(anatomy, np.where(anatomy.apart, 0.0, anatomy.share), mesh.vertices)
+    triangles, riding = flesh_triangles(anatomy), riding_vertices(mesh)
+    shares = np.where(anatomy.apart, 0.0, anatomy.share)
+    share = skin_values(anatomy, shares, mesh.vertices, triangles)
     depth = anatomy.balls.depth(mesh.vertices)
     thickness = anatomy.balls.thickness(mesh.vertices)
-    core = (depth > share * thickness) | (share < HARD)
+    core = (depth > share * thickness) | (share < HARD) | riding
     if not (held | core).all():  # a body of bone alone would have nothing to move
         held |= core
     body = components(mesh.tets, len(mesh.vertices))

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
 from supple.anatomy.anatomy import Anatomy
+from supple.anatomy.bone_cores import flesh_triangles
 from supple.arrays import Bools, Floats, Ints
 from supple.mesh.embedding import locate
 from supple.mesh.filling.stuffing import split_pinches
@@ -46,7 +47,8 @@ def without_bridges(character: Character, mesh: TetMesh, anatomy: Anatomy) -> Te
     bridging = _bridging_tets(character, mesh, anatomy, frames)
     if not bridging.any():
         return mesh
-    kept = _needed(character.surface.vertices, mesh, bridging)
+    skin = character.surface.vertices[np.unique(flesh_triangles(anatomy))]
+    kept = _needed(skin, mesh, bridging)
     if kept.all() or not kept.any():
         return mesh
     used, tets = np.unique(mesh.tets[kept], return_inverse=True)
@@ -61,7 +63,8 @@ def _bridging_tets(
     ends = np.sort(mesh.tets[:, EDGES].reshape(-1, 2), axis=1)
     keys, edge_of = np.unique(row_keys(ends, len(mesh.vertices)), return_inverse=True)
     a, b = keys // len(mesh.vertices), keys % len(mesh.vertices)
-    nearest = _nearest_vertices(surface.vertices, surface.triangles, mesh.vertices)
+    triangles = flesh_triangles(anatomy)
+    nearest = _nearest_vertices(surface.vertices, triangles, mesh.vertices)
     p, q = nearest[a], nearest[b]
     straight = np.linalg.norm(surface.vertices[p] - surface.vertices[q], axis=1)
     found = (p != q) & _leaves(anatomy, surface.vertices[p], surface.vertices[q])
