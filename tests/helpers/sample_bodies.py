@@ -139,15 +139,14 @@ def _finer(vertices: Floats, triangles: Floats, values: Floats) -> tuple[Floats,
 
 
 def bending(character: Character, joint: str, angle: float) -> Character:
-    """The character with a motion that turns one joint about x and back."""
+    """The character with a motion that turns one joint about z and back, and shakes it."""
     rig = character.rig
     times = np.linspace(0, 1, 25)
     poses = np.tile(np.asarray(rig.rest_pose, float), (len(times), 1))
-    wanted = f"{joint}."
-    names = [each.name for each in rig.parameters]
-    column = next(k for k, each in enumerate(names) if each.startswith(wanted))
-    poses[:, column] += angle * np.sin(np.pi * times)
+    column = [each.name for each in rig.parameters].index(f"{joint}.rz")
+    poses[:, column] += angle * np.sin(np.pi * times) ** 2
     roots = np.tile(np.eye(4), (len(times), 1, 1))
+    roots[:, 1, 3] = 0.05 * character.surface.size * np.sin(4 * np.pi * times) ** 2
     motion = Motion(times, poses, roots, "bend")
     return Character(character.name, character.surface, rig, {"bend": motion})
 

@@ -65,10 +65,7 @@ def plan_body(
         By default `anatomy_of` the character.
     """
     anatomy = anatomy_of(character) if anatomy is None else anatomy
-    if isinstance(tets, TetMesh):
-        mesh = tets
-    else:
-        mesh = _meshed(character, tets, anatomy)
+    mesh = tets if isinstance(tets, TetMesh) else _meshed(character, tets, anatomy)
     held = held_vertices(character, mesh, anatomy)
     return BodyPlan(anatomy, mesh, held, flesh_factors(anatomy, mesh))
 
@@ -77,8 +74,8 @@ def _meshed(character: Character, tets: int, anatomy: Anatomy) -> TetMesh:
     """Fill flesh and the parts that ride on the rig apart from each other."""
     surface, riding = character.surface, anatomy.riding
     if not riding.any():
-        return without_bridges(character, tetrahedralise(surface, tets=tets), anatomy)
-    flesh = tetrahedralise(_of_parts(surface, ~riding), tets=tets)
+        return without_bridges(character, _filled(surface, tets=tets), anatomy)
+    flesh = _filled(_of_parts(surface, ~riding), tets=tets)
     flesh = without_bridges(character, flesh, anatomy)
     cell = PROP_CELL * typical_edge(flesh)
     pieces = [(flesh, np.unique(anatomy.part[~riding]))]
@@ -87,9 +84,20 @@ def _meshed(character: Character, tets: int, anatomy: Anatomy) -> TetMesh:
     for region in groups:
         own = riding & (anatomy.region == region)
         shape = _of_parts(surface, own)
-        filled = tetrahedralise(shape, cell=min(cell, 0.5 * shape.size))
+        filled = _filled(shape, cell=min(cell, 0.5 * shape.size))
         pieces.append((filled, np.unique(anatomy.part[own])))
     return _joined(pieces)
+
+
+def _filled(surface: SurfaceMesh, *, tets: int = 1, cell: float | None = None) -> TetMesh:
+    """Fill a surface of size 1, rounded: a scaled body has the same tets, scaled."""
+    size = surface.size
+    unit = SurfaceMesh(np.round(surface.vertices / size, 7), surface.triangles)
+    if cell is None:
+        mesh = tetrahedralise(unit, tets=tets)
+    else:
+        mesh = tetrahedralise(unit, cell=float(f"{cell / size:.6g}"))
+    return TetMesh(mesh.vertices * size, mesh.tets)
 
 
 def _of_parts(surface: SurfaceMesh, vertices: Bools) -> SurfaceMesh:

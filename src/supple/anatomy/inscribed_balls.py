@@ -91,8 +91,9 @@ class InscribedBalls:
         corners = surface.triangles
         middles = self.thickness(surface.vertices[corners].mean(axis=1))
         area, n = np.maximum(surface.areas(), 1e-300), len(surface.vertices)
-        around = np.bincount(corners.ravel(), np.repeat(area * middles, 3), n)
-        around /= np.maximum(np.bincount(corners.ravel(), np.repeat(area, 3), n), 1e-300)
+        total = np.bincount(corners.ravel(), np.repeat(area, 3), n)
+        summed = np.bincount(corners.ravel(), np.repeat(area * middles, 3), n)
+        around: Floats = summed / np.maximum(total, 1e-300)
         return np.maximum(self.thickness(surface.vertices), around)
 
     def depth(self, points: Floats) -> Floats:

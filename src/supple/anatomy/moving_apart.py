@@ -55,9 +55,7 @@ def without_bridges(character: Character, mesh: TetMesh, anatomy: Anatomy) -> Te
     return TetMesh(*split_pinches(mesh.vertices[used], tets.reshape(-1, 4)))
 
 
-def _bridging_tets(
-    character: Character, mesh: TetMesh, anatomy: Anatomy, frames: Floats
-) -> Bools:
+def _bridging_tets(character: Character, mesh: TetMesh, anatomy: Anatomy, frames: Floats) -> Bools:
     """(T,) which tets have an edge that joins skin which moves apart."""
     surface, cell = character.surface, typical_edge(mesh)
     ends = np.sort(mesh.tets[:, EDGES].reshape(-1, 2), axis=1)
@@ -79,7 +77,7 @@ def _bridging_tets(
     at = at[_far_along(surface.vertices, surface.triangles, p[at], q[at], straight[at])]
     bridge = np.zeros(len(keys), bool)
     bridge[at] = True
-    return bridge[edge_of].reshape(-1, 6).any(axis=1)
+    return np.asarray(bridge[edge_of].reshape(-1, 6).any(axis=1), bool)
 
 
 def _nearest_vertices(vertices: Floats, triangles: Ints, points: Floats) -> Ints:

@@ -24,8 +24,11 @@ JOINTS = (
     ("limb", r"arm|leg|thigh|femur|humerus|shoulder$"),
     ("head", r"head|skull|face|jaw|mouth|muzzle|snout|nose|tongue|eye|brow|lip|chin|cheek"),
     ("neck", r"neck"),
-    ("trunk", r"hips?$|pelvis|spine|torso|abdomen|chest|^body|^back$|waist|rib|shoulders|clavicle"
-     r"|collar"),
+    (
+        "trunk",
+        r"hips?$|pelvis|spine|torso|abdomen|chest|^body|^back$|waist|rib|shoulders|clavicle"
+        r"|collar",
+    ),
 )
 #: Patterns of materials and meshes that are hard, wherever they are; and some that are soft.
 LABELS = (

@@ -120,9 +120,9 @@ def _heads_without_skin(
         if called[region] == "neck":  # the last of a neck, where nothing is called a head
             roles[region].say("head", "the end of a neck")
     for joint, region in enumerate(regions.of_joint):
-        if regions.joints[region] != joint and joint_name_role(names[joint]) == "head":
-            if roles[region].role == "neck":
-                roles[region].say("head", f'has the joint "{names[joint]}" in it')
+        said = joint_name_role(names[joint])
+        if regions.joints[region] != joint and said == "head" and roles[region].role == "neck":
+            roles[region].say("head", f'has the joint "{names[joint]}" in it')
 
 
 def _something_soft(roles: list[RegionRole], layout: _Layout) -> None:
@@ -251,7 +251,10 @@ class _Layout:
             part = self.regions.radii[region] / self.regions.radii[self.root]
             roles[region].say("trunk", f"{part:.2f} as thick as the middle of the body")
         hanging = [
-            region for trunk in self.trunk for region in self.below[trunk] if region not in self.trunk
+            region
+            for trunk in self.trunk
+            for region in self.below[trunk]
+            if region not in self.trunk
         ]
         middle = [region for region in hanging if not self.paired(region, hanging)]
         for region in set(hanging) - set(middle):
@@ -380,4 +383,3 @@ def _same_on_both_sides(roles: list[RegionRole], layout: _Layout) -> None:
 def shares_of(roles: Sequence[RegionRole]) -> Floats:
     """(k,) flesh share of each region."""
     return np.array([ROLES[each.role] for each in roles])
-

@@ -194,7 +194,8 @@ class SkinRegions:
 def vertex_areas(surface: SurfaceMesh) -> Floats:
     """(n̄,) a third of the triangles around each vertex."""
     thirds = np.repeat(surface.areas() / 3, 3)
-    return np.bincount(surface.triangles.ravel(), thirds, len(surface.vertices))
+    total = np.bincount(surface.triangles.ravel(), thirds, len(surface.vertices))
+    return total.astype(np.float64)
 
 
 def _leading_joints(weights: sp.csr_array, area: Floats) -> Ints:
@@ -301,9 +302,7 @@ def _tree(
     return tuple(tuple(each) for each in near)
 
 
-def _regions_of_joints(
-    joints: Ints, parents: Ints, centres: Floats, rig: SkinnedRig
-) -> Ints:
+def _regions_of_joints(joints: Ints, parents: Ints, centres: Floats, rig: SkinnedRig) -> Ints:
     """(J,) a joint's own region, that of the nearest joint above it, or the nearest region."""
     found = np.full(rig.skeleton.n_joints, -1, np.int64)
     found[joints] = np.arange(len(joints))
