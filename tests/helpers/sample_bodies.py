@@ -19,7 +19,7 @@ Vector = Sequence[float]
 
 
 def rod(
-    start: Vector, end: Vector, radii: Sequence[float], around: int = 12
+    start: Vector, end: Vector, radii: Sequence[float] | Floats, around: int = 12
 ) -> tuple[Floats, Floats]:
     """A closed rod of rings with these radii from end to end: vertices and triangles."""
     a, b = np.asarray(start, float), np.asarray(end, float)

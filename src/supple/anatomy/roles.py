@@ -367,9 +367,9 @@ class _Layout:
         for region in self.order[1:]:
             above = int(self.above[region])
             carrier, each = roles[above].role, roles[region]
-            if self.called[region] is None and carrier != each.role and carrier in PASSED_ON:
-                if self.called[above] == carrier:
-                    each.say(carrier, f'hangs from "{self.names[above]}"')
+            named = carrier in PASSED_ON and self.called[above] == carrier
+            if named and self.called[region] is None and carrier != each.role:
+                each.say(carrier, f'hangs from "{self.names[above]}"')
 
 
 def _same_on_both_sides(roles: list[RegionRole], layout: _Layout) -> None:

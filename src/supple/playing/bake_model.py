@@ -62,7 +62,7 @@ def model_options(
     options = {**row.bake_options, **building}
     unsaid = young is None and painted is None and options.get("material") is None
     plan = None
-    if anatomy is not None and options.get("bones") is None and _one_skeleton(character):
+    if anatomy is not None and options.get("bones") is None and _has_regions(character):
         known = anatomy if isinstance(anatomy, Anatomy) else None
         plan = plan_body(character, options.get("tets", TETS), known)
         options |= {"tets": plan.mesh, "bones": plan.held}
