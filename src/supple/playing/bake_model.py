@@ -93,8 +93,10 @@ def model_options(
     return options if painted is None else options | {"young": painted}
 
 
-def _one_skeleton(character: Character) -> bool:
-    return len(skinned_rigs(character.rig)) == 1
+def _has_regions(character: Character) -> bool:
+    """Whether the skin follows more than one joint: a single one says nothing of what is bone."""
+    skinned = skinned_rigs(character.rig)
+    return len(skinned) == 1 and bool(np.ptp(skinned[0].joints[:, 0]))
 
 
 def check_model(character: Character, model: CharacterModel, **told: Any) -> None:
