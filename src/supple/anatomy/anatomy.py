@@ -150,10 +150,11 @@ def anatomy_of(
     if rig is None or rig.n_vertices != len(surface.vertices):
         return _boneless(character, balls)
     counted = ~(held_things(surface, rig.weight_matrix()) | balls.buried(surface))
-    regions = SkinRegions.of(surface, rig, balls.skin_thickness(surface), counted)
+    thickness = balls.skin_thickness(surface)
+    regions = SkinRegions.of(surface, rig, thickness, counted)
     roles = region_roles(regions, rig.skeleton.names, surface.size, use_names=use_names)
     found = _told(regions, rig, roles, entries or {})
-    return _mapped(character, rig, regions, found, balls, use_names)
+    return _mapped(character, rig, regions, found, balls, thickness, use_names)
 
 
 def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:
@@ -200,6 +201,7 @@ def _mapped(
     regions: SkinRegions,
     found: dict[str, RegionEntry],
     balls: InscribedBalls,
+    thickness: Floats,
     use_names: bool,
 ) -> Anatomy:
     surface, listed = character.surface, list(found.values())
@@ -217,7 +219,6 @@ def _mapped(
     firmness = np.exp(follows @ np.log([FEELS[each.feel] for each in listed]))
     role = roles[regions.of_vertex].astype("<U16")
     apart = np.array([each.feel == "apart" for each in listed])[regions.of_vertex]
-    thickness = balls.skin_thickness(surface)
     _skull_below_ears(role, share, thickness)
     trunk = np.isin(roles, ("trunk", "soft"))
     parts = LooseParts.of(surface, weights, regions, trunk)
