@@ -38,6 +38,8 @@ __all__ = [
 
 #: In m/s² for a body of 2 m, beyond which flesh is taken to have been put elsewhere.
 FASTEST = 1000.0
+#: In m/s², for a body of 2 m.
+GRAVITY = 9.81
 
 
 def bake(
@@ -87,7 +89,8 @@ def bake(
     **building
         Options for a model that is built. ``young`` in Pa and ``poisson`` in place of the flesh's:
         numbers, or painted on the skin. ``stiffness``, where flesh is stiffer or softer: factors
-        by joint or vertex; see `stiffness_factors`. Others of `supple.build`: ``tets=4000``.
+        by joint or vertex; see `stiffness_factors`. ``anatomy``, "auto" or an `Anatomy`: bone,
+        flesh, hard and separate parts. Others of `supple.build`: ``tets=4000``.
 
     Raises
     ------
@@ -104,7 +107,7 @@ def bake(
     row = _chosen_engine(engine, building.pop("method", None))
     plan = bake_plan(character, motion, rate=rate, start=start, end=end, loop=loop)
     kind, began = checked_flesh(flesh), perf_counter()
-    options = {"flesh": kind, "damping": damping, "engine": row.name, **dict(simulation or {})}
+    options = _step_options(kind, damping, row, building) | dict(simulation or {})
     if model is None:
         model = row.build(character, **model_options(character, kind, row.name, **building))
     else:
@@ -120,6 +123,13 @@ def bake(
     report = _report(model, take, row) | {"build_s": round(built, 3)}
     kept = _kept_motion(take.player, plan.every, len(frames))
     return BakedMotion(character, kept, frames, 1 / (plan.dt * plan.every), bool(loop), report)
+
+
+def _step_options(
+    flesh: Flesh, damping: float, row: Engine, building: Mapping[str, Any]
+) -> dict[str, Any]:
+    scaled = building.get("anatomy") is not None
+    return {"flesh": flesh, "damping": damping, "engine": row.name, "scaled_loads": scaled}
 
 
 def stable_stiffness(model: CharacterModel, plan: BakePlan, **options: Any) -> float:
@@ -200,6 +210,7 @@ def bake_simulator(
     flesh: str | Flesh = "normal",
     damping: float = 1.0,
     engine: str = "pose-space",
+    scaled_loads: bool = False,
     **options: Any,
 ) -> Any:
     """Make the simulator that `bake` steps, so that others get the same bits.
@@ -210,13 +221,18 @@ def bake_simulator(
         As for `supple.Simulator`.
     flesh, damping, engine
         As for `bake`; the model has its stiffness already.
+    scaled_loads
+        Let gravity go with the size, as stiffness does with its square: scaled bodies move alike.
     **options
         Of the engine's simulator, in place of these.
     """
     row = engine_named(engine, "character")
     # Files mistake their units: a rat of seven metres scurries as fast as it is large.
-    fastest = FASTEST * max(1.0, model.surface.size / HUMAN)
-    usual = flesh_damping(flesh, damping) | {"acceleration_limit": fastest}
+    larger = model.surface.size / HUMAN
+    usual: dict[str, Any] = flesh_damping(flesh, damping)
+    usual["acceleration_limit"] = FASTEST * (larger if scaled_loads else max(1.0, larger))
+    if scaled_loads:
+        usual["gravity"] = (0.0, -GRAVITY * larger, 0.0)
     known = {name: value for name, value in usual.items() if name in row.step_options}
     return row.simulate(model, dt, **(known | options))
 

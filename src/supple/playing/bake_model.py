@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple.anatomy.anatomy import Anatomy
+from supple.anatomy.body_plan import anatomical_material, plan_body
 from supple.anatomy.flesh_presets import Flesh, checked_flesh, flesh_material
 from supple.anatomy.joint_stiffness import Stiffness, stiffness_factors
 from supple.anatomy.slender_parts import slender_factors
@@ -15,9 +17,12 @@ from supple.checks import checked_number, shown
 from supple.engines.engine import CharacterModel, engine_named, engine_of
 from supple.errors import SuppleError
 from supple.rig.character import Character
+from supple.rig.skeleton.skinning import skinned_rigs
 
 __all__ = ["check_model", "model_options"]
 
+#: Tets of a build that is not told how many.
+TETS = 12_000
 #: Rigs whose vertices are this near, as part of the size, are the same: files round.
 SAME_RIG = 1e-3
 
@@ -31,11 +36,13 @@ def model_options(
     poisson: ArrayLike | None = None,
     stiffness: Stiffness | None = None,
     painted: ArrayLike | None = None,
+    anatomy: Anatomy | Literal["auto"] | None = None,
     **building: Any,
 ) -> dict[str, Any]:
     """Return options of `supple.build` for a character with this flesh.
 
-    Where nobody says how stiff it is, thin parts far from any bone are stiffer: `slender_factors`.
+    Where nobody says how stiff it is, thin parts far from any bone are stiffer (`slender_factors`),
+    or with an anatomy flesh that is thinner than a cell (`plan_body`).
 
     Parameters
     ----------
@@ -45,6 +52,9 @@ def model_options(
         As for `supple.bake`.
     painted
         A map of Young's modulus that belongs to normal flesh; `young` goes before it.
+    anatomy
+        Bone, flesh, hard and separate parts: an `Anatomy`, ``"auto"`` to find it, None for bones
+        alone.
     **building
         Options of `supple.build`; they are kept.
     """
@@ -52,7 +62,17 @@ def model_options(
     told = {"young": young, "poisson": poisson}
     options = {**row.bake_options, **building}
     unsaid = young is None and painted is None and options.get("material") is None
-    material = options.get("material") or flesh_material(character.surface.size)
+    plan = None
+    if anatomy is not None and options.get("bones") is None and _has_regions(character):
+        if not (anatomy == "auto" or isinstance(anatomy, Anatomy)):
+            raise SuppleError(f'anatomy is {shown(anatomy)}; give "auto", an Anatomy or None')
+        known = None if anatomy == "auto" else anatomy
+        plan = plan_body(character, options.get("tets", TETS), known)
+        options |= {"tets": plan.mesh, "bones": plan.held}
+    usual = flesh_material(character.surface.size)
+    if plan is not None:
+        usual = anatomical_material(plan.anatomy)
+    material = options.get("material") or usual
     if young is None:
         material = replace(material, young=kind.stiffness * np.asarray(material.young))
         painted = None if painted is None else kind.stiffness * np.asarray(painted)
@@ -64,7 +84,9 @@ def model_options(
         material = replace(material, poisson=checked_number("poisson", poisson))
     elif poisson is not None:
         options["poisson"] = poisson
-    thin = slender_factors(character) if unsaid else None
+    thin = None
+    if unsaid:
+        thin = slender_factors(character) if plan is None else plan.factors
     if stiffness is not None or thin is not None:
         factors = np.ones(len(character.surface.vertices)) if thin is None else thin
         if stiffness is not None:
@@ -77,6 +99,12 @@ def model_options(
     # all the same, and refused by the builder if it has none.
     asked = {*building, *(name for name, value in told.items() if value is not None)}
     return {name: value for name, value in options.items() if name in {*row.build_options, *asked}}
+
+
+def _has_regions(character: Character) -> bool:
+    """Return whether the skin follows several joints: one alone says nothing of what is bone."""
+    skinned = skinned_rigs(character.rig)
+    return len(skinned) == 1 and bool(np.ptp(skinned[0].joints[:, 0]))
 
 
 def check_model(character: Character, model: CharacterModel, **told: Any) -> None:

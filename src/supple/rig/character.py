@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.errors import MeshError
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
@@ -73,6 +73,9 @@ class Character:
         What lengths in the file were multiplied by.
     warnings : tuple of str
         What is wrong with the file, one line each.
+    labels : dict of str to (k,) int array
+        Surface vertices by the names that the file has for them: ``"material:Hooves"``,
+        ``"mesh:Body"``.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Character:
     source: Any = None
     metres_per_unit: float = 1.0
     warnings: tuple[str, ...] = ()
+    labels: dict[str, Ints] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         motions = counted(len(self.motions), "motion")

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
-from supple.mesh.embedding import embed
+from supple.mesh.part_embedding import embed_parts
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import longest_edges
@@ -41,7 +41,9 @@ class SurfaceSamples:
         """Sample a surface no farther apart than the tets' edges are long."""
         pieces = _pieces(surface, typical_edge(mesh), _MOST_PER_TET * len(mesh.tets))
         of_surface, area = _spread(surface, pieces)
-        return cls(of_surface, embed(of_surface @ surface.vertices, mesh), area)
+        owners = of_surface.indices[of_surface.indptr[:-1]].astype(np.int64)
+        points = of_surface @ surface.vertices
+        return cls(of_surface, embed_parts(surface, points, owners, mesh), area)
 
 
 def typical_edge(mesh: TetMesh) -> float:

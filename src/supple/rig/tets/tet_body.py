@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array
 from supple.errors import SuppleError, warn
-from supple.mesh.embedding import embed
 from supple.mesh.filling.tetrahedralise import tetrahedralise
+from supple.mesh.part_embedding import embed_parts
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
@@ -108,7 +108,8 @@ def fit_tet_body(
         mesh = tets
     else:
         mesh = tetrahedralise(surface, tets=tets, progress=lambda p, what: tell(0.2 * p, what))
-    embedding = embed(surface.vertices, mesh)
+    own = np.arange(len(surface.vertices))
+    embedding = embed_parts(surface, surface.vertices, own, mesh)
     tet_rig = fit_tet_rig(
         rig,
         surface,

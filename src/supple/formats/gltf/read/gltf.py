@@ -159,7 +159,21 @@ class _Loader:
             self.notes.defect(defect.message)
         source = self._source(body, joint_pose, clips)
         name, said = self.document.path.stem, self.notes.messages()
-        return Character(name, surface, rig, motions, source, metres, said)
+        labels = self._labels(body) if body else {}
+        return Character(name, surface, rig, motions, source, metres, said, labels)
+
+    def _labels(self, body: Body) -> dict[str, NDArray[np.int64]]:
+        """Surface vertices by the names of their materials, meshes and nodes."""
+        parts: dict[str, list[NDArray[np.int64]]] = {}
+        names = {"material": "materials", "mesh": "meshes", "node": "nodes"}
+        tables = {kind: self.document.part(plural) for kind, plural in names.items()}
+        for each in body.primitives:
+            material = tables["mesh"][each.mesh]["primitives"][each.primitive].get("material", -1)
+            for kind, index in (("material", material), ("mesh", each.mesh), ("node", each.node)):
+                name = tables[kind][index].get("name") if 0 <= index < len(tables[kind]) else None
+                if name:
+                    parts.setdefault(f"{kind}:{name}", []).append(each.welded[each.welded >= 0])
+        return {name: np.unique(np.concatenate(own)) for name, own in parts.items()}
 
     def _body(self, size: float) -> Body:
         assembler = Assembler(self.document, self.frames, self.skins, size)

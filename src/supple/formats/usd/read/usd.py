@@ -157,6 +157,7 @@ def staged_character(path: Path, stage: dict[str, Any]) -> Character:
         source=UsdSource(path, tuple(meshes), to_supple, codes, stage["rate"]),
         metres_per_unit=stage["unit"],
         warnings=tuple(f"{path.name}: {note}" for note in dict.fromkeys(notes)),
+        labels={f"mesh:{mesh.path}": np.unique(mesh.welded[mesh.welded >= 0]) for mesh in meshes},
     )
 
 
