@@ -10,8 +10,8 @@ import pytest
 
 from helpers.sample_bodies import figure, rod, with_box
 from supple.anatomy.anatomy import Anatomy, anatomy_of
-from supple.anatomy.inscribed_balls import InscribedBalls
 from supple.anatomy.roles import HARD
+from supple.anatomy.thickness import InscribedBalls
 from supple.errors import SuppleError
 from supple.formats.load import load
 from supple.maths.rotations import exponential, to_matrix

@@ -9,12 +9,15 @@ import pytest
 
 from helpers.sample_bodies import BodyParts, bending, figure, rod, with_box
 from supple.anatomy.anatomy import Anatomy, anatomy_of
-from supple.anatomy.body_plan import BodyPlan, anatomical_material, plan_body
-from supple.anatomy.bone_cores import RIDING
-from supple.anatomy.moving_apart import without_bridges
-from supple.mesh.embedding import embed
+from supple.anatomy.body_plan import (
+    RIDING,
+    BodyPlan,
+    anatomical_material,
+    plan_body,
+    without_bridges,
+)
+from supple.mesh.embedding import embed, embed_parts, part_set
 from supple.mesh.filling.tetrahedralise import tetrahedralise
-from supple.mesh.part_embedding import embed_parts, part_set
 from supple.mesh.tets import TetMesh
 from supple.playing.bake import bake
 from supple.playing.bake_model import model_options

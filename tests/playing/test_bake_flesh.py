@@ -7,7 +7,7 @@ import pytest
 
 from helpers.build_samples import MATERIAL, bar_mesh, bar_options, bending_bar, jointed_arm
 from supple.anatomy.flesh_presets import flesh_material
-from supple.anatomy.slender_parts import STIFFEST, slender_factors, thickness
+from supple.anatomy.thickness import STIFFEST, slender_factors, thickness
 from supple.errors import SuppleWarning
 from supple.mesh.surface import SurfaceMesh
 from supple.playing.bake import bake

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,32 +15,153 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from supple.anatomy.anatomy_file import RegionEntry, read_entries, write_entries
-from supple.anatomy.inscribed_balls import InscribedBalls
-from supple.anatomy.loose_parts import LooseParts, held_things
 from supple.anatomy.part_names import label_role
 from supple.anatomy.roles import HARD, ROLES, RegionRole, region_roles
-from supple.anatomy.skin_regions import SkinRegions, vertex_areas
+from supple.anatomy.skin_regions import LooseParts, SkinRegions, held_things, vertex_areas
+from supple.anatomy.thickness import InscribedBalls
 from supple.arrays import Bools, Floats, Ints
+from supple.checks import checked_path, shown
+from supple.errors import FormatError
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import SkinnedRig, skinned_rigs
+from supple.saving import write_whole
 
-__all__ = ["Anatomy", "anatomy_of"]
+__all__ = ["Anatomy", "RegionEntry", "anatomy_of", "read_entries", "write_entries"]
+
+
+#: First key of a file, and the version that is written.
+MARK, VERSION = "supple_anatomy", 1
+
+
+FEELS = ("hard", "firm", "normal", "soft", "apart")
+
+
+LARGEST_FILE, MOST_REGIONS = 4_000_000, 10_000
+
+
+@dataclass(frozen=True)
+class RegionEntry:
+    """Describe one region.
+
+    Attributes
+    ----------
+    role
+        A name of `supple.anatomy.roles.ROLES`.
+    share
+        φ, 0 to 1: what lies deeper than φ times the thickness is bone.
+    feel
+        ``"hard"`` and ``"apart"`` hold it, ``"firm"`` and ``"soft"`` change how stiff it is.
+    reasons
+        Why, one line each.
+    """
+
+    role: str
+    share: float
+    feel: str = "normal"
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def acting_share(self) -> float:
+        """φ as the feel has it: nothing of what is hard, and something of what is not."""
+        if self.feel in ("hard", "apart"):
+            return min(self.share, 0.5 * HARD)
+        return max(self.share, HARD) if self.feel != "soft" else max(self.share, 0.9)
+
+
+def write_entries(path: str | Path, name: str, entries: Mapping[str, RegionEntry]) -> None:
+    """Write regions by joint, one a line, so that people find and change them."""
+    lines = []
+    for joint, each in entries.items():
+        said = {
+            "role": each.role,
+            "share": round(each.share, 4),
+            "feel": each.feel,
+            "reasons": list(each.reasons),
+        }
+        lines.append(f"  {json.dumps(joint)}: {json.dumps(said, ensure_ascii=False)}")
+    body = ",\n".join(lines)
+    text = f'{{"{MARK}": {VERSION}, "character": {json.dumps(name)},\n"regions": {{\n{body}\n}}}}\n'
+    write_whole(checked_path("the anatomy file", path), text.encode())
+
+
+def read_entries(path: str | Path) -> dict[str, RegionEntry]:
+    """Read regions by joint.
+
+    Raises
+    ------
+    FormatError
+        For a file that is none, in one line that names the file and the joint.
+    """
+    file = checked_path("the anatomy file", path)
+    name = file.name or str(file)
+    try:
+        if file.stat().st_size > LARGEST_FILE:
+            raise FormatError(f"{name}: is too large for an anatomy file")
+        data = json.loads(file.read_bytes().decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        why = getattr(error, "strerror", None) or "it is not JSON"
+        raise FormatError(f"{name}: cannot be read as an anatomy ({why.lower()})") from None
+    if not isinstance(data, dict) or data.get(MARK) != VERSION:
+        raise FormatError(f'{name}: is no anatomy file; it begins with {{"{MARK}": {VERSION}')
+    regions = data.get("regions")
+    if not isinstance(regions, dict) or len(regions) > MOST_REGIONS:
+        raise FormatError(f'{name}: "regions" must have an entry for each joint')
+    return {joint: _entry(name, joint, said) for joint, said in regions.items()}
+
+
+def _entry(name: str, joint: str, said: Any) -> RegionEntry:
+    where = f"{name}: region {shown(joint)}"
+    if not isinstance(said, dict):
+        raise FormatError(f"{where} must be an object with role, share and feel")
+    for key in said:
+        if key not in ("role", "share", "feel", "reasons"):
+            raise FormatError(f"{where} has {shown(key)}; there are role, share, feel and reasons")
+    role = _one_of(where, "role", said.get("role", "limb"), tuple(ROLES))
+    feel = _one_of(where, "feel", said.get("feel", "normal"), FEELS)
+    share = said.get("share", ROLES[role])
+    number = isinstance(share, int | float) and not isinstance(share, bool)
+    if not (number and math.isfinite(share) and 0 <= share <= 1):
+        raise FormatError(f"{where} has share {shown(share)}; it is a number from 0 to 1")
+    reasons = said.get("reasons", [])
+    if not isinstance(reasons, list) or not all(isinstance(each, str) for each in reasons):
+        raise FormatError(f"{where} has reasons that are no list of text")
+    return RegionEntry(role, float(share), feel, tuple(reasons))
+
+
+def _one_of(where: str, what: str, value: Any, known: tuple[str, ...]) -> str:
+    if isinstance(value, str) and value in known:
+        return value
+    near = get_close_matches(str(value), known, 1)
+    hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
+    raise FormatError(f"{where} has {what} {shown(value)}; {hint}")
+
 
 #: What Young's modulus is multiplied by for each feel.
-FEELS = {"hard": 1.0, "firm": 4.0, "normal": 1.0, "soft": 0.4, "apart": 1.0}
+FEEL_STIFFNESS = {"hard": 1.0, "firm": 4.0, "normal": 1.0, "soft": 0.4, "apart": 1.0}
+
+
 #: Share of skin that follows a hard region most, however it is blended.
 JUST_HARD = 0.95 * HARD
+
+
 #: Skin of trunk and neck this thin, as a part of the trunk's radius, has no flesh: frills, fins,
 #: ears without joints.
 THIN = 0.1
+
+
 #: Thickness of a limb beside the trunk it would belong to.
 LIMB_RADIUS = 0.45
+
+
 #: A rigid shell that is the trunk of a robot has little flesh, and that firm.
 SHELL_SHARE, SHELL_FIRMNESS = 0.35, 4.0
+
+
 #: An ear is thinner than this part of the head.
 THICK_EAR = 0.5
+
+
 #: A label counts where it names less than this part of the skin: a mesh called "head" may be all.
 MOST_LABELLED = 0.5
 
@@ -215,7 +339,7 @@ def _mapped(
     share = np.clip(np.asarray(follows @ shares), 0.0, 1.0)
     # A horn may follow the neck by half.
     share = np.where(shares[regions.of_vertex] < HARD, np.minimum(share, JUST_HARD), share)
-    firmness = np.exp(follows @ np.log([FEELS[each.feel] for each in listed]))
+    firmness = np.exp(follows @ np.log([FEEL_STIFFNESS[each.feel] for each in listed]))
     role = roles[regions.of_vertex].astype("<U16")
     apart = np.array([each.feel == "apart" for each in listed])[regions.of_vertex]
     _skull_below_ears(role, share, thickness)

@@ -5,25 +5,258 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import igl
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import dijkstra
 
 from supple.anatomy.anatomy import Anatomy, anatomy_of
-from supple.anatomy.bone_cores import RIDING, flesh_factors, held_vertices
 from supple.anatomy.flesh_presets import flesh_material
-from supple.anatomy.moving_apart import without_bridges
+from supple.anatomy.roles import HARD
 from supple.arrays import Bools, Floats, Ints
 from supple.elastic.material import Material
+from supple.mesh.embedding import locate, part_set
+from supple.mesh.filling.stuffing import split_pinches
 from supple.mesh.filling.tetrahedralise import tetrahedralise
-from supple.mesh.part_embedding import part_set
 from supple.mesh.surface import SurfaceMesh
-from supple.mesh.tets import TetMesh
+from supple.mesh.tets import EDGES, TetMesh
+from supple.mesh.topology import components, row_keys
 from supple.rig.character import Character
+from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.skeleton.skinning import skinned_rigs
+from supple.rig.tets.bones import BONE_RADIUS, Bones, held_tets
 from supple.rig.tets.surface_samples import typical_edge
 
-__all__ = ["BodyPlan", "anatomical_material", "plan_body"]
+__all__ = [
+    "RIDING",
+    "BodyPlan",
+    "anatomical_material",
+    "flesh_factors",
+    "flesh_triangles",
+    "held_vertices",
+    "plan_body",
+    "skin_values",
+    "without_bridges",
+]
+
+
+#: Set of the tets whose skin rides on the rig.
+RIDING = "rides on the rig"
+
+
+#: Flesh thinner than this part of a cell's edge is too soft in such cells: they bend as a whole.
+#: So many times as stiff at most.
+CELL, STIFFEST = 0.7, 100.0
+
+
+#: Flesh thinner than this part of the trunk's radius is as stiff as flesh of that thickness.
+THINNEST = 0.02
+
+
+def skin_values(anatomy: Anatomy, values: Floats, points: Floats, triangles: Ints) -> Floats:
+    """(m,) values (n̄,) of the skin at the nearest place of some triangles to points (m, 3)."""
+    surface = anatomy.surface
+    tree, size = igl.AABB(), max(surface.size, np.finfo(float).tiny)
+    vertices = surface.vertices / size
+    tree.init(vertices, triangles)
+    _, triangle, place = tree.squared_distance(vertices, triangles, points / size)
+    corners = triangles[triangle]
+    a, b, c = (vertices[corners[:, k]] for k in range(3))
+    shares = _barycentric(place, a, b, c)
+    found: Floats = np.einsum("kc,kc->k", shares, values[corners])
+    return found
+
+
+def _barycentric(points: Floats, a: Floats, b: Floats, c: Floats) -> Floats:
+    """(m, 3) shares of corners at points of triangles; of the first corner where there is none."""
+    u, v, w = b - a, c - a, points - a
+    uu, uv, vv = (np.einsum("ij,ij->i", p, q) for p, q in ((u, u), (u, v), (v, v)))
+    uw, vw = np.einsum("ij,ij->i", u, w), np.einsum("ij,ij->i", v, w)
+    scale = uu * vv - uv * uv
+    flat = scale <= 1e-12 * np.maximum(uu * vv, 1e-300)
+    scale = np.where(flat, 1.0, scale)
+    second = np.where(flat, 0.0, (vv * uw - uv * vw) / scale)
+    third = np.where(flat, 0.0, (uu * vw - uv * uw) / scale)
+    shares = np.clip(np.column_stack([1 - second - third, second, third]), 0.0, 1.0)
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def flesh_triangles(anatomy: Anatomy) -> Ints:
+    """(m, 3) triangles of the skin but for those of parts that ride on the rig."""
+    triangles = anatomy.surface.triangles
+    own = triangles[~anatomy.riding[triangles].all(axis=1)]
+    return np.ascontiguousarray(own if len(own) else triangles)
+
+
+def riding_vertices(mesh: TetMesh) -> Bools:
+    """(n,) tet vertices of parts that ride on the rig: see `RIDING`."""
+    found = np.zeros(len(mesh.vertices), bool)
+    found[mesh.tets[mesh.sets.get(RIDING, np.empty(0, np.int64))]] = True
+    return found
+
+
+def held_vertices(
+    character: Character, mesh: TetMesh, anatomy: Anatomy, bone_radius: float = BONE_RADIUS
+) -> Ints:
+    """Tet vertices (k,) that are bone: held by segments of bone, deep enough, or in hard parts.
+
+    Deep enough is d > φR. Bodies of tets that nothing else holds are held whole: what rides on
+    the rig must not fall off.
+    """
+    held = np.zeros(len(mesh.vertices), bool)
+    skinned = skinned_rigs(character.rig)
+    if len(skinned) == 1:
+        bones = Bones.of_rig(skinned[0])
+        if len(bones.starts):
+            held[held_tets(bones, character.surface, mesh, bone_radius).vertices] = True
+    triangles, riding = flesh_triangles(anatomy), riding_vertices(mesh)
+    shares = np.where(anatomy.apart, 0.0, anatomy.share)
+    share = skin_values(anatomy, shares, mesh.vertices, triangles)
+    depth = anatomy.balls.depth(mesh.vertices)
+    thickness = anatomy.balls.thickness(mesh.vertices)
+    core = (depth > share * thickness) | (share < HARD) | riding
+    if not (held | core).all():  # a body of bone alone would have nothing to move
+        held |= core
+    body = components(mesh.tets, len(mesh.vertices))
+    anchored = np.zeros(int(body.max()) + 1, bool)
+    np.logical_or.at(anchored, body, held[mesh.tets].any(axis=1))
+    held[mesh.tets[~anchored[body]]] = anchored.any()
+    return np.flatnonzero(held)
+
+
+def flesh_factors(anatomy: Anatomy, mesh: TetMesh) -> Floats:
+    """(n̄,) how many times as stiff as elsewhere flesh is, painted on the skin.
+
+    Where a cell is thicker than the flesh wanted, φR, it carries more of it than there should
+    be; (0.7 edge / φR)² makes up for that.
+    """
+    edge = typical_edge(mesh)
+    wanted = np.maximum(anatomy.share, HARD) * anatomy.thickness
+    wanted = np.maximum(wanted, THINNEST * anatomy.trunk_radius)
+    return np.clip((CELL * edge / wanted) ** 2, 1.0, STIFFEST) * anatomy.firmness
+
+
+#: Places of the skin move apart that come this many cells nearer or farther than at rest.
+APART = 0.5
+
+
+#: They belong to different folds of the skin where the way along it is this many times longer.
+ALONG = 3.0
+
+
+#: Poses that are tried, far from each other.
+POSES = 24
+
+
+#: Skin may be this many cells away from the tets that carry it.
+MOST_AWAY = 0.75
+
+
+def without_bridges(character: Character, mesh: TetMesh, anatomy: Anatomy) -> TetMesh:
+    """Return the tets without those that join skin which moves apart.
+
+    An edge of a tet is a bridge if the places of the skin nearest to its ends move relatively by
+    more than half a cell over the motions, are more than three times farther along the skin than
+    straight, and the segment between them leaves the body. Tets that skin cannot do without stay.
+    """
+    frames = character.sampled_poses()
+    if len(frames) < 2:
+        return mesh
+    bridging = _bridging_tets(character, mesh, anatomy, frames)
+    if not bridging.any():
+        return mesh
+    skin = character.surface.vertices[np.unique(flesh_triangles(anatomy))]
+    kept = _needed(skin, mesh, bridging)
+    if kept.all() or not kept.any():
+        return mesh
+    used, tets = np.unique(mesh.tets[kept], return_inverse=True)
+    return TetMesh(*split_pinches(mesh.vertices[used], tets.reshape(-1, 4)))
+
+
+def _bridging_tets(character: Character, mesh: TetMesh, anatomy: Anatomy, frames: Floats) -> Bools:
+    """(T,) which tets have an edge that joins skin which moves apart."""
+    surface, cell = character.surface, typical_edge(mesh)
+    ends = np.sort(mesh.tets[:, EDGES].reshape(-1, 2), axis=1)
+    keys, edge_of = np.unique(row_keys(ends, len(mesh.vertices)), return_inverse=True)
+    a, b = keys // len(mesh.vertices), keys % len(mesh.vertices)
+    triangles = flesh_triangles(anatomy)
+    nearest = _nearest_vertices(surface.vertices, triangles, mesh.vertices)
+    p, q = nearest[a], nearest[b]
+    straight = np.linalg.norm(surface.vertices[p] - surface.vertices[q], axis=1)
+    found = (p != q) & _leaves(anatomy, surface.vertices[p], surface.vertices[q])
+    at = np.flatnonzero(found)
+    moved = np.zeros(len(at))
+    chosen = frames[farthest_poses(character.rig, frames, min(POSES, len(frames)))]
+    for pose in chosen:
+        skin = character.rig(pose)
+        now = np.linalg.norm(skin[p[at]] - skin[q[at]], axis=1)
+        np.maximum(moved, np.abs(now - straight[at]), out=moved)
+    at = at[moved > APART * cell]
+    at = at[_far_along(surface.vertices, surface.triangles, p[at], q[at], straight[at])]
+    bridge = np.zeros(len(keys), bool)
+    bridge[at] = True
+    return np.asarray(bridge[edge_of].reshape(-1, 6).any(axis=1), bool)
+
+
+def _nearest_vertices(vertices: Floats, triangles: Ints, points: Floats) -> Ints:
+    """(m,) the corner nearest to the nearest place of the surface."""
+    tree = igl.AABB()
+    tree.init(vertices, triangles)
+    _, triangle, place = tree.squared_distance(vertices, triangles, points)
+    corners = triangles[triangle]
+    away = np.linalg.norm(vertices[corners] - place[:, None], axis=2)
+    return corners[np.arange(len(corners)), away.argmin(axis=1)]
+
+
+def _leaves(anatomy: Anatomy, starts: Floats, ends: Floats) -> Bools:
+    """Whether segments have a point outside of the body."""
+    outside = np.zeros(len(starts), bool)
+    for part in (0.25, 0.5, 0.75):
+        outside |= anatomy.balls.depth(starts + part * (ends - starts)) < 0
+    return outside
+
+
+def _far_along(
+    vertices: Floats, triangles: Ints, starts: Ints, ends: Ints, straight: Floats
+) -> Bools:
+    """Whether the way along the edges of the skin is so many times longer than straight."""
+    if not len(starts):
+        return np.zeros(0, bool)
+    sides = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
+    lengths = np.linalg.norm(vertices[sides[:, 0]] - vertices[sides[:, 1]], axis=1)
+    n = len(vertices)
+    graph = sp.coo_array((lengths, (sides[:, 0], sides[:, 1])), (n, n)).tocsr()
+    # Summing made an edge of two triangles twice as long.
+    counts = sp.coo_array((np.ones(len(sides)), (sides[:, 0], sides[:, 1])), (n, n)).tocsr()
+    graph.data /= counts.data
+    sources, row = np.unique(starts, return_inverse=True)
+    limit = ALONG * float(straight.max())
+    far = np.zeros(len(starts), bool)
+    for first in range(0, len(sources), 256):  # rows of n distances each
+        here = (row >= first) & (row < first + 256)
+        if here.any():
+            along = dijkstra(graph, False, sources[first : first + 256], limit=limit)
+            far[here] = along[row[here] - first, ends[here]] > ALONG * straight[here]
+    return far
+
+
+def _needed(skin: Floats, mesh: TetMesh, bridging: Bools) -> Bools:
+    """(T,) the tets that stay: all but bridges, and bridges that skin would miss."""
+    kept = ~bridging
+    if not kept.any():
+        return kept
+    cell = typical_edge(mesh)
+    away = locate(skin, TetMesh(mesh.vertices, mesh.tets[kept])).distance
+    missing = np.flatnonzero(away > MOST_AWAY * cell)
+    if len(missing):
+        kept[locate(skin[missing], mesh).tet] = True
+    return kept
+
 
 #: Cells of parts that ride on the rig, as many times as long as those of flesh.
 PROP_CELL = 2.0
+
+
 #: Inscribed radius of a human's trunk as a part of the size that `flesh_material` is made for.
 TRUNK_RADIUS = 0.077
 
@@ -101,19 +334,19 @@ def _filled(surface: SurfaceMesh, *, tets: int = 1, cell: float | None = None) -
 
 
 def _of_parts(surface: SurfaceMesh, vertices: Bools) -> SurfaceMesh:
-    """The triangles between some vertices."""
+    """Return the triangles between some vertices."""
     triangles = surface.triangles[vertices[surface.triangles].all(axis=1)]
     used, corners = np.unique(triangles, return_inverse=True)
     return SurfaceMesh(surface.vertices[used], corners.reshape(-1, 3))
 
 
 def _joined(pieces: Sequence[tuple[TetMesh, Ints]]) -> TetMesh:
-    """One mesh of bodies that know which components of the surface they carry; flesh is first."""
+    """Join bodies that know which components of the surface they carry; flesh is first."""
     vertices, tets, sets, first, at = [], [], {}, 0, 0
-    for mesh, components in pieces:
+    for mesh, carried in pieces:
         vertices.append(mesh.vertices)
         tets.append(mesh.tets + at)
-        sets[part_set(components)] = np.arange(first, first + len(mesh.tets))
+        sets[part_set(carried)] = np.arange(first, first + len(mesh.tets))
         at, first = at + len(mesh.vertices), first + len(mesh.tets)
     sets[RIDING] = np.arange(len(tets[0]), first)
     return TetMesh(np.concatenate(vertices), np.concatenate(tets), sets)

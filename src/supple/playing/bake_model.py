@@ -12,7 +12,7 @@ from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.body_plan import anatomical_material, plan_body
 from supple.anatomy.flesh_presets import Flesh, checked_flesh, flesh_material
 from supple.anatomy.joint_stiffness import Stiffness, stiffness_factors
-from supple.anatomy.slender_parts import slender_factors
+from supple.anatomy.thickness import slender_factors
 from supple.checks import checked_number, shown
 from supple.engines.engine import CharacterModel, engine_named, engine_of
 from supple.errors import SuppleError

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
-from supple.mesh.part_embedding import embed_parts
+from supple.mesh.embedding import embed_parts
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import longest_edges

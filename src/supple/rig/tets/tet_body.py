@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array
 from supple.errors import SuppleError, warn
+from supple.mesh.embedding import embed_parts
 from supple.mesh.filling.tetrahedralise import tetrahedralise
-from supple.mesh.part_embedding import embed_parts
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted

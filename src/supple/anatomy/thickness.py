@@ -1,32 +1,35 @@
-"""Balls inscribed in a body: how thick it is around each point, and how deep a point lies.
-
-The thickness of a body at a point is the radius R of the largest inscribed ball that covers the
-point (T. Hildebrand and P. Rüegsegger, "A new method for the model-independent assessment of
-thickness in three-dimensional images", 1997). The balls come from the skin: each touches it at a
-sample and is shrunk until it holds no other part of it (J. Ma, S. Bae and S. Choi, "3D medial axis
-point approximation using nearest neighbors and the normal field", 2012). No grid is needed, so that
-a finger is measured as well as the belly, and a turned body as one that stands upright.
-"""
+"""Thickness of a body under its skin: inscribed balls, depth, and thin parts far from bones."""
 
 from __future__ import annotations
 
 import igl
 import numpy as np
+from scipy.spatial import cKDTree
 
 from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled
 from supple.mesh.filling.signed_distance import SoupDistance, outward_triangles
 from supple.mesh.surface import SurfaceMesh
+from supple.rig.character import Character
+from supple.rig.skeleton.skinning import skinned_rigs
+from supple.rig.tets.bones import Bones
 
-__all__ = ["InscribedBalls"]
+__all__ = ["InscribedBalls", "slender_factors", "thickness"]
+
 
 #: Places of the skin that a ball is inscribed at, spread evenly over its area.
 SAMPLES = 3000
+
+
 #: Rounds of shrinking; radii of the assets' characters change by less than 1 % after 8.
 ROUNDS = 12
+
+
 #: A ball that misses a point by this part of its radius covers it: at the edges of a coarse mesh,
 #: where faces meet at 60°, no ball comes nearer than 0.15 of its radius.
 REACH = 0.15
+
+
 #: The skin is outside where the winding number this part of the size above it is below a half;
 #: eyes and teeth inside a head, or skin below cloth, do not bound the body.
 ABOVE = 2e-3
@@ -199,4 +202,112 @@ def _covering(points: Floats, centres: Floats, radii: Floats) -> Floats:
             if missed < least:
                 least, best = missed, radii[b]
         found[k] = best
+    return found
+
+
+#: Parts may reach so many times their thickness from a bone; and are made no stiffer than this.
+SLENDER_REACH, STIFFEST = 1.5, 40.0
+
+
+#: Places whose thickness is measured.
+PLACES = 1500
+
+
+#: How many of them near a vertex are asked; less than half of them are at a rim, where the way
+#: through is the way across.
+NEAR, QUANTILE = 12, 0.3
+
+
+def slender_factors(character: Character) -> Floats | None:
+    """Return factors of stiffness (n̄,): 1 where flesh is thick or near a bone, more elsewhere.
+
+    None if that is 1 everywhere, or if there are no bones.
+    """
+    skinned = skinned_rigs(character.rig)
+    if len(skinned) != 1:
+        return None
+    surface, bones = character.surface, Bones.of_rig(skinned[0])
+    if not len(bones.starts):
+        return None
+    reach = _to_bones(surface.vertices, bones)
+    allowed = SLENDER_REACH * np.maximum(thickness(surface), 1e-6 * surface.size)
+    factors = np.clip(reach / allowed, 1.0, np.sqrt(STIFFEST)) ** 2
+    if factors.max() < 1.05:
+        return None
+    # Few digits, so that another machine's rounding is no other character.
+    return np.array([float(f"{factor:.4g}") for factor in factors])
+
+
+def thickness(surface: SurfaceMesh) -> Floats:
+    """Return the thickness of the body at each vertex, (n̄,) in metres.
+
+    Along the normal inwards from places near it, to where the body ends; a surface below, such as
+    skin below cloth, is passed.
+    """
+    triangles = surface.triangles
+    corners = surface.vertices[triangles]
+    doubled = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    areas = np.linalg.norm(doubled, axis=1)
+    sound = areas > 1e-12 * surface.size**2
+    if not sound.any():
+        return np.full(len(surface.vertices), surface.size)
+    corners, doubled, areas = corners[sound], doubled[sound], areas[sound]
+    normals = doubled / areas[:, None]
+    chosen, shares = _spread(areas, PLACES)
+    origins = np.einsum("kc,kci->ki", shares, corners[chosen])
+    through = _ways_through(origins, -normals[chosen], corners, areas, chosen)
+    through[~np.isfinite(through)] = surface.size  # an open mesh ends nowhere
+    count = min(NEAR, len(origins))
+    _, near = cKDTree(origins).query(surface.vertices, k=range(1, count + 1))
+    found: Floats = np.quantile(through[near], QUANTILE, axis=1)
+    return found
+
+
+def _to_bones(points: Floats, bones: Bones) -> Floats:
+    """Return the distance of each point to the nearest bone, (n,)."""
+    nearest = np.full(len(points), np.inf)
+    for start, end in zip(bones.starts, bones.ends, strict=True):
+        along = end - start
+        squared = float(along @ along)
+        part = np.zeros(len(points))
+        if squared > 0:
+            part = np.clip((points - start) @ along / squared, 0.0, 1.0)
+        away = points - start - part[:, None] * along
+        np.minimum(nearest, np.linalg.norm(away, axis=1), out=nearest)
+    return nearest
+
+
+@compiled
+def _ways_through(
+    origins: Floats, ways: Floats, corners: Floats, areas: Floats, own: Ints
+) -> Floats:
+    """Measure each ray until it leaves through a triangle; infinite where it does not.
+
+    `areas` are twice the triangles'.
+    """
+    found = np.full(len(origins), np.inf)
+    for k in range(len(origins)):
+        dx, dy, dz = ways[k, 0], ways[k, 1], ways[k, 2]
+        for t in range(len(corners)):
+            if t == own[k]:
+                continue
+            a, b, c = corners[t, 0], corners[t, 1], corners[t, 2]
+            ux, uy, uz = b[0] - a[0], b[1] - a[1], b[2] - a[2]
+            vx, vy, vz = c[0] - a[0], c[1] - a[1], c[2] - a[2]
+            # Möller and Trumbore 1997; only triangles whose outside it goes to, not along them.
+            px, py, pz = dy * vz - dz * vy, dz * vx - dx * vz, dx * vy - dy * vx
+            volume = ux * px + uy * py + uz * pz
+            if not volume < -1e-3 * areas[t]:
+                continue
+            sx, sy, sz = origins[k, 0] - a[0], origins[k, 1] - a[1], origins[k, 2] - a[2]
+            first = (sx * px + sy * py + sz * pz) / volume
+            if not 0 <= first <= 1:
+                continue
+            qx, qy, qz = sy * uz - sz * uy, sz * ux - sx * uz, sx * uy - sy * ux
+            second = (dx * qx + dy * qy + dz * qz) / volume
+            if not (second >= 0 and first + second <= 1):
+                continue
+            far = (vx * qx + vy * qy + vz * qz) / volume
+            if 0 < far < found[k]:
+                found[k] = far
     return found
