@@ -321,9 +321,9 @@ def _place_updates(parent: Ints, sizes: Ints, tasks: Ints) -> tuple[Ints, int]:
         most[side] = max(most[side], stack[side])
         if above[s] >= 0 and owners[above[s]] == owners[s]:
             children_start.setdefault(above[s], where[s])
-    room = np.array(peak).ravel()
-    base = np.cumsum(room) - room
-    return np.array(where, dtype=np.int64) + base[2 * owner + np.array(depth) % 2], int(room.sum())
+    peaks = np.array(peak).ravel()
+    base = np.cumsum(peaks) - peaks
+    return np.array(where, dtype=np.int64) + base[2 * owner + np.array(depth) % 2], int(peaks.sum())
 
 
 # Nested dissection: an order to eliminate a graph's nodes in, so that little fills in.

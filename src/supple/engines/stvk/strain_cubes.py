@@ -78,13 +78,13 @@ class CubeRows:
         """Write the rows of cubes `begin` to `end`."""
         n = 1 + basis.shape[2]
         tables = _MODAL, _CHANGES, _SHEARS
-        room, pair, normal = (
+        scratch, pair, normal = (
             np.empty((7, 3, n)),
             np.empty((2, 3, n)),
             np.empty((12, out[0].shape[1])),
         )
         own = self.corners[begin:end], self.edges[begin:end]
-        _fill_cubes(*own, basis, *tables, room, pair, normal, *out)
+        _fill_cubes(*own, basis, *tables, scratch, pair, normal, *out)
 
 
 def cubes_among(points: StrainPoints) -> tuple[CubeRows | None, Ints]:
@@ -113,23 +113,23 @@ def cubes_among(points: StrainPoints) -> tuple[CubeRows | None, Ints]:
 
 @compiled_fused
 def _fill_cubes(  # type: ignore[no-untyped-def]
-    corners, edges, basis, modal, changes, shears, room, pair, normal, mean, single, double, rest
+    corners, edges, basis, modal, changes, shears, scratch, pair, normal, mean, single, double, rest
 ):
     for c in range(len(corners)):
         length = 0.0
         for i in range(3):
             length += edges[c, i, 0] ** 2
         length = np.sqrt(length)
-        _seven_vectors(corners[c], edges[c], basis, modal, 1.0 / length, room)
+        _seven_vectors(corners[c], edges[c], basis, modal, 1.0 / length, scratch)
         root = np.sqrt(length**3)
         for axis in range(3):
             own = normal[4 * axis : 4 * axis + 4]
-            _normal_rows(room, changes[axis], 0.25 * root, pair[0], own)
+            _normal_rows(scratch, changes[axis], 0.25 * root, pair[0], own)
         _spread(
             normal, mean[c], single[3 * c : 3 * c + 3], double[3 * c : 3 * c + 3], rest[17 * c :]
         )
         for k in range(3):
-            _shear_rows(room, shears[k], np.sqrt(2.0) * root, pair, rest[17 * c + 5 + 4 * k :])
+            _shear_rows(scratch, shears[k], np.sqrt(2.0) * root, pair, rest[17 * c + 5 + 4 * k :])
 
 
 @compiled_fused
@@ -149,16 +149,16 @@ def _seven_vectors(corners, edges, basis, modal, scale, out):  # type: ignore[no
 
 
 @compiled_fused
-def _normal_rows(seven, changes, scale, room, out):  # type: ignore[no-untyped-def]
+def _normal_rows(seven, changes, scale, scratch, out):  # type: ignore[no-untyped-def]
     """Fill in a normal strain of four points: mean, and changes along one edge, other, both."""
     own, first, second, both = seven[changes[0]], seven[changes[1]], seven[changes[2]], seven[6]
     for k in range(4):
         x, y = 1.0 - 2.0 * (k // 2), 1.0 - 2.0 * (k % 2)
         for i in range(3):
-            a, b, c, d, target = own[i], first[i], second[i], both[i], room[i]
+            a, b, c, d, target = own[i], first[i], second[i], both[i], scratch[i]
             for j in range(len(target)):
                 target[j] = a[j] + x * b[j] + y * c[j] + x * y * d[j]
-        square_row(room, scale, out[k])
+        square_row(scratch, scale, out[k])
     a, b, c, d = out[0], out[1], out[2], out[3]
     for j in range(len(a)):
         even, odd, even_below, odd_below = a[j] + b[j], a[j] - b[j], c[j] + d[j], c[j] - d[j]

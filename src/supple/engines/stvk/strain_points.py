@@ -318,20 +318,20 @@ class PointRows:
 
     def fill(self, begin: int, end: int, basis: Floats, out: tuple[Floats, ...]) -> None:
         """Write the rows of points `begin` to `end`."""
-        some, room = slice(begin, end), np.empty((3, 3, 1 + basis.shape[2]))
+        some, scratch = slice(begin, end), np.empty((3, 3, 1 + basis.shape[2]))
         own = self.where.corners[some], self.where.slopes[some], self.where.volumes[some]
-        _fill_points(*own, basis, room, *out)
+        _fill_points(*own, basis, scratch, *out)
 
 
 @compiled_fused
-def _fill_points(corners, slopes, volumes, basis, room, traces, rest):  # type: ignore[no-untyped-def]
+def _fill_points(corners, slopes, volumes, basis, scratch, traces, rest):  # type: ignore[no-untyped-def]
     for p in range(len(volumes)):
-        room[:] = 0.0
-        add_gradients(corners[p], slopes[p], basis, room[:, :, 1:])
+        scratch[:] = 0.0
+        add_gradients(corners[p], slopes[p], basis, scratch[:, :, 1:])
         for k in range(3):
-            room[k, k, 0] = 1.0
+            scratch[k, k, 0] = 1.0
         root = np.sqrt(volumes[p])
-        _point_rows(room, root, traces[p], rest[5 * p : 5 * p + 5])
+        _point_rows(scratch, root, traces[p], rest[5 * p : 5 * p + 5])
 
 
 @compiled_fused

@@ -59,11 +59,11 @@ RECORD_COLUMNS = 10
 # own b_i is not enough (f_i = b_i). Found by moving from one set of contacts that share to the
 # next: three at most do so at a time, as space has three directions.
 @compiled_fused
-def share_out(places: Floats, pushes: Floats, room: Floats, total: Floats) -> None:
+def share_out(places: Floats, pushes: Floats, system: Floats, total: Floats) -> None:
     """Share contact forces out: column `PUSHED` of (c, 2) pushes from `WANTED`, and the total (3,).
 
     `places` has a contact's direction n, a unit vector or zero, as `sphere_tree.touching` fills it
-    in; `room` is scratch of shape `SHARE_SCRATCH`.
+    in; `system` is scratch of shape `SHARE_SCRATCH`.
     """
     largest, sharing = 0.0, 0
     total[:] = 0.0
@@ -81,16 +81,16 @@ def share_out(places: Floats, pushes: Floats, room: Floats, total: Floats) -> No
                 which, worst, sign = i, -lack, -1.0
         if which < 0:
             break
-        sharing = _let_in(places, pushes, which, sign, sharing, room, total)
+        sharing = _let_in(places, pushes, which, sign, sharing, system, total)
 
 
 @compiled_fused
-def _let_in(places, pushes, which, sign, sharing, room, total):  # type: ignore[no-untyped-def]
+def _let_in(places, pushes, which, sign, sharing, system, total):  # type: ignore[no-untyped-def]
     """Push more (or less) with one contact, others making way; return how many then share."""
-    own, members = places[which, DIRECTION], room[_SHARING]
+    own, members = places[which, DIRECTION], system[_SHARING]
     while True:
-        _solve_sharing(places, own, sign, sharing, room)
-        d = room[_SOLUTION]
+        _solve_sharing(places, own, sign, sharing, system)
+        d = system[_SOLUTION]
         x, y, z = sign * own[0], sign * own[1], sign * own[2]
         for k in range(sharing):
             n = places[int(members[k]), DIRECTION]
@@ -124,24 +124,24 @@ def _let_in(places, pushes, which, sign, sharing, room, total):  # type: ignore[
 
 
 @compiled_fused
-def _solve_sharing(places, own, sign, sharing, room):  # type: ignore[no-untyped-def]
+def _solve_sharing(places, own, sign, sharing, system):  # type: ignore[no-untyped-def]
     """Solve for rates at which contacts that share change as one is let in."""
-    members, d = room[_SHARING], room[_SOLUTION]
+    members, d = system[_SHARING], system[_SOLUTION]
     for k in range(sharing):
         n = places[int(members[k]), DIRECTION]
         for l in range(sharing):
-            room[k, l] = _dot(n, places[int(members[l]), DIRECTION])
+            system[k, l] = _dot(n, places[int(members[l]), DIRECTION])
         d[k] = -sign * _dot(n, own)
     for k in range(sharing):
         for l in range(k + 1, sharing):
-            factor = room[l, k] / room[k, k]
+            factor = system[l, k] / system[k, k]
             for m in range(k, sharing):
-                room[l, m] -= factor * room[k, m]
+                system[l, m] -= factor * system[k, m]
             d[l] -= factor * d[k]
     for k in range(sharing - 1, -1, -1):
         for l in range(k + 1, sharing):
-            d[k] -= room[k, l] * d[l]
-        d[k] /= room[k, k]
+            d[k] -= system[k, l] * d[l]
+        d[k] /= system[k, k]
 
 
 @compiled_fused
@@ -201,7 +201,7 @@ def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore
     """Compute forces of contact on the ball and, reduced, on the body; return the depth."""
     points, triangles, ranges, spheres = tree
     stack, marks, moved, found, places, seen = scratch
-    factors, rates, _, _, rate_marks, speeds, pushes, room = work
+    factors, rates, _, _, rate_marks, speeds, pushes, system = work
     half = 0.5 * settings[STEP]
     for i in range(len(force)):
         rates[1 + i] = state[VELOCITY, i]
@@ -226,7 +226,7 @@ def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore
         slowing = min(settings[CLOSING] * depth, settings[SLOWEST])
         pushes[i, WANTED] = max(0.0, depth + slowing * closing)
         deepest = max(deepest, depth)
-    share_out(places[:count], pushes[:count], room, ball[CONTACT])
+    share_out(places[:count], pushes[:count], system, ball[CONTACT])
     k = settings[STIFFNESS]
     for c in range(3):
         ball[CONTACT, c] *= k

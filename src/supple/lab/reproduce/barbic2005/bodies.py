@@ -130,14 +130,14 @@ def _step_costs(model: StvkModel, dt: float, velocity: Floats) -> dict[str, Any]
     moment = model.surface_at(trace[int((trace @ velocity).argmax())])
     blocks, linear, terms, packed = coefficient_arrays(model, np.dtype(np.float64))
     dense = model.mass + dt**2 / 4 * model.stiffness(trace[-1])
-    room, right = padded_identity(model.modes), np.ones((2, model.modes))
+    scratch, right = padded_identity(model.modes), np.ones((2, model.modes))
     out = simulator.surface()
     a, b = np.random.default_rng(0).random((2, DGEMM_SIZE, DGEMM_SIZE))
     seconds = _each(
         {
             "step_us": simulator.run,
             "evaluation_us": lambda n: _evaluations(n, trace[-1], blocks, linear, terms, packed),
-            "system_us": lambda n: _solutions(n, dense, right, room),
+            "system_us": lambda n: _solutions(n, dense, right, scratch),
             "surface_us": lambda n: [simulator.surface(out) for _ in range(n)],
             "dgemm256_us": lambda n: [np.dot(a, b) for _ in range(n)],
         }
