@@ -20,7 +20,7 @@ from supple.app.options import BakeOptions
 from supple.app.progress_bar import console, first_use_message, task_bar, working
 from supple.app.stiffness_maps import read_stiffness
 from supple.checks import checked_number
-from supple.engines.engine import engine_named
+from supple.engines.engine import Engine, engine_named
 from supple.errors import SuppleError
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, save
@@ -54,7 +54,8 @@ def run_bake(
     """
     began = perf_counter()
     options = options or BakeOptions()
-    engine = engine_named(options.chosen_engine(), "character").name
+    row = engine_named(options.chosen_engine(), "character")
+    engine = row.name
     target = checked_target(given, output)
     _check_saving(target, options.saving())
     if options.report is not None:
@@ -67,7 +68,7 @@ def run_bake(
         if options.stiffness is not None:
             told["stiffness"] = read_stiffness(options.stiffness, source.character)
     plan = bake_plan(source.character, options.motion, **options.playing())
-    stepping = _stepping(options)
+    stepping = _stepping(options, row)
     _say_what(source, plan.motion.name, options.motion, quiet)
     ready = prepared_model(
         source, model=options.model, flesh=options.flesh, engine=engine, quiet=quiet, **told
@@ -101,10 +102,12 @@ def run_bake(
     return figures
 
 
-def _stepping(options: BakeOptions) -> dict[str, float]:
+def _stepping(options: BakeOptions, row: Engine) -> dict[str, float]:
     """Return options of the simulator: the flesh's damping, and no change of a given stiffness."""
     stepping = flesh_damping(options.flesh, options.damping)
-    return stepping if options.young is None else stepping | {"stiffness": 1.0}
+    if options.young is not None:
+        stepping["stiffness"] = 1.0
+    return {name: value for name, value in stepping.items() if name in row.step_options}
 
 
 def _write_report(page: Path, baked: BakedMotion, figures: dict[str, Any], quiet: bool) -> str:
@@ -166,12 +169,18 @@ def _write(target: Path, baked: BakedMotion, options: dict[str, Any]) -> dict[st
     return {"shapes" if key == "n_shapes" else key: value for key, value in written.items()}
 
 
+def _sizes(figures: dict[str, Any], *names: str) -> str:
+    """List sizes of a model, as far as its engine has them."""
+    found = [counted(figures[name], name[:-1]) for name in names if name in figures]
+    return "".join(f", {each}" for each in found)
+
+
 def _print_summary(figures: dict[str, Any]) -> None:
     table = Table(show_header=False, box=None)
     cycles = f", {figures['cycles']} cycles" if figures["loop"] else ""
     rows = {
-        "character": f"{figures['vertices']:,} vertices, {figures['tets']:,} tets",
-        "model": f"{counted(figures['poses'], 'pose')}, {figures['modes']} modes, "
+        "character": f"{figures['vertices']:,} vertices{_sizes(figures, 'tets')}",
+        "model": f"{figures['engine']}{_sizes(figures, 'poses', 'modes')}, "
         + ("kept from before" if figures["model_kept"] else f"built in {figures['build_s']:.1f} s"),
         "motion": f"{figures['motion']}, {figures['frames']} frames at {figures['rate']:.4g} a "
         f"second{cycles}",

@@ -44,7 +44,7 @@ def run_build(
         Show neither progress nor the summary.
     """
     options = options or BuildOptions()
-    engine_named(options.engine, "character")  # what cannot be is refused before any work
+    row = engine_named(options.engine, "character")  # what cannot be is refused before any work
     options.building()
     sheet = options.sheet
     target = model_target(given, output, CHARACTER_MODEL)
@@ -55,7 +55,8 @@ def run_build(
         source = read_any_character(given)
     chosen = _chosen(source, options)
     with build_log(quiet) as log, _executor(options.processes) as executor:
-        model = build(source.character, engine=options.engine, **chosen, executor=executor, log=log)
+        offered = row.taken(**chosen, executor=executor, log=log)
+        model = build(source.character, engine=row.name, **offered)
     with working("writing", quiet):
         model.save(target)
     if sheet is not None:

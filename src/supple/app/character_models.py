@@ -216,7 +216,7 @@ def prepared_model(
     if source.scene and flesh == "normal" and not told:
         found = _scene_model(source.scene, engine, quiet)
     else:
-        recipe = dict(source.recipe)
+        recipe = engine_named(engine).taken(**source.recipe)
         painted = recipe.pop("young", None)
         options = model_options(character, flesh, engine, painted=painted, **(recipe | told))
         found = _own_model(character, engine, options, quiet)
@@ -228,7 +228,7 @@ def _own_model(character: Character, engine: str, options: dict[str, Any], quiet
 
     def make() -> Any:
         with build_log(quiet) as log:
-            return build(character, engine=engine, **options, log=log)
+            return build(character, engine=engine, **options, **engine_named(engine).taken(log=log))
 
     header, arrays = stored_rig(character.rig)
     content: str | None = None
@@ -282,8 +282,9 @@ def _scene_model(name: str, engine: str, quiet: bool, **changes: Any) -> Cached:
     def make() -> Any:
         shown = scene(name)
         with build_log(quiet) as log:
-            recipe = shown.recipe() | changes
-            return build(shown.character, engine=engine, **recipe, log=log)
+            row = engine_named(engine)
+            recipe = row.taken(**shown.recipe(), log=log) | changes
+            return build(shown.character, engine=engine, **recipe)
 
     label, options = _scene_key(name, engine, changes)
     return cached(_SCENE_MODELS, label, make, options)

@@ -73,7 +73,7 @@ def first_use_message(quiet: bool = False) -> None:
     if quiet or "NUMBA_CACHE_DIR" in os.environ:
         return
     package = Path(sys.modules["supple"].__file__ or "").parent
-    if not any(package.glob("elastic/__pycache__/*.nbi")):
+    if not any(package.glob("elastic/__pycache__/*.nbc")):
         console.print("first use: compiling, about a minute, once")
 
 

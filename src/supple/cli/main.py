@@ -97,7 +97,9 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
         ~/.local/share/bash-completion/completions/supple; for zsh, to a file _supple in a folder
         of $fpath; for fish, to ~/.config/fish/completions/supple.fish.
     """
-    print(app.generate_completion(shell=shell))
+    script = app.generate_completion(shell=shell)
+    # Files are completed where no command or option is: cyclopts leaves that out for bash.
+    print(script.replace("complete -F", "complete -o bashdefault -o default -F"))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

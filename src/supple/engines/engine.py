@@ -254,12 +254,27 @@ class Engine:
     @cached_property
     def build_options(self) -> tuple[str, ...]:
         """Names of the options that the builder takes."""
-        return _keywords(self.build)
+        return _options(self.build, 1)
+
+    def taken(self, **offered: Any) -> dict[str, Any]:
+        """Return those of the offered options that the builder takes."""
+        parameters = inspect.signature(self.build).parameters.values()
+        if any(each.kind is each.VAR_KEYWORD for each in parameters):
+            return offered
+        return {name: value for name, value in offered.items() if name in self.build_options}
+
+    def build_model(self, subject: Any, **options: Any) -> Any:
+        """Build the model of a character or mesh; refuse options that the builder does not take."""
+        for name in options:
+            if not self.taken(**{name: None}):
+                has = ", ".join(self.build_options) or "none"
+                raise SuppleError(f'the engine {self.name} has no option "{name}"; it has {has}')
+        return self.build(subject, **options)
 
     @cached_property
     def step_options(self) -> tuple[str, ...]:
         """Names of the options that the simulator takes, beside its model and `dt`."""
-        return _keywords(self.simulate)
+        return _options(self.simulate, 2)
 
 
 def _found(place: str) -> Any:
@@ -267,9 +282,11 @@ def _found(place: str) -> Any:
     return attrgetter(name)(import_module(module))
 
 
-def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
-    parameters = inspect.signature(function).parameters.values()
-    return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
+def _options(function: Callable[..., Any], given: int) -> tuple[str, ...]:
+    """Return names of parameters that can be told by name, but for the first `given`."""
+    parameters = [*inspect.signature(function).parameters.values()][given:]
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return tuple(each.name for each in parameters if each.kind in named)
 
 
 #: Options of a pose-space model that is built within a minute.
@@ -331,9 +348,9 @@ def engine_named(name: str, moves: Literal["character", "body"] | None = None) -
         Accept only engines of characters, or only those of bodies.
     """
     known = [each for each, row in ENGINES.items() if moves in (None, row.moves)]
-    if name in known:
+    if isinstance(name, str) and name in known:
         return ENGINES[name]
-    if name in ENGINES:
+    if isinstance(name, str) and name in ENGINES:
         raise SuppleError(f"the engine {name} is for a {ENGINES[name].moves}, not a {moves}")
     near = difflib.get_close_matches(str(name), known, 1)
     hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
@@ -343,7 +360,7 @@ def engine_named(name: str, moves: Literal["character", "body"] | None = None) -
 def engine_of(model: Any) -> Engine:
     """Return the row of the engine that a model is for; an error for what is no model."""
     name = getattr(model, "engine", None)
-    if name not in ENGINES:
+    if not isinstance(name, str) or name not in ENGINES:
         raise SuppleError(
             f"{shown(model)} is no model; supple.build and supple.load_model give one"
         )

@@ -40,7 +40,7 @@ def build(character: Any, *, engine: str = FIRST_ENGINE, **options: Any) -> Any:
     >>> model.engine
     'pose-space'
     """
-    return engine_named(engine).build(character, **options)
+    return engine_named(engine).build_model(character, **options)
 
 
 def load_model(path: str | Path, **options: Any) -> Any:
@@ -63,8 +63,13 @@ def load_model(path: str | Path, **options: Any) -> Any:
     opens = texts.get("format", "")
     named = FIRST_ENGINE
     if opens == MODEL_FORMAT:
-        header = checked_json(texts.get("header", "{}"), "its header")
-        named = header.get("engine", FIRST_ENGINE) if isinstance(header, dict) else ""
+        try:
+            header = checked_json(texts.get("header", "{}"), "its header")
+        except FormatError as error:
+            raise FormatError(f"{path.name}: {error}") from error
+        if not isinstance(header, dict):
+            raise FormatError(f"{path.name}: its header is no table; build the model again")
+        named = header.get("engine", FIRST_ENGINE)
     for row in ENGINES.values():
         if row.file_format == opens and (opens != MODEL_FORMAT or row.name == named):
             return row.model_class.load(path, **options)
@@ -73,7 +78,15 @@ def load_model(path: str | Path, **options: Any) -> Any:
     raise FormatError(f"{path.name}: is a safetensors file, but no model of Supple's")
 
 
-class Simulator:
+class _AnyEngine(type):
+    """Class of `Simulator`: simulators of all engines are its instances."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        name = getattr(getattr(instance, "model", None), "engine", None)
+        return isinstance(name, str) and name in ENGINES
+
+
+class Simulator(metaclass=_AnyEngine):
     """Make the simulator that a model is for.
 
     Parameters
@@ -82,9 +95,12 @@ class Simulator:
         Of `supple.build` or `supple.load_model`.
     dt
         Seconds of a step; by default the engine's own, 1/90 for characters.
+    engine
+        Another engine that steps such models: "full" for those of pose-space, "stvk-free" for
+        StVK bodies that nothing holds.
     **options
-        Of the engine's simulator: `supple.engines.pose_space.PoseSpaceSimulator` has damping,
-        gravity, obstacles, limits and more.
+        Of the engine's simulator: `supple.engines.pose_space.PoseSpaceSimulator` has `alpha`,
+        `beta`, `gravity`, `obstacles`, limits and more.
 
     Returns
     -------
@@ -100,7 +116,12 @@ class Simulator:
     'StvkSimulator'
     """
 
-    def __new__(cls, model: Any, dt: float | None = None, **options: Any) -> Any:
+    def __new__(
+        cls, model: Any, dt: float | None = None, *, engine: str | None = None, **options: Any
+    ) -> Any:
         """Make an object of the engine's class."""
         stepped = {} if dt is None else {"dt": dt}
-        return engine_of(model).simulate(model, **stepped, **options)
+        row = engine_of(model)
+        if engine is not None:
+            row = engine_named(engine, row.moves)
+        return row.simulate(model, **stepped, **options)

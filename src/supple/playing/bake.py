@@ -14,7 +14,15 @@ import numpy as np
 
 from supple.anatomy.flesh_presets import HUMAN, Flesh, checked_flesh
 from supple.checks import checked_number
-from supple.engines.engine import CharacterEngine, CharacterModel, Engine, engine_named
+from supple.engines.engine import (
+    ENGINES,
+    FIRST_ENGINE,
+    CharacterEngine,
+    CharacterModel,
+    Engine,
+    engine_named,
+    engine_of,
+)
 from supple.errors import SuppleError, SuppleWarning, warn
 from supple.playing.bake_model import check_model, model_options
 from supple.playing.cycle import checked_span, steps_of_frames
@@ -47,7 +55,7 @@ def bake(
     motion: Motion | str | None = None,
     model: CharacterModel | None = None,
     *,
-    engine: str = "pose-space",
+    engine: str | None = None,
     flesh: str | Flesh = "normal",
     damping: float = 1.0,
     rate: float = 30.0,
@@ -70,8 +78,8 @@ def bake(
     model
         Model of this character; by default one is built.
     engine
-        ``"pose-space"``, or another of `supple.engines.ENGINES`: ``"full"`` steps all tets, which
-        takes minutes. (`method` is the older word.)
+        Of `supple.engines.ENGINES`; by default the model's own, or "pose-space". "full" steps all
+        tets, which takes minutes. (`method` is the older word.)
     flesh, damping
         ``"firm"``, ``"normal"``, ``"soft"`` or ``"jelly"``: how stiff, and how it is damped; and a
         factor on the damping, 0 for none.
@@ -104,12 +112,13 @@ def bake(
         that flesh was made stiffer (``{"stiffness": 1}`` in `simulation` keeps it as it is), or
         the simulation had to begin anew.
     """
-    row = _chosen_engine(engine, building.pop("method", None))
+    row = _chosen_engine(engine, building.pop("method", None), model)
     plan = bake_plan(character, motion, rate=rate, start=start, end=end, loop=loop)
     kind, began = checked_flesh(flesh), perf_counter()
     options = _step_options(kind, damping, row, building) | dict(simulation or {})
     if model is None:
-        model = row.build(character, **model_options(character, kind, row.name, **building))
+        chosen = model_options(character, kind, row.name, **building)
+        model = row.build_model(character, **chosen)
     else:
         check_model(character, model, flesh=kind, **building)
     built = perf_counter() - began
@@ -237,10 +246,15 @@ def bake_simulator(
     return row.simulate(model, dt, **(known | options))
 
 
-def _chosen_engine(engine: str, method: str | None) -> Engine:
+def _chosen_engine(engine: str | None, method: str | None, model: Any) -> Engine:
+    """Return the engine that is asked for; by default the one that the model is for."""
     if method is not None:
+        if engine is not None:
+            raise SuppleError('"method" is the older word for "engine"; give one of them')
         warn('"method" is called "engine" now')
-    return engine_named(engine if method is None else method, "character")
+    if engine is None and method is None:
+        return ENGINES[FIRST_ENGINE] if model is None else engine_of(model)
+    return engine_named(engine or method or FIRST_ENGINE, "character")
 
 
 def flesh_damping(flesh: str | Flesh, damping: float = 1.0) -> dict[str, float]:

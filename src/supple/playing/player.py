@@ -57,8 +57,8 @@ class Player:
         end: float | None = None,
     ) -> None:
         model = getattr(simulator, "model", None)
-        if model is None:
-            raise SuppleError(f"a Player needs a simulator of a model, not {shown(simulator)}")
+        if model is None or not hasattr(model, "rig"):
+            raise SuppleError(f"a Player needs a character's simulator, not {shown(simulator)}")
         self.simulator, self.loop = simulator, bool(loop)
         clip = CharacterInputs(model).motion(motion, model.motions)
         self._table: StepTable

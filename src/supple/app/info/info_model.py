@@ -16,9 +16,11 @@ FIGURES = ("elastic_error", "inertial_error", "mid_pose_frequency_ratio", "subsp
 
 def describe_model(path: Path) -> dict[str, Any]:
     """A model's sizes, poses, regions and errors, as plain values."""
-    from supple.engines.pose_space.model.model import PoseSpaceModel
+    from supple.engines.factory import load_model
 
-    model = PoseSpaceModel.load(path)
+    model = load_model(path)
+    if model.engine != "pose-space":
+        return {"format": "Supple model", "engine": model.engine, "figures": dict(model.figures)}
     low, high = model.surface.bounds
     n_tets = len(model.mesh.tets)
     entries = sum(basis[0].size for basis in model.bases)

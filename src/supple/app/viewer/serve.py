@@ -119,7 +119,8 @@ def _character(
     with working("reading", quiet):
         source = read_character(given)
         chosen_motion(source.character, motion)
-    built = prepared_model(source, model=model, flesh=flesh, quiet=quiet).model
+    ready = prepared_model(source, model=model, flesh=flesh, engine=engine, quiet=quiet)
+    built = ready.model
     own = source.character
     with working("starting", quiet):
         return CharacterSubject(built, motion, character=own, engine=engine, flesh=flesh)

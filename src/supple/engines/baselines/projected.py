@@ -107,7 +107,7 @@ class PosedSubspace:
 
     @classmethod
     def from_model(cls, model: PoseSpaceModel, basis: OfPose) -> PosedSubspace:
-        """Return a model's flesh and skin in a basis such as those of `ReducedPoses.of_model`.
+        """Return a model's flesh and skin in a basis such as those of `pose_bases`.
 
         A model stores its bases on the skin and at cubature points only, so they are made anew.
         """

@@ -2,7 +2,7 @@
 
 With G_i = ∇U_i, strain is E = Σ q_i e_i + ½ Σ q_i q_j Q_ij, e_i = sym G_i, Q_ij = sym(G_iᵀG_j),
 and the energy ∫ ½ λ tr²E + μ E:E is a quartic in q. Its coefficients are all products of columns
-e_i and Q_ij of one tall matrix with rows for the strains of each element (`strain_rows`): AᵀA
+e_i and Q_ij of one tall matrix with rows for the strains of each element (`strain_points`): AᵀA
 (SYRK), taken some elements at a time, where barbic2005 (§4.2) sums cubic polynomials element by
 element.
 

@@ -152,7 +152,7 @@ def measure(
             progress.advance(task)
             if fidelity:
                 progress.update(task, description=f"{shown}, fidelity")
-                row |= with_cores(None, _fidelity, path)
+                row |= with_cores(None, _fidelity, path, engine)
                 progress.advance(task)
             rows.append(_finished(row))
     return rows
@@ -290,12 +290,12 @@ def _two_cores(path: Path, engine: str, steps: int) -> dict[str, Any]:
     return {"step_ms_two_cores": 1e3 * shared, "two_cores_gain": alone / shared}
 
 
-def _fidelity(path: Path) -> dict[str, Any]:
+def _fidelity(path: Path, engine: str) -> dict[str, Any]:
     """Compare the step with the converged unreduced simulation of the same motion."""
     from supple.lab.fidelity.fidelity import compare
 
     model = load_character_model(path)
-    found = compare(model, motion_of(model))
+    found = compare(model, motion_of(model), engine=engine)
     return {
         "rms_vs_full": found.rms,
         "frequency_error": found.frequency_error,

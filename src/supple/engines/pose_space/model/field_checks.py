@@ -108,7 +108,7 @@ def embedding_table(embedding: Any) -> tuple[Ints, Singles]:
     counts = np.diff(matrix.indptr)
     if len(counts) == 0 or counts.max() > 4 or counts.min() < 1:
         raise SuppleError(
-            "a surface vertex must hang on one to four tet vertices; use supple.embed"
+            "a surface vertex must hang on one to four tet vertices; use supple.mesh.embed"
         )
     there = np.arange(4) < counts[:, None]
     columns, values = np.zeros((len(counts), 4), np.int32), np.zeros((len(counts), 4))
