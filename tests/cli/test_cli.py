@@ -246,3 +246,26 @@ def test_an_engine_that_is_none_is_one_line_with_the_nearest(capsys, arguments, 
     assert exit_code.value.code == 1
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert words in line
+
+
+def test_an_interrupt_that_a_callback_loses_is_not_lost():
+    """Exceptions do not pass through C: loading compiled code swallowed Ctrl-C now and then."""
+    program = (
+        "import ctypes, os, signal, sys, time\n"
+        "import supple.cli.main as cli\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.unraisablehook = cli._interrupt_again\n"
+        "kind = ctypes.CFUNCTYPE(None)\n"
+        "def called():\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(0.01)\n"
+        "kind(called)()\n"
+        "try:\n"
+        "    time.sleep(30)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('heard')\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert ran.stdout == "heard\n", ran.stderr

@@ -6,8 +6,10 @@ Commands are imported when they are called, and import what they need when they 
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -102,9 +104,25 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     print(script.replace("complete -F", "complete -o bashdefault -o default -F"))
 
 
+#: Interrupts that callbacks have lost.
+_lost_interrupts: list[type] = []
+
+
+def _interrupt_again(lost: Any) -> None:
+    """Let Ctrl-C end the command though a callback lost it, as those of LLVM's loader do."""
+    if lost.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(lost)
+        return
+    _lost_interrupts.append(lost.exc_type)
+    later = threading.Timer(0.05, _thread.interrupt_main)  # not from inside the callback
+    later.daemon = True
+    later.start()
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; exit with 0, 1 (cannot), 2 (wrong usage) or 130 (Ctrl-C)."""
     warnings.showwarning = _show_warning
+    sys.unraisablehook = _interrupt_again
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a pipe that knows no "×" gets a "?"
             stream.reconfigure(errors="replace")
@@ -118,7 +136,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"supple: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
-        print("supple: stopped", file=sys.stderr)
+        print("supple: stopped", file=sys.stderr, flush=True)
+        if _lost_interrupts:  # LLVM was torn out of its work, and may crash when it is taken down
+            os._exit(130)
         sys.exit(130)
     except BrokenPipeError:  # whoever read our output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

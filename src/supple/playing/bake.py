@@ -117,8 +117,7 @@ def bake(
     kind, began = checked_flesh(flesh), perf_counter()
     options = _step_options(kind, damping, row, building) | dict(simulation or {})
     if model is None:
-        chosen = model_options(character, kind, row.name, **building)
-        model = row.build_model(character, **chosen)
+        model = row.build_model(character, **model_options(character, kind, row.name, **building))
     else:
         check_model(character, model, flesh=kind, **building)
     built = perf_counter() - began
