@@ -209,7 +209,7 @@ def _nearest_vertices(vertices: Floats, triangles: Ints, points: Floats) -> Ints
 
 
 def _leaves(anatomy: Anatomy, starts: Floats, ends: Floats) -> Bools:
-    """Whether segments have a point outside of the body."""
+    """Return whether segments have a point outside of the body."""
     outside = np.zeros(len(starts), bool)
     for part in (0.25, 0.5, 0.75):
         outside |= anatomy.balls.depth(starts + part * (ends - starts)) < 0
@@ -219,7 +219,7 @@ def _leaves(anatomy: Anatomy, starts: Floats, ends: Floats) -> Bools:
 def _far_along(
     vertices: Floats, triangles: Ints, starts: Ints, ends: Ints, straight: Floats
 ) -> Bools:
-    """Whether the way along the edges of the skin is so many times longer than straight."""
+    """Return whether the way along the edges of the skin is so many times longer than straight."""
     if not len(starts):
         return np.zeros(0, bool)
     sides = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)

@@ -207,7 +207,7 @@ class _Layout:
         return found
 
     def like(self, one: int, other: int) -> bool:
-        """Whether two regions look like left and right."""
+        """Return whether two regions look like left and right."""
         r = self.regions
         pairs = (
             (self.weight[one], self.weight[other]),
@@ -217,7 +217,7 @@ class _Layout:
         return all(max(a, b) <= ALIKE * min(a, b) for a, b in pairs)
 
     def paired(self, region: int, others: Sequence[int]) -> bool:
-        """Whether one of the others, or a name, makes a pair with a region."""
+        """Return whether one of the others, or a name, makes a pair with a region."""
         if self.sides[region] or self.twins[region] not in (-1, region):
             return True
         if self.twins[region] == region:
@@ -359,7 +359,7 @@ class _Layout:
                 self._ears(each, roles)
 
     def _small_pair(self, region: int, carrier: int) -> bool:
-        """Whether a region is one of two ears or horns rather than of two legs."""
+        """Return whether a region is one of two ears or horns rather than of two legs."""
         return self.weight[region] < SMALL_PAIR and self.paired(region, self.below[carrier])
 
     def settle_named(self, roles: list[RegionRole]) -> None:

@@ -28,7 +28,7 @@ class Display:
 
     @property
     def silent(self) -> bool:
-        """Whether no progress is shown: only errors and JSON are wanted."""
+        """Return whether no progress is shown: only errors and JSON are wanted."""
         return self.quiet or self.json
 
     def show(self, figures: Any, table: Callable[[Any], None] | None = None) -> None:

@@ -63,7 +63,7 @@ class Filling:
 
     @property
     def asked(self) -> bool:
-        """Whether anything was asked for."""
+        """Return whether anything was asked for."""
         return (self.kind, self.count, self.resolution) != (None, None, None)
 
 

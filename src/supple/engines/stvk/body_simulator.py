@@ -100,9 +100,9 @@ class BodySimulator(ABC, Generic[Body]):
         self._steps = 0
         self._begin(model)
 
+    @abstractmethod
     def _begin(self, model: Body) -> None:
         """Lay out a model's arrays, at rest."""
-        raise NotImplementedError
 
     @abstractmethod
     def _exchange(self, model: Any) -> None:
