@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,129 +13,22 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from supple.anatomy.part_names import label_role
+from supple.anatomy.region_entries import (
+    FEEL_STIFFNESS,
+    RegionEntry,
+    entries_for,
+    write_entries,
+)
 from supple.anatomy.roles import HARD, ROLES, RegionRole, region_roles
 from supple.anatomy.skin_regions import LooseParts, SkinRegions, held_things, vertex_areas
 from supple.anatomy.thickness import InscribedBalls
 from supple.arrays import Bools, Floats, Ints
-from supple.checks import checked_path, shown
-from supple.errors import FormatError
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
+from supple.rig.motion.joint_names import normalised_name
 from supple.rig.skeleton.skinning import SkinnedRig, skinned_rigs
-from supple.saving import write_whole
 
-__all__ = ["Anatomy", "RegionEntry", "anatomy_of", "read_entries", "write_entries"]
-
-
-#: First key of a file, and the version that is written.
-MARK, VERSION = "supple_anatomy", 1
-
-
-FEELS = ("hard", "firm", "normal", "soft", "apart")
-
-
-LARGEST_FILE, MOST_REGIONS = 4_000_000, 10_000
-
-
-@dataclass(frozen=True)
-class RegionEntry:
-    """Describe one region.
-
-    Attributes
-    ----------
-    role
-        A name of `supple.anatomy.roles.ROLES`.
-    share
-        φ, 0 to 1: what lies deeper than φ times the thickness is bone.
-    feel
-        ``"hard"`` and ``"apart"`` hold it, ``"firm"`` and ``"soft"`` change how stiff it is.
-    reasons
-        Why, one line each.
-    """
-
-    role: str
-    share: float
-    feel: str = "normal"
-    reasons: tuple[str, ...] = ()
-
-    @property
-    def acting_share(self) -> float:
-        """φ as the feel has it: nothing of what is hard, and something of what is not."""
-        if self.feel in ("hard", "apart"):
-            return min(self.share, 0.5 * HARD)
-        return max(self.share, HARD) if self.feel != "soft" else max(self.share, 0.9)
-
-
-def write_entries(path: str | Path, name: str, entries: Mapping[str, RegionEntry]) -> None:
-    """Write regions by joint, one a line, so that people find and change them."""
-    lines = []
-    for joint, each in entries.items():
-        said = {
-            "role": each.role,
-            "share": round(each.share, 4),
-            "feel": each.feel,
-            "reasons": list(each.reasons),
-        }
-        lines.append(f"  {json.dumps(joint)}: {json.dumps(said, ensure_ascii=False)}")
-    body = ",\n".join(lines)
-    text = f'{{"{MARK}": {VERSION}, "character": {json.dumps(name)},\n"regions": {{\n{body}\n}}}}\n'
-    write_whole(checked_path("the anatomy file", path), text.encode())
-
-
-def read_entries(path: str | Path) -> dict[str, RegionEntry]:
-    """Read regions by joint.
-
-    Raises
-    ------
-    FormatError
-        For a file that is none, in one line that names the file and the joint.
-    """
-    file = checked_path("the anatomy file", path)
-    name = file.name or str(file)
-    try:
-        if file.stat().st_size > LARGEST_FILE:
-            raise FormatError(f"{name}: is too large for an anatomy file")
-        data = json.loads(file.read_bytes().decode("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or "it is not JSON"
-        raise FormatError(f"{name}: cannot be read as an anatomy ({why.lower()})") from None
-    if not isinstance(data, dict) or data.get(MARK) != VERSION:
-        raise FormatError(f'{name}: is no anatomy file; it begins with {{"{MARK}": {VERSION}')
-    regions = data.get("regions")
-    if not isinstance(regions, dict) or len(regions) > MOST_REGIONS:
-        raise FormatError(f'{name}: "regions" must have an entry for each joint')
-    return {joint: _entry(name, joint, said) for joint, said in regions.items()}
-
-
-def _entry(name: str, joint: str, said: Any) -> RegionEntry:
-    where = f"{name}: region {shown(joint)}"
-    if not isinstance(said, dict):
-        raise FormatError(f"{where} must be an object with role, share and feel")
-    for key in said:
-        if key not in ("role", "share", "feel", "reasons"):
-            raise FormatError(f"{where} has {shown(key)}; there are role, share, feel and reasons")
-    role = _one_of(where, "role", said.get("role", "limb"), tuple(ROLES))
-    feel = _one_of(where, "feel", said.get("feel", "normal"), FEELS)
-    share = said.get("share", ROLES[role])
-    number = isinstance(share, int | float) and not isinstance(share, bool)
-    if not (number and math.isfinite(share) and 0 <= share <= 1):
-        raise FormatError(f"{where} has share {shown(share)}; it is a number from 0 to 1")
-    reasons = said.get("reasons", [])
-    if not isinstance(reasons, list) or not all(isinstance(each, str) for each in reasons):
-        raise FormatError(f"{where} has reasons that are no list of text")
-    return RegionEntry(role, float(share), feel, tuple(reasons))
-
-
-def _one_of(where: str, what: str, value: Any, known: tuple[str, ...]) -> str:
-    if isinstance(value, str) and value in known:
-        return value
-    near = get_close_matches(str(value), known, 1)
-    hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
-    raise FormatError(f"{where} has {what} {shown(value)}; {hint}")
-
-
-#: What Young's modulus is multiplied by for each feel.
-FEEL_STIFFNESS = {"hard": 1.0, "firm": 4.0, "normal": 1.0, "soft": 0.4, "apart": 1.0}
+__all__ = ["Anatomy", "anatomy_of"]
 
 
 #: Share of skin that follows a hard region most, however it is blended.
@@ -160,6 +50,10 @@ SHELL_SHARE, SHELL_FIRMNESS = 0.35, 4.0
 
 #: An ear is thinner than this part of the head.
 THICK_EAR = 0.5
+
+
+#: Reason of an entry that somebody gave: it goes before names of materials and meshes.
+TOLD = "told"
 
 
 #: A label counts where it names less than this part of the skin: a mesh called "head" may be all.
@@ -197,6 +91,8 @@ class Anatomy:
         carried, a fish's spikes, has that of its carrier.
     balls
         Inscribed balls: thickness and depth anywhere.
+    mirrored
+        Joints that have a region on the other side, and which.
     """
 
     name: str
@@ -211,15 +107,20 @@ class Anatomy:
     apart: Bools
     thickness: Floats
     balls: InscribedBalls = field(repr=False)
+    mirrored: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        hard = float(vertex_areas(self.surface)[self.hard].sum() / self.surface.areas().sum())
-        return f'Anatomy("{self.name}", {len(self.joints)} regions, {hard:.0%} hard)'
+        return f'Anatomy("{self.name}", {len(self.joints)} regions, {self.hard_part:.0%} hard)'
 
     @cached_property
     def hard(self) -> Bools:
         """(n̄,) where nothing moves."""
         return self.apart | (self.share < HARD)
+
+    @cached_property
+    def hard_part(self) -> float:
+        """Part of the skin's area where nothing moves."""
+        return _area_part(self.surface, np.flatnonzero(self.hard))
 
     @cached_property
     def riding(self) -> Bools:
@@ -245,8 +146,14 @@ class Anatomy:
 
     @staticmethod
     def load(path: str | Path, character: Character) -> Anatomy:
-        """Read regions from a file for this character, or another on the same rig."""
-        return anatomy_of(character, entries=read_entries(path))
+        """Read regions from a file for this character, or another on the same rig.
+
+        Warns
+        -----
+        SuppleWarning
+            In a line that names joints which the character has not.
+        """
+        return anatomy_of(character, entries=entries_for(character, path))
 
 
 def anatomy_of(
@@ -277,7 +184,9 @@ def anatomy_of(
     regions = SkinRegions.of(surface, rig, thickness, counted)
     roles = region_roles(regions, rig.skeleton.names, surface.size, use_names=use_names)
     found = _told(regions, rig, roles, entries or {})
-    return _mapped(character, rig, regions, found, balls, thickness, use_names)
+    anatomy = _mapped(character, rig, regions, found, balls, thickness, use_names)
+    anatomy = replace(anatomy, mirrored=_mirrored(regions, tuple(found), surface.size))
+    return _painted(anatomy, character.painted)
 
 
 def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:
@@ -313,9 +222,36 @@ def _told(
         feel = "hard" if share < HARD else "normal"
         said = entries.get(name)
         found[name] = RegionEntry(each.role, share, feel, tuple(each.reasons))
-        if said is not None:
-            found[name] = replace(said, reasons=(*said.reasons, "told"))
+        if said is not None and not said.alike(found[name]):
+            reasons = (each for each in said.reasons if each != TOLD)
+            found[name] = replace(said, reasons=(*reasons, TOLD))
     return found
+
+
+def _mirrored(regions: SkinRegions, joints: tuple[str, ...], size: float) -> dict[str, str]:
+    """Joints and those on the other side: by their names, or by place where names do not say."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for joint in joints:
+        named.setdefault(normalised_name(joint), []).append(joint)
+    found = {}
+    for (side, plain), own in named.items():
+        others = named.get(({"L": "R", "R": "L"}.get(side, "-"), plain), [])
+        if len(own) == len(others) == 1:
+            found[own[0]] = others[0]
+    for joint, twin in zip(joints, regions.twins(size), strict=True):
+        other = joints[twin] if twin >= 0 else joint
+        if other != joint and joint not in found and other not in found.values():
+            found[joint] = other
+    return {joint: other for joint, other in found.items() if found.get(other) == joint}
+
+
+def _painted(anatomy: Anatomy, maps: Mapping[str, Floats]) -> Anatomy:
+    """Heed what is painted on the skin: φ(1 − rigid), and at least `flesh`."""
+    if not ("rigid" in maps or "flesh" in maps):
+        return anatomy
+    none = np.zeros(len(anatomy.share))
+    kept = anatomy.share * (1 - maps.get("rigid", none))
+    return replace(anatomy, share=np.maximum(kept, maps.get("flesh", none)))
 
 
 def _mapped(
@@ -341,6 +277,7 @@ def _mapped(
     share = np.where(shares[regions.of_vertex] < HARD, np.minimum(share, JUST_HARD), share)
     firmness = np.exp(follows @ np.log([FEEL_STIFFNESS[each.feel] for each in listed]))
     role = roles[regions.of_vertex].astype("<U16")
+    plain = share.copy(), role.copy()
     apart = np.array([each.feel == "apart" for each in listed])[regions.of_vertex]
     _skull_below_ears(role, share, thickness)
     trunk = np.isin(roles, ("trunk", "soft"))
@@ -358,6 +295,8 @@ def _mapped(
             if said == "head":  # a cow's udder may have the material of its muzzle
                 lower = lower[np.isin(role[lower], ("head", "neck", "ear"))]
             share[lower], role[lower] = ROLES[said], said
+    told = np.array([TOLD in each.reasons for each in listed])[regions.of_vertex]
+    share[told], role[told] = plain[0][told], plain[1][told]
     carried = parts.carrier != np.arange(len(role))
     carried &= share >= HARD
     share[carried], role[carried] = share[parts.carrier[carried]], role[parts.carrier[carried]]

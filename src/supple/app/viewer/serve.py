@@ -28,6 +28,7 @@ def run_view(
     given: str,
     *,
     engine: str = FIRST_ENGINE,
+    anatomy: str | None = None,
     motion: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
