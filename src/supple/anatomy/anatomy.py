@@ -91,6 +91,8 @@ class Anatomy:
         carried, a fish's spikes, has that of its carrier.
     balls
         Inscribed balls: thickness and depth anywhere.
+    follows
+        (n̄, k) how much each vertex follows each region, by its skin weights; None without joints.
     mirrored
         Joints that have a region on the other side, and which.
     """
@@ -107,6 +109,7 @@ class Anatomy:
     apart: Bools
     thickness: Floats
     balls: InscribedBalls = field(repr=False)
+    follows: sp.csr_array | None = field(default=None, repr=False)
     mirrored: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -161,6 +164,7 @@ def anatomy_of(
     *,
     entries: Mapping[str, RegionEntry] | None = None,
     use_names: bool = True,
+    like: Anatomy | None = None,
 ) -> Anatomy:
     """Find what is bone, flesh, hard and apart in a character.
 
@@ -172,9 +176,11 @@ def anatomy_of(
         By joint, in place of what is found: see `Anatomy.load`.
     use_names
         Whether names count, or shape alone.
+    like
+        Anatomy of the same surface, whose inscribed balls need not be found again.
     """
     surface = character.surface
-    balls = InscribedBalls(surface)
+    balls = InscribedBalls(surface) if like is None else like.balls
     skinned = skinned_rigs(character.rig)
     rig = skinned[0] if len(skinned) == 1 else None
     if rig is None or rig.n_vertices != len(surface.vertices):
@@ -314,6 +320,7 @@ def _mapped(
         apart,
         thickness,
         balls,
+        sp.csr_array(follows),
     )
 
 

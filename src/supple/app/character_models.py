@@ -38,8 +38,8 @@ from supple.user_cache import Cached, cached, content_hash, model_cache
 
 __all__ = [
     "CharacterSource",
-    "gltf_document",
     "chosen_anatomy",
+    "gltf_document",
     "load_character_model",
     "prepared_model",
     "read_any_character",

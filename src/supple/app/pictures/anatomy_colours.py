@@ -55,7 +55,7 @@ FIRM, SOFT, ALL_FLESH = 1.5, 0.7, 0.9
 
 ANATOMY_MAPS = {
     "role": "role",
-    "flesh": "thickness of flesh",
+    "thickness": "thickness of flesh",
     "hardness": "hard, soft, apart",
 }
 
@@ -79,7 +79,7 @@ class AnatomyMap:
 
 def anatomy_map(anatomy: Anatomy, which: str) -> AnatomyMap:
     """Return one of `ANATOMY_MAPS`."""
-    if which == "flesh":
+    if which == "thickness":
         return _flesh(anatomy)
     names, table = (
         (np.array(anatomy.role), ROLE_COLOURS)
@@ -130,4 +130,4 @@ def _length(metres: float) -> str:
         (each for each in ((1.0, "m"), (0.01, "cm"), (0.001, "mm")) if metres >= each[0]),
         (1e-6, "µm"),
     )
-    return f"{metres / unit:.2g} {name}"
+    return f"{metres / unit:.3g} {name}"

@@ -199,7 +199,7 @@ class RuntimeModel:
     def _reached(self, vertices: NDArray) -> NDArray[np.bool_]:
         return np.stack([place[vertices] >= 0 for place in self._places], axis=-1)
 
-    def _rows(self, vertices: NDArray) -> NDArray:
+    def basis_rows(self, vertices: NDArray) -> NDArray:
         """Return basis rows (m, k, 3, r) of tet vertices (k,), dense."""
         out = np.zeros((self.n_poses, len(vertices), 3, self.n_modes), np.float32)
         for place, basis, columns in zip(
@@ -246,7 +246,7 @@ class RuntimeModel:
         order, groups = group_by_regions(met, model.columns, 12)
         order = order[: groups.first[-1]]  # tets that no basis moves have no stress
         corners = corners[order]
-        dense = self._rows(corners.ravel()).reshape(self.n_poses, len(order), 12, self.n_modes)
+        dense = self.basis_rows(corners.ravel()).reshape(self.n_poses, len(order), 12, self.n_modes)
         tets = model.elastic_tets[order]
         young, poisson = (self._per_pose(value, tets) for value in (model.young, model.poisson))
         changing = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
@@ -277,7 +277,7 @@ class RuntimeModel:
     def _inertial_tables(self) -> InertialTables:
         model = self.model
         vertices = model.inertial_vertices
-        plain = self._rows(vertices)
+        plain = self.basis_rows(vertices)
         rows = plain * model.inertial_weights[:, :, None, None]
         if model.inertial_corrections is not None:
             rows = rows + model.inertial_corrections
