@@ -127,7 +127,7 @@ def describe(path: str | Path, anatomy: Sequence[Path] | None = None) -> dict[st
 
 
 def _anatomy(path: Path, kind: str, targets: Sequence[Path]) -> dict[str, Any]:
-    from supple.app.info.info_anatomy import describe_anatomy
+    from supple.app.info.anatomy_table import describe_anatomy
 
     if CHARACTERS.find(path) is None or kind == "anatomy":
         raise SuppleError(f"{path.name}: is no character; --anatomy is for characters")
@@ -140,7 +140,7 @@ def _read(path: Path) -> dict[str, Any]:
 
     suffix = path.suffix.lower()
     if path.name.endswith(ENTRIES_SUFFIX):
-        from supple.app.info.info_anatomy import describe_entries
+        from supple.app.info.anatomy_table import describe_entries
 
         return describe_entries(path)
     row = CHARACTERS.find(path)
@@ -288,7 +288,7 @@ def print_info(found: dict[str, Any], console: Console | None = None) -> None:
         table.add_row(title, escape(_printable(text)))
     console.print(table)
     if "anatomy" in found:
-        from supple.app.info.info_anatomy import anatomy_table
+        from supple.app.info.anatomy_table import anatomy_table
 
         anatomy_table(found["anatomy"], console)
     if not found["defects"]:

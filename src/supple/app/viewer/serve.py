@@ -83,16 +83,9 @@ def run_view(
     from supple.app.viewer.server import check_viser, free_port
 
     body = is_body(given)
+    own = {"engine": engine, "anatomy": anatomy, "motion": motion, "flesh": flesh, "model": model}
     if body:
-        _check_body_options(
-            given,
-            engine=engine,
-            anatomy=anatomy,
-            motion=motion,
-            flesh=flesh,
-            model=model,
-            folder=folder,
-        )
+        _check_body_options(given, **own, folder=folder)
     else:
         engine_named(engine, "character")
     target = Path.cwd() if folder is None else folder
@@ -105,11 +98,7 @@ def run_view(
     first_use_message(quiet)
     from supple.app.viewer.page import Page  # which needs viser
 
-    subject: Subject
-    if body:
-        subject = _body(given, quiet)
-    else:
-        subject = _character(given, engine, motion, flesh, model, anatomy, quiet)
+    subject: Subject = _body(given, quiet) if body else _character(given, quiet, **own)
     with working("starting", quiet):
         page = Page(Session(subject), host=host, port=port, folder=target)
     with page:
@@ -135,22 +124,23 @@ def _body(given: str, quiet: bool) -> BodySubject:
 
 def _character(
     given: str,
-    engine: str,
-    motion: str | None,
-    flesh: str,
-    model: Path | None,
-    word: str | None,
     quiet: bool,
+    *,
+    engine: str = FIRST_ENGINE,
+    anatomy: str | None = None,
+    motion: str | None = None,
+    flesh: str = "normal",
+    model: Path | None = None,
 ) -> CharacterSubject:
     with working("reading", quiet):
         source = read_character(given)
         chosen_motion(source.character, motion)
-        anatomy = chosen_anatomy(word, source, model)
+        chosen = chosen_anatomy(anatomy, source, model)
     ready = prepared_model(
-        source, model=model, flesh=flesh, engine=engine, anatomy=anatomy, quiet=quiet
+        source, model=model, flesh=flesh, engine=engine, anatomy=chosen, quiet=quiet
     )
     with working("starting", quiet):
-        editing = _editing(source, model, anatomy, engine=engine, flesh=flesh)
+        editing = _editing(source, model, chosen, engine=engine, flesh=flesh)
         return CharacterSubject(
             ready.model,
             motion,

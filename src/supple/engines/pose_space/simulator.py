@@ -13,10 +13,9 @@ from supple.checks import checked_array
 from supple.dynamics.between_poses import pose_before
 from supple.dynamics.character_inputs import Before, CharacterInputs, Forces, checked_factors
 from supple.engines.pose_space.copying import Copyable
-from supple.engines.pose_space.local_stiffness import stiffened
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.newton import LIMIT_NAMES
-from supple.engines.pose_space.runtime import Frames, RuntimeModel
+from supple.engines.pose_space.runtime import Frames, RuntimeModel, stiffened
 from supple.engines.pose_space.state import states_of
 from supple.engines.pose_space.step_options import StepOptions
 from supple.engines.pose_space.stepper import Stepper

@@ -9,6 +9,7 @@ from typing import Any
 import viser
 
 from supple.anatomy.region_entries import ENTRIES_SUFFIX, FEELS
+from supple.anatomy.roles import HARD
 from supple.app.pictures.anatomy_colours import ANATOMY_MAPS, AnatomyMap, anatomy_map
 from supple.app.viewer.panels.pose_panel import MOST_JOINTS, labels
 from supple.app.viewer.panels.show_panel import ShowPanel
@@ -173,8 +174,7 @@ class AnatomyPanel:
         reasons = "; ".join(entry.reasons)
         self._about.content = "  \n".join(
             (
-                f"**{entry.role}**, feels **{entry.feel}**, flesh {100 * entry.acting_share:.0f} %"
-                " of its thickness",
+                f"**{entry.role}**, feels **{entry.feel}**: {_flesh(entry.acting_share)}",
                 _harmless(reasons),
             )
         )
@@ -218,6 +218,10 @@ class _BarLog(BuildLog):
     def _go_on(self) -> None:
         if self._ended.is_set():
             raise SuppleError("the page has ended")
+
+
+def _flesh(share: float) -> str:
+    return "nothing moves" if share < HARD else f"flesh is {100 * share:.0f} % of its thickness"
 
 
 def _legend(shown: AnatomyMap) -> str:
