@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from supple.anatomy.belly_and_back import back_side, share_by_side
 from supple.anatomy.part_names import label_role
 from supple.anatomy.region_entries import (
     FEEL_STIFFNESS,
@@ -52,7 +53,7 @@ SHELL_SHARE, SHELL_FIRMNESS = 0.35, 4.0
 THICK_EAR = 0.5
 
 
-#: Reason of an entry that somebody gave: it goes before names of materials and meshes.
+#: Reason of an entry that somebody gave: it goes before thin skin and names of materials.
 TOLD = "told"
 
 
@@ -89,6 +90,8 @@ class Anatomy:
     thickness
         (n̄,) R: radius of the largest inscribed ball that covers each vertex, in metres; what is
         carried, a fish's spikes, has that of its carrier.
+    back
+        (n̄,) 1 on the back, −1 on the belly, 0 where neither is known: see `back_side`.
     balls
         Inscribed balls: thickness and depth anywhere.
     follows
@@ -108,6 +111,7 @@ class Anatomy:
     firmness: Floats
     apart: Bools
     thickness: Floats
+    back: Floats
     balls: InscribedBalls = field(repr=False)
     follows: sp.csr_array | None = field(default=None, repr=False)
     mirrored: Mapping[str, str] = field(default_factory=dict)
@@ -118,7 +122,8 @@ class Anatomy:
     @cached_property
     def hard(self) -> Bools:
         """(n̄,) where nothing moves."""
-        return self.apart | (self.share < HARD)
+        # A back has little flesh and still is no part that is hard.
+        return self.apart | ((self.share < HARD) & (self.back <= 0))
 
     @cached_property
     def hard_part(self) -> float:
@@ -211,6 +216,7 @@ def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:
         ones,
         np.zeros(n, bool),
         balls.skin_thickness(character.surface),
+        np.zeros(n),
         balls,
     )
 
@@ -256,8 +262,11 @@ def _painted(anatomy: Anatomy, maps: Mapping[str, Floats]) -> Anatomy:
     if not ("rigid" in maps or "flesh" in maps):
         return anatomy
     none = np.zeros(len(anatomy.share))
-    kept = anatomy.share * (1 - maps.get("rigid", none))
-    return replace(anatomy, share=np.maximum(kept, maps.get("flesh", none)))
+    share = anatomy.share * (1 - maps.get("rigid", none))
+    share = np.maximum(share, maps.get("flesh", none))
+    # A back that is painted rigid is hard, though others have little flesh and are not.
+    lower = (share < HARD) & (share < anatomy.share)
+    return replace(anatomy, share=share, back=np.where(lower, 0.0, anatomy.back))
 
 
 def _mapped(
@@ -283,26 +292,28 @@ def _mapped(
     share = np.where(shares[regions.of_vertex] < HARD, np.minimum(share, JUST_HARD), share)
     firmness = np.exp(follows @ np.log([FEEL_STIFFNESS[each.feel] for each in listed]))
     role = roles[regions.of_vertex].astype("<U16")
-    plain = share.copy(), role.copy()
+    told = np.array([TOLD in each.reasons for each in listed])[regions.of_vertex]
     apart = np.array([each.feel == "apart" for each in listed])[regions.of_vertex]
     _skull_below_ears(role, share, thickness)
     trunk = np.isin(roles, ("trunk", "soft"))
     parts = LooseParts.of(surface, weights, regions, trunk)
     thickness = thickness[parts.carrier]
     thick = float(thickness[np.isin(role, ("trunk", "soft"))].max(initial=0.0))
-    thin = np.isin(role, ("trunk", "neck")) & (thickness < THIN * thick)
+    thin = np.isin(role, ("trunk", "neck")) & (thickness < THIN * thick) & ~told
     share[thin], role[thin] = 0.0, "end"
+    sided = np.isin(role, ("trunk", "neck")) & ~(told & (share < HARD))
+    back = np.where(sided, back_side(surface, role, thick), 0.0)
+    share = np.where(back != 0, share_by_side(share, back), share)
     share[parts.shell] = np.minimum(share[parts.shell], SHELL_SHARE)
     firmness[parts.shell] *= SHELL_FIRMNESS
     for label, own in (character.labels if use_names else {}).items():
         said = label_role(label)
         if said is not None and _area_part(surface, own) < MOST_LABELLED:
             lower = own if ROLES[said] > HARD else own[share[own] > ROLES[said]]
+            lower = lower[~told[lower]]  # people know better than names
             if said == "head":  # a cow's udder may have the material of its muzzle
                 lower = lower[np.isin(role[lower], ("head", "neck", "ear"))]
             share[lower], role[lower] = ROLES[said], said
-    told = np.array([TOLD in each.reasons for each in listed])[regions.of_vertex]
-    share[told], role[told] = plain[0][told], plain[1][told]
     carried = parts.carrier != np.arange(len(role))
     carried &= share >= HARD
     share[carried], role[carried] = share[parts.carrier[carried]], role[parts.carrier[carried]]
@@ -319,6 +330,7 @@ def _mapped(
         firmness,
         apart,
         thickness,
+        back,
         balls,
         sp.csr_array(follows),
     )

@@ -26,7 +26,7 @@ __all__ = ["ANATOMY", "GivenAnatomy", "body_plan_of", "check_model", "model_opti
 
 #: Anatomy as it is given: found, known, entries by joint in place of what is found, or none.
 GivenAnatomy = Anatomy | Mapping[str, RegionEntry] | Literal["auto"] | None
-#: Anatomy that commands build with where nobody says which: "auto", or None for bones alone.
+#: Anatomy where nobody says which: "auto", or None for bones alone.
 ANATOMY: Literal["auto"] | None = "auto"
 #: Tets of a build that is not told how many.
 TETS = 12_000
@@ -43,7 +43,7 @@ def model_options(
     poisson: ArrayLike | None = None,
     stiffness: Stiffness | None = None,
     painted: ArrayLike | None = None,
-    anatomy: GivenAnatomy = None,
+    anatomy: GivenAnatomy = ANATOMY,
     **building: Any,
 ) -> dict[str, Any]:
     """Return options of `supple.build` for a character with this flesh.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from supple.anatomy.anatomy import Anatomy
-from supple.anatomy.roles import HARD, ROLES
+from supple.anatomy.roles import ROLES
 from supple.arrays import Floats, Ints
 
 __all__ = ["ANATOMY_MAPS", "AnatomyMap", "anatomy_map"]
@@ -104,7 +104,7 @@ def _feels(anatomy: Anatomy) -> np.ndarray:
     found = np.full(len(anatomy.share), "flesh", "<U5")
     found[anatomy.firmness > FIRM] = "firm"
     found[(anatomy.firmness < SOFT) | (anatomy.share >= ALL_FLESH)] = "soft"
-    found[anatomy.share < HARD] = "hard"
+    found[anatomy.hard] = "hard"
     found[anatomy.apart] = "apart"
     return found
 

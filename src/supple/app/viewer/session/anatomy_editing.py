@@ -100,7 +100,7 @@ class AnatomyEditing:
     def tet_factors(self, model: Any) -> Floats | None:
         """(T,) factors on the stiffness of the model's tets, None where nothing has changed.
 
-        Painted as `supple.build` paints Young's modulus, so that a build gives the same.
+        Painted as `supple.build` paints Young's modulus; a build weighs the motions as well.
         """
         entries = self.anatomy.entries.values()
         now = np.array([FEEL_STIFFNESS[each.feel] for each in entries])
