@@ -78,6 +78,11 @@ class Components:
         found: Bools = self.single[self.of_vertex]
         return found & (not found.all())
 
+    def flesh(self, area: Floats) -> Floats:
+        """(n̄,) areas, 0 of loose pieces, unless they are most of the body."""
+        found = np.where(self.loose, 0.0, area)
+        return found if found.sum() > 0.5 * area.sum() else area
+
     def held(self, area: Floats) -> Bools:
         """(n̄,) pieces that follow one joint which skin of another piece follows as well.
 

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from supple.anatomy.skin_regions import SkinRegions, extent, quantile
+from supple.anatomy.symmetry import Mirror
 from supple.anatomy.thickness import InscribedBalls
 from supple.arrays import Bools, Floats, Ints
 from supple.mesh.surface import SurfaceMesh
@@ -69,7 +70,8 @@ def outgrowths(
     area: Floats,
     regions: SkinRegions,
     among: Sequence[int],
-    sides: Floats | None,
+    mirror: Mirror,
+    bound: Floats,
 ) -> list[Outgrowth]:
     """Find what sticks out of some regions of the skin.
 
@@ -81,10 +83,13 @@ def outgrowths(
         (n̄,) in metres, and the area of each vertex, 0 where it does not count.
     regions, among
         Those of the skin, and which of them to look at.
-    sides
-        (n̄,) distance from the plane between left and right, None for bodies without.
+    mirror, bound
+        What is left and right of each other, and the skin as it was bound.
     """
-    out, reach, core = _sticking_out(surface, balls, thickness, area, regions, among)
+    reach, core = _beyond_cores(surface, balls, thickness, area, regions, among)
+    reach, core = mirror.even(reach), mirror.even(core)
+    out = (thickness < THIN * core) & (reach > STICKS_OUT * thickness) & (area > 0)
+    sides = np.sign(mirror.sides(bound))
     found: list[Outgrowth] = []
     for own in _pieces(surface, out):
         much, mean = float(area[own].sum()), max(float(core[own].mean()), 1e-300)
@@ -93,7 +98,7 @@ def outgrowths(
         thick = float(np.average(thickness[own], weights=area[own]))
         rod = 2 * np.pi * thick * extent(surface.vertices[own])
         region = int(np.bincount(regions.of_vertex[own], area[own]).argmax())
-        side = 0 if sides is None else round(float(np.sign(sides[own]).mean()))
+        side = int(float(sides[own].mean()) / 0.95)
         found.append(Outgrowth(own, region, much > FLAT * rod, side))
     return found
 
@@ -108,17 +113,17 @@ def paired_regions(grown: Sequence[Outgrowth]) -> set[int]:
     }
 
 
-def _sticking_out(
+def _beyond_cores(
     surface: SurfaceMesh,
     balls: InscribedBalls,
     thickness: Floats,
     area: Floats,
     regions: SkinRegions,
     among: Sequence[int],
-) -> tuple[Bools, Floats, Floats]:
-    """Skin that is thin and far from the core of its region; how far; and the core's radius."""
+) -> tuple[Floats, Floats]:
+    """(n̄,) how far thin skin is from the core of its region, and the radius of that core."""
     n = len(surface.vertices)
-    out, reach, core = np.zeros(n, bool), np.zeros(n), np.zeros(n)
+    reach, core = np.zeros(n), np.zeros(n)
     centres, radii = balls.centres, balls.radii
     for region in among:
         own = np.flatnonzero((regions.of_vertex == region) & (area > 0))
@@ -127,11 +132,9 @@ def _sticking_out(
         core[own] = quantile(thickness[own], area[own], QUANTILE)
         thin = own[thickness[own] < THIN * core[own]]
         inner = np.flatnonzero(radii >= CORE * core[own[0]])
-        if not len(thin) or not len(inner):
-            continue
-        reach[thin] = _to_balls(surface.vertices[thin], centres[inner], radii[inner])
-        out[thin] = reach[thin] > STICKS_OUT * thickness[thin]
-    return out, reach, core
+        if len(thin) and len(inner):
+            reach[thin] = _to_balls(surface.vertices[thin], centres[inner], radii[inner])
+    return reach, core
 
 
 def _to_balls(points: Floats, centres: Floats, radii: Floats) -> Floats:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import igl
 import numpy as np
 import scipy.sparse as sp
+from scipy.spatial import cKDTree
 
 from supple.arrays import Floats, Ints
 from supple.mesh.surface import SurfaceMesh
@@ -17,6 +18,10 @@ __all__ = ["BoundBody", "Mirror"]
 
 #: Skin has a counterpart that lies this near to its mirror image, as a part of the size.
 NEAR = 0.015
+
+
+#: Vertices are counterparts whose mirror images lie this near to each other.
+EXACT = 2e-3
 
 
 #: A body has two sides where so much of its area has a counterpart.
@@ -189,6 +194,7 @@ class _Skin:
         self.area = area
         self.tree = igl.AABB()
         self.tree.init(self.vertices, self.triangles)
+        self.vertex_tree = cKDTree(self.vertices)
         ends = np.cumsum(area)
         count = min(PLACES, 4 * len(area))
         wanted = (np.arange(count) + 0.5) / count * ends[-1]
@@ -225,15 +231,16 @@ class _Skin:
             near = away <= max(np.quantile(away, 0.5), NEAR) if round_ < 2 else away < 2 * NEAR
             if near.sum() < 8:
                 return None
-            p, q = self.places[near], there[near]
-            middle = 0.5 * (p.mean(axis=0) + q.mean(axis=0))
-            cross = (p - middle).T @ (q - middle)
-            # The reflection that takes one to the other best turns over an axis of these.
-            vectors = np.linalg.eigh(cross + cross.T)[1]
-            turned = vectors[:, int(np.argmax(np.abs(vectors.T @ normal)))]
-            if abs(float(turned @ normal)) < 0.8:
+            plane = _between(self.places[near], there[near], normal)
+            if abs(float(plane[0] @ normal)) < 0.8:
                 break
-            normal, offset = turned, float(middle @ turned)
+            normal, offset = plane
+        for _ in range(2):  # vertices that have counterparts tell it exactly
+            away, there_at = self.vertex_tree.query(_mirrored(self.vertices, normal, offset))
+            near = away < EXACT
+            if near.mean() > 0.5:
+                plane = _between(self.vertices[near], self.vertices[there_at[near]], normal)
+                normal, offset = plane
         return normal, offset
 
     def nearest(self, points: Floats) -> tuple[Floats, Floats]:
@@ -259,6 +266,16 @@ class _Skin:
         shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
         n = len(self.vertices)
         return sp.csr_array((shares.ravel(), (np.repeat(rows, 3), corners.ravel())), (n, n))
+
+
+def _between(points: Floats, others: Floats, normal: Floats) -> tuple[Floats, float]:
+    """Return the plane, near to a normal, that mirrors points to others best."""
+    middle = 0.5 * (points.mean(axis=0) + others.mean(axis=0))
+    cross = (points - middle).T @ (others - middle)
+    # The best reflection turns over an axis of these.
+    vectors = np.linalg.eigh(cross + cross.T)[1]
+    turned: Floats = vectors[:, int(np.argmax(np.abs(vectors.T @ normal)))]
+    return turned, float(middle @ turned)
 
 
 def _mirrored(points: Floats, normal: Floats, offset: float) -> Floats:

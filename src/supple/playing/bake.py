@@ -24,7 +24,7 @@ from supple.engines.engine import (
     engine_of,
 )
 from supple.errors import SuppleError, SuppleWarning, warn
-from supple.playing.bake_model import check_model, model_options
+from supple.playing.bake_model import ANATOMY, check_model, model_options
 from supple.playing.cycle import checked_span, steps_of_frames
 from supple.playing.player import Player
 from supple.playing.take import Take, stable_take
@@ -134,7 +134,7 @@ def bake(
 def _step_options(
     flesh: Flesh, damping: float, row: Engine, building: Mapping[str, Any]
 ) -> dict[str, Any]:
-    scaled = building.get("anatomy", "auto") is not None
+    scaled = building.get("anatomy", ANATOMY) is not None
     return {"flesh": flesh, "damping": damping, "engine": row.name, "scaled_loads": scaled}
 
 

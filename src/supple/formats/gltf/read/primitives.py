@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from supple.arrays import Floats, Ints
 from supple.formats.gltf.accessors import COLUMNS_AND_ROWS, COMPONENTS, Accessors
 from supple.formats.gltf.document import DRACO, QUANTIZATION, Document
 from supple.formats.gltf.draco import decode_draco
+from supple.formats.painted_maps import PAINTED
 
 ATTRIBUTE = re.compile(r"POSITION|NORMAL|TANGENT|(TEXCOORD|COLOR|JOINTS|WEIGHTS)_\d{1,3}|_.*", re.S)
 BYTE, UBYTE, SHORT, USHORT, UINT, FLOAT = 5120, 5121, 5122, 5123, 5125, 5126
@@ -28,7 +29,8 @@ class PrimitiveData:
     """A primitive as the file has it, with its triangles listed one by one.
 
     `joints` index the joints of the node's skin; both they and `weights` are None where the
-    primitive has none. `targets` are displacements, (b, n, 3).
+    primitive has none. `targets` are displacements, (b, n, 3); `painted` has values (n,) of
+    maps by name: see `supple.formats.painted_maps`.
     """
 
     positions: Floats
@@ -36,6 +38,7 @@ class PrimitiveData:
     targets: Floats
     joints: Ints | None
     weights: Floats | None
+    painted: dict[str, Floats] = field(default_factory=dict)
 
 
 def read_primitive(
@@ -60,7 +63,8 @@ def read_primitive(
     if len(triangles) == 0:
         notes.warn("MESH_PRIMITIVE_NO_SURFACE", f"{what} has no triangle; left out")
         return None
-    return PrimitiveData(positions, triangles, _targets(reader, what), joints, weights)
+    targets, painted = _targets(reader, what), _painted(reader)
+    return PrimitiveData(positions, triangles, targets, joints, weights, painted)
 
 
 def _check_counts(document: Document, accessors: Accessors, mesh: int, number: int) -> int:
@@ -163,6 +167,20 @@ def _influences(reader: _Reader, what: str) -> tuple[Ints | None, Floats | None]
         )
         notes.warn("ACCESSOR_WEIGHTS_NON_NORMALIZED", f"{message}; divided by their sum")
     return joint, weight
+
+
+def _painted(reader: _Reader) -> dict[str, Floats]:
+    """Return maps by name: ``_SUPPLE_RIGID`` and others, numbers or colours, whose mean counts."""
+    found = {}
+    for attribute in reader.attributes:
+        name = attribute.lower().removeprefix("_supple_")
+        if attribute.lower() == f"_supple_{name}" and name in PAINTED:
+            _, component, normalized = reader.accessors.describe(reader.attributes[attribute])
+            values = reader.raw(attribute).astype(np.float64)
+            if normalized and COMPONENTS[component].kind in "iu":
+                values /= np.iinfo(COMPONENTS[component]).max
+            found[name] = values[:, :3].mean(axis=1)  # what is fourth is opacity
+    return found
 
 
 def _targets(reader: _Reader, what: str) -> Floats:
