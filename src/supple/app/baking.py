@@ -31,8 +31,8 @@ from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, save
 from supple.mesh.topology import counted
 from supple.playing.bake import bake, bake_plan, flesh_damping
-from supple.playing.wiggle import WIGGLE
 from supple.rig.baked_motion import BakedMotion
+from supple.rig.wiggle import WIGGLE
 
 __all__ = ["run_bake"]
 

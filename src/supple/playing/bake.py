@@ -28,11 +28,11 @@ from supple.playing.bake_model import ANATOMY, check_model, model_options
 from supple.playing.cycle import checked_span, steps_of_frames
 from supple.playing.player import Player
 from supple.playing.take import Take, stable_take
-from supple.playing.wiggle import WIGGLE, wiggle
 from supple.progress import Progress, unreported
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
+from supple.rig.wiggle import WIGGLE, wiggle
 
 __all__ = [
     "BakePlan",
