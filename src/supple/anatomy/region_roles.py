@@ -36,6 +36,7 @@ def region_roles(
     use_names: bool = True,
     small_parts: Ints | None = None,
     ears: Collection[int] = (),
+    machine: bool = False,
 ) -> list[RegionRole]:
     """Roles of all regions.
 
@@ -51,11 +52,14 @@ def region_roles(
         (k,) how many small loose pieces of the surface each has: eyes, teeth.
     ears
         Regions that ears or horns without joints stick out of.
+    machine
+        Whether most of the surface is rigid pieces: then all of it is.
     """
+    if machine:
+        return [RegionRole("prop", ["a machine of rigid pieces"]) for _ in regions.joints]
     own = [names[joint] for joint in regions.joints]
     if len(regions) == 1:
-        role = RegionRole("trunk", ["the only region"])
-        return [role]
+        return [RegionRole("trunk", ["the only region"])]
     small = np.zeros(len(regions), np.int64) if small_parts is None else small_parts
     layout = BodyLayout(regions, own if use_names else [""] * len(own), small, ears)
     roles = layout.roles()
