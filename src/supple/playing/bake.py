@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from supple.anatomy.flesh_presets import HUMAN, Flesh, checked_flesh
+from supple.anatomy.flesh_presets import HUMAN, Flesh, checked_flesh, scaled_gravity
 from supple.checks import checked_number
 from supple.engines.engine import (
     ENGINES,
@@ -46,8 +46,6 @@ __all__ = [
 
 #: In m/s² for a body of 2 m, beyond which flesh is taken to have been put elsewhere.
 FASTEST = 1000.0
-#: In m/s², for a body of 2 m.
-GRAVITY = 9.81
 
 
 def bake(
@@ -240,7 +238,7 @@ def bake_simulator(
     usual: dict[str, Any] = flesh_damping(flesh, damping)
     usual["acceleration_limit"] = FASTEST * (larger if scaled_loads else max(1.0, larger))
     if scaled_loads:
-        usual["gravity"] = (0.0, -GRAVITY * larger, 0.0)
+        usual["gravity"] = (0.0, -scaled_gravity(model.surface.size), 0.0)
     known = {name: value for name, value in usual.items() if name in row.step_options}
     return row.simulate(model, dt, **(known | options))
 
