@@ -15,7 +15,7 @@ from supple.anatomy.body_layout import FINGER, PALM, BodyLayout
 from supple.anatomy.part_names import joint_name_role
 from supple.anatomy.roles import HARD, ROLES, RegionRole
 from supple.anatomy.skin_regions import SkinRegions
-from supple.arrays import Ints
+from supple.arrays import Bools, Ints
 from supple.rig.motion.joint_names import normalised_name
 
 __all__ = ["region_roles"]
@@ -36,7 +36,7 @@ def region_roles(
     use_names: bool = True,
     small_parts: Ints | None = None,
     ears: Collection[int] = (),
-    machine: bool = False,
+    rigid: Bools | None = None,
 ) -> list[RegionRole]:
     """Roles of all regions.
 
@@ -52,11 +52,12 @@ def region_roles(
         (k,) how many small loose pieces of the surface each has: eyes, teeth.
     ears
         Regions that ears or horns without joints stick out of.
-    machine
-        Whether most of the surface is rigid pieces: then all of it is.
+    rigid
+        (k,) which consist of rigid pieces, of a machine: the rest of it is rubber.
     """
-    if machine:
-        return [RegionRole("prop", ["a machine of rigid pieces"]) for _ in regions.joints]
+    if rigid is not None:
+        roles = (("forearm", "bends, on a machine"), ("prop", "a rigid piece of a machine"))
+        return [RegionRole(role, [why]) for role, why in (roles[int(each)] for each in rigid)]
     own = [names[joint] for joint in regions.joints]
     if len(regions) == 1:
         return [RegionRole("trunk", ["the only region"])]
