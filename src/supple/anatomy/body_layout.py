@@ -299,7 +299,12 @@ class BodyLayout:
         }
         if not scores:
             return []
-        best = max(scores, key=lambda each: (scores[each], -self.weight[each]))
+        # Of those that as much speaks for the largest, and of that end the last.
+        best = max(scores, key=lambda each: (scores[each], self.regions.areas[each]))
+        best = max(
+            (each for each in self.subtree(best) if scores.get(each, -1) >= scores[best]),
+            key=lambda each: -self.weight[each],
+        )
         apart = [
             each
             for each in scores

@@ -112,6 +112,15 @@ class Components:
         joints = np.unique(self.lead[self.single[self.of_vertex]])
         return rigid > MACHINE and len(joints) >= MACHINE_JOINTS
 
+    def rigid_regions(self, regions: SkinRegions) -> Bools | None:
+        """(k,) regions of a machine that consist of rigid pieces, None of other bodies."""
+        if not self.machine:
+            return None
+        count = len(regions)
+        bends = np.bincount(regions.of_vertex, ~self.single[self.of_vertex], count)
+        found: Bools = bends < 0.5 * np.bincount(regions.of_vertex, minlength=count)
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class LooseParts:
@@ -124,7 +133,7 @@ class LooseParts:
     carrier
         (n̄,) the vertex of another component that carries a vertex, itself for most.
     shell
-        (n̄,) whether a vertex belongs to a trunk that follows one joint.
+        (n̄,) whether a vertex belongs to a trunk that follows one joint, or bends on a machine.
     """
 
     prop: Bools
@@ -141,7 +150,8 @@ class LooseParts:
         if len(pieces.shares) == 1:
             return cls(prop, carrier, shell)
         if pieces.machine:
-            return cls(pieces.single[pieces.of_vertex], carrier, shell)
+            prop = pieces.single[pieces.of_vertex]
+            return cls(prop, carrier, ~prop)
         for piece in np.argsort(pieces.shares, kind="stable"):
             if not pieces.single[piece]:
                 continue

@@ -15,7 +15,7 @@ from supple.anatomy.body_layout import FINGER, PALM, BodyLayout
 from supple.anatomy.part_names import joint_name_role
 from supple.anatomy.roles import HARD, ROLES, RegionRole
 from supple.anatomy.skin_regions import SkinRegions
-from supple.arrays import Ints
+from supple.arrays import Bools, Ints
 from supple.rig.motion.joint_names import normalised_name
 
 __all__ = ["region_roles"]
@@ -36,6 +36,7 @@ def region_roles(
     use_names: bool = True,
     small_parts: Ints | None = None,
     ears: Collection[int] = (),
+    rigid: Bools | None = None,
 ) -> list[RegionRole]:
     """Roles of all regions.
 
@@ -51,11 +52,15 @@ def region_roles(
         (k,) how many small loose pieces of the surface each has: eyes, teeth.
     ears
         Regions that ears or horns without joints stick out of.
+    rigid
+        (k,) which consist of rigid pieces, of a machine: the rest of it is rubber.
     """
+    if rigid is not None:
+        roles = (("forearm", "bends, on a machine"), ("prop", "a rigid piece of a machine"))
+        return [RegionRole(role, [why]) for role, why in (roles[int(each)] for each in rigid)]
     own = [names[joint] for joint in regions.joints]
     if len(regions) == 1:
-        role = RegionRole("trunk", ["the only region"])
-        return [role]
+        return [RegionRole("trunk", ["the only region"])]
     small = np.zeros(len(regions), np.int64) if small_parts is None else small_parts
     layout = BodyLayout(regions, own if use_names else [""] * len(own), small, ears)
     roles = layout.roles()

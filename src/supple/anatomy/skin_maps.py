@@ -45,6 +45,10 @@ THICK_EAR = 0.5
 MOST_LABELLED = 0.5
 
 
+#: An outgrowth of fewer vertices is the tip of something coarse, not the whole of it.
+LEAST_VERTICES = 4
+
+
 #: What counts next to nothing: buried, or held by a hand.
 HIDDEN = 1e-3
 
@@ -186,6 +190,8 @@ class SkinMaps:
     def _heed_outgrowths(self, grown: list[Outgrowth]) -> None:
         """Give what sticks out of heads, necks and trunks without a joint of its own its role."""
         for each in grown:
+            if len(each.vertices) < LEAST_VERTICES:
+                continue
             own = each.vertices[~self.told[each.vertices]]
             upper = own[np.isin(self.role[own], ("head", "neck"))]
             self.say(upper, "head" if each.side == 0 else "ear" if each.flat else "horn")
