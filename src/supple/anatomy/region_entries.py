@@ -107,8 +107,8 @@ def read_entries(path: str | Path) -> dict[str, RegionEntry]:
             raise FormatError(f"{name}: is too large for an anatomy file")
         data = json.loads(file.read_bytes().decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or "it is not JSON"
-        raise FormatError(f"{name}: cannot be read as an anatomy ({why.lower()})") from None
+        why = (getattr(error, "strerror", None) or "").lower() or "it is not JSON"
+        raise FormatError(f"{name}: cannot be read as an anatomy ({why})") from None
     if not isinstance(data, dict) or data.get(MARK) != VERSION:
         raise FormatError(f'{name}: is no anatomy file; it begins with {{"{MARK}": {VERSION}')
     regions = data.get("regions")

@@ -111,6 +111,8 @@ class AnatomyPanel:
         joint = self._editing.region_under(self._session.skin, origin, direction)
         if joint in self._labels:
             self._region.value = self._labels[joint]
+            self._stage.choose(self._editing.both(joint, self._both.value))
+            self._tell()
 
     def _change(self, event: Any) -> None:  # in a thread of the server's: it takes a moment
         try:
