@@ -202,7 +202,7 @@ def test_a_model_that_is_given_has_its_flesh_already(capsys):
 
 
 def test_build_takes_the_same_word():
-    figures = {}
+    figures: dict[str, Any] = {}
     for word in ("auto", "none"):
         name = f"{word}.supple"
         main(["build", "body.glb", "-o", name, "--anatomy", word, *SMALL])

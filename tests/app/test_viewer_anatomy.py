@@ -231,6 +231,7 @@ def test_names_of_a_file_are_no_markup(subject_of: Any, body: Character, tmp_pat
     entries = {**editing.anatomy.entries, first: hostile}
     editing.anatomy = replace(editing.anatomy, entries=entries)
     with Page(Session(subject), port=0, folder=tmp_path) as opened:
+        assert opened.anatomy is not None
         text = opened.anatomy._about.content
         assert "alert" in text
         assert not set("<>{}[]()") & set(text)
@@ -299,7 +300,7 @@ def until(tab: Any, fact: Callable[[], bool], what: str) -> None:
     pytest.fail(f"never: {what}")
 
 
-def place_of(tab: Any, colour: tuple[int, int, int]) -> tuple[float, float] | None:
+def place_of(tab: Any, colour: tuple[int, int, int]) -> Any:
     """A pixel of the scene that has about this hue."""
     import io
 

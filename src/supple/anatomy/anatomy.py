@@ -13,15 +13,19 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from supple.anatomy.belly_and_back import back_side, share_by_side
-from supple.anatomy.part_names import label_role
+from supple.anatomy.body_layout import region_roles
+from supple.anatomy.loose_parts import Components, LooseParts
+from supple.anatomy.outgrowths import Outgrowth, outgrowths, paired_regions
+from supple.anatomy.part_names import joint_name_role, label_role
 from supple.anatomy.region_entries import (
     FEEL_STIFFNESS,
     RegionEntry,
     entries_for,
     write_entries,
 )
-from supple.anatomy.roles import HARD, ROLES, RegionRole, region_roles
-from supple.anatomy.skin_regions import LooseParts, SkinRegions, held_things, vertex_areas
+from supple.anatomy.roles import HARD, ROLES, RegionRole
+from supple.anatomy.skin_regions import SkinRegions, vertex_areas
+from supple.anatomy.symmetry import BoundBody, Mirror
 from supple.anatomy.thickness import InscribedBalls
 from supple.arrays import Bools, Floats, Ints
 from supple.mesh.surface import SurfaceMesh
@@ -36,9 +40,8 @@ __all__ = ["Anatomy", "anatomy_of"]
 JUST_HARD = 0.95 * HARD
 
 
-#: Skin of trunk and neck this thin, as a part of the trunk's radius, has no flesh: frills, fins,
-#: ears without joints.
-THIN = 0.1
+#: Skin follows a joint without a region with this weight at least.
+LEADS = 0.4
 
 
 #: Thickness of a limb beside the trunk it would belong to.
@@ -53,7 +56,7 @@ SHELL_SHARE, SHELL_FIRMNESS = 0.35, 4.0
 THICK_EAR = 0.5
 
 
-#: Reason of an entry that somebody gave: it goes before thin skin and names of materials.
+#: Reason of an entry whose bone somebody changed: it goes before names and shapes of its skin.
 TOLD = "told"
 
 
@@ -190,13 +193,17 @@ def anatomy_of(
     rig = skinned[0] if len(skinned) == 1 else None
     if rig is None or rig.n_vertices != len(surface.vertices):
         return _boneless(character, balls)
-    counted = ~(held_things(surface, rig.weight_matrix()) | balls.buried(surface))
-    thickness = balls.skin_thickness(surface)
-    regions = SkinRegions.of(surface, rig, thickness, counted)
-    roles = region_roles(regions, rig.skeleton.names, surface.size, use_names=use_names)
-    found = _told(regions, rig, roles, entries or {})
-    anatomy = _mapped(character, rig, regions, found, balls, thickness, use_names)
-    anatomy = replace(anatomy, mirrored=_mirrored(regions, tuple(found), surface.size))
+    skin = _Skin.of(surface, rig, balls)
+    roles = region_roles(
+        skin.regions,
+        rig.skeleton.names,
+        use_names=use_names,
+        small_parts=skin.pieces.small_on(skin.regions),
+        ears=paired_regions(skin.outgrowths),
+    )
+    found = _told(skin.regions, rig, roles, entries or {})
+    anatomy = _mapped(character, skin, found, balls, use_names)
+    anatomy = replace(anatomy, mirrored=_mirrored(skin.regions, tuple(found)))
     return _painted(anatomy, character.painted)
 
 
@@ -230,17 +237,18 @@ def _told(
     """Entries of all regions: what is found, and what somebody said instead."""
     found = {}
     for joint, each in zip(regions.joints, roles, strict=True):
-        name, share = rig.skeleton.names[joint], ROLES[each.role]
+        name, share = rig.skeleton.names[joint], each.share
         feel = "hard" if share < HARD else "normal"
         said = entries.get(name)
         found[name] = RegionEntry(each.role, share, feel, tuple(each.reasons))
         if said is not None and not said.alike(found[name]):
-            reasons = (each for each in said.reasons if each != TOLD)
-            found[name] = replace(said, reasons=(*reasons, TOLD))
+            reasons = (each for each in said.reasons if not each.startswith(TOLD))
+            why = f"{TOLD} {said.feel}" if said.same_bone(found[name]) else TOLD
+            found[name] = replace(said, reasons=(*reasons, why))
     return found
 
 
-def _mirrored(regions: SkinRegions, joints: tuple[str, ...], size: float) -> dict[str, str]:
+def _mirrored(regions: SkinRegions, joints: tuple[str, ...]) -> dict[str, str]:
     """Joints and those on the other side: by their names, or by place where names do not say."""
     named: dict[tuple[str, str], list[str]] = {}
     for joint in joints:
@@ -250,7 +258,7 @@ def _mirrored(regions: SkinRegions, joints: tuple[str, ...], size: float) -> dic
         others = named.get(({"L": "R", "R": "L"}.get(side, "-"), plain), [])
         if len(own) == len(others) == 1:
             found[own[0]] = others[0]
-    for joint, twin in zip(joints, regions.twins(size), strict=True):
+    for joint, twin in zip(joints, regions.twins, strict=True):
         other = joints[twin] if twin >= 0 else joint
         if other != joint and joint not in found and other not in found.values():
             found[joint] = other
@@ -269,54 +277,98 @@ def _painted(anatomy: Anatomy, maps: Mapping[str, Floats]) -> Anatomy:
     return replace(anatomy, share=share, back=np.where(lower, 0.0, anatomy.back))
 
 
+@dataclass(frozen=True, eq=False)
+class _Skin:
+    """What is measured on a skin before roles are given.
+
+    Attributes
+    ----------
+    names, weights
+        Of the joints, and (n̄, J) how much skin follows each, even on both sides.
+    pieces, regions, outgrowths
+        What the skin consists of.
+    thickness
+        (n̄,) R, even on both sides.
+    """
+
+    names: tuple[str, ...]
+    weights: sp.csr_array
+    pieces: Components
+    regions: SkinRegions
+    outgrowths: list[Outgrowth]
+    thickness: Floats
+
+    @classmethod
+    def of(cls, surface: SurfaceMesh, rig: SkinnedRig, balls: InscribedBalls) -> _Skin:
+        weights, area = sp.csr_array(rig.weight_matrix()), vertex_areas(surface)
+        pieces = Components.of(surface, weights)
+        body = BoundBody.of(surface, rig)
+        whole = np.where(pieces.loose, 0.0, area)
+        if whole.sum() < 0.5 * area.sum():
+            whole = area
+        mirror = Mirror.of(body, surface.triangles, whole, weights, rig.skeleton.parents)
+        thickness = balls.skin_thickness(surface)
+        if mirror is not None:
+            weights, thickness = mirror.even_weights(weights), mirror.even(thickness)
+        hidden = pieces.held(area) | balls.buried(surface)
+        counted = np.where(hidden, 1e-3, 1.0) * area
+        regions = SkinRegions.of(
+            surface, body.vertices, weights, rig.skeleton, thickness, counted, mirror
+        )
+        grown: list[Outgrowth] = []
+        if mirror is not None:
+            middle = np.flatnonzero(regions.sides == 0).tolist()
+            seen = np.where(hidden | pieces.loose, 0.0, area)
+            sides = mirror.sides(body.vertices)
+            grown = outgrowths(surface, balls, thickness, seen, regions, middle, sides)
+        return cls(rig.skeleton.names, weights, pieces, regions, grown, thickness)
+
+    def by_region(self) -> sp.csr_array:
+        """(n̄, k) how much skin follows each region."""
+        joints, of_joint = np.arange(self.weights.shape[1]), self.regions.of_joint
+        shape = (len(joints), len(self.regions))
+        return sp.csr_array(
+            self.weights @ sp.csr_array((np.ones(len(joints)), (joints, of_joint)), shape)
+        )
+
+
 def _mapped(
     character: Character,
-    rig: SkinnedRig,
-    regions: SkinRegions,
+    skin: _Skin,
     found: dict[str, RegionEntry],
     balls: InscribedBalls,
-    thickness: Floats,
     use_names: bool,
 ) -> Anatomy:
-    surface, listed = character.surface, list(found.values())
-    weights = sp.csr_array(rig.weight_matrix())
-    by_region = sp.csr_array(
-        (np.ones(weights.shape[1]), (np.arange(weights.shape[1]), regions.of_joint)),
-        (weights.shape[1], len(regions)),
-    )
-    follows = weights @ by_region
+    surface, regions, listed = character.surface, skin.regions, list(found.values())
     roles = np.array([each.role for each in listed])
     shares = np.array([each.acting_share for each in listed])
-    share = np.clip(np.asarray(follows @ shares), 0.0, 1.0)
+    role = roles[regions.of_vertex].astype("<U16")
+    by_joint = shares[regions.of_joint]
+    if use_names:
+        _heed_joints_without_regions(skin, found, by_joint, role)
+    share = np.clip(np.asarray(skin.weights @ by_joint), 0.0, 1.0)
     # A horn may follow the neck by half.
     share = np.where(shares[regions.of_vertex] < HARD, np.minimum(share, JUST_HARD), share)
-    firmness = np.exp(follows @ np.log([FEEL_STIFFNESS[each.feel] for each in listed]))
-    role = roles[regions.of_vertex].astype("<U16")
-    told = np.array([TOLD in each.reasons for each in listed])[regions.of_vertex]
+    feels = np.log([FEEL_STIFFNESS[each.feel] for each in listed])
+    follows = skin.by_region()
+    firmness = np.exp(follows @ feels)
     apart = np.array([each.feel == "apart" for each in listed])[regions.of_vertex]
-    _skull_below_ears(role, share, thickness)
-    trunk = np.isin(roles, ("trunk", "soft"))
-    parts = LooseParts.of(surface, weights, regions, trunk)
-    thickness = thickness[parts.carrier]
-    thick = float(thickness[np.isin(role, ("trunk", "soft"))].max(initial=0.0))
-    thin = np.isin(role, ("trunk", "neck")) & (thickness < THIN * thick) & ~told
-    share[thin], role[thin] = 0.0, "end"
-    sided = np.isin(role, ("trunk", "neck")) & ~(told & (share < HARD))
-    back = np.where(sided, back_side(surface, role, thick), 0.0)
-    share = np.where(back != 0, share_by_side(share, back), share)
+    _skull_below_ears(role, share, skin.thickness)
+    _heed_outgrowths(skin.outgrowths, listed, role, share)
+    parts = LooseParts.of(surface, skin.pieces, regions, np.isin(roles, ("trunk", "soft")))
+    thickness = skin.thickness[parts.carrier]
     share[parts.shell] = np.minimum(share[parts.shell], SHELL_SHARE)
     firmness[parts.shell] *= SHELL_FIRMNESS
-    for label, own in (character.labels if use_names else {}).items():
-        said = label_role(label)
-        if said is not None and _area_part(surface, own) < MOST_LABELLED:
-            lower = own if ROLES[said] > HARD else own[share[own] > ROLES[said]]
-            lower = lower[~told[lower]]  # people know better than names
-            if said == "head":  # a cow's udder may have the material of its muzzle
-                lower = lower[np.isin(role[lower], ("head", "neck", "ear"))]
-            share[lower], role[lower] = ROLES[said], said
+    told = np.array([TOLD in each.reasons for each in listed])[regions.of_vertex]
+    if use_names:
+        _heed_labels(character, role, share, told)
     carried = parts.carrier != np.arange(len(role))
     carried &= share >= HARD
     share[carried], role[carried] = share[parts.carrier[carried]], role[parts.carrier[carried]]
+    thick = float(thickness[np.isin(role, ("trunk", "soft"))].max(initial=0.0))
+    sided = np.isin(role, ("trunk", "neck")) & ~(told & (share < HARD))
+    back = np.where(sided, back_side(surface, role, thick), 0.0)
+    share = np.where(back != 0, share_by_side(share, back), share)
     share[parts.prop], role[parts.prop], apart = 0.0, "prop", apart | parts.prop
     return Anatomy(
         character.name,
@@ -324,7 +376,7 @@ def _mapped(
         found,
         tuple(found),
         regions.of_vertex,
-        parts.of_vertex,
+        skin.pieces.of_vertex,
         tuple(role.tolist()),
         share,
         firmness,
@@ -332,8 +384,49 @@ def _mapped(
         thickness,
         back,
         balls,
-        sp.csr_array(follows),
+        follows,
     )
+
+
+def _heed_joints_without_regions(
+    skin: _Skin, found: Mapping[str, RegionEntry], shares: Floats, role: NDArray[np.str_]
+) -> None:
+    """Let joints called hands and feet be hard though they lead no skin of their own."""
+    for joint, name in enumerate(skin.names):
+        said = joint_name_role(name)
+        if name in found or said is None or ROLES[said] >= HARD:
+            continue
+        shares[joint] = min(shares[joint], ROLES[said])
+        much = skin.weights[:, [joint]].toarray().ravel()
+        role[much >= LEADS] = said
+
+
+def _heed_outgrowths(
+    grown: list[Outgrowth], listed: list[RegionEntry], role: NDArray[np.str_], share: Floats
+) -> None:
+    """Give what sticks out of heads, necks and trunks without a joint of its own its role."""
+    for each in grown:
+        carrier = listed[each.region].role
+        upper = carrier in ("head", "neck", "ear")
+        if TOLD in listed[each.region].reasons or not (upper or carrier in ("trunk", "tail")):
+            continue
+        said = "fin"
+        if upper:
+            said = "head" if each.side == 0 else "ear" if each.flat else "horn"
+        role[each.vertices], share[each.vertices] = said, ROLES[said]
+
+
+def _heed_labels(character: Character, role: NDArray[np.str_], share: Floats, told: Bools) -> None:
+    """Give what a material or a mesh names its role, but for skin that people know better."""
+    for label, own in character.labels.items():
+        said = label_role(label)
+        if said is None or _area_part(character.surface, own) >= MOST_LABELLED:
+            continue
+        lower = own if ROLES[said] > HARD else own[share[own] > ROLES[said]]
+        lower = lower[~told[lower]]
+        if said == "head":  # a cow's udder may have the material of its muzzle
+            lower = lower[np.isin(role[lower], ("head", "neck", "ear"))]
+        share[lower], role[lower] = ROLES[said], said
 
 
 def _skull_below_ears(role: NDArray[np.str_], share: Floats, thickness: Floats) -> None:

@@ -30,10 +30,12 @@ THINNEST = 0.02
 #: Flesh on limbs and trunk is softer where it is thin, down to this factor: thighs of a heavy man
 #: moved by 0.45 cm in a jump that moves his belly by 3.
 SOFTEST = 0.35
-FLESHY = ("limb", "shin", "forearm", "trunk", "soft")
+FLESHY = ("limb", "trunk", "soft")
+#: What hangs below a body that stands on its limbs is softer by this factor.
+BELLY = 0.5
 #: Flesh may swing by this part of the body's thickness, 2R, as an oscillator of its thickness has
 #: it. That is an upper bound: what the simulation had was 0.3 to 1 times as much.
-MOST_SWING = 0.4
+MOST_SWING = 0.35
 #: Factors that are tried, frames a second, and damping as a part of the critical one.
 FIRMER, RATE, DAMPING = 2.0 ** np.arange(0, 6.5, 0.5), 60.0, 0.15
 #: Places of the skin that are looked at, and frames of all motions.
@@ -56,7 +58,9 @@ def flesh_factors(anatomy: Anatomy, mesh: TetMesh) -> Floats:
     coarse = np.clip((CELL * typical_edge(mesh) / wanted) ** 2, 1.0, STIFFEST)
     thin = share * wanted / (ROLES["trunk"] ** 2 * anatomy.trunk_radius)
     fleshy = np.isin(anatomy.role, FLESHY)
-    return coarse * anatomy.firmness * np.where(fleshy, np.clip(thin, SOFTEST, 1.0), 1.0)
+    thin = np.where(fleshy, np.clip(thin, SOFTEST, 1.0), 1.0)
+    hanging = 1 - (1 - BELLY) * np.maximum(-anatomy.back, 0.0)
+    return coarse * anatomy.firmness * thin * hanging
 
 
 def motion_firmness(

@@ -68,6 +68,11 @@ class RegionEntry:
         same = (self.role, self.feel) == (other.role, other.feel)
         return same and abs(self.share - other.share) < 1e-3
 
+    def same_bone(self, other: RegionEntry) -> bool:
+        """Return whether the bone under both is the same: they may differ in stiffness."""
+        apart = (self.feel == "apart") == (other.feel == "apart")
+        return apart and abs(self.acting_share - other.acting_share) < 1e-3
+
     @property
     def acting_share(self) -> float:
         """φ as the feel has it: nothing of what is hard, and something of what is not."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def near_root(model: PoseSpaceModel, factor: float) -> np.ndarray:
     return np.where(along < np.median(along), factor, 1.0)
 
 
-def pulled(simulator: object, steps: int = 90) -> float:
+def pulled(simulator: Any, steps: int = 90) -> float:
     """How far the tip goes down."""
     model = simulator.model
     tip = int(np.argmax(model.surface.vertices[:, 0]))
@@ -48,8 +49,8 @@ def test_half_a_body_gives_way_as_without_reduction(model: PoseSpaceModel, facto
     found = {}
     for engine in ("pose-space", "full"):
         plain, changed = (supple.Simulator(model, engine=engine) for _ in range(2))
-        assert isinstance(changed, LocalStiffness)
         changed.local_stiffness = near_root(model, factor)
+        assert isinstance(changed, LocalStiffness)
         found[engine] = pulled(changed) / pulled(plain)
     assert (found["pose-space"] < 1) == (found["full"] < 1) == (factor > 1)
     assert found["pose-space"] == pytest.approx(found["full"], rel=0.2)
