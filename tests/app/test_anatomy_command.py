@@ -16,8 +16,9 @@ from helpers.build_samples import kept_scenes
 from helpers.character_files import save_character
 from helpers.sample_bodies import figure
 from supple.anatomy.region_entries import FEELS
+from supple.anatomy.roles import ROLES
 from supple.app.character_models import prepared_model, read_character
-from supple.app.pictures.anatomy_colours import ANATOMY_MAPS, anatomy_map
+from supple.app.pictures.anatomy_colours import ANATOMY_MAPS, ROLE_COLOURS, anatomy_map
 from supple.cli.main import main
 from supple.errors import SuppleWarning
 from supple.playing import bake_model
@@ -112,6 +113,10 @@ def test_info_keeps_a_file_that_somebody_may_have_changed(capsys):
 )
 def test_what_info_cannot_do_is_said_in_a_line(capsys, words, said):
     assert said in refused(capsys, "info", *words)
+
+
+def test_every_role_has_a_colour():
+    assert ROLE_COLOURS.keys() == ROLES.keys()
 
 
 def test_maps_have_a_colour_and_a_label_for_every_triangle():

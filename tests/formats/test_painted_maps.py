@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ def body() -> Character:
     return figure().character()
 
 
-def saved(body: Character, folder: Path, **painted: np.ndarray) -> Character:
+def saved(body: Character, folder: Path, **painted: Any) -> Character:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuppleWarning)  # they are in `warnings`
         return supple.load(save_character(body, folder / "body.glb", **painted))
