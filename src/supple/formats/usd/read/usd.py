@@ -18,6 +18,7 @@ from supple.formats.registry import USD_SUFFIXES
 from supple.formats.usd.process import read_stage
 from supple.formats.usd.read.joint_forest import SHEAR, Branch, JointForest, read_joints
 from supple.formats.usd.read.skinned_surface import BlendShapes, SkinnedSurface, read_meshes
+from supple.formats.usd.read.staged_appearance import staged_appearance
 from supple.maths.transforms import decompose, scaling
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
@@ -148,6 +149,7 @@ def staged_character(path: Path, stage: dict[str, Any]) -> Character:
         UsdMesh(data["path"], welded)
         for data, welded in zip(stage["meshes"], surface.welded, strict=True)
     ]
+    appearance = staged_appearance(path.name, stage, surface.corners, forest.notes)
     notes = [*stage["notes"], *forest.notes, *(f"{d.message}; continuing" for d in mesh.defects())]
     return Character(
         name=path.stem,
@@ -158,6 +160,7 @@ def staged_character(path: Path, stage: dict[str, Any]) -> Character:
         metres_per_unit=stage["unit"],
         warnings=tuple(f"{path.name}: {note}" for note in dict.fromkeys(notes)),
         labels={f"mesh:{mesh.path}": np.unique(mesh.welded[mesh.welded >= 0]) for mesh in meshes},
+        appearance=appearance,
     )
 
 
