@@ -72,6 +72,11 @@ class Texture:
             raise FormatError(f"has {len(self.data) / 2**20:.0f} MiB, which is too much")
         self._opened()
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels; raises as `check` does."""
+        return self._opened().size
+
     def _opened(self) -> Image:
         """Return the picture, not yet decoded."""
         from PIL import Image
