@@ -258,6 +258,8 @@ class _Strip:
             covered.append(mask)
             axes = self._place(figure, left, top, picture)
         if covered[0].max() > 0.5:
+            if self.appearance is not None:  # on dark fur a dark line would not be seen
+                axes.contour(covered[0], [0.5], colors=[PAPER], linewidths=2.2, alpha=0.45)
             axes.contour(covered[0], [0.5], colors=[INK], linewidths=0.8, alpha=0.8)
 
     def _colours(self, column: int) -> Floats:

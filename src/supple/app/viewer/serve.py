@@ -32,6 +32,7 @@ def run_view(
     flesh: str = "normal",
     model: Path | None = None,
     folder: Path | None = None,
+    clay: bool = False,
     host: str = "127.0.0.1",
     port: int = 8080,
     stats: bool = False,
@@ -52,6 +53,8 @@ def run_view(
         A model file to use instead of building one, of a character.
     folder
         For recordings; by default the current one.
+    clay
+        Show a character in clay at first, though it has colours of its own.
     host, port
         Address to serve at; the next free port if that one is taken.
     stats
@@ -91,7 +94,7 @@ def run_view(
     else:
         subject = _character(given, engine, motion, flesh, model, quiet)
     with working("starting", quiet):
-        page = Page(Session(subject), host=host, port=port, folder=target)
+        page = Page(Session(subject), host=host, port=port, folder=target, clay=clay)
     with page:
         print(page.address, flush=True)
         if not quiet:
