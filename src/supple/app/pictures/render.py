@@ -262,8 +262,7 @@ def _lit(
 ) -> Floats:
     """Return colours of points given by triangle corners, their shares, and own light, (k, 3)."""
     points, normals = (
-        np.einsum("kc,kci->ki", shares, values[corners])
-        for values in (body.vertices, body.normals)
+        np.einsum("kc,kci->ki", shares, values[corners]) for values in (body.vertices, body.normals)
     )
     cavity = np.einsum("kc,kc->k", shares, body.cavity[corners])[:, None]
     normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)

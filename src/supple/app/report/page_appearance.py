@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Ints
-from supple.mesh.appearance import Appearance
-from supple.mesh.texture import SIDE, Texture
+from supple.mesh.appearance import SIDE, Appearance, Texture
 
 if TYPE_CHECKING:
     from PIL.Image import Image

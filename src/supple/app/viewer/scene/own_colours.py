@@ -108,7 +108,7 @@ def _cuts(appearance: Appearance) -> Ints:
 
 
 def _lattice(n: int) -> tuple[Ints, Floats]:
-    """Return corners (n², 3, 3) of small triangles in n-ths, and shares (n², 3) of their middles."""
+    """Return corners (n², 3, 3) of small triangles in n-ths; and their middles, (n², 3) shares."""
     small = []
     for i in range(n):
         for j in range(n - i):

@@ -18,8 +18,7 @@ from supple.errors import FormatError
 from supple.formats.gltf.container import DATA_URI, SCHEME, file_below
 from supple.formats.gltf.document import Document
 from supple.formats.gltf.notes import quoted
-from supple.mesh.appearance import Alpha, Material
-from supple.mesh.texture import MOST_BYTES, Texture, Wrap
+from supple.mesh.appearance import MOST_BYTES, Alpha, SurfaceMaterial, Texture, Wrap
 
 __all__ = ["GltfMaterial", "Materials"]
 
@@ -38,14 +37,14 @@ class GltfMaterial:
 
     Attributes
     ----------
-    material : Material
+    material : SurfaceMaterial
     uv_set : int
         Number of the coordinates, ``TEXCOORD_n``; -1 without texture.
     to_uv : (2, 3) array
         From these to the texture's, an affine map.
     """
 
-    material: Material = field(default_factory=Material)
+    material: SurfaceMaterial = field(default_factory=SurfaceMaterial)
     uv_set: int = -1
     to_uv: Floats = field(default_factory=lambda: np.eye(2, 3))
 
@@ -85,7 +84,7 @@ class Materials:
         transform = _mapping(_mapping(info.get("extensions")).get(TRANSFORM))
         uv_set = transform.get("texCoord", info.get("texCoord", 0))
         name = described.get("name")
-        material = Material(
+        material = SurfaceMaterial(
             name if isinstance(name, str) else "",
             factor,  # type: ignore[arg-type]
             texture,

@@ -135,7 +135,6 @@ class _Reader:
             values = np.maximum(values / np.iinfo(COMPONENTS[component]).max, -1.0)
         return values
 
-
     def looks(self, name: str, what: str) -> Floats | None:
         """Return an attribute that only looks depend on; None, perhaps with a note, if unfit."""
         accessor = self.attributes.get(name)

@@ -13,7 +13,7 @@ from supple.formats.gltf.read.primitives import PrimitiveData
 from supple.formats.gltf.read.skins import Binding, JointFrames, Skin
 from supple.formats.welding import padded, weld
 from supple.maths.transforms import scaling
-from supple.mesh.appearance import Appearance, Material
+from supple.mesh.appearance import Appearance, SurfaceMaterial
 
 # Numbers of all morph targets on all vertices: 1.6 GB.
 MOST_DELTAS = 200_000_000
@@ -263,9 +263,9 @@ def _appearance(looks: list[tuple[PrimitiveData, Ints]]) -> Appearance | None:
     """Return colours of all triangles; None for a file that says nothing about them."""
     if all(data.material is None and data.tints is None for data, _ in looks):
         return None
-    made: dict[tuple[int, bool], Material] = {}
+    made: dict[tuple[int, bool], SurfaceMaterial] = {}
     for data, _ in looks:
-        own = Material() if data.material is None else data.material.material
+        own = SurfaceMaterial() if data.material is None else data.material.material
         # Without coordinates a texture has no place.
         made.setdefault(_kind(data), own if data.uv is not None else replace(own, texture=None))
     number = {kind: k for k, kind in enumerate(made)}

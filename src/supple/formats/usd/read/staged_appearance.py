@@ -8,8 +8,7 @@ import numpy as np
 
 from supple.arrays import Ints, Singles
 from supple.errors import FormatError
-from supple.mesh.appearance import Appearance, Material
-from supple.mesh.texture import Texture
+from supple.mesh.appearance import Appearance, SurfaceMaterial, Texture
 
 __all__ = ["staged_appearance"]
 
@@ -36,7 +35,7 @@ def staged_appearance(
     textures = _textures(name, stage, notes)
     known = [_material(each, textures.get(k)) for k, each in enumerate(stage["materials"])]
     # The last are for what is only painted: opaque, or with opacity.
-    known += [Material(), Material(alpha="blend")]
+    known += [SurfaceMaterial(), SurfaceMaterial(alpha="blend")]
     which, uv, tints = [], [], []
     for mesh, look, own in zip(stage["meshes"], looks, corners, strict=True):
         face = np.repeat(np.arange(len(mesh["counts"])), mesh["counts"])[own[:, 0]]
@@ -77,9 +76,9 @@ def _textures(name: str, stage: dict[str, Any], notes: list[str]) -> dict[int, T
     return found
 
 
-def _material(described: dict[str, Any], texture: Texture | None) -> Material:
+def _material(described: dict[str, Any], texture: Texture | None) -> SurfaceMaterial:
     red, green, blue, alpha = described["colour"]
-    return Material(
+    return SurfaceMaterial(
         described["name"],
         (red, green, blue, alpha),
         texture,
