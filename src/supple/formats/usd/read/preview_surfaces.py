@@ -34,7 +34,8 @@ class Looks:
     ----------
     materials
         Name, colour (of four), texture, alpha mode and cutoff of each. A texture has the number
-        of its picture, how it wraps, the primvar of its coordinates and a map (2, 3) from these.
+        of its picture, how it wraps, the primvar of its coordinates and a map (2, 3) from these,
+        and what its colours are multiplied by, in place of the material's own.
     pictures
         Name and bytes of each.
     """
@@ -146,9 +147,7 @@ class Looks:
         texture, painted = None, ""
         if source is not None and source.GetIdAttr().Get() == TEXTURE:
             texture = self._texture(source)
-            if texture is not None:
-                colour = _numbers(_value(source, "scale")[0], 4, 1.0)[:3]
-            elif diffuse is None:
+            if texture is None and diffuse is None:
                 painted, colour = DISPLAY, [1.0, 1.0, 1.0]
         elif source is not None and source.GetIdAttr().Get() in READERS:
             painted, colour = _text(_value(source, "varname")[0]), [1.0, 1.0, 1.0]
@@ -180,7 +179,14 @@ class Looks:
             _, reader = _value(reader, "in")
         if reader is not None:
             name = _text(_value(reader, "varname")[0]) or "st"
-        return {"picture": picture, "wrap": wraps, "primvar": name, "to_st": to_st}
+        scale = [min(max(s, 0.0), 1.0) for s in _numbers(_value(shader, "scale")[0], 4, 1.0)]
+        return {
+            "picture": picture,
+            "wrap": wraps,
+            "primvar": name,
+            "to_st": to_st,
+            "scale": scale[:3],
+        }
 
     def _picture(self, attribute: Any) -> int | None:
         """Return the number of the picture that an attribute names; None, with a note, if lost."""

@@ -78,6 +78,8 @@ def _textures(name: str, stage: dict[str, Any], notes: list[str]) -> dict[int, T
 
 def _material(described: dict[str, Any], texture: Texture | None) -> SurfaceMaterial:
     red, green, blue, alpha = described["colour"]
+    if texture is not None:
+        red, green, blue = described["texture"]["scale"]
     return SurfaceMaterial(
         described["name"],
         (red, green, blue, alpha),
