@@ -73,13 +73,14 @@ def test_a_sample_that_stands_for_many_pixels_is_their_average():
 
 
 def test_texture_factor_and_tint_are_multiplied():
-    plain = square(texture=Texture("t", png(PIXELS)), colour=(0.5, 0.5, 0.5, 1.0))
+    texture = Texture("t", png(PIXELS))
+    plain = square(texture=texture, colour=(0.5, 0.5, 0.5, 1.0))
     tints = np.full((2, 3, 4), 0.5, np.float32)
     painted = Appearance(plain.materials, plain.material_of, plain.uv, tints)
     corner = np.array([[1.0, 0.0, 0.0]])
     for appearance, share in ((plain, 0.5), (painted, 0.25)):
         found = appearance.colours(np.array([0]), corner)
-        expected = share * plain.materials[0].texture.sample(np.zeros((1, 2)))[0, :3]
+        expected = share * texture.sample(np.zeros((1, 2)))[0, :3]
         np.testing.assert_allclose(found[0, :3], expected)
 
 

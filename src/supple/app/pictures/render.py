@@ -96,14 +96,18 @@ class Body:
     appearance: Appearance | None = None
 
 
-@compiled
 def rasterised(
+    seen: Floats, triangles: NDArray[np.int64], width: int, height: int
+) -> tuple[Singles, NDArray[np.int32], Singles]:
+    """Find the nearest triangle at each pixel (−1: none), and its first two coordinates there."""
+    return rasterised_behind(seen, triangles, np.full((height, width), np.inf, np.float32))
+
+
+@compiled
+def rasterised_behind(
     seen: Floats, triangles: NDArray[np.int64], before: Singles
 ) -> tuple[Singles, NDArray[np.int32], Singles]:
-    """Find the nearest triangle at each pixel (−1: none), and its first two coordinates there.
-
-    Only what lies farther than `before` (h, w) counts: behind a surface that is looked through.
-    """
+    """Find what `rasterised` does behind a surface (h, w) that is looked through."""
     height, width = before.shape
     nearest = np.full((height, width), -np.inf, np.float32)
     which = np.full((height, width), -1, np.int32)
@@ -128,7 +132,8 @@ def rasterised(
                 w = 1.0 - u - v
                 if u < 0.0 or v < 0.0 or w < 0.0:
                     continue
-                depth = u * seen[a, 2] + v * seen[b, 2] + w * seen[c, 2]
+                # Rounded as it is kept, or a layer would lie behind itself.
+                depth = np.float32(u * seen[a, 2] + v * seen[b, 2] + w * seen[c, 2])
                 if depth > nearest[y, x] and depth < before[y, x]:
                     nearest[y, x] = depth
                     which[y, x] = t
@@ -168,7 +173,7 @@ def _layers(
     """Yield the triangles seen at each pixel, and where, from front to back."""
     before = np.full(shape, np.inf, np.float32)
     for _ in range(most):
-        before, which, parts = rasterised(seen, body.triangles, before)
+        before, which, parts = rasterised_behind(seen, body.triangles, before)
         if not (which >= 0).any():
             return
         yield which, parts
@@ -208,8 +213,7 @@ class _Shadow:
         return Camera(view, self.centre, _SHADOW_PIXELS / (1.5 * self.size), pixels)
 
     def _depths(self, camera: Camera, body: Body) -> Singles:
-        all_of_it = np.full(camera.pixels[::-1], np.inf, np.float32)
-        return rasterised(camera.project(body.vertices), body.triangles, all_of_it)[0]
+        return rasterised(camera.project(body.vertices), body.triangles, *camera.pixels)[0]
 
     def key(self, points: Floats, radius: float = 3.0) -> Floats:
         """Return how much of the key light arrives, (k,), with a soft edge."""

@@ -82,7 +82,7 @@ class Page {
     for (const button of document.querySelectorAll("[data-mode]"))
       button.setAttribute("aria-pressed", String(button.dataset.mode === this.mode));
     find("wire").setAttribute("aria-pressed", String(this.wire));
-    find("clay").setAttribute("aria-pressed", String(this.clay));
+    find("clay").setAttribute("aria-pressed", String(this.clay && this.colours.own));
     find("play").setAttribute("aria-label", this.playing ? "pause" : "play");
     find("play").dataset.playing = this.playing;
     find("legend").hidden = this.mode !== "difference";
