@@ -13,15 +13,19 @@ import warnings
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
-from supple.anatomy.anatomy import anatomy_of
+from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.skin_regions import vertex_areas
 from supple.anatomy.thickness import InscribedBalls
+from supple.app.pictures.anatomy_sheet import write_anatomy_sheet
+from supple.app.pictures.filmstrip import filmstrip
 from supple.engines.factory import build
 from supple.errors import SuppleWarning
 from supple.formats.load import load
@@ -39,6 +43,8 @@ ASSETS = Path(__file__).resolve().parents[3] / "shared" / "assets"
 RESOLUTIONS = (12_000, 4_000)
 #: Poses a second at which no tet may be inverted.
 POSE_RATE = 12.0
+#: Pixels that a picture of a page is high.
+HIGH = 420
 #: Bounds: of hard parts in % of the size, of peaks beside the thickness, of limits in % of steps.
 HARD_BOUND, PEAK_BOUND, LIMITS_BOUND, TRUNK_BOUND = 0.3, 0.25, 1.0, 0.8
 
@@ -77,8 +83,15 @@ def inverted_tets(model: Any, poses: NDArray[np.float64]) -> list[int]:
     return found
 
 
-def examine(character: Character, said: Labels, tets: int, *, anatomy: Any = "auto") -> dict:
-    """Build once, bake every clip, and measure."""
+def examine(
+    character: Character,
+    said: Labels,
+    tets: int,
+    *,
+    anatomy: Any = "auto",
+    picture: Path | None = None,
+) -> dict[str, Any]:
+    """Build once, bake every clip, and measure; draw the anatomy and the liveliest clip."""
     began = perf_counter()
     size = character.surface.size
     found = None
@@ -104,7 +117,7 @@ def examine(character: Character, said: Labels, tets: int, *, anatomy: Any = "au
     hard, trunk = labelled(character, said["hard"]), labelled(character, said["trunk"])
     soft = {name: labelled(character, each) for name, each in said.get("soft", {}).items()}
     loads = {"scaled_loads": anatomy is not None}
-    peak, clips = np.zeros(len(thickness)), []
+    peak, clips, liveliest = np.zeros(len(thickness)), [], (-1.0, None)
     for name in [*character.motions] or [None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SuppleWarning)
@@ -118,6 +131,7 @@ def examine(character: Character, said: Labels, tets: int, *, anatomy: Any = "au
             ]
         )
         peak = np.maximum(peak, away.max(axis=0))
+        liveliest = max(liveliest, (float(np.square(away).mean()), taken), key=lambda each: each[0])
         lasting = 100 * np.quantile(away, 0.95, axis=0) / size
         clips.append(
             {
@@ -138,6 +152,8 @@ def examine(character: Character, said: Labels, tets: int, *, anatomy: Any = "au
         name: 100 * quantile(peak[own], area[own], 0.95) for name, own in soft.items()
     }
     record["hard_cm"] = 100 * quantile(peak[hard], area[hard], 0.95)
+    if found is not None and picture is not None:
+        draw(picture, found, liveliest[1])
     if found is not None:
         roles = np.array(found.role)
         record["peaks_by_role"] = {
@@ -148,6 +164,22 @@ def examine(character: Character, said: Labels, tets: int, *, anatomy: Any = "au
             for role in np.unique(roles)
         }
     return record
+
+
+def draw(path: Path, anatomy: Anatomy, baked: Any) -> None:
+    """Draw roles and a filmstrip beside each other, small enough for a page."""
+    with TemporaryDirectory() as folder:
+        sheet, strip = Path(folder) / "sheet.png", Path(folder) / "strip.png"
+        write_anatomy_sheet(anatomy, sheet)
+        filmstrip(strip, baked, columns=4, chart=False)
+        shown = [Image.open(each).convert("RGB") for each in (sheet, strip)]
+    fits = [each.resize((round(each.width * HIGH / each.height), HIGH)) for each in shown]
+    whole = Image.new("RGB", (sum(each.width for each in fits), HIGH), "white")
+    at = 0
+    for each in fits:
+        whole.paste(each, (at, 0))
+        at += each.width
+    whole.quantize(96).save(path, optimize=True)
 
 
 def quantile(values: NDArray[np.float64], area: NDArray[np.float64], part: float) -> float:
@@ -249,7 +281,14 @@ def main(arguments: list[str]) -> None:
             began = perf_counter()
             try:
                 character = load(ASSETS / name)
-                record = examine(character, said, tets, anatomy=None if told.before else "auto")
+                drawn = tets == RESOLUTIONS[0] and not told.before
+                record = examine(
+                    character,
+                    said,
+                    tets,
+                    anatomy=None if told.before else "auto",
+                    picture=told.folder / f"{_stem(name)}.png" if drawn else None,
+                )
             except Exception as error:  # the rest goes on
                 record = {"error": f"{type(error).__name__}: {error}"}
             file.write_text(json.dumps(record, indent=1), encoding="utf-8")

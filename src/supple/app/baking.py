@@ -14,7 +14,12 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from supple.app.character_models import CharacterSource, prepared_model, read_character
+from supple.app.character_models import (
+    CharacterSource,
+    chosen_anatomy,
+    prepared_model,
+    read_character,
+)
 from supple.app.command_files import check_place
 from supple.app.options import BakeOptions
 from supple.app.progress_bar import console, first_use_message, task_bar, working
@@ -26,8 +31,8 @@ from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, save
 from supple.mesh.topology import counted
 from supple.playing.bake import bake, bake_plan, flesh_damping
-from supple.playing.wiggle import WIGGLE
 from supple.rig.baked_motion import BakedMotion
+from supple.rig.wiggle import WIGGLE
 
 __all__ = ["run_bake"]
 
@@ -67,6 +72,7 @@ def run_bake(
         told = options.building()
         if options.stiffness is not None:
             told["stiffness"] = read_stiffness(options.stiffness, source.character)
+        told["anatomy"] = chosen_anatomy(options.anatomy, source, options.model)
     plan = bake_plan(source.character, options.motion, **options.playing())
     stepping = _stepping(options, row)
     _say_what(source, plan.motion.name, options.motion, quiet)
@@ -79,7 +85,7 @@ def run_bake(
             plan.motion,
             ready.model,
             engine=engine,
-            simulation=stepping,
+            simulation=stepping | {"scaled_loads": ready.scaled_loads},
             progress=tell,
             **options.playing(),
         )

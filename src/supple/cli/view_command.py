@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from supple.app.options import EngineName, FleshName
+from supple.app.options import AnatomyName, EngineName, FleshName
 from supple.cli.common_options import DISPLAY, Flag, Shown
 from supple.engines.engine import FIRST_ENGINE
 
@@ -18,6 +18,7 @@ def view(
     *,
     motion: str | None = None,
     flesh: FleshName = "normal",
+    anatomy: AnatomyName = None,
     engine: EngineName = FIRST_ENGINE,
     model: Path | None = None,
     folder: Path | None = None,
@@ -62,6 +63,7 @@ def view(
         source,
         motion=motion,
         flesh=flesh,
+        anatomy=anatomy,
         engine=engine,
         model=model,
         folder=folder,

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from supple.anatomy.anatomy import anatomy_of
+from supple.anatomy.region_entries import RegionEntry
 from supple.app.bodies.make_body import prepared_body
-from supple.app.character_models import prepared_model, read_character
+from supple.app.character_models import (
+    CharacterSource,
+    chosen_anatomy,
+    prepared_model,
+    read_character,
+)
 from supple.app.command_files import is_body
 from supple.app.progress_bar import console, first_use_message, working
+from supple.app.viewer.session.anatomy_editing import AnatomyEditing
 from supple.app.viewer.session.body_subject import BodySubject
 from supple.app.viewer.session.character_subject import CharacterSubject
 from supple.app.viewer.session.session import Session
@@ -17,6 +26,8 @@ from supple.app.viewer.session.subject import Subject
 from supple.engines.engine import FIRST_ENGINE, engine_named
 from supple.errors import SuppleError
 from supple.playing.bake import chosen_motion
+from supple.playing.bake_model import GivenAnatomy
+from supple.reduction.build_log import BuildLog
 
 __all__ = ["run_view"]
 
@@ -28,6 +39,7 @@ def run_view(
     given: str,
     *,
     engine: str = FIRST_ENGINE,
+    anatomy: str | None = None,
     motion: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
@@ -47,12 +59,14 @@ def run_view(
         A file, a scene or a model; what has no model yet gets one, which is kept.
     engine
         Of the character, as for `supple.bake`; bodies have the one that suits them.
+    anatomy
+        ``"auto"``, ``"none"`` or a file of regions.
     motion, flesh
         As for `supple.bake`; elastic bodies have none.
     model
         A model file to use instead of building one, of a character.
     folder
-        For recordings; by default the current one.
+        For recordings and anatomy files; by default the current one.
     clay
         Show a character in clay at first, though it has colours of its own.
     host, port
@@ -72,10 +86,9 @@ def run_view(
     from supple.app.viewer.server import check_viser, free_port
 
     body = is_body(given)
+    own = {"engine": engine, "anatomy": anatomy, "motion": motion, "flesh": flesh, "model": model}
     if body:
-        _check_body_options(
-            given, engine=engine, motion=motion, flesh=flesh, model=model, folder=folder
-        )
+        _check_body_options(given, **own, folder=folder)
     else:
         engine_named(engine, "character")
     target = Path.cwd() if folder is None else folder
@@ -88,11 +101,7 @@ def run_view(
     first_use_message(quiet)
     from supple.app.viewer.page import Page  # which needs viser
 
-    subject: Subject
-    if body:
-        subject = _body(given, quiet)
-    else:
-        subject = _character(given, engine, motion, flesh, model, quiet)
+    subject: Subject = _body(given, quiet) if body else _character(given, quiet, **own)
     with working("starting", quiet):
         page = Page(Session(subject), host=host, port=port, folder=target, clay=clay)
     with page:
@@ -117,16 +126,51 @@ def _body(given: str, quiet: bool) -> BodySubject:
 
 
 def _character(
-    given: str, engine: str, motion: str | None, flesh: str, model: Path | None, quiet: bool
+    given: str,
+    quiet: bool,
+    *,
+    engine: str = FIRST_ENGINE,
+    anatomy: str | None = None,
+    motion: str | None = None,
+    flesh: str = "normal",
+    model: Path | None = None,
 ) -> CharacterSubject:
     with working("reading", quiet):
         source = read_character(given)
         chosen_motion(source.character, motion)
-    ready = prepared_model(source, model=model, flesh=flesh, engine=engine, quiet=quiet)
-    built = ready.model
-    own = source.character
+        chosen = chosen_anatomy(anatomy, source, model)
+    ready = prepared_model(
+        source, model=model, flesh=flesh, engine=engine, anatomy=chosen, quiet=quiet
+    )
     with working("starting", quiet):
-        return CharacterSubject(built, motion, character=own, engine=engine, flesh=flesh)
+        editing = _editing(source, model, chosen, engine=engine, flesh=flesh)
+        return CharacterSubject(
+            ready.model,
+            motion,
+            character=source.character,
+            engine=engine,
+            flesh=flesh,
+            scaled_loads=ready.scaled_loads,
+            anatomy=editing,
+        )
+
+
+def _editing(
+    source: CharacterSource, model: Path | None, anatomy: GivenAnatomy, **options: Any
+) -> AnatomyEditing:
+    """Return the character's anatomy, and how to build with another."""
+
+    def rebuild(entries: Mapping[str, RegionEntry], log: BuildLog) -> Any:
+        return prepared_model(source, anatomy=entries, log=log, **options).model
+
+    told = anatomy if isinstance(anatomy, Mapping) else None
+    known = model is not None or source.model is not None  # nobody knows how it was built
+    return AnatomyEditing(
+        source.character,
+        anatomy_of(source.character, entries=told),
+        built=anatomy is not None,
+        rebuild=None if known else rebuild,
+    )
 
 
 def _serve(page: Any, stats: bool, seconds: float | None) -> None:

@@ -39,6 +39,8 @@ class SkinNode:
         (f, 3) of the skin.
     dragged
         Called with viser's drag events, in order; None for a skin that is only looked at.
+    clicked
+        Called with viser's click events, or None.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class SkinNode:
         name: str,
         triangles: Ints,
         dragged: Callable[[Any], Any] | None = None,
+        clicked: Callable[[Any], Any] | None = None,
     ) -> None:
-        self._server, self._name, self._dragged = server, name, dragged
+        self._server, self._name = server, name
+        self._dragged, self._clicked = dragged, clicked
         self._triangles = triangles
         self._frame = server.scene.add_frame(name, show_axes=False)
         self._meshes: list[viser.MeshHandle] = []
@@ -142,6 +146,8 @@ class SkinNode:
         )
         if self._dragged is not None:
             mesh.on_drag("left")(self._dragged)
+        if self._clicked is not None:
+            mesh.on_click(self._clicked)
         self._meshes.append(mesh)
 
     def _clear(self) -> None:
@@ -162,7 +168,15 @@ class CubaturePoints:
     """
 
     def __init__(self, server: viser.ViserServer, subject: Any) -> None:
-        self._subject, model = subject, subject.model
+        self._server, self._subject = server, subject
+        self._clouds: list[viser.PointCloudHandle] = []
+        self.renew()
+
+    def renew(self) -> None:
+        """Make the points of the model that there is now."""
+        for cloud in self._clouds:
+            cloud.remove()
+        server, model = self._server, self._subject.model
         tets = model.mesh.tets[model.elastic_tets]
         self._vertices, numbers = np.unique(
             np.concatenate([tets.ravel(), model.inertial_vertices]), return_inverse=True

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import viser
 
+from supple.app.pictures.anatomy_colours import ANATOMY_MAPS
 from supple.app.viewer.scene.colours import (
     BONE,
     FLESH,
     Banding,
+    by_anatomy,
     by_displacement,
     by_held,
     by_region,
@@ -45,6 +48,10 @@ class Stage:
         it has any.
     full
         Displacement of the last colour, as a part of the size.
+    chosen
+        Joints whose regions stand out in maps of the anatomy.
+    clicked
+        Called with viser's events of clicks on the soft skin.
     soft, rig, difference, tets, obstacles
         Nodes; `tets` is None for models that have none.
     """
@@ -55,19 +62,24 @@ class Stage:
         self._server, self._session = server, session
         subject = self._subject = session.subject
         model = subject.model
+        self.chosen: tuple[str, ...] = ()
+        self.clicked: list[Callable[[Any], None]] = []
         self._triangles = model.surface.triangles.astype(np.int64)
-        self.soft = SkinNode(server, "/soft", self._triangles, self._drag)
+        clicked = self._click if "anatomy" in subject.parts else None
+        self.soft = SkinNode(server, "/soft", self._triangles, self._drag, clicked)
         self.rig = SkinNode(server, "/rig", self._triangles)
         self.difference = SkinNode(server, "/difference", self._triangles)
         self._bands: dict[str, Callable[[], Banding]] = {
             name: make
             for name, there, make in (
                 ("plain", "held" in subject.parts, lambda: by_held(subject.held)),
-                ("region", hasattr(model, "regions"), lambda: by_region(model)),
-                ("stiffness", hasattr(model, "embedding"), lambda: by_stiffness(model)),
+                ("region", hasattr(model, "regions"), lambda: by_region(subject.model)),
+                ("stiffness", hasattr(model, "embedding"), lambda: by_stiffness(subject.model)),
             )
             if there
         }
+        if "anatomy" in subject.parts:
+            self._bands |= {name: partial(self._by_anatomy, name) for name in ANATOMY_MAPS}
         self._made: dict[str, Banding] = {}
         self.cubature = CubaturePoints(server, subject) if hasattr(model, "elastic_tets") else None
         self.tets = TetNode(server, subject) if hasattr(model, "tet_rig") else None
@@ -95,6 +107,36 @@ class Stage:
         if event.phase == "start":
             session.take(hand, np.asarray(event.start_position) - offset)
         session.pull(hand, np.asarray(event.end_position) - offset)
+
+    async def _click(self, event: Any) -> None:
+        """Tell whoever listens that the soft skin was clicked."""
+        for listener in self.clicked:
+            listener(event)
+
+    def _by_anatomy(self, which: str) -> Banding:
+        return by_anatomy(self._subject.anatomy.anatomy, which, self.chosen)
+
+    def choose(self, joints: tuple[str, ...]) -> None:
+        """Let the regions of these joints stand out in maps of the anatomy."""
+        self.chosen = joints
+        self.forget()
+
+    def forget(self) -> None:
+        """Make maps of the anatomy anew: it has changed."""
+        for name in ANATOMY_MAPS:
+            self._made.pop(name, None)
+        self._anew = True
+
+    def adopt(self) -> None:
+        """Show what another model of the same character has."""
+        self._made.clear()
+        self._anew = True
+        if self.tets is not None and self.tets.seen:
+            self.tets.show(False, self.soft.offset)
+            self.tets.show(True, self.soft.offset)
+        if self.cubature is not None:
+            self.cubature.renew()
+            self.cubature.show(self.colouring == "cubature")
 
     def recolour(self, colouring: str) -> None:
         """Colour the soft skin by one of `colourings`."""

@@ -40,6 +40,7 @@ class Subject(ABC):
         - ``"motions"``: `motions`, `motion`, `ending`; `choose`, `seek`, `end_with`;
         - ``"poses"``: `pose`, `target`; `hold`, `pose_to`, `reach`;
         - ``"recording"``: `recorder`;
+        - ``"anatomy"``: `anatomy`, regions to be made harder or softer; `heed_anatomy`, `adopt`;
         - ``"obstacles"``: `obstacles`, a ground and a ball;
         - ``"stiffness"``: `stiffen(factor)`, of all flesh;
         - ``"gravity mode"``: `simulator.gravity_mode`;

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from supple.formats.gltf.read.primitives import (
 )
 from supple.formats.gltf.read.skinned_body import Assembler, Body, GltfPrimitive, Instance
 from supple.formats.gltf.read.skins import JointFrames, Skin, read_skins
+from supple.formats.painted_maps import PaintedMaps
 from supple.formats.registry import GLTF_SUFFIXES
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
@@ -159,10 +161,10 @@ class _Loader:
         for defect in surface.defects() if surface else ():
             self.notes.defect(defect.message)
         source = self._source(body, joint_pose, clips)
-        name, said = self.document.path.stem, self.notes.messages()
-        labels = self._labels(body) if body else {}
-        look = body.appearance if body else None
-        return Character(name, surface, rig, motions, source, metres, said, labels, look)
+        name = self.document.path.stem
+        labels, painted = (self._labels(body), self._painted(body)) if body else ({}, {})
+        said, look = self.notes.messages(), body.appearance if body else None
+        return Character(name, surface, rig, motions, source, metres, said, labels, painted, look)
 
     def _labels(self, body: Body) -> dict[str, NDArray[np.int64]]:
         """Surface vertices by the names of their materials, meshes and nodes."""
@@ -176,6 +178,14 @@ class _Loader:
                 if name:
                     parts.setdefault(f"{kind}:{name}", []).append(each.welded[each.welded >= 0])
         return {name: np.unique(np.concatenate(own)) for name, own in parts.items()}
+
+    def _painted(self, body: Body) -> dict[str, NDArray[np.float64]]:
+        maps = PaintedMaps(len(body.points), partial(self.notes.warn, "PAINTED_MAP"))
+        read = [data for each in self.instances for data in each.primitives.values()]
+        for data, part in zip(read, body.primitives, strict=True):
+            for name, values in data.painted.items():
+                maps.add(name, part.welded, values)
+        return maps.maps()
 
     def _body(self, size: float) -> Body:
         assembler = Assembler(self.document, self.frames, self.skins, size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from supple.formats.gltf.accessors import COLUMNS_AND_ROWS, COMPONENTS, Accessor
 from supple.formats.gltf.document import DRACO, QUANTIZATION, Document
 from supple.formats.gltf.draco import decode_draco
 from supple.formats.gltf.read.materials import GltfMaterial, Materials
+from supple.formats.painted_maps import PAINTED
 
 ATTRIBUTE = re.compile(r"POSITION|NORMAL|TANGENT|(TEXCOORD|COLOR|JOINTS|WEIGHTS)_\d{1,3}|_.*", re.S)
 BYTE, UBYTE, SHORT, USHORT, UINT, FLOAT = 5120, 5121, 5122, 5123, 5125, 5126
@@ -29,8 +30,10 @@ class PrimitiveData:
     """A primitive as the file has it, with its triangles listed one by one.
 
     `joints` index the joints of the node's skin; both they and `weights` are None where the
-    primitive has none. `targets` are displacements, (b, n, 3). `material` is None where the file
-    names none; `uv` (n, 2) are coordinates on its texture, `tints` (n, 4) painted colours.
+    primitive has none. `targets` are displacements, (b, n, 3); `painted` has values (n,) of
+    maps by name: see `supple.formats.painted_maps`. `material` is None
+    where the file names none; `uv` (n, 2) are coordinates on its texture, `tints` (n, 4) painted
+    colours.
     """
 
     positions: Floats
@@ -38,6 +41,7 @@ class PrimitiveData:
     targets: Floats
     joints: Ints | None
     weights: Floats | None
+    painted: dict[str, Floats] = field(default_factory=dict)
     material: GltfMaterial | None = None
     uv: Singles | None = None
     tints: Singles | None = None
@@ -66,9 +70,17 @@ def read_primitive(
         notes.warn("MESH_PRIMITIVE_NO_SURFACE", f"{what} has no triangle; left out")
         return None
     material = materials[described["material"]] if "material" in described else None
-    uv = _coordinates(reader, material, what) if material is not None else None
-    targets, tints = _targets(reader, what), _tints(reader, what)
-    return PrimitiveData(positions, triangles, targets, joints, weights, material, uv, tints)
+    return PrimitiveData(
+        positions,
+        triangles,
+        _targets(reader, what),
+        joints,
+        weights,
+        _painted(reader),
+        material,
+        None if material is None else _coordinates(reader, material, what),
+        _tints(reader, what),
+    )
 
 
 def _check_counts(document: Document, accessors: Accessors, mesh: int, number: int) -> int:
@@ -207,6 +219,20 @@ def _influences(reader: _Reader, what: str) -> tuple[Ints | None, Floats | None]
         )
         notes.warn("ACCESSOR_WEIGHTS_NON_NORMALIZED", f"{message}; divided by their sum")
     return joint, weight
+
+
+def _painted(reader: _Reader) -> dict[str, Floats]:
+    """Return maps by name: ``_SUPPLE_RIGID`` and others, numbers or colours, whose mean counts."""
+    found = {}
+    for attribute in reader.attributes:
+        name = attribute.lower().removeprefix("_supple_")
+        if attribute.lower() == f"_supple_{name}" and name in PAINTED:
+            _, component, normalized = reader.accessors.describe(reader.attributes[attribute])
+            values = reader.raw(attribute).astype(np.float64)
+            if normalized and COMPONENTS[component].kind in "iu":
+                values /= np.iinfo(COMPONENTS[component]).max
+            found[name] = values[:, :3].mean(axis=1)  # what is fourth is opacity
+    return found
 
 
 def _targets(reader: _Reader, what: str) -> Floats:

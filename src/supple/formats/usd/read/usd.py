@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation
 from supple.arrays import Floats
 from supple.errors import FormatError, SuppleError, warn
 from supple.formats.file_bytes import LARGEST_FILE, reading
+from supple.formats.painted_maps import PaintedMaps
 from supple.formats.registry import USD_SUFFIXES
 from supple.formats.usd.process import read_stage
 from supple.formats.usd.read.joint_forest import SHEAR, Branch, JointForest, read_joints
@@ -149,6 +150,10 @@ def staged_character(path: Path, stage: dict[str, Any]) -> Character:
         UsdMesh(data["path"], welded)
         for data, welded in zip(stage["meshes"], surface.welded, strict=True)
     ]
+    painted = PaintedMaps(len(mesh.vertices), forest.notes.append)
+    for data, each in zip(stage["meshes"], meshes, strict=True):
+        for name, values in data.get("painted", {}).items():
+            painted.add(name, each.welded, values)
     appearance = staged_appearance(path.name, stage, surface.corners, forest.notes)
     notes = [*stage["notes"], *forest.notes, *(f"{d.message}; continuing" for d in mesh.defects())]
     return Character(
@@ -160,6 +165,7 @@ def staged_character(path: Path, stage: dict[str, Any]) -> Character:
         metres_per_unit=stage["unit"],
         warnings=tuple(f"{path.name}: {note}" for note in dict.fromkeys(notes)),
         labels={f"mesh:{mesh.path}": np.unique(mesh.welded[mesh.welded >= 0]) for mesh in meshes},
+        painted=painted.maps(),
         appearance=appearance,
     )
 
