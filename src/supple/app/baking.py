@@ -102,7 +102,7 @@ def run_bake(
         "bytes": target.stat().st_size,
     }
     if options.report is not None:
-        figures["report"] = _write_report(options.report, baked, figures, quiet)
+        figures["report"] = _write_report(options, baked, figures, quiet)
     if not quiet:
         _print_summary(figures)
     return figures
@@ -116,12 +116,15 @@ def _stepping(options: BakeOptions, row: Engine) -> dict[str, float]:
     return {name: value for name, value in stepping.items() if name in row.step_options}
 
 
-def _write_report(page: Path, baked: BakedMotion, figures: dict[str, Any], quiet: bool) -> str:
+def _write_report(
+    options: BakeOptions, baked: BakedMotion, figures: dict[str, Any], quiet: bool
+) -> str:
     from supple.app.report.report_page import write_page
 
+    assert options.report is not None
     with working("drawing", quiet):
-        write_page(page, baked, figures)
-    return str(page)
+        write_page(options.report, baked, figures, clay=options.clay)
+    return str(options.report)
 
 
 def checked_target(given: str, output: Path | None) -> Path:

@@ -95,6 +95,8 @@ class BakeOptions:
     """USD only: "cache" for points at every frame in place of blend shapes."""
     report: Path | None = None
     """.html file that plays the result in a browser, beside the rig alone."""
+    clay: Flag = False
+    """Have the report begin in clay, rather than in the character's own colours."""
 
     def chosen_engine(self) -> str:
         """Return the name of the engine; warn if it was given by the older word."""

@@ -22,6 +22,7 @@ def view(
     engine: EngineName = FIRST_ENGINE,
     model: Path | None = None,
     folder: Path | None = None,
+    clay: Flag = False,
     host: str = "127.0.0.1",
     port: int = 8080,
     stats: Flag = False,
@@ -45,6 +46,8 @@ def view(
         A model file of this character to use instead of building one.
     folder
         Where recordings are saved, and nowhere else; by default this folder.
+    clay
+        Begin in clay, rather than in the character's own colours.
     host
         Address to serve at. By default only this computer can see the page.
     port
@@ -64,6 +67,7 @@ def view(
         engine=engine,
         model=model,
         folder=folder,
+        clay=clay,
         host=host,
         port=port,
         stats=stats,

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from supple.app.pictures.filmstrip import liveliest_vertex
 from supple.app.pictures.render import cavities
-from supple.arrays import Floats, Singles
+from supple.app.report.page_appearance import encoded_appearance
+from supple.arrays import Floats, Ints, Singles
 from supple.errors import SuppleError
 from supple.maths.rotations import continuous, from_matrix
 from supple.rig.baked_motion import BakedMotion
@@ -148,6 +149,8 @@ class EncodedMotion:
         Plain values: sizes, and where which numbers are.
     payload
         Numbers, compressed, in base 64.
+    pictures
+        Textures, as addresses that hold them.
     error
         The farthest that a drawn vertex of a frame is from the given one, in metres.
     n_shapes
@@ -156,6 +159,7 @@ class EncodedMotion:
 
     header: dict[str, Any]
     payload: str
+    pictures: list[str]
     error: float
     n_shapes: tuple[int, int]
 
@@ -178,11 +182,13 @@ def encoded_motion(
     if not np.isfinite(baked.frames).all() or baked.n_frames == 0:
         raise SuppleError(f"{baked.character.name}: there are no frames, or not all are finite")
     samples = _Samples.of(baked, lambda part: tell(0.3 * part))
-    size = baked.character.surface.size
+    surface = baked.character.surface
+    look = encoded_appearance(baked.character.appearance, surface.triangles)
+    size = surface.size
     tolerance = TOLERANCE * size
     for attempt in range(ATTEMPTS):
         groups = (fitted_shapes(samples.rig, tolerance), fitted_shapes(samples.flesh, tolerance))
-        sections, data = _shape_sections(baked, groups)
+        sections, data = _shape_sections(baked, groups, look.numbers)
         if 4 * len(data) / 3 <= most_bytes:
             break
         tolerance *= 2
@@ -190,10 +196,11 @@ def encoded_motion(
     tell(0.6)
     weights, places, error = _weights(baked, samples, groups, lambda part: tell(0.6 + 0.4 * part))
     rest, more = _plain_sections({"weights": weights, "places": places})
-    header = _header(baked, samples, groups, error)
+    header = _header(baked, samples, groups, error) | {"appearance": look.header or None}
     header["packed"], header["plain"], header["bytes"] = sections, rest, [len(data), len(more)]
     payload = base64.b64encode(data + more).decode("ascii")
-    return EncodedMotion(header, payload, error, (groups[0].count, groups[1].count))
+    counts = (groups[0].count, groups[1].count)
+    return EncodedMotion(header, payload, look.pictures, error, counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,9 +259,9 @@ def _weights(
 
 
 def _shape_sections(
-    baked: BakedMotion, groups: tuple[Shapes, Shapes]
+    baked: BakedMotion, groups: tuple[Shapes, Shapes], look: dict[str, Ints]
 ) -> tuple[list[dict[str, Any]], bytes]:
-    """Pack triangles and shapes, and compress all of it."""
+    """Pack triangles, shapes and looks, and compress all of it."""
     surface = baked.character.surface
     before = neighbours_before(surface.triangles, len(surface.vertices))
     corners = surface.triangles.reshape(-1)
@@ -265,6 +272,7 @@ def _shape_sections(
         # All x, then all y, then all z of a shape.
         named.append((name, beyond.transpose(0, 2, 1)))
     named.append(("cavity", np.rint(100 * cavities(surface)).astype(np.int64)))
+    named += look.items()
     sections, parts = [], []
     for name, numbers in named:
         data, planes = packed(np.ascontiguousarray(numbers))

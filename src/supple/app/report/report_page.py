@@ -33,6 +33,7 @@ __all__ = ["write_page"]
 _SCRIPTS = (
     "algebra.js",
     "motion.js",
+    "colours.js",
     "shaders.js",
     "stage.js",
     "camera.js",
@@ -50,6 +51,7 @@ def write_page(
     *,
     title: str | None = None,
     colour: ArrayLike = SOFT,
+    clay: bool = False,
     azimuth: float = 35.0,
     most_bytes: int = 3_500_000,
     tell: Callable[[float], None] | None = None,
@@ -71,7 +73,9 @@ def write_page(
     title
         By default the character's name.
     colour
-        Of the flesh, 0 to 1.
+        Of the flesh, 0 to 1, where it is of clay.
+    clay
+        Show it in clay at first, though the character has colours of its own.
     azimuth
         Where the camera is at first, in degrees.
     most_bytes
@@ -90,6 +94,7 @@ def write_page(
     motion = encoded_motion(baked, most_bytes=most_bytes, tell=tell)
     head = motion.header | {
         "colour": _colour(colour),
+        "clay": bool(clay),
         "azimuth": float(np.radians(azimuth)),
     }
     name = baked.character.name
@@ -105,6 +110,7 @@ def write_page(
         "footer": html.escape(_footer(baked, motion.error)),
         # In a script element only "</" and "<!" mean something, and both begin with "<".
         "head": json.dumps(head).replace("<", "\\u003c"),
+        "textures": json.dumps(motion.pictures),
         "data": motion.payload,
     }
     template = _own("page.html")

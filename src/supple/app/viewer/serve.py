@@ -44,6 +44,7 @@ def run_view(
     flesh: str = "normal",
     model: Path | None = None,
     folder: Path | None = None,
+    clay: bool = False,
     host: str = "127.0.0.1",
     port: int = 8080,
     stats: bool = False,
@@ -66,6 +67,8 @@ def run_view(
         A model file to use instead of building one, of a character.
     folder
         For recordings and anatomy files; by default the current one.
+    clay
+        Show a character in clay at first, though it has colours of its own.
     host, port
         Address to serve at; the next free port if that one is taken.
     stats
@@ -101,7 +104,7 @@ def run_view(
 
     subject: Subject = _body(given, quiet) if body else _character(given, quiet, **own)
     with working("starting", quiet):
-        page = Page(Session(subject), host=host, port=port, folder=target)
+        page = Page(Session(subject), host=host, port=port, folder=target, clay=clay)
     with page:
         print(page.address, flush=True)
         if not quiet:

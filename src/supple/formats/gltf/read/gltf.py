@@ -18,6 +18,7 @@ from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import Document
 from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.clips import ClipReader, GltfClip, pose_clips, read_clips
+from supple.formats.gltf.read.materials import Materials
 from supple.formats.gltf.read.nodes import NodeForest, read_nodes
 from supple.formats.gltf.read.primitives import (
     PrimitiveData,
@@ -162,8 +163,8 @@ class _Loader:
         source = self._source(body, joint_pose, clips)
         name = self.document.path.stem
         labels, painted = (self._labels(body), self._painted(body)) if body else ({}, {})
-        said = self.notes.messages()
-        return Character(name, surface, rig, motions, source, metres, said, labels, painted)
+        said, look = self.notes.messages(), body.appearance if body else None
+        return Character(name, surface, rig, motions, source, metres, said, labels, painted, look)
 
     def _labels(self, body: Body) -> dict[str, NDArray[np.int64]]:
         """Surface vertices by the names of their materials, meshes and nodes."""
@@ -331,12 +332,13 @@ def _read_meshes(
     if total > MOST_NUMBERS:
         document.notes.fail("TOO_LARGE", f"its nodes show meshes of {total:,} numbers; simplify it")
     read: dict[int, dict[int, PrimitiveData]] = {}
+    materials = Materials(document)
     weights: list[float] = []
     shapes: list[tuple[int, int]] = []
     for instance in instances:
         mesh = document.part("meshes")[instance.mesh]
         if instance.mesh not in read:
-            read[instance.mesh] = _read_mesh(document, accessors, instance.mesh)
+            read[instance.mesh] = _read_mesh(document, accessors, materials, instance.mesh)
         instance.primitives = read[instance.mesh]
         count = max((len(p.targets) for p in instance.primitives.values()), default=0)
         instance.shapes = range(len(shapes), len(shapes) + count)
@@ -345,14 +347,18 @@ def _read_meshes(
     return np.array(weights, dtype=np.float64), shapes
 
 
-def _read_mesh(document: Document, accessors: Accessors, mesh: int) -> dict[int, PrimitiveData]:
+def _read_mesh(
+    document: Document, accessors: Accessors, materials: Materials, mesh: int
+) -> dict[int, PrimitiveData]:
     described = document.part("meshes")[mesh]["primitives"]
     counts = {len(primitive.get("targets", [])) for primitive in described}
     if len(counts) > 1:
         what = f"{document.label('mesh', mesh)} has primitives with {min(counts)} to {max(counts)}"
         code = "MESH_PRIMITIVES_UNEQUAL_TARGETS_COUNT"
         document.notes.warn(code, f"{what} morph targets; those that lack are no change")
-    read = {k: read_primitive(document, accessors, mesh, k) for k in range(len(described))}
+    read = {
+        k: read_primitive(document, accessors, materials, mesh, k) for k in range(len(described))
+    }
     return {number: data for number, data in read.items() if data is not None}
 
 

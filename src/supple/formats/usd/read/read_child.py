@@ -12,6 +12,7 @@ from supple.formats.usd.child import answer_request
 from supple.formats.usd.layers import Refused, open_stage
 from supple.formats.usd.prims import all_prims, as_array, mesh_data, near_transform, skeleton_data
 from supple.formats.usd.pxr_modules import Usd, UsdGeom, UsdSkel
+from supple.formats.usd.read.preview_surfaces import Looks
 
 __all__ = ["main"]
 
@@ -43,6 +44,9 @@ def _read(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, 
         raise Refused(_nothing_to_read(notes))
     used = {mesh["driver"] for mesh in meshes}
     kept = [skeleton for path, skeleton in skeletons.items() if path in used]
+    looks = Looks(Path(request["path"]).parent.resolve(), notes)
+    for mesh in meshes:
+        mesh["look"] = looks.of(stage.GetPrimAtPath(mesh["path"]), mesh)
     clock = _Clock(stage, notes)
     frames = [stage.GetPrimAtPath(skeleton["path"]) for skeleton in kept]
     for mesh in meshes:
@@ -56,6 +60,8 @@ def _read(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, 
         "frames": [str(prim.GetPath()) for prim in frames],
         "clips": _clips(stage, prims, kept, frames, clock, notes),
         "rest_frames": _at_first(frames),
+        "materials": looks.materials,
+        "pictures": looks.pictures,
     }
 
 

@@ -19,6 +19,7 @@ from supple.formats.registry import USD_SUFFIXES
 from supple.formats.usd.process import read_stage
 from supple.formats.usd.read.joint_forest import SHEAR, Branch, JointForest, read_joints
 from supple.formats.usd.read.skinned_surface import BlendShapes, SkinnedSurface, read_meshes
+from supple.formats.usd.read.staged_appearance import staged_appearance
 from supple.maths.transforms import decompose, scaling
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
@@ -153,6 +154,7 @@ def staged_character(path: Path, stage: dict[str, Any]) -> Character:
     for data, each in zip(stage["meshes"], meshes, strict=True):
         for name, values in data.get("painted", {}).items():
             painted.add(name, each.welded, values)
+    appearance = staged_appearance(path.name, stage, surface.corners, forest.notes)
     notes = [*stage["notes"], *forest.notes, *(f"{d.message}; continuing" for d in mesh.defects())]
     return Character(
         name=path.stem,
@@ -164,6 +166,7 @@ def staged_character(path: Path, stage: dict[str, Any]) -> Character:
         warnings=tuple(f"{path.name}: {note}" for note in dict.fromkeys(notes)),
         labels={f"mesh:{mesh.path}": np.unique(mesh.welded[mesh.welded >= 0]) for mesh in meshes},
         painted=painted.maps(),
+        appearance=appearance,
     )
 
 
