@@ -66,6 +66,9 @@ def labelled(character: Character, patterns: list[str]) -> Mask:
             chosen |= part != np.bincount(part).argmax()
         elif pattern == "*":
             chosen[:] = True
+        elif pattern.startswith(("material:", "mesh:")):
+            for label, own in character.labels.items():
+                chosen[own] |= fnmatchcase(label, pattern)
         elif len(skinned) == 1:
             rig = skinned[0]
             lead = rig.joints[np.arange(len(chosen)), rig.weights.argmax(axis=1)]
