@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
-from supple.anatomy.skin_regions import SkinRegions, vertex_areas
+from supple.anatomy.skin_regions import SkinRegions, leading_joints, vertex_areas
 from supple.arrays import Bools, Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 
@@ -62,8 +62,8 @@ class Components:
         """Pieces of a surface with skin weights (n̄, J)."""
         part = np.zeros(len(surface.vertices), np.int64)
         part[surface.triangles] = surface.components()[:, None]
-        lead = np.asarray(weights.argmax(axis=1)).ravel().astype(np.int64)
-        alone = np.asarray(weights.max(axis=1).todense()).ravel() >= FOLLOWS
+        lead, most = leading_joints(weights)
+        alone = most >= FOLLOWS
         count = int(part.max()) + 1
         single = np.bincount(part[~alone], minlength=count) == 0
         first = lead[np.unique(part, return_index=True)[1]]
