@@ -210,12 +210,13 @@ class SkinMaps:
         self.share = np.where(self.back != 0, share_by_side(self.share, self.back), self.share)
 
     def _hold_stump(self, skin: MeasuredSkin) -> None:
-        """Hold an arm or a hand alone where the body that it was cut from would."""
+        """Hold an arm or a leg alone where the body that it was cut from would."""
         regions = skin.regions
+        limb = np.isin(self.role, ("limb", "forearm", "shin"))
         ends = [
             region
             for region, near in enumerate(regions.neighbours)
-            if len(near) == 1 and self.share[regions.of_vertex == region].max(initial=0.0) > HARD
+            if len(near) == 1 and limb[regions.of_vertex == region].all()
         ]
         if not ends or np.isin(self.role, ("trunk", "soft", "head", "tail")).any():
             return
