@@ -62,7 +62,7 @@ def run_bake(
         _check_page(options.report)
     first_use_message(quiet)
     with working("reading", quiet):
-        source = read_character(given)
+        source = read_character(given, options.unit)
         check_target(target, source.character)
         told = options.building()
         if options.stiffness is not None:

@@ -52,7 +52,7 @@ def run_build(
         checked_sheet(sheet)
     first_use_message(quiet)
     with working("reading", quiet):
-        source = read_any_character(given)
+        source = read_any_character(given, options.unit)
     chosen = _chosen(source, options)
     with build_log(quiet) as log, _executor(options.processes) as executor:
         offered = row.taken(**chosen, executor=executor, log=log)

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from supple.engines.engine import ENGINES, FIRST_ENGINE
 from supple.errors import SuppleError, warn
 
-__all__ = ["BakeOptions", "BuildOptions", "EngineName", "Flag", "FleshName", "Words"]
+__all__ = ["BakeOptions", "BuildOptions", "EngineName", "Flag", "FleshName", "UnitName", "Words"]
 
 Flag = Annotated[bool, Parameter(negative="")]
 Words = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
@@ -28,6 +28,14 @@ def _engines() -> str:
     return f"Engine that moves the flesh: {listed}."
 
 
+#: Unit of lengths in a file, as `supple.formats.length_units.metres_in` reads it.
+UnitName = Annotated[
+    str | None,
+    Parameter(
+        help="Unit of the file's lengths: m, cm, mm, in, ft, or how many metres one is; by default"
+        " what the file says."
+    ),
+]
 #: Name of an engine of characters; a name that is none is refused with the nearest.
 EngineName = Annotated[str, Parameter(help=_engines())]
 
@@ -61,6 +69,7 @@ class BakeOptions:
     engine: EngineName = FIRST_ENGINE
     method: Annotated[str | None, Parameter(show=False)] = None
     """The older word for --engine."""
+    unit: UnitName = None
     model: Path | None = None
     """A model file of this character, in place of building one."""
     poses: Words = None
@@ -111,6 +120,7 @@ class BuildOptions:
     """Options of `supple build`; for None there is a default."""
 
     engine: EngineName = FIRST_ENGINE
+    unit: UnitName = None
     poses: Words = None
     """How many, to be chosen from the motions; "auto", as many as it takes; or frames of motions,
     such as Run:12 Idle:0."""

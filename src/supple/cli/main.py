@@ -49,7 +49,7 @@ for _name, _line in COMMANDS.items():
 
 
 @app.command
-def info(file: Path, /, *, display: Shown = DISPLAY) -> None:
+def info(file: Path, /, *, unit: str | None = None, display: Shown = DISPLAY) -> None:
     """Say what is in a file, and what is wrong with it.
 
     Parameters
@@ -58,10 +58,13 @@ def info(file: Path, /, *, display: Shown = DISPLAY) -> None:
         A character (.glb .gltf .usd .usda .usdc .usdz), a motion (.bvh), a mesh (.obj .ply .stl
         .off .veg .msh .mesh .vtk), a model (.supple), an elastic body (.stvk), or one of VegaFEM's
         files (.cub, .U, .bou).
+    unit
+        Unit of lengths in a character or a motion: m, cm, mm, in, ft, or how many metres one is; by
+        default what the file says.
     """
     from supple.app.info.info import describe, print_info
 
-    display.show(describe(file), print_info)
+    display.show(describe(file, unit), print_info)
 
 
 @app.command

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from supple.app.options import EngineName, FleshName
+from supple.app.options import EngineName, FleshName, UnitName
 from supple.cli.common_options import DISPLAY, Flag, Shown
 from supple.engines.engine import FIRST_ENGINE
 
@@ -19,6 +19,7 @@ def view(
     motion: str | None = None,
     flesh: FleshName = "normal",
     engine: EngineName = FIRST_ENGINE,
+    unit: UnitName = None,
     model: Path | None = None,
     folder: Path | None = None,
     host: str = "127.0.0.1",
@@ -60,6 +61,7 @@ def view(
         motion=motion,
         flesh=flesh,
         engine=engine,
+        unit=unit,
         model=model,
         folder=folder,
         host=host,

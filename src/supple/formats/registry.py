@@ -59,7 +59,8 @@ class CharacterFormat:
     suffixes : tuple of str
         In lower case, with the dot.
     reader : str
-        ``"module:function"`` of a function from a `Path` to a `Character`.
+        ``"module:function"`` of a function from a `Path` to a `Character`; one with a keyword
+        ``metres_per_unit`` can be told the file's unit.
     baked_suffix : str
         Suffix that ``supple bake`` gives the result by default; "" for the suffix of the file.
     body : bool

@@ -21,7 +21,8 @@ from supple.app.info.info_stvk import (
     materials_of,
     stvk_lines,
 )
-from supple.errors import FormatError, SuppleWarning
+from supple.errors import FormatError, SuppleError, SuppleWarning
+from supple.formats.length_units import metres_in, unit_name
 from supple.formats.registry import CHARACTERS, SURFACES, TETS
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def with_consequences(defects: list[Any]) -> list[dict[str, str]]:
     ]
 
 
-def describe(path: str | Path) -> dict[str, Any]:
+def describe(path: str | Path, unit: str | None = None) -> dict[str, Any]:
     """Describe a file by plain values that JSON can carry.
 
     Parameters
@@ -88,11 +89,14 @@ def describe(path: str | Path) -> dict[str, Any]:
     path : str or Path
         A character (glTF, USD), a motion (BVH), a surface, a mesh of tets or hexahedra, a model,
         an elastic body, or a file of VegaFEM's.
+    unit : str, optional
+        Unit of a character or a motion, as `metres_in` reads it; by default what the file says.
 
     Returns
     -------
     dict
-        ``file``, ``format``, ``bytes``, ``metres_per_unit``, ``size`` in metres, ``meshes``,
+        ``file``, ``format``, ``bytes``, ``metres_per_unit``, whether that was told (``unit_told``),
+        ``size`` in metres, ``meshes``,
         ``surface``, ``joints``, ``parameters``, ``clips`` and ``tets`` as far as there are, and
         ``defects``: what is wrong, each with its consequence. Of a model also ``model``,
         ``poses``, ``regions``, ``motions``, ``bytes_by_part`` and its ``report``; of a body and
@@ -106,7 +110,7 @@ def describe(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SuppleWarning)
-        found = _read(path)
+        found = _read(path, None if unit is None else metres_in(unit))
     told = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]
     defects = found.pop("defects", [])
     known = tuple(defect["what"] for defect in defects)
@@ -117,16 +121,18 @@ def describe(path: str | Path) -> dict[str, Any]:
     return {"file": path.name, "bytes": path.stat().st_size, **found, "defects": defects}
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, metres: float | None) -> dict[str, Any]:
     from supple.formats.meshes.read_surface import read_surface
     from supple.formats.meshes.read_tets import read_tets
 
     suffix = path.suffix.lower()
     row = CHARACTERS.find(path)
     if row is not None:
-        return {"format": row.name, **_character(path)}
+        return {"format": row.name, **_character(path, metres)}
     if suffix == ".bvh":
-        return _bvh(path)
+        return _bvh(path, metres)
+    if metres is not None:
+        raise SuppleError(f"{path.name}: is read in metres; --unit is for characters and motions")
     if SURFACES.find(path) is not None:
         return {"format": suffix[1:].upper(), **_of_surface(read_surface(path))}
     if suffix == ".veg":
@@ -142,12 +148,13 @@ def _read(path: Path) -> dict[str, Any]:
     raise FormatError(f'{path.name}: "{path.suffix}" files are not known; use one of {known}')
 
 
-def _character(path: Path) -> dict[str, Any]:
+def _character(path: Path, metres: float | None) -> dict[str, Any]:
     from supple.formats.load import load
 
-    character = load(path)
+    character = load(path, metres_per_unit=metres)
     found: dict[str, Any] = {
         "metres_per_unit": character.metres_per_unit,
+        "unit_told": metres is not None,
         "warnings": character.warnings,
         "meshes": _meshes(character),
         "clips": [_clip(motion) for motion in character.motions.values()],
@@ -194,14 +201,15 @@ def _clip(motion: Motion) -> dict[str, Any]:
     }
 
 
-def _bvh(path: Path) -> dict[str, Any]:
+def _bvh(path: Path, metres: float | None) -> dict[str, Any]:
     from supple.formats.bvh import read_bvh
 
-    file = read_bvh(path)
+    file = read_bvh(path, metres_per_unit=metres)
     places = file.skeleton.rest_world()[:, :3, 3]
     return {
         "format": "BVH",
         "metres_per_unit": file.metres_per_unit,
+        "unit_told": metres is not None,
         "size": _metres(np.ptp(places, axis=0)),
         "joints": list(file.skeleton.names),
         "clips": [_clip(file.motion)],
@@ -287,7 +295,9 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         return [*lines, *model_lines(found)]
     unit = found.get("metres_per_unit")
     if unit is not None:
-        lines.append(("units", "metres" if unit == 1 else f"{unit:g} m each"))
+        each = "" if unit_name(unit).endswith("each") or unit == 1 else f", {unit:g} m each"
+        told = ", as told" if found.get("unit_told") else ""
+        lines.append(("units", f"{unit_name(unit)}{each}{told}"))
     if "surface" in found:
         s = found["surface"]
         closed = "closed" if s["closed"] else "not closed"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from supple.app.bodies.make_body import prepared_body
-from supple.app.character_models import prepared_model, read_character
+from supple.app.character_models import CharacterSource, prepared_model, read_character
 from supple.app.command_files import is_body
 from supple.app.progress_bar import console, first_use_message, working
 from supple.app.viewer.session.body_subject import BodySubject
@@ -28,6 +28,7 @@ def run_view(
     given: str,
     *,
     engine: str = FIRST_ENGINE,
+    unit: str | None = None,
     motion: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
@@ -46,6 +47,8 @@ def run_view(
         A file, a scene or a model; what has no model yet gets one, which is kept.
     engine
         Of the character, as for `supple.bake`; bodies have the one that suits them.
+    unit
+        Unit of the character's file, such as "cm"; by default what it says.
     motion, flesh
         As for `supple.bake`; elastic bodies have none.
     model
@@ -71,7 +74,7 @@ def run_view(
     body = is_body(given)
     if body:
         _check_body_options(
-            given, engine=engine, motion=motion, flesh=flesh, model=model, folder=folder
+            given, engine=engine, unit=unit, motion=motion, flesh=flesh, model=model, folder=folder
         )
     else:
         engine_named(engine, "character")
@@ -89,7 +92,10 @@ def run_view(
     if body:
         subject = _body(given, quiet)
     else:
-        subject = _character(given, engine, motion, flesh, model, quiet)
+        with working("reading", quiet):
+            source = read_character(given, unit)
+            chosen_motion(source.character, motion)
+        subject = _character(source, engine, motion, flesh, model, quiet)
     with working("starting", quiet):
         page = Page(Session(subject), host=host, port=port, folder=target)
     with page:
@@ -114,11 +120,13 @@ def _body(given: str, quiet: bool) -> BodySubject:
 
 
 def _character(
-    given: str, engine: str, motion: str | None, flesh: str, model: Path | None, quiet: bool
+    source: CharacterSource,
+    engine: str,
+    motion: str | None,
+    flesh: str,
+    model: Path | None,
+    quiet: bool,
 ) -> CharacterSubject:
-    with working("reading", quiet):
-        source = read_character(given)
-        chosen_motion(source.character, motion)
     ready = prepared_model(source, model=model, flesh=flesh, engine=engine, quiet=quiet)
     built = ready.model
     own = source.character

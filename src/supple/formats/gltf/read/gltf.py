@@ -78,22 +78,24 @@ class GltfSource:
     mesh_names: tuple[str, ...] = ()
 
 
-def load_gltf(path: str | Path) -> Character:
+def load_gltf(path: str | Path, metres_per_unit: float | None = None) -> Character:
     """Read a character from a glTF file.
 
     Parameters
     ----------
     path : str or Path
         A ``.glb`` or ``.gltf`` file; buffers are opened beside it and below, nowhere else.
+    metres_per_unit : float, optional
+        Length of its unit; by default metres, as glTF has it, but centimetres for a file taller
+        than 30 units.
 
     Returns
     -------
     Character
         Everything the scene shows as one surface: skinned meshes, and rigid ones as vertices
         that follow their node. The skeleton has all nodes that matter. Vertices that the file
-        has several times, at seams, are welded; ``source`` maps them back. Lengths of a file
-        taller than 30 units are taken as centimetres. A file without a mesh gives a character
-        without surface and rig.
+        has several times, at seams, are welded; ``source`` maps them back. A file without a
+        mesh gives a character without surface and rig.
 
     Raises
     ------
@@ -113,7 +115,7 @@ def load_gltf(path: str | Path) -> Character:
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
     with _named(path.name), reading(path.name), quiet:
         try:
-            return _Loader(Document(path, data, notes)).character()
+            return _Loader(Document(path, data, notes)).character(metres_per_unit)
         finally:
             notes.emit()
 
@@ -145,10 +147,10 @@ class _Loader:
         self.rest_weights, self.shapes = _read_meshes(document, self.accessors, self.instances)
         self.instances = [i for i in self.instances if i.primitives]
 
-    def character(self) -> Character:
+    def character(self, told: float | None) -> Character:
         if not self.instances:
             self.notes.warn("NO_MESH", "has no mesh; only its joints and motions can be used")
-        metres, size = self._units()
+        metres, size = self._units(told)
         self.frames = self._frames(metres)
         body = self._body(size * metres) if self.instances else None
         joint_pose, clips = self._clips(body, size * metres)
@@ -236,10 +238,10 @@ class _Loader:
         names = [str(described[node].get("name") or f"node_{node}") for node in order]
         return JointFrames(self.forest, order, names, metres_per_unit)
 
-    def _units(self) -> tuple[float, float]:
-        """Return metres in a unit, and the character's size in units."""
+    def _units(self, told: float | None) -> tuple[float, float]:
+        """Return metres in a unit, as told or found, and the character's size in units."""
         if not self.instances:
-            return 1.0, 1.0
+            return told or 1.0, 1.0
         assembler = Assembler(self.document, self.frames, self.skins, 1.0)
         low, high = np.full(3, np.inf), np.full(3, -np.inf)
         for instance in self.instances:
@@ -252,6 +254,9 @@ class _Loader:
         extent = high - low
         if not np.abs(extent).max(initial=0.0) < LARGEST_EXTENT:  # nan too
             self.notes.fail("TOO_LARGE", "its rest pose is too large; its transforms are damaged")
+        size = float(np.linalg.norm(extent))
+        if told is not None:
+            return told, size
         metres = 0.01 if extent[1] > TALLEST else 1.0
         if metres < 1:
             self.notes.warn(
@@ -259,7 +264,7 @@ class _Loader:
                 f"is {extent[1]:.4g} units tall, which cannot be metres; read as centimetres,"
                 f" {extent[1] * metres:.3g} m",
             )
-        return metres, float(np.linalg.norm(extent))
+        return metres, size
 
     def _rig(self, joint_pose: JointPose, body: Body) -> Rig:
         rig = SkinnedRig(joint_pose, body.points, body.joints, body.weights, body.inverse_bind)

@@ -305,7 +305,7 @@ def _as_loaded(character: Character, source: GltfSource) -> Character:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SuppleWarning)
-            again = load_gltf(source.path)
+            again = load_gltf(source.path, character.metres_per_unit)
     except SuppleError as error:
         raise FormatError(f"{error}; it was sound when it was loaded, leave it there") from error
     if not _same(character, source, again):

@@ -47,9 +47,11 @@ def _read(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, 
     frames = [stage.GetPrimAtPath(skeleton["path"]) for skeleton in kept]
     for mesh in meshes:
         _place(stage, mesh, frames, len(kept))
+    unit, unit_note = _unit(stage)
     return {
         "up": _up_axis(stage, notes),
-        "unit": _unit(stage, notes),
+        "unit": unit,
+        "unit_note": unit_note,
         "rate": clock.rate,
         "meshes": meshes,
         "skeletons": kept,
@@ -166,15 +168,14 @@ def _up_axis(stage: Any, notes: list[str]) -> str:
     return axis
 
 
-def _unit(stage: Any, notes: list[str]) -> float:
+def _unit(stage: Any) -> tuple[float, str]:
+    """Return metres per unit, and a note for people where the file does not say it."""
     if not UsdGeom.StageHasAuthoredMetersPerUnit(stage):
-        notes.append("does not say its unit; centimetres are used, as USD does")
-        return DEFAULT_UNIT
+        return DEFAULT_UNIT, "does not say its unit; centimetres are used, as USD does"
     unit = float(UsdGeom.GetStageMetersPerUnit(stage))
     if not (np.isfinite(unit) and 1e-9 < unit < 1e9):
-        notes.append(f"has {unit:g} metres per unit; centimetres are used")
-        return DEFAULT_UNIT
-    return unit
+        return DEFAULT_UNIT, f"has {unit:g} metres per unit; centimetres are used"
+    return unit, ""
 
 
 # Animations and transforms of a stage, at the times that it has keys for.

@@ -77,7 +77,7 @@ class UsdSource:
     time_codes_per_second: float
 
 
-def load_usd(path: str | Path) -> Character:
+def load_usd(path: str | Path, metres_per_unit: float | None = None) -> Character:
     """Read a character from a USD file.
 
     Parameters
@@ -86,6 +86,8 @@ def load_usd(path: str | Path) -> Character:
         A ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file. All its meshes become one surface in
         metres, +Y up, in the pose they were bound in. Those without a skin follow the
         transforms they stand under.
+    metres_per_unit : float, optional
+        Length of its unit, in place of the stage's ``metersPerUnit``.
 
     Returns
     -------
@@ -108,7 +110,7 @@ def load_usd(path: str | Path) -> Character:
     path = Path(path)
     _check_file(path)
     with reading(path.name):
-        character = _character(path)
+        character = staged_character(path, read_stage(path), metres_per_unit)
     for message in character.warnings:
         warn(message)
     return character
@@ -129,13 +131,12 @@ def _check_file(path: Path) -> None:
         raise FormatError(f"{name}: has {size / 2**30:.1f} GiB, which is more than is read")
 
 
-def _character(path: Path) -> Character:
-    return staged_character(path, read_stage(path))
-
-
-def staged_character(path: Path, stage: dict[str, Any]) -> Character:
+def staged_character(
+    path: Path, stage: dict[str, Any], metres_per_unit: float | None = None
+) -> Character:
     """Make the character of a stage that has been read."""
-    to_supple = _upright(stage["up"], stage["unit"])
+    unit = stage["unit"] if metres_per_unit is None else metres_per_unit
+    to_supple = _upright(stage["up"], unit)
     try:
         forest = read_joints(stage, to_supple)
         surface = read_meshes(stage, forest, to_supple)
@@ -148,14 +149,16 @@ def staged_character(path: Path, stage: dict[str, Any]) -> Character:
         UsdMesh(data["path"], welded)
         for data, welded in zip(stage["meshes"], surface.welded, strict=True)
     ]
-    notes = [*stage["notes"], *forest.notes, *(f"{d.message}; continuing" for d in mesh.defects())]
+    guessed = [stage["unit_note"]] if stage["unit_note"] and metres_per_unit is None else []
+    defects = [f"{defect.message}; continuing" for defect in mesh.defects()]
+    notes = [*guessed, *stage["notes"], *forest.notes, *defects]
     return Character(
         name=path.stem,
         surface=mesh,
         rig=rig,
         motions=motions,
         source=UsdSource(path, tuple(meshes), to_supple, codes, stage["rate"]),
-        metres_per_unit=stage["unit"],
+        metres_per_unit=unit,
         warnings=tuple(f"{path.name}: {note}" for note in dict.fromkeys(notes)),
         labels={f"mesh:{mesh.path}": np.unique(mesh.welded[mesh.welded >= 0]) for mesh in meshes},
     )

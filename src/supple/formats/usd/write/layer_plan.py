@@ -98,7 +98,8 @@ class LayerPlan:
         """Return the time codes of the file's clip that the motion is, None if it is no clip."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SuppleWarning)
-            character = staged_character(self.source_path, stage)
+            unit = baked.character.metres_per_unit
+            character = staged_character(self.source_path, stage, unit)
         clip, codes = character.motions.get(self.name), self.source.time_codes.get(self.name)
         if clip is None or codes is None:
             return None
