@@ -1,6 +1,6 @@
 """Playing and baking motions with any engine."""
 
-from supple.playing.bake import bake
+from supple.playing.bake import bake, bake_all
 from supple.playing.player import Player
 
-__all__ = ["Player", "bake"]
+__all__ = ["Player", "bake", "bake_all"]
