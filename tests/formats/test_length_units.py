@@ -1,4 +1,4 @@
-"""A file's unit can be told: lengths become metres by it, and what is saved keeps the file's own."""
+"""A file's unit can be told: lengths become metres by it; what is saved keeps the file's own."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_told_unit_goes_before_that_of_a_stage(tmp_path):
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), 1e-30, 1e30, "cm", [1, 2]])
 def test_what_is_no_length_is_refused_in_a_line(tmp_path, value):
     path = octahedron(tmp_path / "a.glb")
-    with pytest.raises(SuppleError, match="^metres_per_unit") as caught:
+    with pytest.raises(SuppleError, match=r"^metres_per_unit") as caught:
         supple.load(path, metres_per_unit=value)
     assert "\n" not in str(caught.value)
 
@@ -102,7 +102,7 @@ def test_units_are_read_by_symbol_or_number():
     ]  # fmt: skip
     assert (unit_name(0.01), unit_name(0.07)) == ("centimetres", "0.07 m each")
     for word in ("furlong", "", "nan", "-1", "0", "inf"):
-        with pytest.raises(SuppleError, match="--unit .*: use m, cm, mm, in, ft, or"):
+        with pytest.raises(SuppleError, match=r"--unit .*: use m, cm, mm, in, ft, or"):
             metres_in(word)
 
 
@@ -133,5 +133,5 @@ def test_a_model_of_another_unit_is_refused_and_says_so(tmp_path):
 
     model = stepped_model("firm")
     small = SurfaceMesh(0.01 * model.surface.vertices, model.surface.triangles)
-    with pytest.raises(SuppleError, match="100 times as large as worm: .* another unit; load"):
+    with pytest.raises(SuppleError, match=r"100 times as large as worm: .* another unit; load"):
         check_model(Character("worm", small, model.rig), model)

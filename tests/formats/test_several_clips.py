@@ -1,8 +1,7 @@
-"""Several baked motions in one file share their shapes; where a file holds one, each has its own."""
+"""Several baked motions share shapes in one file; where a file holds one, each has its own."""
 
 from __future__ import annotations
 
-import shutil
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -115,42 +114,6 @@ def test_a_character_from_elsewhere_becomes_a_new_gltf_file_with_all_its_motions
             there = character.rig(poses[frame]) @ root[:3, :3].T + root[:3, 3]
             off = there[primitive.welded] - baked.frames[frame]
             assert np.linalg.norm(off, axis=1).max() <= 1.1 * ERROR * first.character.surface.size
-
-
-def test_every_animation_of_a_usd_file_plays_its_own_flesh(tmp_path):
-    pytest.importorskip("pxr", reason="USD comes with the extra supple[usd]")
-    from test_usd_motion import TWO_CLIPS, codes_of
-    from test_usd_motion import farthest as usd_farthest
-    from test_usd_motion import played
-
-    (tmp_path / "two.usda").write_text(TWO_CLIPS)
-    before = (tmp_path / "two.usda").read_bytes()
-    character = loaded(tmp_path / "two.usda")
-    bakes = [with_waves(character, motion, 24.0) for motion in character.motions.values()]
-    assert [baked.motion.name for baked in bakes] == ["Stand", "Nod"]
-    figures = supple.save(tmp_path / "soft.usda", bakes)
-    assert (tmp_path / "two.usda").read_bytes() == before
-    assert 0 < figures["n_shapes"]
-    assert figures["error"] <= ERROR
-    for baked in bakes:
-        again = shutil.copy(tmp_path / "soft.usda", tmp_path / "played.usda")
-        _play(Path(again), baked.motion.name)
-        frames = played(again, baked, codes_of(baked))
-        assert usd_farthest(frames, baked) <= ERROR
-    assert list(loaded(tmp_path / "soft.usda").motions) == ["Stand", "Nod"]  # Stand is still played
-
-
-def _play(file: Path, name: str) -> None:
-    """Let the skeleton play another of its animations."""
-    from pxr import Sdf, Usd, UsdSkel
-
-    stage = Usd.Stage.Open(str(file))
-    for prim in stage.Traverse():
-        if prim.IsA(UsdSkel.Skeleton):
-            path = prim.GetPath().GetParentPath().AppendChild(name)
-            binding = UsdSkel.BindingAPI.Apply(prim)
-            binding.CreateAnimationSourceRel().SetTargets([Sdf.Path(path)])
-    stage.GetRootLayer().Save()
 
 
 def test_where_a_file_holds_one_motion_each_gets_its_own(tmp_path):

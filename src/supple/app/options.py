@@ -45,7 +45,10 @@ class BakeOptions:
     """Options of `supple bake`; for None there is a default."""
 
     motion: str | None = None
-    """Which; by default the first. "wiggle" shakes and tilts, also what has no motion."""
+    """Which; by default the liveliest. "wiggle" shakes and tilts, also what has no motion."""
+    all: Flag = False
+    """All motions, with one model: into one file where the format holds several (glTF, USD), else
+    a file for each."""
     start: Annotated[float | None, Parameter(name="--from")] = None
     """Second of the motion to begin at."""
     end: Annotated[float | None, Parameter(name="--to")] = None
@@ -93,6 +96,13 @@ class BakeOptions:
             return self.engine
         warn("--method is called --engine now")
         return self.method
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        if self.all and self.motion is not None:
+            raise SuppleError(f'--all bakes every motion; leave it out for "{self.motion}" alone')
+        if self.all and (self.start is not None or self.end is not None):
+            raise SuppleError("--from and --to are seconds of one motion; name it with --motion")
 
     def playing(self) -> dict[str, Any]:
         """Return the options of `supple.bake` that say which part is played, and how often."""
