@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from supple.anatomy.belly_and_back import back_side, share_by_side
 from supple.anatomy.part_names import label_role
 from supple.anatomy.roles import HARD, ROLES, RegionRole, region_roles
 from supple.anatomy.skin_regions import LooseParts, SkinRegions, held_things, vertex_areas
@@ -195,6 +196,8 @@ class Anatomy:
     thickness
         (n̄,) R: radius of the largest inscribed ball that covers each vertex, in metres; what is
         carried, a fish's spikes, has that of its carrier.
+    back
+        (n̄,) 1 on the back, −1 on the belly, 0 where neither is known: see `back_side`.
     balls
         Inscribed balls: thickness and depth anywhere.
     """
@@ -210,6 +213,7 @@ class Anatomy:
     firmness: Floats
     apart: Bools
     thickness: Floats
+    back: Floats
     balls: InscribedBalls = field(repr=False)
 
     def __repr__(self) -> str:
@@ -219,7 +223,8 @@ class Anatomy:
     @cached_property
     def hard(self) -> Bools:
         """(n̄,) where nothing moves."""
-        return self.apart | (self.share < HARD)
+        # A back has little flesh and still is no part that is hard.
+        return self.apart | ((self.share < HARD) & (self.back <= 0))
 
     @cached_property
     def riding(self) -> Bools:
@@ -296,6 +301,7 @@ def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:
         ones,
         np.zeros(n, bool),
         balls.skin_thickness(character.surface),
+        np.zeros(n),
         balls,
     )
 
@@ -349,6 +355,8 @@ def _mapped(
     thick = float(thickness[np.isin(role, ("trunk", "soft"))].max(initial=0.0))
     thin = np.isin(role, ("trunk", "neck")) & (thickness < THIN * thick)
     share[thin], role[thin] = 0.0, "end"
+    back = np.where(np.isin(role, ("trunk", "neck")), back_side(surface, role, thick), 0.0)
+    share = np.where(back != 0, share_by_side(share, back), share)
     share[parts.shell] = np.minimum(share[parts.shell], SHELL_SHARE)
     firmness[parts.shell] *= SHELL_FIRMNESS
     for label, own in (character.labels if use_names else {}).items():
@@ -374,6 +382,7 @@ def _mapped(
         firmness,
         apart,
         thickness,
+        back,
         balls,
     )
 

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
 from supple.anatomy.anatomy import Anatomy, anatomy_of
+from supple.anatomy.flesh_firmness import flesh_factors, motion_firmness
 from supple.anatomy.flesh_presets import flesh_material
-from supple.anatomy.roles import HARD
 from supple.arrays import Bools, Floats, Ints
 from supple.elastic.material import Material
 from supple.mesh.embedding import locate, part_set
@@ -31,7 +31,6 @@ __all__ = [
     "RIDING",
     "BodyPlan",
     "anatomical_material",
-    "flesh_factors",
     "flesh_triangles",
     "held_vertices",
     "plan_body",
@@ -42,15 +41,6 @@ __all__ = [
 
 #: Set of the tets whose skin rides on the rig.
 RIDING = "rides on the rig"
-
-
-#: Flesh thinner than this part of a cell's edge is too soft in such cells: they bend as a whole.
-#: So many times as stiff at most.
-CELL, STIFFEST = 0.7, 100.0
-
-
-#: Flesh thinner than this part of the trunk's radius is as stiff as flesh of that thickness.
-THINNEST = 0.02
 
 
 def skin_values(anatomy: Anatomy, values: Floats, points: Floats, triangles: Ints) -> Floats:
@@ -95,6 +85,10 @@ def riding_vertices(mesh: TetMesh) -> Bools:
     return found
 
 
+#: Joints hold flesh where the back is known only below this part of it.
+MOST_FLESH = 0.8
+
+
 def held_vertices(
     character: Character, mesh: TetMesh, anatomy: Anatomy, bone_radius: float = BONE_RADIUS
 ) -> Ints:
@@ -110,11 +104,14 @@ def held_vertices(
         if len(bones.starts):
             held[held_tets(bones, character.surface, mesh, bone_radius).vertices] = True
     triangles, riding = flesh_triangles(anatomy), riding_vertices(mesh)
-    shares = np.where(anatomy.apart, 0.0, anatomy.share)
-    share = skin_values(anatomy, shares, mesh.vertices, triangles)
+    share = skin_values(anatomy, anatomy.share, mesh.vertices, triangles)
+    hard = skin_values(anatomy, anatomy.hard.astype(float), mesh.vertices, triangles) > 0.5
     depth = anatomy.balls.depth(mesh.vertices)
     thickness = anatomy.balls.thickness(mesh.vertices)
-    core = (depth > share * thickness) | (share < HARD) | riding
+    # Where the back is known the spine runs along it, whatever the joints say.
+    told = skin_values(anatomy, np.abs(anatomy.back), mesh.vertices, triangles) > 0.2
+    held &= ~told | (depth > MOST_FLESH * share * thickness)
+    core = (depth > share * thickness) | hard | riding
     if not (held | core).all():  # a body of bone alone would have nothing to move
         held |= core
     body = components(mesh.tets, len(mesh.vertices))
@@ -122,18 +119,6 @@ def held_vertices(
     np.logical_or.at(anchored, body, held[mesh.tets].any(axis=1))
     held[mesh.tets[~anchored[body]]] = anchored.any()
     return np.flatnonzero(held)
-
-
-def flesh_factors(anatomy: Anatomy, mesh: TetMesh) -> Floats:
-    """(n̄,) how many times as stiff as elsewhere flesh is, painted on the skin.
-
-    Where a cell is thicker than the flesh wanted, φR, it carries more of it than there should
-    be; (0.7 edge / φR)² makes up for that.
-    """
-    edge = typical_edge(mesh)
-    wanted = np.maximum(anatomy.share, HARD) * anatomy.thickness
-    wanted = np.maximum(wanted, THINNEST * anatomy.trunk_radius)
-    return np.clip((CELL * edge / wanted) ** 2, 1.0, STIFFEST) * anatomy.firmness
 
 
 #: Places of the skin move apart that come this many cells nearer or farther than at rest.
@@ -300,7 +285,10 @@ def plan_body(
     anatomy = anatomy_of(character) if anatomy is None else anatomy
     mesh = tets if isinstance(tets, TetMesh) else _meshed(character, tets, anatomy)
     held = held_vertices(character, mesh, anatomy)
-    return BodyPlan(anatomy, mesh, held, flesh_factors(anatomy, mesh))
+    factors = flesh_factors(anatomy, mesh)
+    material = anatomical_material(anatomy)
+    factors = factors * motion_firmness(character, anatomy, mesh, held, material, factors)
+    return BodyPlan(anatomy, mesh, held, factors)
 
 
 def _meshed(character: Character, tets: int, anatomy: Anatomy) -> TetMesh:

@@ -208,7 +208,7 @@ def _share(progress: Progress, number: int, plans: Sequence[BakePlan]) -> Progre
 def _step_options(
     flesh: Flesh, damping: float, row: Engine, building: Mapping[str, Any]
 ) -> dict[str, Any]:
-    scaled = building.get("anatomy") is not None
+    scaled = building.get("anatomy", "auto") is not None
     return {"flesh": flesh, "damping": damping, "engine": row.name, "scaled_loads": scaled}
 
 

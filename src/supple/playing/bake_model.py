@@ -36,7 +36,7 @@ def model_options(
     poisson: ArrayLike | None = None,
     stiffness: Stiffness | None = None,
     painted: ArrayLike | None = None,
-    anatomy: Anatomy | Literal["auto"] | None = None,
+    anatomy: Anatomy | Literal["auto"] | None = "auto",
     **building: Any,
 ) -> dict[str, Any]:
     """Return options of `supple.build` for a character with this flesh.
