@@ -38,7 +38,7 @@ def view(
         body: what `supple stvk` wrote (.stvk), a mesh (.obj .ply .stl .off .veg .msh .mesh
         .vtk), or spoon, bridge, tower or heart.
     motion
-        Which to begin with; by default the first.
+        Which to begin with; by default the liveliest.
     flesh
         How soft a model that is built gets.
     model

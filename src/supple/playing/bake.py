@@ -200,7 +200,7 @@ def _share(progress: Progress, number: int, plans: Sequence[BakePlan]) -> Progre
     if len(plans) == 1:
         return progress
     seconds = np.cumsum([0.0, *(max(plan.end - plan.start, 0.1) for plan in plans)])
-    begun, ended = seconds[number : number + 2] / seconds[-1]
+    begun, ended = (seconds[number : number + 2] / seconds[-1]).tolist()
     name = plans[number].motion.name
     return lambda part, what: progress(begun + (ended - begun) * part, f"{name}: {what}")
 

@@ -65,7 +65,7 @@ class Page {
   choose(clip) {
     this.motion.choose(clip);
     const { head } = this.motion;
-    this.camera.head = head;
+    this.camera.frame(head);
     this.chart.choose(head.vertex);
     this.time = 0;
     find("told").textContent = head.told;
