@@ -1,6 +1,6 @@
 """Joints of a file as pose and root: which of them is the root, and what a pose has entries for.
 
-Readers of all formats that have joints and clips follow the same policy, so that a character has
+Readers of glTF and of USD follow the same policy, so that a character has
 the same parameters and motions whichever file it came from:
 
 1. Joints are what skins list, what in a clip moves them from above, and one called "world" for

@@ -10,7 +10,13 @@ import numpy as np
 
 from supple.formats.usd.child import answer_request
 from supple.formats.usd.layers import Refused, open_stage
-from supple.formats.usd.prims import all_prims, as_array, mesh_data, near_transform, skeleton_data
+from supple.formats.usd.prims import (
+    all_prims,
+    as_array,
+    mesh_data,
+    skeleton_data,
+    timed_transforms,
+)
 from supple.formats.usd.pxr_modules import Usd, UsdGeom, UsdSkel
 
 __all__ = ["main"]
@@ -44,9 +50,9 @@ def _read(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, 
     used = {mesh["driver"] for mesh in meshes}
     kept = [skeleton for path, skeleton in skeletons.items() if path in used]
     clock = _Clock(stage, notes)
-    frames = [stage.GetPrimAtPath(skeleton["path"]) for skeleton in kept]
+    frames = _Frames([stage.GetPrimAtPath(skeleton["path"]) for skeleton in kept])
     for mesh in meshes:
-        _place(stage, mesh, frames, len(kept))
+        _place(stage, mesh, frames)
     unit, unit_note = _unit(stage)
     return {
         "up": _up_axis(stage, notes),
@@ -55,9 +61,10 @@ def _read(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, 
         "rate": clock.rate,
         "meshes": meshes,
         "skeletons": kept,
-        "frames": [str(prim.GetPath()) for prim in frames],
-        "clips": _clips(stage, prims, kept, frames, clock, notes),
-        "rest_frames": _at_first(frames),
+        "frames": [str(prim.GetPath()) for prim in frames.prims],
+        "above": np.array(frames.above, dtype=np.int64),
+        "clips": _clips(stage, prims, kept, frames.prims, clock, notes),
+        "rest_frames": _at_first(frames.prims),
     }
 
 
@@ -92,25 +99,48 @@ def _meshes(prims: list[Any], skeletons: dict[str, Any], notes: list[str]) -> li
     return meshes
 
 
-def _place(stage: Any, mesh: dict[str, Any], frames: list[Any], n_skeletons: int) -> None:
+class _Frames:
+    """Prims whose places in the world are sampled: skeletons, and what may move them or meshes.
+
+    Attributes
+    ----------
+    prims
+        Skeletons first; then transforms with samples in time, each after those above it.
+    above
+        For each the nearest such transform above it, of a skeleton at or above it; -1 for none.
+    """
+
+    def __init__(self, skeletons: list[Any]) -> None:
+        self.prims = list(skeletons)
+        self.above = [-1] * len(skeletons)
+        self._known: dict[str, int] = {}
+        for number, prim in enumerate(skeletons):
+            self.above[number] = self.nearest(prim)
+
+    def nearest(self, prim: Any) -> int:
+        """Return the number of the nearest transform at or above a prim, -1 for none."""
+        last = -1
+        for holder in timed_transforms(prim):
+            path = str(holder.GetPath())
+            if path not in self._known:
+                self._known[path] = len(self.prims)
+                self.prims.append(holder)
+                self.above.append(last)
+            last = self._known[path]
+        return last
+
+
+def _place(stage: Any, mesh: dict[str, Any], frames: _Frames) -> None:
     """Set the frame that a mesh without a skin rides on, after the skeletons', and its offset."""
     if mesh["skin"] is not None:
         return
     prim = stage.GetPrimAtPath(mesh["path"])
     own = _at_first([prim])[0]
-    rides = near_transform(prim)
+    rides = frames.nearest(prim)
     mesh["frame"], mesh["offset"] = -1, own
-    if rides is None:
-        return
-    paths = [str(frame.GetPath()) for frame in frames[n_skeletons:]]
-    base = _at_first([rides])[0]
-    if not abs(np.linalg.det(base)) > 1e-30:
-        return  # scaled to nothing at first: it stays where it is
-    if str(rides.GetPath()) not in paths:
-        frames.append(rides)
-        paths.append(str(rides.GetPath()))
-    mesh["frame"] = n_skeletons + paths.index(str(rides.GetPath()))
-    mesh["offset"] = np.linalg.solve(base, own)
+    base = _at_first([frames.prims[rides]])[0] if rides >= 0 else np.zeros((4, 4))
+    if abs(np.linalg.det(base)) > 1e-30:  # else it is scaled to nothing at first, and stays
+        mesh["frame"], mesh["offset"] = rides, np.linalg.solve(base, own)
 
 
 def _at_first(prims: list[Any]) -> np.ndarray:
