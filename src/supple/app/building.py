@@ -55,7 +55,7 @@ def run_build(
         checked_sheet(sheet)
     first_use_message(quiet)
     with working("reading", quiet):
-        source = read_any_character(given)
+        source = read_any_character(given, options.unit)
         anatomy = chosen_anatomy(options.anatomy, source)
     with build_log(quiet) as log, _executor(options.processes) as executor:
         with nullcontext() if anatomy is None else log.stage("anatomy"):

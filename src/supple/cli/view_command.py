@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from supple.app.options import AnatomyName, EngineName, FleshName
+from supple.app.options import AnatomyName, EngineName, FleshName, UnitName
 from supple.cli.common_options import DISPLAY, Flag, Shown
 from supple.engines.engine import FIRST_ENGINE
 
@@ -20,6 +20,7 @@ def view(
     flesh: FleshName = "normal",
     anatomy: AnatomyName = None,
     engine: EngineName = FIRST_ENGINE,
+    unit: UnitName = None,
     model: Path | None = None,
     folder: Path | None = None,
     clay: Flag = False,
@@ -39,7 +40,7 @@ def view(
         body: what `supple stvk` wrote (.stvk), a mesh (.obj .ply .stl .off .veg .msh .mesh
         .vtk), or spoon, bridge, tower or heart.
     motion
-        Which to begin with; by default the first.
+        Which to begin with; by default the liveliest.
     flesh
         How soft a model that is built gets.
     model
@@ -65,6 +66,7 @@ def view(
         flesh=flesh,
         anatomy=anatomy,
         engine=engine,
+        unit=unit,
         model=model,
         folder=folder,
         clay=clay,

@@ -158,7 +158,14 @@ def check_model(character: Character, model: CharacterModel, **told: Any) -> Non
         raise SuppleError(f"the model has its flesh already; leave out {', '.join(asked)}")
     own, other = character.surface.vertices, model.surface.vertices
     same = own.shape == other.shape and len(character.rig.parameters) == len(model.rig.parameters)
-    if not same or np.abs(own - other).max() > 1e-4 * character.surface.size:
+    size = character.surface.size
+    if not same or np.abs(own - other).max() > 1e-4 * size:
+        ratio = model.surface.size / size
+        if same and np.abs(own - other / ratio).max() <= 1e-4 * size:
+            raise SuppleError(
+                f"the model is {ratio:.4g} times as large as {character.name}: it was built with"
+                f" another unit; load the file with that one"
+            )
         raise SuppleError(
             f"the model is of another character ({model.name}, {len(other):,} vertices) than "
             f"{character.name} with {len(own):,}; build it again"

@@ -20,7 +20,7 @@ from supple.mesh.appearance import Appearance
 from supple.mesh.surface import vertex_normals
 from supple.rig.baked_motion import BakedMotion
 
-__all__ = ["filmstrip", "liveliest_vertex", "worthy_frames"]
+__all__ = ["filmstrip", "liveliest_baked", "liveliest_vertex", "worthy_frames"]
 
 
 # Frames and vertices of a baked motion that are worth a picture
@@ -54,6 +54,15 @@ def worthy_frames(frames: NDArray[np.int64], scores: ArrayLike, count: int) -> l
     return sorted(chosen)
 
 
+def liveliest_baked(bakes: Sequence[BakedMotion]) -> int:
+    """Return which of several baked motions has the flesh that moves most beside the rig."""
+    found = []
+    for baked in bakes:
+        offsets = _offsets(baked, even_frames(baked, _GLANCED_AT), lambda part: None)
+        found.append(float(np.mean(np.square(offsets, dtype=np.float64))))
+    return int(np.argmax(found))
+
+
 def liveliest_vertex(offsets: NDArray[np.floating]) -> tuple[int, Floats]:
     """Find the vertex whose flesh moves most beside the rig, and the way it does, a unit vector.
 
@@ -76,6 +85,8 @@ SOFT_LINE, FAR = "#c4452f", np.array([0.78, 0.16, 0.10])
 DPI, WIDTH = 100, 14.0
 #: Frames looked at for those worth a picture.
 _LOOKED_AT = 120
+#: Frames of each of several motions that are looked at for the one worth a picture.
+_GLANCED_AT = 24
 #: Pixels of a column, at most: a few large pictures take gigabytes to draw and say no more.
 _WIDEST = 340.0
 #: A rig that moves so many times as far as the flesh beside it drowns it in a chart.
@@ -85,7 +96,7 @@ _EDGE, _NAME, _HEAD, _CAPTION, _CHART = 0.25, 0.30, 0.62, 0.24, 2.2
 
 def filmstrip(
     path: str | Path,
-    baked: BakedMotion,
+    baked: BakedMotion | Sequence[BakedMotion],
     *,
     frames: Sequence[int] | None = None,
     columns: int = 6,
@@ -103,7 +114,7 @@ def filmstrip(
     path
         Where to.
     baked
-        The motion.
+        The motion; of several, the one whose flesh moves most is drawn.
     frames
         Which; by default those in which the flesh is farthest from the rig, as seen from here.
     columns
@@ -123,10 +134,12 @@ def filmstrip(
     Returns
     -------
     dict
-        ``frames``, ``times_s``, ``vertex`` (whose chart is drawn) and ``farthest_m`` (how far
-        flesh is from the rig in the frames looked at).
+        ``motion``, ``frames``, ``times_s``, ``vertex`` (whose chart is drawn) and ``farthest_m``
+        (how far flesh is from the rig in the frames looked at).
     """
     tell = tell or (lambda part: None)
+    if not isinstance(baked, BakedMotion):
+        baked = baked[liveliest_baked(baked)]
     looked_at = even_frames(baked, _LOOKED_AT)
     offsets = _offsets(baked, looked_at, lambda part: tell(0.3 * part))
     view = view_axes(azimuth, elevation)
@@ -145,6 +158,7 @@ def filmstrip(
         _draw_chart(strip.chart_axes(figure), baked, vertex, way, shown)
     save_picture(figure, Path(path), DPI)
     return {
+        "motion": baked.motion.name,
         "frames": shown,
         "times_s": [round(float(baked.times[k]), 4) for k in shown],
         "vertex": vertex,

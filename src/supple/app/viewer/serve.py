@@ -40,6 +40,7 @@ def run_view(
     *,
     engine: str = FIRST_ENGINE,
     anatomy: str | None = None,
+    unit: str | None = None,
     motion: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
@@ -61,6 +62,8 @@ def run_view(
         Of the character, as for `supple.bake`; bodies have the one that suits them.
     anatomy
         ``"auto"``, ``"none"`` or a file of regions.
+    unit
+        Unit of the character's file, such as "cm"; by default what it says.
     motion, flesh
         As for `supple.bake`; elastic bodies have none.
     model
@@ -86,7 +89,7 @@ def run_view(
     from supple.app.viewer.server import check_viser, free_port
 
     body = is_body(given)
-    own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "motion": motion}
+    own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
     own |= {"flesh": flesh, "model": model}
     if body:
         _check_body_options(given, **own, folder=folder)
@@ -132,12 +135,13 @@ def _character(
     *,
     engine: str = FIRST_ENGINE,
     anatomy: str | None = None,
+    unit: str | None = None,
     motion: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
 ) -> CharacterSubject:
     with working("reading", quiet):
-        source = read_character(given)
+        source = read_character(given, unit)
         chosen_motion(source.character, motion)
         chosen = chosen_anatomy(anatomy, source, model)
     ready = prepared_model(

@@ -32,6 +32,7 @@ class Page {
   connect() {
     for (const button of document.querySelectorAll("[data-mode]"))
       button.addEventListener("click", () => { this.mode = button.dataset.mode; this.show(); });
+    find("clip")?.addEventListener("change", (event) => this.choose(+event.target.value));
     find("play").addEventListener("click", () => this.toggle());
     find("scrub").addEventListener("input", (event) =>
       this.seek((event.target.value / 1000) * this.motion.duration));
@@ -63,6 +64,18 @@ class Page {
     else if (event.key === "ArrowLeft" && held !== "INPUT") this.seek(this.time - one);
     else return;
     event.preventDefault();
+  }
+
+  choose(clip) {
+    this.motion.choose(clip);
+    const { head } = this.motion;
+    this.camera.frame(head);
+    this.chart.choose(head.vertex);
+    this.time = 0;
+    find("told").textContent = head.told;
+    find("far").textContent = `≥ ${head.far}`;
+    this.tellVertex();
+    this.show();
   }
 
   toggle() {

@@ -23,8 +23,9 @@ MOST_DELTAS = 200_000_000
 class Instance:
     """A mesh where a node shows it: the joint of the node, and a skin if it has one.
 
-    `shapes` are the places of its morph targets among all of the character's. An `unshown`
-    mesh has a node that is not in the file.
+    Without a skin it follows `joint`, in whose node's space it stands at `offset`, (4, 4).
+    `shapes` are the places of its morph targets among all of the character's. An `unshown` mesh
+    has a node that is not in the file.
     """
 
     node: int
@@ -34,6 +35,7 @@ class Instance:
     primitives: dict[int, PrimitiveData]
     shapes: range = range(0)
     unshown: bool = False
+    offset: Floats = field(default_factory=lambda: np.eye(4))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,9 +148,8 @@ class Assembler:
     def rest_positions(self, instance: Instance, data: PrimitiveData) -> Floats:
         """Return world positions in the rest pose, (n, 3), in the units of the frames."""
         if instance.skin is None:
-            matrix = self.frames.rest_world[instance.joint] @ scaling(
-                self.frames.sizes[instance.joint]
-            )
+            size = scaling(self.frames.sizes[instance.joint])
+            matrix = self.frames.rest_world[instance.joint] @ size @ instance.offset
             return moved(matrix, data.positions)
         joints, weights = self.influences(instance, data)
         skin = self.skins[instance.skin]
@@ -172,7 +173,8 @@ class Assembler:
         new[kept] = self._count + np.arange(len(kept))
         if instance.skin is None:
             corners = _corners(data.positions.min(axis=0), data.positions.max(axis=0))
-            move, serving = self.binding.bind(np.array([instance.joint]), np.eye(4)[None], corners)
+            place = instance.offset[None]
+            move, serving = self.binding.bind(np.array([instance.joint]), place, corners)
             joints, weights = np.zeros((n, 1), np.int64), np.ones((n, 1))
             first = instance.joint
         else:
@@ -201,7 +203,8 @@ class Assembler:
     def _handedness(self, instance: Instance) -> float:
         """Return the sign of the volume that binding leaves a mesh with, in its joint's frame."""
         if instance.skin is None:
-            return float(np.sign(self.frames.sizes[instance.joint]))
+            own = np.linalg.det(instance.offset[:3, :3])
+            return float(np.sign(own * self.frames.sizes[instance.joint]))
         skin = self.skins[instance.skin]
         joint = self.joint_of[int(skin.joints[0])]
         own = np.linalg.det(skin.inverse_bind[0][:3, :3])

@@ -138,8 +138,10 @@ def read_meshes(stage: dict[str, Any], forest: JointForest, to_supple: Floats) -
 def _rigid_part(
     mesh: dict[str, Any], forest: JointForest, by_number: dict[int, Branch], to_supple: Floats
 ) -> tuple[_Part, Floats]:
-    branch = by_number[mesh["frame"]] if mesh["frame"] >= 0 else None
-    to_metres = (to_supple if branch is None else scaling(branch.unit)) @ mesh["offset"]
+    number, place = forest.hung[mesh["frame"]]
+    branch = by_number[number] if number >= 0 else None
+    base = to_supple if branch is None else scaling(branch.unit)
+    to_metres = base @ place @ mesh["offset"]
     joint = forest.static if branch is None else branch.first
     n = len(mesh["points"])
     joints, weights = np.full((n, 1), joint), np.ones((n, 1))
