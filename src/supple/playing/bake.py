@@ -143,7 +143,9 @@ def bake_all(
         As for `bake`. A motion of a single key has nothing to loop and is played once.
     """
     row = _chosen_engine(engine, building.pop("method", None), model)
-    chosen = list(character.motions.values() or [WIGGLE]) if motions is None else list(motions)
+    chosen: list[Motion | str] = list(character.motions.values()) or [WIGGLE]
+    if motions is not None:
+        chosen = list(motions)
     if not chosen:
         raise SuppleError(f"{character.name}: no motion to bake; name one or more")
     plans = []

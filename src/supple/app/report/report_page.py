@@ -105,20 +105,12 @@ def write_page(
     }
     for clip, each in zip(head["clips"], bakes, strict=True):
         clip |= {"told": _subtitle(each), "far": _length(clip["farthest"])}
-    begun, name = head["clips"][head["clip"]], bakes[0].character.name
-    parts = {
-        "title": html.escape(title or name),
-        "subtitle": html.escape(begun["told"]),
-        "farthest": html.escape(begun["far"]),
-        "clips": _clip_list(head),
-        "style": _own("style.css"),
-        "script": "\n".join(_own(each) for each in _SCRIPTS),
-        "figures": _tables(bakes[head["clip"]].report if figures is None else figures),
+    told = bakes[head["clip"]].report if figures is None else figures
+    parts = _words(head, title or bakes[0].character.name) | {
+        "figures": _tables(told),
         "pictures": _pictures(shown),
         "still": _still(shown),
         "footer": html.escape(_footer(bakes[0], motion.error)),
-        # In a script element only "</" and "<!" mean something, and both begin with "<".
-        "head": json.dumps(head).replace("<", "\\u003c"),
         "textures": json.dumps(motion.pictures),
         "data": motion.payload,
     }
@@ -131,6 +123,21 @@ def write_page(
         "shapes_rig": motion.n_shapes[0],
         "shapes_flesh": motion.n_shapes[1],
         "error_m": motion.error,
+    }
+
+
+def _words(head: Mapping[str, Any], title: str) -> dict[str, str]:
+    """Return parts of the page that say what it plays, and its own files."""
+    begun = head["clips"][head["clip"]]
+    return {
+        "title": html.escape(title),
+        "subtitle": html.escape(begun["told"]),
+        "farthest": html.escape(begun["far"]),
+        "clips": _clip_list(head),
+        "style": _own("style.css"),
+        "script": "\n".join(_own(each) for each in _SCRIPTS),
+        # In a script element only "</" and "<!" mean something, and both begin with "<".
+        "head": json.dumps(head).replace("<", "\\u003c"),
     }
 
 
