@@ -97,9 +97,8 @@ def bake(
     **building
         Options for a model that is built. ``young`` in Pa and ``poisson`` in place of the flesh's:
         numbers, or painted on the skin. ``stiffness``, where flesh is stiffer or softer: factors
-        by joint or vertex; see `stiffness_factors`. ``anatomy``: bone, flesh, hard and separate
-        parts, ``"auto"`` by default, an `Anatomy`, or None for bones alone. Others of
-        `supple.build`: ``tets=4000``.
+        by joint or vertex; see `stiffness_factors`. ``anatomy``: "auto", an `Anatomy`, or None for
+        bones alone. Others of `supple.build`: ``tets=4000``.
 
     Raises
     ------
