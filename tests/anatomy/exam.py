@@ -39,8 +39,8 @@ Mask = NDArray[np.bool_]
 
 LABELS = Path(__file__).with_name("labels.json")
 ASSETS = Path(__file__).resolve().parents[3] / "shared" / "assets"
-#: Tets of the two resolutions: the default, and a third of it.
-RESOLUTIONS = (12_000, 4_000)
+#: Tets of the two resolutions: the default, and half of it.
+RESOLUTIONS = (8_000, 4_000)
 #: Poses a second at which no tet may be inverted.
 POSE_RATE = 12.0
 #: Pixels that a picture of a page is high.
@@ -66,6 +66,9 @@ def labelled(character: Character, patterns: list[str]) -> Mask:
             chosen |= part != np.bincount(part).argmax()
         elif pattern == "*":
             chosen[:] = True
+        elif pattern.startswith(("material:", "mesh:")):
+            for label, own in character.labels.items():
+                chosen[own] |= fnmatchcase(label, pattern)
         elif len(skinned) == 1:
             rig = skinned[0]
             lead = rig.joints[np.arange(len(chosen)), rig.weights.argmax(axis=1)]
@@ -262,6 +265,56 @@ def table(folder: Path, tets: int, kind: str = "auto") -> str:
     return "\n".join(lines)
 
 
+def markdown(folder: Path, tets: int) -> str:
+    """Return the records as a table of a page; bold where a bound does not hold."""
+    was = dict(records(folder, RESOLUTIONS[0], "none"))
+    lines = [
+        "| character | clips | inverted tets | limits % of steps | hard parts % | peak / 2R "
+        "| trunk % (before) | build s | notes |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, record in records(folder, tets, "auto"):
+        if "error" in record:
+            lines.append(f"| {Path(name).name} | {record['error']} |")
+            continue
+        own = summary(record, was.get(name))
+        old = summary(was[name])["trunk"] if "clips" in was.get(name, {}) else float("nan")
+        cells = [
+            Path(name).name,
+            str(len(record["clips"])),
+            _bold(own["inverted"], "d", own["inverted"] > 0),
+            _bold(own["limits"], ".2f", own["limits"] >= LIMITS_BOUND),
+            _bold(own["hard"], ".2f", own["hard"] > HARD_BOUND),
+            _bold(own["peak"], ".2f", own["peak"] > PEAK_BOUND),
+            _bold(own["trunk"], ".2f", own["trunk"] < TRUNK_BOUND * old) + f" ({old:.2f})",
+            f"{record['build_s']:.0f}",
+            ", ".join(f"{part} {moved:.1f} cm" for part, moved in record["soft_cm"].items()),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _bold(value: float, form: str, wrong: bool) -> str:
+    text = format(value, form)
+    return f"**{text}**" if wrong else text
+
+
+def write_tables(page: Path, folder: Path) -> None:
+    """Put tables into a page, between marks, and pictures beside it."""
+    text = page.read_text(encoding="utf-8")
+    for tets in RESOLUTIONS:
+        start, end = f"<!-- table {tets} -->", f"<!-- end {tets} -->"
+        before, rest = text.split(start)
+        text = f"{before}{start}\n{markdown(folder, tets)}\n{end}{rest.split(end)[1]}"
+    page.write_text(text, encoding="utf-8")
+    beside = page.with_suffix("")
+    beside.mkdir(exist_ok=True)
+    for name in labels():
+        picture = folder / f"{_stem(name)}.png"
+        if picture.exists():
+            (beside / picture.name).write_bytes(picture.read_bytes())
+
+
 def main(arguments: list[str]) -> None:
     """Examine all that has no record yet."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -270,6 +323,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--tets", type=int, nargs="*", default=[*RESOLUTIONS])
     parser.add_argument("--before", action="store_true", help="without anatomy, to compare with")
     parser.add_argument("--table", action="store_true", help="print what is there and stop")
+    parser.add_argument("--page", type=Path, help="put tables and pictures into this page")
     told = parser.parse_args(arguments)
     kind = "none" if told.before else "auto"
     told.folder.mkdir(parents=True, exist_ok=True)
@@ -295,6 +349,8 @@ def main(arguments: list[str]) -> None:
             print(f"{name} at {tets:,} tets: {perf_counter() - began:.0f} s", flush=True)
     for tets in told.tets:
         print(f"\n{tets:,} tets\n{table(told.folder, tets, kind)}")
+    if told.page is not None:
+        write_tables(told.page, told.folder)
 
 
 if __name__ == "__main__":

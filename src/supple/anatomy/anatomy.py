@@ -171,6 +171,7 @@ def anatomy_of(
         use_names=use_names,
         small_parts=skin.pieces.small_on(skin.regions),
         ears=paired_regions(skin.outgrowths),
+        rigid=skin.pieces.rigid_regions(skin.regions),
     )
     found = _told(skin, roles, entries or {})
     maps = SkinMaps.of(skin, found, character.labels, use_names=use_names)

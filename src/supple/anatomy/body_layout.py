@@ -43,7 +43,7 @@ SURE, LIKELY = 3, 2
 SMALL_PAIR, THIN_TIP = 0.025, 0.2
 #: The part of a limb, by length, that is beyond the elbow or knee; beyond the wrist or ankle; and
 #: the longest last region that is a hand or foot.
-OUTER, END, LONG_END = 0.7, 0.33, 0.5
+OUTER, END, LONG_END = 0.66, 0.33, 0.5
 #: A branch of a limb ends in a hand or foot that reaches this far, as a part of the longest.
 FAR = 0.8
 #: Limbs with this many times the skin of a rod of their length and thickness are wings or fins.
@@ -184,13 +184,23 @@ class BodyLayout:
             else:
                 self._tail(region, roles)
         if self._is_hand():
-            for region, each in enumerate(roles):
+            for each in roles:
                 each.say("hand", "alone, with fingers of its own")
-                each.own_share = PALM if region in self.trunk else FINGER
             return roles
         for head in self._heads():
             self._head(head, roles)
         return roles
+
+    def leave_flesh(self, roles: list[RegionRole]) -> None:
+        """Give parts that are hard elsewhere flesh: a hand by itself, but not its stump."""
+        stumps = [each for each in self.trunk if each != self.root and not self.below[each]]
+        if self.regions.areas[np.array(stumps, np.int64)].sum() > 0.5:
+            stumps = []
+        for region, each in enumerate(roles):
+            each.own_share = PALM if region in self.trunk else FINGER
+            if region in stumps and each.role == "hand":
+                each.own_share = 0.0
+                each.reasons.append("where it was cut off")
 
     def _is_hand(self) -> bool:
         """Return whether a body without two sides has four fingers or more of two joints."""
@@ -299,7 +309,12 @@ class BodyLayout:
         }
         if not scores:
             return []
-        best = max(scores, key=lambda each: (scores[each], -self.weight[each]))
+        # Of those that as much speaks for the largest, and of that end the last.
+        best = max(scores, key=lambda each: (scores[each], self.regions.areas[each]))
+        best = max(
+            (each for each in self.subtree(best) if scores.get(each, -1) >= scores[best]),
+            key=lambda each: -self.weight[each],
+        )
         apart = [
             each
             for each in scores

@@ -95,8 +95,9 @@ def outgrowths(
         much, mean = float(area[own].sum()), max(float(core[own].mean()), 1e-300)
         if much < LEAST_AREA * area.sum() or reach[own].max() < REACH * mean:
             continue
-        thick = float(np.average(thickness[own], weights=area[own]))
-        rod = 2 * np.pi * thick * extent(surface.vertices[own])
+        around = surface.triangles[np.isin(surface.triangles, own).any(axis=1)]
+        length = extent(surface.vertices[np.unique(around)])  # of a coarse ear only the tip is far
+        rod = 2 * np.pi * length * float(np.average(thickness[own], weights=area[own]))
         region = int(np.bincount(regions.of_vertex[own], area[own]).argmax())
         side = int(float(sides[own].mean()) / 0.95)
         found.append(Outgrowth(own, region, much > FLAT * rod, side))

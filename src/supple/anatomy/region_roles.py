@@ -11,11 +11,11 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from supple.anatomy.body_layout import FINGER, PALM, BodyLayout
+from supple.anatomy.body_layout import PALM, BodyLayout
 from supple.anatomy.part_names import joint_name_role
 from supple.anatomy.roles import HARD, ROLES, RegionRole
 from supple.anatomy.skin_regions import SkinRegions
-from supple.arrays import Ints
+from supple.arrays import Bools, Ints
 from supple.rig.motion.joint_names import normalised_name
 
 __all__ = ["region_roles"]
@@ -25,6 +25,8 @@ __all__ = ["region_roles"]
 SOFTENING = {"soft", "tail", "ear", "fin", "trunk", "neck"}
 #: Names of upper limbs, wherever along the limb they are.
 UPPER = r"upper|up(leg|arm)|thigh|shoulder|femur|humerus|^(front|back)leg$"
+#: A body has this part of its skin soft at least: a hand by itself, a head, have flesh too.
+LEAST_SOFT = 0.02
 #: Roles that a name gives to all that hangs from it.
 PASSED_ON = ("head", "hand", "foot", "prop", "horn", "ear", "fin", "tail")
 
@@ -36,6 +38,7 @@ def region_roles(
     use_names: bool = True,
     small_parts: Ints | None = None,
     ears: Collection[int] = (),
+    rigid: Bools | None = None,
 ) -> list[RegionRole]:
     """Roles of all regions.
 
@@ -51,11 +54,18 @@ def region_roles(
         (k,) how many small loose pieces of the surface each has: eyes, teeth.
     ears
         Regions that ears or horns without joints stick out of.
+    rigid
+        (k,) which consist of rigid pieces, of a machine: the rest of it is rubber.
     """
+    if rigid is not None:
+        roles = (("forearm", "bends, on a machine"), ("prop", "a rigid piece of a machine"))
+        return [RegionRole(role, [why]) for role, why in (roles[int(each)] for each in rigid)]
     own = [names[joint] for joint in regions.joints]
     if len(regions) == 1:
-        role = RegionRole("trunk", ["the only region"])
-        return [role]
+        said = joint_name_role(own[0]) if use_names else None
+        if said is not None and ROLES[said] < HARD:
+            return [RegionRole(said, [f'the only region, called "{own[0]}"'], PALM)]
+        return [RegionRole("trunk", ["the only region"])]
     small = np.zeros(len(regions), np.int64) if small_parts is None else small_parts
     layout = BodyLayout(regions, own if use_names else [""] * len(own), small, ears)
     roles = layout.roles()
@@ -65,7 +75,10 @@ def region_roles(
         _settle_named(layout, roles)
         _heads_without_skin(regions, names, roles)
     _same_on_both_sides(roles, layout)
-    _something_soft(roles, layout)
+    if sum(regions.areas[k] for k, each in enumerate(roles) if each.share >= HARD) < LEAST_SOFT:
+        for each in roles:
+            each.reasons.append("all of the body would be hard otherwise")
+        BodyLayout(regions, [""] * len(own), small, ears).leave_flesh(roles)
     return roles
 
 
@@ -84,20 +97,6 @@ def _heads_without_skin(
             roles[region].say("head", f'has the joint "{names[joint]}" in it')
 
 
-def _something_soft(roles: list[RegionRole], layout: BodyLayout) -> None:
-    """Leave flesh to a body of hard parts only: a hand by itself, a head.
-
-    What it ends in where it was cut off, a wrist, stays hard: the least of what hangs together.
-    """
-    areas = layout.regions.areas
-    soft = sum(areas[k] for k, each in enumerate(roles) if each.share >= HARD)
-    if soft >= 0.02:
-        return
-    for region, each in enumerate(roles):
-        each.own_share = PALM if region in layout.trunk else FINGER
-        each.reasons.append("all of the body would be hard otherwise")
-
-
 def _heed_name(each: RegionRole, name: str) -> None:
     shape, plain = each.role, normalised_name(name)[1]
     said = joint_name_role(name)
@@ -105,7 +104,8 @@ def _heed_name(each: RegionRole, name: str) -> None:
         said = "tail"  # an elephant's
     if said is None:
         return
-    if said == "limb" and shape in ("forearm", "shin", "end") and re.search(UPPER, plain):
+    upper = said == "limb" and shape in ("forearm", "shin", "end") and re.search(UPPER, plain)
+    if upper or (said in ("forearm", "shin") and shape == "end"):
         each.say(said, f'called "{name}"')
         return
     if said in SOFTENING and ROLES[said] > ROLES[shape]:

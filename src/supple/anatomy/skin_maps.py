@@ -45,6 +45,10 @@ THICK_EAR = 0.5
 MOST_LABELLED = 0.5
 
 
+#: An outgrowth of fewer vertices is the tip of something coarse, not the whole of it.
+LEAST_VERTICES = 4
+
+
 #: What counts next to nothing: buried, or held by a hand.
 HIDDEN = 1e-3
 
@@ -105,6 +109,10 @@ class MeasuredSkin:
         return sp.csr_array(self.weights @ sp.csr_array(entries, (count, len(self.regions))))
 
 
+#: How far a cut is held, in parts of the body's thickness there; flesh fades in over as much again.
+STUMP = 0.5
+
+
 @dataclass(eq=False)
 class SkinMaps:
     """Role, flesh share, firmness and thickness of each vertex, and what is apart or on the back.
@@ -160,6 +168,7 @@ class SkinMaps:
         parts = LooseParts.of(skin.surface, skin.pieces, regions, _trunk(roles))
         maps.thickness = maps.thickness[parts.carrier]
         maps._belly_and_back(skin.surface)
+        maps._hold_stump(skin)
         maps._heed_parts(skin.surface, parts, labels if use_names else {})
         return maps
 
@@ -186,6 +195,8 @@ class SkinMaps:
     def _heed_outgrowths(self, grown: list[Outgrowth]) -> None:
         """Give what sticks out of heads, necks and trunks without a joint of its own its role."""
         for each in grown:
+            if len(each.vertices) < LEAST_VERTICES:
+                continue
             own = each.vertices[~self.told[each.vertices]]
             upper = own[np.isin(self.role[own], ("head", "neck"))]
             self.say(upper, "head" if each.side == 0 else "ear" if each.flat else "horn")
@@ -197,6 +208,29 @@ class SkinMaps:
         sided = np.isin(self.role, ("trunk", "neck")) & ~(self.told & (self.share < HARD))
         self.back = np.where(sided, back_side(surface, self.role, thick), 0.0)
         self.share = np.where(self.back != 0, share_by_side(self.share, self.back), self.share)
+
+    def _hold_stump(self, skin: MeasuredSkin) -> None:
+        """Hold an arm or a leg alone where the body that it was cut from would."""
+        regions = skin.regions
+        limb = np.isin(self.role, ("limb", "forearm", "shin"))
+        ends = [
+            region
+            for region, near in enumerate(regions.neighbours)
+            if len(near) == 1 and limb[regions.of_vertex == region].all()
+        ]
+        if not ends or np.isin(self.role, ("trunk", "soft", "head", "tail")).any():
+            return
+        stump = max(ends, key=lambda region: float(regions.radii[region]))
+        own, places = regions.of_vertex == stump, skin.surface.vertices
+        outwards = places[own].mean(axis=0) - places[~own].mean(axis=0)
+        outwards /= max(float(np.linalg.norm(outwards)), 1e-300)
+        reach = places @ outwards
+        # As thick as the body is there: no ball fits into the edge of the cut.
+        thick = float(self.thickness[own].max(initial=0.0))
+        inwards = (reach[own].max() - reach) / max(thick, 1e-300)
+        kept = np.clip(inwards - STUMP, 0.0, 1.0)
+        near = own & ~self.told
+        self.share[near] *= kept[near]
 
     def _heed_parts(
         self, surface: SurfaceMesh, parts: LooseParts, labels: Mapping[str, Ints]

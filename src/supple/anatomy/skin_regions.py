@@ -16,7 +16,7 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.topology import components
 from supple.rig.skeleton.joints import Skeleton
 
-__all__ = ["SkinRegions", "extent", "quantile", "vertex_areas"]
+__all__ = ["SkinRegions", "extent", "leading_joints", "quantile", "vertex_areas"]
 
 
 #: Regions smaller than this part of the skin's area belong to a neighbour.
@@ -126,11 +126,11 @@ class SkinRegions:
             What is left and right of each other.
         """
         thick = thickness / max(surface.size, 1e-300)
-        lead = _leading_joints(weights, area)
+        lead = _larger_leaders(weights, area)
         joints, of_vertex = np.unique(lead, return_inverse=True)
         count = len(joints)
         totals = np.maximum(np.bincount(of_vertex, area, minlength=count), 1e-300)
-        alone = np.asarray(weights.max(axis=1).todense()).ravel() > ALONE
+        alone = leading_joints(weights)[1] > ALONE
         centres = np.stack(
             [np.bincount(of_vertex, area * axis, count) / totals for axis in bound.T], 1
         )
@@ -215,18 +215,30 @@ def vertex_areas(surface: SurfaceMesh) -> Floats:
     return total.astype(np.float64)
 
 
-def _leading_joints(weights: sp.csr_array, area: Floats) -> Ints:
+def leading_joints(weights: sp.csr_array) -> tuple[Ints, Floats]:
+    """(n̄,) the joint that each vertex follows most, the first of equals, and how much."""
+    table, n = sp.csr_array(weights), weights.shape[0]
+    table.sort_indices()
+    rows = np.repeat(np.arange(n), np.diff(table.indptr))
+    most = np.zeros(n)
+    np.maximum.at(most, rows, table.data)
+    lead = np.zeros(n, np.int64)
+    at = np.flatnonzero(table.data >= most[rows])[::-1]
+    lead[rows[at]] = table.indices[at]
+    return lead, most
+
+
+def _larger_leaders(weights: sp.csr_array, area: Floats) -> Ints:
     """(n̄,) the joint each vertex follows most; those that lead hardly anything lead nothing."""
-    lead = np.asarray(weights.argmax(axis=1)).ravel().astype(np.int64)
+    lead = leading_joints(weights)[0]
     led = np.bincount(lead, area, weights.shape[1])
     small = led < LEAST_AREA * area.sum()
     if small.all() or not small[lead].any():
         return lead
     lost = np.flatnonzero(small[lead])
     rest = (weights[lost] @ sp.diags_array((~small).astype(float))).tocsr()
-    kept = np.asarray(rest.argmax(axis=1)).ravel().astype(np.int64)
-    found = np.asarray(rest.max(axis=1).todense()).ravel() > 0
-    lead[lost[found]] = kept[found]
+    kept, much = leading_joints(rest)
+    lead[lost[much > 0]] = kept[much > 0]
     return lead
 
 

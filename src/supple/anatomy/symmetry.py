@@ -194,7 +194,6 @@ class _Skin:
         self.area = area
         self.tree = igl.AABB()
         self.tree.init(self.vertices, self.triangles)
-        self.vertex_tree = cKDTree(self.vertices)
         ends = np.cumsum(area)
         count = min(PLACES, 4 * len(area))
         wanted = (np.arange(count) + 0.5) / count * ends[-1]
@@ -210,6 +209,8 @@ class _Skin:
         principal = np.linalg.eigh(centred.T @ centred)[1].T
         scored: list[tuple[float, float, Floats, float]] = []
         for axis in (*principal, *np.eye(3)):
+            if any(off < 0.1 * NEAR and abs(float(n @ axis)) > 0.95 for off, _, n, _ in scored):
+                continue  # found already
             plane = self.fitted(axis)
             if plane is not None:
                 away = self.nearest(_mirrored(self.places, *plane))[1]
@@ -218,9 +219,9 @@ class _Skin:
         found: list[tuple[Floats, float]] = []
         least = min((each[0] for each in scored), default=0.0)
         for off, common, normal, offset in sorted(scored, key=lambda each: each[0]):
-            new = all(abs(float(normal @ other)) < 0.98 for other, _ in found)
+            new = all(abs(float(normal @ other)) < 0.95 for other, _ in found)
             if new and common > LEAST_COMMON and off < least + 0.4 * NEAR:
-                found.append((normal, offset))
+                found.append(self.polished(normal, offset))
         return found
 
     def fitted(self, normal: Floats) -> tuple[Floats, float] | None:
@@ -235,12 +236,17 @@ class _Skin:
             if abs(float(plane[0] @ normal)) < 0.8:
                 break
             normal, offset = plane
-        for _ in range(2):  # vertices that have counterparts tell it exactly
-            away, there_at = self.vertex_tree.query(_mirrored(self.vertices, normal, offset))
+        return normal, offset
+
+    def polished(self, normal: Floats, offset: float) -> tuple[Floats, float]:
+        """Fit the plane to vertices that have counterparts: they tell it exactly."""
+        tree = cKDTree(self.vertices)
+        for _ in range(3):
+            away, there = tree.query(_mirrored(self.vertices, normal, offset))
             near = away < EXACT
-            if near.mean() > 0.5:
-                plane = _between(self.vertices[near], self.vertices[there_at[near]], normal)
-                normal, offset = plane
+            if near.mean() < 0.5:
+                break
+            normal, offset = _between(self.vertices[near], self.vertices[there[near]], normal)
         return normal, offset
 
     def nearest(self, points: Floats) -> tuple[Floats, Floats]:

@@ -29,7 +29,13 @@ from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.load import load
 from supple.formats.registry import GLTF_SUFFIXES
-from supple.playing.bake_model import ANATOMY, GivenAnatomy, check_model, model_options
+from supple.playing.bake_model import (
+    ANATOMY,
+    SCALED_LOADS,
+    GivenAnatomy,
+    check_model,
+    model_options,
+)
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.stored.rigs import GIVEN, stored_rig
@@ -205,7 +211,7 @@ class PreparedModel:
     model: Any
     seconds: float
     kept: bool
-    scaled_loads: bool = False
+    scaled_loads: bool = SCALED_LOADS
 
 
 def prepared_model(
@@ -250,8 +256,8 @@ def prepared_model(
         recipe = engine_named(engine).taken(**source.recipe)
         wanted = {"painted": recipe.pop("young", None), "anatomy": anatomy, **recipe, **told}
         found = _own_model(character, flesh, engine, wanted, quiet, log)
-    seconds = perf_counter() - began
-    return PreparedModel(found.value, seconds, found.found, anatomy is not None)
+    scaled = SCALED_LOADS if source.scene else anatomy is not None
+    return PreparedModel(found.value, perf_counter() - began, found.found, scaled)
 
 
 def _own_model(

@@ -24,7 +24,7 @@ from supple.engines.engine import (
     engine_of,
 )
 from supple.errors import SuppleError, SuppleWarning, warn
-from supple.playing.bake_model import ANATOMY, check_model, model_options
+from supple.playing.bake_model import ANATOMY, SCALED_LOADS, check_model, model_options
 from supple.playing.cycle import checked_span, steps_of_frames
 from supple.playing.player import Player
 from supple.playing.take import Take, stable_take
@@ -95,8 +95,9 @@ def bake(
     **building
         Options for a model that is built. ``young`` in Pa and ``poisson`` in place of the flesh's:
         numbers, or painted on the skin. ``stiffness``, where flesh is stiffer or softer: factors
-        by joint or vertex; see `stiffness_factors`. ``anatomy``, "auto" or an `Anatomy`: bone,
-        flesh, hard and separate parts. Others of `supple.build`: ``tets=4000``.
+        by joint or vertex; see `stiffness_factors`. ``anatomy``: bone, flesh, hard and separate
+        parts, ``"auto"`` by default, an `Anatomy`, or None for bones alone. Others of
+        `supple.build`: ``tets=4000``.
 
     Raises
     ------
@@ -216,7 +217,7 @@ def bake_simulator(
     flesh: str | Flesh = "normal",
     damping: float = 1.0,
     engine: str = "pose-space",
-    scaled_loads: bool = False,
+    scaled_loads: bool = SCALED_LOADS,
     **options: Any,
 ) -> Any:
     """Make the simulator that `bake` steps, so that others get the same bits.

@@ -22,12 +22,21 @@ from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_rigs
 
-__all__ = ["ANATOMY", "GivenAnatomy", "body_plan_of", "check_model", "model_options"]
+__all__ = [
+    "ANATOMY",
+    "SCALED_LOADS",
+    "GivenAnatomy",
+    "body_plan_of",
+    "check_model",
+    "model_options",
+]
 
 #: Anatomy as it is given: found, known, entries by joint in place of what is found, or none.
 GivenAnatomy = Anatomy | Mapping[str, RegionEntry] | Literal["auto"] | None
-#: Anatomy where nobody says which: "auto", or None for bones alone.
+#: Anatomy where nobody says which: "auto", or None for bones alone; gravity then goes with the
+#: size, too.
 ANATOMY: Literal["auto"] | None = "auto"
+SCALED_LOADS = ANATOMY is not None
 #: Tets of a build that is not told how many.
 TETS = 12_000
 #: Rigs whose vertices are this near, as part of the size, are the same: files round.

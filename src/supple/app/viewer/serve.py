@@ -86,7 +86,8 @@ def run_view(
     from supple.app.viewer.server import check_viser, free_port
 
     body = is_body(given)
-    own = {"engine": engine, "anatomy": anatomy, "motion": motion, "flesh": flesh, "model": model}
+    own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "motion": motion}
+    own |= {"flesh": flesh, "model": model}
     if body:
         _check_body_options(given, **own, folder=folder)
     else:

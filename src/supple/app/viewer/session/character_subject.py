@@ -21,6 +21,7 @@ from supple.engines.engine import CharacterModel, LocalStiffness, engine_named
 from supple.errors import SuppleError, SuppleWarning
 from supple.mesh.appearance import Appearance
 from supple.playing.bake import bake_plan, bake_simulator, chosen_motion, stable_stiffness
+from supple.playing.bake_model import SCALED_LOADS
 from supple.playing.player import Player
 from supple.rig.character import Character
 
@@ -83,7 +84,7 @@ class CharacterSubject(Subject):
         engine: str = "pose-space",
         flesh: str = "normal",
         damping: float = 1.0,
-        scaled_loads: bool = False,
+        scaled_loads: bool = SCALED_LOADS,
         anatomy: AnatomyEditing | None = None,
     ) -> None:
         self.model = model
