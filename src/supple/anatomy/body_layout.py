@@ -30,7 +30,7 @@ CARRYING_TRUNK = 0.4
 ALIKE = 1.3
 #: A head is at least this part as thick as the middle of the body and has this part of its skin,
 #: which the tuft of a tail has not; and is not longer than so many times its thickness.
-LEAST_HEAD, LEAST_HEAD_AREA, COMPACT = 0.2, 0.02, 7.0
+LEAST_HEAD, LEAST_HEAD_AREA, COMPACT = 0.2, 0.02, 8.5
 #: This part of a head's area follows one joint alone; it is this much thicker than what carries
 #: it, or has this many times its area: 1.5 (horse) to 8 (bust of a man), and below 0.8 in tails.
 RIGID, SWOLLEN, GROWN = 0.2, 1.05, 1.3
@@ -49,7 +49,7 @@ FAR = 0.8
 #: Limbs with this many times the skin of a rod of their length and thickness are wings or fins.
 FLAT = 3.0
 #: A hand has this many fingers, whose thickness and length differ by less than this factor.
-FINGERS, LIKE_FINGERS = 4, 2.2
+FINGERS, LIKE_FINGERS = 4, 3.0
 #: What a hand was cut off with has less than this part of its skin.
 MOST_STUMP = 0.35
 #: Flesh of the thick and the thin parts of a body that would have none: a hand, a head alone.
@@ -415,7 +415,7 @@ class BodyLayout:
         path = [self.chain(region)[-1]]
         while self.above[path[-1]] >= 0 and path[-1] not in self.trunk:
             path.append(int(self.above[path[-1]]))
-        radii = self.regions.radii[np.asarray(path[::-1])]
+        radii = self.regions.cores[np.asarray(path[::-1])]
         ever = bool((np.diff(radii) < 0.05 * radii[0]).all())
         if len(path) < 3 or not ever:
             return False
