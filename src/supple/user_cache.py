@@ -49,7 +49,7 @@ HASH_LENGTH = 20
 #: Packages that a scene's arrays depend on.
 _MODELLING = ("scenes", "rig", "mesh", "linalg", "maths", "compiled")
 #: Packages that a model's bytes depend on.
-_BUILDING = (*_MODELLING, "engines", "anatomy", "reduction", "dynamics", "elastic")
+_BUILDING = (*_MODELLING, "playing", "engines", "anatomy", "reduction", "dynamics", "elastic")
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,7 @@ def test_names_and_figures_are_shown_and_never_run(tmp_path):
     write_page(path, baked, {NASTY: NASTY, "rows": [{NASTY: NASTY}]}, {NASTY: PNG})
     elements = Elements(path.read_text())
     tags = [tag for tag, _ in elements.found]
-    assert tags.count("script") == 4
+    assert tags.count("script") == 5
     assert tags.count("img") == 1
     assert not [given for _, given in elements.found if "onerror" in given]
     assert json.loads(elements.texts["head"])["name"] == NASTY

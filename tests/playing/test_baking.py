@@ -28,12 +28,12 @@ from supple.playing.bake_model import check_model, model_options
 from supple.playing.cycle import cycle_table, steps_of_frames
 from supple.playing.liveliness import liveliness
 from supple.playing.player import Player
-from supple.playing.wiggle import wiggle
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import FunctionRig, Parameter
+from supple.rig.wiggle import wiggle
 
 PERIOD, KEYS = 0.8, 24
 

@@ -2,169 +2,33 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from supple.anatomy.belly_and_back import back_side, share_by_side
-from supple.anatomy.part_names import label_role
-from supple.anatomy.roles import HARD, ROLES, RegionRole, region_roles
-from supple.anatomy.skin_regions import LooseParts, SkinRegions, held_things, vertex_areas
+from supple.anatomy.outgrowths import paired_regions
+from supple.anatomy.region_entries import TOLD, RegionEntry, entries_for, write_entries
+from supple.anatomy.region_roles import region_roles
+from supple.anatomy.roles import HARD, RegionRole
+from supple.anatomy.skin_maps import MeasuredSkin, SkinMaps
+from supple.anatomy.skin_regions import SkinRegions, vertex_areas
 from supple.anatomy.thickness import InscribedBalls
 from supple.arrays import Bools, Floats, Ints
-from supple.checks import checked_path, shown
-from supple.errors import FormatError
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
-from supple.rig.skeleton.skinning import SkinnedRig, skinned_rigs
-from supple.saving import write_whole
+from supple.rig.motion.joint_names import normalised_name
+from supple.rig.skeleton.skinning import skinned_rigs
 
-__all__ = ["Anatomy", "RegionEntry", "anatomy_of", "read_entries", "write_entries"]
-
-
-#: First key of a file, and the version that is written.
-MARK, VERSION = "supple_anatomy", 1
-
-
-FEELS = ("hard", "firm", "normal", "soft", "apart")
-
-
-LARGEST_FILE, MOST_REGIONS = 4_000_000, 10_000
-
-
-@dataclass(frozen=True)
-class RegionEntry:
-    """Describe one region.
-
-    Attributes
-    ----------
-    role
-        A name of `supple.anatomy.roles.ROLES`.
-    share
-        φ, 0 to 1: what lies deeper than φ times the thickness is bone.
-    feel
-        ``"hard"`` and ``"apart"`` hold it, ``"firm"`` and ``"soft"`` change how stiff it is.
-    reasons
-        Why, one line each.
-    """
-
-    role: str
-    share: float
-    feel: str = "normal"
-    reasons: tuple[str, ...] = ()
-
-    @property
-    def acting_share(self) -> float:
-        """φ as the feel has it: nothing of what is hard, and something of what is not."""
-        if self.feel in ("hard", "apart"):
-            return min(self.share, 0.5 * HARD)
-        return max(self.share, HARD) if self.feel != "soft" else max(self.share, 0.9)
-
-
-def write_entries(path: str | Path, name: str, entries: Mapping[str, RegionEntry]) -> None:
-    """Write regions by joint, one a line, so that people find and change them."""
-    lines = []
-    for joint, each in entries.items():
-        said = {
-            "role": each.role,
-            "share": round(each.share, 4),
-            "feel": each.feel,
-            "reasons": list(each.reasons),
-        }
-        lines.append(f"  {json.dumps(joint)}: {json.dumps(said, ensure_ascii=False)}")
-    body = ",\n".join(lines)
-    text = f'{{"{MARK}": {VERSION}, "character": {json.dumps(name)},\n"regions": {{\n{body}\n}}}}\n'
-    write_whole(checked_path("the anatomy file", path), text.encode())
-
-
-def read_entries(path: str | Path) -> dict[str, RegionEntry]:
-    """Read regions by joint.
-
-    Raises
-    ------
-    FormatError
-        For a file that is none, in one line that names the file and the joint.
-    """
-    file = checked_path("the anatomy file", path)
-    name = file.name or str(file)
-    try:
-        if file.stat().st_size > LARGEST_FILE:
-            raise FormatError(f"{name}: is too large for an anatomy file")
-        data = json.loads(file.read_bytes().decode("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or "it is not JSON"
-        raise FormatError(f"{name}: cannot be read as an anatomy ({why.lower()})") from None
-    if not isinstance(data, dict) or data.get(MARK) != VERSION:
-        raise FormatError(f'{name}: is no anatomy file; it begins with {{"{MARK}": {VERSION}')
-    regions = data.get("regions")
-    if not isinstance(regions, dict) or len(regions) > MOST_REGIONS:
-        raise FormatError(f'{name}: "regions" must have an entry for each joint')
-    return {joint: _entry(name, joint, said) for joint, said in regions.items()}
-
-
-def _entry(name: str, joint: str, said: Any) -> RegionEntry:
-    where = f"{name}: region {shown(joint)}"
-    if not isinstance(said, dict):
-        raise FormatError(f"{where} must be an object with role, share and feel")
-    for key in said:
-        if key not in ("role", "share", "feel", "reasons"):
-            raise FormatError(f"{where} has {shown(key)}; there are role, share, feel and reasons")
-    role = _one_of(where, "role", said.get("role", "limb"), tuple(ROLES))
-    feel = _one_of(where, "feel", said.get("feel", "normal"), FEELS)
-    share = said.get("share", ROLES[role])
-    number = isinstance(share, int | float) and not isinstance(share, bool)
-    if not (number and math.isfinite(share) and 0 <= share <= 1):
-        raise FormatError(f"{where} has share {shown(share)}; it is a number from 0 to 1")
-    reasons = said.get("reasons", [])
-    if not isinstance(reasons, list) or not all(isinstance(each, str) for each in reasons):
-        raise FormatError(f"{where} has reasons that are no list of text")
-    return RegionEntry(role, float(share), feel, tuple(reasons))
-
-
-def _one_of(where: str, what: str, value: Any, known: tuple[str, ...]) -> str:
-    if isinstance(value, str) and value in known:
-        return value
-    near = get_close_matches(str(value), known, 1)
-    hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
-    raise FormatError(f"{where} has {what} {shown(value)}; {hint}")
-
-
-#: What Young's modulus is multiplied by for each feel.
-FEEL_STIFFNESS = {"hard": 1.0, "firm": 4.0, "normal": 1.0, "soft": 0.4, "apart": 1.0}
-
-
-#: Share of skin that follows a hard region most, however it is blended.
-JUST_HARD = 0.95 * HARD
-
-
-#: Skin of trunk and neck this thin, as a part of the trunk's radius, has no flesh: frills, fins,
-#: ears without joints.
-THIN = 0.1
+__all__ = ["Anatomy", "anatomy_of"]
 
 
 #: Thickness of a limb beside the trunk it would belong to.
 LIMB_RADIUS = 0.45
-
-
-#: A rigid shell that is the trunk of a robot has little flesh, and that firm.
-SHELL_SHARE, SHELL_FIRMNESS = 0.35, 4.0
-
-
-#: An ear is thinner than this part of the head.
-THICK_EAR = 0.5
-
-
-#: A label counts where it names less than this part of the skin: a mesh called "head" may be all.
-MOST_LABELLED = 0.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -200,6 +64,12 @@ class Anatomy:
         (n̄,) 1 on the back, −1 on the belly, 0 where neither is known: see `back_side`.
     balls
         Inscribed balls: thickness and depth anywhere.
+    follows
+        (n̄, k) how much each vertex follows each region, by its skin weights; None without joints.
+    mirrored
+        Joints that have a region on the other side, and which.
+    skin
+        What was measured before roles were given; None without joints.
     """
 
     name: str
@@ -215,16 +85,23 @@ class Anatomy:
     thickness: Floats
     back: Floats
     balls: InscribedBalls = field(repr=False)
+    follows: sp.csr_array | None = field(default=None, repr=False)
+    mirrored: Mapping[str, str] = field(default_factory=dict)
+    skin: MeasuredSkin | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
-        hard = float(vertex_areas(self.surface)[self.hard].sum() / self.surface.areas().sum())
-        return f'Anatomy("{self.name}", {len(self.joints)} regions, {hard:.0%} hard)'
+        return f'Anatomy("{self.name}", {len(self.joints)} regions, {self.hard_part:.0%} hard)'
 
     @cached_property
     def hard(self) -> Bools:
         """(n̄,) where nothing moves."""
         # A back has little flesh and still is no part that is hard.
         return self.apart | ((self.share < HARD) & (self.back <= 0))
+
+    @cached_property
+    def hard_part(self) -> float:
+        """Part of the skin's area where nothing moves."""
+        return _area_part(self.surface, np.flatnonzero(self.hard))
 
     @cached_property
     def riding(self) -> Bools:
@@ -250,8 +127,14 @@ class Anatomy:
 
     @staticmethod
     def load(path: str | Path, character: Character) -> Anatomy:
-        """Read regions from a file for this character, or another on the same rig."""
-        return anatomy_of(character, entries=read_entries(path))
+        """Read regions from a file for this character, or another on the same rig.
+
+        Warns
+        -----
+        SuppleWarning
+            In a line that names joints which the character has not.
+        """
+        return anatomy_of(character, entries=entries_for(character, path))
 
 
 def anatomy_of(
@@ -259,6 +142,7 @@ def anatomy_of(
     *,
     entries: Mapping[str, RegionEntry] | None = None,
     use_names: bool = True,
+    like: Anatomy | None = None,
 ) -> Anatomy:
     """Find what is bone, flesh, hard and apart in a character.
 
@@ -270,19 +154,46 @@ def anatomy_of(
         By joint, in place of what is found: see `Anatomy.load`.
     use_names
         Whether names count, or shape alone.
+    like
+        Anatomy of the same character, whose skin need not be measured again.
     """
     surface = character.surface
-    balls = InscribedBalls(surface)
+    balls = InscribedBalls(surface) if like is None else like.balls
     skinned = skinned_rigs(character.rig)
     rig = skinned[0] if len(skinned) == 1 else None
     if rig is None or rig.n_vertices != len(surface.vertices):
         return _boneless(character, balls)
-    counted = ~(held_things(surface, rig.weight_matrix()) | balls.buried(surface))
-    thickness = balls.skin_thickness(surface)
-    regions = SkinRegions.of(surface, rig, thickness, counted)
-    roles = region_roles(regions, rig.skeleton.names, surface.size, use_names=use_names)
-    found = _told(regions, rig, roles, entries or {})
-    return _mapped(character, rig, regions, found, balls, thickness, use_names)
+    skin = like.skin if like is not None else None
+    skin = MeasuredSkin.of(surface, rig, balls) if skin is None else skin
+    roles = region_roles(
+        skin.regions,
+        skin.names,
+        use_names=use_names,
+        small_parts=skin.pieces.small_on(skin.regions),
+        ears=paired_regions(skin.outgrowths),
+        rigid=skin.pieces.rigid_regions(skin.regions),
+    )
+    found = _told(skin, roles, entries or {})
+    maps = SkinMaps.of(skin, found, character.labels, use_names=use_names)
+    anatomy = Anatomy(
+        character.name,
+        surface,
+        found,
+        tuple(found),
+        skin.regions.of_vertex,
+        skin.pieces.of_vertex,
+        tuple(maps.role.tolist()),
+        maps.share,
+        maps.firmness,
+        maps.apart,
+        maps.thickness,
+        maps.back,
+        balls,
+        skin.follows(),
+        _mirrored(skin.regions, tuple(found)),
+        skin,
+    )
+    return _painted(anatomy, character.painted)
 
 
 def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:
@@ -307,93 +218,47 @@ def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:
 
 
 def _told(
-    regions: SkinRegions,
-    rig: SkinnedRig,
-    roles: list[RegionRole],
-    entries: Mapping[str, RegionEntry],
+    skin: MeasuredSkin, roles: list[RegionRole], entries: Mapping[str, RegionEntry]
 ) -> dict[str, RegionEntry]:
     """Entries of all regions: what is found, and what somebody said instead."""
     found = {}
-    for joint, each in zip(regions.joints, roles, strict=True):
-        name, share = rig.skeleton.names[joint], ROLES[each.role]
-        feel = "hard" if share < HARD else "normal"
+    for joint, each in zip(skin.regions.joints, roles, strict=True):
+        name, feel = skin.names[joint], "hard" if each.share < HARD else "normal"
         said = entries.get(name)
-        found[name] = RegionEntry(each.role, share, feel, tuple(each.reasons))
-        if said is not None:
-            found[name] = replace(said, reasons=(*said.reasons, "told"))
+        found[name] = RegionEntry(each.role, each.share, feel, tuple(each.reasons))
+        if said is not None and not said.alike(found[name]):
+            reasons = (each for each in said.reasons if each != TOLD)
+            found[name] = replace(said, reasons=(*reasons, TOLD))
     return found
 
 
-def _mapped(
-    character: Character,
-    rig: SkinnedRig,
-    regions: SkinRegions,
-    found: dict[str, RegionEntry],
-    balls: InscribedBalls,
-    thickness: Floats,
-    use_names: bool,
-) -> Anatomy:
-    surface, listed = character.surface, list(found.values())
-    weights = sp.csr_array(rig.weight_matrix())
-    by_region = sp.csr_array(
-        (np.ones(weights.shape[1]), (np.arange(weights.shape[1]), regions.of_joint)),
-        (weights.shape[1], len(regions)),
-    )
-    follows = weights @ by_region
-    roles = np.array([each.role for each in listed])
-    shares = np.array([each.acting_share for each in listed])
-    share = np.clip(np.asarray(follows @ shares), 0.0, 1.0)
-    # A horn may follow the neck by half.
-    share = np.where(shares[regions.of_vertex] < HARD, np.minimum(share, JUST_HARD), share)
-    firmness = np.exp(follows @ np.log([FEEL_STIFFNESS[each.feel] for each in listed]))
-    role = roles[regions.of_vertex].astype("<U16")
-    apart = np.array([each.feel == "apart" for each in listed])[regions.of_vertex]
-    _skull_below_ears(role, share, thickness)
-    trunk = np.isin(roles, ("trunk", "soft"))
-    parts = LooseParts.of(surface, weights, regions, trunk)
-    thickness = thickness[parts.carrier]
-    thick = float(thickness[np.isin(role, ("trunk", "soft"))].max(initial=0.0))
-    thin = np.isin(role, ("trunk", "neck")) & (thickness < THIN * thick)
-    share[thin], role[thin] = 0.0, "end"
-    back = np.where(np.isin(role, ("trunk", "neck")), back_side(surface, role, thick), 0.0)
-    share = np.where(back != 0, share_by_side(share, back), share)
-    share[parts.shell] = np.minimum(share[parts.shell], SHELL_SHARE)
-    firmness[parts.shell] *= SHELL_FIRMNESS
-    for label, own in (character.labels if use_names else {}).items():
-        said = label_role(label)
-        if said is not None and _area_part(surface, own) < MOST_LABELLED:
-            lower = own if ROLES[said] > HARD else own[share[own] > ROLES[said]]
-            if said == "head":  # a cow's udder may have the material of its muzzle
-                lower = lower[np.isin(role[lower], ("head", "neck", "ear"))]
-            share[lower], role[lower] = ROLES[said], said
-    carried = parts.carrier != np.arange(len(role))
-    carried &= share >= HARD
-    share[carried], role[carried] = share[parts.carrier[carried]], role[parts.carrier[carried]]
-    share[parts.prop], role[parts.prop], apart = 0.0, "prop", apart | parts.prop
-    return Anatomy(
-        character.name,
-        surface,
-        found,
-        tuple(found),
-        regions.of_vertex,
-        parts.of_vertex,
-        tuple(role.tolist()),
-        share,
-        firmness,
-        apart,
-        thickness,
-        back,
-        balls,
-    )
+def _mirrored(regions: SkinRegions, joints: tuple[str, ...]) -> dict[str, str]:
+    """Joints and those on the other side: by their names, or by place where names do not say."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for joint in joints:
+        named.setdefault(normalised_name(joint), []).append(joint)
+    found = {}
+    for (side, plain), own in named.items():
+        others = named.get(({"L": "R", "R": "L"}.get(side, "-"), plain), [])
+        if len(own) == len(others) == 1:
+            found[own[0]] = others[0]
+    for joint, twin in zip(joints, regions.twins, strict=True):
+        other = joints[twin] if twin >= 0 else joint
+        if other != joint and joint not in found and other not in found.values():
+            found[joint] = other
+    return {joint: other for joint, other in found.items() if found.get(other) == joint}
 
 
-def _skull_below_ears(role: NDArray[np.str_], share: Floats, thickness: Floats) -> None:
-    """Make head of what follows an ear's joint and is too thick for one: a husky's forehead."""
-    head, ear = role == "head", role == "ear"
-    if head.any() and ear.any():
-        skull = ear & (thickness > THICK_EAR * np.median(thickness[head]))
-        role[skull] = "head"
-        share[skull] = np.minimum(share[skull], ROLES["head"])
+def _painted(anatomy: Anatomy, maps: Mapping[str, Floats]) -> Anatomy:
+    """Heed what is painted on the skin: φ(1 − rigid), and at least `flesh`."""
+    if not ("rigid" in maps or "flesh" in maps):
+        return anatomy
+    none = np.zeros(len(anatomy.share))
+    share = anatomy.share * (1 - maps.get("rigid", none))
+    share = np.maximum(share, maps.get("flesh", none))
+    # A back that is painted rigid is hard, though others have little flesh and are not.
+    lower = (share < HARD) & (share < anatomy.share)
+    return replace(anatomy, share=share, back=np.where(lower, 0.0, anatomy.back))
 
 
 def _area_part(surface: SurfaceMesh, vertices: Ints) -> float:

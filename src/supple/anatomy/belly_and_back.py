@@ -61,7 +61,7 @@ def back_side(surface: SurfaceMesh, role: NDArray[np.str_], radius: float) -> Fl
 
 def share_by_side(share: Floats, back: Floats) -> Floats:
     """φ (n̄,) with less flesh on the back and all of it on the belly."""
-    dorsal, ventral = np.maximum(back, 0.0), np.maximum(-back, 0.0)
+    dorsal, ventral = np.clip(2 * back - 0.6, 0.0, 1.0), np.maximum(-back, 0.0)
     return share * (1 - (1 - BACK) * dorsal) + (1 - share) * ventral
 
 

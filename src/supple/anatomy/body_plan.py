@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import igl
 import numpy as np
@@ -349,4 +349,4 @@ def anatomical_material(anatomy: Anatomy) -> Material:
     """
     size = anatomy.surface.size
     stout = anatomy.trunk_radius / (TRUNK_RADIUS * size)
-    return flesh_material(size * min(stout, np.sqrt(stout)))
+    return replace(flesh_material(size * min(stout, 1.0)), kind="neo-hookean")

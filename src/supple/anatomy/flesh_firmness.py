@@ -11,6 +11,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
+from supple.anatomy.flesh_presets import scaled_gravity
 from supple.anatomy.roles import HARD, ROLES
 from supple.anatomy.skin_regions import vertex_areas
 from supple.arrays import Floats, Ints
@@ -19,6 +20,7 @@ from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 from supple.rig.tets.surface_samples import typical_edge
+from supple.rig.wiggle import wiggle
 
 __all__ = ["flesh_factors", "motion_firmness"]
 
@@ -30,16 +32,20 @@ THINNEST = 0.02
 #: Flesh on limbs and trunk is softer where it is thin, down to this factor: thighs of a heavy man
 #: moved by 0.45 cm in a jump that moves his belly by 3.
 SOFTEST = 0.35
-FLESHY = ("limb", "shin", "forearm", "trunk", "soft")
+FLESHY = ("limb", "trunk", "soft")
+#: What hangs below a body that stands on its limbs is softer: by side, and factors.
+SIDES, HANGING = (-1.0, 0.0, 0.5), (0.35, 0.6, 1.0)
 #: Flesh may swing by this part of the body's thickness, 2R, as an oscillator of its thickness has
-#: it. That is an upper bound: what the simulation had was 0.3 to 1 times as much.
-MOST_SWING = 0.4
+#: it.
+MOST_SWING = 0.25
 #: Factors that are tried, frames a second, and damping as a part of the critical one.
-FIRMER, RATE, DAMPING = 2.0 ** np.arange(0, 6.5, 0.5), 60.0, 0.15
+FIRMER, RATE, DAMPING = 2.0 ** np.linspace(0, 8, 14), 60.0, 0.15
 #: Places of the skin that are looked at, and frames of all motions.
 PLACES, MOST_FRAMES = 400, 6000
-#: Accelerations beyond this many sizes a second² are jumps, which bakes let pass.
+#: Accelerations are limited to this many sizes a second², as bakes limit them.
 JUMP = 500.0
+#: What reaches so many R from bone is a plate; 2.2 = 3.5·2 √(2(1 + ν)/12) / ½π.
+PLATE, BENDING = 3.0, 2.2
 #: Displacement at the skin of the lowest shear mode of a layer, per unit of acceleration.
 PARTICIPATION = 4 / np.pi
 
@@ -56,7 +62,9 @@ def flesh_factors(anatomy: Anatomy, mesh: TetMesh) -> Floats:
     coarse = np.clip((CELL * typical_edge(mesh) / wanted) ** 2, 1.0, STIFFEST)
     thin = share * wanted / (ROLES["trunk"] ** 2 * anatomy.trunk_radius)
     fleshy = np.isin(anatomy.role, FLESHY)
-    return coarse * anatomy.firmness * np.where(fleshy, np.clip(thin, SOFTEST, 1.0), 1.0)
+    thin = np.where(fleshy, np.clip(thin, SOFTEST, 1.0), 1.0)
+    hanging = np.where(anatomy.back != 0, np.interp(anatomy.back, SIDES, HANGING), 1.0)
+    return coarse * anatomy.firmness * thin * hanging
 
 
 def motion_firmness(
@@ -80,12 +88,13 @@ def motion_firmness(
     """
     ones = np.ones(len(factors))
     soft = np.flatnonzero(~anatomy.hard)
-    if not (character.motions and len(soft) and len(held)):
+    if not (len(soft) and len(held)):
         return ones
     places = _places(anatomy, soft)
     skin = character.surface.vertices
     away = cKDTree(mesh.vertices[held]).query(skin[places])[0]
     depth = np.maximum(away, 0.25 * typical_edge(mesh))
+    depth = _layer(depth, anatomy.thickness[places])
     shear = float(np.max(material.young)) / (2 * (1 + float(np.max(material.poisson))))
     speed = np.sqrt(shear * factors[places] / float(np.max(material.density)))
     pitch = 0.5 * np.pi * speed / depth
@@ -101,6 +110,18 @@ def motion_firmness(
     return found
 
 
+def _layer(depth: Floats, thickness: Floats) -> Floats:
+    """Thickness of a layer that swings as flesh so far from bone, in a body of thickness R.
+
+    A belly bulges from R to 2R away from the spine and is held by its sides: as a layer as thick
+    as it is far away a heavy man's would swing three times as far as it does. What reaches
+    farther, L, bends as a plate: at 3.5 √(E/12ρ) 2R/L² in place of ½π √(G/ρ)/L.
+    """
+    far = depth / thickness
+    bulge = np.interp(far, [0.0, 1.0, 2.0, PLATE], [0.0, 1.0, 1.0, PLATE**2 / BENDING])
+    return thickness * np.where(far < PLATE, bulge, far**2 / BENDING)
+
+
 def _places(anatomy: Anatomy, soft: Ints) -> Ints:
     """Vertices spread evenly over the area of what is soft."""
     ends = np.cumsum(np.maximum(vertex_areas(anatomy.surface)[soft], 1e-300))
@@ -112,6 +133,7 @@ def _swing(character: Character, places: Ints, pitch: Floats) -> Floats:
     """Largest displacement (f, k) of oscillators of these pitches (f, k), in rad/s, at places."""
     largest = np.zeros(pitch.shape)
     motions = [each for each in character.motions.values() if each.n_frames > 2]
+    motions = motions or [wiggle(character)]
     total = sum(each.duration for each in motions) * RATE
     for motion in motions:
         part = min(1.0, MOST_FRAMES / max(total, 1.0))
@@ -134,8 +156,11 @@ def _accelerations(character: Character, motion: Motion, places: Ints, part: flo
     found = np.zeros_like(skin)
     if len(skin) > 2:
         found[1:-1] = (skin[2:] - 2 * skin[1:-1] + skin[:-2]) * RATE**2
-    jumps = np.linalg.norm(found, axis=2) > JUMP * character.surface.size
-    found[jumps] = 0.0
+    most = JUMP * character.surface.size
+    found *= np.minimum(1.0, most / np.maximum(np.linalg.norm(found, axis=2), most))[..., None]
+    # A body that is turned over sags the other way.
+    down = np.array([0.0, -scaled_gravity(character.surface.size), 0.0])
+    found -= (down - even.roots[:, :3, :3] @ down)[:, None] / PARTICIPATION
     return [found]
 
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from supple.elastic.material import Material
 from supple.errors import SuppleError
 
-__all__ = ["FLESH_PRESETS", "HUMAN", "Flesh", "checked_flesh", "flesh_material"]
+__all__ = ["FLESH_PRESETS", "HUMAN", "Flesh", "checked_flesh", "flesh_material", "scaled_gravity"]
 
 
 @dataclass(frozen=True)
@@ -73,3 +73,16 @@ def flesh_material(size: float) -> Material:
     20000.0
     """
     return Material("stvk", young=float(f"{FLESH * (size / HUMAN) ** 2:.3g}"), poisson=0.45)
+
+
+#: In m/s², for a body of human size.
+GRAVITY = 9.81
+
+
+def scaled_gravity(size: float) -> float:
+    """Return the gravity that lets flesh of `flesh_material` sag alike, however large it is.
+
+    >>> scaled_gravity(2.0)
+    9.81
+    """
+    return GRAVITY * size / HUMAN

@@ -1,4 +1,4 @@
-"""Regions of the skin that follow each joint most, the tree they make up, and loose parts."""
+"""Regions of the skin that follow each joint most, and the tree they make up."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 from scipy.spatial import cKDTree
 
+from supple.anatomy.symmetry import Mirror
 from supple.arrays import Bools, Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.topology import components
-from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.skeleton.joints import Skeleton
 
-__all__ = ["LooseParts", "SkinRegions", "held_things", "vertex_areas"]
+__all__ = ["SkinRegions", "extent", "leading_joints", "quantile", "vertex_areas"]
 
 
 #: Regions smaller than this part of the skin's area belong to a neighbour.
@@ -27,18 +28,21 @@ LEAST_AREA = 1e-3
 TOUCHING = 0.01
 
 
-#: Regions are left and right of each other whose centres mirror each other to this part of the
-#: size, and whose areas differ by less than this factor.
-MIRRORED, ALIKE_AREA = 0.04, 1.6
-
-
 #: Skin with more than this weight follows one joint alone.
 ALONE = 0.95
 
 
+#: Borders between regions on one side count for so many times their length.
+ONE_SIDE = 2.0
+
+
+#: A region without a twin is in the middle whose centre is this near to the plane.
+MIDDLE = 0.03
+
+
 @dataclass(frozen=True, eq=False)
 class SkinRegions:
-    """Divide the skin by the joint that each vertex follows most.
+    """Divide the skin by the joint that each vertex follows most. Lengths are parts of the size.
 
     Attributes
     ----------
@@ -56,11 +60,21 @@ class SkinRegions:
     rigid
         (k,) part of the region's area that follows its joint alone.
     centres
-        (k, 3).
+        (k, 3) of the skin as it was bound.
+    sides
+        (k,) −1, 0 in the middle, 1; all 0 where a body has no two sides.
+    twins
+        (k,) the region on the other side of each, itself in the middle, −1 for none.
     neighbours
         For each region those that are next to it in the tree.
     borders
         (k, k) thickness where two regions meet, 0 where they do not.
+    gates
+        (k, k, 3) the middle of the border between two regions, of their centres without.
+    carries
+        (k, k) whether the joint of one region is above that of another in the skeleton.
+    whole
+        The skin's area, as a part of the size's square.
     """
 
     joints: Ints
@@ -72,66 +86,93 @@ class SkinRegions:
     lengths: Floats
     rigid: Floats
     centres: Floats
+    sides: Ints
+    twins: Ints
     neighbours: tuple[tuple[int, ...], ...]
     borders: Floats
+    gates: Floats
+    carries: Bools
+    whole: float
+    _points: tuple[Floats, ...]
 
     def __len__(self) -> int:
         return len(self.joints)
 
     @classmethod
     def of(
-        cls, surface: SurfaceMesh, rig: SkinnedRig, thickness: Floats, counted: Bools
+        cls,
+        surface: SurfaceMesh,
+        bound: Floats,
+        weights: sp.csr_array,
+        skeleton: Skeleton,
+        thickness: Floats,
+        area: Floats,
+        mirror: Mirror | None,
     ) -> SkinRegions:
         """Divide a skinned surface.
 
         Parameters
         ----------
-        surface, rig
-            The skin and what moves it.
+        surface, bound
+            The skin, and its vertices as they were bound, of size 1.
+        weights, skeleton
+            What moves it: (n̄, J).
         thickness
-            (n̄,) R at each vertex.
-        counted
-            (n̄,) vertices whose area counts: not what is buried, nor what hands hold.
+            (n̄,) R at each vertex, in metres.
+        area
+            (n̄,) of each vertex, next to nothing where it does not count: what is buried, or what
+            hands hold. A region may have nothing else.
+        mirror
+            What is left and right of each other.
         """
-        weights = sp.csr_array(rig.weight_matrix())
-        # What does not count still has a region, and a region may have nothing else.
-        area = np.where(counted, 1.0, 1e-3) * vertex_areas(surface)
-        lead = _leading_joints(weights, area)
+        thick = thickness / max(surface.size, 1e-300)
+        lead = _larger_leaders(weights, area)
         joints, of_vertex = np.unique(lead, return_inverse=True)
         count = len(joints)
         totals = np.maximum(np.bincount(of_vertex, area, minlength=count), 1e-300)
-        alone = np.asarray(weights.max(axis=1).todense()).ravel() > ALONE
+        alone = leading_joints(weights)[1] > ALONE
         centres = np.stack(
-            [np.bincount(of_vertex, area * axis, count) / totals for axis in surface.vertices.T], 1
+            [np.bincount(of_vertex, area * axis, count) / totals for axis in bound.T], 1
         )
         members = [np.flatnonzero(of_vertex == region) for region in range(count)]
         radii, narrow = (
-            np.array([_quantile(thickness[own], area[own], part) for own in members])
+            np.array([quantile(thick[own], area[own], part) for own in members])
             for part in (0.5, 0.3)
         )
-        members = [own[counted[own]] if counted[own].any() else own for own in members]
-        lengths = np.array([_extent(surface.vertices[own]) for own in members])
-        borders, lengths_of_borders = _borders(surface, of_vertex, thickness, count)
-        parents = rig.skeleton.parents
-        tree = _tree(joints, parents, lengths_of_borders, centres)
-        of_joint = _regions_of_joints(joints, parents, centres, rig)
+        full = [own[area[own] > 0.01 * area[own].max()] for own in members]
+        points = tuple(bound[own] for own in full)
+        sides, twins = _sides(joints, of_vertex, area, centres, mirror, bound)
+        border = _Borders.of(surface, bound, of_vertex, thick, centres)
+        tree = _tree(joints, skeleton.parents, border.lengths, centres, sides)
         return cls(
             joints,
             of_vertex,
-            of_joint,
+            _regions_of_joints(joints, skeleton, surface, of_vertex, area),
             totals / totals.sum(),
             radii,
             narrow,
-            lengths,
+            np.array([extent(each) for each in points]),
             np.bincount(of_vertex, area * alone, count) / totals,
             centres,
+            sides,
+            twins,
             tree,
-            borders,
+            border.thickness,
+            border.gates,
+            _carries(joints, skeleton.parents),
+            float(area.sum()) / max(surface.size, 1e-300) ** 2,
+            points,
         )
+
+    def tip(self, region: int, gate: Floats) -> Floats:
+        """Return the place of a region farthest from where it hangs."""
+        points = self._points[region]
+        found: Floats = points[np.argmax(np.linalg.norm(points - gate, axis=1))]
+        return found
 
     def central(self, likely: Sequence[bool] = ()) -> int:
         """Return the region whose removal leaves the smallest largest rest, of those likely."""
-        order, above = self._walk(0)
+        order, above = self.rooted(0)
         below = self.areas.copy()
         for region in order[::-1]:
             if above[region] >= 0:
@@ -142,14 +183,15 @@ class SkinRegions:
                 for r in range(len(self))
             ]
         )
-        if not any(likely):
-            likely = [True] * len(self)
+        may = np.array(likely if any(likely) else [True] * len(self), bool)
+        if (may & (self.sides == 0)).any():  # one of a pair is no trunk, however thick
+            may &= self.sides == 0
         # Of regions that divide the body as evenly the thickest is the trunk.
-        worst[~np.array(likely, bool)] += 10.0
+        worst[~may] += 10.0
         near = worst < worst.min() + 0.1
         found = int(np.argmax(np.where(near, self.radii, -1.0)))
         for _ in range(3):  # a small region in the middle may be thinner than those beside it
-            beside = [each for each in self.neighbours[found] if likely[each]]
+            beside = [each for each in self.neighbours[found] if may[each]]
             thickest = max(beside, key=lambda each: self.radii[each], default=found)
             if self.radii[thickest] < 1.5 * self.radii[found]:
                 break
@@ -158,38 +200,6 @@ class SkinRegions:
 
     def rooted(self, root: int) -> tuple[Ints, Ints]:
         """(k,) regions from the root outwards, and the one before each, −1 for the root."""
-        return self._walk(root)
-
-    def twins(self, size: float) -> Ints:
-        """(k,) the region on the other side of each, itself in the middle, −1 for none.
-
-        The plane is normal to a principal axis of the regions: one of them always is normal to
-        the plane of a body that has one, however it is turned.
-        """
-        weights = self.areas / self.areas.sum()
-        middle = weights @ self.centres
-        centred = self.centres - middle
-        axes = np.linalg.eigh((centred * weights[:, None]).T @ centred)[1].T
-        found = [self._mirrored(centred, axis, size) for axis in axes]
-        own = np.arange(len(self))
-        paired = [float(weights[(twin >= 0) & (twin != own)].sum()) for twin in found]
-        # Bodies such as snakes have no pairs; then the thinnest axis will do.
-        whole = [float(weights[twin >= 0].sum()) for twin in found]
-        return found[int(np.argmax(np.array(paired) + np.array(whole)))]
-
-    def _mirrored(self, centred: Floats, axis: Floats, size: float) -> Ints:
-        across = centred @ axis
-        apart = np.linalg.norm(
-            centred[:, None] - (centred - 2 * across[:, None] * axis)[None], axis=2
-        )
-        ratio = self.areas[:, None] / self.areas[None]
-        apart[(ratio > ALIKE_AREA) | (ratio < 1 / ALIKE_AREA)] = np.inf
-        nearest = apart.argmin(axis=0)
-        own = np.arange(len(self))
-        mutual = (nearest[nearest] == own) & (apart[nearest, own] < MIRRORED * size)
-        return np.where(mutual, nearest, -1)
-
-    def _walk(self, root: int) -> tuple[Ints, Ints]:
         pairs = [(a, b) for a, near in enumerate(self.neighbours) for b in near]
         n = len(self)
         rows, columns = np.array(pairs, np.int64).reshape(-1, 2).T
@@ -205,29 +215,42 @@ def vertex_areas(surface: SurfaceMesh) -> Floats:
     return total.astype(np.float64)
 
 
-def _leading_joints(weights: sp.csr_array, area: Floats) -> Ints:
+def leading_joints(weights: sp.csr_array) -> tuple[Ints, Floats]:
+    """(n̄,) the joint that each vertex follows most, the first of equals, and how much."""
+    table, n = sp.csr_array(weights), weights.shape[0]
+    table.sort_indices()
+    rows = np.repeat(np.arange(n), np.diff(table.indptr))
+    most = np.zeros(n)
+    np.maximum.at(most, rows, table.data)
+    lead = np.zeros(n, np.int64)
+    at = np.flatnonzero(table.data >= most[rows])[::-1]
+    lead[rows[at]] = table.indices[at]
+    return lead, most
+
+
+def _larger_leaders(weights: sp.csr_array, area: Floats) -> Ints:
     """(n̄,) the joint each vertex follows most; those that lead hardly anything lead nothing."""
-    lead = np.asarray(weights.argmax(axis=1)).ravel().astype(np.int64)
+    lead = leading_joints(weights)[0]
     led = np.bincount(lead, area, weights.shape[1])
     small = led < LEAST_AREA * area.sum()
     if small.all() or not small[lead].any():
         return lead
     lost = np.flatnonzero(small[lead])
     rest = (weights[lost] @ sp.diags_array((~small).astype(float))).tocsr()
-    kept = np.asarray(rest.argmax(axis=1)).ravel().astype(np.int64)
-    found = np.asarray(rest.max(axis=1).todense()).ravel() > 0
-    lead[lost[found]] = kept[found]
+    kept, much = leading_joints(rest)
+    lead[lost[much > 0]] = kept[much > 0]
     return lead
 
 
-def _quantile(values: Floats, weights: Floats, part: float) -> float:
+def quantile(values: Floats, weights: Floats, part: float) -> float:
+    """Return the value that a part of the weights falls short of."""
     order = np.argsort(values)
     sums = np.cumsum(weights[order])
     return float(values[order][min(np.searchsorted(sums, part * sums[-1]), len(order) - 1)])
 
 
-def _extent(points: Floats) -> float:
-    """Extent along the longest principal axis, which turns with the points."""
+def extent(points: Floats) -> float:
+    """Return the extent along the longest principal axis, which turns with the points."""
     if len(points) < 2:
         return 0.0
     centred = points - points.mean(axis=0)
@@ -235,23 +258,66 @@ def _extent(points: Floats) -> float:
     return float(np.ptp(centred @ axis))
 
 
-def _borders(
-    surface: SurfaceMesh, of_vertex: Ints, thickness: Floats, count: int
-) -> tuple[Floats, Floats]:
-    """Thickness and length (k, k) of borders between regions."""
-    edges = surface.triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
-    edges = edges[of_vertex[edges[:, 0]] != of_vertex[edges[:, 1]]]
-    lengths = np.linalg.norm(np.diff(surface.vertices[edges], axis=1)[:, 0], axis=1)
-    pairs = _touching_pairs(surface, of_vertex)
-    ends = np.concatenate([edges, pairs])
-    length = np.concatenate([lengths, np.full(len(pairs), 1e-3 * surface.size)])
-    a, b = of_vertex[ends].T
-    thick = 0.5 * (thickness[ends[:, 0]] + thickness[ends[:, 1]])
-    total, weighted = np.zeros((count, count)), np.zeros((count, count))
-    for one, other in ((a, b), (b, a)):
-        np.add.at(total, (one, other), length)
-        np.add.at(weighted, (one, other), length * thick)
-    return np.divide(weighted, total, out=np.zeros_like(total), where=total > 0), total
+def _sides(
+    joints: Ints,
+    of_vertex: Ints,
+    area: Floats,
+    centres: Floats,
+    mirror: Mirror | None,
+    bound: Floats,
+) -> tuple[Ints, Ints]:
+    """(k,) side and twin of each region."""
+    count = len(joints)
+    if mirror is None:
+        return np.zeros(count, np.int64), np.full(count, -1)
+    region_of = {int(joint): region for region, joint in enumerate(joints)}
+    twins = np.array([region_of.get(int(mirror.twins[joint]), -1) for joint in joints])
+    across = mirror.sides(centres)
+    sides = np.sign(across).astype(np.int64)
+    middle = twins == np.arange(count)
+    middle |= (twins < 0) & (np.abs(across) < MIDDLE)
+    # Whatever lies on both sides is in the middle too.
+    left = np.bincount(of_vertex, area * (mirror.sides(bound) > 0), count)
+    total = np.maximum(np.bincount(of_vertex, area, count), 1e-300)
+    middle |= (twins < 0) & (np.abs(left / total - 0.5) < 0.25)
+    return np.where(middle, 0, sides), twins
+
+
+@dataclass(frozen=True, eq=False)
+class _Borders:
+    """Thickness, length (k, k) and middle (k, k, 3) of borders between regions."""
+
+    thickness: Floats
+    lengths: Floats
+    gates: Floats
+
+    @classmethod
+    def of(
+        cls, surface: SurfaceMesh, bound: Floats, of_vertex: Ints, thick: Floats, centres: Floats
+    ) -> _Borders:
+        count = len(centres)
+        edges = surface.triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
+        edges = edges[of_vertex[edges[:, 0]] != of_vertex[edges[:, 1]]]
+        pairs = _touching_pairs(surface, of_vertex)
+        ends = np.concatenate([edges, pairs])
+        length = np.linalg.norm(np.diff(bound[ends], axis=1)[:, 0], axis=1)
+        length[len(edges) :] = 1e-3
+        a, b = of_vertex[ends].T
+        keys = np.concatenate([a * count + b, b * count + a])
+        twice = np.concatenate([length, length])
+
+        def summed(values: Floats) -> Floats:
+            both = np.concatenate([values, values])
+            return np.bincount(keys, twice * both, count * count).reshape(count, count)
+
+        total = summed(np.ones(len(ends)))
+        middles = 0.5 * (bound[ends[:, 0]] + bound[ends[:, 1]])
+        met = np.maximum(total, 1e-300)
+        gates = np.stack([summed(axis) / met for axis in middles.T], axis=-1)
+        apart = total <= 0
+        gates[apart] = (0.5 * (centres[:, None] + centres[None]))[apart]
+        mean = summed(0.5 * (thick[ends[:, 0]] + thick[ends[:, 1]])) / met
+        return cls(np.where(apart, 0.0, mean), total, gates)
 
 
 def _touching_pairs(surface: SurfaceMesh, of_vertex: Ints) -> Ints:
@@ -270,12 +336,26 @@ def _touching_pairs(surface: SurfaceMesh, of_vertex: Ints) -> Ints:
     return np.column_stack([here[across], there[across]])
 
 
+def _carries(joints: Ints, parents: Ints) -> Bools:
+    """(k, k) whether the joint of one region is above that of another."""
+    region_of = {int(joint): region for region, joint in enumerate(joints)}
+    found = np.zeros((len(joints), len(joints)), bool)
+    for region, joint in enumerate(joints):
+        above = int(parents[joint])
+        while above >= 0:
+            if above in region_of:
+                found[region_of[above], region] = True
+            above = int(parents[above])
+    return found
+
+
 def _tree(
-    joints: Ints, parents: Ints, lengths: Floats, centres: Floats
+    joints: Ints, parents: Ints, lengths: Floats, centres: Floats, sides: Ints
 ) -> tuple[tuple[int, ...], ...]:
     """Neighbours in a tree: the hierarchy where regions touch, else the longest borders.
 
     Feet that are moved by targets of inverse kinematics hang below the root in many skeletons.
+    What is in the middle hangs together first: a head from a neck though two horns lie between.
     """
     region_of = {int(joint): region for region, joint in enumerate(joints)}
     links: list[tuple[int, float, int, int]] = []
@@ -285,13 +365,15 @@ def _tree(
             above = int(parents[above])
         if above >= 0:
             other = region_of[above]
-            rank = 0 if lengths[region, other] > 0 else 2
+            middle = sides[region] == sides[other] == 0
+            rank = 0 if lengths[region, other] > 0 else 1 if middle else 3
             links.append((rank, -float(lengths[region, other]), region, other))
     a, b = np.nonzero(np.triu(lengths, 1))
-    links += [(1, -float(lengths[i, j]), int(i), int(j)) for i, j in zip(a, b, strict=True)]
+    lengths = np.where(sides[:, None] == sides[None], ONE_SIDE, 1.0) * lengths
+    links += [(2, -float(lengths[i, j]), int(i), int(j)) for i, j in zip(a, b, strict=True)]
     apart = np.linalg.norm(centres[:, None] - centres[None], axis=2)
     i, j = np.triu_indices(len(joints), 1)
-    links += [(3, float(apart[p, q]), int(p), int(q)) for p, q in zip(i, j, strict=True)]
+    links += [(4, float(apart[p, q]), int(p), int(q)) for p, q in zip(i, j, strict=True)]
     group = list(range(len(joints)))
 
     def top(region: int) -> int:
@@ -309,104 +391,21 @@ def _tree(
     return tuple(tuple(each) for each in near)
 
 
-def _regions_of_joints(joints: Ints, parents: Ints, centres: Floats, rig: SkinnedRig) -> Ints:
+def _regions_of_joints(
+    joints: Ints, skeleton: Skeleton, surface: SurfaceMesh, of_vertex: Ints, area: Floats
+) -> Ints:
     """(J,) a joint's own region, that of the nearest joint above it, or the nearest region."""
-    found = np.full(rig.skeleton.n_joints, -1, np.int64)
+    found = np.full(skeleton.n_joints, -1, np.int64)
     found[joints] = np.arange(len(joints))
-    for joint, above in enumerate(parents):
+    for joint, above in enumerate(skeleton.parents):
         if found[joint] < 0 and above >= 0:
             found[joint] = found[above]
     lost = np.flatnonzero(found < 0)
     if len(lost):
-        places = rig.skeleton.rest_world()[lost, :3, 3]
-        found[lost] = cKDTree(centres).query(places)[1]
+        count = len(joints)
+        totals = np.maximum(np.bincount(of_vertex, area, count), 1e-300)
+        centres = np.stack(
+            [np.bincount(of_vertex, area * x, count) / totals for x in surface.vertices.T], 1
+        )
+        found[lost] = cKDTree(centres).query(skeleton.rest_world()[lost, :3, 3])[1]
     return found
-
-
-#: A component follows one joint that has this much of the weight at each of its vertices.
-FOLLOWS = 0.99
-
-
-#: Components larger than this part of the skin's area are body where they belong to the trunk.
-BODY = 0.1
-
-
-#: Small components this near to the rest, as parts of its area and size, are carried by it: eyes,
-#: teeth, buttons, a fish's spikes.
-SMALL, NEAR = 0.02, 0.02
-
-
-def held_things(surface: SurfaceMesh, weights: sp.csr_array) -> Bools:
-    """(n̄,) components that follow one joint which skin of another component follows as well.
-
-    What a hand holds must not make it look unlike the other one.
-    """
-    part, lead, single = _single_joints(surface, weights)
-    area = vertex_areas(surface)
-    own = np.bincount(part, area)
-    loose = single[part]
-    skin = np.bincount(lead[~loose], area[~loose], weights.shape[1])
-    return loose & (skin[lead] > 0.1 * own[part])
-
-
-def _single_joints(surface: SurfaceMesh, weights: sp.csr_array) -> tuple[Ints, Ints, Bools]:
-    """Component and leading joint of each vertex, and whether each component has one joint."""
-    part = np.zeros(len(surface.vertices), np.int64)
-    part[surface.triangles] = surface.components()[:, None]
-    lead = np.asarray(weights.argmax(axis=1)).ravel().astype(np.int64)
-    alone = np.asarray(weights.max(axis=1).todense()).ravel() >= FOLLOWS
-    count = int(part.max()) + 1
-    single = np.bincount(part[~alone], minlength=count) == 0
-    first = lead[np.unique(part, return_index=True)[1]]
-    single &= np.bincount(part[lead != first[part]], minlength=count) == 0
-    return part, lead, single
-
-
-@dataclass(frozen=True, eq=False)
-class LooseParts:
-    """Tell bodies, props and what is carried apart.
-
-    Attributes
-    ----------
-    of_vertex
-        (n̄,) component of the surface.
-    prop
-        (n̄,) whether a vertex belongs to a component that follows one joint and rides on it.
-    carrier
-        (n̄,) the vertex of another component that carries a vertex, itself for most.
-    shell
-        (n̄,) whether a vertex belongs to a trunk that follows one joint: a robot's.
-    """
-
-    of_vertex: Ints
-    prop: Bools
-    carrier: Ints
-    shell: Bools
-
-    @classmethod
-    def of(
-        cls, surface: SurfaceMesh, weights: sp.csr_array, regions: SkinRegions, trunk: Bools
-    ) -> LooseParts:
-        """Parts of a surface with skin weights (n̄, J); `trunk` (k,) regions may be one part."""
-        n = len(surface.vertices)
-        part, _, single = _single_joints(surface, weights)
-        prop, carrier, shell = np.zeros(n, bool), np.arange(n), np.zeros(n, bool)
-        if len(single) == 1:
-            return cls(part, prop, carrier, shell)
-        area = vertex_areas(surface)
-        share = np.bincount(part, area) / max(float(area.sum()), 1e-300)
-        for component in np.argsort(share, kind="stable"):
-            own = np.flatnonzero(part == component)
-            body = trunk[regions.of_vertex[own]].any() and share[component] > BODY
-            if not single[component]:
-                continue
-            if body or share[component] > 0.5:
-                shell[own] = True
-                continue
-            others = np.flatnonzero(part != component)
-            away, near = cKDTree(surface.vertices[others]).query(surface.vertices[own])
-            if share[component] < SMALL and np.median(away) < NEAR * surface.size:
-                carrier[own] = others[near]
-            else:
-                prop[own] = True
-        return cls(part, prop, carrier, shell)

@@ -15,23 +15,29 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from supple.app.character_models import CharacterSource, prepared_model, read_character
+from supple.app.character_models import (
+    CharacterSource,
+    PreparedModel,
+    chosen_anatomy,
+    prepared_model,
+    read_character,
+)
 from supple.app.command_files import check_place
 from supple.app.options import BakeOptions
 from supple.app.progress_bar import console, first_use_message, task_bar, working
 from supple.app.stiffness_maps import read_stiffness
 from supple.checks import checked_number
-from supple.engines.engine import CharacterModel, Engine, engine_named
+from supple.engines.engine import Engine, engine_named
 from supple.errors import SuppleError
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, clip_targets, save
 from supple.mesh.topology import counted
 from supple.playing.bake import bake, bake_all, bake_plan, chosen_motion, flesh_damping
-from supple.playing.wiggle import WIGGLE
 from supple.progress import Progress
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
+from supple.rig.wiggle import WIGGLE
 
 __all__ = ["run_bake"]
 
@@ -71,12 +77,13 @@ def run_bake(
         told = options.building()
         if options.stiffness is not None:
             told["stiffness"] = read_stiffness(options.stiffness, source.character)
+        told["anatomy"] = chosen_anatomy(options.anatomy, source, options.model)
     _say_what(source, motions, options, quiet)
     ready = prepared_model(
         source, model=options.model, flesh=options.flesh, engine=row.name, quiet=quiet, **told
     )
     with task_bar(quiet) as tell:
-        bakes = _baked(source.character, motions, ready.model, row, options, tell)
+        bakes = _baked(source.character, motions, ready, row, options, tell)
     with working("writing", quiet):
         written = _write(target, bakes, options.saving())
     figures = _reported(bakes) | {
@@ -92,7 +99,7 @@ def run_bake(
     if len(targets) > 1:
         figures["outputs"] = [str(file) for file in targets]
     if options.report is not None:
-        figures["report"] = _write_report(options.report, bakes, figures, quiet)
+        figures["report"] = _write_report(options, bakes, figures, quiet)
     if not quiet:
         _print_summary(figures)
     return figures
@@ -131,20 +138,20 @@ def _checked_files(
 def _baked(
     character: Character,
     motions: Sequence[Motion],
-    model: CharacterModel,
+    ready: PreparedModel,
     row: Engine,
     options: BakeOptions,
     tell: Progress,
 ) -> list[BakedMotion]:
     common: dict[str, Any] = {
         "engine": row.name,
-        "simulation": _stepping(options, row),
+        "simulation": _stepping(options, row) | {"scaled_loads": ready.scaled_loads},
         "progress": tell,
     }
     if len(motions) == 1:
-        return [bake(character, motions[0], model, **common, **options.playing())]
+        return [bake(character, motions[0], ready.model, **common, **options.playing())]
     whole = {"rate": options.rate, "loop": options.loop}
-    return bake_all(character, model, motions=motions, **common, **whole)
+    return bake_all(character, ready.model, motions=motions, **common, **whole)
 
 
 #: Figures of a bake that differ from motion to motion.
@@ -183,13 +190,14 @@ def _stepping(options: BakeOptions, row: Engine) -> dict[str, float]:
 
 
 def _write_report(
-    page: Path, bakes: Sequence[BakedMotion], figures: dict[str, Any], quiet: bool
+    options: BakeOptions, bakes: Sequence[BakedMotion], figures: dict[str, Any], quiet: bool
 ) -> str:
     from supple.app.report.report_page import write_page
 
+    assert options.report is not None
     with working("drawing", quiet):
-        write_page(page, bakes, figures)
-    return str(page)
+        write_page(options.report, bakes, figures, clay=options.clay)
+    return str(options.report)
 
 
 def checked_target(given: str, output: Path | None) -> Path:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 
+from supple.anatomy.body_plan import anatomical_material
 from supple.anatomy.flesh_presets import flesh_material
-from supple.app.character_models import CharacterSource, read_any_character
+from supple.app.character_models import CharacterSource, chosen_anatomy, read_any_character
 from supple.app.command_files import CHARACTER_MODEL, checked_sheet, model_target
 from supple.app.options import BuildOptions
 from supple.app.processes import peak_megabytes
@@ -23,6 +25,7 @@ from supple.engines.factory import build
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Plane
 from supple.mesh.topology import counted
+from supple.playing.bake_model import TETS, GivenAnatomy, body_plan_of
 
 __all__ = ["run_build"]
 
@@ -53,8 +56,10 @@ def run_build(
     first_use_message(quiet)
     with working("reading", quiet):
         source = read_any_character(given, options.unit)
-    chosen = _chosen(source, options)
+        anatomy = chosen_anatomy(options.anatomy, source)
     with build_log(quiet) as log, _executor(options.processes) as executor:
+        with nullcontext() if anatomy is None else log.stage("anatomy"):
+            chosen = _chosen(source, options, anatomy)
         offered = row.taken(**chosen, executor=executor, log=log)
         model = build(source.character, engine=row.name, **offered)
     with working("writing", quiet):
@@ -82,14 +87,27 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
 
 
-def _chosen(source: CharacterSource, options: BuildOptions) -> dict[str, Any]:
+def _chosen(
+    source: CharacterSource, options: BuildOptions, anatomy: GivenAnatomy
+) -> dict[str, Any]:
     """Return the builder's options: a scene's own, and before those what was asked for."""
     chosen = source.recipe | options.building()
+    plan = body_plan_of(source.character, anatomy, chosen.get("tets", TETS))
     if options.ground is not None:
         chosen["obstacles"] = (Plane((0.0, options.ground, 0.0), (0.0, 1.0, 0.0)),)
     constants = options.material_constants()
-    if constants:
-        usual = chosen.get("material") or flesh_material(source.character.surface.size)
+    usual = chosen.get("material") or flesh_material(source.character.surface.size)
+    if plan is not None:
+        usual = anatomical_material(plan.anatomy)
+        chosen |= {
+            "tets": plan.mesh,
+            "bones": plan.held,
+            "young": plan.factors * np.asarray(usual.young),
+        }
+    if "stiffness" in source.character.painted:
+        factors = source.character.painted["stiffness"]
+        chosen["young"] = factors * np.asarray(chosen.get("young", usual.young))
+    if constants or plan is not None or "young" in chosen:
         chosen["material"] = replace(usual, **constants)
     if "young" in constants:
         chosen.pop("young", None)  # in place of what a scene has painted

@@ -7,7 +7,7 @@ they are needed and kept in the user's cache folder; see `supple.user_cache`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from supple.anatomy.flesh_presets import Flesh
+from supple.anatomy.flesh_presets import Flesh, checked_flesh
+from supple.anatomy.region_entries import ENTRIES_SUFFIX, entries_for
 from supple.app.command_files import CHARACTER_MODEL, source_kind
 from supple.app.progress_bar import build_log
 from supple.engines.engine import FIRST_ENGINE, CharacterModel, engine_named, engine_of
@@ -29,7 +30,14 @@ from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.length_units import metres_in
 from supple.formats.load import load
 from supple.formats.registry import GLTF_SUFFIXES
-from supple.playing.bake_model import check_model, model_options
+from supple.playing.bake_model import (
+    ANATOMY,
+    SCALED_LOADS,
+    GivenAnatomy,
+    check_model,
+    model_options,
+)
+from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.stored.rigs import GIVEN, stored_rig
 from supple.scenes.characters.character_scene import scene
@@ -37,6 +45,8 @@ from supple.user_cache import Cached, cached, content_hash, model_cache
 
 __all__ = [
     "CharacterSource",
+    "PreparedModel",
+    "chosen_anatomy",
     "gltf_document",
     "load_character_model",
     "prepared_model",
@@ -188,6 +198,24 @@ def _name(nodes: list[dict[str, Any]], node: int) -> str:
 # Models of characters
 
 
+def chosen_anatomy(
+    word: str | None, source: CharacterSource, model: Path | None = None
+) -> GivenAnatomy:
+    """Return the anatomy that a word on the command line means: auto, none or a file of entries.
+
+    Without a word a file's character has the usual one; a scene's recipe and a model file have
+    their flesh already.
+    """
+    if word is None:
+        known = source.scene or source.model is not None or model is not None
+        return None if known else ANATOMY
+    if word in ("auto", "none"):
+        return "auto" if word == "auto" else None
+    if not word.endswith(".json"):
+        raise SuppleError(f"--anatomy {word}: use auto, none or a file, NAME{ENTRIES_SUFFIX}")
+    return entries_for(source.character, word)
+
+
 def load_character_model(path: str | Path) -> Any:
     """Read a model file, of any engine that moves characters."""
     model = load_model(path)
@@ -198,11 +226,15 @@ def load_character_model(path: str | Path) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class PreparedModel:
-    """Model, the seconds it took to get, and whether it was there already."""
+    """Model, the seconds it took to get, and whether it was there already.
+
+    With `scaled_loads` gravity goes with the size: see `supple.playing.bake.bake_simulator`.
+    """
 
     model: Any
     seconds: float
     kept: bool
+    scaled_loads: bool = SCALED_LOADS
 
 
 def prepared_model(
@@ -211,6 +243,8 @@ def prepared_model(
     model: Path | None = None,
     flesh: str | Flesh = "normal",
     engine: str = FIRST_ENGINE,
+    anatomy: GivenAnatomy = None,
+    log: BuildLog | None = None,
     quiet: bool = True,
     **told: Any,
 ) -> PreparedModel:
@@ -224,6 +258,10 @@ def prepared_model(
         A model file of this character.
     flesh, engine, **told
         As for `supple.bake`: `young`, `poisson`, `stiffness` and options of `supple.build`.
+    anatomy
+        ``"auto"``, entries by joint, or None for bones alone; models of files have theirs.
+    log
+        Told of the stages of a build, in place of the terminal.
     quiet
         Do not show the stages of a build.
     """
@@ -233,31 +271,46 @@ def prepared_model(
     if model is not None:
         own = load_character_model(model)
     if own is not None:
-        check_model(character, own, flesh=flesh, **told)
+        check_model(character, own, flesh=flesh, anatomy=anatomy, **told)
         return PreparedModel(own, perf_counter() - began, True)
-    if source.scene and flesh == "normal" and not told:
+    if source.scene and flesh == "normal" and anatomy is None and not told:
         found = _scene_model(source.scene, engine, quiet)
     else:
         recipe = engine_named(engine).taken(**source.recipe)
-        painted = recipe.pop("young", None)
-        options = model_options(character, flesh, engine, painted=painted, **(recipe | told))
-        found = _own_model(character, engine, options, quiet)
-    return PreparedModel(found.value, perf_counter() - began, found.found)
+        wanted = {"painted": recipe.pop("young", None), "anatomy": anatomy, **recipe, **told}
+        found = _own_model(character, flesh, engine, wanted, quiet, log)
+    scaled = SCALED_LOADS if source.scene else anatomy is not None
+    return PreparedModel(found.value, perf_counter() - began, found.found, scaled)
 
 
-def _own_model(character: Character, engine: str, options: dict[str, Any], quiet: bool) -> Cached:
-    """Return the model of a file's character; those of black-box rigs are not kept."""
+def _own_model(
+    character: Character,
+    flesh: str | Flesh,
+    engine: str,
+    wanted: dict[str, Any],
+    quiet: bool,
+    log: BuildLog | None,
+) -> Cached:
+    """Return the model of a file's character; those of black-box rigs are not kept.
+
+    It is known by what is wanted: what follows from that, tets above all, takes seconds to find.
+    """
 
     def make() -> Any:
-        with build_log(quiet) as log:
-            return build(character, engine=engine, **options, **engine_named(engine).taken(log=log))
+        with nullcontext(log) if log is not None else build_log(quiet) as own:
+            with nullcontext() if wanted["anatomy"] is None else own.stage("anatomy"):
+                options = model_options(character, flesh, engine, **wanted)
+            more = engine_named(engine).taken(log=own)
+            return build(character, engine=engine, **options, **more)
 
     header, arrays = stored_rig(character.rig)
     content: str | None = None
     if not any(part["kind"] == GIVEN for part in header["parts"]):  # nobody knows what it does
         mesh = character.surface
-        parts = (character.name, mesh.vertices, mesh.triangles, header, arrays)
-        content = content_hash(*parts, dict(character.motions), options, _model_engine(engine))
+        shape = (character.name, mesh.vertices, mesh.triangles, header, arrays)
+        said = (dict(character.motions), character.labels, character.painted)
+        usual = dict(engine_named(engine).bake_options), _model_engine(engine)
+        content = content_hash(*shape, *said, checked_flesh(flesh), wanted, *usual)
     kind = model_cache(CHARACTER_MODEL, load_model, MOST_KEPT)
     return cached(kind, "model-own", make, content)
 

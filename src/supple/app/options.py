@@ -15,11 +15,29 @@ from cyclopts import Parameter
 from supple.engines.engine import ENGINES, FIRST_ENGINE
 from supple.errors import SuppleError, warn
 
-__all__ = ["BakeOptions", "BuildOptions", "EngineName", "Flag", "FleshName", "UnitName", "Words"]
+__all__ = [
+    "AnatomyName",
+    "BakeOptions",
+    "BuildOptions",
+    "EngineName",
+    "Flag",
+    "FleshName",
+    "UnitName",
+    "Words",
+]
 
 Flag = Annotated[bool, Parameter(negative="")]
 Words = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 FleshName = Literal["firm", "normal", "soft", "jelly"]
+#: Word for an anatomy; None for `supple.playing.bake_model.ANATOMY`.
+AnatomyName = Annotated[
+    str | None,
+    Parameter(
+        help="What is bone, flesh, hard and apart: auto, found from skin, joints and names, by"
+        " default; none, flesh all around the bones; or a file, NAME.anatomy.json, as info"
+        " --anatomy and view write it."
+    ),
+]
 
 
 def _engines() -> str:
@@ -69,6 +87,7 @@ class BakeOptions:
     """Where it is stiffer or softer: color:COLOR_0, a vertex colour whose brightness is a factor
     (color:COLOR_0:red for a channel), or a JSON file such as {"joints": {"Tail*": 0.3, "Head":
     5}, "vertices": {"10-20": 2}, "default": 1}."""
+    anatomy: AnatomyName = None
     engine: EngineName = FIRST_ENGINE
     method: Annotated[str | None, Parameter(show=False)] = None
     """The older word for --engine."""
@@ -89,6 +108,8 @@ class BakeOptions:
     """USD only: "cache" for points at every frame in place of blend shapes."""
     report: Path | None = None
     """.html file that plays the result in a browser, beside the rig alone."""
+    clay: Flag = False
+    """Have the report begin in clay, rather than in the character's own colours."""
 
     def chosen_engine(self) -> str:
         """Return the name of the engine; warn if it was given by the older word."""
@@ -140,6 +161,7 @@ class BuildOptions:
     """"auto" follows the bones; "none" is one basis for the whole body."""
     tets: int | None = None
     """How many tetrahedra to fill the character with."""
+    anatomy: AnatomyName = None
     material: Literal["stvk", "neo-hookean", "corotational", "stvk-volume"] | None = None
     """What the flesh is made of; by default StVK, or what the scene has."""
     young: float | None = None

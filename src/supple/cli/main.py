@@ -14,9 +14,9 @@ import warnings
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Annotated, Any, Literal, TextIO
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 import supple
 from supple.cli.common_options import DISPLAY, Shown
@@ -49,7 +49,14 @@ for _name, _line in COMMANDS.items():
 
 
 @app.command
-def info(file: Path, /, *, unit: str | None = None, display: Shown = DISPLAY) -> None:
+def info(
+    file: Path,
+    /,
+    *,
+    anatomy: Annotated[list[Path] | None, Parameter(consume_multiple=True, negative="")] = None,
+    unit: str | None = None,
+    display: Shown = DISPLAY,
+) -> None:
     """Say what is in a file, and what is wrong with it.
 
     Parameters
@@ -58,13 +65,16 @@ def info(file: Path, /, *, unit: str | None = None, display: Shown = DISPLAY) ->
         A character (.glb .gltf .usd .usda .usdc .usdz), a motion (.bvh), a mesh (.obj .ply .stl
         .off .veg .msh .mesh .vtk), a model (.supple), an elastic body (.stvk), or one of VegaFEM's
         files (.cub, .U, .bou).
+    anatomy
+        List a character's regions: what is bone, flesh, hard and apart, and why. With sheet.png
+        they are drawn, with NAME.anatomy.json written to be changed, for bake, build and view.
     unit
         Unit of lengths in a character or a motion: m, cm, mm, in, ft, or how many metres one is; by
         default what the file says.
     """
     from supple.app.info.info import describe, print_info
 
-    display.show(describe(file, unit), print_info)
+    display.show(describe(file, anatomy, unit), print_info)
 
 
 @app.command

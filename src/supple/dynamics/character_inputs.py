@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints, Singles
-from supple.checks import checked_array, checked_number, shown
+from supple.checks import checked_array, checked_number, owned_array, shown
 from supple.compiled.jit import compiled_brief
 from supple.dynamics.root_frame import checked_root
 from supple.errors import SuppleError
@@ -26,6 +26,7 @@ __all__ = [
     "Forces",
     "Given",
     "SteppedCharacter",
+    "checked_factors",
     "checked_frames",
     "checked_stiffness",
     "checked_vertex",
@@ -88,6 +89,18 @@ def checked_stiffness(value: float) -> float:
             f"stiffness is {factor:g} times the model's; it must be between 0.001 and 1000"
         )
     return factor
+
+
+def checked_factors(values: ArrayLike, n_tets: int) -> Floats:
+    """Return a copy of factors on the stiffness of each tet, (T,), 0.001 to 1000."""
+    factors = owned_array("local stiffness", values, (n_tets,))
+    wrong = ~((factors >= 1e-3) & (factors <= 1e3))
+    if wrong.any():
+        tet = int(np.argmax(wrong))
+        raise SuppleError(
+            f"local stiffness of tet {tet} is {factors[tet]:g}; it must be between 0.001 and 1000"
+        )
+    return factors
 
 
 class SteppedCharacter(Protocol):

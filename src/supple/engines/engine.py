@@ -41,6 +41,7 @@ __all__ = [
     "Crowd",
     "Engine",
     "FreeParameters",
+    "LocalStiffness",
     "RigidObjects",
     "StepState",
     "engine_named",
@@ -171,6 +172,15 @@ class FreeParameters(Protocol):
     @property
     def parameters(self) -> Floats:
         """Pose of the rig now, (s,): the free parameters as physics has them."""
+
+
+@runtime_checkable
+class LocalStiffness(Protocol):
+    """Optional part of a character engine: stiffness that changes from place to place."""
+
+    @property
+    def local_stiffness(self) -> Floats | None:
+        """Factors on the stiffness of each of the model's tets, (T,); to be set between steps."""
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from supple.anatomy.flesh_presets import HUMAN, Flesh, checked_flesh
+from supple.anatomy.flesh_presets import HUMAN, Flesh, checked_flesh, scaled_gravity
 from supple.checks import checked_number
 from supple.engines.engine import (
     ENGINES,
@@ -24,16 +24,16 @@ from supple.engines.engine import (
     engine_of,
 )
 from supple.errors import SuppleError, SuppleWarning, warn
-from supple.playing.bake_model import check_model, model_options
+from supple.playing.bake_model import ANATOMY, SCALED_LOADS, check_model, model_options
 from supple.playing.cycle import checked_span, steps_of_frames
 from supple.playing.liveliness import liveliest
 from supple.playing.player import Player
 from supple.playing.take import Take, stable_take
-from supple.playing.wiggle import WIGGLE, wiggle
 from supple.progress import Progress, unreported
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
+from supple.rig.wiggle import WIGGLE, wiggle
 
 __all__ = [
     "BakePlan",
@@ -48,8 +48,6 @@ __all__ = [
 
 #: In m/s² for a body of 2 m, beyond which flesh is taken to have been put elsewhere.
 FASTEST = 1000.0
-#: In m/s², for a body of 2 m.
-GRAVITY = 9.81
 
 
 def bake(
@@ -99,8 +97,9 @@ def bake(
     **building
         Options for a model that is built. ``young`` in Pa and ``poisson`` in place of the flesh's:
         numbers, or painted on the skin. ``stiffness``, where flesh is stiffer or softer: factors
-        by joint or vertex; see `stiffness_factors`. ``anatomy``, "auto" or an `Anatomy`: bone,
-        flesh, hard and separate parts. Others of `supple.build`: ``tets=4000``.
+        by joint or vertex; see `stiffness_factors`. ``anatomy``: bone, flesh, hard and separate
+        parts, ``"auto"`` by default, an `Anatomy`, or None for bones alone. Others of
+        `supple.build`: ``tets=4000``.
 
     Raises
     ------
@@ -208,7 +207,7 @@ def _share(progress: Progress, number: int, plans: Sequence[BakePlan]) -> Progre
 def _step_options(
     flesh: Flesh, damping: float, row: Engine, building: Mapping[str, Any]
 ) -> dict[str, Any]:
-    scaled = building.get("anatomy", "auto") is not None
+    scaled = building.get("anatomy", ANATOMY) is not None
     return {"flesh": flesh, "damping": damping, "engine": row.name, "scaled_loads": scaled}
 
 
@@ -290,7 +289,7 @@ def bake_simulator(
     flesh: str | Flesh = "normal",
     damping: float = 1.0,
     engine: str = "pose-space",
-    scaled_loads: bool = False,
+    scaled_loads: bool = SCALED_LOADS,
     **options: Any,
 ) -> Any:
     """Make the simulator that `bake` steps, so that others get the same bits.
@@ -312,7 +311,7 @@ def bake_simulator(
     usual: dict[str, Any] = flesh_damping(flesh, damping)
     usual["acceleration_limit"] = FASTEST * (larger if scaled_loads else max(1.0, larger))
     if scaled_loads:
-        usual["gravity"] = (0.0, -GRAVITY * larger, 0.0)
+        usual["gravity"] = (0.0, -scaled_gravity(model.surface.size), 0.0)
     known = {name: value for name, value in usual.items() if name in row.step_options}
     return row.simulate(model, dt, **(known | options))
 

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.anatomy.anatomy import Anatomy
-from supple.anatomy.body_plan import anatomical_material, plan_body
+from supple.anatomy.anatomy import Anatomy, anatomy_of
+from supple.anatomy.body_plan import BodyPlan, anatomical_material, plan_body
 from supple.anatomy.flesh_presets import Flesh, checked_flesh, flesh_material
 from supple.anatomy.joint_stiffness import Stiffness, stiffness_factors
+from supple.anatomy.region_entries import RegionEntry
 from supple.anatomy.thickness import slender_factors
 from supple.checks import checked_number, shown
 from supple.engines.engine import CharacterModel, engine_named, engine_of
-from supple.errors import SuppleError
+from supple.errors import SuppleError, warn
+from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_rigs
 
-__all__ = ["check_model", "model_options"]
+__all__ = [
+    "ANATOMY",
+    "SCALED_LOADS",
+    "GivenAnatomy",
+    "body_plan_of",
+    "check_model",
+    "model_options",
+]
 
+#: Anatomy as it is given: found, known, entries by joint in place of what is found, or none.
+GivenAnatomy = Anatomy | Mapping[str, RegionEntry] | Literal["auto"] | None
+#: Anatomy where nobody says which: "auto", or None for bones alone; gravity then goes with the
+#: size, too.
+ANATOMY: Literal["auto"] | None = "auto"
+SCALED_LOADS = ANATOMY is not None
 #: Tets of a build that is not told how many.
 TETS = 12_000
 #: Rigs whose vertices are this near, as part of the size, are the same: files round.
@@ -36,7 +52,7 @@ def model_options(
     poisson: ArrayLike | None = None,
     stiffness: Stiffness | None = None,
     painted: ArrayLike | None = None,
-    anatomy: Anatomy | Literal["auto"] | None = "auto",
+    anatomy: GivenAnatomy = ANATOMY,
     **building: Any,
 ) -> dict[str, Any]:
     """Return options of `supple.build` for a character with this flesh.
@@ -53,8 +69,7 @@ def model_options(
     painted
         A map of Young's modulus that belongs to normal flesh; `young` goes before it.
     anatomy
-        Bone, flesh, hard and separate parts: an `Anatomy`, ``"auto"`` to find it, None for bones
-        alone.
+        Bone, flesh, hard and separate parts: see `body_plan_of`.
     **building
         Options of `supple.build`; they are kept.
     """
@@ -63,11 +78,9 @@ def model_options(
     options = {**row.bake_options, **building}
     unsaid = young is None and painted is None and options.get("material") is None
     plan = None
-    if anatomy is not None and options.get("bones") is None and _has_regions(character):
-        if not (anatomy == "auto" or isinstance(anatomy, Anatomy)):
-            raise SuppleError(f'anatomy is {shown(anatomy)}; give "auto", an Anatomy or None')
-        known = None if anatomy == "auto" else anatomy
-        plan = plan_body(character, options.get("tets", TETS), known)
+    if options.get("bones") is None:
+        plan = body_plan_of(character, anatomy, options.get("tets", TETS))
+    if plan is not None:
         options |= {"tets": plan.mesh, "bones": plan.held}
     usual = flesh_material(character.surface.size)
     if plan is not None:
@@ -87,8 +100,9 @@ def model_options(
     thin = None
     if unsaid:
         thin = slender_factors(character) if plan is None else plan.factors
-    if stiffness is not None or thin is not None:
+    if stiffness is not None or thin is not None or "stiffness" in character.painted:
         factors = np.ones(len(character.surface.vertices)) if thin is None else thin
+        factors = factors * character.painted.get("stiffness", 1.0)
         if stiffness is not None:
             factors = factors * stiffness_factors(character, stiffness)
         painted = factors * np.asarray(material.young if painted is None else painted)
@@ -99,6 +113,32 @@ def model_options(
     # all the same, and refused by the builder if it has none.
     asked = {*building, *(name for name, value in told.items() if value is not None)}
     return {name: value for name, value in options.items() if name in {*row.build_options, *asked}}
+
+
+def body_plan_of(
+    character: Character, anatomy: GivenAnatomy, tets: int | TetMesh
+) -> BodyPlan | None:
+    """Plan the body of a character whose skin follows several joints; None without an anatomy.
+
+    Parameters
+    ----------
+    character
+        Whose flesh.
+    anatomy
+        An `Anatomy`, ``"auto"`` to find it, entries by joint in place of what is found, None for
+        bones alone.
+    tets
+        How many to make, or tets that fill the surface.
+    """
+    if anatomy is None or not _has_regions(character):
+        if character.painted.keys() & {"rigid", "flesh"}:
+            warn(f"{character.name}: what is painted rigid or flesh counts with an anatomy only")
+        return None
+    if isinstance(anatomy, Mapping):
+        anatomy = anatomy_of(character, entries=anatomy)
+    if not (anatomy == "auto" or isinstance(anatomy, Anatomy)):
+        raise SuppleError(f'anatomy is {shown(anatomy)}; give "auto", an Anatomy or None')
+    return plan_body(character, tets, None if anatomy == "auto" else anatomy)
 
 
 def _has_regions(character: Character) -> bool:

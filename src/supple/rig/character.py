@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.errors import MeshError
+from supple.mesh.appearance import Appearance
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
@@ -76,6 +77,11 @@ class Character:
     labels : dict of str to (k,) int array
         Surface vertices by the names that the file has for them: ``"material:Hooves"``,
         ``"mesh:Body"``.
+    painted : dict of str to (n̄,) array
+        Maps that an artist painted on the skin: ``"rigid"`` and ``"flesh"``, 0 to 1, and
+        ``"stiffness"``, a factor. 0, and for factors 1, where nothing is painted.
+    appearance : Appearance
+        Its own colours, of the surface's triangles; None where the file says nothing of them.
     """
 
     name: str
@@ -86,6 +92,8 @@ class Character:
     metres_per_unit: float = 1.0
     warnings: tuple[str, ...] = ()
     labels: dict[str, Ints] = field(default_factory=dict)
+    painted: dict[str, Floats] = field(default_factory=dict)
+    appearance: Appearance | None = None
 
     def __repr__(self) -> str:
         motions = counted(len(self.motions), "motion")

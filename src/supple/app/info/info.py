@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ from supple.app.info.info_stvk import (
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.formats.length_units import metres_in, unit_name
 from supple.formats.registry import CHARACTERS, SURFACES, TETS
+
+#: Ending of files of `supple.anatomy.region_entries`, which takes long to import.
+ENTRIES_SUFFIX = ".anatomy.json"
 
 if TYPE_CHECKING:
     from supple.mesh.surface import SurfaceMesh
@@ -81,7 +85,9 @@ def with_consequences(defects: list[Any]) -> list[dict[str, str]]:
     ]
 
 
-def describe(path: str | Path, unit: str | None = None) -> dict[str, Any]:
+def describe(
+    path: str | Path, anatomy: Sequence[Path] | None = None, unit: str | None = None
+) -> dict[str, Any]:
     """Describe a file by plain values that JSON can carry.
 
     Parameters
@@ -89,6 +95,8 @@ def describe(path: str | Path, unit: str | None = None) -> dict[str, Any]:
     path : str or Path
         A character (glTF, USD), a motion (BVH), a surface, a mesh of tets or hexahedra, a model,
         an elastic body, or a file of VegaFEM's.
+    anatomy : list of Path, optional
+        Find a character's anatomy, and write it to these files; see `describe_anatomy`.
     unit : str, optional
         Unit of a character or a motion, as `metres_in` reads it; by default what the file says.
 
@@ -99,7 +107,8 @@ def describe(path: str | Path, unit: str | None = None) -> dict[str, Any]:
         ``size`` in metres, ``meshes``,
         ``surface``, ``joints``, ``parameters``, ``clips`` and ``tets`` as far as there are, and
         ``defects``: what is wrong, each with its consequence. Of a model also ``model``,
-        ``poses``, ``regions``, ``motions``, ``bytes_by_part`` and its ``report``; of a body and
+        ``poses``, ``regions``, ``motions``, ``bytes_by_part`` and its ``report``; of a character
+        ``painted`` maps, and its ``anatomy`` where that is asked for; of a body and
         its parts ``body``, ``hexes``, ``frequencies_hz``, ``materials`` and the like.
 
     Raises
@@ -110,7 +119,10 @@ def describe(path: str | Path, unit: str | None = None) -> dict[str, Any]:
     path = Path(path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SuppleWarning)
-        found = _read(path, None if unit is None else metres_in(unit))
+        metres = None if unit is None else metres_in(unit)
+        found = _read(path, metres)
+        if anatomy is not None:
+            found["anatomy"] = _anatomy(path, found["format"], anatomy, unit)
     told = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]
     defects = found.pop("defects", [])
     known = tuple(defect["what"] for defect in defects)
@@ -121,11 +133,23 @@ def describe(path: str | Path, unit: str | None = None) -> dict[str, Any]:
     return {"file": path.name, "bytes": path.stat().st_size, **found, "defects": defects}
 
 
+def _anatomy(path: Path, kind: str, targets: Sequence[Path], unit: str | None) -> dict[str, Any]:
+    from supple.app.info.anatomy_table import describe_anatomy
+
+    if CHARACTERS.find(path) is None or kind == "anatomy":
+        raise SuppleError(f"{path.name}: is no character; --anatomy is for characters")
+    return describe_anatomy(path, targets, unit)
+
+
 def _read(path: Path, metres: float | None) -> dict[str, Any]:
     from supple.formats.meshes.read_surface import read_surface
     from supple.formats.meshes.read_tets import read_tets
 
     suffix = path.suffix.lower()
+    if path.name.endswith(ENTRIES_SUFFIX):
+        from supple.app.info.anatomy_table import describe_entries
+
+        return describe_entries(path)
     row = CHARACTERS.find(path)
     if row is not None:
         return {"format": row.name, **_character(path, metres)}
@@ -166,6 +190,8 @@ def _character(path: Path, metres: float | None) -> dict[str, Any]:
         found["parameters"] = _parameters(rig.parameters)
         rig = getattr(rig, "base", rig)
         joint_pose = joint_pose or getattr(rig, "joint_pose", None)
+    if character.painted:
+        found["painted"] = list(character.painted)
     if joint_pose is not None:
         found["joints"] = list(joint_pose.skeleton.names)
     return found
@@ -272,6 +298,10 @@ def print_info(found: dict[str, Any], console: Console | None = None) -> None:
     for title, text in _lines(found):
         table.add_row(title, escape(_printable(text)))
     console.print(table)
+    if "anatomy" in found:
+        from supple.app.info.anatomy_table import anatomy_table
+
+        anatomy_table(found["anatomy"], console)
     if not found["defects"]:
         console.print("no defects")
         return
@@ -322,6 +352,8 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(
             ("pose", f"{p['angles']} angles, {p['lengths']} lengths, {p['numbers']} numbers")
         )
+    if "painted" in found:
+        lines.append(("painted", ", ".join(found["painted"])))
     for clip in found.get("clips", []):
         text = f"{clip['name']}: {clip['seconds']:.3g} s, {clip['keys']} keys"
         if clip["root_travels_metres"]:

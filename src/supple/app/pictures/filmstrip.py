@@ -16,6 +16,7 @@ from supple.app.pictures.drawing import INK, PAPER, label, save_picture, view_ax
 from supple.app.pictures.render import Body, Camera, cavities, render
 from supple.arrays import Floats
 from supple.errors import SuppleError
+from supple.mesh.appearance import Appearance
 from supple.mesh.surface import vertex_normals
 from supple.rig.baked_motion import BakedMotion
 
@@ -102,6 +103,7 @@ def filmstrip(
     azimuth: float = 35.0,
     elevation: float = 12.0,
     colour: ArrayLike = SOFT,
+    clay: bool = False,
     chart: bool = True,
     tell: Tell | None = None,
 ) -> dict[str, Any]:
@@ -120,7 +122,10 @@ def filmstrip(
     azimuth, elevation
         Of the camera, in degrees, about the character: it goes and turns along with the root.
     colour
-        Of the flesh.
+        Of the flesh, where it is of clay.
+    clay
+        Show a character that has colours of its own in clay, and redder the farther its flesh is
+        from the rig; what has none always is.
     chart
         Also draw where rig and flesh have the liveliest vertex, over time.
     tell
@@ -145,7 +150,8 @@ def filmstrip(
     else:
         shown = _checked(frames, baked.n_frames)
     farthest = float(np.sqrt(np.einsum("kni,kni->kn", offsets, offsets).max()))
-    strip = _Strip(baked, shown, view, np.asarray(colour, np.float64), farthest)
+    appearance = None if clay else baked.character.appearance
+    strip = _Strip(baked, shown, view, np.asarray(colour, np.float64), appearance, farthest)
     figure = strip.drawn(chart, lambda part: tell(0.3 + 0.7 * part))
     vertex, way = liveliest_vertex(offsets)
     if chart:
@@ -185,6 +191,7 @@ class _Strip:
     frames: list[int]
     view: Floats
     colour: Floats
+    appearance: Appearance | None
     farthest: float
 
     def __post_init__(self) -> None:
@@ -241,8 +248,11 @@ class _Strip:
         told += "moments of the liveliest flesh"
         self._say(figure, WIDTH - _EDGE, 0.2, told, 10.5, ha="right", color=RIG_LINE)
         self._say(figure, _EDGE, tops[0] - 0.27, "the rig alone", 11, color=RIG_LINE)
-        far = f"(here up to {100 * self.farthest:.2g} cm)"
-        words = f"with flesh, redder the farther from the rig {far}; the line is the rig's outline"
+        far = f"{100 * self.farthest:.2g} cm"
+        words = f"with flesh, redder the farther from the rig (here up to {far})"
+        if self.appearance is not None:
+            words = f"with flesh, up to {far} beside the rig"
+        words += "; the line is the rig's outline"
         self._say(figure, _EDGE, tops[1] - 0.27, words, 11, color=SOFT_LINE)
 
     def _draw_column(
@@ -257,11 +267,13 @@ class _Strip:
             (tops[1], self.softs[k], self._colours(k)),
         ):
             normals = vertex_normals(points, triangles)
-            body = Body(points, triangles, normals, colours, cavity)
+            body = Body(points, triangles, normals, colours, cavity, self.appearance)
             picture, mask = render(body, self._camera(k), self.ground, paper)
             covered.append(mask)
             axes = self._place(figure, left, top, picture)
         if covered[0].max() > 0.5:
+            if self.appearance is not None:  # on dark fur a dark line would not be seen
+                axes.contour(covered[0], [0.5], colors=[PAPER], linewidths=2.2, alpha=0.45)
             axes.contour(covered[0], [0.5], colors=[INK], linewidths=0.8, alpha=0.8)
 
     def _colours(self, column: int) -> Floats:

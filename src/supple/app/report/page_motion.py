@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from supple.app.pictures.filmstrip import liveliest_baked, liveliest_vertex
 from supple.app.pictures.render import cavities
-from supple.arrays import Floats, Singles
+from supple.app.report.page_appearance import encoded_appearance
+from supple.arrays import Floats, Ints, Singles
 from supple.errors import SuppleError
 from supple.maths.rotations import continuous, from_matrix
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.baked_motion import BakedMotion
 
-__all__ = ["Shapes", "encoded_motion", "fitted_shapes", "packed"]
+__all__ = ["EncodedMotion", "Shapes", "encoded_motion", "fitted_shapes", "packed"]
 
 
 # Frames as few shapes times weights, and shapes as few bytes
@@ -152,6 +153,8 @@ class EncodedMotion:
         among all; ``clip`` is the one to begin with.
     payload
         Numbers, compressed, in base 64.
+    pictures
+        Textures, as addresses that hold them.
     error
         The farthest that a drawn vertex of a frame is from the given one, in metres.
     n_shapes
@@ -160,6 +163,7 @@ class EncodedMotion:
 
     header: dict[str, Any]
     payload: str
+    pictures: list[str]
     error: float
     n_shapes: tuple[int, int]
 
@@ -184,10 +188,12 @@ def encoded_motion(
         if not np.isfinite(baked.frames).all() or baked.n_frames == 0:
             raise SuppleError(f"{character.name}: there are no frames, or not all are finite")
     samples = _Samples.of(bakes, lambda part: tell(0.3 * part))
-    tolerance = TOLERANCE * character.surface.size
+    surface = character.surface
+    look = encoded_appearance(character.appearance, surface.triangles)
+    tolerance = TOLERANCE * surface.size
     for attempt in range(ATTEMPTS):
         groups = (fitted_shapes(samples.rig, tolerance), fitted_shapes(samples.flesh, tolerance))
-        sections, data = _shape_sections(character.surface, groups)
+        sections, data = _shape_sections(surface, groups, look.numbers)
         if 4 * len(data) / 3 <= most_bytes:
             break
         tolerance *= 2
@@ -195,10 +201,11 @@ def encoded_motion(
     tell(0.6)
     weights, places, error = _weights(bakes, samples, groups, lambda part: tell(0.6 + 0.4 * part))
     rest, more = _plain_sections({"weights": weights, "places": places})
-    header = _header(bakes, samples, groups, error)
+    header = _header(bakes, samples, groups, error) | {"appearance": look.header or None}
     header["packed"], header["plain"], header["bytes"] = sections, rest, [len(data), len(more)]
     payload = base64.b64encode(data + more).decode("ascii")
-    return EncodedMotion(header, payload, error, (groups[0].count, groups[1].count))
+    counts = (groups[0].count, groups[1].count)
+    return EncodedMotion(header, payload, look.pictures, error, counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,9 +274,9 @@ def _weights(
 
 
 def _shape_sections(
-    surface: SurfaceMesh, groups: tuple[Shapes, Shapes]
+    surface: SurfaceMesh, groups: tuple[Shapes, Shapes], look: dict[str, Ints]
 ) -> tuple[list[dict[str, Any]], bytes]:
-    """Pack triangles and shapes, and compress all of it."""
+    """Pack triangles, shapes and looks, and compress all of it."""
     before = neighbours_before(surface.triangles, len(surface.vertices))
     corners = surface.triangles.reshape(-1)
     named: list[tuple[str, NDArray]] = [("triangles", np.diff(corners, prepend=0))]
@@ -279,6 +286,7 @@ def _shape_sections(
         # All x, then all y, then all z of a shape.
         named.append((name, beyond.transpose(0, 2, 1)))
     named.append(("cavity", np.rint(100 * cavities(surface)).astype(np.int64)))
+    named += look.items()
     sections, parts = [], []
     for name, numbers in named:
         data, planes = packed(np.ascontiguousarray(numbers))

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from supple.app.viewer.clock import Clock
 from supple.app.viewer.meter import Costs
+from supple.app.viewer.panels.anatomy_panel import AnatomyPanel
 from supple.app.viewer.panels.material_panel import add_material_controls
 from supple.app.viewer.panels.play_panel import PlayPanel, RecordPanel
 from supple.app.viewer.panels.pose_panel import HandlePanel, PosePanel
@@ -33,7 +34,9 @@ class Page:
     host, port
         Address to serve at; the next free port if that one is taken.
     folder
-        For recordings, which go nowhere else.
+        For recordings and anatomy files, which go nowhere else.
+    clay
+        Show it in clay at first, though it has colours of its own.
     """
 
     def __init__(
@@ -43,11 +46,13 @@ class Page:
         host: str = "127.0.0.1",
         port: int = 8080,
         folder: Path | None = None,
+        clay: bool = False,
     ) -> None:
         self.session = session
         self.folder = (folder or Path()).resolve()
         self.server = start_server(host, port, "Supple")
         self.costs: Costs | None = None
+        self.anatomy: AnatomyPanel | None = None
         self._slider = self._figures = 0.0
         self._said = ""
         self.clock = Clock(session, self._update, self._watched)
@@ -56,7 +61,7 @@ class Page:
         async def gone(client: Any) -> None:
             session.release(client.client_id)
 
-        self.stage = Stage(self.server, session)
+        self.stage = Stage(self.server, session, clay=clay)
         self._moving: list[Any] = [self.stage]
         """What is updated with the scene."""
         self._live: list[Any] = []
@@ -83,6 +88,9 @@ class Page:
             with tab("Pose"):
                 self._moving.append(HandlePanel(server, session, lambda: self.pose.take_over()))
                 self.pose = PosePanel(server, session)
+        if "anatomy" in parts:
+            with tab("Anatomy"):
+                self.anatomy = AnatomyPanel(server, session, self.stage, self.show, self.folder)
         if "recording" in parts:
             with tab("Record"):
                 self._live.append(RecordPanel(server, session, self.folder))
@@ -100,6 +108,8 @@ class Page:
 
     def close(self) -> None:
         """End the simulation and the server."""
+        if self.anatomy is not None:
+            self.anatomy.close()
         self.clock.stop()
         stop_server(self.server)
 

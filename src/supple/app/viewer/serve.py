@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from supple.anatomy.anatomy import anatomy_of
+from supple.anatomy.region_entries import RegionEntry
 from supple.app.bodies.make_body import prepared_body
-from supple.app.character_models import CharacterSource, prepared_model, read_character
+from supple.app.character_models import (
+    CharacterSource,
+    chosen_anatomy,
+    prepared_model,
+    read_character,
+)
 from supple.app.command_files import is_body
 from supple.app.progress_bar import console, first_use_message, working
+from supple.app.viewer.session.anatomy_editing import AnatomyEditing
 from supple.app.viewer.session.body_subject import BodySubject
 from supple.app.viewer.session.character_subject import CharacterSubject
 from supple.app.viewer.session.session import Session
@@ -17,6 +26,8 @@ from supple.app.viewer.session.subject import Subject
 from supple.engines.engine import FIRST_ENGINE, engine_named
 from supple.errors import SuppleError
 from supple.playing.bake import chosen_motion
+from supple.playing.bake_model import GivenAnatomy
+from supple.reduction.build_log import BuildLog
 
 __all__ = ["run_view"]
 
@@ -29,10 +40,12 @@ def run_view(
     *,
     engine: str = FIRST_ENGINE,
     unit: str | None = None,
+    anatomy: str | None = None,
     motion: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
     folder: Path | None = None,
+    clay: bool = False,
     host: str = "127.0.0.1",
     port: int = 8080,
     stats: bool = False,
@@ -49,12 +62,16 @@ def run_view(
         Of the character, as for `supple.bake`; bodies have the one that suits them.
     unit
         Unit of the character's file, such as "cm"; by default what it says.
+    anatomy
+        ``"auto"``, ``"none"`` or a file of regions.
     motion, flesh
         As for `supple.bake`; elastic bodies have none.
     model
         A model file to use instead of building one, of a character.
     folder
-        For recordings; by default the current one.
+        For recordings and anatomy files; by default the current one.
+    clay
+        Show a character in clay at first, though it has colours of its own.
     host, port
         Address to serve at; the next free port if that one is taken.
     stats
@@ -72,10 +89,10 @@ def run_view(
     from supple.app.viewer.server import check_viser, free_port
 
     body = is_body(given)
+    own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "motion": motion}
+    own |= {"flesh": flesh, "model": model, "unit": unit}
     if body:
-        _check_body_options(
-            given, engine=engine, unit=unit, motion=motion, flesh=flesh, model=model, folder=folder
-        )
+        _check_body_options(given, **own, folder=folder)
     else:
         engine_named(engine, "character")
     target = Path.cwd() if folder is None else folder
@@ -88,16 +105,9 @@ def run_view(
     first_use_message(quiet)
     from supple.app.viewer.page import Page  # which needs viser
 
-    subject: Subject
-    if body:
-        subject = _body(given, quiet)
-    else:
-        with working("reading", quiet):
-            source = read_character(given, unit)
-            chosen_motion(source.character, motion)
-        subject = _character(source, engine, motion, flesh, model, quiet)
+    subject: Subject = _body(given, quiet) if body else _character(given, quiet, **own)
     with working("starting", quiet):
-        page = Page(Session(subject), host=host, port=port, folder=target)
+        page = Page(Session(subject), host=host, port=port, folder=target, clay=clay)
     with page:
         print(page.address, flush=True)
         if not quiet:
@@ -120,18 +130,52 @@ def _body(given: str, quiet: bool) -> BodySubject:
 
 
 def _character(
-    source: CharacterSource,
-    engine: str,
-    motion: str | None,
-    flesh: str,
-    model: Path | None,
+    given: str,
     quiet: bool,
+    *,
+    engine: str = FIRST_ENGINE,
+    unit: str | None = None,
+    anatomy: str | None = None,
+    motion: str | None = None,
+    flesh: str = "normal",
+    model: Path | None = None,
 ) -> CharacterSubject:
-    ready = prepared_model(source, model=model, flesh=flesh, engine=engine, quiet=quiet)
-    built = ready.model
-    own = source.character
+    with working("reading", quiet):
+        source = read_character(given, unit)
+        chosen_motion(source.character, motion)
+        chosen = chosen_anatomy(anatomy, source, model)
+    ready = prepared_model(
+        source, model=model, flesh=flesh, engine=engine, anatomy=chosen, quiet=quiet
+    )
     with working("starting", quiet):
-        return CharacterSubject(built, motion, character=own, engine=engine, flesh=flesh)
+        editing = _editing(source, model, chosen, engine=engine, flesh=flesh)
+        return CharacterSubject(
+            ready.model,
+            motion,
+            character=source.character,
+            engine=engine,
+            flesh=flesh,
+            scaled_loads=ready.scaled_loads,
+            anatomy=editing,
+        )
+
+
+def _editing(
+    source: CharacterSource, model: Path | None, anatomy: GivenAnatomy, **options: Any
+) -> AnatomyEditing:
+    """Return the character's anatomy, and how to build with another."""
+
+    def rebuild(entries: Mapping[str, RegionEntry], log: BuildLog) -> Any:
+        return prepared_model(source, anatomy=entries, log=log, **options).model
+
+    told = anatomy if isinstance(anatomy, Mapping) else None
+    known = model is not None or source.model is not None  # nobody knows how it was built
+    return AnatomyEditing(
+        source.character,
+        anatomy_of(source.character, entries=told),
+        built=anatomy is not None,
+        rebuild=None if known else rebuild,
+    )
 
 
 def _serve(page: Any, stats: bool, seconds: float | None) -> None:

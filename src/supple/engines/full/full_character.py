@@ -17,6 +17,7 @@ from supple.dynamics.character_inputs import (
     CharacterInputs,
     Forces,
     Given,
+    checked_factors,
     checked_stiffness,
 )
 from supple.dynamics.implicit import StepReport
@@ -93,6 +94,7 @@ class FullCharacterSimulator(FullBodySimulator):
             raise SuppleError(f"substeps must be 1 to {MOST_SUBSTEPS:,}, not {substeps}")
         self.model, self.gravity_mode = model, checked_gravity_mode(gravity_mode)
         self._stiffness = 1.0
+        self._factors: Floats | None = None
         self._coming: Floats | None = None  # the next rest shape, where a run looks ahead
         self._painted = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
         self._inputs = CharacterInputs(model, model.pose_weights.scales)
@@ -189,6 +191,17 @@ class FullCharacterSimulator(FullBodySimulator):
     @stiffness.setter
     def stiffness(self, factor: float) -> None:
         self._stiffness = checked_stiffness(factor)
+        self.body.set_material(self._material(self.pose))
+
+    @property
+    def local_stiffness(self) -> Floats | None:
+        """Factors on the stiffness of each tet, (T,), or None, to be set between steps."""
+        return None if self._factors is None else self._factors.copy()
+
+    @local_stiffness.setter
+    def local_stiffness(self, factors: ArrayLike | None) -> None:
+        count = len(self.model.mesh.tets)
+        self._factors = None if factors is None else checked_factors(factors, count)
         self.body.set_material(self._material(self.pose))
 
     @property
@@ -307,9 +320,10 @@ class FullCharacterSimulator(FullBodySimulator):
     def _material(self, pose: Floats) -> Material:
         weights = self.model.pose_weights(pose) if self._painted else None
         material = self.model.material(weights)
-        if self._stiffness == 1:
+        if self._stiffness == 1 and self._factors is None:
             return material
-        return replace(material, young=self._stiffness * np.asarray(material.young))
+        local = 1.0 if self._factors is None else self._factors
+        return replace(material, young=self._stiffness * local * np.asarray(material.young))
 
     def _weight(self) -> Floats:
         acting = acting_gravity(self.gravity_mode, self.gravity, self.root)

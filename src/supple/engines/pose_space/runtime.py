@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -20,9 +22,10 @@ from supple.engines.pose_space.model.basis_rounding import packed_basis
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.skin import SurfaceTables
 from supple.errors import SuppleError
+from supple.mesh.laplacian import hat_gradients
 from supple.rig.tets.character_placement import CharacterPlacement
 
-__all__ = ["Frames", "RegionGroups", "RuntimeModel", "group_by_regions"]
+__all__ = ["Frames", "RegionGroups", "RuntimeModel", "group_by_regions", "stiffened"]
 
 
 #: Blocks are as wide as a multiple of this: whole vector registers of float32.
@@ -199,7 +202,7 @@ class RuntimeModel:
     def _reached(self, vertices: NDArray) -> NDArray[np.bool_]:
         return np.stack([place[vertices] >= 0 for place in self._places], axis=-1)
 
-    def _rows(self, vertices: NDArray) -> NDArray:
+    def basis_rows(self, vertices: NDArray) -> NDArray:
         """Return basis rows (m, k, 3, r) of tet vertices (k,), dense."""
         out = np.zeros((self.n_poses, len(vertices), 3, self.n_modes), np.float32)
         for place, basis, columns in zip(
@@ -246,7 +249,7 @@ class RuntimeModel:
         order, groups = group_by_regions(met, model.columns, 12)
         order = order[: groups.first[-1]]  # tets that no basis moves have no stress
         corners = corners[order]
-        dense = self._rows(corners.ravel()).reshape(self.n_poses, len(order), 12, self.n_modes)
+        dense = self.basis_rows(corners.ravel()).reshape(self.n_poses, len(order), 12, self.n_modes)
         tets = model.elastic_tets[order]
         young, poisson = (self._per_pose(value, tets) for value in (model.young, model.poisson))
         changing = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
@@ -277,7 +280,7 @@ class RuntimeModel:
     def _inertial_tables(self) -> InertialTables:
         model = self.model
         vertices = model.inertial_vertices
-        plain = self._rows(vertices)
+        plain = self.basis_rows(vertices)
         rows = plain * model.inertial_weights[:, :, None, None]
         if model.inertial_corrections is not None:
             rows = rows + model.inertial_corrections
@@ -335,3 +338,86 @@ class RuntimeModel:
             lookup[model.embedding_vertices].astype(np.int32),
             shares.astype(np.float32),
         )
+
+
+# Stiffness that changes from place to place, without another build.
+
+
+def stiffened(runtime: RuntimeModel, factors: Floats) -> RuntimeModel:
+    """Return tables of the same model with tets so many times as stiff.
+
+    Parameters
+    ----------
+    runtime
+        Tables of the model as it was built; they stay as they are.
+    factors
+        (T,) what Young's modulus of each tet is multiplied by.
+
+    Notes
+    -----
+    Cubature tets get their own factors. ΔK, which makes up for what they miss, is stretched to
+    S ΔK S with sᵢ² = K̂ᵢᵢ with factors / K̂ᵢᵢ without: a mode's correction goes with its
+    stiffness. Modes and cubature are those of the build; another build is more exact.
+    """
+    model = runtime.model
+    if not MATERIALS[model.material_kind].isotropic:
+        raise SuppleError(f"{model.material_kind} flesh cannot be changed from place to place")
+    material, tets = model.material(0), _cubature_tets(runtime)
+    stiffer = replace(material, young=factors * np.asarray(material.young))
+    parameters = stiffer.element_parameters(len(model.mesh.tets))[tets]
+    elastic = runtime.elastic
+    tables = copy.copy(runtime)
+    tables.elastic = elastic._replace(
+        parameters=np.ascontiguousarray(parameters), young=elastic.young * factors[tets]
+    )
+    corrections = runtime.poses.corrections
+    if len(corrections):
+        stretched = _stretched(corrections, runtime, factors[tets], tets)
+        tables.poses = runtime.poses._replace(corrections=stretched)
+    return tables
+
+
+def _cubature_tets(runtime: RuntimeModel) -> np.ndarray:
+    """(c,) tets of the mesh in the order of the elastic tables."""
+    model = runtime.model
+    corners = runtime.vertices[runtime.elastic.corners]
+    place = {tuple(model.mesh.tets[tet]): tet for tet in model.elastic_tets.tolist()}
+    return np.array([place[tuple(each)] for each in corners], np.int64)
+
+
+def _stretched(
+    corrections: Singles, runtime: RuntimeModel, factors: Floats, tets: np.ndarray
+) -> Singles:
+    """S ΔK S of all poses and pairs of poses."""
+    energies = _mode_energies(runtime, tets)
+    before, after = energies.sum(axis=1), (energies * factors[:, None]).sum(axis=1)
+    known = before > 0
+    squares = np.divide(after, before, out=np.ones_like(before), where=known)
+    scales = np.sqrt(np.where(known, squares, 1.0))  # (m, r)
+    ends = runtime.poses.ends
+    rows = np.concatenate([scales, 0.5 * (scales[ends[:, 0]] + scales[ends[:, 1]])])
+    i, j = np.triu_indices(runtime.n_modes)
+    return (corrections * rows[:, i] * rows[:, j]).astype(np.float32)
+
+
+def _mode_energies(runtime: RuntimeModel, tets: np.ndarray) -> Floats:
+    """(m, c, r) elastic energy of a unit of each mode in each cubature tet, at small strains."""
+    model = runtime.model
+    gradients = hat_gradients(model.mesh)[tets]
+    basis = runtime.basis_rows(model.mesh.tets[tets].ravel())
+    basis = basis.reshape(runtime.n_poses, len(tets), 4, 3, runtime.n_modes)
+    found = np.empty((runtime.n_poses, len(tets), runtime.n_modes))
+    young, poisson = (
+        np.broadcast_to(value, (len(model.mesh.tets),))[tets]
+        for value in (model.material(0).young, model.material(0).poisson)
+    )
+    shear = young / (2 * (1 + poisson))
+    volume = young * poisson / ((1 + poisson) * (1 - 2 * poisson))
+    for pose, rows in enumerate(basis):
+        slope = np.einsum("caj,cair->cijr", gradients, rows)
+        strain = 0.5 * (slope + slope.transpose(0, 2, 1, 3))
+        squares = 2 * shear[:, None] * (strain**2).sum(axis=(1, 2))
+        spread = volume[:, None] * np.einsum("ciir->cr", strain) ** 2
+        weights = runtime.elastic.weights[pose] * runtime.elastic.volumes
+        found[pose] = weights[:, None] * (squares + spread)
+    return found

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array
 from supple.dynamics.between_poses import pose_before
-from supple.dynamics.character_inputs import Before, CharacterInputs, Forces
+from supple.dynamics.character_inputs import Before, CharacterInputs, Forces, checked_factors
 from supple.engines.pose_space.copying import Copyable
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.newton import LIMIT_NAMES
-from supple.engines.pose_space.runtime import Frames, RuntimeModel
+from supple.engines.pose_space.runtime import Frames, RuntimeModel, stiffened
 from supple.engines.pose_space.state import states_of
 from supple.engines.pose_space.step_options import StepOptions
 from supple.engines.pose_space.stepper import Stepper
@@ -171,7 +171,8 @@ class PoseSpaceSimulator(Copyable):
         obstacle_stiffness: float | None = None,
         stiffness: float = 1.0,
     ) -> None:
-        self.runtime = RuntimeModel.of(model, frames=frames)
+        self._built = self.runtime = RuntimeModel.of(model, frames=frames)
+        self._factors: Floats | None = None
         self.options = StepOptions(
             dt=dt,
             integrator=integrator,
@@ -217,6 +218,21 @@ class PoseSpaceSimulator(Copyable):
     @stiffness.setter
     def stiffness(self, factor: float) -> None:
         self._change(stiffness=factor)
+
+    @property
+    def local_stiffness(self) -> Floats | None:
+        """Factors on the stiffness of each tet, (T,), or None; they may change as flesh moves.
+
+        Poses, modes and cubature are the model's: another build is more exact.
+        """
+        return None if self._factors is None else self._factors.copy()
+
+    @local_stiffness.setter
+    def local_stiffness(self, factors: ArrayLike | None) -> None:
+        checked = None if factors is None else checked_factors(factors, len(self.model.mesh.tets))
+        self.runtime = self._built if checked is None else stiffened(self._built, checked)
+        self._factors = checked
+        self._rebuild(self._stepper.obstacles)
 
     @property
     def gravity_mode(self) -> str:

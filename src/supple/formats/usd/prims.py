@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from supple.formats.painted_maps import PAINTED
 from supple.formats.usd.layers import Refused
 from supple.formats.usd.pxr_modules import Usd, UsdGeom, UsdSkel
 
@@ -82,7 +83,37 @@ def mesh_data(prim: Any, skeletons: dict[str, Any], notes: list[str]) -> dict[st
         "driver": _driver(prim, skeletons),
         "skin": _skin(prim, len(points), skeletons, notes),
         "shapes": _blend_shapes(prim, len(points), notes),
+        "painted": _painted(prim, len(points), counts, corners, notes),
     }
+
+
+def _painted(
+    prim: Any, n_points: int, counts: np.ndarray, corners: np.ndarray, notes: list[str]
+) -> dict[str, Any]:
+    """Return maps (n,) by name from primvars ``supple:rigid`` and others, of any interpolation."""
+    found = {}
+    for name in PAINTED:
+        primvar = UsdGeom.PrimvarsAPI(prim).GetPrimvar(f"supple:{name}")
+        if not primvar or not primvar.HasValue():
+            continue
+        flat = primvar.ComputeFlattened(Usd.TimeCode.EarliestTime())
+        values, kind = np.atleast_1d(np.array(flat, object)), str(primvar.GetInterpolation())
+        try:
+            values = np.array(flat, np.float64).reshape(len(values), -1)[:, :3].mean(axis=1)
+        except (TypeError, ValueError):
+            values = np.empty(0)
+        wanted = {"constant": 1, "uniform": len(counts), "faceVarying": len(corners)}
+        if len(values) != wanted.get(kind, n_points):
+            notes.append(f"mesh {prim.GetPath()}: its supple:{name} has other counts; left out")
+            continue
+        if kind == "constant":
+            values = np.full(n_points, values[0])
+        elif kind in ("uniform", "faceVarying"):
+            of_corners = np.repeat(values, counts) if kind == "uniform" else values
+            uses = np.bincount(corners, minlength=n_points)
+            values = np.bincount(corners, of_corners, n_points) / np.maximum(uses, 1)
+        found[name] = values
+    return found
 
 
 def _mesh_problem(points: np.ndarray, counts: np.ndarray, corners: np.ndarray) -> str | None:

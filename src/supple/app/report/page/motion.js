@@ -83,6 +83,7 @@ class BakedMotion {
     this.rigShapes = shapesFrom(parts.rig, before, head.shapes[0], n, head.steps[0]);
     this.fleshShapes = shapesFrom(parts.flesh, before, head.shapes[1], n, head.steps[1]);
     this.cavity = Float32Array.from(parts.cavity, (percent) => percent / 100);
+    this.looks = parts; // "ways", "corners", "uv", "tints" and "materials", where there are any
     this.weights = parts.weights;
     this.places = parts.places;
     this.count = head.shapes[0] + head.shapes[1];

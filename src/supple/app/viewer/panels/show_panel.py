@@ -28,7 +28,9 @@ class ShowPanel:
         rigged = "poses" in session.subject.parts
         if rigged:
             self._add_skins()
-        self.colour = server.gui.add_dropdown("Colour by", stage.colourings)
+        self.colour: Any = server.gui.add_dropdown(
+            "Colour by", stage.colourings, initial_value=stage.colouring
+        )
         self.colour.on_update(self._recolour)
         if rigged:
             self._add_scale()
@@ -74,15 +76,17 @@ class ShowPanel:
 
     def _add_picture(self) -> None:
         button = self._gui.add_button("Poses and alignment tree")
-        drawn: list[NDArray[np.uint8]] = []
+        drawn: dict[int, NDArray[np.uint8]] = {}
 
         @button.on_click
         def draw(event: Any) -> None:  # in a thread of the server's: it takes seconds
             button.disabled = True
             try:
-                if not drawn:
-                    drawn.append(_model_picture(self._session.subject.model))
-                _show_picture(event.client, drawn[0])
+                model = self._session.subject.model
+                if id(model) not in drawn:  # another may have been built
+                    drawn.clear()
+                    drawn[id(model)] = _model_picture(model)
+                _show_picture(event.client, drawn[id(model)])
             finally:
                 button.disabled = False
 

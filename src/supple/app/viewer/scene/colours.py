@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.anatomy.anatomy import Anatomy
+from supple.app.pictures.anatomy_colours import anatomy_map
 from supple.arrays import Ints, Singles
 
 __all__ = [
@@ -15,6 +18,7 @@ __all__ = [
     "FLESH",
     "Banding",
     "Colour",
+    "by_anatomy",
     "by_displacement",
     "by_held",
     "by_region",
@@ -25,6 +29,7 @@ Colour = tuple[int, int, int]
 
 FLESH: Colour = (208, 147, 122)
 BONE: Colour = (169, 169, 172)
+CHOSEN: Colour = (255, 226, 64)
 #: From still to far; readable by the colour-blind, and on a light page.
 RAMP: tuple[Colour, ...] = (
     (222, 224, 226),
@@ -108,6 +113,16 @@ def by_displacement(soft: Singles, undeformed: Singles, triangles: Ints, full: f
 def by_held(held: NDArray[np.bool_]) -> Banding:
     """Colour triangles (f,) that are held grey, and others as flesh."""
     return Banding(held.astype(np.int64), (FLESH, BONE))
+
+
+def by_anatomy(anatomy: Anatomy, which: str, chosen: Sequence[str] = ()) -> Banding:
+    """Colour by one of `ANATOMY_MAPS`; regions of the chosen joints stand out."""
+    shown = anatomy_map(anatomy, which)
+    triangles = anatomy.surface.triangles
+    numbers = [number for number, name in enumerate(anatomy.joints) if name in chosen]
+    inside = np.isin(anatomy.region[triangles], numbers).sum(axis=1) >= 2
+    bands = np.where(inside, len(shown.colours), shown.bands)
+    return Banding(bands, (*shown.colours, CHOSEN))
 
 
 def by_region(model: Any) -> Banding:

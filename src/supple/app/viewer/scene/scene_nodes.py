@@ -10,6 +10,7 @@ import viser
 from numpy.typing import NDArray
 
 from supple.app.viewer.scene.colours import FLESH, Banding, Colour
+from supple.app.viewer.scene.own_colours import OwnColours
 from supple.app.viewer.session.session import Session
 from supple.arrays import Floats, Ints, Singles
 
@@ -38,6 +39,8 @@ class SkinNode:
         (f, 3) of the skin.
     dragged
         Called with viser's drag events, in order; None for a skin that is only looked at.
+    clicked
+        Called with viser's click events, or None.
     """
 
     def __init__(
@@ -46,14 +49,17 @@ class SkinNode:
         name: str,
         triangles: Ints,
         dragged: Callable[[Any], Any] | None = None,
+        clicked: Callable[[Any], Any] | None = None,
     ) -> None:
-        self._server, self._name, self._dragged = server, name, dragged
+        self._server, self._name = server, name
+        self._dragged, self._clicked = dragged, clicked
         self._triangles = triangles
         self._frame = server.scene.add_frame(name, show_axes=False)
         self._meshes: list[viser.MeshHandle] = []
         self._used: list[Ints | None] = []
         self._key: tuple[Colour, ...] | None = None
         self._look: tuple[Colour, float | None] | None = None
+        self._own: OwnColours | None = None
 
     @property
     def offset(self) -> Any:
@@ -98,8 +104,22 @@ class SkinNode:
             mesh.vertices, mesh.faces = self._some(skin, used), _or_none(faces)
         self._key = banding.colours
 
+    def own(self, skin: Singles, colours: OwnColours) -> None:
+        """Show the skin (n̄, 3) in its own colours."""
+        if self._own is not colours:
+            self._clear()
+            fine = colours.placed(skin)
+            for band in colours.bands:
+                self._add(fine[band.vertices], band.faces, band.colour, band.opacity)
+                self._used.append(band.vertices)
+            self._own = colours
+            return
+        self.move(skin)
+
     def move(self, skin: Singles) -> None:
         """Send where the vertices are now."""
+        if self._own is not None:
+            skin = self._own.placed(skin)
         for mesh, used in zip(self._meshes, self._used, strict=True):
             mesh.vertices = self._some(skin, used)
 
@@ -126,12 +146,15 @@ class SkinNode:
         )
         if self._dragged is not None:
             mesh.on_drag("left")(self._dragged)
+        if self._clicked is not None:
+            mesh.on_click(self._clicked)
         self._meshes.append(mesh)
 
     def _clear(self) -> None:
         for mesh in self._meshes:
             mesh.remove()
-        self._meshes, self._used, self._key, self._look = [], [], None, None
+        self._meshes, self._used = [], []
+        self._key = self._look = self._own = None
 
 
 def _or_none(faces: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -145,7 +168,15 @@ class CubaturePoints:
     """
 
     def __init__(self, server: viser.ViserServer, subject: Any) -> None:
-        self._subject, model = subject, subject.model
+        self._server, self._subject = server, subject
+        self._clouds: list[viser.PointCloudHandle] = []
+        self.renew()
+
+    def renew(self) -> None:
+        """Make the points of the model that there is now."""
+        for cloud in self._clouds:
+            cloud.remove()
+        server, model = self._server, self._subject.model
         tets = model.mesh.tets[model.elastic_tets]
         self._vertices, numbers = np.unique(
             np.concatenate([tets.ravel(), model.inertial_vertices]), return_inverse=True

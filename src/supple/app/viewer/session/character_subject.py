@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple.anatomy.region_entries import RegionEntry
+from supple.app.viewer.session.anatomy_editing import AnatomyEditing
 from supple.app.viewer.session.hands import SkinGrip
 from supple.app.viewer.session.moving_obstacles import MovingObstacles
 from supple.app.viewer.session.posing import DampedFollower, IKHandles
 from supple.app.viewer.session.recording import Recorder
 from supple.app.viewer.session.subject import State, Subject, clamped
 from supple.arrays import Floats, Singles
-from supple.engines.engine import CharacterModel, engine_named
+from supple.engines.engine import CharacterModel, LocalStiffness, engine_named
 from supple.errors import SuppleError, SuppleWarning
+from supple.mesh.appearance import Appearance
 from supple.playing.bake import bake_plan, bake_simulator, chosen_motion, stable_stiffness
+from supple.playing.bake_model import SCALED_LOADS
 from supple.playing.player import Player
 from supple.rig.character import Character
 
@@ -43,6 +47,10 @@ class CharacterSubject(Subject):
         Whose motions to play; by default the model's. What has none wiggles.
     engine, flesh, damping
         As for `supple.bake`.
+    scaled_loads
+        As for `bake_simulator`.
+    anatomy
+        Its regions, to be changed.
 
     Attributes
     ----------
@@ -59,6 +67,8 @@ class CharacterSubject(Subject):
         Joints that can be dragged.
     obstacles, recorder
         Ground and ball; frames that are kept.
+    appearance
+        Own colours of the character, or None.
     """
 
     hint = "Drag the skin to pull it; let go to see it swing back."
@@ -74,6 +84,8 @@ class CharacterSubject(Subject):
         engine: str = "pose-space",
         flesh: str = "normal",
         damping: float = 1.0,
+        scaled_loads: bool = SCALED_LOADS,
+        anatomy: AnatomyEditing | None = None,
     ) -> None:
         self.model = model
         own = Character(model.name, model.surface, model.rig, dict(model.motions))
@@ -83,8 +95,17 @@ class CharacterSubject(Subject):
         self._engine = engine_named(engine, "character")
         options = self._engine.step_options
         optional = {part for option, part in ENGINE_PARTS.items() if option in options}
+        self.appearance = self._own_appearance()
+        optional |= {"appearance"} if self.appearance is not None else set()
+        optional |= {"anatomy"} if anatomy is not None and anatomy.joints else set()
         self.parts = frozenset({"motions", "poses", "recording", "stiffness"} | optional)
-        self._flesh: dict[str, Any] = {"flesh": flesh, "damping": damping, "engine": engine}
+        self.anatomy = anatomy
+        self._flesh: dict[str, Any] = {
+            "flesh": flesh,
+            "damping": damping,
+            "engine": engine,
+            "scaled_loads": scaled_loads,
+        }
         self._factor = 1.0
         self._calm: dict[tuple[str, bool], float] = {}
         self.simulator: Any = bake_simulator(model, **self._flesh)
@@ -104,6 +125,14 @@ class CharacterSubject(Subject):
             self._cue()
         self.state: State = "playing"
         self.obstacles.stand_on(self.undeformed())
+
+    def _own_appearance(self) -> Appearance | None:
+        """Return the character's colours, if the model has the same triangles."""
+        found = self.character.appearance
+        if found is None or self.model.surface.triangles is self.character.surface.triangles:
+            return found
+        same = np.array_equal(self.model.surface.triangles, self.character.surface.triangles)
+        return found if same else None
 
     @property
     def time(self) -> float:
@@ -207,6 +236,44 @@ class CharacterSubject(Subject):
         self.simulator.stiffness = clamped(factor, 1e-2, 1e2) * calm
         self._factor = factor
 
+    # Anatomy -----------------------------------------------------------------------------
+
+    @property
+    def changes_locally(self) -> bool:
+        """Whether a change of stiffness in places is seen at once, without another model."""
+        return isinstance(self.simulator, LocalStiffness) and hasattr(self.model, "embedding")
+
+    def heed_anatomy(self) -> None:
+        """Make flesh as firm and soft as its regions are."""
+        if self.anatomy is not None and self.changes_locally:
+            self.simulator.local_stiffness = self.anatomy.tet_factors(self.model)
+
+    def calmed(self, model: CharacterModel) -> dict[tuple[str, bool], float]:
+        """Return how stiff bake would make this motion's flesh with another model; any thread."""
+        loop = self.ending == "loop"
+        plan = bake_plan(self.character, self.motion, loop=loop)
+        scaled = self._flesh | {"scaled_loads": True}
+        factor = stable_stiffness(model, plan, **scaled) if self._engine.firms else 1.0
+        return {(self.motion.name, loop): factor}
+
+    def adopt(
+        self,
+        model: CharacterModel,
+        entries: Mapping[str, RegionEntry],
+        calm: Mapping[tuple[str, bool], float],
+    ) -> None:
+        """Go on with another model of the character, built with these regions; see `calmed`."""
+        assert self.anatomy is not None
+        self.hands.clear()
+        self.model, self._calm = model, dict(calm)
+        self._flesh["scaled_loads"] = True
+        self.anatomy.adopted(entries)
+        self._step_by(self.simulator.dt)
+        if self._posed:
+            self.simulator.reset(self.pose, self.root)
+        else:
+            self._cue(self.player.time)
+
     # Motions -----------------------------------------------------------------------------
 
     def choose(self, name: str) -> None:
@@ -264,6 +331,7 @@ class CharacterSubject(Subject):
         kept = {"gravity_mode": old.gravity_mode} if "gravity mode" in self.parts else {}
         self.simulator = bake_simulator(self.model, dt, **self._flesh, **kept)
         self.simulator.stiffness = old.stiffness
+        self.heed_anatomy()
         self.obstacles.invalidate()
 
     def _follow_player(self) -> None:

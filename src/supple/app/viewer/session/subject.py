@@ -40,13 +40,15 @@ class Subject(ABC):
         - ``"motions"``: `motions`, `motion`, `ending`; `choose`, `seek`, `end_with`;
         - ``"poses"``: `pose`, `target`; `hold`, `pose_to`, `reach`;
         - ``"recording"``: `recorder`;
+        - ``"anatomy"``: `anatomy`, regions to be made harder or softer; `heed_anatomy`, `adopt`;
         - ``"obstacles"``: `obstacles`, a ground and a ball;
         - ``"stiffness"``: `stiffen(factor)`, of all flesh;
         - ``"gravity mode"``: `simulator.gravity_mode`;
         - ``"materials"``: `stiffen(group, doublings)`, of each group of elements;
         - ``"damping"``, ``"gravity"``, ``"modes"``: `damp`, `fall`, `truncate`;
         - ``"energies"``: `simulator.energies()`, `frequencies`;
-        - ``"held"``: `held`, triangles that cannot move.
+        - ``"held"``: `held`, triangles that cannot move;
+        - ``"appearance"``: `appearance`, its own colours.
     state
         ``"playing"``; ``"paused"``: time stands still; ``"posing"``: the pose is held, and the
         flesh lives on.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from supple.formats.gltf.document import Document
 from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.animation import moving_nodes, read_channels
 from supple.formats.gltf.read.clips import ClipReader, GltfClip, pose_clips, read_clips
+from supple.formats.gltf.read.materials import Materials
 from supple.formats.gltf.read.nodes import NodeForest, read_nodes
 from supple.formats.gltf.read.primitives import (
     PrimitiveData,
@@ -27,6 +29,7 @@ from supple.formats.gltf.read.primitives import (
 )
 from supple.formats.gltf.read.skinned_body import Assembler, Body, GltfPrimitive, Instance
 from supple.formats.gltf.read.skins import JointFrames, Skin, joint_nodes, read_skins
+from supple.formats.painted_maps import PaintedMaps
 from supple.formats.registry import GLTF_SUFFIXES
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
@@ -168,9 +171,10 @@ class _Loader:
         for defect in surface.defects() if surface else ():
             self.notes.defect(defect.message)
         source = self._source(body, joint_pose, clips)
-        name, said = self.document.path.stem, self.notes.messages()
-        labels = self._labels(body) if body else {}
-        return Character(name, surface, rig, motions, source, metres, said, labels)
+        name = self.document.path.stem
+        labels, painted = (self._labels(body), self._painted(body)) if body else ({}, {})
+        said, look = self.notes.messages(), body.appearance if body else None
+        return Character(name, surface, rig, motions, source, metres, said, labels, painted, look)
 
     def _labels(self, body: Body) -> dict[str, NDArray[np.int64]]:
         """Surface vertices by the names of their materials, meshes and nodes."""
@@ -184,6 +188,14 @@ class _Loader:
                 if name:
                     parts.setdefault(f"{kind}:{name}", []).append(each.welded[each.welded >= 0])
         return {name: np.unique(np.concatenate(own)) for name, own in parts.items()}
+
+    def _painted(self, body: Body) -> dict[str, NDArray[np.float64]]:
+        maps = PaintedMaps(len(body.points), partial(self.notes.warn, "PAINTED_MAP"))
+        read = [data for each in self.instances for data in each.primitives.values()]
+        for data, part in zip(read, body.primitives, strict=True):
+            for name, values in data.painted.items():
+                maps.add(name, part.welded, values)
+        return maps.maps()
 
     def _body(self, size: float) -> Body:
         assembler = Assembler(self.document, self.frames, self.skins, size)
@@ -333,12 +345,13 @@ def _read_meshes(
     if total > MOST_NUMBERS:
         document.notes.fail("TOO_LARGE", f"its nodes show meshes of {total:,} numbers; simplify it")
     read: dict[int, dict[int, PrimitiveData]] = {}
+    materials = Materials(document)
     weights: list[float] = []
     shapes: list[tuple[int, int]] = []
     for instance in instances:
         mesh = document.part("meshes")[instance.mesh]
         if instance.mesh not in read:
-            read[instance.mesh] = _read_mesh(document, accessors, instance.mesh)
+            read[instance.mesh] = _read_mesh(document, accessors, materials, instance.mesh)
         instance.primitives = read[instance.mesh]
         count = max((len(p.targets) for p in instance.primitives.values()), default=0)
         instance.shapes = range(len(shapes), len(shapes) + count)
@@ -347,14 +360,18 @@ def _read_meshes(
     return np.array(weights, dtype=np.float64), shapes
 
 
-def _read_mesh(document: Document, accessors: Accessors, mesh: int) -> dict[int, PrimitiveData]:
+def _read_mesh(
+    document: Document, accessors: Accessors, materials: Materials, mesh: int
+) -> dict[int, PrimitiveData]:
     described = document.part("meshes")[mesh]["primitives"]
     counts = {len(primitive.get("targets", [])) for primitive in described}
     if len(counts) > 1:
         what = f"{document.label('mesh', mesh)} has primitives with {min(counts)} to {max(counts)}"
         code = "MESH_PRIMITIVES_UNEQUAL_TARGETS_COUNT"
         document.notes.warn(code, f"{what} morph targets; those that lack are no change")
-    read = {k: read_primitive(document, accessors, mesh, k) for k in range(len(described))}
+    read = {
+        k: read_primitive(document, accessors, materials, mesh, k) for k in range(len(described))
+    }
     return {number: data for number, data in read.items() if data is not None}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
@@ -13,6 +13,7 @@ from supple.formats.gltf.read.primitives import PrimitiveData
 from supple.formats.gltf.read.skins import Binding, JointFrames, Skin
 from supple.formats.welding import padded, weld
 from supple.maths.transforms import scaling
+from supple.mesh.appearance import Appearance, SurfaceMaterial
 
 # Numbers of all morph targets on all vertices: 1.6 GB.
 MOST_DELTAS = 200_000_000
@@ -72,6 +73,7 @@ class Body:
     copies: Ints
     primitives: tuple[GltfPrimitive, ...]
     seams: int = field(default=0)
+    appearance: Appearance | None = None
 
 
 class Assembler:
@@ -88,6 +90,7 @@ class Assembler:
         self._rows: list[tuple[Ints, Ints, Floats]] = []
         self._deltas: list[tuple[range, Floats]] = []
         self._triangles: list[Ints] = []
+        self._looks: list[tuple[PrimitiveData, Ints]] = []
         self._parts: list[tuple[Instance, int, Ints, Floats, int]] = []
         self._count = 0
 
@@ -191,7 +194,9 @@ class Assembler:
             self._deltas.append((range(0), np.empty((0, len(kept), 3))))
         triangles = new[data.triangles]
         placed = np.linalg.det(self.frames.rest_world[first][:3, :3]) * self._handedness(instance)
-        self._triangles.append(triangles[:, ::-1] if placed < 0 else triangles)
+        way = slice(None, None, -1 if placed < 0 else 1)
+        self._triangles.append(triangles[:, way])
+        self._looks.append((data, data.triangles[:, way]))
         self._parts.append((instance, number, new, move, self._count))
         self._count += len(kept)
 
@@ -238,6 +243,7 @@ class Assembler:
             self.binding.copies,
             tuple(parts),
             len(points) - len(first),
+            _appearance(self._looks),
         )
 
     def _weights(self, n_joints: int) -> csr_array:
@@ -254,6 +260,32 @@ class Assembler:
             self.document.notes.warn("ACCESSOR_JOINTS_INDEX_DUPLICATE", message)
         weights.sort_indices()
         return weights
+
+
+def _appearance(looks: list[tuple[PrimitiveData, Ints]]) -> Appearance | None:
+    """Return colours of all triangles; None for a file that says nothing about them."""
+    if all(data.material is None and data.tints is None for data, _ in looks):
+        return None
+    made: dict[tuple[int, bool], SurfaceMaterial] = {}
+    for data, _ in looks:
+        own = SurfaceMaterial() if data.material is None else data.material.material
+        # Without coordinates a texture has no place.
+        made.setdefault(_kind(data), own if data.uv is not None else replace(own, texture=None))
+    number = {kind: k for k, kind in enumerate(made)}
+    counts = [len(corners) for _, corners in looks]
+    which = np.repeat([number[_kind(data)] for data, _ in looks], counts)
+    uv, tints = None, None
+    if any(data.uv is not None for data, _ in looks):
+        none = np.zeros((1, 2), np.float32)
+        uv = np.concatenate([none[0 * c] if d.uv is None else d.uv[c] for d, c in looks])
+    if any(data.tints is not None for data, _ in looks):
+        white = np.ones((1, 4), np.float32)
+        tints = np.concatenate([white[0 * c] if d.tints is None else d.tints[c] for d, c in looks])
+    return Appearance(tuple(made.values()), which.astype(np.int64), uv, tints)
+
+
+def _kind(data: PrimitiveData) -> tuple[int, bool]:
+    return id(data.material), data.uv is not None
 
 
 def moved(matrix: Floats, points: Floats) -> Floats:

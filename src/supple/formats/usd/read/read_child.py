@@ -18,6 +18,7 @@ from supple.formats.usd.prims import (
     timed_transforms,
 )
 from supple.formats.usd.pxr_modules import Usd, UsdGeom, UsdSkel
+from supple.formats.usd.read.preview_surfaces import Looks
 
 __all__ = ["main"]
 
@@ -49,6 +50,9 @@ def _read(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, 
         raise Refused(_nothing_to_read(notes))
     used = {mesh["driver"] for mesh in meshes}
     kept = [skeleton for path, skeleton in skeletons.items() if path in used]
+    looks = Looks(Path(request["path"]).parent.resolve(), notes)
+    for mesh in meshes:
+        mesh["look"] = looks.of(stage.GetPrimAtPath(mesh["path"]), mesh)
     clock = _Clock(stage, notes)
     frames = _Frames([stage.GetPrimAtPath(skeleton["path"]) for skeleton in kept])
     for mesh in meshes:
@@ -65,6 +69,8 @@ def _read(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, 
         "above": np.array(frames.above, dtype=np.int64),
         "clips": _clips(stage, prims, kept, frames.prims, clock, notes),
         "rest_frames": _at_first(frames.prims),
+        "materials": looks.materials,
+        "pictures": looks.pictures,
     }
 
 

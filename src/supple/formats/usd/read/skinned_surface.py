@@ -93,6 +93,7 @@ class SkinnedSurface:
     """Bound positions (n, 3), triangles, influences (n, k) and shapes (b, n, 3) of all meshes.
 
     `welded` has, for each mesh, the vertex of each of its points; -1 for points of no face.
+    `corners` has, for each mesh, which of all corners of its faces its triangles have, (m, 3).
     """
 
     vertices: Floats
@@ -103,6 +104,7 @@ class SkinnedSurface:
     shapes: BlendShapes
     welded: list[Ints]
     dual: bool
+    corners: list[Ints]
 
 
 @dataclass
@@ -113,6 +115,7 @@ class _Part:
     joints: Ints
     weights: Floats
     dual: bool
+    corners: Ints
 
 
 def read_meshes(stage: dict[str, Any], forest: JointForest, to_supple: Floats) -> SkinnedSurface:
@@ -190,12 +193,14 @@ def _part(
     counts = mesh["counts"]
     keep = np.ones(len(counts), dtype=bool)
     keep[mesh["holes"][(mesh["holes"] >= 0) & (mesh["holes"] < len(counts))]] = False
-    corners = mesh["corners"][np.repeat(keep, counts)]
-    triangles = _triangulate(mesh["points"], counts[keep], corners)
+    kept = np.flatnonzero(np.repeat(keep, counts))
+    cut = _triangulate(mesh["points"][mesh["corners"][kept]], counts[keep], np.arange(len(kept)))
+    corners = kept[cut]
     if mesh["left_handed"] != (np.linalg.det(to_metres[:3, :3]) < 0):
-        triangles = triangles[:, ::-1]
+        corners = corners[:, ::-1]
+    triangles = mesh["corners"][corners]
     several = bool(((weights > 0).sum(axis=1) > 1).any())
-    return _Part(mesh["path"], vertices, triangles, joints, weights, dual and several)
+    return _Part(mesh["path"], vertices, triangles, joints, weights, dual and several, corners)
 
 
 def _welded(parts: list[_Part], shapes: BlendShapes, forest: JointForest) -> SkinnedSurface:
@@ -228,6 +233,7 @@ def _welded(parts: list[_Part], shapes: BlendShapes, forest: JointForest) -> Ski
         shapes,
         [new[a:b] for a, b in pairwise(starts)],
         _one_method(parts, forest),
+        [part.corners for part in parts],
     )
 
 

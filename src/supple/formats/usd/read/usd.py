@@ -13,10 +13,12 @@ from scipy.spatial.transform import Rotation
 from supple.arrays import Floats
 from supple.errors import FormatError, SuppleError, warn
 from supple.formats.file_bytes import LARGEST_FILE, reading
+from supple.formats.painted_maps import PaintedMaps
 from supple.formats.registry import USD_SUFFIXES
 from supple.formats.usd.process import read_stage
 from supple.formats.usd.read.joint_forest import SHEAR, Branch, JointForest, read_joints
 from supple.formats.usd.read.skinned_surface import BlendShapes, SkinnedSurface, read_meshes
+from supple.formats.usd.read.staged_appearance import staged_appearance
 from supple.maths.transforms import decompose, scaling
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
@@ -144,6 +146,11 @@ def staged_character(
         UsdMesh(data["path"], welded)
         for data, welded in zip(stage["meshes"], surface.welded, strict=True)
     ]
+    painted = PaintedMaps(len(mesh.vertices), forest.notes.append)
+    for data, each in zip(stage["meshes"], meshes, strict=True):
+        for name, values in data.get("painted", {}).items():
+            painted.add(name, each.welded, values)
+    appearance = staged_appearance(path.name, stage, surface.corners, forest.notes)
     guessed = [stage["unit_note"]] if stage["unit_note"] and metres_per_unit is None else []
     defects = [f"{defect.message}; continuing" for defect in mesh.defects()]
     notes = [*guessed, *stage["notes"], *forest.notes, *defects]
@@ -156,6 +163,8 @@ def staged_character(
         metres_per_unit=unit,
         warnings=tuple(f"{path.name}: {note}" for note in dict.fromkeys(notes)),
         labels={f"mesh:{mesh.path}": np.unique(mesh.welded[mesh.welded >= 0]) for mesh in meshes},
+        painted=painted.maps(),
+        appearance=appearance,
     )
 
 

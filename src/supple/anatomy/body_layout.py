@@ -1,0 +1,395 @@
+"""Layout of a body: trunk, neck, head, limbs and their ends, tails and ears, from their shape.
+
+The middle of a body, left and right taken together, is trunk where it is thick or carries limbs.
+What hangs from it in pairs is a limb, an ear or a horn; what hangs from it alone is a neck with its
+head, or a tail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from supple.anatomy.part_names import joint_name_role
+from supple.anatomy.roles import RegionRole
+from supple.anatomy.skin_regions import SkinRegions
+from supple.arrays import Floats, Ints
+from supple.rig.motion.joint_names import normalised_name
+
+__all__ = ["BodyLayout"]
+
+
+#: Regions at least this part as thick as the central one belong to the trunk.
+TRUNK = 0.6
+#: One of a pair, a shoulder or a thigh, must be this part as thick.
+PAIRED_TRUNK = 0.85
+#: What carries limbs need only be this part as thick.
+CARRYING_TRUNK = 0.4
+#: Limbs are alike whose areas, thickness and length differ by less than this factor.
+ALIKE = 1.3
+#: A head is at least this part as thick as the middle of the body and has this part of its skin,
+#: which the tuft of a tail has not; and is not longer than so many times its thickness.
+LEAST_HEAD, LEAST_HEAD_AREA, COMPACT = 0.2, 0.02, 9.0
+#: This part of a head's area follows one joint alone; it is this much thicker than what carries
+#: it, or has this many times its area: 1.5 (horse) to 8 (bust of a man), and below 0.8 in tails.
+RIGID, SWOLLEN, GROWN = 0.2, 1.05, 1.3
+#: A tail is this part as thick at its end as at its root: of three regions or more, and of two.
+TAPERED, TAPERED_SOON = 0.5, 0.25
+#: What speaks for a head must add up to this; where it has limbs and nothing else comes near, less.
+SURE, LIKELY = 3, 2
+#: Ears and horns are smaller than this part of the skin each, and this part as thick at their tips
+#: as what carries them.
+SMALL_PAIR, THIN_TIP = 0.025, 0.2
+#: The part of a limb, by length, that is beyond the elbow or knee; beyond the wrist or ankle; and
+#: the longest last region that is a hand or foot.
+OUTER, END, LONG_END = 0.66, 0.33, 0.5
+#: A branch of a limb ends in a hand or foot that reaches this far, as a part of the longest.
+FAR = 0.8
+#: Limbs with this many times the skin of a rod of their length and thickness are wings or fins.
+FLAT = 3.0
+#: A hand has this many fingers.
+FINGERS = 4
+#: Flesh of the thick and the thin parts of a body that would have none: a hand, a head alone.
+PALM, FINGER = 0.5, 0.4
+
+
+class BodyLayout:
+    """Regions rooted at the trunk, with what hangs from it."""
+
+    def __init__(
+        self, regions: SkinRegions, names: Sequence[str], small: Ints, ears: Collection[int]
+    ) -> None:
+        self.regions, self.names, self.small, self.ears = regions, names, small, set(ears)
+        self.called = [joint_name_role(name) for name in names]
+        self.name_sides = [normalised_name(name)[0] for name in names]
+        self.root = regions.central([called == "trunk" for called in self.called])
+        self.order, self.above = regions.rooted(self.root)
+        self.below: list[list[int]] = [[] for _ in range(len(regions))]
+        for region in self.order[1:]:
+            self.below[self.above[region]].append(int(region))
+        self.weight = regions.areas.copy()
+        for region in self.order[:0:-1]:
+            self.weight[self.above[region]] += self.weight[region]
+        self.sided = [self._is_sided(region) for region in range(len(regions))]
+        self.limbs = [int(region) for region in self.order if self._begins_limb(int(region))]
+        self.trunk = self._trunk()
+
+    def _is_sided(self, region: int) -> bool:
+        """Return whether a region is one of a pair, by its place, its name or its like."""
+        if self.regions.sides[region] or self.name_sides[region]:
+            return True
+        if self.regions.twins[region] == region or (self.regions.twins >= 0).any():
+            return False
+        beside = self.below[self.above[region]] if region != self.root else []
+        return any(self.like(region, other) for other in beside if other != region)
+
+    def like(self, one: int, other: int) -> bool:
+        """Return whether two regions look like left and right."""
+        r = self.regions
+        pairs = (
+            (self.weight[one], self.weight[other]),
+            (r.radii[one], r.radii[other]),
+            (r.lengths[one], r.lengths[other]),
+        )
+        return all(max(a, b) <= ALIKE * min(a, b) for a, b in pairs)
+
+    def _begins_limb(self, region: int) -> bool:
+        """Return whether an arm or a leg hangs here, rather than an ear or a horn."""
+        if region == self.root or not self.sided[region] or self.sided[self.above[region]]:
+            return False
+        radii = self.regions.radii
+        tip = min(radii[each] for each in self.subtree(region))
+        small = self.weight[region] < SMALL_PAIR
+        return not (small and tip < THIN_TIP * radii[self.above[region]])
+
+    def _trunk(self) -> set[int]:
+        r, middle = self.regions, self.regions.radii[self.root]
+        found = {self.root}
+        carrying = {int(self.above[limb]) for limb in self.limbs}
+        for region in self.order[1:]:
+            above = int(self.above[region])
+            border = r.borders[region, above] >= TRUNK * middle
+            least = (PAIRED_TRUNK if self.sided[region] else TRUNK) * middle
+            thick = r.narrow[region] >= least and border
+            thick |= (
+                self._carries_limbs(int(region), carrying)
+                and border
+                and r.radii[region] >= CARRYING_TRUNK * middle
+            )
+            called = self.called[region]
+            if above in found and (called == "trunk" or (called is None and thick)):
+                found.add(int(region))
+        # Both of a pair or none, and nothing that hangs from what is none.
+        for region in self.order[1:]:
+            twin, above = int(r.twins[region]), int(self.above[region])
+            if (twin >= 0 and twin not in found) or above not in found:
+                found.discard(int(region))
+        return found
+
+    def _carries_limbs(self, region: int, carrying: set[int]) -> bool:
+        return not self.sided[region] and not carrying.isdisjoint(self.subtree(region))
+
+    def subtree(self, region: int) -> list[int]:
+        """The region and all that hangs from it."""
+        found, at = [region], 0
+        while at < len(found):
+            found += self.below[found[at]]
+            at += 1
+        return found
+
+    def chain(self, region: int) -> list[int]:
+        """From a region outwards along what is largest."""
+        found = [region]
+        while self.below[found[-1]]:
+            found.append(max(self.below[found[-1]], key=lambda each: self.weight[each]))
+        return found
+
+    def sided_pairs(self) -> set[tuple[int, int]]:
+        """Pairs of left and right: by place, and by names and depth in the tree."""
+        found = {
+            (min(one, int(other)), max(one, int(other)))
+            for one, other in enumerate(self.regions.twins)
+            if other >= 0 and other != one
+        }
+        depth = np.zeros(len(self.regions), np.int64)
+        for region in self.order[1:]:
+            depth[region] = depth[self.above[region]] + 1
+        named: dict[tuple[str, int], list[int]] = {}
+        for region, name in enumerate(self.names):
+            if self.name_sides[region]:
+                plain = normalised_name(name)[1]
+                named.setdefault((plain, int(depth[region])), []).append(region)
+        for pair in named.values():
+            sides = {self.name_sides[each] for each in pair}
+            if len(pair) == 2 and sides == {"L", "R"}:
+                found.add((pair[0], pair[1]))
+        return found
+
+    def roles(self) -> list[RegionRole]:
+        """Roles by shape alone, but for left and right in names."""
+        roles = [RegionRole() for _ in range(len(self.regions))]
+        for region in self.trunk:
+            part = self.regions.radii[region] / self.regions.radii[self.root]
+            roles[region].say("trunk", f"{part:.2f} as thick as the middle of the body")
+        hanging = [
+            region
+            for trunk in self.trunk
+            for region in self.below[trunk]
+            if region not in self.trunk
+        ]
+        for region in hanging:
+            if self.sided[region]:
+                self._limb(region, roles)
+            else:
+                self._tail(region, roles)
+        if self._is_hand():
+            for each in roles:
+                each.say("hand", "alone, with fingers of its own")
+            return roles
+        for head in self._heads():
+            self._head(head, roles)
+        return roles
+
+    def leave_flesh(self, roles: list[RegionRole]) -> None:
+        """Give parts that are hard elsewhere flesh: a hand by itself, but not its stump."""
+        stumps = [each for each in self.trunk if each != self.root and not self.below[each]]
+        if self.regions.areas[np.array(stumps, np.int64)].sum() > 0.5:
+            stumps = []
+        for region, each in enumerate(roles):
+            each.own_share = PALM if region in self.trunk else FINGER
+            if region in stumps and each.role == "hand":
+                each.own_share = 0.0
+                each.reasons.append("where it was cut off")
+
+    def _is_hand(self) -> bool:
+        """Return whether a body without two sides has four fingers or more of two joints."""
+        if (self.regions.twins >= 0).any():
+            return False
+        fingers = [
+            region
+            for region in range(len(self.regions))
+            if not self.below[region] and int(self.above[region]) not in self.trunk
+        ]
+        return len(fingers) >= FINGERS and not self.trunk.intersection(fingers)
+
+    def _limb(self, region: int, roles: list[RegionRole]) -> None:
+        """An arm, a leg, a wing."""
+        own = self.subtree(region)
+        for each in own:
+            roles[each].say("limb", "one of a pair that hangs from the trunk")
+        leaves = {each: self._path(region, each) for each in own if not self.below[each]}
+        reach = {leaf: self._reach(path) for leaf, path in leaves.items()}
+        longest = max(float(each[0]) for each in reach.values())
+        if self._is_flat(own, longest):
+            for each in own:
+                roles[each].say("fin", "flat, and one of a pair")
+            return
+        for leaf, path in leaves.items():
+            if reach[leaf][0] >= FAR * longest:
+                self._end(path, reach[leaf] / max(float(reach[leaf][0]), 1e-300), roles)
+
+    def _path(self, first: int, leaf: int) -> list[int]:
+        """From where a limb begins to one of its leaves; a thigh may be as thick as the body."""
+        found = [leaf]
+        while found[-1] != first:
+            found.append(int(self.above[found[-1]]))
+        above = int(self.above[first])
+        while above >= 0 and self.sided[above]:
+            found.append(above)
+            above = int(self.above[above])
+        r, path = self.regions, found[::-1]
+        for at in range(len(path) - 1, 0, -1):
+            # It begins where the way came from the other side, or against the hierarchy.
+            turns = r.sides[path[at - 1]] != r.sides[leaf]
+            if turns or r.carries[path[at], path[at - 1]]:
+                return path[at:]
+        return path
+
+    def _reach(self, path: Sequence[int]) -> Floats:
+        """(m,) the way from where each region of a path begins to the tip of the last."""
+        r = self.regions
+        places = [r.gates[each, max(int(self.above[each]), 0)] for each in path]
+        places.append(r.tip(path[-1], places[-1]))
+        steps = np.linalg.norm(np.diff(np.array(places), axis=0), axis=1)
+        found: Floats = np.cumsum(steps[::-1])[::-1]
+        return found
+
+    def _is_flat(self, own: Sequence[int], length: float) -> bool:
+        r = self.regions
+        areas = r.areas[np.asarray(own)]
+        thick = float(np.average(r.radii[np.asarray(own)], weights=areas))
+        return float(areas.sum()) * r.whole > FLAT * 2 * np.pi * thick * max(length, 1e-9)
+
+    def _end(self, path: Sequence[int], left: Floats, roles: list[RegionRole]) -> None:
+        """Give the last regions of a limb their roles, by the part of its length that is left."""
+        r = self.regions
+        if any(r.carries[path[-1], each] for each in path[:-1]):
+            return  # a hip that hangs from its own thigh
+        palm = next(
+            (
+                at
+                for at, each in enumerate(path)
+                if sum(not r.carries[below, each] for below in self.below[each]) >= 3
+            ),
+            None,
+        )
+        for at, each in enumerate(path):
+            if left[at] < OUTER and each not in self.trunk:
+                roles[each].say("forearm", "the outer half of a limb")
+        if palm is not None:
+            for each in self.subtree(path[palm]):
+                roles[each].say("end", "a palm with fingers")
+            return
+        if left[-1] > LONG_END:
+            roles[path[-1]].say("forearm", "the last of a limb, and long")
+            return
+        for at, each in enumerate(path):
+            if each not in self.trunk and (left[at] < END or at == len(path) - 1):
+                roles[each].say("end", "the end of a limb")
+
+    def _tail(self, region: int, roles: list[RegionRole]) -> None:
+        """What hangs from the trunk alone, unless it has a head: a tail, or an end."""
+        chain, r = self.chain(region), self.regions
+        role = "tail" if len(chain) >= 3 else "end"
+        why = f"an unpaired chain of {len(chain)}"
+        if len(chain) < 3 and r.radii[region] >= 0.5 * TRUNK * r.radii[self.root]:
+            role, why = "trunk", "unpaired, short and thick"
+        for each in self.subtree(region):
+            roles[each].say(role, why)
+        for each in set(self.limbs) & set(self.subtree(region)):
+            self._limb(each, roles)
+
+    def _heads(self) -> list[int]:
+        """Regions that heads begin with: those that most speaks for."""
+        scores = {
+            region: len(said)
+            for region in range(len(self.regions))
+            if (said := self._speaks_for_head(region)) is not None
+        }
+        if not scores:
+            return []
+        # Of those that as much speaks for the largest, and of that end the last.
+        best = max(scores, key=lambda each: (scores[each], self.regions.areas[each]))
+        best = max(
+            (each for each in self.subtree(best) if scores.get(each, -1) >= scores[best]),
+            key=lambda each: -self.weight[each],
+        )
+        apart = [
+            each
+            for each in scores
+            if each not in self.subtree(best) and best not in self.subtree(each)
+        ]
+        second = max((scores[each] for each in apart), default=-9)
+        sure = scores[best] >= SURE
+        if not sure and not (self.limbs and scores[best] >= LIKELY and scores[best] > second):
+            return []
+        inner = int(self.above[best])
+        while inner >= 0 and inner not in self.trunk:
+            if scores.get(inner, 0) >= LIKELY and self._has_pairs(inner):
+                best = inner  # horns on the back of a head
+            inner = int(self.above[inner])
+        return [best]
+
+    def _has_pairs(self, region: int) -> bool:
+        return any(self.sided[each] for each in self.below[region])
+
+    def _speaks_for_head(self, region: int) -> list[str] | None:
+        """What speaks for a head, None where something speaks against it."""
+        r = self.regions
+        own = self.subtree(region)
+        if region == self.root or self.sided[region] or not set(own).isdisjoint(self.limbs):
+            return None
+        if r.carries[region, self.root] or self.weight[region] < LEAST_HEAD_AREA:
+            return None  # it carries the body, or is too small
+        before = int(self.above[region])
+        thick = r.radii[region] >= LEAST_HEAD * r.radii[self.root]
+        compact = thick and r.lengths[region] < COMPACT * r.radii[region]
+        middle = [each for each in self.below[region] if not self.sided[each]]
+        said = {
+            "follows one joint": r.rigid[region] >= RIGID,
+            "thicker than what carries it": r.radii[region] > SWOLLEN * r.radii[before],
+            "larger than what carries it": r.areas[region] > GROWN * r.areas[before],
+            "compact": compact,
+        }
+        found = [why for why, holds in said.items() if holds]
+        if self._tapers(region):
+            found = found[2:]
+        strong = {
+            "has ears or horns": self._has_pairs(region) or region in self.ears,
+            "has a jaw or tongue": len(middle) >= 2,
+            "has eyes or teeth": self.small[region] >= 2,
+        }
+        return found + [why for why, holds in strong.items() if holds for _ in range(2)]
+
+    def _tapers(self, region: int) -> bool:
+        """Return whether a chain gets ever thinner from the trunk to a region's end."""
+        path = [self.chain(region)[-1]]
+        while self.above[path[-1]] >= 0 and path[-1] not in self.trunk:
+            path.append(int(self.above[path[-1]]))
+        radii = self.regions.radii[np.asarray(path[::-1])]
+        ever = bool((np.diff(radii) < 0.05 * radii[0]).all())
+        if len(path) < 3 or not ever:
+            return False
+        least = TAPERED if len(path) > 3 else TAPERED_SOON
+        return float(radii[-1]) < least * float(radii[1])
+
+    def _head(self, head: int, roles: list[RegionRole]) -> None:
+        """Give a head, the neck before it and the ears on it their roles."""
+        why = ", ".join(dict.fromkeys(self._speaks_for_head(head) or ()))
+        for each in self.subtree(head):
+            roles[each].say("head", why if each == head else "hangs from a head")
+        above = int(self.above[head])
+        while above >= 0 and above not in self.trunk:
+            roles[above].say("neck", "leads to a head")
+            above = int(self.above[above])
+        r = self.regions
+        around = {*self.below[head], *self.below[int(self.above[head])]}
+        for each in around:
+            beside = each in self.below[head] or r.borders[each, head] > 0
+            if beside and self.sided[each] and each not in self.limbs:
+                tip = min(r.radii[one] for one in self.subtree(each))
+                slender = len(self.chain(each)) >= 2 and tip < 0.5 * r.radii[head]
+                for one in self.subtree(each):
+                    role = "ear" if slender else "head"
+                    roles[one].say(role, "a pair on a head")

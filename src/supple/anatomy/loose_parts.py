@@ -1,0 +1,169 @@
+"""Loose parts of a skin: pieces of the surface that ride on a joint, are carried, or are shells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial import cKDTree
+
+from supple.anatomy.skin_regions import SkinRegions, leading_joints, vertex_areas
+from supple.arrays import Bools, Floats, Ints
+from supple.mesh.surface import SurfaceMesh
+
+__all__ = ["Components", "LooseParts"]
+
+
+#: A component follows one joint that has this much of the weight at each of its vertices.
+FOLLOWS = 0.99
+
+
+#: Components larger than this part of the skin's area are body where they belong to the trunk.
+BODY = 0.1
+
+
+#: Small components this near to the rest, as parts of its area and size, are carried by it: eyes,
+#: teeth, buttons, a fish's spikes.
+SMALL, NEAR = 0.02, 0.02
+
+
+#: Components up to this part of the area may be eyes.
+LARGE_EYE = 0.05
+
+
+#: A body is a machine of which this part of the area follows one joint a piece, and so many joints.
+MACHINE, MACHINE_JOINTS = 0.75, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Divide a skin into its connected pieces.
+
+    Attributes
+    ----------
+    of_vertex
+        (n̄,) piece of each vertex.
+    lead
+        (n̄,) the joint each vertex follows most.
+    single
+        (c,) whether all of a piece follows one joint alone.
+    shares
+        (c,) part of the skin's area.
+    """
+
+    of_vertex: Ints
+    lead: Ints
+    single: Bools
+    shares: Floats
+
+    @classmethod
+    def of(cls, surface: SurfaceMesh, weights: sp.csr_array) -> Components:
+        """Pieces of a surface with skin weights (n̄, J)."""
+        part = np.zeros(len(surface.vertices), np.int64)
+        part[surface.triangles] = surface.components()[:, None]
+        lead, most = leading_joints(weights)
+        alone = most >= FOLLOWS
+        count = int(part.max()) + 1
+        single = np.bincount(part[~alone], minlength=count) == 0
+        first = lead[np.unique(part, return_index=True)[1]]
+        single &= np.bincount(part[lead != first[part]], minlength=count) == 0
+        area = vertex_areas(surface)
+        shares = np.bincount(part, area) / max(float(area.sum()), 1e-300)
+        return cls(part, lead, single, shares)
+
+    @property
+    def loose(self) -> Bools:
+        """(n̄,) vertices of pieces that follow one joint, where that is not all of the body."""
+        found: Bools = self.single[self.of_vertex]
+        return found & (not found.all())
+
+    def flesh(self, area: Floats) -> Floats:
+        """(n̄,) areas, 0 of loose pieces, unless they are most of the body."""
+        found = np.where(self.loose, 0.0, area)
+        return found if found.sum() > 0.5 * area.sum() else area
+
+    def held(self, area: Floats) -> Bools:
+        """(n̄,) pieces that follow one joint which skin of another piece follows as well.
+
+        What a hand holds must not make it look unlike the other one.
+        """
+        own = np.bincount(self.of_vertex, area)
+        loose = self.single[self.of_vertex]
+        count = int(self.lead.max()) + 1
+        skin = np.bincount(self.lead[~loose], area[~loose], count)
+        found: Bools = loose & (skin[self.lead] > 0.1 * own[self.of_vertex])
+        return found
+
+    def small_on(self, regions: SkinRegions) -> Ints:
+        """(k,) how many small pieces each region has: eyes and teeth, where there are several."""
+        found = np.zeros(len(regions), np.int64)
+        if len(self.shares) == 1:
+            return found
+        for part in np.flatnonzero(self.shares < LARGE_EYE):
+            own = regions.of_vertex[self.of_vertex == part]
+            found[np.bincount(own).argmax()] += 1
+        return found
+
+    @property
+    def machine(self) -> bool:
+        """Whether most pieces are rigid, on several joints: a robot has no flesh."""
+        rigid = float(self.shares[self.single].sum())
+        joints = np.unique(self.lead[self.single[self.of_vertex]])
+        return rigid > MACHINE and len(joints) >= MACHINE_JOINTS
+
+    def rigid_regions(self, regions: SkinRegions) -> Bools | None:
+        """(k,) regions of a machine that consist of rigid pieces, None of other bodies."""
+        if not self.machine:
+            return None
+        count = len(regions)
+        bends = np.bincount(regions.of_vertex, ~self.single[self.of_vertex], count)
+        found: Bools = bends < 0.5 * np.bincount(regions.of_vertex, minlength=count)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class LooseParts:
+    """Tell bodies, props and what is carried apart.
+
+    Attributes
+    ----------
+    prop
+        (n̄,) whether a vertex belongs to a component that follows one joint and rides on it.
+    carrier
+        (n̄,) the vertex of another component that carries a vertex, itself for most.
+    shell
+        (n̄,) whether a vertex belongs to a trunk that follows one joint, or bends on a machine.
+    """
+
+    prop: Bools
+    carrier: Ints
+    shell: Bools
+
+    @classmethod
+    def of(
+        cls, surface: SurfaceMesh, pieces: Components, regions: SkinRegions, trunk: Bools
+    ) -> LooseParts:
+        """Parts of a surface; `trunk` (k,) regions may be one part."""
+        n = len(surface.vertices)
+        prop, carrier, shell = np.zeros(n, bool), np.arange(n), np.zeros(n, bool)
+        if len(pieces.shares) == 1:
+            return cls(prop, carrier, shell)
+        if pieces.machine:
+            prop = pieces.single[pieces.of_vertex]
+            return cls(prop, carrier, ~prop)
+        for piece in np.argsort(pieces.shares, kind="stable"):
+            if not pieces.single[piece]:
+                continue
+            own = np.flatnonzero(pieces.of_vertex == piece)
+            share = pieces.shares[piece]
+            if share > 0.5 or (trunk[regions.of_vertex[own]].any() and share > BODY):
+                shell[own] = True
+                continue
+            others = np.flatnonzero(pieces.of_vertex != piece)
+            away, near = cKDTree(surface.vertices[others]).query(surface.vertices[own])
+            if share < SMALL and np.median(away) < NEAR * surface.size:
+                carrier[own] = others[near]
+            else:
+                prop[own] = True
+        return cls(prop, carrier, shell)

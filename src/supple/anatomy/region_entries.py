@@ -1,0 +1,189 @@
+"""Entries of an anatomy, a region each, and the file that people change: NAME.anatomy.json."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from supple.anatomy.roles import HARD, ROLES
+from supple.checks import checked_path, shown
+from supple.errors import FormatError, warn
+from supple.rig.character import Character
+from supple.rig.skeleton.skinning import skinned_rigs
+from supple.saving import write_whole
+
+__all__ = [
+    "ENTRIES_SUFFIX",
+    "FEELS",
+    "FEEL_STIFFNESS",
+    "TOLD",
+    "RegionEntry",
+    "entries_for",
+    "read_entries",
+    "write_entries",
+]
+
+
+#: Ending of the files.
+ENTRIES_SUFFIX = ".anatomy.json"
+
+
+#: First key of a file, and the version that is written.
+MARK, VERSION = "supple_anatomy", 1
+
+
+#: Reason of an entry that somebody gave: it goes before shape and names of materials.
+TOLD = "told"
+
+
+FEELS = ("hard", "firm", "normal", "soft", "apart")
+
+
+LARGEST_FILE, MOST_REGIONS = 4_000_000, 10_000
+
+
+@dataclass(frozen=True)
+class RegionEntry:
+    """Describe one region.
+
+    Attributes
+    ----------
+    role
+        A name of `supple.anatomy.roles.ROLES`.
+    share
+        φ, 0 to 1: what lies deeper than φ times the thickness is bone.
+    feel
+        ``"hard"`` and ``"apart"`` hold it, ``"firm"`` and ``"soft"`` change how stiff it is.
+    reasons
+        Why, one line each.
+    """
+
+    role: str
+    share: float
+    feel: str = "normal"
+    reasons: tuple[str, ...] = ()
+
+    def alike(self, other: RegionEntry) -> bool:
+        """Return whether both say the same, whatever their reasons; files round shares."""
+        same = (self.role, self.feel) == (other.role, other.feel)
+        return same and abs(self.share - other.share) < 1e-3
+
+    def same_bone(self, other: RegionEntry) -> bool:
+        """Return whether the bone under both is the same: they may differ in stiffness."""
+        apart = (self.feel == "apart") == (other.feel == "apart")
+        return apart and abs(self.acting_share - other.acting_share) < 1e-3
+
+    @property
+    def acting_share(self) -> float:
+        """φ as the feel has it: nothing of what is hard, and something of what is not."""
+        if self.feel in ("hard", "apart"):
+            return min(self.share, 0.5 * HARD)
+        return max(self.share, HARD) if self.feel != "soft" else max(self.share, 0.9)
+
+
+def write_entries(path: str | Path, name: str, entries: Mapping[str, RegionEntry]) -> None:
+    """Write regions by joint, one a line, so that people find and change them."""
+    lines = []
+    for joint, each in entries.items():
+        said = {
+            "role": each.role,
+            "share": round(each.share, 4),
+            "feel": each.feel,
+            "reasons": list(each.reasons),
+        }
+        lines.append(f"  {json.dumps(joint)}: {json.dumps(said, ensure_ascii=False)}")
+    body = ",\n".join(lines)
+    text = f'{{"{MARK}": {VERSION}, "character": {json.dumps(name)},\n"regions": {{\n{body}\n}}}}\n'
+    write_whole(checked_path("the anatomy file", path), text.encode())
+
+
+def read_entries(path: str | Path) -> dict[str, RegionEntry]:
+    """Read regions by joint.
+
+    Raises
+    ------
+    FormatError
+        For a file that is none, in one line that names the file and the joint.
+    """
+    file = checked_path("the anatomy file", path)
+    name = file.name or str(file)
+    try:
+        if file.stat().st_size > LARGEST_FILE:
+            raise FormatError(f"{name}: is too large for an anatomy file")
+        data = json.loads(file.read_bytes().decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        why = (getattr(error, "strerror", None) or "").lower() or "it is not JSON"
+        raise FormatError(f"{name}: cannot be read as an anatomy ({why})") from None
+    if not isinstance(data, dict) or data.get(MARK) != VERSION:
+        raise FormatError(f'{name}: is no anatomy file; it begins with {{"{MARK}": {VERSION}')
+    regions = data.get("regions")
+    if not isinstance(regions, dict) or len(regions) > MOST_REGIONS:
+        raise FormatError(f'{name}: "regions" must have an entry for each joint')
+    return {joint: _entry(name, joint, said) for joint, said in regions.items()}
+
+
+def entries_for(character: Character, path: str | Path) -> dict[str, RegionEntry]:
+    """Read the regions of a file that are this character's, which may be another on the same rig.
+
+    Raises
+    ------
+    FormatError
+        For a file of another rig.
+
+    Warns
+    -----
+    SuppleWarning
+        In a line that names joints which the character has not.
+    """
+    entries, name = read_entries(path), Path(path).name
+    skinned = skinned_rigs(character.rig)
+    own = set(skinned[0].skeleton.names) if len(skinned) == 1 else set()
+    unknown = [joint for joint in entries if joint not in own]
+    listed = ", ".join(_quoted(joint) for joint in unknown[:4])
+    listed += f" and {len(unknown) - 4} more" if len(unknown) > 4 else ""
+    if unknown and len(unknown) == len(entries):
+        raise FormatError(f"{name}: is of another rig; {character.name} has no joint {listed}")
+    if unknown:
+        warn(f"{name}: {character.name} has no joint {listed}; passed over")
+    return {joint: entry for joint, entry in entries.items() if joint in own}
+
+
+def _quoted(joint: str) -> str:
+    plain = "".join(c if c.isprintable() else "?" for c in joint)
+    return f'"{plain[:40]}"'
+
+
+def _entry(name: str, joint: str, said: Any) -> RegionEntry:
+    where = f"{name}: region {shown(joint)}"
+    if not isinstance(said, dict):
+        raise FormatError(f"{where} must be an object with role, share and feel")
+    for key in said:
+        if key not in ("role", "share", "feel", "reasons"):
+            raise FormatError(f"{where} has {shown(key)}; there are role, share, feel and reasons")
+    role = _one_of(where, "role", said.get("role", "limb"), tuple(ROLES))
+    feel = _one_of(where, "feel", said.get("feel", "normal"), FEELS)
+    share = said.get("share", ROLES[role])
+    number = isinstance(share, int | float) and not isinstance(share, bool)
+    if not (number and math.isfinite(share) and 0 <= share <= 1):
+        raise FormatError(f"{where} has share {shown(share)}; it is a number from 0 to 1")
+    reasons = said.get("reasons", [])
+    if not isinstance(reasons, list) or not all(isinstance(each, str) for each in reasons):
+        raise FormatError(f"{where} has reasons that are no list of text")
+    return RegionEntry(role, float(share), feel, tuple(reasons))
+
+
+def _one_of(where: str, what: str, value: Any, known: tuple[str, ...]) -> str:
+    if isinstance(value, str) and value in known:
+        return value
+    near = get_close_matches(str(value), known, 1)
+    hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
+    raise FormatError(f"{where} has {what} {shown(value)}; {hint}")
+
+
+#: What Young's modulus is multiplied by for each feel.
+FEEL_STIFFNESS = {"hard": 1.0, "firm": 4.0, "normal": 1.0, "soft": 0.4, "apart": 1.0}

@@ -1,0 +1,134 @@
+"""Roles of regions of the skin: the body's layout, and names of joints as further evidence.
+
+Hard if either says so; only names of soft parts, tails, ears, fins and the trunk itself may soften
+what shape takes for hard.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from supple.anatomy.body_layout import PALM, BodyLayout
+from supple.anatomy.part_names import joint_name_role
+from supple.anatomy.roles import HARD, ROLES, RegionRole
+from supple.anatomy.skin_regions import SkinRegions
+from supple.arrays import Bools, Ints
+from supple.rig.motion.joint_names import normalised_name
+
+__all__ = ["region_roles"]
+
+
+#: Names that may make softer than shape says.
+SOFTENING = {"soft", "tail", "ear", "fin", "trunk", "neck"}
+#: Names of upper limbs, wherever along the limb they are.
+UPPER = r"upper|up(leg|arm)|thigh|shoulder|femur|humerus|^(front|back)leg$"
+#: A body has this part of its skin soft at least: a hand by itself, a head, have flesh too.
+LEAST_SOFT = 0.02
+#: Roles that a name gives to all that hangs from it.
+PASSED_ON = ("head", "hand", "foot", "prop", "horn", "ear", "fin", "tail")
+
+
+def region_roles(
+    regions: SkinRegions,
+    names: Sequence[str],
+    *,
+    use_names: bool = True,
+    small_parts: Ints | None = None,
+    ears: Collection[int] = (),
+    rigid: Bools | None = None,
+) -> list[RegionRole]:
+    """Roles of all regions.
+
+    Parameters
+    ----------
+    regions
+        Those of the skin.
+    names
+        Those of all joints.
+    use_names
+        Whether names count, or shape alone.
+    small_parts
+        (k,) how many small loose pieces of the surface each has: eyes, teeth.
+    ears
+        Regions that ears or horns without joints stick out of.
+    rigid
+        (k,) which consist of rigid pieces, of a machine: the rest of it is rubber.
+    """
+    if rigid is not None:
+        roles = (("forearm", "bends, on a machine"), ("prop", "a rigid piece of a machine"))
+        return [RegionRole(role, [why]) for role, why in (roles[int(each)] for each in rigid)]
+    own = [names[joint] for joint in regions.joints]
+    if len(regions) == 1:
+        said = joint_name_role(own[0]) if use_names else None
+        if said is not None and ROLES[said] < HARD:
+            return [RegionRole(said, [f'the only region, called "{own[0]}"'], PALM)]
+        return [RegionRole("trunk", ["the only region"])]
+    small = np.zeros(len(regions), np.int64) if small_parts is None else small_parts
+    layout = BodyLayout(regions, own if use_names else [""] * len(own), small, ears)
+    roles = layout.roles()
+    if use_names:
+        for each, name in zip(roles, own, strict=True):
+            _heed_name(each, name)
+        _settle_named(layout, roles)
+        _heads_without_skin(regions, names, roles)
+    _same_on_both_sides(roles, layout)
+    if sum(regions.areas[k] for k, each in enumerate(roles) if each.share >= HARD) < LEAST_SOFT:
+        for each in roles:
+            each.reasons.append("all of the body would be hard otherwise")
+        BodyLayout(regions, [""] * len(own), small, ears).leave_flesh(roles)
+    return roles
+
+
+def _heads_without_skin(
+    regions: SkinRegions, names: Sequence[str], roles: list[RegionRole]
+) -> None:
+    """Call a region a head that a head's joint without skin of its own stands in."""
+    called = [joint_name_role(names[joint]) for joint in regions.joints]
+    ends = [region for region, near in enumerate(regions.neighbours) if len(near) == 1]
+    for region in ends if "head" not in called else ():
+        if called[region] == "neck":  # the last of a neck, where nothing is called a head
+            roles[region].say("head", "the end of a neck")
+    for joint, region in enumerate(regions.of_joint):
+        said = joint_name_role(names[joint])
+        if regions.joints[region] != joint and said == "head" and roles[region].role == "neck":
+            roles[region].say("head", f'has the joint "{names[joint]}" in it')
+
+
+def _heed_name(each: RegionRole, name: str) -> None:
+    shape, plain = each.role, normalised_name(name)[1]
+    said = joint_name_role(name)
+    if said is None and re.match(r"trunk|proboscis", plain) and shape != "trunk":
+        said = "tail"  # an elephant's
+    if said is None:
+        return
+    upper = said == "limb" and shape in ("forearm", "shin", "end") and re.search(UPPER, plain)
+    if upper or (said in ("forearm", "shin") and shape == "end"):
+        each.say(said, f'called "{name}"')
+        return
+    if said in SOFTENING and ROLES[said] > ROLES[shape]:
+        # A helmet on a joint called neck is a head all the same.
+        if not (said == "neck" and shape == "head"):
+            each.say(said, f'called "{name}"')
+    elif said != shape and (ROLES[said] <= ROLES[shape] or ROLES[said] < HARD):
+        each.say(said, f'called "{name}"')
+
+
+def _settle_named(layout: BodyLayout, roles: list[RegionRole]) -> None:
+    """Let what hangs from a named head, hand or ear and has no name of its own be one too."""
+    for region in layout.order[1:]:
+        above = int(layout.above[region])
+        carrier, each = roles[above].role, roles[region]
+        named = carrier in PASSED_ON and layout.called[above] == carrier
+        if named and layout.called[region] is None and carrier != each.role:
+            each.say(carrier, f'hangs from "{layout.names[above]}"')
+
+
+def _same_on_both_sides(roles: list[RegionRole], layout: BodyLayout) -> None:
+    """Give left and right the same role: the harder one."""
+    for one, other in sorted(layout.sided_pairs()):
+        if roles[one].role != roles[other].role:
+            soft, hard = sorted((one, other), key=lambda each: -ROLES[roles[each].role])
+            roles[soft].say(roles[hard].role, "as on the other side")

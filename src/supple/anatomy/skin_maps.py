@@ -1,0 +1,263 @@
+"""Maps on the skin: role, flesh share and firmness of each vertex, from entries of its regions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from supple.anatomy.belly_and_back import back_side, share_by_side
+from supple.anatomy.loose_parts import Components, LooseParts
+from supple.anatomy.outgrowths import Outgrowth, outgrowths
+from supple.anatomy.part_names import joint_name_role, label_role
+from supple.anatomy.region_entries import FEEL_STIFFNESS, TOLD, RegionEntry
+from supple.anatomy.roles import HARD, ROLES
+from supple.anatomy.skin_regions import SkinRegions, vertex_areas
+from supple.anatomy.symmetry import BoundBody, Mirror
+from supple.anatomy.thickness import InscribedBalls
+from supple.arrays import Bools, Floats, Ints
+from supple.mesh.surface import SurfaceMesh
+from supple.rig.skeleton.skinning import SkinnedRig
+
+__all__ = ["MeasuredSkin", "SkinMaps"]
+
+
+#: Share of skin that follows a hard region most, however it is blended.
+JUST_HARD = 0.95 * HARD
+
+
+#: Skin follows a joint without a region with this weight at least.
+LEADS = 0.4
+
+
+#: A rigid shell that is a trunk has little flesh, and that firm.
+SHELL_SHARE, SHELL_FIRMNESS = 0.35, 4.0
+
+
+#: An ear is thinner than this part of the head.
+THICK_EAR = 0.5
+
+
+#: A label counts where it names less than this part of the skin: a mesh called "head" may be all.
+MOST_LABELLED = 0.5
+
+
+#: An outgrowth of fewer vertices is the tip of something coarse, not the whole of it.
+LEAST_VERTICES = 4
+
+
+#: What counts next to nothing: buried, or held by a hand.
+HIDDEN = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredSkin:
+    """Measure a skin before roles are given.
+
+    Attributes
+    ----------
+    surface, names
+        The skin, and names of the joints.
+    weights
+        (n̄, J) how much skin follows each joint, even on both sides.
+    pieces, regions, outgrowths
+        What the skin consists of.
+    thickness
+        (n̄,) R in metres, even on both sides.
+    """
+
+    surface: SurfaceMesh
+    names: tuple[str, ...]
+    weights: sp.csr_array
+    pieces: Components
+    regions: SkinRegions
+    outgrowths: list[Outgrowth]
+    thickness: Floats
+
+    @classmethod
+    def of(cls, surface: SurfaceMesh, rig: SkinnedRig, balls: InscribedBalls) -> MeasuredSkin:
+        """Measure the skin of a rig."""
+        weights, area = sp.csr_array(rig.weight_matrix()), vertex_areas(surface)
+        pieces = Components.of(surface, weights)
+        body, parents = BoundBody.of(surface, rig), rig.skeleton.parents
+        mirror = Mirror.of(body, surface.triangles, pieces.flesh(area), weights, parents)
+        thickness = balls.skin_thickness(surface)
+        if mirror is not None:
+            weights, thickness = mirror.even_weights(weights), mirror.even(thickness)
+        hidden = pieces.held(area) | balls.buried(surface)
+        counted = np.where(hidden, HIDDEN, 1.0) * area
+        regions = SkinRegions.of(
+            surface, body.vertices, weights, rig.skeleton, thickness, counted, mirror
+        )
+        grown: list[Outgrowth] = []
+        if mirror is not None:
+            middle = np.flatnonzero(regions.sides == 0).tolist()
+            seen = np.where(hidden | pieces.loose, 0.0, area)
+            grown = outgrowths(
+                surface, balls, thickness, seen, regions, middle, mirror, body.vertices
+            )
+        names = tuple(rig.skeleton.names)
+        return cls(surface, names, weights, pieces, regions, grown, thickness)
+
+    def follows(self) -> sp.csr_array:
+        """(n̄, k) how much each vertex follows each region."""
+        count = self.weights.shape[1]
+        entries = (np.ones(count), (np.arange(count), self.regions.of_joint))
+        return sp.csr_array(self.weights @ sp.csr_array(entries, (count, len(self.regions))))
+
+
+#: How far a cut is held, in parts of the body's thickness there; flesh fades in over as much again.
+STUMP = 0.5
+
+
+@dataclass(eq=False)
+class SkinMaps:
+    """Role, flesh share, firmness and thickness of each vertex, and what is apart or on the back.
+
+    Attributes
+    ----------
+    role, share, firmness, apart, thickness, back
+        See `supple.anatomy.anatomy.Anatomy`.
+    told
+        (n̄,) where somebody said what a region is: that goes before shape and names.
+    """
+
+    role: NDArray[np.str_]
+    share: Floats
+    firmness: Floats
+    apart: Bools
+    thickness: Floats
+    back: Floats
+    told: Bools
+
+    @classmethod
+    def of(
+        cls,
+        skin: MeasuredSkin,
+        entries: Mapping[str, RegionEntry],
+        labels: Mapping[str, Ints],
+        *,
+        use_names: bool,
+    ) -> SkinMaps:
+        """Map entries of regions, in their order; labels name vertices by material and mesh."""
+        regions, listed = skin.regions, list(entries.values())
+        shares = np.array([each.acting_share for each in listed])
+        roles = np.array([each.role for each in listed])
+        feels = np.log([FEEL_STIFFNESS[each.feel] for each in listed])
+        maps = cls(
+            roles[regions.of_vertex].astype("<U16"),
+            np.empty(0),
+            np.exp(skin.weights @ feels[regions.of_joint]),
+            np.array([each.feel == "apart" for each in listed])[regions.of_vertex],
+            skin.thickness.copy(),
+            np.zeros(len(regions.of_vertex)),
+            np.array([TOLD in each.reasons for each in listed])[regions.of_vertex],
+        )
+        by_joint = shares[regions.of_joint]
+        if use_names:
+            maps._heed_joints_without_regions(skin, entries, by_joint)
+        share = np.clip(np.asarray(skin.weights @ by_joint), 0.0, 1.0)
+        # A horn may follow the neck by half.
+        hard = shares[regions.of_vertex] < HARD
+        maps.share = np.where(hard, np.minimum(share, JUST_HARD), share)
+        maps._skull_below_ears()
+        maps._heed_outgrowths(skin.outgrowths)
+        parts = LooseParts.of(skin.surface, skin.pieces, regions, _trunk(roles))
+        maps.thickness = maps.thickness[parts.carrier]
+        maps._belly_and_back(skin.surface)
+        maps._hold_stump(skin)
+        maps._heed_parts(skin.surface, parts, labels if use_names else {})
+        return maps
+
+    def _heed_joints_without_regions(
+        self, skin: MeasuredSkin, entries: Mapping[str, RegionEntry], shares: Floats
+    ) -> None:
+        """Let joints called hands and feet be hard though they lead no skin of their own."""
+        for joint, name in enumerate(skin.names):
+            said = joint_name_role(name)
+            if name in entries or said is None or ROLES[said] >= HARD:
+                continue
+            much = skin.weights[:, [joint]].toarray().ravel()
+            if not self.told[much > 0].any():
+                shares[joint] = min(shares[joint], ROLES[said])
+                self.role[much >= LEADS] = said
+
+    def _skull_below_ears(self) -> None:
+        """Make head of what follows an ear's joint and is too thick for one: a husky's forehead."""
+        head, ear = self.role == "head", (self.role == "ear") & ~self.told
+        if head.any() and ear.any():
+            skull = ear & (self.thickness > THICK_EAR * np.median(self.thickness[head]))
+            self.say(np.flatnonzero(skull), "head")
+
+    def _heed_outgrowths(self, grown: list[Outgrowth]) -> None:
+        """Give what sticks out of heads, necks and trunks without a joint of its own its role."""
+        for each in grown:
+            if len(each.vertices) < LEAST_VERTICES:
+                continue
+            own = each.vertices[~self.told[each.vertices]]
+            upper = own[np.isin(self.role[own], ("head", "neck"))]
+            self.say(upper, "head" if each.side == 0 else "ear" if each.flat else "horn")
+            if each.flat or each.side:  # a rod in the middle is a tail
+                self.say(own[np.isin(self.role[own], ("trunk", "tail"))], "fin")
+
+    def _belly_and_back(self, surface: SurfaceMesh) -> None:
+        thick = float(self.thickness[_trunk(self.role)].max(initial=0.0))
+        sided = np.isin(self.role, ("trunk", "neck")) & ~(self.told & (self.share < HARD))
+        self.back = np.where(sided, back_side(surface, self.role, thick), 0.0)
+        self.share = np.where(self.back != 0, share_by_side(self.share, self.back), self.share)
+
+    def _hold_stump(self, skin: MeasuredSkin) -> None:
+        """Hold an arm or a leg alone where the body that it was cut from would."""
+        regions = skin.regions
+        limb = np.isin(self.role, ("limb", "forearm", "shin"))
+        ends = [
+            region
+            for region, near in enumerate(regions.neighbours)
+            if len(near) == 1 and limb[regions.of_vertex == region].all()
+        ]
+        if not ends or np.isin(self.role, ("trunk", "soft", "head", "tail")).any():
+            return
+        stump = max(ends, key=lambda region: float(regions.radii[region]))
+        own, places = regions.of_vertex == stump, skin.surface.vertices
+        outwards = places[own].mean(axis=0) - places[~own].mean(axis=0)
+        outwards /= max(float(np.linalg.norm(outwards)), 1e-300)
+        reach = places @ outwards
+        # As thick as the body is there: no ball fits into the edge of the cut.
+        thick = float(self.thickness[own].max(initial=0.0))
+        inwards = (reach[own].max() - reach) / max(thick, 1e-300)
+        kept = np.clip(inwards - STUMP, 0.0, 1.0)
+        near = own & ~self.told
+        self.share[near] *= kept[near]
+
+    def _heed_parts(
+        self, surface: SurfaceMesh, parts: LooseParts, labels: Mapping[str, Ints]
+    ) -> None:
+        """Give shells, props, what is carried and what a material or a mesh names their roles."""
+        self.share[parts.shell] = np.minimum(self.share[parts.shell], SHELL_SHARE)
+        self.firmness[parts.shell] *= SHELL_FIRMNESS
+        area = vertex_areas(surface)
+        for label, own in labels.items():
+            said = label_role(label)
+            if said is None or area[own].sum() >= MOST_LABELLED * area.sum():
+                continue
+            lower = own if ROLES[said] > HARD else own[self.share[own] > ROLES[said]]
+            lower = lower[~self.told[lower]]  # people know better than names
+            if said == "head":  # a cow's udder may have the material of its muzzle
+                lower = lower[np.isin(self.role[lower], ("head", "neck", "ear"))]
+            self.say(lower, said)
+        carried = (parts.carrier != np.arange(len(self.role))) & (self.share >= HARD)
+        for values in (self.share, self.role):
+            values[carried] = values[parts.carrier[carried]]
+        self.say(np.flatnonzero(parts.prop), "prop")
+        self.apart = self.apart | parts.prop
+
+    def say(self, vertices: Ints, role: str) -> None:
+        """Give some vertices a role, and the flesh share of that role."""
+        self.role[vertices], self.share[vertices] = role, ROLES[role]
+
+
+def _trunk(roles: NDArray[np.str_]) -> Bools:
+    return np.isin(roles, ("trunk", "soft"))

@@ -1,0 +1,289 @@
+"""Left and right of a body: the plane that mirrors its skin, and what follows which joint there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import igl
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial import cKDTree
+
+from supple.arrays import Floats, Ints
+from supple.mesh.surface import SurfaceMesh
+from supple.rig.skeleton.skinning import SkinnedRig
+
+__all__ = ["BoundBody", "Mirror"]
+
+
+#: Skin has a counterpart that lies this near to its mirror image, as a part of the size.
+NEAR = 0.015
+
+
+#: Vertices are counterparts whose mirror images lie this near to each other.
+EXACT = 2e-3
+
+
+#: A body has two sides where so much of its area has a counterpart.
+LEAST_COMMON = 0.75
+
+
+#: Places of the skin that a plane is fitted to, and rounds of fitting.
+PLACES, ROUNDS = 1200, 6
+
+
+#: Joints are left and right of each other whose skin, mirrored, overlaps by this cosine.
+OVERLAP = 0.5
+
+
+#: Lengths of edges differ by less than this factor between a bound surface and its rest pose.
+UNEVEN = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class BoundBody:
+    """A body as its skin was bound: arms spread, legs side by side. Its size is 1.
+
+    A rest pose may be the first frame of a walk.
+
+    Attributes
+    ----------
+    vertices
+        (n̄, 3) of the skin.
+    joints
+        (J, 3).
+    """
+
+    vertices: Floats
+    joints: Floats
+
+    @classmethod
+    def of(cls, surface: SurfaceMesh, rig: SkinnedRig) -> BoundBody:
+        """Return the body as it was bound, or at rest where a file binds something else."""
+        edges = surface.triangles[:, [0, 1]]
+        places = rig.skeleton.rest_world()[:, :3, 3]
+        rest = _sized(surface.vertices, places)
+        with np.errstate(all="ignore"):
+            sound = np.abs(np.linalg.det(rig.inverse_bind[:, :3, :3])) > 1e-30
+            matrices = np.where(sound[:, None, None], rig.inverse_bind, np.eye(4))
+            places = np.linalg.inv(matrices)[:, :3, 3]
+        bound = _sized(rig.vertices, places)
+        lengths = [
+            np.linalg.norm(np.diff(body.vertices[edges], axis=1)[:, 0], axis=1)
+            for body in (bound, rest)
+        ]
+        whole = (lengths[0] > 1e-9) & (lengths[1] > 1e-9)
+        if not (whole.any() and sound.all()):
+            return rest
+        least, most = np.quantile(lengths[0][whole] / lengths[1][whole], [0.1, 0.9])
+        return bound if most < UNEVEN * least else rest
+
+
+def _sized(vertices: Floats, joints: Floats) -> BoundBody:
+    size = max(float(np.linalg.norm(np.ptp(vertices, axis=0))), 1e-300)
+    middle = vertices.mean(axis=0)
+    return BoundBody((vertices - middle) / size, (joints - middle) / size)
+
+
+@dataclass(frozen=True, eq=False)
+class Mirror:
+    """Counterparts of the skin and the joints on the other side of a body.
+
+    Attributes
+    ----------
+    counterpart
+        (n̄, n̄) shares of vertices at the mirror image of each vertex; rows without are empty.
+    twins
+        (J,) the joint on the other side of each, itself in the middle, −1 for none.
+    stand_ins
+        (J,) the joint that leads where the mirror image of a joint's skin is, itself for none.
+    normal, offset
+        Of the plane, normal · x = offset, where the skin was bound.
+    """
+
+    counterpart: sp.csr_array
+    twins: Ints
+    stand_ins: Ints
+    normal: Floats
+    offset: float
+
+    @classmethod
+    def of(
+        cls, body: BoundBody, triangles: Ints, area: Floats, weights: sp.csr_array, parents: Ints
+    ) -> Mirror | None:
+        """Find the plane, None where the body has no two sides.
+
+        Parameters
+        ----------
+        body, triangles
+            As it was bound.
+        area
+            (n̄,) of each vertex.
+        weights
+            (n̄, J) of the skin.
+        parents
+            (J,) of the joints: two sides have the same hierarchy.
+        """
+        found, best = None, LEAST_COMMON
+        skin = _Skin(body.vertices, triangles, area)
+        for normal, offset in skin.planes():
+            mirror = cls._at(skin, normal, offset, body.joints, weights, parents)
+            known = weights @ (mirror.twins >= 0).astype(float)
+            score = float((mirror.has * known) @ area) / max(float(area.sum()), 1e-300)
+            if score > best + 1e-3:
+                found, best = mirror, score
+        return found
+
+    @classmethod
+    def _at(
+        cls,
+        skin: _Skin,
+        normal: Floats,
+        offset: float,
+        joints: Floats,
+        weights: sp.csr_array,
+        parents: Ints,
+    ) -> Mirror:
+        counterpart = skin.counterpart(normal, offset)
+        weighed = sp.diags_array(skin.area) @ weights
+        # How much of each joint's skin lies where the mirror image of another's is.
+        shared = (weighed.T @ (counterpart @ weights)).toarray()
+        own = np.sqrt(np.maximum((weighed.multiply(weights)).sum(axis=0), 1e-300))
+        likeness = 0.5 * (shared + shared.T) / (own[:, None] * own[None])
+        away = np.linalg.norm(_mirrored(joints, normal, offset)[:, None] - joints[None], axis=2)
+        likeness += np.where(likeness > 0, OVERLAP * np.exp(-((away / NEAR) ** 2)), 0.0)
+        depth = np.zeros(len(parents), np.int64)
+        for joint, above in enumerate(parents):
+            depth[joint] = depth[above] + 1 if above >= 0 else 0
+        likeness[depth[:, None] != depth[None]] *= 0.1  # two sides have the same hierarchy
+        best, own_place = likeness.argmax(axis=1), np.arange(len(parents))
+        mutual = (best[best] == own_place) & (likeness.max(axis=1) > OVERLAP)
+        twins = np.where(mutual, best, -1)
+        stand_ins = np.where(likeness.max(axis=1) > 0, best, own_place)
+        return cls(counterpart, twins.astype(np.int64), stand_ins.astype(np.int64), normal, offset)
+
+    @property
+    def has(self) -> Floats:
+        """(n̄,) 1 where skin has a counterpart, else 0."""
+        return (np.asarray(self.counterpart.sum(axis=1)).ravel() > 0).astype(np.float64)
+
+    def even_weights(self, weights: sp.csr_array) -> sp.csr_array:
+        """(n̄, J) the mean of what follows a joint here and its twin on the other side."""
+        count = weights.shape[1]
+        swap = sp.csr_array((np.ones(count), (np.arange(count), self.stand_ins)), (count, count))
+        there, part = self.counterpart @ weights @ swap, 0.5 * self.has
+        mean = sp.diags_array(1 - part) @ weights + sp.diags_array(part) @ there
+        return sp.csr_array(mean)
+
+    def even(self, values: Floats) -> Floats:
+        """(n̄,) the larger of values here and on the other side."""
+        return np.maximum(values, self.counterpart @ values)
+
+    def sides(self, bound: Floats) -> Floats:
+        """(n̄,) distance from the plane, of either sign, as a part of the size."""
+        found: Floats = bound @ self.normal - self.offset
+        return found
+
+
+class _Skin:
+    """A surface of size 1 with places spread over it, to be mirrored."""
+
+    def __init__(self, vertices: Floats, triangles: Ints, area: Floats) -> None:
+        self.vertices = np.ascontiguousarray(vertices)
+        self.triangles = np.ascontiguousarray(triangles)
+        self.area = area
+        self.tree = igl.AABB()
+        self.tree.init(self.vertices, self.triangles)
+        ends = np.cumsum(area)
+        count = min(PLACES, 4 * len(area))
+        wanted = (np.arange(count) + 0.5) / count * ends[-1]
+        self.places = self.vertices[np.minimum(np.searchsorted(ends, wanted), len(area) - 1)]
+
+    def planes(self) -> list[tuple[Floats, float]]:
+        """Planes that mirror most of the skin, the best first.
+
+        One normal to a principal axis always is among them, for a body that has one, and those
+        of the space are likely.
+        """
+        centred = self.places - self.places.mean(axis=0)
+        principal = np.linalg.eigh(centred.T @ centred)[1].T
+        scored: list[tuple[float, float, Floats, float]] = []
+        for axis in (*principal, *np.eye(3)):
+            if any(off < 0.1 * NEAR and abs(float(n @ axis)) > 0.95 for off, _, n, _ in scored):
+                continue  # found already
+            plane = self.fitted(axis)
+            if plane is not None:
+                away = self.nearest(_mirrored(self.places, *plane))[1]
+                off = float(np.minimum(away, 2 * NEAR).mean())
+                scored.append((off, float((away < NEAR).mean()), *plane))
+        found: list[tuple[Floats, float]] = []
+        least = min((each[0] for each in scored), default=0.0)
+        for off, common, normal, offset in sorted(scored, key=lambda each: each[0]):
+            new = all(abs(float(normal @ other)) < 0.95 for other, _ in found)
+            if new and common > LEAST_COMMON and off < least + 0.4 * NEAR:
+                found.append(self.polished(normal, offset))
+        return found
+
+    def fitted(self, normal: Floats) -> tuple[Floats, float] | None:
+        """Fit the plane near to a normal, in rounds: the nearest places to mirror images."""
+        offset = float(self.places.mean(axis=0) @ normal)
+        for round_ in range(ROUNDS):
+            there, away = self.nearest(_mirrored(self.places, normal, offset))
+            near = away <= max(np.quantile(away, 0.5), NEAR) if round_ < 2 else away < 2 * NEAR
+            if near.sum() < 8:
+                return None
+            plane = _between(self.places[near], there[near], normal)
+            if abs(float(plane[0] @ normal)) < 0.8:
+                break
+            normal, offset = plane
+        return normal, offset
+
+    def polished(self, normal: Floats, offset: float) -> tuple[Floats, float]:
+        """Fit the plane to vertices that have counterparts: they tell it exactly."""
+        tree = cKDTree(self.vertices)
+        for _ in range(3):
+            away, there = tree.query(_mirrored(self.vertices, normal, offset))
+            near = away < EXACT
+            if near.mean() < 0.5:
+                break
+            normal, offset = _between(self.vertices[near], self.vertices[there[near]], normal)
+        return normal, offset
+
+    def nearest(self, points: Floats) -> tuple[Floats, Floats]:
+        """Nearest places of the skin, and how far they are."""
+        squared, _, there = self.tree.squared_distance(
+            self.vertices, self.triangles, np.ascontiguousarray(points)
+        )
+        return there, np.sqrt(np.maximum(squared, 0.0))
+
+    def counterpart(self, normal: Floats, offset: float) -> sp.csr_array:
+        """(n̄, n̄) shares of the corners nearest to the mirror image of each vertex."""
+        mirrored = np.ascontiguousarray(_mirrored(self.vertices, normal, offset))
+        squared, triangle, place = self.tree.squared_distance(
+            self.vertices, self.triangles, mirrored
+        )
+        near = np.sqrt(np.maximum(squared, 0.0)) < NEAR
+        rows = np.flatnonzero(near)
+        corners = self.triangles[triangle[rows]]
+        a, b, c = (np.ascontiguousarray(self.vertices[corners[:, k]]) for k in range(3))
+        shares = np.clip(
+            np.nan_to_num(igl.barycentric_coordinates(place[rows], a, b, c), nan=1 / 3), 0, 1
+        )
+        shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
+        n = len(self.vertices)
+        return sp.csr_array((shares.ravel(), (np.repeat(rows, 3), corners.ravel())), (n, n))
+
+
+def _between(points: Floats, others: Floats, normal: Floats) -> tuple[Floats, float]:
+    """Return the plane, near to a normal, that mirrors points to others best."""
+    middle = 0.5 * (points.mean(axis=0) + others.mean(axis=0))
+    cross = (points - middle).T @ (others - middle)
+    # The best reflection turns over an axis of these.
+    vectors = np.linalg.eigh(cross + cross.T)[1]
+    turned: Floats = vectors[:, int(np.argmax(np.abs(vectors.T @ normal)))]
+    return turned, float(middle @ turned)
+
+
+def _mirrored(points: Floats, normal: Floats, offset: float) -> Floats:
+    found: Floats = points - 2 * (points @ normal - offset)[:, None] * normal
+    return found

@@ -1,0 +1,116 @@
+"""`supple info --anatomy`: what is bone, flesh, hard and apart, as a table, a sheet or a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from supple.anatomy.anatomy import Anatomy, anatomy_of
+from supple.anatomy.region_entries import ENTRIES_SUFFIX, RegionEntry, read_entries
+from supple.anatomy.skin_regions import vertex_areas
+from supple.app.character_models import read_any_character
+from supple.app.command_files import check_place, checked_sheet
+from supple.errors import SuppleError
+
+__all__ = ["anatomy_table", "describe_anatomy", "describe_entries"]
+
+
+def describe_anatomy(
+    given: str | Path, targets: Sequence[Path] = (), unit: str | None = None
+) -> dict[str, Any]:
+    """Find the anatomy of a file's character or a scene's, and write it wherever it is wanted.
+
+    Parameters
+    ----------
+    given
+        As for `supple bake`.
+    targets
+        ``.png`` files for a sheet, ``.anatomy.json`` files to change: those that are there
+        already, and may have been changed, stay.
+    unit
+        Unit of the file, as for `read_any_character`.
+
+    Returns
+    -------
+    dict
+        ``hard``, a part of the skin's area; ``regions``: joint, area, role, share, feel and
+        reasons of each; ``wrote``.
+    """
+    for target in targets:
+        _check_target(target, Path(given))
+    anatomy = anatomy_of(read_any_character(str(given), unit).character)
+    for target in targets:
+        if target.suffix.lower() == ".png":
+            from supple.app.pictures.anatomy_sheet import write_anatomy_sheet
+
+            write_anatomy_sheet(anatomy, target)
+        else:
+            anatomy.save(target)
+    return {
+        "hard": round(anatomy.hard_part, 4),
+        "regions": _rows(anatomy),
+        "wrote": [str(target) for target in targets],
+    }
+
+
+def _check_target(target: Path, source: Path) -> None:
+    if target.suffix.lower() == ".png":
+        checked_sheet(target)
+    elif not target.name.endswith(".json"):
+        raise SuppleError(f"{target}: --anatomy writes .png or {ENTRIES_SUFFIX}")
+    elif target.exists():
+        raise SuppleError(f"{target}: is there already; give another name, or remove it")
+    else:
+        check_place(target, source)
+
+
+def _rows(anatomy: Anatomy) -> list[dict[str, Any]]:
+    area = np.bincount(anatomy.region, vertex_areas(anatomy.surface), len(anatomy.joints))
+    parts = area / max(float(area.sum()), 1e-300)
+    return [
+        {"joint": joint, "area": round(float(part), 4), **_entry(entry)}
+        for (joint, entry), part in zip(anatomy.entries.items(), parts, strict=False)
+    ]
+
+
+def _entry(entry: RegionEntry) -> dict[str, Any]:
+    return {
+        "role": entry.role,
+        "share": round(entry.share, 4),
+        "feel": entry.feel,
+        "reasons": list(entry.reasons),
+    }
+
+
+def describe_entries(path: Path) -> dict[str, Any]:
+    """Describe a file of regions, as `supple info` shows it."""
+    rows = [{"joint": joint, **_entry(each)} for joint, each in read_entries(path).items()]
+    return {"format": "anatomy", "anatomy": {"regions": rows}}
+
+
+def anatomy_table(found: dict[str, Any], console: Console) -> None:
+    """Print regions, a line each."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading, side in (("joint", "left"), ("role", "left"), ("share", "right")):
+        table.add_column(heading, justify=side, no_wrap=heading != "joint")  # type: ignore[arg-type]
+    table.add_column("feel")
+    table.add_column("reasons", overflow="fold")
+    for row in found["regions"]:
+        words = (row["joint"], row["role"], f"{row['share']:.2f}", row["feel"])
+        reasons = "; ".join(row["reasons"])
+        table.add_row(*(escape(_printable(word)) for word in (*words, reasons)))
+    console.print(table)
+    if "hard" in found:
+        console.print(f"{100 * found['hard']:.0f} % of the skin is hard")
+    for target in found.get("wrote", ()):
+        console.print(f"wrote {target}", markup=False)
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,0 +1,123 @@
+"""Sheet of an anatomy: the character from three sides, coloured by role, flesh and hardness."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from supple.anatomy.anatomy import Anatomy
+from supple.app.pictures.anatomy_colours import ANATOMY_MAPS, AnatomyMap, anatomy_map
+from supple.app.pictures.drawing import INK, PAPER, label, save_picture, view_axes
+from supple.app.pictures.render import Camera, cavities, rasterised
+from supple.arrays import Floats
+from supple.mesh.surface import vertex_normals
+from supple.mesh.topology import counted
+
+__all__ = ["anatomy_sheet", "write_anatomy_sheet"]
+
+#: Where cameras stand, in degrees: before, beside and behind.
+AZIMUTHS, ELEVATION = (30.0, 90.0, 210.0), 14.0
+#: Pixels of the longer side of a picture, and inches of it.
+PIXELS, INCHES = 460, 3.4
+#: Inches of the legend, and the least height of a picture beside its longest list.
+LEGEND, SHORTEST = 1.45, 2.2
+#: Sub-pixels across a pixel, and where light comes from: right, up and towards the viewer.
+FINE, LIGHT = 2, np.array([-0.25, 0.45, 0.86])
+
+
+def write_anatomy_sheet(anatomy: Anatomy, path: str | Path) -> None:
+    """Draw the sheet into a PNG file."""
+    save_picture(anatomy_sheet(anatomy), Path(path))
+
+
+def anatomy_sheet(anatomy: Anatomy) -> Figure:
+    """Draw a row for each of `ANATOMY_MAPS` with its legend, a column for each side."""
+    surface = anatomy.surface
+    views = [view_axes(azimuth, ELEVATION) for azimuth in AZIMUTHS]
+    cameras = _cameras(surface.vertices, views)
+    width, height = (INCHES * side / PIXELS for side in cameras[0].pixels)
+    row = max(height, SHORTEST)
+    figure = Figure(
+        figsize=(width * len(views) + LEGEND, row * len(ANATOMY_MAPS) + 0.45),
+        facecolor=PAPER,
+        layout="constrained",
+    )
+    figure.suptitle(_title(anatomy), color=INK, fontsize=11)
+    grid = figure.subplots(
+        len(ANATOMY_MAPS),
+        len(views) + 1,
+        squeeze=False,
+        width_ratios=[*[width] * len(views), LEGEND],
+    )
+    sides = [_Side(anatomy, camera) for camera in cameras]
+    for axes_row, (which, title) in zip(grid, ANATOMY_MAPS.items(), strict=True):
+        shown = anatomy_map(anatomy, which)
+        for axes, side in zip(axes_row[:-1], sides, strict=True):
+            axes.imshow(side.picture(shown), interpolation="antialiased")
+            axes.set_axis_off()
+        legend = axes_row[-1]
+        legend.set_axis_off()
+        patches = [
+            Patch(color=to_hex(np.array(colour) / 255), label=text)
+            for colour, text in zip(shown.colours, shown.labels, strict=True)
+        ]
+        legend.legend(
+            handles=patches,
+            title=title,
+            loc="center left",
+            fontsize=8,
+            title_fontsize=9,
+            frameon=False,
+            labelcolor=INK,
+            alignment="left",
+            borderaxespad=0.0,
+        )
+    return figure
+
+
+def _title(anatomy: Anatomy) -> str:
+    regions = counted(len(anatomy.joints), "region")
+    found = f"{100 * anatomy.hard_part:.0f} % of the skin is hard"
+    return f"{label(anatomy.name, 40)}: {regions}, {found}"
+
+
+def _cameras(vertices: Floats, views: list[Floats]) -> list[Camera]:
+    """Return cameras of one scale, whose pictures are large enough for all of them."""
+    centre = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
+    spans = [2 * np.abs((vertices - centre) @ view[:2].T).max(axis=0) for view in views]
+    span = 1.12 * np.maximum(np.max(spans, axis=0), 1e-12)
+    scale = PIXELS / float(span.max())
+    pixels = (max(int(scale * span[0]), 40), max(int(scale * span[1]), 40))
+    return [Camera(view, centre, scale, pixels) for view in views]
+
+
+class _Side:
+    """Skin from one side, lit evenly: colours mean something, and stand as in the legend."""
+
+    def __init__(self, anatomy: Anatomy, camera: Camera) -> None:
+        surface, fine = anatomy.surface, camera.finer(FINE)
+        self.pixels = camera.pixels
+        seen = fine.project(surface.vertices)
+        _, self.which, parts = rasterised(seen, surface.triangles, *fine.pixels)
+        self.covered = self.which >= 0
+        corners = surface.triangles[self.which[self.covered]]
+        u, v = parts[self.covered].T.astype(np.float64)
+        shares = np.stack([u, v, 1 - u - v], axis=1)
+        normals = vertex_normals(surface.vertices, surface.triangles)[corners]
+        normal = np.einsum("kc,kci->ki", shares, normals)
+        normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-12)
+        hollow = np.einsum("kc,kc->k", shares, cavities(surface)[corners])
+        light = 0.62 + 0.38 * np.clip(normal @ camera.view.T @ LIGHT, 0.0, 1.0)
+        self.light = (light * np.clip(0.4 + 0.6 * hollow, 0.0, 1.05))[:, None]
+
+    def picture(self, shown: AnatomyMap) -> Floats:
+        """Return pixels (h, w, 3) in the colours of a map."""
+        colours = np.array(shown.colours, np.float64)[shown.bands] / 255
+        width, height = self.pixels
+        picture = np.tile(np.array(to_rgb(PAPER)), (*self.which.shape, 1))
+        picture[self.covered] = np.clip(colours[self.which[self.covered]] * self.light, 0.0, 1.0)
+        return picture.reshape(height, FINE, width, FINE, 3).mean(axis=(1, 3))
