@@ -45,6 +45,7 @@ from supple.user_cache import Cached, cached, content_hash, model_cache
 
 __all__ = [
     "CharacterSource",
+    "PreparedModel",
     "chosen_anatomy",
     "gltf_document",
     "load_character_model",

@@ -169,7 +169,7 @@ def _transform(index: int, node: dict[str, Any], notes: Notes) -> tuple[Any, Any
         notes.warn(
             "ROTATION_NON_UNIT", f"rotation of node {index} has length {length:.3g}; made unit"
         )
-    rotation = rotation / length if length > 1e-12 else np.array([0.0, 0, 0, 1])
+    rotation = rotation / length if 1e-12 < length < np.inf else np.array([0.0, 0, 0, 1])
     return node.get("translation", (0, 0, 0)), rotation, node.get("scale", (1, 1, 1))
 
 

@@ -225,6 +225,9 @@ class _Fold:
         joints = np.flatnonzero((matrices != np.eye(4)).any(axis=(1, 2)))
         scales = np.ones(len(matrices))
         scales[joints] = np.cbrt(np.linalg.det(matrices[joints, :3, :3]))
+        sound = np.isfinite(matrices).all() and (scales > 1e-30).all() and (scales < 1e30).all()
+        if not sound:
+            raise FormatError("its nodes are moved or scaled beyond all measure; save it again")
         turns = from_matrix(matrices[joints, :3, :3] / scales[joints, None, None])
         return cls(joints, matrices[joints, :3, 3], turns, scales)
 
