@@ -1,0 +1,47 @@
+"""A sample of `make exam`: characters that nobody tuned keep to the bounds; size does not matter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anatomy.exam import HARD_BOUND, LIMITS_BOUND, examine, labels, quantile, summary
+from supple.formats.load import load
+from supple.playing.bake import bake
+
+SAMPLE = ("untuned/q_Stag.glb", "gltf_characters/q_Whale.glb")
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+@pytest.mark.filterwarnings("ignore")
+def test_a_character_that_nobody_tuned_keeps_to_the_bounds(assets: Path, name: str):
+    found = summary(examine(load(assets / name), labels()[name], 2000))
+    assert found["inverted"] == 0
+    assert found["stiffened"] == 0
+    assert found["limits"] < LIMITS_BOUND
+    assert found["hard"] <= HARD_BOUND
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_character_a_thousand_times_smaller_or_larger_moves_alike(assets: Path):
+    path = assets / "gltf_characters" / "q_Whale.glb"
+    usual = load(path).metres_per_unit
+    moved = []
+    for scale in (1.0, 0.001, 100.0):
+        character = load(path, metres_per_unit=scale * usual)
+        baked = bake(character, rate=15.0, tets=1500, modes=12, most_poses=2)
+        rig = np.stack([baked.rig_frame(k) for k in range(baked.n_frames)])
+        moved.append((baked.frames - rig) / character.surface.size)
+    largest = np.abs(moved[0]).max()
+    assert largest > 1e-5
+    for other in moved[1:]:
+        assert np.abs(other - moved[0]).max() < 0.01 * largest
+
+
+def test_a_quantile_is_of_area_not_of_vertices():
+    values = np.array([1.0, 2.0, 3.0])
+    assert quantile(values, np.array([1.0, 1.0, 98.0]), 0.5) == 3.0
+    assert quantile(values, np.array([98.0, 1.0, 1.0]), 0.95) == 1.0
+    assert quantile(np.empty(0), np.empty(0), 0.5) == 0.0
