@@ -21,7 +21,9 @@ from supple.errors import SuppleError
 __all__ = ["anatomy_table", "describe_anatomy", "describe_entries"]
 
 
-def describe_anatomy(given: str | Path, targets: Sequence[Path] = ()) -> dict[str, Any]:
+def describe_anatomy(
+    given: str | Path, targets: Sequence[Path] = (), unit: str | None = None
+) -> dict[str, Any]:
     """Find the anatomy of a file's character or a scene's, and write it wherever it is wanted.
 
     Parameters
@@ -31,6 +33,8 @@ def describe_anatomy(given: str | Path, targets: Sequence[Path] = ()) -> dict[st
     targets
         ``.png`` files for a sheet, ``.anatomy.json`` files to change: those that are there
         already, and may have been changed, stay.
+    unit
+        Length that the file's numbers are in; by default what it says.
 
     Returns
     -------
@@ -40,7 +44,7 @@ def describe_anatomy(given: str | Path, targets: Sequence[Path] = ()) -> dict[st
     """
     for target in targets:
         _check_target(target, Path(given))
-    anatomy = anatomy_of(read_any_character(str(given)).character)
+    anatomy = anatomy_of(read_any_character(str(given), unit).character)
     for target in targets:
         if target.suffix.lower() == ".png":
             from supple.app.pictures.anatomy_sheet import write_anatomy_sheet

@@ -121,7 +121,7 @@ def describe(
         warnings.simplefilter("always", SuppleWarning)
         found = _read(path, None if unit is None else metres_in(unit))
         if anatomy is not None:
-            found["anatomy"] = _anatomy(path, found["format"], anatomy)
+            found["anatomy"] = _anatomy(path, found["format"], anatomy, unit)
     told = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]
     defects = found.pop("defects", [])
     known = tuple(defect["what"] for defect in defects)
@@ -132,12 +132,12 @@ def describe(
     return {"file": path.name, "bytes": path.stat().st_size, **found, "defects": defects}
 
 
-def _anatomy(path: Path, kind: str, targets: Sequence[Path]) -> dict[str, Any]:
+def _anatomy(path: Path, kind: str, targets: Sequence[Path], unit: str | None) -> dict[str, Any]:
     from supple.app.info.anatomy_table import describe_anatomy
 
     if CHARACTERS.find(path) is None or kind == "anatomy":
         raise SuppleError(f"{path.name}: is no character; --anatomy is for characters")
-    return describe_anatomy(path, targets)
+    return describe_anatomy(path, targets, unit)
 
 
 def _read(path: Path, metres: float | None) -> dict[str, Any]:
