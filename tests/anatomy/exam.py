@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,12 +55,15 @@ def labels() -> dict[str, Labels]:
     return {name: said for name, said in found.items() if name != "about"}
 
 
-def labelled(character: Character, patterns: list[str]) -> Mask:
-    """(n̄,) vertices that follow most a joint of these names; "parts" are pieces that lie apart."""
+def labelled(character: Character, patterns: Sequence[Any]) -> Mask:
+    """(n̄,) vertices of some labels: see "about" in the file of labels."""
     chosen = np.zeros(len(character.surface.vertices), bool)
     skinned = skinned_rigs(character.rig)
     for pattern in patterns:
-        if pattern == "parts":
+        if not isinstance(pattern, str):  # a ball
+            *place, radius = np.array(pattern) * character.surface.size
+            chosen |= np.linalg.norm(character.surface.vertices - place, axis=1) < radius
+        elif pattern == "parts":
             part = np.zeros(len(chosen), np.int64)
             part[character.surface.triangles] = character.surface.components()[:, None]
             chosen |= part != np.bincount(part).argmax()

@@ -1,4 +1,4 @@
-"""A sample of `make exam`: characters that nobody tuned keep to the bounds; size does not matter."""
+"""A sample of `make exam`: characters that nobody tuned keep to the bounds, at any size."""
 
 from __future__ import annotations
 

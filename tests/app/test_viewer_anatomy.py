@@ -50,7 +50,7 @@ def subject_of(body: Character, tmp_path_factory: pytest.TempPathFactory) -> Ite
         patch.setenv("SUPPLE_CACHE", str(tmp_path_factory.mktemp("cache")))
         for name, value in SMALL.items():
             patch.setitem(ENGINES["pose-space"].bake_options, name, value)
-        patch.setattr(serve, "read_character", lambda given: CharacterSource(body))
+        patch.setattr(serve, "read_character", lambda *given: CharacterSource(body))
         yield lambda **options: serve._character("body", True, **options)
 
 

@@ -100,13 +100,30 @@ def motion_firmness(
     pitch = 0.5 * np.pi * speed / depth
     swing = _swing(character, places, np.sqrt(FIRMER)[:, None] * pitch)
     room = MOST_SWING * 2 * anatomy.thickness[places]
-    enough = swing <= room
-    first = np.where(enough.any(axis=0), enough.argmax(axis=0), len(FIRMER) - 1)
-    near = min(6, len(places))
+    firmer = _reaching(swing, room)
+    near = min(8, len(places))
     apart, nearest = cKDTree(skin[places]).query(skin, k=range(1, near + 1))
-    weights = 1 / np.maximum(apart, 1e-3 * character.surface.size) ** 2
-    logs = np.log(FIRMER[first])[nearest]
+    apart = np.maximum(apart, 1e-3 * character.surface.size)
+    # Nothing hangs on which of two places, as far away, is the last.
+    weights = (1 / apart - (1 - 1e-6) / apart[:, -1:]) ** 2
+    logs = np.log(firmer)[nearest]
     found: Floats = np.exp((weights * logs).sum(axis=1) / weights.sum(axis=1))
+    return found
+
+
+def _reaching(swing: Floats, room: Floats) -> Floats:
+    """Factors (k,) at which swings (f, k), for all of `FIRMER`, come down to the room (k,).
+
+    Between two factors by their logarithms: a rounding must not decide for the next.
+    """
+    enough = swing <= room
+    after = np.where(enough.any(axis=0), enough.argmax(axis=0), len(FIRMER) - 1)
+    before, own = np.maximum(after - 1, 0), np.arange(len(room))
+    logs = np.log(np.maximum(swing, 1e-300))
+    high, low = logs[before, own], logs[after, own]
+    part = (high - np.log(np.maximum(room, 1e-300))) / np.maximum(high - low, 1e-12)
+    steps = before + np.where(after > before, np.clip(part, 0.0, 1.0), 0.0)
+    found: Floats = np.exp(np.interp(steps, np.arange(len(FIRMER)), np.log(FIRMER)))
     return found
 
 
@@ -125,7 +142,8 @@ def _layer(depth: Floats, thickness: Floats) -> Floats:
 def _places(anatomy: Anatomy, soft: Ints) -> Ints:
     """Vertices spread evenly over the area of what is soft."""
     ends = np.cumsum(np.maximum(vertex_areas(anatomy.surface)[soft], 1e-300))
-    wanted = (np.arange(PLACES) + 0.5) / PLACES * ends[-1]
+    # No even part: meshes of equal triangles would let a rounding choose.
+    wanted = (np.arange(PLACES) + 0.4837) / PLACES * ends[-1]
     return np.unique(soft[np.minimum(np.searchsorted(ends, wanted), len(soft) - 1)])
 
 

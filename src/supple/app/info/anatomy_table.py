@@ -34,7 +34,7 @@ def describe_anatomy(
         ``.png`` files for a sheet, ``.anatomy.json`` files to change: those that are there
         already, and may have been changed, stay.
     unit
-        Unit of the file, as for `read_any_character`.
+        Length that the file's numbers are in; by default what it says.
 
     Returns
     -------
