@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup demo test lint clean
+.PHONY: setup demo test exam lint clean
 
 setup: $(STAMP)
 
@@ -25,6 +25,12 @@ demo: setup
 
 test: lint
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+# Bakes all clips of all characters among the assets, with and without anatomy; goes on where it
+# stopped, and puts its tables and pictures into docs/characters.md.
+exam: setup
+	$(BIN)/python -W ignore tests/anatomy/exam.py --before --tets 8000
+	$(BIN)/python -W ignore tests/anatomy/exam.py --page docs/characters.md
 
 lint: setup
 	$(BIN)/ruff check .

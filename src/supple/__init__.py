@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from supple.engines.stvk.simulator import StvkSimulator
     from supple.formats.load import load
     from supple.formats.save import save
-    from supple.playing.bake import bake
+    from supple.playing.bake import bake, bake_all
     from supple.playing.player import Player
     from supple.rig.baked_motion import BakedMotion
 
@@ -42,6 +42,7 @@ __all__ = [
     "SuppleWarning",
     "__version__",
     "bake",
+    "bake_all",
     "build",
     "load",
     "load_model",
@@ -63,6 +64,7 @@ _HOMES = {
     "StvkModel": "supple.engines.stvk.model",
     "StvkSimulator": "supple.engines.stvk.simulator",
     "bake": "supple.playing.bake",
+    "bake_all": "supple.playing.bake",
     "build": "supple.engines.factory",
     "load": "supple.formats.load",
     "load_model": "supple.engines.factory",

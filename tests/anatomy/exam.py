@@ -13,15 +13,19 @@ import warnings
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
-from supple.anatomy.anatomy import anatomy_of
+from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.skin_regions import vertex_areas
 from supple.anatomy.thickness import InscribedBalls
+from supple.app.pictures.anatomy_sheet import write_anatomy_sheet
+from supple.app.pictures.filmstrip import filmstrip
 from supple.engines.factory import build
 from supple.errors import SuppleWarning
 from supple.formats.load import load
@@ -35,10 +39,12 @@ Mask = NDArray[np.bool_]
 
 LABELS = Path(__file__).with_name("labels.json")
 ASSETS = Path(__file__).resolve().parents[3] / "shared" / "assets"
-#: Tets of the two resolutions: the default, and a third of it.
-RESOLUTIONS = (12_000, 4_000)
+#: Tets of the two resolutions: the default, and half of it.
+RESOLUTIONS = (8_000, 4_000)
 #: Poses a second at which no tet may be inverted.
 POSE_RATE = 12.0
+#: Pixels that a picture of a page is high.
+HIGH = 420
 #: Bounds: of hard parts in % of the size, of peaks beside the thickness, of limits in % of steps.
 HARD_BOUND, PEAK_BOUND, LIMITS_BOUND, TRUNK_BOUND = 0.3, 0.25, 1.0, 0.8
 
@@ -60,6 +66,9 @@ def labelled(character: Character, patterns: list[str]) -> Mask:
             chosen |= part != np.bincount(part).argmax()
         elif pattern == "*":
             chosen[:] = True
+        elif pattern.startswith(("material:", "mesh:")):
+            for label, own in character.labels.items():
+                chosen[own] |= fnmatchcase(label, pattern)
         elif len(skinned) == 1:
             rig = skinned[0]
             lead = rig.joints[np.arange(len(chosen)), rig.weights.argmax(axis=1)]
@@ -77,8 +86,15 @@ def inverted_tets(model: Any, poses: NDArray[np.float64]) -> list[int]:
     return found
 
 
-def examine(character: Character, said: Labels, tets: int, *, anatomy: Any = "auto") -> dict:
-    """Build once, bake every clip, and measure."""
+def examine(
+    character: Character,
+    said: Labels,
+    tets: int,
+    *,
+    anatomy: Any = "auto",
+    picture: Path | None = None,
+) -> dict[str, Any]:
+    """Build once, bake every clip, and measure; draw the anatomy and the liveliest clip."""
     began = perf_counter()
     size = character.surface.size
     found = None
@@ -105,7 +121,8 @@ def examine(character: Character, said: Labels, tets: int, *, anatomy: Any = "au
     soft = {name: labelled(character, each) for name, each in said.get("soft", {}).items()}
     loads = {"scaled_loads": anatomy is not None}
     peak, clips = np.zeros(len(thickness)), []
-    for name in [*character.motions] or [None]:
+    liveliest: tuple[float, Any] = (-1.0, None)
+    for name in [*character.motions] or ["wiggle"]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SuppleWarning)
             clock = perf_counter()
@@ -118,10 +135,11 @@ def examine(character: Character, said: Labels, tets: int, *, anatomy: Any = "au
             ]
         )
         peak = np.maximum(peak, away.max(axis=0))
+        liveliest = max(liveliest, (float(np.square(away).mean()), taken), key=lambda each: each[0])
         lasting = 100 * np.quantile(away, 0.95, axis=0) / size
         clips.append(
             {
-                "clip": name or "wiggle",
+                "clip": name,
                 "steps": taken.report["steps"],
                 "limits": taken.report["limits"],
                 "stiffness": taken.report["stiffness"],
@@ -138,6 +156,8 @@ def examine(character: Character, said: Labels, tets: int, *, anatomy: Any = "au
         name: 100 * quantile(peak[own], area[own], 0.95) for name, own in soft.items()
     }
     record["hard_cm"] = 100 * quantile(peak[hard], area[hard], 0.95)
+    if found is not None and picture is not None:
+        draw(picture, found, liveliest[1])
     if found is not None:
         roles = np.array(found.role)
         record["peaks_by_role"] = {
@@ -148,6 +168,22 @@ def examine(character: Character, said: Labels, tets: int, *, anatomy: Any = "au
             for role in np.unique(roles)
         }
     return record
+
+
+def draw(path: Path, anatomy: Anatomy, baked: Any) -> None:
+    """Draw roles and a filmstrip beside each other, small enough for a page."""
+    with TemporaryDirectory() as folder:
+        sheet, strip = Path(folder) / "sheet.png", Path(folder) / "strip.png"
+        write_anatomy_sheet(anatomy, sheet)
+        filmstrip(strip, baked, columns=4, chart=False)
+        shown = [Image.open(each).convert("RGB") for each in (sheet, strip)]
+    fits = [each.resize((round(each.width * HIGH / each.height), HIGH)) for each in shown]
+    whole = Image.new("RGB", (sum(each.width for each in fits), HIGH), "white")
+    at = 0
+    for each in fits:
+        whole.paste(each, (at, 0))
+        at += each.width
+    whole.quantize(96).save(path, optimize=True)
 
 
 def quantile(values: NDArray[np.float64], area: NDArray[np.float64], part: float) -> float:
@@ -230,6 +266,56 @@ def table(folder: Path, tets: int, kind: str = "auto") -> str:
     return "\n".join(lines)
 
 
+def markdown(folder: Path, tets: int) -> str:
+    """Return the records as a table of a page; bold where a bound does not hold."""
+    was = dict(records(folder, RESOLUTIONS[0], "none"))
+    lines = [
+        "| character | clips | inverted tets | limits % of steps | hard parts % | peak / 2R "
+        "| trunk % (before) | build s | notes |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, record in records(folder, tets, "auto"):
+        if "error" in record:
+            lines.append(f"| {Path(name).name} | {record['error']} |")
+            continue
+        own = summary(record, was.get(name))
+        old = summary(was[name])["trunk"] if "clips" in was.get(name, {}) else float("nan")
+        cells = [
+            Path(name).name,
+            str(len(record["clips"])),
+            _bold(own["inverted"], "d", own["inverted"] > 0),
+            _bold(own["limits"], ".2f", own["limits"] >= LIMITS_BOUND),
+            _bold(own["hard"], ".2f", own["hard"] > HARD_BOUND),
+            _bold(own["peak"], ".2f", own["peak"] > PEAK_BOUND),
+            _bold(own["trunk"], ".2f", own["trunk"] < TRUNK_BOUND * old) + f" ({old:.2f})",
+            f"{record['build_s']:.0f}",
+            ", ".join(f"{part} {moved:.1f} cm" for part, moved in record["soft_cm"].items()),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _bold(value: float, form: str, wrong: bool) -> str:
+    text = format(value, form)
+    return f"**{text}**" if wrong else text
+
+
+def write_tables(page: Path, folder: Path) -> None:
+    """Put tables into a page, between marks, and pictures beside it."""
+    text = page.read_text(encoding="utf-8")
+    for tets in RESOLUTIONS:
+        start, end = f"<!-- table {tets} -->", f"<!-- end {tets} -->"
+        before, rest = text.split(start)
+        text = f"{before}{start}\n{markdown(folder, tets)}\n{end}{rest.split(end)[1]}"
+    page.write_text(text, encoding="utf-8")
+    beside = page.with_suffix("")
+    beside.mkdir(exist_ok=True)
+    for name in labels():
+        picture = folder / f"{_stem(name)}.png"
+        if picture.exists():
+            (beside / picture.name).write_bytes(picture.read_bytes())
+
+
 def main(arguments: list[str]) -> None:
     """Examine all that has no record yet."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -238,6 +324,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--tets", type=int, nargs="*", default=[*RESOLUTIONS])
     parser.add_argument("--before", action="store_true", help="without anatomy, to compare with")
     parser.add_argument("--table", action="store_true", help="print what is there and stop")
+    parser.add_argument("--page", type=Path, help="put tables and pictures into this page")
     told = parser.parse_args(arguments)
     kind = "none" if told.before else "auto"
     told.folder.mkdir(parents=True, exist_ok=True)
@@ -249,13 +336,22 @@ def main(arguments: list[str]) -> None:
             began = perf_counter()
             try:
                 character = load(ASSETS / name)
-                record = examine(character, said, tets, anatomy=None if told.before else "auto")
+                drawn = tets == RESOLUTIONS[0] and not told.before
+                record = examine(
+                    character,
+                    said,
+                    tets,
+                    anatomy=None if told.before else "auto",
+                    picture=told.folder / f"{_stem(name)}.png" if drawn else None,
+                )
             except Exception as error:  # the rest goes on
                 record = {"error": f"{type(error).__name__}: {error}"}
             file.write_text(json.dumps(record, indent=1), encoding="utf-8")
             print(f"{name} at {tets:,} tets: {perf_counter() - began:.0f} s", flush=True)
     for tets in told.tets:
         print(f"\n{tets:,} tets\n{table(told.folder, tets, kind)}")
+    if told.page is not None:
+        write_tables(told.page, told.folder)
 
 
 if __name__ == "__main__":

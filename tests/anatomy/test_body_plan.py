@@ -175,7 +175,7 @@ def test_a_hand_does_not_wobble_and_an_arm_does():
 
 def test_no_anatomy_is_what_it_was_before():
     character = arm()
-    options = model_options(character, tets=500)
+    options = model_options(character, tets=500, anatomy=None)
     assert options["tets"] == 500
     assert "bones" not in options
     found = model_options(character, anatomy="auto", tets=500)

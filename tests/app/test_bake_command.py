@@ -397,3 +397,56 @@ def test_stiffness_from_a_file_that_is_too_large_or_no_gltf_is_refused():
     bare = Character("bare", character.surface, character.rig)
     with pytest.raises(SuppleError, match="read from glTF files only"):
         read_stiffness("color:COLOR_0", bare)
+
+
+def lively_worm(path: str = "worm.glb") -> str:
+    """A worm with three clips: it rests, swings far, and swings a little."""
+    b = Builder()
+    tail = add_worm(b)
+    times = np.arange(13) * PERIOD / 12
+    for name, swing in (("idle", 0.0), ("run", 0.5), ("walk|slow", 0.1)):
+        b.json.setdefault("animations", []).insert(
+            0, {"name": name, "channels": [], "samplers": []}
+        )
+        angles = swing * np.sin(2 * np.pi * times / PERIOD)
+        b.animate(tail, "rotation", times, [turn(2, angle) for angle in angles])
+    b.json["animations"].reverse()
+    b.save_glb(Path(path))
+    return path
+
+
+def test_without_a_motion_the_liveliest_is_baked_and_the_way_to_others_is_said(capsys):
+    main(["bake", lively_worm(), "-o", "run.npz", *SMALL])
+    said = " ".join(capsys.readouterr().err.split())
+    told = 'motion "run", the liveliest of 3; --all for all of them, --motion for one: idle, walk'
+    assert told in said
+    with np.load("run.npz") as written:
+        assert str(written["motion"]) == "run"
+
+
+def test_all_clips_go_into_one_file_with_one_model_and_one_page(capsys):
+    main(["bake", lively_worm(), "--all", "--json", "--report", "all.html", *SMALL])
+    figures = json.loads(capsys.readouterr().out)
+    assert files() == ["all.html", "worm.glb", "worm_soft.glb"]
+    assert [clip["motion"] for clip in figures["clips"]] == ["idle", "run", "walk|slow"]
+    assert not set(figures) & {"motion", "frames", "limits"}
+    assert figures["shapes"] > 0
+    assert figures["bytes"] == Path("worm_soft.glb").stat().st_size
+    assert '<option value="1" selected>run</option>' in Path("all.html").read_text()
+    assert list(supple.load("worm_soft.glb").motions) == ["idle", "run", "walk|slow"]
+    # The model is the one that a single motion is baked with, and gives the same bits.
+    main(["bake", "worm.glb", "--motion", "run", "-o", "run.npz", "--json", *SMALL])
+    assert json.loads(capsys.readouterr().out)["model_kept"]
+    main(["bake", "worm.glb", "--all", "-o", "each.npz", "--json", *SMALL])
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["outputs"] == ["each_idle.npz", "each_run.npz", "each_walk_slow.npz"]
+    with np.load("run.npz") as one, np.load("each_run.npz") as other:
+        assert one["frames"].tobytes() == other["frames"].tobytes()
+
+
+def test_all_is_refused_beside_what_says_one(capsys):
+    lively_worm()
+    assert "leave it out for" in refused(capsys, "worm.glb", "--all", "--motion", "run")
+    assert "--from and --to are seconds of one" in refused(capsys, "worm.glb", "--all", "--to", "1")
+    Path("each_run.npz").mkdir()
+    assert "each_run.npz" in refused(capsys, "worm.glb", "--all", "-o", "each.npz")

@@ -201,3 +201,10 @@ def _ball() -> SurfaceMesh:
         corners /= np.linalg.norm(corners, axis=2, keepdims=True)
     triangles = np.arange(3 * len(corners)).reshape(-1, 3)
     return SurfaceMesh(corners.reshape(-1, 3), triangles).welded(1e-6)[0]
+
+
+def test_of_several_motions_the_one_with_the_liveliest_flesh_is_drawn(tmp_path):
+    calm, lively = swinging_x(8, swing=0.01), swinging_x(8, swing=0.05)
+    lively = replace(lively, motion=replace(lively.motion, name="leap"))
+    told = filmstrip(tmp_path / "a.png", [calm, lively], columns=2, chart=False)
+    assert told["motion"] == "leap"

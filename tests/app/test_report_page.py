@@ -17,6 +17,7 @@ from helpers.baked_samples import swinging_x
 from supple.app.report.page_motion import fitted_shapes, packed
 from supple.app.report.report_page import write_page
 from supple.errors import SuppleError
+from supple.rig.baked_motion import BakedMotion
 
 CHROMIUM = Path("/usr/bin/chromium")
 PNG = base64.b64decode(
@@ -64,6 +65,7 @@ def decoded(text: str) -> tuple[dict, np.ndarray, np.ndarray]:
     """Rig and soft frames in the world, read as the format says, without the page's own code."""
     elements = Elements(text)
     head = json.loads(elements.texts["head"])
+    head |= head["clips"][head["clip"]]
     data = base64.b64decode(elements.texts["data"])
     first, second = head["bytes"]
     assert len(data) == first + second
@@ -81,7 +83,7 @@ def decoded(text: str) -> tuple[dict, np.ndarray, np.ndarray]:
     for entry in head["plain"]:
         parts[entry["name"]] = plain[at : at + entry["count"]]
         at += entry["count"]
-    frames, n = head["frames"], head["vertices"]
+    frames, n = sum(clip["frames"] for clip in head["clips"]), head["vertices"]
     triangles = np.cumsum(parts["triangles"]).reshape(-1, 3)
     before = _before(triangles, n)
     shapes = []
@@ -128,6 +130,40 @@ def test_what_the_page_holds_is_the_motion_within_the_error_it_states(page, bake
     assert head["farthest"] > 0.01
 
 
+def several(swings: tuple[float, ...] = (0.01, 0.05, 0.02)) -> list[BakedMotion]:
+    """The X in motions of different lengths, the second the liveliest."""
+    first = swinging_x(10, swing=swings[0])
+    found = [first]
+    for number, swing in enumerate(swings[1:], 1):
+        other = swinging_x(10 + 4 * number, swing=swing)
+        motion = replace(other.motion, name=f"leap {number}", times=other.motion.times + number)
+        found.append(replace(other, character=first.character, motion=motion))
+    return found
+
+
+def test_a_page_of_several_motions_holds_each_and_begins_with_the_liveliest(tmp_path):
+    bakes = several()
+    write_page(tmp_path / "all.html", bakes)
+    text = (tmp_path / "all.html").read_text()
+    head, _, soft = decoded(text)
+    assert head["clip"] == 1
+    assert [clip["motion"] for clip in head["clips"]] == ["flap", "leap 1", "leap 2"]
+    size = bakes[0].character.surface.size
+    for clip, baked in zip(head["clips"], bakes, strict=True):
+        own = soft[clip["first"] : clip["first"] + clip["frames"]]
+        assert np.linalg.norm(own - baked.frames, axis=2).max() <= head["error"] + 1e-5 * size
+    elements = Elements(text)
+    options = [given for tag, given in elements.found if tag == "option" and len(given) < 3]
+    chosen = [given for given in options if "selected" in given]
+    assert {given["value"] for given in chosen} == {"1"}  # of motions, and of speeds
+    assert "“leap 1”" in elements.texts["told"]
+    alone = (tmp_path / "one.html", bakes[0])
+    write_page(*alone)
+    assert ("id", "clip") not in [
+        pair for _, given in Elements(alone[0].read_text()).found for pair in given.items()
+    ]
+
+
 def test_less_room_makes_the_motion_coarser_and_the_page_says_so(page, baked, tmp_path):
     _, figures = page
     tight = write_page(tmp_path / "tight.html", baked, most_bytes=60_000)
@@ -165,7 +201,7 @@ def test_names_and_figures_are_shown_and_never_run(tmp_path):
     write_page(path, baked, {NASTY: NASTY, "rows": [{NASTY: NASTY}]}, {NASTY: PNG})
     elements = Elements(path.read_text())
     tags = [tag for tag, _ in elements.found]
-    assert tags.count("script") == 4
+    assert tags.count("script") == 5
     assert tags.count("img") == 1
     assert not [given for _, given in elements.found if "onerror" in given]
     assert json.loads(elements.texts["head"])["name"] == NASTY
@@ -271,6 +307,37 @@ def opened(drawing, page):
     tab.wait_for_selector("body.live", timeout=30_000)
     yield tab
     assert tab.wrong == []
+    tab.close()
+
+
+def test_another_motion_is_chosen_on_the_page(drawing, tmp_path):
+    bakes = several()
+    write_page(tmp_path / "all.html", bakes)
+    tab = drawing.new_page(viewport={"width": 700, "height": 800})
+    wrong: list[str] = []
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.goto((tmp_path / "all.html").as_uri())
+    tab.wait_for_selector("body.live", timeout=30_000)
+    size = bakes[0].character.surface.size
+    for number in (2, 0, 1):
+        tab.select_option("#clip", str(number))
+        found = tab.evaluate(
+            """() => {
+              const { motion, chart } = window.supplePage;
+              window.supplePage.seek(3 / motion.head.rate);
+              motion.moveTo(3 / motion.head.rate);
+              const [rig, soft] = motion.wayOf(11);
+              const clock = motion.head.start + window.supplePage.time;
+              return [clock, Array.from(soft), chart.lines[0].length, motion.duration];
+            }"""
+        )
+        baked = bakes[number]
+        assert found[0] == pytest.approx(float(baked.times[3]), abs=1e-4)
+        off = np.array(found[1]).reshape(-1, 3) - baked.frames[:, 11]
+        assert np.linalg.norm(off, axis=1).max() < 0.002 * size
+        assert found[2] == baked.n_frames
+        assert f"“{baked.motion.name}”" in tab.inner_text("#told")
+    assert wrong == []
     tab.close()
 
 

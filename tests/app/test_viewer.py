@@ -119,7 +119,7 @@ def test_another_engine_is_viewed_as_it_bakes(model: PoseSpaceModel, tmp_path: P
     assert session.state == "posing"
     assert "obstacles" not in session.subject.parts
     with Page(session, port=0, folder=tmp_path) as page:
-        assert page.stage.colourings[0] == "flesh"
+        assert page.stage.colourings[0] == "clay"
 
 
 @pytest.mark.parametrize("seconds", [1.0, 1.437])

@@ -175,8 +175,8 @@ def test_toggles_act(page: Any, tab: Any) -> None:
 
 def test_colours_are_seen(page: Any, tab: Any) -> None:
     hold(page, tab)
-    page.show.colour.value = "flesh"
-    until(tab, lambda: page.stage.colouring == "flesh", "flesh")
+    page.show.colour.value = "clay"
+    until(tab, lambda: page.stage.colouring == "clay", "clay")
     until(tab, lambda: drawn(pixels(tab)).mean() > 0.005, "something is drawn")
     before = pixels(tab)
     for colouring in ("displacement", "region", "stiffness", "cubature"):
@@ -187,7 +187,7 @@ def test_colours_are_seen(page: Any, tab: Any) -> None:
             f"the skin is coloured by {colouring}",
         )
         assert page.stage.colouring == colouring
-        page.show.colour.value = "flesh"
+        page.show.colour.value = "clay"
         until(
             tab,
             lambda: bool(np.abs(pixels(tab) - before)[drawn(before)].mean() < 0.01),

@@ -218,7 +218,10 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         },
         "supple\\[draco\\]|does not say where",
     ),
-    "nodes": ({"nodes": [{"mesh": 0}] * 60_000}, "has 60,000 nodes that move it"),
+    "nodes": (
+        {"nodes": [{"mesh": 0}, *({"children": [k]} for k in range(59_999))]},
+        "has 60,000 nodes that move it",
+    ),
     "places": ({"nodes": [{"mesh": 0}] * 20_000}, "shows meshes in 20,000 places"),
     "accessor": (
         {"accessors/0": {"componentType": 5126, "count": 10**7 + 1, "type": "VEC3"}},
@@ -263,8 +266,12 @@ def test_json_nested_without_end_is_refused(tmp_path):
 def test_a_long_chain_of_nodes_is_no_trouble(tmp_path):
     count = 20_000
     tree = changed(nodes=[{"children": [k + 1]} for k in range(count - 1)] + [{"mesh": 0}])
-    tree["skins"] = [{"joints": list(range(count))}]
     character, _ = outcome(save(tmp_path / "a.gltf", tree))
+    assert character is not None
+    assert character.source.joint_pose.skeleton.names == ("world",)  # nothing moves
+    tree["skins"] = [{"joints": list(range(count))}]
+    tree["nodes"][-1]["skin"] = 0
+    character, _ = outcome(save(tmp_path / "b.gltf", tree))
     assert character is not None
     assert character.source.joint_pose.skeleton.n_joints == count
 

@@ -167,6 +167,6 @@ def test_every_row_names_functions_that_are_there_and_suffixes_of_its_own(table)
     assert len(set(suffixes)) == len(suffixes)
     for row in table.rows:
         assert all(suffix == suffix.lower() and suffix[0] == "." for suffix in row.suffixes)
-        fields = ("reader", "writer", "parser", "mesh_beside", "target_check")
+        fields = ("reader", "writer", "parser", "mesh_beside", "several", "target_check")
         for name in filter(None, (getattr(row, field, "") for field in fields)):
             assert callable(imported(name))

@@ -458,3 +458,44 @@ def test_a_point_cache_of_a_part_of_a_clip_goes_on_with_the_rig_around_it(two_cl
         normals = np.array(mesh.GetNormalsAttr().Get(code))
         assert (normals[:4, 2] < -0.1).all()
         assert (normals[4:, 2] > 0.1).all()
+
+
+def test_every_animation_of_a_file_plays_its_own_flesh_with_the_same_shapes(tmp_path):
+    (tmp_path / "two.usda").write_text(TWO_CLIPS)
+    character = supple.load(tmp_path / "two.usda")
+    bakes = [with_waves(character, motion=each, rate=24) for each in character.motions.values()]
+    assert [baked.motion.name for baked in bakes] == ["Stand", "Nod"]
+    figures = supple.save(tmp_path / "soft.usda", bakes)
+    assert (tmp_path / "two.usda").read_text() == TWO_CLIPS
+    assert figures["n_shapes"] > 0
+    assert figures["error"] <= ERROR
+    # The stage goes on playing what it played; others play when they are bound.
+    assert list(supple.load(tmp_path / "soft.usda").motions) == ["Stand", "Nod"]
+    for baked in bakes:
+        again = shutil.copy(tmp_path / "soft.usda", tmp_path / "played.usda")
+        play(again, baked.motion.name)
+        assert farthest(played(again, baked, codes_of(baked)), baked) <= ERROR
+
+
+def play(file, name):
+    """Let the skeleton play another of its animations."""
+    stage = Usd.Stage.Open(str(file))
+    for prim in stage.Traverse():
+        if prim.IsA(UsdSkel.Skeleton):
+            binding = UsdSkel.BindingAPI.Apply(prim)
+            path = prim.GetPath().GetParentPath().AppendChild(name)
+            binding.CreateAnimationSourceRel().SetTargets([path])
+    stage.GetRootLayer().Save()
+
+
+def test_points_of_several_motions_go_into_a_file_each(tmp_path):
+    (tmp_path / "two.usda").write_text(TWO_CLIPS)
+    character = supple.load(tmp_path / "two.usda")
+    bakes = [with_waves(character, motion=each, rate=24) for each in character.motions.values()]
+    figures = supple.save(tmp_path / "soft.usda", bakes, points="cache")
+    assert [path.rpartition("/")[2] for path in figures["paths"]] == [
+        "soft_Stand.usda",
+        "soft_Nod.usda",
+    ]
+    for path, baked in zip(figures["paths"], bakes, strict=True):
+        assert farthest(played(path, baked, codes_of(baked)), baked) <= ERROR

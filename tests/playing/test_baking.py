@@ -23,16 +23,17 @@ from supple.engines.full.simulator import FullSimulator
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError, SuppleWarning
 from supple.maths.rotations import exponential, to_matrix
-from supple.playing.bake import bake, bake_plan, bake_simulator
+from supple.playing.bake import bake, bake_all, bake_plan, bake_simulator
 from supple.playing.bake_model import check_model, model_options
 from supple.playing.cycle import cycle_table, steps_of_frames
+from supple.playing.liveliness import liveliness
 from supple.playing.player import Player
-from supple.playing.wiggle import wiggle
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import FunctionRig, Parameter
+from supple.rig.wiggle import wiggle
 
 PERIOD, KEYS = 0.8, 24
 
@@ -261,12 +262,13 @@ def test_presets_scale_what_the_size_says_and_numbers_replace_it():
     character = jointed_arm()
     usual = float(np.asarray(flesh_material(character.surface.size).young))
     for name, factor in (("firm", 4.0), ("normal", 1.0), ("soft", 0.4), ("jelly", 0.15)):
-        young = model_options(character, name)["material"].young
+        young = model_options(character, name, anatomy=None)["material"].young
         assert young == pytest.approx(factor * usual, rel=1e-5)
-    chosen = model_options(character, "jelly", young=123.0, poisson=0.3, tets=99)
+    told: dict[str, Any] = {"young": 123.0, "poisson": 0.3, "tets": 99}
+    chosen = model_options(character, "jelly", anatomy=None, **told)
     assert (chosen["material"].young, chosen["material"].poisson) == (123.0, 0.3)
     assert chosen["tets"] == 99
-    painted = model_options(character, "soft", painted=np.full(5, 10.0))["young"]
+    painted = model_options(character, "soft", painted=np.full(5, 10.0), anatomy=None)["young"]
     np.testing.assert_allclose(painted, 4.0)
 
 
@@ -448,3 +450,55 @@ def test_progress_rises_to_one_and_an_interrupt_passes():
 
     with pytest.raises(KeyboardInterrupt):
         bake(bar(), swinging(), stepped_model("firm"), progress=stop)
+
+
+def with_motions(*motions: Motion) -> Character:
+    return replace(bar(), motions={motion.name: motion for motion in motions})
+
+
+def named(motion: Motion, name: str) -> Motion:
+    return replace(motion, name=name)
+
+
+def test_the_liveliest_motion_is_that_of_the_largest_accelerations_whatever_its_place():
+    still = Motion([0.0], [[0.0]], name="pose")
+    slow = named(swinging(2, strength=0.02), "slow")
+    wild = named(swinging(strength=0.2), "wild")
+    slide = Motion([0.0, 1.0, 2.0], np.zeros((3, 1)), name="slide")  # evenly: nothing pulls
+    moved = slide.roots.copy()
+    moved[:, 0, 3] = 20 * slide.times
+    slide = replace(slide, roots=moved)
+    for order in ([still, slow, wild, slide], [wild, slide, slow, still]):
+        assert bake_plan(with_motions(*order)).motion is wild
+    values = {each.name: liveliness(bar(), each) for each in (still, slide, slow, wild)}
+    assert values["pose"] == 0
+    assert values["slide"] < 1e-9
+    assert 0 < values["slow"] < values["wild"]
+
+
+def test_liveliness_does_not_see_cuts_nor_size():
+    calm = np.zeros((40, 1))
+    times = np.arange(40) / 20
+    roots = np.tile(np.eye(4), (40, 1, 1))
+    roots[20:, 0, 3] = 5.0
+    assert liveliness(bar(), Motion(times, calm, roots, "put elsewhere", [20])) == 0
+    assert liveliness(bar(), Motion(times, calm, roots, "jumps")) > 0.01
+
+
+def test_all_motions_are_baked_with_one_model_to_the_bits_of_each():
+    character = with_motions(named(swinging(), "a"), Motion([0.5], [[0.05]], name="pose"))
+    model = stepped_model("firm")
+    bakes = bake_all(character, model, loop=True)
+    assert [each.motion.name for each in bakes] == ["a", "pose"]
+    assert [each.loop for each in bakes] == [True, False]  # a pose has nothing to loop
+    alone = bake(character, "a", model, loop=True)
+    assert same_bits(bakes[0].frames, alone.frames)
+    parts: list[float] = []
+    told = bake_all(character, model, motions=["pose", "a"], progress=lambda p, _: parts.append(p))
+    assert [each.n_frames for each in told] == [1, 25]
+    assert parts == sorted(parts)
+    assert parts[-1] == 1
+    with pytest.raises(SuppleError, match="no motion to bake"):
+        bake_all(character, model, motions=[])
+    (shaken,) = bake_all(replace(bar(), motions={}), model)
+    assert shaken.motion.name == "wiggle"

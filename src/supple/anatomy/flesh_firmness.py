@@ -20,6 +20,7 @@ from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 from supple.rig.tets.surface_samples import typical_edge
+from supple.rig.wiggle import wiggle
 
 __all__ = ["flesh_factors", "motion_firmness"]
 
@@ -32,8 +33,8 @@ THINNEST = 0.02
 #: moved by 0.45 cm in a jump that moves his belly by 3.
 SOFTEST = 0.35
 FLESHY = ("limb", "trunk", "soft")
-#: What hangs below a body that stands on its limbs is softer by this factor.
-BELLY = 0.5
+#: What hangs below a body that stands on its limbs is softer: by side, and factors.
+SIDES, HANGING = (-1.0, 0.0, 0.5), (0.35, 0.6, 1.0)
 #: Flesh may swing by this part of the body's thickness, 2R, as an oscillator of its thickness has
 #: it.
 MOST_SWING = 0.25
@@ -62,7 +63,7 @@ def flesh_factors(anatomy: Anatomy, mesh: TetMesh) -> Floats:
     thin = share * wanted / (ROLES["trunk"] ** 2 * anatomy.trunk_radius)
     fleshy = np.isin(anatomy.role, FLESHY)
     thin = np.where(fleshy, np.clip(thin, SOFTEST, 1.0), 1.0)
-    hanging = 1 - (1 - BELLY) * np.maximum(-anatomy.back, 0.0)
+    hanging = np.where(anatomy.back != 0, np.interp(anatomy.back, SIDES, HANGING), 1.0)
     return coarse * anatomy.firmness * thin * hanging
 
 
@@ -87,7 +88,7 @@ def motion_firmness(
     """
     ones = np.ones(len(factors))
     soft = np.flatnonzero(~anatomy.hard)
-    if not (character.motions and len(soft) and len(held)):
+    if not (len(soft) and len(held)):
         return ones
     places = _places(anatomy, soft)
     skin = character.surface.vertices
@@ -132,6 +133,7 @@ def _swing(character: Character, places: Ints, pitch: Floats) -> Floats:
     """Largest displacement (f, k) of oscillators of these pitches (f, k), in rad/s, at places."""
     largest = np.zeros(pitch.shape)
     motions = [each for each in character.motions.values() if each.n_frames > 2]
+    motions = motions or [wiggle(character)]
     total = sum(each.duration for each in motions) * RATE
     for motion in motions:
         part = min(1.0, MOST_FRAMES / max(total, 1.0))

@@ -73,6 +73,11 @@ class RegionEntry:
         same = (self.role, self.feel) == (other.role, other.feel)
         return same and abs(self.share - other.share) < 1e-3
 
+    def same_bone(self, other: RegionEntry) -> bool:
+        """Return whether the bone under both is the same: they may differ in stiffness."""
+        apart = (self.feel == "apart") == (other.feel == "apart")
+        return apart and abs(self.acting_share - other.acting_share) < 1e-3
+
     @property
     def acting_share(self) -> float:
         """φ as the feel has it: nothing of what is hard, and something of what is not."""
@@ -112,8 +117,8 @@ def read_entries(path: str | Path) -> dict[str, RegionEntry]:
             raise FormatError(f"{name}: is too large for an anatomy file")
         data = json.loads(file.read_bytes().decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or "it is not JSON"
-        raise FormatError(f"{name}: cannot be read as an anatomy ({why.lower()})") from None
+        why = (getattr(error, "strerror", None) or "").lower() or "it is not JSON"
+        raise FormatError(f"{name}: cannot be read as an anatomy ({why})") from None
     if not isinstance(data, dict) or data.get(MARK) != VERSION:
         raise FormatError(f'{name}: is no anatomy file; it begins with {{"{MARK}": {VERSION}')
     regions = data.get("regions")

@@ -112,6 +112,10 @@ class MeasuredSkin:
         return sp.csr_array(self.weights @ sp.csr_array(entries, (count, len(self.regions))))
 
 
+#: How far a cut is held, in parts of the body's thickness there; flesh fades in over as much again.
+STUMP = 0.5
+
+
 @dataclass(eq=False)
 class SkinMaps:
     """Role, flesh share, firmness and thickness of each vertex, and what is apart or on the back.
@@ -167,6 +171,7 @@ class SkinMaps:
         parts = LooseParts.of(skin.surface, skin.pieces, regions, _trunk(roles))
         maps.thickness = maps.thickness[parts.carrier]
         maps._belly_and_back(skin.surface)
+        maps._hold_stump(skin)
         maps._heed_parts(skin.surface, parts, labels if use_names else {})
         return maps
 
@@ -206,6 +211,29 @@ class SkinMaps:
         sided = np.isin(self.role, ("trunk", "neck")) & ~(self.told & (self.share < HARD))
         self.back = np.where(sided, back_side(surface, self.role, thick), 0.0)
         self.share = np.where(self.back != 0, share_by_side(self.share, self.back), self.share)
+
+    def _hold_stump(self, skin: MeasuredSkin) -> None:
+        """Hold an arm or a leg alone where the body that it was cut from would."""
+        regions = skin.regions
+        limb = np.isin(self.role, ("limb", "forearm", "shin"))
+        ends = [
+            region
+            for region, near in enumerate(regions.neighbours)
+            if len(near) == 1 and limb[regions.of_vertex == region].all()
+        ]
+        if not ends or np.isin(self.role, ("trunk", "soft", "head", "tail")).any():
+            return
+        stump = max(ends, key=lambda region: float(regions.radii[region]))
+        own, places = regions.of_vertex == stump, skin.surface.vertices
+        outwards = places[own].mean(axis=0) - places[~own].mean(axis=0)
+        outwards /= max(float(np.linalg.norm(outwards)), 1e-300)
+        reach = places @ outwards
+        # As thick as the body is there: no ball fits into the edge of the cut.
+        thick = float(self.thickness[own].max(initial=0.0))
+        inwards = (reach[own].max() - reach) / max(thick, 1e-300)
+        kept = np.clip(inwards - STUMP, 0.0, 1.0)
+        near = own & ~self.told
+        self.share[near] *= kept[near]
 
     def _heed_parts(
         self, surface: SurfaceMesh, parts: LooseParts, labels: Mapping[str, Ints]

@@ -312,7 +312,8 @@ class _Borders:
 
         def summed(values: Floats) -> Floats:
             both = np.concatenate([values, values])
-            return np.bincount(keys, twice * both, count * count).reshape(count, count)
+            total = np.bincount(keys, twice * both, count * count).astype(np.float64)
+            return total.reshape(count, count)
 
         total = summed(np.ones(len(ends)))
         middles = 0.5 * (bound[ends[:, 0]] + bound[ends[:, 1]])

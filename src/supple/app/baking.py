@@ -6,6 +6,7 @@ The way of a file: `checked_target` ▸ `read_character` and `prepared_model` (c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -16,6 +17,7 @@ from rich.table import Table
 
 from supple.app.character_models import (
     CharacterSource,
+    PreparedModel,
     chosen_anatomy,
     prepared_model,
     read_character,
@@ -28,11 +30,14 @@ from supple.checks import checked_number
 from supple.engines.engine import Engine, engine_named
 from supple.errors import SuppleError
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
-from supple.formats.save import check_target, save
+from supple.formats.save import check_target, clip_targets, save
 from supple.mesh.topology import counted
-from supple.playing.bake import bake, bake_plan, flesh_damping
-from supple.playing.wiggle import WIGGLE
+from supple.playing.bake import bake, bake_all, bake_plan, chosen_motion, flesh_damping
+from supple.progress import Progress
 from supple.rig.baked_motion import BakedMotion
+from supple.rig.character import Character
+from supple.rig.motion.motion import Motion
+from supple.rig.wiggle import WIGGLE
 
 __all__ = ["run_bake"]
 
@@ -44,7 +49,7 @@ def run_bake(
     *,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Bake a motion of a file, a scene or a model, write it, and return figures.
+    """Bake a motion of a file, a scene or a model, or all of them; write it, and return figures.
 
     Parameters
     ----------
@@ -60,52 +65,120 @@ def run_bake(
     began = perf_counter()
     options = options or BakeOptions()
     row = engine_named(options.chosen_engine(), "character")
-    engine = row.name
     target = checked_target(given, output)
     _check_saving(target, options.saving())
     if options.report is not None:
         _check_page(options.report)
     first_use_message(quiet)
     with working("reading", quiet):
-        source = read_character(given)
-        check_target(target, source.character)
+        source = read_character(given, options.unit)
+        motions = _chosen_motions(source.character, options)
+        targets = _checked_files(target, source.character, motions, Path(given), options)
         told = options.building()
         if options.stiffness is not None:
             told["stiffness"] = read_stiffness(options.stiffness, source.character)
         told["anatomy"] = chosen_anatomy(options.anatomy, source, options.model)
-    plan = bake_plan(source.character, options.motion, **options.playing())
-    stepping = _stepping(options, row)
-    _say_what(source, plan.motion.name, options.motion, quiet)
+    _say_what(source, motions, options, quiet)
     ready = prepared_model(
-        source, model=options.model, flesh=options.flesh, engine=engine, quiet=quiet, **told
+        source, model=options.model, flesh=options.flesh, engine=row.name, quiet=quiet, **told
     )
     with task_bar(quiet) as tell:
-        baked = bake(
-            source.character,
-            plan.motion,
-            ready.model,
-            engine=engine,
-            simulation=stepping | {"scaled_loads": ready.scaled_loads},
-            progress=tell,
-            **options.playing(),
-        )
+        bakes = _baked(source.character, motions, ready, row, options, tell)
     with working("writing", quiet):
-        written = _write(target, baked, options.saving())
-    figures = baked.report | {
+        written = _write(target, bakes, options.saving())
+    figures = _reported(bakes) | {
         "flesh": options.flesh,
-        "loop": baked.loop,
+        "loop": bakes[0].loop,
         "build_s": round(ready.seconds, 3),
         "model_kept": ready.kept,
         "bake_s": round(perf_counter() - began, 3),
         **written,
-        "output": str(target),
-        "bytes": target.stat().st_size,
+        "output": str(targets[0]),
+        "bytes": sum(file.stat().st_size for file in targets),
     }
+    if len(targets) > 1:
+        figures["outputs"] = [str(file) for file in targets]
     if options.report is not None:
-        figures["report"] = _write_report(options.report, baked, figures, quiet)
+        figures["report"] = _write_report(options, bakes, figures, quiet)
     if not quiet:
         _print_summary(figures)
     return figures
+
+
+def _chosen_motions(character: Character, options: BakeOptions) -> list[Motion]:
+    """Return the motions that are to be baked; SuppleError if one of them cannot be."""
+    if options.all and character.motions:
+        motions = list(character.motions.values())
+    else:
+        motions = [chosen_motion(character, options.motion)]
+    for motion in motions:
+        playing = options.playing()
+        if len(motions) > 1:  # a single key is held, whatever is asked for
+            playing["loop"] = options.loop and motion.duration > 0
+        bake_plan(character, motion, **playing)
+    return motions
+
+
+def _checked_files(
+    target: Path,
+    character: Character,
+    motions: Sequence[Motion],
+    source: Path,
+    options: BakeOptions,
+) -> list[Path]:
+    """Return the files that will be written, if all of them can be."""
+    names = [motion.name for motion in motions]
+    files = clip_targets(target, character, names, **options.saving())
+    for file in files:
+        check_place(file, source)
+        check_target(file, character)
+    return files
+
+
+def _baked(
+    character: Character,
+    motions: Sequence[Motion],
+    ready: PreparedModel,
+    row: Engine,
+    options: BakeOptions,
+    tell: Progress,
+) -> list[BakedMotion]:
+    common: dict[str, Any] = {
+        "engine": row.name,
+        "simulation": _stepping(options, row) | {"scaled_loads": ready.scaled_loads},
+        "progress": tell,
+    }
+    if len(motions) == 1:
+        return [bake(character, motions[0], ready.model, **common, **options.playing())]
+    whole: dict[str, Any] = {"rate": options.rate, "loop": options.loop}
+    return bake_all(character, ready.model, motions=motions, **common, **whole)
+
+
+#: Figures of a bake that differ from motion to motion.
+_OF_MOTION = (
+    "motion",
+    "frames",
+    "rate",
+    "steps",
+    "step_ms",
+    "simulate_s",
+    "limits",
+    "stiffness",
+    "cycles",
+    "seamless",
+    "blended",
+    "loop_gap",
+)
+
+
+def _reported(bakes: Sequence[BakedMotion]) -> dict[str, Any]:
+    """Return what is reported of a bake; of several, what differs as a list of ``clips``."""
+    reports = [baked.report for baked in bakes]
+    if len(bakes) == 1:
+        return dict(reports[0])
+    common = {name: value for name, value in reports[0].items() if name not in _OF_MOTION}
+    clips = [{name: each[name] for name in _OF_MOTION if name in each} for each in reports]
+    return common | {"clips": clips}
 
 
 def _stepping(options: BakeOptions, row: Engine) -> dict[str, float]:
@@ -116,12 +189,15 @@ def _stepping(options: BakeOptions, row: Engine) -> dict[str, float]:
     return {name: value for name, value in stepping.items() if name in row.step_options}
 
 
-def _write_report(page: Path, baked: BakedMotion, figures: dict[str, Any], quiet: bool) -> str:
+def _write_report(
+    options: BakeOptions, bakes: Sequence[BakedMotion], figures: dict[str, Any], quiet: bool
+) -> str:
     from supple.app.report.report_page import write_page
 
+    assert options.report is not None
     with working("drawing", quiet):
-        write_page(page, baked, figures)
-    return str(page)
+        write_page(options.report, bakes, figures, clay=options.clay)
+    return str(options.report)
 
 
 def checked_target(given: str, output: Path | None) -> Path:
@@ -158,20 +234,26 @@ def _check_saving(target: Path, options: dict[str, Any]) -> None:
         raise SuppleError(f"--error is {error:g} of the size; use 0.000001 to 0.5")
 
 
-def _say_what(source: CharacterSource, name: str, asked: str | None, quiet: bool) -> None:
-    if quiet or asked is not None:
+def _say_what(
+    source: CharacterSource, motions: Sequence[Motion], options: BakeOptions, quiet: bool
+) -> None:
+    """Say which motion was chosen where none was asked for, and how to get the others."""
+    if quiet or options.motion is not None or len(motions) > 1:
         return
-    others = [each for each in source.character.motions if each != name]
-    if not source.character.motions:
+    name, all_of_them = motions[0].name, source.character.motions
+    others = [each for each in all_of_them if each != name]
+    if not all_of_them:
         console.print(f'it has no motion; "{WIGGLE}" shakes and tilts it', markup=False)
     elif others:
         more = ", ".join(others[:8]) + (" …" if len(others) > 8 else "")
-        console.print(f'motion "{name}"; --motion for another: {more}', markup=False)
+        said = f'motion "{name}", the liveliest of {len(all_of_them)}; --all for all of them,'
+        console.print(f"{said} --motion for one: {more}", markup=False)
 
 
-def _write(target: Path, baked: BakedMotion, options: dict[str, Any]) -> dict[str, Any]:
-    written = save(target, baked, **options)
-    written.pop("path", None)
+def _write(target: Path, bakes: Sequence[BakedMotion], options: dict[str, Any]) -> dict[str, Any]:
+    written = save(target, bakes, **options)
+    for name in ("path", "paths"):
+        written.pop(name, None)
     return {"shapes" if key == "n_shapes" else key: value for key, value in written.items()}
 
 
@@ -182,28 +264,29 @@ def _sizes(figures: dict[str, Any], *names: str) -> str:
 
 
 def _print_summary(figures: dict[str, Any]) -> None:
-    table = Table(show_header=False, box=None)
-    cycles = f", {figures['cycles']} cycles" if figures["loop"] else ""
-    rows = {
-        "character": f"{figures['vertices']:,} vertices{_sizes(figures, 'tets')}",
-        "model": f"{figures['engine']}{_sizes(figures, 'poses', 'modes')}, "
-        + ("kept from before" if figures["model_kept"] else f"built in {figures['build_s']:.1f} s"),
-        "motion": f"{figures['motion']}, {figures['frames']} frames at {figures['rate']:.4g} a "
-        f"second{cycles}",
-        "step": f"{figures['step_ms']:.2f} ms",
-    }
+    built = f"built in {figures['build_s']:.1f} s"
+    model = f"{figures['engine']}{_sizes(figures, 'poses', 'modes')}"
+    rows = [
+        ("character", f"{figures['vertices']:,} vertices{_sizes(figures, 'tets')}"),
+        ("model", f"{model}, " + ("kept from before" if figures["model_kept"] else built)),
+    ]
+    for clip in figures.get("clips", [figures]):
+        cycles = f", {clip['cycles']} cycles" if "cycles" in clip else ""
+        told = f"{clip['frames']} frames at {clip['rate']:.4g} a second{cycles}"
+        rows.append(("motion", f"{clip['motion']}, {told}, {clip['step_ms']:.2f} ms a step"))
     reached = 100 * float(figures.get("error") or 0)
     if figures.get("shapes"):
-        rows["shapes"] = f"{figures['shapes']}, within {reached:.2f} % of the size"
+        rows.append(("shapes", f"{figures['shapes']}, within {reached:.2f} % of the size"))
     elif figures.get("shapes") == 0:
-        rows["shapes"] = (
-            f"none: flesh moves by {reached:.2g} % of the size only; try a livelier motion, "
-            "softer flesh or a smaller --error"
-        )
-    rows["time"] = f"{figures['bake_s']:.1f} s in all"
-    for name, value in rows.items():
+        few = f"none: flesh moves by {reached:.2g} % of the size only; try a livelier motion, "
+        rows.append(("shapes", f"{few}softer flesh or a smaller --error"))
+    rows.append(("time", f"{figures['bake_s']:.1f} s in all"))
+    table = Table(show_header=False, box=None)
+    for name, value in rows:
         table.add_row(name, escape(value))
     console.print(table)
     beside = [str(figures[name]) for name in ("mesh", "report") if name in figures]
     shown = "".join(f" and {each}" for each in beside)
-    console.print(f"wrote {figures['output']}{shown}", markup=False)
+    others = len(figures.get("outputs", [0])) - 1
+    more = f" and {others} more" if others else ""
+    console.print(f"wrote {figures['output']}{more}{shown}", markup=False)

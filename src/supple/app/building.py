@@ -55,7 +55,7 @@ def run_build(
         checked_sheet(sheet)
     first_use_message(quiet)
     with working("reading", quiet):
-        source = read_any_character(given)
+        source = read_any_character(given, options.unit)
         anatomy = chosen_anatomy(options.anatomy, source)
     with build_log(quiet) as log, _executor(options.processes) as executor:
         with nullcontext() if anatomy is None else log.stage("anatomy"):
@@ -99,7 +99,11 @@ def _chosen(
     usual = chosen.get("material") or flesh_material(source.character.surface.size)
     if plan is not None:
         usual = anatomical_material(plan.anatomy)
-        chosen |= {"tets": plan.mesh, "bones": plan.held, "young": plan.factors * usual.young}
+        chosen |= {
+            "tets": plan.mesh,
+            "bones": plan.held,
+            "young": plan.factors * np.asarray(usual.young),
+        }
     if "stiffness" in source.character.painted:
         factors = source.character.painted["stiffness"]
         chosen["young"] = factors * np.asarray(chosen.get("young", usual.young))

@@ -27,9 +27,16 @@ from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.gltf.document import Document
 from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.gltf import GltfSource
+from supple.formats.length_units import metres_in
 from supple.formats.load import load
 from supple.formats.registry import GLTF_SUFFIXES
-from supple.playing.bake_model import ANATOMY, GivenAnatomy, check_model, model_options
+from supple.playing.bake_model import (
+    ANATOMY,
+    SCALED_LOADS,
+    GivenAnatomy,
+    check_model,
+    model_options,
+)
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.stored.rigs import GIVEN, stored_rig
@@ -72,16 +79,36 @@ class CharacterSource:
     model: CharacterModel | None = None
 
 
-def read_any_character(given: str) -> CharacterSource:
-    """Read the character of a file or a scene; a file of that name goes first."""
+def read_any_character(given: str, unit: str | None = None) -> CharacterSource:
+    """Read the character of a file or a scene; a file of that name goes first.
+
+    Parameters
+    ----------
+    given
+        A file, or the name of a scene.
+    unit
+        Unit of the file, as `metres_in` reads it; by default what the file says.
+    """
+    metres = None if unit is None else metres_in(unit)
     if source_kind(given) in ("scene", "body scene"):
         shown = scene(given)  # where there is none, an error that knows their names
+        _check_unit(given, unit)
         return CharacterSource(shown.character, given, shown.recipe())
-    return CharacterSource(load(given))
+    return CharacterSource(load(given, metres_per_unit=metres))
 
 
-def read_character(given: str) -> CharacterSource:
+def _check_unit(given: str, unit: str | None) -> None:
+    if unit is not None:
+        raise SuppleError(f"{given}: is in metres; --unit is for files of characters")
+
+
+def read_character(given: str, unit: str | None = None) -> CharacterSource:
     """Read the character of a file, a scene or a model, to which flesh can be given.
+
+    Parameters
+    ----------
+    given, unit
+        As for `read_any_character`.
 
     Raises
     ------
@@ -89,10 +116,11 @@ def read_character(given: str) -> CharacterSource:
         If there is none, or none that flesh can be given: no mesh, no rig, two characters.
     """
     if source_kind(given) == "model":
+        _check_unit(given, unit)
         model = load_character_model(given)
         own = Character(model.name, model.surface, model.rig, dict(model.motions))
         return CharacterSource(own, model=model)
-    source = read_any_character(given)
+    source = read_any_character(given, unit)
     if not source.scene:
         _check_character(Path(given).name, source.character)
     return source
@@ -205,7 +233,7 @@ class PreparedModel:
     model: Any
     seconds: float
     kept: bool
-    scaled_loads: bool = False
+    scaled_loads: bool = SCALED_LOADS
 
 
 def prepared_model(
@@ -250,8 +278,8 @@ def prepared_model(
         recipe = engine_named(engine).taken(**source.recipe)
         wanted = {"painted": recipe.pop("young", None), "anatomy": anatomy, **recipe, **told}
         found = _own_model(character, flesh, engine, wanted, quiet, log)
-    seconds = perf_counter() - began
-    return PreparedModel(found.value, seconds, found.found, anatomy is not None)
+    scaled = SCALED_LOADS if source.scene else anatomy is not None
+    return PreparedModel(found.value, perf_counter() - began, found.found, scaled)
 
 
 def _own_model(

@@ -22,6 +22,7 @@ __all__ = [
     "EngineName",
     "Flag",
     "FleshName",
+    "UnitName",
     "Words",
 ]
 
@@ -45,6 +46,14 @@ def _engines() -> str:
     return f"Engine that moves the flesh: {listed}."
 
 
+#: Unit of lengths in a file, as `supple.formats.length_units.metres_in` reads it.
+UnitName = Annotated[
+    str | None,
+    Parameter(
+        help="Unit of the file's lengths: m, cm, mm, in, ft, or how many metres one is; by default"
+        " what the file says."
+    ),
+]
 #: Name of an engine of characters; a name that is none is refused with the nearest.
 EngineName = Annotated[str, Parameter(help=_engines())]
 
@@ -54,7 +63,10 @@ class BakeOptions:
     """Options of `supple bake`; for None there is a default."""
 
     motion: str | None = None
-    """Which; by default the first. "wiggle" shakes and tilts, also what has no motion."""
+    """Which; by default the liveliest. "wiggle" shakes and tilts, also what has no motion."""
+    all: Flag = False
+    """All motions, with one model: into one file where the format holds several (glTF, USD), else
+    a file for each."""
     start: Annotated[float | None, Parameter(name="--from")] = None
     """Second of the motion to begin at."""
     end: Annotated[float | None, Parameter(name="--to")] = None
@@ -79,6 +91,7 @@ class BakeOptions:
     engine: EngineName = FIRST_ENGINE
     method: Annotated[str | None, Parameter(show=False)] = None
     """The older word for --engine."""
+    unit: UnitName = None
     model: Path | None = None
     """A model file of this character, in place of building one."""
     poses: Words = None
@@ -95,6 +108,8 @@ class BakeOptions:
     """USD only: "cache" for points at every frame in place of blend shapes."""
     report: Path | None = None
     """.html file that plays the result in a browser, beside the rig alone."""
+    clay: Flag = False
+    """Have the report begin in clay, rather than in the character's own colours."""
 
     def chosen_engine(self) -> str:
         """Return the name of the engine; warn if it was given by the older word."""
@@ -102,6 +117,13 @@ class BakeOptions:
             return self.engine
         warn("--method is called --engine now")
         return self.method
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        if self.all and self.motion is not None:
+            raise SuppleError(f'--all bakes every motion; leave it out for "{self.motion}" alone')
+        if self.all and (self.start is not None or self.end is not None):
+            raise SuppleError("--from and --to are seconds of one motion; name it with --motion")
 
     def playing(self) -> dict[str, Any]:
         """Return the options of `supple.bake` that say which part is played, and how often."""
@@ -129,6 +151,7 @@ class BuildOptions:
     """Options of `supple build`; for None there is a default."""
 
     engine: EngineName = FIRST_ENGINE
+    unit: UnitName = None
     poses: Words = None
     """How many, to be chosen from the motions; "auto", as many as it takes; or frames of motions,
     such as Run:12 Idle:0."""

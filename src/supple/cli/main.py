@@ -54,6 +54,7 @@ def info(
     /,
     *,
     anatomy: Annotated[list[Path] | None, Parameter(consume_multiple=True, negative="")] = None,
+    unit: str | None = None,
     display: Shown = DISPLAY,
 ) -> None:
     """Say what is in a file, and what is wrong with it.
@@ -67,10 +68,13 @@ def info(
     anatomy
         List a character's regions: what is bone, flesh, hard and apart, and why. With sheet.png
         they are drawn, with NAME.anatomy.json written to be changed, for bake, build and view.
+    unit
+        Unit of lengths in a character or a motion: m, cm, mm, in, ft, or how many metres one is; by
+        default what the file says.
     """
     from supple.app.info.info import describe, print_info
 
-    display.show(describe(file, anatomy), print_info)
+    display.show(describe(file, anatomy, unit), print_info)
 
 
 @app.command

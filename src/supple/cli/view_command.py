@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from supple.app.options import AnatomyName, EngineName, FleshName
+from supple.app.options import AnatomyName, EngineName, FleshName, UnitName
 from supple.cli.common_options import DISPLAY, Flag, Shown
 from supple.engines.engine import FIRST_ENGINE
 
@@ -20,8 +20,10 @@ def view(
     flesh: FleshName = "normal",
     anatomy: AnatomyName = None,
     engine: EngineName = FIRST_ENGINE,
+    unit: UnitName = None,
     model: Path | None = None,
     folder: Path | None = None,
+    clay: Flag = False,
     host: str = "127.0.0.1",
     port: int = 8080,
     stats: Flag = False,
@@ -38,13 +40,15 @@ def view(
         body: what `supple stvk` wrote (.stvk), a mesh (.obj .ply .stl .off .veg .msh .mesh
         .vtk), or spoon, bridge, tower or heart.
     motion
-        Which to begin with; by default the first.
+        Which to begin with; by default the liveliest.
     flesh
         How soft a model that is built gets.
     model
         A model file of this character to use instead of building one.
     folder
         Where recordings are saved, and nowhere else; by default this folder.
+    clay
+        Begin in clay, rather than in the character's own colours.
     host
         Address to serve at. By default only this computer can see the page.
     port
@@ -62,8 +66,10 @@ def view(
         flesh=flesh,
         anatomy=anatomy,
         engine=engine,
+        unit=unit,
         model=model,
         folder=folder,
+        clay=clay,
         host=host,
         port=port,
         stats=stats,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 from supple.errors import FormatError
+from supple.formats.length_units import checked_metres
 from supple.formats.registry import CHARACTERS, imported
 from supple.rig.character import Character
 
 __all__ = ["load"]
 
 
-def load(path: str | Path) -> Character:
+def load(path: str | Path, *, metres_per_unit: float | None = None) -> Character:
     """Read a rigged character.
 
     Parameters
@@ -21,6 +23,9 @@ def load(path: str | Path) -> Character:
         needs the extra ``supple[usd]``), or the ``.json`` of an example of Complementary
         Dynamics (``elephant.json``) or Fast Complementary Dynamics (``skeleton_rig.json``, with
         motions beside it or in ``anim/``).
+    metres_per_unit : float, optional
+        Length of the file's unit, in place of what the file says: 0.01 for centimetres. What is
+        saved into the file again keeps the file's unit.
 
     Returns
     -------
@@ -38,5 +43,9 @@ def load(path: str | Path) -> Character:
         raise FormatError(
             f'{path.name}: "{path.suffix}" files are no characters; use one of {known}'
         )
-    character: Character = imported(row.reader)(path)
+    reader = imported(row.reader)
+    told = {} if metres_per_unit is None else {"metres_per_unit": checked_metres(metres_per_unit)}
+    if told and "metres_per_unit" not in inspect.signature(reader).parameters:
+        raise FormatError(f"{path.name}: {row.name} files are read in their own unit")
+    character: Character = reader(path, **told)
     return character

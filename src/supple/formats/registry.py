@@ -59,7 +59,8 @@ class CharacterFormat:
     suffixes : tuple of str
         In lower case, with the dot.
     reader : str
-        ``"module:function"`` of a function from a `Path` to a `Character`.
+        ``"module:function"`` of a function from a `Path` to a `Character`; one with a keyword
+        ``metres_per_unit`` can be told the file's unit.
     baked_suffix : str
         Suffix that ``supple bake`` gives the result by default; "" for the suffix of the file.
     body : bool
@@ -93,6 +94,10 @@ class BakedMotionFormat:
     mesh_beside : str
         ``"module:function"`` from the path to that of a mesh which is written beside it; "" where
         none is.
+    several : str
+        ``"module:function"`` of a function of the character and the writer's options that says
+        whether one file holds several motions; the writer is then given a list of them. "" where a
+        file holds one.
     target_check : str
         ``"module:function"`` of a function of path and character that refuses a target before the
         motion is simulated; "" where every path will do.
@@ -103,6 +108,7 @@ class BakedMotionFormat:
     library: str = ""
     extra: str = ""
     mesh_beside: str = ""
+    several: str = ""
     target_check: str = ""
 
     def options(self) -> frozenset[str]:
@@ -174,12 +180,17 @@ CHARACTERS = FormatTable(
 
 BAKED_MOTIONS = FormatTable(
     [
-        BakedMotionFormat(GLTF_SUFFIXES, "supple.formats.gltf.write.gltf_motion:write_gltf"),
+        BakedMotionFormat(
+            GLTF_SUFFIXES,
+            "supple.formats.gltf.write.gltf_motion:write_gltf",
+            several="supple.formats.gltf.write.gltf_motion:holds_several",
+        ),
         BakedMotionFormat(
             USD_SUFFIXES,
             "supple.formats.usd.write.usd_motion:write_usd",
             library="pxr",
             extra="usd",
+            several="supple.formats.usd.write.usd_motion:holds_several",
             target_check="supple.formats.usd.write.layer_plan:check_layer_target",
         ),
         BakedMotionFormat(

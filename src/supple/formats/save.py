@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +14,18 @@ from supple.formats.registry import BAKED_MOTIONS, BakedMotionFormat, imported
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 
-__all__ = ["check_target", "save", "written_files"]
+__all__ = ["check_target", "clip_targets", "save", "written_files"]
 
 
 def save(
     path: str | Path,
-    baked: BakedMotion,
+    baked: BakedMotion | Sequence[BakedMotion],
     *,
     error: float = 0.002,
     normals: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
-    """Save a baked motion in the format that the suffix names.
+    """Save a baked motion, or several of one character, in the format that the suffix names.
 
     Parameters
     ----------
@@ -32,7 +34,8 @@ def save(
         new file if it came from another format. ``.usd``, ``.usda``, ``.usdc``, ``.usdz``: a layer
         over the character's own. ``.pc2``, ``.mdd``, ``.npz``, ``.abc``: positions of all vertices.
     baked
-        What `supple.bake` gives.
+        What `supple.bake` gives, or `supple.bake_all`. Where a file holds one motion, each of
+        several gets a file of its own, with the motion's name in it; see `clip_targets`.
     error
         How far any vertex may be from its simulated place, as part of the character's size, in
         formats that store shapes and weights.
@@ -45,28 +48,91 @@ def save(
     -------
     dict
         Figures: ``n_shapes``, the ``error`` reached, ``bytes`` and more, as the format has them.
+        Of several files ``paths``, the most shapes, the largest error, and all bytes.
 
     Raises
     ------
     SuppleError
         For an unknown suffix or option, frames that are not finite, or a file that cannot be
-        written; nothing is left behind.
+        written; each file is whole or not there.
     """
     path = Path(path)
-    if not isinstance(baked, BakedMotion):
-        raise SuppleError(f"{path.name}: a {type(baked).__name__} is no baked motion")
+    bakes = _checked_bakes(path, baked)
     row = _row(path)
-    _check_frames(path, baked)
+    for each in bakes:
+        _check_frames(path, each)
     known = row.options()
     for name in options:
         if name not in known:
             rest = ", ".join(sorted(known)) or "none"
             raise SuppleError(f'{path.name}: "{name}" is no option of this format; it has {rest}')
     given = {"error": error, "normals": normals, **options}
-    result = imported(row.writer)(
-        path, baked, **{name: value for name, value in given.items() if name in known}
-    )
-    return {"path": str(path), **result}
+    given = {name: value for name, value in given.items() if name in known}
+    names = [each.motion.name for each in bakes]
+    targets = clip_targets(path, bakes[0].character, names, **options)
+    write = imported(row.writer)
+    if len(targets) == 1:
+        written = write(path, bakes if len(bakes) > 1 else bakes[0], **given)
+        return {"path": str(path), **written}
+    figures = [write(file, each, **given) for file, each in zip(targets, bakes, strict=True)]
+    return {"paths": [str(file) for file in targets], **_summed(figures)}
+
+
+def clip_targets(
+    path: str | Path, character: Character, names: Sequence[str], **options: Any
+) -> list[Path]:
+    """Return the files that saving motions of these names to `path` writes.
+
+    That is `path` itself for one motion, and for several in a format whose files hold them. Else
+    each motion has a file of its own beside it, ``rat_soft_Run.pc2``; of a name that leads
+    elsewhere, or that a file cannot have, letters, digits, points and dashes are kept.
+    """
+    path = Path(path)
+    row = _row(path)
+    if len(names) == 1 or (row.several and imported(row.several)(character, options)):
+        return [path]
+    taken: set[str] = set()
+    targets = []
+    for name in names:
+        kept = re.sub(r"[^\w.-]+", "_", name).strip("._").encode()[:80].decode(errors="ignore")
+        kept = kept or "motion"
+        free, number = kept, 2
+        while free.lower() in taken:  # some file systems do not tell capitals from others
+            free, number = f"{kept}_{number}", number + 1
+        taken.add(free.lower())
+        targets.append(path.with_name(f"{path.stem}_{free}{path.suffix}"))
+    return targets
+
+
+def _checked_bakes(path: Path, baked: Any) -> list[BakedMotion]:
+    bakes = [baked] if isinstance(baked, BakedMotion) else baked
+    if not isinstance(bakes, Sequence) or isinstance(bakes, str) or not bakes:
+        raise SuppleError(f"{path.name}: a {type(baked).__name__} is no baked motion")
+    wrong = next((each for each in bakes if not isinstance(each, BakedMotion)), None)
+    if wrong is not None:
+        raise SuppleError(f"{path.name}: a {type(wrong).__name__} is no baked motion")
+    if any(each.character is not bakes[0].character for each in bakes):
+        raise SuppleError(f"{path.name}: motions of several characters; save each in its own file")
+    names = [each.motion.name for each in bakes]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SuppleError(f'{path.name}: motion "{twice}" is there twice; save each once')
+    return list(bakes)
+
+
+def _summed(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return figures of several files as one: the most shapes, the largest error, all bytes."""
+    how: dict[str, Callable[..., Any]] = {
+        "n_shapes": max,
+        "error": max,
+        "bytes": sum,
+        "n_frames": sum,
+    }
+    return {
+        name: total(each[name] for each in figures)
+        for name, total in how.items()
+        if all(name in each for each in figures)
+    }
 
 
 def written_files(path: str | Path) -> list[Path]:

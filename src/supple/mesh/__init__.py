@@ -1,5 +1,6 @@
 """Surfaces, tets and voxels: checking, filling, embedding, contacts."""
 
+from supple.mesh.appearance import Appearance, SurfaceMaterial, Texture
 from supple.mesh.biharmonic import biharmonic_weights
 from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
 from supple.mesh.embedding import embed, locate
@@ -13,6 +14,7 @@ from supple.mesh.tets import TetMesh
 from supple.mesh.topology import Defect
 
 __all__ = [
+    "Appearance",
     "BoundaryContacts",
     "Capsule",
     "Defect",
@@ -20,8 +22,10 @@ __all__ = [
     "Obstacle",
     "Plane",
     "Sphere",
+    "SurfaceMaterial",
     "SurfaceMesh",
     "TetMesh",
+    "Texture",
     "biharmonic_weights",
     "embed",
     "embed_hexes",

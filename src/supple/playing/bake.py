@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -24,19 +24,21 @@ from supple.engines.engine import (
     engine_of,
 )
 from supple.errors import SuppleError, SuppleWarning, warn
-from supple.playing.bake_model import ANATOMY, check_model, model_options
+from supple.playing.bake_model import ANATOMY, SCALED_LOADS, check_model, model_options
 from supple.playing.cycle import checked_span, steps_of_frames
+from supple.playing.liveliness import liveliest
 from supple.playing.player import Player
 from supple.playing.take import Take, stable_take
-from supple.playing.wiggle import WIGGLE, wiggle
 from supple.progress import Progress, unreported
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
+from supple.rig.wiggle import WIGGLE, wiggle
 
 __all__ = [
     "BakePlan",
     "bake",
+    "bake_all",
     "bake_plan",
     "bake_simulator",
     "chosen_motion",
@@ -71,8 +73,8 @@ def bake(
     character
         See `supple.load`.
     motion
-        Motion, or the name of one of the character's; by default its first. A character without
-        any, and ``"wiggle"``, is shaken and tilted.
+        Motion, or the name of one of the character's; by default its liveliest. A character
+        without any, and ``"wiggle"``, is shaken and tilted.
     model
         Model of this character; by default one is built.
     engine
@@ -95,8 +97,8 @@ def bake(
     **building
         Options for a model that is built. ``young`` in Pa and ``poisson`` in place of the flesh's:
         numbers, or painted on the skin. ``stiffness``, where flesh is stiffer or softer: factors
-        by joint or vertex; see `stiffness_factors`. ``anatomy``, "auto" or an `Anatomy`: bone,
-        flesh, hard and separate parts. Others of `supple.build`: ``tets=4000``.
+        by joint or vertex; see `stiffness_factors`. ``anatomy``: "auto", an `Anatomy`, or None for
+        bones alone. Others of `supple.build`: ``tets=4000``.
 
     Raises
     ------
@@ -112,23 +114,95 @@ def bake(
     """
     row = _chosen_engine(engine, building.pop("method", None), model)
     plan = bake_plan(character, motion, rate=rate, start=start, end=end, loop=loop)
-    kind, began = checked_flesh(flesh), perf_counter()
-    options = _step_options(kind, damping, row, building) | dict(simulation or {})
-    if model is None:
-        model = row.build_model(character, **model_options(character, kind, row.name, **building))
-    else:
-        check_model(character, model, flesh=kind, **building)
-    built = perf_counter() - began
+    said = _FleshOptions(row, flesh, damping, dict(simulation or {}), building)
+    return said.baked(character, [plan], model, progress or unreported)[0]
 
-    # Whoever says how stiff flesh is gets it.
-    unsaid = building.get("young") is None and "stiffness" not in options
-    player_with = partial(_player_with, model, plan, options)
-    take, frames = stable_take(
-        player_with, plan.every, progress or unreported, row.firms and unsaid
-    )
-    report = _report(model, take, row) | {"build_s": round(built, 3)}
-    kept = _kept_motion(take.player, plan.every, len(frames))
-    return BakedMotion(character, kept, frames, 1 / (plan.dt * plan.every), bool(loop), report)
+
+def bake_all(
+    character: Character,
+    model: CharacterModel | None = None,
+    *,
+    motions: Iterable[Motion | str] | None = None,
+    engine: str | None = None,
+    flesh: str | Flesh = "normal",
+    damping: float = 1.0,
+    rate: float = 30.0,
+    loop: bool = False,
+    simulation: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    **building: Any,
+) -> list[BakedMotion]:
+    """Play all motions of a character with one model; `supple.save` takes the list.
+
+    Parameters
+    ----------
+    motions
+        Which; by default all that the character has, or the wiggle where it has none.
+    character, model, engine, flesh, damping, rate, loop, simulation, progress, **building
+        As for `bake`. A motion of a single key has nothing to loop and is played once.
+    """
+    row = _chosen_engine(engine, building.pop("method", None), model)
+    chosen: list[Motion | str] = list(character.motions.values()) or [WIGGLE]
+    if motions is not None:
+        chosen = list(motions)
+    if not chosen:
+        raise SuppleError(f"{character.name}: no motion to bake; name one or more")
+    plans = []
+    for each in (chosen_motion(character, motion) for motion in chosen):
+        plans.append(bake_plan(character, each, rate=rate, loop=loop and each.duration > 0))
+    said = _FleshOptions(row, flesh, damping, dict(simulation or {}), building)
+    return said.baked(character, plans, model, progress or unreported)
+
+
+@dataclass(frozen=True)
+class _FleshOptions:
+    """Everything that is said about flesh and its simulation, for any number of motions."""
+
+    row: Engine
+    flesh: str | Flesh
+    damping: float
+    simulation: dict[str, Any]
+    building: dict[str, Any]
+
+    def baked(
+        self,
+        character: Character,
+        plans: Sequence[BakePlan],
+        model: CharacterModel | None,
+        progress: Progress,
+    ) -> list[BakedMotion]:
+        """Build the model where there is none, and play each plan with it."""
+        row, building = self.row, self.building
+        kind, began = checked_flesh(self.flesh), perf_counter()
+        options = _step_options(kind, self.damping, row, building) | self.simulation
+        if model is None:
+            wanted = model_options(character, kind, row.name, **building)
+            model = row.build_model(character, **wanted)
+        else:
+            check_model(character, model, flesh=kind, **building)
+        built = perf_counter() - began
+        # Whoever says how stiff flesh is gets it.
+        firms = row.firms and building.get("young") is None and "stiffness" not in options
+        found = []
+        for number, plan in enumerate(plans):
+            player_with = partial(_player_with, model, plan, options)
+            tell = _share(progress, number, plans)
+            take, frames = stable_take(player_with, plan.every, tell, firms)
+            report = _report(model, take, row) | {"build_s": round(built, 3)}
+            kept = _kept_motion(take.player, plan.every, len(frames))
+            rate = 1 / (plan.dt * plan.every)
+            found.append(BakedMotion(character, kept, frames, rate, plan.loop, report))
+        return found
+
+
+def _share(progress: Progress, number: int, plans: Sequence[BakePlan]) -> Progress:
+    """Return what tells of one of several motions, each by its share of the seconds."""
+    if len(plans) == 1:
+        return progress
+    seconds = np.cumsum([0.0, *(max(plan.end - plan.start, 0.1) for plan in plans)])
+    begun, ended = (seconds[number : number + 2] / seconds[-1]).tolist()
+    name = plans[number].motion.name
+    return lambda part, what: progress(begun + (ended - begun) * part, f"{name}: {what}")
 
 
 def _step_options(
@@ -216,7 +290,7 @@ def bake_simulator(
     flesh: str | Flesh = "normal",
     damping: float = 1.0,
     engine: str = "pose-space",
-    scaled_loads: bool = False,
+    scaled_loads: bool = SCALED_LOADS,
     **options: Any,
 ) -> Any:
     """Make the simulator that `bake` steps, so that others get the same bits.
@@ -263,11 +337,11 @@ def flesh_damping(flesh: str | Flesh, damping: float = 1.0) -> dict[str, float]:
 
 
 def chosen_motion(character: Character, motion: Motion | str | None) -> Motion:
-    """Return the motion that is meant: by default the first, or the wiggle without any."""
+    """Return the motion that is meant: by default the liveliest, or the wiggle without any."""
     if isinstance(motion, Motion):
         return motion
     if motion is None and character.motions:
-        return next(iter(character.motions.values()))
+        return liveliest(character)
     if motion is None or (motion == WIGGLE and WIGGLE not in character.motions):
         return wiggle(character)
     if motion not in character.motions:

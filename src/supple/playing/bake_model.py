@@ -22,12 +22,21 @@ from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_rigs
 
-__all__ = ["ANATOMY", "GivenAnatomy", "body_plan_of", "check_model", "model_options"]
+__all__ = [
+    "ANATOMY",
+    "SCALED_LOADS",
+    "GivenAnatomy",
+    "body_plan_of",
+    "check_model",
+    "model_options",
+]
 
 #: Anatomy as it is given: found, known, entries by joint in place of what is found, or none.
 GivenAnatomy = Anatomy | Mapping[str, RegionEntry] | Literal["auto"] | None
-#: Anatomy where nobody says which: "auto", or None for bones alone.
+#: Anatomy where nobody says which: "auto", or None for bones alone; gravity then goes with the
+#: size, too.
 ANATOMY: Literal["auto"] | None = "auto"
+SCALED_LOADS = ANATOMY is not None
 #: Tets of a build that is not told how many.
 TETS = 12_000
 #: Rigs whose vertices are this near, as part of the size, are the same: files round.
@@ -149,7 +158,14 @@ def check_model(character: Character, model: CharacterModel, **told: Any) -> Non
         raise SuppleError(f"the model has its flesh already; leave out {', '.join(asked)}")
     own, other = character.surface.vertices, model.surface.vertices
     same = own.shape == other.shape and len(character.rig.parameters) == len(model.rig.parameters)
-    if not same or np.abs(own - other).max() > 1e-4 * character.surface.size:
+    size = character.surface.size
+    if not same or np.abs(own - other).max() > 1e-4 * size:
+        ratio = model.surface.size / size
+        if same and np.abs(own - other / ratio).max() <= 1e-4 * size:
+            raise SuppleError(
+                f"the model is {ratio:.4g} times as large as {character.name}: it was built with"
+                f" another unit; load the file with that one"
+            )
         raise SuppleError(
             f"the model is of another character ({model.name}, {len(other):,} vertices) than "
             f"{character.name} with {len(own):,}; build it again"

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.errors import MeshError
+from supple.mesh.appearance import Appearance
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
@@ -79,6 +80,8 @@ class Character:
     painted : dict of str to (n̄,) array
         Maps that an artist painted on the skin: ``"rigid"`` and ``"flesh"``, 0 to 1, and
         ``"stiffness"``, a factor. 0, and for factors 1, where nothing is painted.
+    appearance : Appearance
+        Its own colours, of the surface's triangles; None where the file says nothing of them.
     """
 
     name: str
@@ -90,6 +93,7 @@ class Character:
     warnings: tuple[str, ...] = ()
     labels: dict[str, Ints] = field(default_factory=dict)
     painted: dict[str, Floats] = field(default_factory=dict)
+    appearance: Appearance | None = None
 
     def __repr__(self) -> str:
         motions = counted(len(self.motions), "motion")

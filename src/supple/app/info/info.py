@@ -23,6 +23,7 @@ from supple.app.info.info_stvk import (
     stvk_lines,
 )
 from supple.errors import FormatError, SuppleError, SuppleWarning
+from supple.formats.length_units import metres_in, unit_name
 from supple.formats.registry import CHARACTERS, SURFACES, TETS
 
 #: Ending of files of `supple.anatomy.region_entries`, which takes long to import.
@@ -84,7 +85,9 @@ def with_consequences(defects: list[Any]) -> list[dict[str, str]]:
     ]
 
 
-def describe(path: str | Path, anatomy: Sequence[Path] | None = None) -> dict[str, Any]:
+def describe(
+    path: str | Path, anatomy: Sequence[Path] | None = None, unit: str | None = None
+) -> dict[str, Any]:
     """Describe a file by plain values that JSON can carry.
 
     Parameters
@@ -94,11 +97,14 @@ def describe(path: str | Path, anatomy: Sequence[Path] | None = None) -> dict[st
         an elastic body, or a file of VegaFEM's.
     anatomy : list of Path, optional
         Find a character's anatomy, and write it to these files; see `describe_anatomy`.
+    unit : str, optional
+        Unit of a character or a motion, as `metres_in` reads it; by default what the file says.
 
     Returns
     -------
     dict
-        ``file``, ``format``, ``bytes``, ``metres_per_unit``, ``size`` in metres, ``meshes``,
+        ``file``, ``format``, ``bytes``, ``metres_per_unit``, whether that was told (``unit_told``),
+        ``size`` in metres, ``meshes``,
         ``surface``, ``joints``, ``parameters``, ``clips`` and ``tets`` as far as there are, and
         ``defects``: what is wrong, each with its consequence. Of a model also ``model``,
         ``poses``, ``regions``, ``motions``, ``bytes_by_part`` and its ``report``; of a character
@@ -113,7 +119,7 @@ def describe(path: str | Path, anatomy: Sequence[Path] | None = None) -> dict[st
     path = Path(path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SuppleWarning)
-        found = _read(path)
+        found = _read(path, None if unit is None else metres_in(unit))
         if anatomy is not None:
             found["anatomy"] = _anatomy(path, found["format"], anatomy)
     told = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]
@@ -134,7 +140,7 @@ def _anatomy(path: Path, kind: str, targets: Sequence[Path]) -> dict[str, Any]:
     return describe_anatomy(path, targets)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, metres: float | None) -> dict[str, Any]:
     from supple.formats.meshes.read_surface import read_surface
     from supple.formats.meshes.read_tets import read_tets
 
@@ -145,9 +151,11 @@ def _read(path: Path) -> dict[str, Any]:
         return describe_entries(path)
     row = CHARACTERS.find(path)
     if row is not None:
-        return {"format": row.name, **_character(path)}
+        return {"format": row.name, **_character(path, metres)}
     if suffix == ".bvh":
-        return _bvh(path)
+        return _bvh(path, metres)
+    if metres is not None:
+        raise SuppleError(f"{path.name}: is read in metres; --unit is for characters and motions")
     if SURFACES.find(path) is not None:
         return {"format": suffix[1:].upper(), **_of_surface(read_surface(path))}
     if suffix == ".veg":
@@ -163,12 +171,13 @@ def _read(path: Path) -> dict[str, Any]:
     raise FormatError(f'{path.name}: "{path.suffix}" files are not known; use one of {known}')
 
 
-def _character(path: Path) -> dict[str, Any]:
+def _character(path: Path, metres: float | None) -> dict[str, Any]:
     from supple.formats.load import load
 
-    character = load(path)
+    character = load(path, metres_per_unit=metres)
     found: dict[str, Any] = {
         "metres_per_unit": character.metres_per_unit,
+        "unit_told": metres is not None,
         "warnings": character.warnings,
         "meshes": _meshes(character),
         "clips": [_clip(motion) for motion in character.motions.values()],
@@ -217,14 +226,15 @@ def _clip(motion: Motion) -> dict[str, Any]:
     }
 
 
-def _bvh(path: Path) -> dict[str, Any]:
+def _bvh(path: Path, metres: float | None) -> dict[str, Any]:
     from supple.formats.bvh import read_bvh
 
-    file = read_bvh(path)
+    file = read_bvh(path, metres_per_unit=metres)
     places = file.skeleton.rest_world()[:, :3, 3]
     return {
         "format": "BVH",
         "metres_per_unit": file.metres_per_unit,
+        "unit_told": metres is not None,
         "size": _metres(np.ptp(places, axis=0)),
         "joints": list(file.skeleton.names),
         "clips": [_clip(file.motion)],
@@ -314,7 +324,9 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         return [*lines, *model_lines(found)]
     unit = found.get("metres_per_unit")
     if unit is not None:
-        lines.append(("units", "metres" if unit == 1 else f"{unit:g} m each"))
+        each = "" if unit_name(unit).endswith("each") or unit == 1 else f", {unit:g} m each"
+        told = ", as told" if found.get("unit_told") else ""
+        lines.append(("units", f"{unit_name(unit)}{each}{told}"))
     if "surface" in found:
         s = found["surface"]
         closed = "closed" if s["closed"] else "not closed"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from supple.anatomy.anatomy import Anatomy
-from supple.anatomy.roles import ROLES
 from supple.arrays import Floats, Ints
 
 __all__ = ["ANATOMY_MAPS", "AnatomyMap", "anatomy_map"]
@@ -86,8 +85,7 @@ def anatomy_map(anatomy: Anatomy, which: str) -> AnatomyMap:
         if which == "role"
         else (_feels(anatomy), FEEL_COLOURS)
     )
-    order = [name for name in (*ROLES, *FEEL_COLOURS) if name in table]
-    used = list(dict.fromkeys(name for name in order if (names == name).any()))
+    used = [name for name in table if (names == name).any()]
     number = np.zeros(len(names), np.int64)
     for band, name in enumerate(used):
         number[names == name] = band

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -62,8 +62,8 @@ def anatomy_sheet(anatomy: Anatomy) -> Figure:
         legend = axes_row[-1]
         legend.set_axis_off()
         patches = [
-            Patch(color=np.array(colour) / 255, label=text)
-            for colour, text in zip(shown.colours, shown.labels, strict=True)
+            Patch(color=to_hex((red / 255, green / 255, blue / 255)), label=text)
+            for (red, green, blue), text in zip(shown.colours, shown.labels, strict=True)
         ]
         legend.legend(
             handles=patches,

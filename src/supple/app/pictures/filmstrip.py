@@ -16,10 +16,11 @@ from supple.app.pictures.drawing import INK, PAPER, label, save_picture, view_ax
 from supple.app.pictures.render import Body, Camera, cavities, render
 from supple.arrays import Floats
 from supple.errors import SuppleError
+from supple.mesh.appearance import Appearance
 from supple.mesh.surface import vertex_normals
 from supple.rig.baked_motion import BakedMotion
 
-__all__ = ["filmstrip", "liveliest_vertex", "worthy_frames"]
+__all__ = ["filmstrip", "liveliest_baked", "liveliest_vertex", "worthy_frames"]
 
 
 # Frames and vertices of a baked motion that are worth a picture
@@ -53,6 +54,15 @@ def worthy_frames(frames: NDArray[np.int64], scores: ArrayLike, count: int) -> l
     return sorted(chosen)
 
 
+def liveliest_baked(bakes: Sequence[BakedMotion]) -> int:
+    """Return which of several baked motions has the flesh that moves most beside the rig."""
+    found = []
+    for baked in bakes:
+        offsets = _offsets(baked, even_frames(baked, _GLANCED_AT), lambda part: None)
+        found.append(float(np.mean(np.square(offsets, dtype=np.float64))))
+    return int(np.argmax(found))
+
+
 def liveliest_vertex(offsets: NDArray[np.floating]) -> tuple[int, Floats]:
     """Find the vertex whose flesh moves most beside the rig, and the way it does, a unit vector.
 
@@ -75,6 +85,8 @@ SOFT_LINE, FAR = "#c4452f", np.array([0.78, 0.16, 0.10])
 DPI, WIDTH = 100, 14.0
 #: Frames looked at for those worth a picture.
 _LOOKED_AT = 120
+#: Frames of each of several motions that are looked at for the one worth a picture.
+_GLANCED_AT = 24
 #: Pixels of a column, at most: a few large pictures take gigabytes to draw and say no more.
 _WIDEST = 340.0
 #: A rig that moves so many times as far as the flesh beside it drowns it in a chart.
@@ -84,13 +96,14 @@ _EDGE, _NAME, _HEAD, _CAPTION, _CHART = 0.25, 0.30, 0.62, 0.24, 2.2
 
 def filmstrip(
     path: str | Path,
-    baked: BakedMotion,
+    baked: BakedMotion | Sequence[BakedMotion],
     *,
     frames: Sequence[int] | None = None,
     columns: int = 6,
     azimuth: float = 35.0,
     elevation: float = 12.0,
     colour: ArrayLike = SOFT,
+    clay: bool = False,
     chart: bool = True,
     tell: Tell | None = None,
 ) -> dict[str, Any]:
@@ -101,7 +114,7 @@ def filmstrip(
     path
         Where to.
     baked
-        The motion.
+        The motion; of several, the one whose flesh moves most is drawn.
     frames
         Which; by default those in which the flesh is farthest from the rig, as seen from here.
     columns
@@ -109,7 +122,10 @@ def filmstrip(
     azimuth, elevation
         Of the camera, in degrees, about the character: it goes and turns along with the root.
     colour
-        Of the flesh.
+        Of the flesh, where it is of clay.
+    clay
+        Show a character that has colours of its own in clay, and redder the farther its flesh is
+        from the rig; what has none always is.
     chart
         Also draw where rig and flesh have the liveliest vertex, over time.
     tell
@@ -118,10 +134,12 @@ def filmstrip(
     Returns
     -------
     dict
-        ``frames``, ``times_s``, ``vertex`` (whose chart is drawn) and ``farthest_m`` (how far
-        flesh is from the rig in the frames looked at).
+        ``motion``, ``frames``, ``times_s``, ``vertex`` (whose chart is drawn) and ``farthest_m``
+        (how far flesh is from the rig in the frames looked at).
     """
     tell = tell or (lambda part: None)
+    if not isinstance(baked, BakedMotion):
+        baked = baked[liveliest_baked(baked)]
     looked_at = even_frames(baked, _LOOKED_AT)
     offsets = _offsets(baked, looked_at, lambda part: tell(0.3 * part))
     view = view_axes(azimuth, elevation)
@@ -132,13 +150,15 @@ def filmstrip(
     else:
         shown = _checked(frames, baked.n_frames)
     farthest = float(np.sqrt(np.einsum("kni,kni->kn", offsets, offsets).max()))
-    strip = _Strip(baked, shown, view, np.asarray(colour, np.float64), farthest)
+    appearance = None if clay else baked.character.appearance
+    strip = _Strip(baked, shown, view, np.asarray(colour, np.float64), appearance, farthest)
     figure = strip.drawn(chart, lambda part: tell(0.3 + 0.7 * part))
     vertex, way = liveliest_vertex(offsets)
     if chart:
         _draw_chart(strip.chart_axes(figure), baked, vertex, way, shown)
     save_picture(figure, Path(path), DPI)
     return {
+        "motion": baked.motion.name,
         "frames": shown,
         "times_s": [round(float(baked.times[k]), 4) for k in shown],
         "vertex": vertex,
@@ -171,6 +191,7 @@ class _Strip:
     frames: list[int]
     view: Floats
     colour: Floats
+    appearance: Appearance | None
     farthest: float
 
     def __post_init__(self) -> None:
@@ -227,8 +248,11 @@ class _Strip:
         told += "moments of the liveliest flesh"
         self._say(figure, WIDTH - _EDGE, 0.2, told, 10.5, ha="right", color=RIG_LINE)
         self._say(figure, _EDGE, tops[0] - 0.27, "the rig alone", 11, color=RIG_LINE)
-        far = f"(here up to {100 * self.farthest:.2g} cm)"
-        words = f"with flesh, redder the farther from the rig {far}; the line is the rig's outline"
+        far = f"{100 * self.farthest:.2g} cm"
+        words = f"with flesh, redder the farther from the rig (here up to {far})"
+        if self.appearance is not None:
+            words = f"with flesh, up to {far} beside the rig"
+        words += "; the line is the rig's outline"
         self._say(figure, _EDGE, tops[1] - 0.27, words, 11, color=SOFT_LINE)
 
     def _draw_column(
@@ -243,11 +267,13 @@ class _Strip:
             (tops[1], self.softs[k], self._colours(k)),
         ):
             normals = vertex_normals(points, triangles)
-            body = Body(points, triangles, normals, colours, cavity)
+            body = Body(points, triangles, normals, colours, cavity, self.appearance)
             picture, mask = render(body, self._camera(k), self.ground, paper)
             covered.append(mask)
             axes = self._place(figure, left, top, picture)
         if covered[0].max() > 0.5:
+            if self.appearance is not None:  # on dark fur a dark line would not be seen
+                axes.contour(covered[0], [0.5], colors=[PAPER], linewidths=2.2, alpha=0.45)
             axes.contour(covered[0], [0.5], colors=[INK], linewidths=0.8, alpha=0.8)
 
     def _colours(self, column: int) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.ndimage import gaussian_filter
 
 from supple.arrays import Floats, Singles
 from supple.compiled.jit import compiled
+from supple.mesh.appearance import Appearance
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 
 __all__ = ["Body", "Camera", "cavities", "render"]
@@ -22,6 +24,8 @@ _SKY, _BOUNCE = np.array([0.62, 0.68, 0.78]), np.array([0.42, 0.36, 0.32])
 _SHADOW_PIXELS = 512
 #: Sub-pixels across a pixel.
 _FINE = 2
+#: Surfaces behind each other that are looked through, at most.
+_LAYERS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +84,8 @@ class Body:
         (n, 3), 0 to 1.
     cavity
         (n,) how much of the sky its vertices see; see `cavities`.
+    appearance
+        Its own colours, in place of `colours`.
     """
 
     vertices: Floats
@@ -87,13 +93,22 @@ class Body:
     normals: Floats
     colours: Floats
     cavity: Floats
+    appearance: Appearance | None = None
 
 
-@compiled
 def rasterised(
     seen: Floats, triangles: NDArray[np.int64], width: int, height: int
 ) -> tuple[Singles, NDArray[np.int32], Singles]:
     """Find the nearest triangle at each pixel (−1: none), and its first two coordinates there."""
+    return rasterised_behind(seen, triangles, np.full((height, width), np.inf, np.float32))
+
+
+@compiled
+def rasterised_behind(
+    seen: Floats, triangles: NDArray[np.int64], before: Singles
+) -> tuple[Singles, NDArray[np.int32], Singles]:
+    """Find what `rasterised` does behind a surface (h, w) that is looked through."""
+    height, width = before.shape
     nearest = np.full((height, width), -np.inf, np.float32)
     which = np.full((height, width), -1, np.int32)
     parts = np.zeros((height, width, 2), np.float32)
@@ -117,8 +132,9 @@ def rasterised(
                 w = 1.0 - u - v
                 if u < 0.0 or v < 0.0 or w < 0.0:
                     continue
-                depth = u * seen[a, 2] + v * seen[b, 2] + w * seen[c, 2]
-                if depth > nearest[y, x]:
+                # Rounded as it is kept, or a layer would lie behind itself.
+                depth = np.float32(u * seen[a, 2] + v * seen[b, 2] + w * seen[c, 2])
+                if depth > nearest[y, x] and depth < before[y, x]:
                     nearest[y, x] = depth
                     which[y, x] = t
                     parts[y, x, 0], parts[y, x, 1] = u, v
@@ -130,18 +146,48 @@ def render(body: Body, camera: Camera, ground: float, paper: Floats) -> tuple[Fl
     fine = camera.finer(_FINE)
     width, height = fine.pixels
     seen = fine.project(body.vertices)
-    _, which, parts = rasterised(seen, body.triangles, width, height)
     shadow = _Shadow(body, ground)
     picture = _ground_colours(fine, shadow, ground, paper)
-    covered = which >= 0
-    if covered.any():
-        corners = body.triangles[which[covered]]
-        u, v = parts[covered].T.astype(np.float64)
+    opaque = body.appearance is None or body.appearance.is_opaque
+    layers = _layers(body, seen, (height, width), 1 if opaque else _LAYERS)
+    through, light = np.ones((height, width)), np.zeros_like(picture)
+    for which, parts in layers:
+        there = which >= 0
+        u, v = parts[there].T.astype(np.float64)
         shares = np.stack([u, v, 1 - u - v], axis=1)
-        picture[covered] = _lit(body, corners, shares, camera.view[2], shadow)
+        colours = _own_colours(body, seen, which[there], shares)
+        arrives = through[there] * colours[:, 3]
+        corners = body.triangles[which[there]]
+        lit = _lit(body, corners, shares, colours[:, :3], camera.view[2], shadow)
+        light[there] += arrives[:, None] * lit
+        through[there] -= arrives
+    picture = light + through[..., None] * picture
     coarse = picture.reshape(camera.pixels[1], _FINE, camera.pixels[0], _FINE, 3).mean(axis=(1, 3))
-    whole = covered.reshape(camera.pixels[1], _FINE, camera.pixels[0], _FINE).mean(axis=(1, 3))
+    whole = 1 - through.reshape(camera.pixels[1], _FINE, camera.pixels[0], _FINE).mean(axis=(1, 3))
     return np.clip(coarse, 0.0, 1.0), whole
+
+
+def _layers(
+    body: Body, seen: Floats, shape: tuple[int, int], most: int
+) -> Iterator[tuple[NDArray[np.int32], Singles]]:
+    """Yield the triangles seen at each pixel, and where, from front to back."""
+    before = np.full(shape, np.inf, np.float32)
+    for _ in range(most):
+        before, which, parts = rasterised_behind(seen, body.triangles, before)
+        if not (which >= 0).any():
+            return
+        yield which, parts
+
+
+def _own_colours(body: Body, seen: Floats, triangles: NDArray[np.int32], shares: Floats) -> Floats:
+    """Return linear light and opacity (k, 4) of points on triangles."""
+    if body.appearance is not None:
+        a, b, c = (seen[body.triangles[triangles, k], :2] for k in range(3))
+        twice = (b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0]
+        parts = 2 / np.maximum(np.abs(twice), 1e-12)  # a pixel is so much of its triangle
+        return body.appearance.colours(triangles.astype(np.int64), shares, parts)
+    painted = np.einsum("kc,kci->ki", shares, body.colours[body.triangles[triangles]])
+    return np.column_stack([painted**2.2, np.ones(len(painted))])
 
 
 class _Shadow:
@@ -211,12 +257,16 @@ def _ground_colours(camera: Camera, shadow: _Shadow, ground: float, paper: Float
 
 
 def _lit(
-    body: Body, corners: NDArray[np.int64], shares: Floats, towards: Floats, shadow: _Shadow
+    body: Body,
+    corners: NDArray[np.int64],
+    shares: Floats,
+    linear: Floats,
+    towards: Floats,
+    shadow: _Shadow,
 ) -> Floats:
-    """Return colours of points given by triangle corners and their shares, (k, 3) both."""
-    points, normals, colours = (
-        np.einsum("kc,kci->ki", shares, values[corners])
-        for values in (body.vertices, body.normals, body.colours)
+    """Return colours of points given by triangle corners, their shares, and own light, (k, 3)."""
+    points, normals = (
+        np.einsum("kc,kci->ki", shares, values[corners]) for values in (body.vertices, body.normals)
     )
     cavity = np.einsum("kc,kc->k", shares, body.cavity[corners])[:, None]
     normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
@@ -230,7 +280,6 @@ def _lit(
     half /= np.linalg.norm(half)
     gloss = 0.16 * reach * np.clip(normals @ half, 0.0, 1.0)[:, None] ** 24
     rim = 0.30 * (1 - facing) ** 3 * (0.35 + 0.65 * up)
-    linear = colours**2.2
     light = linear * (0.62 * ambient + 1.12 * _KEY_COLOUR * key * np.minimum(cavity, 1.0))
     light = light + gloss + rim * (0.25 + linear)
     return np.clip(light / (1 + 0.18 * light), 0.0, 1.0) ** (1 / 2.2)

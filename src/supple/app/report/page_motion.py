@@ -1,21 +1,23 @@
-"""A baked motion as a page can carry it: within a thousandth of the size, in a megabyte or two."""
+"""Baked motions as a page can carry them: within a thousandth of the size, in a megabyte or two."""
 
 from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.app.pictures.filmstrip import liveliest_vertex
+from supple.app.pictures.filmstrip import liveliest_baked, liveliest_vertex
 from supple.app.pictures.render import cavities
-from supple.arrays import Floats, Singles
+from supple.app.report.page_appearance import encoded_appearance
+from supple.arrays import Floats, Ints, Singles
 from supple.errors import SuppleError
 from supple.maths.rotations import continuous, from_matrix
+from supple.mesh.surface import SurfaceMesh
 from supple.rig.baked_motion import BakedMotion
 
 __all__ = ["Shapes", "encoded_motion", "fitted_shapes", "packed"]
@@ -134,20 +136,25 @@ Tell = Callable[[float], None]
 TOLERANCE = 5e-4
 #: Frames that shapes are found in, at most, and bytes that these may take.
 SAMPLES, SAMPLE_BYTES = 240, 400_000_000
+#: Further frames for each motion beyond the first, and frames of all motions.
+MORE_SAMPLES, MOST_SAMPLES = 60, 720
 #: How often the tolerance is widened for a file that would be too large.
 ATTEMPTS = 6
 
 
 @dataclass(frozen=True)
 class EncodedMotion:
-    """Motion as it goes into the page.
+    """Motions as they go into the page.
 
     Attributes
     ----------
     header
-        Plain values: sizes, and where which numbers are.
+        Plain values: sizes, where which numbers are, and of each motion of ``clips`` its frames
+        among all; ``clip`` is the one to begin with.
     payload
         Numbers, compressed, in base 64.
+    pictures
+        Textures, as addresses that hold them.
     error
         The farthest that a drawn vertex of a frame is from the given one, in metres.
     n_shapes
@@ -156,74 +163,82 @@ class EncodedMotion:
 
     header: dict[str, Any]
     payload: str
+    pictures: list[str]
     error: float
     n_shapes: tuple[int, int]
 
 
 def encoded_motion(
-    baked: BakedMotion, *, most_bytes: int = 3_500_000, tell: Tell | None = None
+    bakes: Sequence[BakedMotion], *, most_bytes: int = 3_500_000, tell: Tell | None = None
 ) -> EncodedMotion:
-    """Encode the motion of rig and flesh in root space as shapes and weights.
+    """Encode motions of rig and flesh in root space as shapes, which they share, and weights.
 
     Parameters
     ----------
-    baked
-        What to show.
+    bakes
+        What to show, of one character.
     most_bytes
         For the payload: where it does not suffice, shapes are fewer and coarser.
     tell
         Called with the part done, 0 to 1.
     """
     tell = tell or (lambda part: None)
-    if not np.isfinite(baked.frames).all() or baked.n_frames == 0:
-        raise SuppleError(f"{baked.character.name}: there are no frames, or not all are finite")
-    samples = _Samples.of(baked, lambda part: tell(0.3 * part))
-    size = baked.character.surface.size
-    tolerance = TOLERANCE * size
+    character = bakes[0].character
+    for baked in bakes:
+        if not np.isfinite(baked.frames).all() or baked.n_frames == 0:
+            raise SuppleError(f"{character.name}: there are no frames, or not all are finite")
+    samples = _Samples.of(bakes, lambda part: tell(0.3 * part))
+    surface = character.surface
+    look = encoded_appearance(character.appearance, surface.triangles)
+    tolerance = TOLERANCE * surface.size
     for attempt in range(ATTEMPTS):
         groups = (fitted_shapes(samples.rig, tolerance), fitted_shapes(samples.flesh, tolerance))
-        sections, data = _shape_sections(baked, groups)
+        sections, data = _shape_sections(surface, groups, look.numbers)
         if 4 * len(data) / 3 <= most_bytes:
             break
         tolerance *= 2
         tell(0.3 + 0.3 * (attempt + 1) / ATTEMPTS)
     tell(0.6)
-    weights, places, error = _weights(baked, samples, groups, lambda part: tell(0.6 + 0.4 * part))
+    weights, places, error = _weights(bakes, samples, groups, lambda part: tell(0.6 + 0.4 * part))
     rest, more = _plain_sections({"weights": weights, "places": places})
-    header = _header(baked, samples, groups, error)
+    header = _header(bakes, samples, groups, error) | {"appearance": look.header or None}
     header["packed"], header["plain"], header["bytes"] = sections, rest, [len(data), len(more)]
     payload = base64.b64encode(data + more).decode("ascii")
-    return EncodedMotion(header, payload, error, (groups[0].count, groups[1].count))
+    counts = (groups[0].count, groups[1].count)
+    return EncodedMotion(header, payload, look.pictures, error, counts)
 
 
 @dataclass(frozen=True, eq=False)
 class _Samples:
-    """Frames spread over the motion: where the rig has the skin without the root, and what the
-    flesh adds there, (m, n, 3) both.
+    """Frames spread over the motions: where the rig has the skin without the root, and what the
+    flesh adds there, (m, n, 3) both; `places` has the motion and the frame of each, in order.
     """
 
-    frames: NDArray[np.int64]
+    places: list[tuple[int, int]]
     rig: Singles
     flesh: Singles
 
     @classmethod
-    def of(cls, baked: BakedMotion, tell: Tell) -> _Samples:
-        vertices = baked.frames.shape[1]
-        most = int(np.clip(SAMPLE_BYTES // (24 * max(vertices, 1)), 8, SAMPLES))
-        chosen = np.unique(np.linspace(0, baked.n_frames - 1, most).round().astype(int))
-        rig = np.empty((len(chosen), vertices, 3), np.float32)
+    def of(cls, bakes: Sequence[BakedMotion], tell: Tell) -> _Samples:
+        vertices = bakes[0].frames.shape[1]
+        wanted = min(SAMPLES + (len(bakes) - 1) * MORE_SAMPLES, MOST_SAMPLES)
+        most = int(np.clip(SAMPLE_BYTES // (24 * max(vertices, 1)), 8, wanted))
+        total = sum(baked.n_frames for baked in bakes)
+        places = []
+        for number, baked in enumerate(bakes):
+            share = max(2, round(most * baked.n_frames / total))
+            chosen = np.linspace(0, baked.n_frames - 1, share).round().astype(int)
+            places += [(number, frame) for frame in np.unique(chosen).tolist()]
+        rig = np.empty((len(places), vertices, 3), np.float32)
         flesh = np.empty_like(rig)
-        for k, frame in enumerate(chosen):
-            rig[k], flesh[k] = _root_space(baked, int(frame))
-            tell((k + 1) / len(chosen))
-        return cls(chosen, rig, flesh)
+        for k, (number, frame) in enumerate(places):
+            rig[k], flesh[k] = _root_space(bakes[number], frame)
+            tell((k + 1) / len(places))
+        return cls(places, rig, flesh)
 
-    def at(self, baked: BakedMotion, frame: int) -> tuple[Singles, Singles]:
-        """Return rig and flesh of any frame in root space, computed again if it is no sample."""
-        k = int(np.searchsorted(self.frames, frame))
-        if self.frames[k] == frame:
-            return self.rig[k], self.flesh[k]
-        return _root_space(baked, frame)
+    def of_motion(self, number: int) -> Singles:
+        """Return what flesh adds in the samples of one motion."""
+        return self.flesh[[k for k, (owner, _) in enumerate(self.places) if owner == number]]
 
 
 def _root_space(baked: BakedMotion, frame: int) -> tuple[Singles, Singles]:
@@ -234,28 +249,34 @@ def _root_space(baked: BakedMotion, frame: int) -> tuple[Singles, Singles]:
 
 
 def _weights(
-    baked: BakedMotion, samples: _Samples, groups: tuple[Shapes, Shapes], tell: Tell
+    bakes: Sequence[BakedMotion], samples: _Samples, groups: tuple[Shapes, Shapes], tell: Tell
 ) -> tuple[Singles, Singles, float]:
     """Return weights at all frames, roots, and the largest error of rig or flesh."""
     fits = [weights_for(shapes) for shapes in groups]
-    weights = np.zeros((baked.n_frames, sum(shapes.count for shapes in groups)), np.float32)
+    known = {place: k for k, place in enumerate(samples.places)}
+    every = [(number, k) for number, baked in enumerate(bakes) for k in range(baked.n_frames)]
+    weights = np.zeros((len(every), sum(shapes.count for shapes in groups)), np.float32)
     error = 0.0
-    for k in range(baked.n_frames):
-        parts = samples.at(baked, k)
+    for row, (number, frame) in enumerate(every):
+        k = known.get((number, frame))
+        known_parts = None if k is None else (samples.rig[k], samples.flesh[k])
+        parts = known_parts or _root_space(bakes[number], frame)
         found = [fit(part) for fit, part in zip(fits, parts, strict=True)]
-        weights[k] = np.concatenate([each for each, _ in found])
+        weights[row] = np.concatenate([each for each, _ in found])
         error = max(error, found[0][1] + found[1][1])
-        tell((k + 1) / baked.n_frames)
-    roots = baked.motion.roots
-    turns = continuous(from_matrix(roots[:, :3, :3]))
-    return weights, np.hstack([turns, roots[:, :3, 3]]).astype(np.float32), error
+        tell((row + 1) / len(every))
+    places = []
+    for baked in bakes:
+        roots = baked.motion.roots
+        turns = continuous(from_matrix(roots[:, :3, :3]))
+        places.append(np.hstack([turns, roots[:, :3, 3]]))
+    return weights, np.concatenate(places).astype(np.float32), error
 
 
 def _shape_sections(
-    baked: BakedMotion, groups: tuple[Shapes, Shapes]
+    surface: SurfaceMesh, groups: tuple[Shapes, Shapes], look: dict[str, Ints]
 ) -> tuple[list[dict[str, Any]], bytes]:
-    """Pack triangles and shapes, and compress all of it."""
-    surface = baked.character.surface
+    """Pack triangles, shapes and looks, and compress all of it."""
     before = neighbours_before(surface.triangles, len(surface.vertices))
     corners = surface.triangles.reshape(-1)
     named: list[tuple[str, NDArray]] = [("triangles", np.diff(corners, prepend=0))]
@@ -265,6 +286,7 @@ def _shape_sections(
         # All x, then all y, then all z of a shape.
         named.append((name, beyond.transpose(0, 2, 1)))
     named.append(("cavity", np.rint(100 * cavities(surface)).astype(np.int64)))
+    named += look.items()
     sections, parts = [], []
     for name, numbers in named:
         data, planes = packed(np.ascontiguousarray(numbers))
@@ -281,29 +303,41 @@ def _plain_sections(arrays: dict[str, Singles]) -> tuple[list[dict[str, Any]], b
 
 
 def _header(
-    baked: BakedMotion, samples: _Samples, groups: tuple[Shapes, Shapes], error: float
+    bakes: Sequence[BakedMotion], samples: _Samples, groups: tuple[Shapes, Shapes], error: float
 ) -> dict[str, Any]:
-    surface = baked.character.surface
+    """Return what is the same for all motions, and what is not of each; one is begun with."""
+    character = bakes[0].character
+    surface, clips, first = character.surface, [], 0
+    for number, baked in enumerate(bakes):
+        clips.append(_clip_header(baked, samples.of_motion(number)) | {"first": first})
+        first += baked.n_frames
+    return {
+        "name": character.name,
+        "vertices": len(surface.vertices),
+        "triangles": len(surface.triangles),
+        "size": float(surface.size),
+        "shapes": [shapes.count for shapes in groups],
+        "steps": [shapes.step for shapes in groups],
+        "error": error,
+        "clips": clips,
+        "clip": liveliest_baked(bakes) if len(bakes) > 1 else 0,
+    }
+
+
+def _clip_header(baked: BakedMotion, flesh: Singles) -> dict[str, Any]:
     # The last colour for what is farther than all but a few: a single swinging ear would leave
     # the rest without any.
-    farthest = [float(np.quantile(np.linalg.norm(each, axis=1), 0.97)) for each in samples.flesh]
+    farthest = [float(np.quantile(np.linalg.norm(each, axis=1), 0.97)) for each in flesh]
     return {
-        "name": baked.character.name,
         "motion": baked.motion.name,
         "rate": float(baked.rate),
         "start": float(baked.times[0]),
         "loop": bool(baked.loop),
         "frames": baked.n_frames,
-        "vertices": len(surface.vertices),
-        "triangles": len(surface.triangles),
-        "size": float(surface.size),
         "ground": float(np.median(baked.frames[..., 1].min(axis=1))),
         "bounds": _bounds(baked).tolist(),
-        "shapes": [shapes.count for shapes in groups],
-        "steps": [shapes.step for shapes in groups],
         "farthest": max(farthest),
-        "error": error,
-        "vertex": liveliest_vertex(samples.flesh)[0],
+        "vertex": liveliest_vertex(flesh)[0],
     }
 
 

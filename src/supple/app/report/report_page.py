@@ -1,4 +1,4 @@
-"""A page about a baked motion in one file: a player in three dimensions, figures and pictures.
+"""A page about baked motions in one file: a player in three dimensions, figures and pictures.
 
 It needs no network and no server: scripts, numbers and pictures are inside, and the page itself
 forbids the browser to fetch anything.
@@ -10,7 +10,7 @@ import base64
 import html
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -33,25 +33,29 @@ __all__ = ["write_page"]
 _SCRIPTS = (
     "algebra.js",
     "motion.js",
+    "colours.js",
     "shaders.js",
     "stage.js",
     "camera.js",
     "chart.js",
     "main.js",
 )
+#: Bytes that a motion may take, that each further one adds, and that all may take.
+BYTES, MORE_BYTES, MOST_BYTES = 3_500_000, 500_000, 10_000_000
 _KINDS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 
 
 def write_page(
     path: str | Path,
-    baked: BakedMotion,
+    baked: BakedMotion | Sequence[BakedMotion],
     figures: Mapping[str, Any] | None = None,
     pictures: Mapping[str, Path | bytes] | None = None,
     *,
     title: str | None = None,
     colour: ArrayLike = SOFT,
+    clay: bool = False,
     azimuth: float = 35.0,
-    most_bytes: int = 3_500_000,
+    most_bytes: int | None = None,
     tell: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Write the page, whole or not at all.
@@ -61,7 +65,8 @@ def write_page(
     path
         Where to; a .html file.
     baked
-        The motion it plays.
+        The motion it plays; of several, of one character, people choose one on the page, which
+        begins with the liveliest.
     figures
         By name: numbers and words; ``paper_x`` is shown beside ``x``, lists of dicts are tables.
         By default what the bake reports.
@@ -71,12 +76,15 @@ def write_page(
     title
         By default the character's name.
     colour
-        Of the flesh, 0 to 1.
+        Of the flesh, 0 to 1, where it is of clay.
+    clay
+        Show it in clay at first, though the character has colours of its own.
     azimuth
         Where the camera is at first, in degrees.
     most_bytes
-        That the motion may take; longer ones are shown more coarsely. The page says how far what
-        it shows is from the simulation.
+        That the motion may take, by default 3.5 million, and half a million more for each further
+        one; longer ones are shown more coarsely. The page says how far what it shows is from the
+        simulation.
     tell
         Called with the part done, 0 to 1.
 
@@ -87,24 +95,23 @@ def write_page(
         vertex is from where it was simulated.
     """
     shown = _loaded(pictures or {})
-    motion = encoded_motion(baked, most_bytes=most_bytes, tell=tell)
+    bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
+    room = min(BYTES + (len(bakes) - 1) * MORE_BYTES, MOST_BYTES)
+    motion = encoded_motion(bakes, most_bytes=most_bytes or room, tell=tell)
     head = motion.header | {
         "colour": _colour(colour),
+        "clay": bool(clay),
         "azimuth": float(np.radians(azimuth)),
     }
-    name = baked.character.name
-    parts = {
-        "title": html.escape(title or name),
-        "subtitle": html.escape(_subtitle(baked)),
-        "farthest": html.escape(_length(head["farthest"])),
-        "style": _own("style.css"),
-        "script": "\n".join(_own(each) for each in _SCRIPTS),
-        "figures": _tables(baked.report if figures is None else figures),
+    for clip, each in zip(head["clips"], bakes, strict=True):
+        clip |= {"told": _subtitle(each), "far": _length(clip["farthest"])}
+    told = bakes[head["clip"]].report if figures is None else figures
+    parts = _words(head, title or bakes[0].character.name) | {
+        "figures": _tables(told),
         "pictures": _pictures(shown),
         "still": _still(shown),
-        "footer": html.escape(_footer(baked, motion.error)),
-        # In a script element only "</" and "<!" mean something, and both begin with "<".
-        "head": json.dumps(head).replace("<", "\\u003c"),
+        "footer": html.escape(_footer(bakes[0], motion.error)),
+        "textures": json.dumps(motion.pictures),
         "data": motion.payload,
     }
     template = _own("page.html")
@@ -116,6 +123,21 @@ def write_page(
         "shapes_rig": motion.n_shapes[0],
         "shapes_flesh": motion.n_shapes[1],
         "error_m": motion.error,
+    }
+
+
+def _words(head: Mapping[str, Any], title: str) -> dict[str, str]:
+    """Return parts of the page that say what it plays, and its own files."""
+    begun = head["clips"][head["clip"]]
+    return {
+        "title": html.escape(title),
+        "subtitle": html.escape(begun["told"]),
+        "farthest": html.escape(begun["far"]),
+        "clips": _clip_list(head),
+        "style": _own("style.css"),
+        "script": "\n".join(_own(each) for each in _SCRIPTS),
+        # In a script element only "</" and "<!" mean something, and both begin with "<".
+        "head": json.dumps(head).replace("<", "\\u003c"),
     }
 
 
@@ -157,6 +179,18 @@ def _subtitle(baked: BakedMotion) -> str:
     return (
         f"“{baked.motion.name}”, {seconds:.1f} s, {frames} at {baked.rate:g} a second, {vertices}"
     )
+
+
+def _clip_list(head: Mapping[str, Any]) -> str:
+    """Return what a motion is chosen by, nothing where there is one."""
+    if len(head["clips"]) == 1:
+        return ""
+    options = "".join(
+        f'<option value="{k}"{" selected" if k == head["clip"] else ""}>'
+        f"{html.escape(clip['motion'])}</option>"
+        for k, clip in enumerate(head["clips"])
+    )
+    return f'<select id="clip" aria-label="motion">{options}</select>'
 
 
 def _footer(baked: BakedMotion, error: float) -> str:

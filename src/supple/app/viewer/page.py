@@ -35,6 +35,8 @@ class Page:
         Address to serve at; the next free port if that one is taken.
     folder
         For recordings and anatomy files, which go nowhere else.
+    clay
+        Show it in clay at first, though it has colours of its own.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Page:
         host: str = "127.0.0.1",
         port: int = 8080,
         folder: Path | None = None,
+        clay: bool = False,
     ) -> None:
         self.session = session
         self.folder = (folder or Path()).resolve()
@@ -58,7 +61,7 @@ class Page:
         async def gone(client: Any) -> None:
             session.release(client.client_id)
 
-        self.stage = Stage(self.server, session)
+        self.stage = Stage(self.server, session, clay=clay)
         self._moving: list[Any] = [self.stage]
         """What is updated with the scene."""
         self._live: list[Any] = []

@@ -40,10 +40,12 @@ def run_view(
     *,
     engine: str = FIRST_ENGINE,
     anatomy: str | None = None,
+    unit: str | None = None,
     motion: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
     folder: Path | None = None,
+    clay: bool = False,
     host: str = "127.0.0.1",
     port: int = 8080,
     stats: bool = False,
@@ -60,12 +62,16 @@ def run_view(
         Of the character, as for `supple.bake`; bodies have the one that suits them.
     anatomy
         ``"auto"``, ``"none"`` or a file of regions.
+    unit
+        Unit of the character's file, such as "cm"; by default what it says.
     motion, flesh
         As for `supple.bake`; elastic bodies have none.
     model
         A model file to use instead of building one, of a character.
     folder
         For recordings and anatomy files; by default the current one.
+    clay
+        Show a character in clay at first, though it has colours of its own.
     host, port
         Address to serve at; the next free port if that one is taken.
     stats
@@ -83,7 +89,8 @@ def run_view(
     from supple.app.viewer.server import check_viser, free_port
 
     body = is_body(given)
-    own = {"engine": engine, "anatomy": anatomy, "motion": motion, "flesh": flesh, "model": model}
+    own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
+    own |= {"flesh": flesh, "model": model}
     if body:
         _check_body_options(given, **own, folder=folder)
     else:
@@ -100,7 +107,7 @@ def run_view(
 
     subject: Subject = _body(given, quiet) if body else _character(given, quiet, **own)
     with working("starting", quiet):
-        page = Page(Session(subject), host=host, port=port, folder=target)
+        page = Page(Session(subject), host=host, port=port, folder=target, clay=clay)
     with page:
         print(page.address, flush=True)
         if not quiet:
@@ -128,12 +135,13 @@ def _character(
     *,
     engine: str = FIRST_ENGINE,
     anatomy: str | None = None,
+    unit: str | None = None,
     motion: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
 ) -> CharacterSubject:
     with working("reading", quiet):
-        source = read_character(given)
+        source = read_character(given, unit)
         chosen_motion(source.character, motion)
         chosen = chosen_anatomy(anatomy, source, model)
     ready = prepared_model(

@@ -211,10 +211,12 @@ class Accessors:
             budget -= accessor["count"] * columns * rows
             if budget < 0:
                 return
-            if self._has_data(accessor):
+            if self.has_data(index):
                 self._check_numbers(index, accessor, self.raw(index))
 
-    def _has_data(self, accessor: dict[str, Any]) -> bool:
+    def has_data(self, index: int) -> bool:
+        """Return whether bytes stand behind an accessor, and all of them are there."""
+        accessor = self._accessors[index]
         sparse = accessor.get("sparse", {})
         used = [at["bufferView"] for at in (accessor, *_spans(sparse)) if "bufferView" in at]
         present = self._document.buffers.present

@@ -12,14 +12,15 @@ from supple.rig.character import Character
 __all__ = ["load_json_example"]
 
 
-def load_json_example(path: Path) -> Character:
+def load_json_example(path: Path, metres_per_unit: float | None = None) -> Character:
     """Read an example of Complementary Dynamics or of Fast Complementary Dynamics."""
     content = read_json(path)
     keys = content.keys() if isinstance(content, dict) else frozenset()
+    told = {} if metres_per_unit is None else {"metres_per_unit": metres_per_unit}
     if "mesh_file" in keys:
-        return read_complementary(path).character
+        return read_complementary(path, **told).character
     if "p0" in keys:
-        return read_fast_cd(path, content)
+        return read_fast_cd(path, content, **told)
     if "P" in keys:
         raise FormatError(f"{path.name}: is a motion; load the skeleton_rig.json it belongs to")
     raise FormatError(

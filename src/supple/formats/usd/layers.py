@@ -14,7 +14,7 @@ from typing import Any
 
 from supple.formats.usd.pxr_modules import Ar, Sdf, Tf, Usd
 
-__all__ = ["Refused", "one_line", "open_stage"]
+__all__ = ["Refused", "located", "one_line", "open_stage", "shown"]
 
 #: Prims of a stage.
 MOST = 1_000_000
@@ -67,30 +67,38 @@ def _keep_to_folder(root: Any, folder: Path, notes: list[str]) -> None:
                     seen.add(found.identifier)
                     layers.append(found)
                 continue
-            notes.append(f'"{_shown(asset)}" {reason}; left out')
+            notes.append(f'"{shown(asset)}" {reason}; left out')
             if not layer.UpdateCompositionAssetDependency(asset, ""):
-                raise Refused(f'uses "{_shown(asset)}", which {reason}')
+                raise Refused(f'uses "{shown(asset)}", which {reason}')
 
 
 def _look_up(layer: Any, asset: str, folder: Path) -> tuple[str, Any]:
     """Return the layer that this one names, or why there is none."""
+    reason, where = located(layer, asset, folder)
+    if not where:
+        return reason, None
+    try:
+        return "cannot be read", Sdf.Layer.FindOrOpen(where) or None
+    except Tf.ErrorException:
+        return "cannot be read", None
+
+
+def located(layer: Any, asset: str, folder: Path) -> tuple[str, str]:
+    """Return why a file that a layer names cannot be opened, or "" and where it is."""
     if asset.startswith("`"):
-        return "is the name of a file only once computed, which is not followed", None
+        return "is the name of a file only once computed, which is not followed", ""
     where = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)
     # A bare name that is not beside the layer stays one: USD would search elsewhere for it.
     outer = Path(Ar.SplitPackageRelativePathOuter(where)[0])
     try:
         inside = not outer.is_absolute() or outer.resolve().is_relative_to(folder)
     except (OSError, ValueError, RuntimeError):
-        return "is not a path", None
+        return "is not a path", ""
     if not inside:
-        return "lies outside the file's folder", None
+        return "lies outside the file's folder", ""
     if not outer.is_absolute() or not Ar.GetResolver().Resolve(where):
-        return "does not exist", None
-    try:
-        return "cannot be read", Sdf.Layer.FindOrOpen(where) or None
-    except Tf.ErrorException:
-        return "cannot be read", None
+        return "does not exist", ""
+    return "", where
 
 
 def _leave_out_clips(layer: Any, notes: list[str]) -> None:
@@ -108,7 +116,8 @@ def _leave_out_clips(layer: Any, notes: list[str]) -> None:
         notes.append(f'{spec.path} takes values from other files ("clips"); left out')
 
 
-def _shown(asset: str) -> str:
+def shown(asset: str) -> str:
+    """Return the name of a file for a message: short, and on one line."""
     return "".join(c if c.isprintable() else "?" for c in asset)[:80]
 
 

@@ -11,7 +11,7 @@ from supple.formats.painted_maps import PAINTED
 from supple.formats.usd.layers import Refused
 from supple.formats.usd.pxr_modules import Usd, UsdGeom, UsdSkel
 
-__all__ = ["all_prims", "first_value", "mesh_data", "near_transform", "skeleton_data"]
+__all__ = ["all_prims", "first_value", "mesh_data", "skeleton_data", "timed_transforms"]
 
 #: Instances of instances multiply: a file of a kilobyte can stand for billions of prims.
 MOST_PRIMS = 250_000
@@ -292,9 +292,11 @@ def _matrices(prim: Any, name: str) -> np.ndarray | None:
     return matrices.transpose(0, 2, 1).copy() if matrices.ndim == 3 else None
 
 
-def near_transform(prim: Any) -> Any:
-    """Return the nearest of prim and ancestors whose own transform changes in time, or None."""
-    for holder in _upwards(prim):
-        if holder.IsA(UsdGeom.Xformable) and len(UsdGeom.Xformable(holder).GetTimeSamples()) > 1:
-            return holder
-    return None
+def timed_transforms(prim: Any) -> list[Any]:
+    """Return prim and ancestors whose own transforms have several samples in time, topmost first.
+
+    Whether these differ is another question.
+    """
+    holders = [holder for holder in _upwards(prim) if holder.IsA(UsdGeom.Xformable)]
+    timed = [each for each in holders if len(UsdGeom.Xformable(each).GetTimeSamples()) > 1]
+    return timed[::-1]

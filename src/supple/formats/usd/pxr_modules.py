@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-__all__ = ["Ar", "Kind", "Sdf", "Tf", "Usd", "UsdGeom", "UsdSkel", "UsdUtils", "Vt"]
+__all__ = ["Ar", "Kind", "Sdf", "Tf", "Usd", "UsdGeom", "UsdShade", "UsdSkel", "UsdUtils", "Vt"]
 
 try:
-    from pxr import Ar, Kind, Sdf, Tf, Usd, UsdGeom, UsdSkel, UsdUtils, Vt
+    from pxr import Ar, Kind, Sdf, Tf, Usd, UsdGeom, UsdShade, UsdSkel, UsdUtils, Vt
 except ImportError:
-    Ar = Kind = Sdf = Tf = Usd = UsdGeom = UsdSkel = UsdUtils = Vt = None
+    Ar = Kind = Sdf = Tf = Usd = UsdGeom = UsdShade = UsdSkel = UsdUtils = Vt = None

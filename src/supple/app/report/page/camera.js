@@ -44,13 +44,19 @@ class OrbitCamera {
   }
 
   home() {
-    const [low, high] = this.head.bounds;
     this.azimuth = this.head.azimuth;
     this.elevation = 0.17;
-    this.centre = [(low[0] + high[0]) / 2, (low[1] + high[1]) / 2, (low[2] + high[2]) / 2];
-    this.half = [Math.hypot(high[0] - low[0], high[2] - low[2]) / 2, (high[1] - low[1]) / 2];
     this.nearer = 1;
     this.shift = [0, 0, 0];
+    this.frame(this.head);
+  }
+
+  // Look at the whole of a motion, from where and as near as before.
+  frame(head) {
+    this.head = head;
+    const [low, high] = head.bounds;
+    this.centre = [(low[0] + high[0]) / 2, (low[1] + high[1]) / 2, (low[2] + high[2]) / 2];
+    this.half = [Math.hypot(high[0] - low[0], high[2] - low[2]) / 2, (high[1] - low[1]) / 2];
   }
 
   turn(by, canvas) {

@@ -51,7 +51,7 @@ class Chart {
 
   // What turns vectors with the root of a frame, or back.
   turn(frame, sense) {
-    const m = rigid(this.motion.places.subarray(7 * frame, 7 * frame + 7));
+    const m = rigid(this.motion.placeOf(frame));
     if (sense > 0) return (v) => sub(moved(m, v), [m[12], m[13], m[14]]);
     return (v) => [0, 1, 2].map((c) => m[4 * c] * v[0] + m[4 * c + 1] * v[1] + m[4 * c + 2] * v[2]);
   }

@@ -7,11 +7,12 @@ function isDark() {
 }
 
 class Page {
-  constructor(motion) {
+  constructor(motion, colours) {
     this.motion = motion;
+    this.colours = colours;
     const { head } = motion;
     const canvas = (this.canvas = find("stage"));
-    this.stage = new Stage(canvas, motion);
+    this.stage = new Stage(canvas, motion, colours);
     this.camera = new OrbitCamera(canvas, head, () => this.ask());
     this.camera.tapped = (event) => this.pick(event);
     this.chart = new Chart(find("chart"), motion, (time) => this.seek(time));
@@ -19,6 +20,7 @@ class Page {
     this.mode = "soft";
     this.speed = 1;
     this.wire = false;
+    this.clay = head.clay || !colours.own;
     this.playing = !matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.connect();
     this.tellVertex();
@@ -30,11 +32,14 @@ class Page {
   connect() {
     for (const button of document.querySelectorAll("[data-mode]"))
       button.addEventListener("click", () => { this.mode = button.dataset.mode; this.show(); });
+    find("clip")?.addEventListener("change", (event) => this.choose(+event.target.value));
     find("play").addEventListener("click", () => this.toggle());
     find("scrub").addEventListener("input", (event) =>
       this.seek((event.target.value / 1000) * this.motion.duration));
     find("speed").addEventListener("change", (event) => { this.speed = +event.target.value; });
     find("wire").addEventListener("click", () => { this.wire = !this.wire; this.show(); });
+    find("clay").hidden = !this.colours.own;
+    find("clay").addEventListener("click", () => { this.clay = !this.clay; this.show(); });
     find("home").addEventListener("click", () => { this.camera.home(); this.ask(); });
     find("theme").addEventListener("click", () => {
       document.documentElement.dataset.theme = isDark() ? "light" : "dark";
@@ -61,6 +66,18 @@ class Page {
     event.preventDefault();
   }
 
+  choose(clip) {
+    this.motion.choose(clip);
+    const { head } = this.motion;
+    this.camera.frame(head);
+    this.chart.choose(head.vertex);
+    this.time = 0;
+    find("told").textContent = head.told;
+    find("far").textContent = `≥ ${head.far}`;
+    this.tellVertex();
+    this.show();
+  }
+
   toggle() {
     this.playing = !this.playing;
     if (this.playing && this.time >= this.motion.duration) this.time = 0;
@@ -78,6 +95,7 @@ class Page {
     for (const button of document.querySelectorAll("[data-mode]"))
       button.setAttribute("aria-pressed", String(button.dataset.mode === this.mode));
     find("wire").setAttribute("aria-pressed", String(this.wire));
+    find("clay").setAttribute("aria-pressed", String(this.clay && this.colours.own));
     find("play").setAttribute("aria-label", this.playing ? "pause" : "play");
     find("play").dataset.playing = this.playing;
     find("legend").hidden = this.mode !== "difference";
@@ -128,6 +146,7 @@ class Page {
         : [0, 0, wide, tall];
       const middle = [stands[0], motion.head.ground, stands[2]];
       const look = { dark: isDark(), wire: this.wire, heat: this.mode === "difference",
+        own: !this.clay,
         colour: name === "rig" ? [0.7, 0.72, 0.76] : motion.head.colour };
       const view = { ...this.camera.view(stands, box[2] / box[3]), box, middle, model, look, name };
       stage.draw(name, view);
@@ -194,7 +213,9 @@ function cannot(why) {
   try {
     if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old");
     const head = JSON.parse(find("head").textContent);
-    window.supplePage = new Page(await BakedMotion.from(head, find("data").textContent));
+    const motion = await BakedMotion.from(head, find("data").textContent);
+    const pictures = await loadedPictures(JSON.parse(find("textures").textContent));
+    window.supplePage = new Page(motion, new Colours(motion, pictures));
   } catch (error) {
     cannot(error.message);
   }

@@ -62,7 +62,8 @@ class BakedMotion {
   }
 
   constructor(head, packed, plain) {
-    this.head = head;
+    this.whole = head;
+    this.choose(head.clip);
     const parts = {};
     let at = 0;
     for (const { name, count, planes } of head.packed) {
@@ -82,6 +83,7 @@ class BakedMotion {
     this.rigShapes = shapesFrom(parts.rig, before, head.shapes[0], n, head.steps[0]);
     this.fleshShapes = shapesFrom(parts.flesh, before, head.shapes[1], n, head.steps[1]);
     this.cavity = Float32Array.from(parts.cavity, (percent) => percent / 100);
+    this.looks = parts; // "ways", "corners", "uv", "tints" and "materials", where there are any
     this.weights = parts.weights;
     this.places = parts.places;
     this.count = head.shapes[0] + head.shapes[1];
@@ -89,6 +91,18 @@ class BakedMotion {
     this.soft = new Float32Array(3 * n);
     this.amount = new Float32Array(n);
     this.now = new Float32Array(this.count);
+  }
+
+  // Play another of the motions: what differs between them goes before what they share.
+  choose(clip) {
+    this.head = { ...this.whole, ...this.whole.clips[clip] };
+    this.reached = undefined;
+  }
+
+  // Rotation and place of the root at a frame.
+  placeOf(frame) {
+    const at = 7 * (this.head.first + frame);
+    return this.places.subarray(at, at + 7);
   }
 
   get duration() {
@@ -105,9 +119,8 @@ class BakedMotion {
 
   rootAt(time) {
     const [a, b, part] = this.around(time);
-    const root = new Array(7);
-    for (let i = 0; i < 7; i++)
-      root[i] = (1 - part) * this.places[7 * a + i] + part * this.places[7 * b + i];
+    const root = new Array(7), from = this.placeOf(a), to = this.placeOf(b);
+    for (let i = 0; i < 7; i++) root[i] = (1 - part) * from[i] + part * to[i];
     const length = Math.hypot(root[0], root[1], root[2], root[3]);
     for (let i = 0; i < 4; i++) root[i] /= length;
     return root;
@@ -118,9 +131,9 @@ class BakedMotion {
     if (time === this.reached) return;
     this.reached = time;
     const [a, b, part] = this.around(time);
+    const from = (this.head.first + a) * this.count, to = (this.head.first + b) * this.count;
     for (let k = 0; k < this.count; k++)
-      this.now[k] =
-        (1 - part) * this.weights[a * this.count + k] + part * this.weights[b * this.count + k];
+      this.now[k] = (1 - part) * this.weights[from + k] + part * this.weights[to + k];
     const { rig, soft, amount, n } = this;
     rig.fill(0);
     soft.fill(0);
@@ -147,8 +160,8 @@ class BakedMotion {
     const both = [0, 1].map(() => new Float32Array(3 * this.head.frames));
     for (let f = 0; f < this.head.frames; f++) {
       const place = [0, 0, 0];
-      const root = rigid(this.places.subarray(7 * f, 7 * f + 7));
-      let k = f * this.count;
+      const root = rigid(this.placeOf(f));
+      let k = (this.head.first + f) * this.count;
       [this.rigShapes, this.fleshShapes].forEach((shapes, group) => {
         for (const shape of shapes) {
           const weight = this.weights[k++];

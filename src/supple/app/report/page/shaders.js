@@ -18,10 +18,16 @@ const SHADOW_LOOKUP = `
 const BODY_VERTEX = `#version 300 es
   in vec3 a_place, a_normal;
   in float a_cavity, a_amount;
+  in vec2 a_uv;
+  in vec4 a_tint;
   uniform mat4 u_camera, u_model;
   out vec3 v_place, v_normal;
   out float v_cavity, v_amount;
+  out vec2 v_uv;
+  out vec4 v_tint;
   void main() {
+    v_uv = a_uv;
+    v_tint = a_tint;
     vec4 world = u_model * vec4(a_place, 1.0);
     v_place = world.xyz;
     v_normal = mat3(u_model) * a_normal;
@@ -34,8 +40,14 @@ const BODY_FRAGMENT = `#version 300 es
   precision highp float;
   in vec3 v_place, v_normal;
   in float v_cavity, v_amount;
+  in vec2 v_uv;
+  in vec4 v_tint;
   uniform vec3 u_eye, u_key, u_colour;
   uniform float u_size, u_ground, u_full, u_heat;
+  // How much of the colours is its own rather than clay's; which opacities are drawn.
+  uniform float u_own, u_least, u_most, u_through;
+  uniform vec4 u_factor;
+  uniform sampler2D u_picture;
   out vec4 colour;
   ${SHADOW_LOOKUP}
   vec3 heat(float x) {
@@ -47,11 +59,14 @@ const BODY_FRAGMENT = `#version 300 es
   void main() {
     vec3 n = normalize(v_normal), e = normalize(u_eye - v_place);
     if (!gl_FrontFacing) n = -n;
-    vec3 base = pow(mix(u_colour, heat(v_amount / u_full), u_heat), vec3(2.2));
+    vec4 own = u_factor * v_tint * texture(u_picture, v_uv);
+    if (own.a < u_least || own.a >= u_most) discard;
+    vec3 base = mix(pow(u_colour, vec3(2.2)), own.rgb, u_own);
+    base = mix(base, pow(heat(v_amount / u_full), vec3(2.2)), u_heat);
     float reach = lightAt(v_place + 0.006 * u_size * n, 0.003);
     float wrap = clamp((dot(n, u_key) + 0.18) / 1.18, 0.0, 1.0);
     // Light that comes through flesh reddens the edge of its shadow.
-    vec3 key = vec3(wrap) + (1.0 - u_heat) * vec3(0.10, 0.02, 0.0) * wrap * (1.0 - wrap) * 2.0;
+    vec3 key = vec3(wrap) + (1.0 - u_heat) * (1.0 - u_own) * vec3(0.10, 0.02, 0.0) * wrap * (1.0 - wrap) * 2.0;
     key *= reach * vec3(1.0, 0.95, 0.88);
     float up = 0.5 + 0.5 * n.y;
     float low = clamp((v_place.y - u_ground) / (0.25 * u_size), 0.0, 1.0);
@@ -62,7 +77,8 @@ const BODY_FRAGMENT = `#version 300 es
     float rim = 0.32 * side * side * side * (0.3 + 0.7 * up);
     vec3 light = base * (0.66 * around + 1.10 * key * min(v_cavity, 1.0));
     light += gloss + rim * (0.22 + base);
-    colour = vec4(pow(light / (1.0 + 0.18 * light), vec3(1.0 / 2.2)), 1.0);
+    float alpha = mix(1.0, own.a, u_through);
+    colour = vec4(alpha * pow(light / (1.0 + 0.18 * light), vec3(1.0 / 2.2)), alpha);
   }`;
 
 const GROUND_VERTEX = `#version 300 es

@@ -1,6 +1,9 @@
 // Draws bodies on a ground with WebGL 2: one light with shadows, one camera.
 const SHADOW_PIXELS = 1024, NEAR_CELLS = 64;
 const KEY = unit([-0.45, 0.8, 0.55]);
+const INPUTS = ["a_place", "a_normal", "a_cavity", "a_amount", "a_uv", "a_tint"];
+// From this opacity on nothing is seen through a surface.
+const SOLID = 0.98;
 
 function program(gl, vertex, fragment) {
   const made = gl.createProgram();
@@ -12,8 +15,8 @@ function program(gl, vertex, fragment) {
       throw new Error(gl.getShaderInfoLog(shader));
     gl.attachShader(made, shader);
   }
-  ["a_place", "a_normal", "a_cavity", "a_amount", "a_corner"].forEach((name, place) =>
-    gl.bindAttribLocation(made, name === "a_corner" ? 0 : place, name));
+  INPUTS.forEach((name, place) => gl.bindAttribLocation(made, place, name));
+  gl.bindAttribLocation(made, 0, "a_corner");
   gl.linkProgram(made);
   if (!gl.getProgramParameter(made, gl.LINK_STATUS) && !gl.isContextLost())
     throw new Error(gl.getProgramInfoLog(made));
@@ -38,19 +41,24 @@ function edgesOf(triangles) {
 }
 
 class Stage {
-  constructor(canvas, motion) {
+  constructor(canvas, motion, colours) {
     const gl = canvas.getContext("webgl2", { alpha: true, antialias: true, depth: true });
     if (!gl) throw new Error("no WebGL 2");
-    Object.assign(this, { gl, canvas, motion });
+    Object.assign(this, { gl, canvas, motion, colours });
     this.bodyProgram = program(gl, BODY_VERTEX, BODY_FRAGMENT);
     this.groundProgram = program(gl, GROUND_VERTEX, GROUND_FRAGMENT);
     this.plainProgram = program(gl, PLAIN_VERTEX, PLAIN_FRAGMENT);
-    this.indices = this.buffer(gl.ELEMENT_ARRAY_BUFFER, motion.triangles);
+    this.indices = this.buffer(gl.ELEMENT_ARRAY_BUFFER, colours.indices);
     const edges = edgesOf(motion.triangles);
+    if (colours.first) for (let i = 0; i < edges.length; i++) edges[i] = colours.first[edges[i]];
     this.edgeIndices = this.buffer(gl.ELEMENT_ARRAY_BUFFER, edges);
     this.edgeCount = edges.length;
-    this.cavity = this.buffer(gl.ARRAY_BUFFER, motion.cavity);
-    this.amount = this.buffer(gl.ARRAY_BUFFER, motion.amount);
+    this.room = { 1: colours.room(1), 3: colours.room(3) };
+    this.cavity = this.buffer(gl.ARRAY_BUFFER, this.spread(motion.cavity, 1));
+    this.amount = this.buffer(gl.ARRAY_BUFFER, this.spread(motion.amount, 1));
+    this.uv = colours.uv && this.buffer(gl.ARRAY_BUFFER, colours.uv);
+    this.tints = colours.tints && this.buffer(gl.ARRAY_BUFFER, colours.tints);
+    colours.upload(gl);
     this.bodies = { rig: this.body(motion.rig), soft: this.body(motion.soft) };
     this.corners = this.buffer(gl.ARRAY_BUFFER, new Float32Array([-1, -1, 1, -1, -1, 1, 1, 1]));
     this.makeShadow();
@@ -70,18 +78,25 @@ class Stage {
   body(points) {
     const gl = this.gl;
     const normals = new Float32Array(points.length);
-    const own = { points, normals, place: this.buffer(gl.ARRAY_BUFFER, points) };
-    own.normal = this.buffer(gl.ARRAY_BUFFER, normals);
+    const own = { points, normals };
+    own.place = this.buffer(gl.ARRAY_BUFFER, this.spread(points, 3));
+    own.normal = this.buffer(gl.ARRAY_BUFFER, this.spread(normals, 3));
     own.array = gl.createVertexArray();
     gl.bindVertexArray(own.array);
-    const inputs = [[own.place, 3], [own.normal, 3], [this.cavity, 1], [this.amount, 1]];
+    const inputs = [[own.place, 3], [own.normal, 3], [this.cavity, 1], [this.amount, 1],
+      [this.uv, 2], [this.tints, 4]];
     inputs.forEach(([data, size], place) => {
+      if (!data) return;
       gl.bindBuffer(gl.ARRAY_BUFFER, data);
       gl.enableVertexAttribArray(place);
       gl.vertexAttribPointer(place, size, gl.FLOAT, false, 0, 0);
     });
     gl.bindVertexArray(null);
     return own;
+  }
+
+  spread(values, width) {
+    return this.colours.spread(values, width, this.room[width]);
   }
 
   makeShadow() {
@@ -111,10 +126,10 @@ class Stage {
     for (const name of names) {
       const body = this.bodies[name];
       normalsOf(body.points, this.motion.triangles, body.normals);
-      send(body.place, body.points);
-      send(body.normal, body.normals);
+      send(body.place, this.spread(body.points, 3));
+      send(body.normal, this.spread(body.normals, 3));
     }
-    send(this.amount, this.motion.amount);
+    send(this.amount, this.spread(this.motion.amount, 1));
   }
 
   // What hangs low over the ground shuts out the sky under it.
@@ -175,11 +190,13 @@ class Stage {
     this.use(this.bodyProgram, {
       ...shared, u_model: view.model, u_eye: view.eye, u_key: KEY, u_colour: view.look.colour,
       u_ground: view.middle[1], u_full: Math.max(motion.head.farthest, 1e-9),
-      u_heat: view.look.heat ? 1 : 0, u_shadow: { texture: 0 },
+      u_heat: view.look.heat ? 1 : 0, u_own: view.look.own ? 1 : 0, u_shadow: { texture: 0 },
+      u_picture: { texture: 2 },
     });
     gl.bindVertexArray(body.array);
     gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.indices);
-    gl.drawElements(gl.TRIANGLES, motion.triangles.length, gl.UNSIGNED_INT, 0);
+    gl.vertexAttrib4f(INPUTS.indexOf("a_tint"), 1, 1, 1, 1); // where nothing is painted
+    for (const group of this.colours.groups) this.drawGroup(group);
     if (view.look.wire) {
       this.use(this.plainProgram, { u_camera: view.camera, u_model: view.model,
         u_tint: [0, 0, 0, 0.28] });
@@ -190,6 +207,25 @@ class Stage {
       gl.disable(gl.BLEND);
     }
     gl.bindVertexArray(null);
+  }
+
+  // Triangles of one material: what is solid first, then what is looked through.
+  drawGroup({ material, start, count, texture }) {
+    const gl = this.gl, { colour, alpha, cutoff } = material;
+    gl.activeTexture(gl.TEXTURE2);
+    gl.bindTexture(gl.TEXTURE_2D, texture);
+    const draw = (u_least, u_most, u_through) => {
+      this.use(this.bodyProgram, { u_factor: colour, u_least, u_most, u_through });
+      gl.drawElements(gl.TRIANGLES, count, gl.UNSIGNED_INT, 4 * start);
+    };
+    draw(alpha === "opaque" ? -1 : alpha === "mask" ? cutoff : SOLID, 1e9, 0);
+    if (alpha !== "blend") return;
+    gl.enable(gl.BLEND);
+    gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
+    gl.depthMask(false);
+    draw(0.004, SOLID, 1);
+    gl.depthMask(true);
+    gl.disable(gl.BLEND);
   }
 
   castShadow(body, light, model) {

@@ -59,15 +59,15 @@ class AnatomyPanel:
         self._build: threading.Thread | None = None
         self._building = False
         self._ended = threading.Event()
-        gui, plain = server.gui, stage.colourings[0]
-        self._map = gui.add_dropdown("Map", [plain, *ANATOMY_MAPS])
+        gui, plain = server.gui, stage.colouring
+        self._map: Any = gui.add_dropdown("Map", [plain, *ANATOMY_MAPS])
         self._legend = gui.add_html("")
-        self._region = gui.add_dropdown("Region", list(self._joints), hint=HINT)
+        self._region: Any = gui.add_dropdown("Region", list(self._joints), hint=HINT)
         self._both = gui.add_checkbox("Both sides", True, hint="Left and right are changed alike")
         self._feel = gui.add_button_group("Feels", FEELS)
         self._about = gui.add_markdown(HINT)
         self._rebuild = gui.add_button("Rebuild", disabled=True)
-        self._bar = gui.add_progress_bar(0.0, visible=False)
+        self._bar: Any = gui.add_progress_bar(0.0, visible=False)
         self._state = gui.add_markdown("")
         name = f"{self._editing.anatomy.name[:60]}{ENTRIES_SUFFIX}"
         self._name = gui.add_text(
@@ -111,6 +111,8 @@ class AnatomyPanel:
         joint = self._editing.region_under(self._session.skin, origin, direction)
         if joint in self._labels:
             self._region.value = self._labels[joint]
+            self._stage.choose(self._editing.both(joint, self._both.value))
+            self._tell()
 
     def _change(self, event: Any) -> None:  # in a thread of the server's: it takes a moment
         try:

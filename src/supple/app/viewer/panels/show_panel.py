@@ -28,7 +28,9 @@ class ShowPanel:
         rigged = "poses" in session.subject.parts
         if rigged:
             self._add_skins()
-        self.colour = server.gui.add_dropdown("Colour by", stage.colourings)
+        self.colour: Any = server.gui.add_dropdown(
+            "Colour by", stage.colourings, initial_value=stage.colouring
+        )
         self.colour.on_update(self._recolour)
         if rigged:
             self._add_scale()

@@ -10,6 +10,7 @@ import viser
 from numpy.typing import NDArray
 
 from supple.app.viewer.scene.colours import FLESH, Banding, Colour
+from supple.app.viewer.scene.own_colours import OwnColours
 from supple.app.viewer.session.session import Session
 from supple.arrays import Floats, Ints, Singles
 
@@ -58,6 +59,7 @@ class SkinNode:
         self._used: list[Ints | None] = []
         self._key: tuple[Colour, ...] | None = None
         self._look: tuple[Colour, float | None] | None = None
+        self._own: OwnColours | None = None
 
     @property
     def offset(self) -> Any:
@@ -102,8 +104,22 @@ class SkinNode:
             mesh.vertices, mesh.faces = self._some(skin, used), _or_none(faces)
         self._key = banding.colours
 
+    def own(self, skin: Singles, colours: OwnColours) -> None:
+        """Show the skin (n̄, 3) in its own colours."""
+        if self._own is not colours:
+            self._clear()
+            fine = colours.placed(skin)
+            for band in colours.bands:
+                self._add(fine[band.vertices], band.faces, band.colour, band.opacity)
+                self._used.append(band.vertices)
+            self._own = colours
+            return
+        self.move(skin)
+
     def move(self, skin: Singles) -> None:
         """Send where the vertices are now."""
+        if self._own is not None:
+            skin = self._own.placed(skin)
         for mesh, used in zip(self._meshes, self._used, strict=True):
             mesh.vertices = self._some(skin, used)
 
@@ -137,7 +153,8 @@ class SkinNode:
     def _clear(self) -> None:
         for mesh in self._meshes:
             mesh.remove()
-        self._meshes, self._used, self._key, self._look = [], [], None, None
+        self._meshes, self._used = [], []
+        self._key = self._look = self._own = None
 
 
 def _or_none(faces: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -20,6 +20,7 @@ from supple.app.viewer.scene.colours import (
     by_region,
     by_stiffness,
 )
+from supple.app.viewer.scene.own_colours import OwnColours, own_colours
 from supple.app.viewer.scene.scene_nodes import CubaturePoints, ObstacleNodes, SkinNode, TetNode
 from supple.app.viewer.session.session import Session
 from supple.arrays import Singles
@@ -28,6 +29,8 @@ __all__ = ["Stage"]
 
 #: Updates between two sortings of triangles into bands, and between moves of overlays.
 SELDOM = 4
+#: Colourings of a character: as its file has it, and all alike.
+OWN, CLAY = "own colours", "clay"
 #: Opacity of skin that points show through.
 THROUGH = 0.3
 
@@ -41,7 +44,8 @@ class Stage:
     Attributes
     ----------
     colourings, colouring
-        Names of what the soft skin can be coloured by, and is.
+        Names of what the soft skin can be coloured by, and is: at first its own colours, where
+        it has any.
     full
         Displacement of the last colour, as a part of the size.
     chosen
@@ -52,7 +56,9 @@ class Stage:
         Nodes; `tets` is None for models that have none.
     """
 
-    def __init__(self, server: viser.ViserServer, session: Session[Any]) -> None:
+    def __init__(
+        self, server: viser.ViserServer, session: Session[Any], *, clay: bool = False
+    ) -> None:
         self._server, self._session = server, session
         subject = self._subject = session.subject
         model = subject.model
@@ -78,11 +84,13 @@ class Stage:
         self.cubature = CubaturePoints(server, subject) if hasattr(model, "elastic_tets") else None
         self.tets = TetNode(server, subject) if hasattr(model, "tet_rig") else None
         self.obstacles = ObstacleNodes(server, session)
-        plain = "plain" if "plain" in self._bands else "flesh"
+        self._own: OwnColours | None = None
+        own = [OWN] if "appearance" in subject.parts else []
+        plain = "plain" if "plain" in self._bands else CLAY
         others = [name for name in self._bands if name != plain]
         points = [] if self.cubature is None else ["cubature"]
-        self.colourings: tuple[str, ...] = (plain, "displacement", *others, *points)
-        self.colouring = plain
+        self.colourings: tuple[str, ...] = (*own, plain, "displacement", *others, *points)
+        self.colouring = plain if clay else self.colourings[0]
         self.full: float = subject.full_colour
         self._updates, self._anew = 0, True
         apart = 1.15 * subject.width
@@ -157,7 +165,7 @@ class Stage:
         apart = self._apart(skin, rig) if compared and seldom and rig is not None else None
         with self._server.atomic():
             if self.rig.visible and rig is not None:
-                self.rig.plain(rig, BONE)
+                self._update_rig(rig)
             if self.soft.visible:
                 self._update_soft(skin, apart)
             if self.difference.visible:
@@ -168,12 +176,26 @@ class Stage:
         self._updates += 1
         self._anew = False
 
+    def _update_rig(self, rig: Singles) -> None:
+        if self.colouring == OWN:
+            self.rig.own(rig, self._own_colours())
+        else:
+            self.rig.plain(rig, BONE)
+
+    def _own_colours(self) -> OwnColours:
+        if self._own is None:
+            self._own = own_colours(self._subject.appearance, self._triangles)
+        return self._own
+
     def _update_soft(self, skin: Singles, apart: Banding | None) -> None:
         if self.colouring == "displacement":
             _update_bands(self.soft, skin, apart)
-        elif self.colouring == "flesh":
+        elif self.colouring in (OWN, CLAY):
             lines = self.tets is not None and self.tets.seen
-            self.soft.plain(skin, FLESH, THROUGH if lines else None)
+            if lines or self.colouring == CLAY:
+                self.soft.plain(skin, FLESH, THROUGH if lines else None)
+            else:
+                self.soft.own(skin, self._own_colours())
         elif self.colouring == "cubature":
             self.soft.plain(skin, BONE, THROUGH)
         elif self._anew:

@@ -95,7 +95,7 @@ class AnatomyEditing:
         if self._built is None:
             return tuple(entries)
         built = self._built
-        return tuple(name for name, each in entries.items() if not _same_bone(each, built[name]))
+        return tuple(name for name, each in entries.items() if not each.same_bone(built[name]))
 
     def tet_factors(self, model: Any) -> Floats | None:
         """(T,) factors on the stiffness of the model's tets, None where nothing has changed.
@@ -143,8 +143,3 @@ class AnatomyEditing:
                 raise SuppleError(f"{plain} is there already, and no anatomy file") from None
         self.anatomy.save(target)
         return target
-
-
-def _same_bone(one: RegionEntry, other: RegionEntry) -> bool:
-    apart = (one.feel == "apart") == (other.feel == "apart")
-    return apart and abs(one.acting_share - other.acting_share) < 1e-3

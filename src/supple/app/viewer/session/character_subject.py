@@ -19,7 +19,9 @@ from supple.app.viewer.session.subject import State, Subject, clamped
 from supple.arrays import Floats, Singles
 from supple.engines.engine import CharacterModel, LocalStiffness, engine_named
 from supple.errors import SuppleError, SuppleWarning
+from supple.mesh.appearance import Appearance
 from supple.playing.bake import bake_plan, bake_simulator, chosen_motion, stable_stiffness
+from supple.playing.bake_model import SCALED_LOADS
 from supple.playing.player import Player
 from supple.rig.character import Character
 
@@ -65,6 +67,8 @@ class CharacterSubject(Subject):
         Joints that can be dragged.
     obstacles, recorder
         Ground and ball; frames that are kept.
+    appearance
+        Own colours of the character, or None.
     """
 
     hint = "Drag the skin to pull it; let go to see it swing back."
@@ -80,7 +84,7 @@ class CharacterSubject(Subject):
         engine: str = "pose-space",
         flesh: str = "normal",
         damping: float = 1.0,
-        scaled_loads: bool = False,
+        scaled_loads: bool = SCALED_LOADS,
         anatomy: AnatomyEditing | None = None,
     ) -> None:
         self.model = model
@@ -91,6 +95,8 @@ class CharacterSubject(Subject):
         self._engine = engine_named(engine, "character")
         options = self._engine.step_options
         optional = {part for option, part in ENGINE_PARTS.items() if option in options}
+        self.appearance = self._own_appearance()
+        optional |= {"appearance"} if self.appearance is not None else set()
         optional |= {"anatomy"} if anatomy is not None and anatomy.joints else set()
         self.parts = frozenset({"motions", "poses", "recording", "stiffness"} | optional)
         self.anatomy = anatomy
@@ -119,6 +125,14 @@ class CharacterSubject(Subject):
             self._cue()
         self.state: State = "playing"
         self.obstacles.stand_on(self.undeformed())
+
+    def _own_appearance(self) -> Appearance | None:
+        """Return the character's colours, if the model has the same triangles."""
+        found = self.character.appearance
+        if found is None or self.model.surface.triangles is self.character.surface.triangles:
+            return found
+        same = np.array_equal(self.model.surface.triangles, self.character.surface.triangles)
+        return found if same else None
 
     @property
     def time(self) -> float:

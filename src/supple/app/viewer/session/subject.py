@@ -47,7 +47,8 @@ class Subject(ABC):
         - ``"materials"``: `stiffen(group, doublings)`, of each group of elements;
         - ``"damping"``, ``"gravity"``, ``"modes"``: `damp`, `fall`, `truncate`;
         - ``"energies"``: `simulator.energies()`, `frequencies`;
-        - ``"held"``: `held`, triangles that cannot move.
+        - ``"held"``: `held`, triangles that cannot move;
+        - ``"appearance"``: `appearance`, its own colours.
     state
         ``"playing"``; ``"paused"``: time stands still; ``"posing"``: the pose is held, and the
         flesh lives on.

@@ -124,7 +124,10 @@ def _warn_uncovered(regions: Sequence[Region], n_vertices: int, flesh: TetBody) 
 
 
 def modes_per_region(modes: int | Sequence[int], regions: Sequence[Region]) -> tuple[int, ...]:
-    """Return columns of each region: as given, or a total shared evenly, larger regions first."""
+    """Return columns of each region: as given, or a total shared evenly, larger regions first.
+
+    Of a shared total no region has more than half of the ways its vertices can move.
+    """
     listed = np.ndim(modes) > 0
     counts = checked_whole_numbers("modes", modes if listed else [modes])  # type: ignore[arg-type, list-item]
     if listed and len(counts) != len(regions):
@@ -136,7 +139,9 @@ def modes_per_region(modes: int | Sequence[int], regions: Sequence[Region]) -> t
         larger = np.argsort([-len(region.vertices) for region in regions], kind="stable")
         even = np.full(share, total // share)
         even[larger[: total % share]] += 1
-        counts = tuple(even.tolist())
+        # A limb that is bone but for a few vertices has no more shapes than they have.
+        most = [max(1, 3 * len(region.vertices) // 2) for region in regions]
+        counts = tuple(np.minimum(even, most).tolist())
     if min(counts) < 1:
         raise SuppleError(f"{min(counts)} modes; a region needs at least one")
     return tuple(int(count) for count in counts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +13,13 @@ from numpy.typing import NDArray
 from supple.arrays import Floats
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import POINTER, Document
+from supple.formats.gltf.read.nodes import NodeForest
 from supple.maths.rotations import slerp
 
 WIDTHS = {"translation": 3, "rotation": 4, "scale": 3}
 NODE_POINTER = re.compile(r"/nodes/(\d{1,9})/(translation|rotation|scale|weights)")
+# Keys that differ from rest by less, as part of it, hold a node there: float32.
+HELD = 1e-6
 FLOAT, NORMALISED = 5126, (5120, 5121, 5122, 5123)
 
 
@@ -204,3 +208,27 @@ def _times(
             document.notes.warn(code, f"{what} has keys that do not follow in time; left out")
         keys[(index,)] = (times[kept], kept)
     return keys[(index,)]
+
+
+def moving_nodes(forest: NodeForest, animations: Sequence[Sequence[Channel]]) -> set[int]:
+    """Return nodes that any animation moves, turns or scales away from rest."""
+    rests = {
+        "translation": forest.translations,
+        "rotation": forest.rotations,
+        "scale": forest.scales,
+    }
+    moving = set()
+    for channel in (each for animation in animations for each in animation):
+        if channel.path not in rests or channel.node in moving:
+            continue
+        rest = rests[channel.path][channel.node]
+        spline = channel.values.ndim == 3
+        values = channel.values[:, 1] if spline else channel.values
+        if channel.path == "rotation":  # of either sign
+            values = np.where(values @ rest[:, None] < 0, -values, values)
+        most = HELD * max(1.0, float(np.abs(rest).max()))
+        # Tangents swing a node even between equal keys.
+        swings = spline and np.abs(channel.values[:, [0, 2]]).max() > most
+        if swings or np.abs(values - rest).max() > most:
+            moving.add(channel.node)
+    return moving

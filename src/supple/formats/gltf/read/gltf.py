@@ -17,7 +17,9 @@ from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import Document
 from supple.formats.gltf.notes import Notes
+from supple.formats.gltf.read.animation import moving_nodes, read_channels
 from supple.formats.gltf.read.clips import ClipReader, GltfClip, pose_clips, read_clips
+from supple.formats.gltf.read.materials import Materials
 from supple.formats.gltf.read.nodes import NodeForest, read_nodes
 from supple.formats.gltf.read.primitives import (
     PrimitiveData,
@@ -26,12 +28,13 @@ from supple.formats.gltf.read.primitives import (
     read_primitive,
 )
 from supple.formats.gltf.read.skinned_body import Assembler, Body, GltfPrimitive, Instance
-from supple.formats.gltf.read.skins import JointFrames, Skin, read_skins
+from supple.formats.gltf.read.skins import JointFrames, Skin, joint_nodes, read_skins
 from supple.formats.painted_maps import PaintedMaps
 from supple.formats.registry import GLTF_SUFFIXES
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.motion.root_policy import WORLD
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import unique_names
@@ -59,8 +62,8 @@ class GltfSource:
     primitives : tuple of GltfPrimitive
         For each primitive shown by a node, the surface vertex of each of its vertices.
     joint_nodes : (J,) int array
-        The node of each joint of the skeleton, -1 for one that stands for a mesh without a
-        node. Copies of joints (for skins bound elsewhere) have the node of their joint.
+        The node of each joint of the skeleton, -1 for the one of meshes that nothing moves,
+        the last. Copies of joints (for skins bound elsewhere) have the node of their joint.
     joint_pose : JointPose
         How the joints make the first part of a pose; morph weights follow. None without joints.
     clips : dict of str to GltfClip
@@ -80,22 +83,24 @@ class GltfSource:
     mesh_names: tuple[str, ...] = ()
 
 
-def load_gltf(path: str | Path) -> Character:
+def load_gltf(path: str | Path, metres_per_unit: float | None = None) -> Character:
     """Read a character from a glTF file.
 
     Parameters
     ----------
     path : str or Path
         A ``.glb`` or ``.gltf`` file; buffers are opened beside it and below, nowhere else.
+    metres_per_unit : float, optional
+        Length of its unit; by default metres, as glTF has it, but centimetres for a file taller
+        than 30 units.
 
     Returns
     -------
     Character
         Everything the scene shows as one surface: skinned meshes, and rigid ones as vertices
         that follow their node. The skeleton has all nodes that matter. Vertices that the file
-        has several times, at seams, are welded; ``source`` maps them back. Lengths of a file
-        taller than 30 units are taken as centimetres. A file without a mesh gives a character
-        without surface and rig.
+        has several times, at seams, are welded; ``source`` maps them back. A file without a
+        mesh gives a character without surface and rig.
 
     Raises
     ------
@@ -115,7 +120,7 @@ def load_gltf(path: str | Path) -> Character:
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
     with _named(path.name), reading(path.name), quiet:
         try:
-            return _Loader(Document(path, data, notes)).character()
+            return _Loader(Document(path, data, notes)).character(metres_per_unit)
         finally:
             notes.emit()
 
@@ -143,15 +148,21 @@ class _Loader:
         self.instances: list[Instance] = _find_instances(document, self.forest)
         used = {i.skin for i in self.instances if i.skin is not None}
         self.skins: dict[int, Skin] = read_skins(document, self.accessors, self.forest, used)
-        self.frames = self._frames(1.0)
         self.rest_weights, self.shapes = _read_meshes(document, self.accessors, self.instances)
         self.instances = [i for i in self.instances if i.primitives]
+        targets = {i.node: len(i.shapes) for i in self.instances if len(i.shapes)}
+        self.channels = [
+            read_channels(document, self.accessors, index, targets)
+            for index in range(len(document.part("animations")))
+        ]
+        self.nodes, self.names = self._joints()
+        self.frames = JointFrames(self.forest, self.nodes, self.names, 1.0)
 
-    def character(self) -> Character:
+    def character(self, told: float | None) -> Character:
         if not self.instances:
             self.notes.warn("NO_MESH", "has no mesh; only its joints and motions can be used")
-        metres, size = self._units()
-        self.frames = self._frames(metres)
+        metres, size = self._units(told)
+        self.frames = JointFrames(self.forest, self.nodes, self.names, metres)
         body = self._body(size * metres) if self.instances else None
         joint_pose, clips = self._clips(body, size * metres)
         motions = {name: clip.motion() for name, clip in clips.items()}
@@ -162,8 +173,8 @@ class _Loader:
         source = self._source(body, joint_pose, clips)
         name = self.document.path.stem
         labels, painted = (self._labels(body), self._painted(body)) if body else ({}, {})
-        said = self.notes.messages()
-        return Character(name, surface, rig, motions, source, metres, said, labels, painted)
+        said, look = self.notes.messages(), body.appearance if body else None
+        return Character(name, surface, rig, motions, source, metres, said, labels, painted, look)
 
     def _labels(self, body: Body) -> dict[str, NDArray[np.int64]]:
         """Surface vertices by the names of their materials, meshes and nodes."""
@@ -198,14 +209,14 @@ class _Loader:
         copies = body.copies if body else None
         count = 0 if copies is None else len(copies)
         reader = ClipReader(self.frames, self.forest, shapes, self.rest_weights, count)
-        clips = read_clips(self.document, self.accessors, reader)
+        clips = read_clips(self.document, self.channels, reader)
         if len(self.frames.nodes) == 0:
             return None, {}
         skeleton = self.frames.skeleton(copies)
         weight = np.zeros(skeleton.n_joints)
         if body is not None:
             np.add.at(weight, body.joints.ravel(), body.weights.ravel())
-        return pose_clips(self.notes, reader, clips, skeleton, weight, size)
+        return pose_clips(reader, clips, skeleton, weight, size)
 
     def _source(
         self, body: Body | None, joint_pose: JointPose | None, clips: dict[str, GltfClip]
@@ -224,33 +235,38 @@ class _Loader:
             tuple(str(name or f"mesh_{index}") for index, name in enumerate(names)),
         )
 
-    def _frames(self, metres_per_unit: float) -> JointFrames:
-        """Return the joints: the nodes of skins and of rigid meshes, and all above them."""
-        nodes: set[int] = set()
-        for instance in self.instances:
-            if instance.skin is None:
-                nodes.add(instance.node)
-            else:
-                nodes.update(self.skins[instance.skin].joints.tolist())
+    def _joints(self) -> tuple[NDArray[np.int64], list[str]]:
+        """Return the nodes that are joints and their names, and hang rigid meshes on them."""
+        listed: set[int] = set()
+        for skin in self.skins.values():
+            listed.update(skin.joints.tolist())
+        rigid = [instance for instance in self.instances if instance.skin is None]
         if not self.instances:
-            for skin in self.document.part("skins"):
-                nodes.update(skin["joints"])
-            if not nodes:
-                nodes.update(np.flatnonzero(self.forest.in_scene).tolist())
-        order = self.forest.with_ancestors(nodes)
-        if len(order) > MOST_JOINTS:
-            self.notes.fail("TOO_LARGE", f"has {len(order):,} nodes that move it; simplify it")
+            for described in self.document.part("skins"):
+                listed.update(described["joints"])
+            listed = listed or set(np.flatnonzero(self.forest.in_scene).tolist())
+        shown = {instance.node for instance in rigid}
+        count = len(self.forest.with_ancestors([*listed, *shown]))
+        if count > MOST_JOINTS:
+            self.notes.fail("TOO_LARGE", f"has {count:,} nodes that move it; simplify it")
+        moving = moving_nodes(self.forest, self.channels)
+        order = joint_nodes(self.forest, listed, shown, moving)
+        nodes = self.document.part("nodes")
+        names = [str(nodes[node].get("name") or f"node_{node}") for node in order]
         joint_of = {int(node): joint for joint, node in enumerate(order)}
-        for instance in self.instances:
-            instance.joint = joint_of.get(instance.node, -1)
-        described = self.document.part("nodes")
-        names = [str(described[node].get("name") or f"node_{node}") for node in order]
-        return JointFrames(self.forest, order, names, metres_per_unit)
+        hung = self.forest.hung(joint_of, shown)
+        for instance in rigid:
+            nearest, instance.offset = hung[instance.node]
+            instance.joint = joint_of.get(nearest, len(order))
+        if any(instance.joint == len(order) for instance in rigid):
+            order = np.append(order, self.forest.add(1))
+            names.append(WORLD)
+        return order, names
 
-    def _units(self) -> tuple[float, float]:
-        """Return metres in a unit, and the character's size in units."""
+    def _units(self, told: float | None) -> tuple[float, float]:
+        """Return metres in a unit, as told or found, and the character's size in units."""
         if not self.instances:
-            return 1.0, 1.0
+            return told or 1.0, 1.0
         assembler = Assembler(self.document, self.frames, self.skins, 1.0)
         low, high = np.full(3, np.inf), np.full(3, -np.inf)
         for instance in self.instances:
@@ -263,6 +279,9 @@ class _Loader:
         extent = high - low
         if not np.abs(extent).max(initial=0.0) < LARGEST_EXTENT:  # nan too
             self.notes.fail("TOO_LARGE", "its rest pose is too large; its transforms are damaged")
+        size = float(np.linalg.norm(extent))
+        if told is not None:
+            return told, size
         metres = 0.01 if extent[1] > TALLEST else 1.0
         if metres < 1:
             self.notes.warn(
@@ -270,7 +289,7 @@ class _Loader:
                 f"is {extent[1]:.4g} units tall, which cannot be metres; read as centimetres,"
                 f" {extent[1] * metres:.3g} m",
             )
-        return metres, float(np.linalg.norm(extent))
+        return metres, size
 
     def _rig(self, joint_pose: JointPose, body: Body) -> Rig:
         rig = SkinnedRig(joint_pose, body.points, body.joints, body.weights, body.inverse_bind)
@@ -311,12 +330,7 @@ def _find_instances(document: Document, forest: NodeForest) -> list[Instance]:
     for mesh, described in enumerate(document.part("meshes")):
         nodes.append({"mesh": mesh, "name": described.get("name") or f"mesh_{mesh}"})
         instances.append(Instance(len(nodes) - 1, -1, mesh, None, {}, unshown=True))
-    count = len(instances)
-    forest.parents = np.concatenate([forest.parents, np.full(count, -1)])
-    forest.translations = np.vstack([forest.translations, np.zeros((count, 3))])
-    forest.rotations = np.vstack([forest.rotations, np.tile([0.0, 0, 0, 1], (count, 1))])
-    forest.scales = np.vstack([forest.scales, np.ones((count, 3))])
-    forest.in_scene = np.concatenate([forest.in_scene, np.ones(count, dtype=bool)])
+    forest.add(len(instances))
     return instances
 
 
@@ -331,12 +345,13 @@ def _read_meshes(
     if total > MOST_NUMBERS:
         document.notes.fail("TOO_LARGE", f"its nodes show meshes of {total:,} numbers; simplify it")
     read: dict[int, dict[int, PrimitiveData]] = {}
+    materials = Materials(document)
     weights: list[float] = []
     shapes: list[tuple[int, int]] = []
     for instance in instances:
         mesh = document.part("meshes")[instance.mesh]
         if instance.mesh not in read:
-            read[instance.mesh] = _read_mesh(document, accessors, instance.mesh)
+            read[instance.mesh] = _read_mesh(document, accessors, materials, instance.mesh)
         instance.primitives = read[instance.mesh]
         count = max((len(p.targets) for p in instance.primitives.values()), default=0)
         instance.shapes = range(len(shapes), len(shapes) + count)
@@ -345,14 +360,18 @@ def _read_meshes(
     return np.array(weights, dtype=np.float64), shapes
 
 
-def _read_mesh(document: Document, accessors: Accessors, mesh: int) -> dict[int, PrimitiveData]:
+def _read_mesh(
+    document: Document, accessors: Accessors, materials: Materials, mesh: int
+) -> dict[int, PrimitiveData]:
     described = document.part("meshes")[mesh]["primitives"]
     counts = {len(primitive.get("targets", [])) for primitive in described}
     if len(counts) > 1:
         what = f"{document.label('mesh', mesh)} has primitives with {min(counts)} to {max(counts)}"
         code = "MESH_PRIMITIVES_UNEQUAL_TARGETS_COUNT"
         document.notes.warn(code, f"{what} morph targets; those that lack are no change")
-    read = {k: read_primitive(document, accessors, mesh, k) for k in range(len(described))}
+    read = {
+        k: read_primitive(document, accessors, materials, mesh, k) for k in range(len(described))
+    }
     return {number: data for number, data in read.items() if data is not None}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from supple.arrays import Floats
 from supple.formats.gltf.document import Document
 from supple.formats.gltf.notes import Notes
+from supple.maths.rotations import to_matrix
 from supple.maths.transforms import FLAT, decompose
 
 # How far columns of a matrix may be from orthogonal before it is called sheared: float32.
@@ -20,13 +21,47 @@ SHEAR = 1e-3
 
 @dataclass
 class NodeForest:
-    """Parents (-1 for none) and local transforms of all nodes."""
+    """Parents (-1 for none), places among siblings, and local transforms of all nodes."""
 
     parents: NDArray[np.int64]
+    places: NDArray[np.int64]
     translations: Floats
     rotations: Floats
     scales: Floats
     in_scene: NDArray[np.bool_]
+
+    def add(self, count: int) -> range:
+        """Append nodes without parents that do not move what hangs on them; their numbers."""
+        first = len(self.parents)
+        self.parents = np.concatenate([self.parents, np.full(count, -1)])
+        self.places = np.concatenate([self.places, np.zeros(count, np.int64)])
+        self.translations = np.vstack([self.translations, np.zeros((count, 3))])
+        self.rotations = np.vstack([self.rotations, np.tile([0.0, 0, 0, 1], (count, 1))])
+        self.scales = np.vstack([self.scales, np.ones((count, 3))])
+        self.in_scene = np.concatenate([self.in_scene, np.ones(count, dtype=bool)])
+        return range(first, first + count)
+
+    def local(self, node: int) -> Floats:
+        """Return the rest transform (4, 4) of a node in its parent's space."""
+        matrix = np.eye(4)
+        matrix[:3, :3] = to_matrix(self.rotations[node]) * self.scales[node]
+        matrix[:3, 3] = self.translations[node]
+        return matrix
+
+    def hung(self, on: Container[int], nodes: Iterable[int]) -> dict[int, tuple[int, Floats]]:
+        """Hang nodes, and all above them, on the nearest at or above each that is in `on`.
+
+        Returns
+        -------
+        dict
+            By node the one it hangs on, -1 for none, and its rest transform (4, 4) in the space of
+            that; -1, the parent of roots, hangs on none.
+        """
+        found: dict[int, tuple[int, Floats]] = {-1: (-1, np.eye(4))}
+        for node in self.with_ancestors(nodes).tolist():
+            above, place = found[int(self.parents[node])]
+            found[node] = (node, np.eye(4)) if node in on else (above, place @ self.local(node))
+        return found
 
     def with_ancestors(self, nodes: Iterable[int]) -> NDArray[np.int64]:
         """Return nodes and all above them, parents first, families together."""
@@ -37,7 +72,7 @@ class NodeForest:
                 needed.add(node)
                 node = int(self.parents[node])
         children: dict[int, list[int]] = {}
-        for node in sorted(needed, reverse=True):
+        for node in sorted(needed, key=lambda node: (self.places[node], node), reverse=True):
             children.setdefault(int(self.parents[node]), []).append(node)
         order, stack = [], list(children.get(-1, []))
         while stack:
@@ -50,10 +85,11 @@ class NodeForest:
 def read_nodes(document: Document) -> NodeForest:
     """Return the forest, if it is one: no node is its own ancestor."""
     nodes, notes = document.part("nodes"), document.notes
-    parents = _parents(nodes, notes)
+    parents, places = _parents(nodes, notes)
     count = len(nodes)
     forest = NodeForest(
         parents,
+        places,
         np.zeros((count, 3)),
         np.tile([0.0, 0.0, 0.0, 1.0], (count, 1)),
         np.ones((count, 3)),
@@ -67,17 +103,21 @@ def read_nodes(document: Document) -> NodeForest:
     return forest
 
 
-def _parents(nodes: list[dict[str, Any]], notes: Notes) -> NDArray[np.int64]:
+def _parents(
+    nodes: list[dict[str, Any]], notes: Notes
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the parent of each node, and which of its parent's children it is."""
     parents = np.full(len(nodes), -1, dtype=np.int64)
+    places = np.zeros(len(nodes), dtype=np.int64)
     for index, node in enumerate(nodes):
-        for child in node.get("children", []):
+        for place, child in enumerate(node.get("children", [])):
             if child == index:
                 notes.fail("NODE_LOOP", f"node {index} is its own child")
             if parents[child] >= 0:
                 what = f"node {child} is a child of {parents[child]} and {index}"
                 notes.warn("NODE_PARENT_OVERRIDE", f"{what}; the first counts")
             else:
-                parents[child] = index
+                parents[child], places[child] = index, place
     # Following all parents at once, each as often as there are nodes, ends above the roots.
     above, steps = parents.copy(), 1
     while steps <= len(nodes) and (above >= 0).any():
@@ -85,7 +125,7 @@ def _parents(nodes: list[dict[str, Any]], notes: Notes) -> NDArray[np.int64]:
         steps *= 2
     if (above >= 0).any():
         notes.fail("NODE_LOOP", f"node {int(np.argmax(above >= 0))} hangs on a loop of nodes")
-    return parents
+    return parents, places
 
 
 def _in_scene(document: Document, parents: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats, Ints, Singles
 from supple.formats.gltf.accessors import COLUMNS_AND_ROWS, COMPONENTS, Accessors
 from supple.formats.gltf.document import DRACO, QUANTIZATION, Document
 from supple.formats.gltf.draco import decode_draco
+from supple.formats.gltf.read.materials import GltfMaterial, Materials
 from supple.formats.painted_maps import PAINTED
 
 ATTRIBUTE = re.compile(r"POSITION|NORMAL|TANGENT|(TEXCOORD|COLOR|JOINTS|WEIGHTS)_\d{1,3}|_.*", re.S)
@@ -30,7 +31,9 @@ class PrimitiveData:
 
     `joints` index the joints of the node's skin; both they and `weights` are None where the
     primitive has none. `targets` are displacements, (b, n, 3); `painted` has values (n,) of
-    maps by name: see `supple.formats.painted_maps`.
+    maps by name: see `supple.formats.painted_maps`. `material` is None
+    where the file names none; `uv` (n, 2) are coordinates on its texture, `tints` (n, 4) painted
+    colours.
     """
 
     positions: Floats
@@ -39,10 +42,13 @@ class PrimitiveData:
     joints: Ints | None
     weights: Floats | None
     painted: dict[str, Floats] = field(default_factory=dict)
+    material: GltfMaterial | None = None
+    uv: Singles | None = None
+    tints: Singles | None = None
 
 
 def read_primitive(
-    document: Document, accessors: Accessors, mesh: int, number: int
+    document: Document, accessors: Accessors, materials: Materials, mesh: int, number: int
 ) -> PrimitiveData | None:
     """Read a primitive; None, with a warning, if it has no surface."""
     described = document.part("meshes")[mesh]["primitives"][number]
@@ -63,8 +69,18 @@ def read_primitive(
     if len(triangles) == 0:
         notes.warn("MESH_PRIMITIVE_NO_SURFACE", f"{what} has no triangle; left out")
         return None
-    targets, painted = _targets(reader, what), _painted(reader)
-    return PrimitiveData(positions, triangles, targets, joints, weights, painted)
+    material = materials[described["material"]] if "material" in described else None
+    return PrimitiveData(
+        positions,
+        triangles,
+        _targets(reader, what),
+        joints,
+        weights,
+        _painted(reader),
+        material,
+        None if material is None else _coordinates(reader, material, what),
+        _tints(reader, what),
+    )
 
 
 def _check_counts(document: Document, accessors: Accessors, mesh: int, number: int) -> int:
@@ -130,6 +146,42 @@ class _Reader:
         if normalized and component in COMPONENTS and COMPONENTS[component].kind in "iu":
             values = np.maximum(values / np.iinfo(COMPONENTS[component]).max, -1.0)
         return values
+
+    def looks(self, name: str, what: str) -> Floats | None:
+        """Return an attribute that only looks depend on; None, perhaps with a note, if unfit."""
+        accessor = self.attributes.get(name)
+        if accessor is None or self.accessors.count(accessor) != self.count:
+            return None
+        if name not in self.decoded and not self.accessors.has_data(accessor):
+            return None
+        _, component, normalized = self.accessors.describe(accessor)
+        values = self.raw(name).astype(np.float64)
+        if normalized and component in COMPONENTS and COMPONENTS[component].kind in "iu":
+            values = np.maximum(values / np.iinfo(COMPONENTS[component]).max, -1.0)
+        if not np.isfinite(values).all():
+            message = f"{what} has {name} that are not finite; its base colour is shown"
+            self.document.notes.warn("ACCESSOR_INVALID_FLOAT", message)
+            return None
+        return values
+
+
+def _coordinates(reader: _Reader, material: GltfMaterial, what: str) -> Singles | None:
+    """Return coordinates on the material's texture, (n, 2), if it has one and they are there."""
+    if material.uv_set < 0:
+        return None
+    values = reader.looks(f"TEXCOORD_{material.uv_set}", what)
+    if values is None or values.shape[1] != 2:
+        return None
+    return material.placed(values)
+
+
+def _tints(reader: _Reader, what: str) -> Singles | None:
+    """Return painted colours, (n, 4), 0 to 1."""
+    values = reader.looks("COLOR_0", what)
+    if values is None or values.shape[1] not in (3, 4):
+        return None
+    opaque = np.ones((len(values), 4 - values.shape[1]))
+    return np.clip(np.hstack([values, opaque]), 0.0, 1.0).astype(np.float32)
 
 
 def _influences(reader: _Reader, what: str) -> tuple[Ints | None, Floats | None]:
@@ -309,7 +361,7 @@ class _PrimitiveChecks:
         values = self.accessors.raw(accessor)
         if not ((values >= 0) & (values <= 1)).all():
             self.notes.warn(
-                "ACCESSOR_NON_CLAMPED", f"{place} has colours outside 0 to 1; not used here"
+                "ACCESSOR_NON_CLAMPED", f"{place} has colours outside 0 to 1; cut to these"
             )
 
     def layout(self, place: str, accessor: int) -> None:

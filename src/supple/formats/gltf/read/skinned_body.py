@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
@@ -13,6 +13,7 @@ from supple.formats.gltf.read.primitives import PrimitiveData
 from supple.formats.gltf.read.skins import Binding, JointFrames, Skin
 from supple.formats.welding import padded, weld
 from supple.maths.transforms import scaling
+from supple.mesh.appearance import Appearance, SurfaceMaterial
 
 # Numbers of all morph targets on all vertices: 1.6 GB.
 MOST_DELTAS = 200_000_000
@@ -22,8 +23,9 @@ MOST_DELTAS = 200_000_000
 class Instance:
     """A mesh where a node shows it: the joint of the node, and a skin if it has one.
 
-    `shapes` are the places of its morph targets among all of the character's. An `unshown`
-    mesh has a node that is not in the file.
+    Without a skin it follows `joint`, in whose node's space it stands at `offset`, (4, 4).
+    `shapes` are the places of its morph targets among all of the character's. An `unshown` mesh
+    has a node that is not in the file.
     """
 
     node: int
@@ -33,6 +35,7 @@ class Instance:
     primitives: dict[int, PrimitiveData]
     shapes: range = range(0)
     unshown: bool = False
+    offset: Floats = field(default_factory=lambda: np.eye(4))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,7 @@ class Body:
     copies: Ints
     primitives: tuple[GltfPrimitive, ...]
     seams: int = field(default=0)
+    appearance: Appearance | None = None
 
 
 class Assembler:
@@ -86,6 +90,7 @@ class Assembler:
         self._rows: list[tuple[Ints, Ints, Floats]] = []
         self._deltas: list[tuple[range, Floats]] = []
         self._triangles: list[Ints] = []
+        self._looks: list[tuple[PrimitiveData, Ints]] = []
         self._parts: list[tuple[Instance, int, Ints, Floats, int]] = []
         self._count = 0
 
@@ -143,9 +148,8 @@ class Assembler:
     def rest_positions(self, instance: Instance, data: PrimitiveData) -> Floats:
         """Return world positions in the rest pose, (n, 3), in the units of the frames."""
         if instance.skin is None:
-            matrix = self.frames.rest_world[instance.joint] @ scaling(
-                self.frames.sizes[instance.joint]
-            )
+            size = scaling(self.frames.sizes[instance.joint])
+            matrix = self.frames.rest_world[instance.joint] @ size @ instance.offset
             return moved(matrix, data.positions)
         joints, weights = self.influences(instance, data)
         skin = self.skins[instance.skin]
@@ -169,7 +173,8 @@ class Assembler:
         new[kept] = self._count + np.arange(len(kept))
         if instance.skin is None:
             corners = _corners(data.positions.min(axis=0), data.positions.max(axis=0))
-            move, serving = self.binding.bind(np.array([instance.joint]), np.eye(4)[None], corners)
+            place = instance.offset[None]
+            move, serving = self.binding.bind(np.array([instance.joint]), place, corners)
             joints, weights = np.zeros((n, 1), np.int64), np.ones((n, 1))
             first = instance.joint
         else:
@@ -189,14 +194,17 @@ class Assembler:
             self._deltas.append((range(0), np.empty((0, len(kept), 3))))
         triangles = new[data.triangles]
         placed = np.linalg.det(self.frames.rest_world[first][:3, :3]) * self._handedness(instance)
-        self._triangles.append(triangles[:, ::-1] if placed < 0 else triangles)
+        way = slice(None, None, -1 if placed < 0 else 1)
+        self._triangles.append(triangles[:, way])
+        self._looks.append((data, data.triangles[:, way]))
         self._parts.append((instance, number, new, move, self._count))
         self._count += len(kept)
 
     def _handedness(self, instance: Instance) -> float:
         """Return the sign of the volume that binding leaves a mesh with, in its joint's frame."""
         if instance.skin is None:
-            return float(np.sign(self.frames.sizes[instance.joint]))
+            own = np.linalg.det(instance.offset[:3, :3])
+            return float(np.sign(own * self.frames.sizes[instance.joint]))
         skin = self.skins[instance.skin]
         joint = self.joint_of[int(skin.joints[0])]
         own = np.linalg.det(skin.inverse_bind[0][:3, :3])
@@ -235,6 +243,7 @@ class Assembler:
             self.binding.copies,
             tuple(parts),
             len(points) - len(first),
+            _appearance(self._looks),
         )
 
     def _weights(self, n_joints: int) -> csr_array:
@@ -251,6 +260,32 @@ class Assembler:
             self.document.notes.warn("ACCESSOR_JOINTS_INDEX_DUPLICATE", message)
         weights.sort_indices()
         return weights
+
+
+def _appearance(looks: list[tuple[PrimitiveData, Ints]]) -> Appearance | None:
+    """Return colours of all triangles; None for a file that says nothing about them."""
+    if all(data.material is None and data.tints is None for data, _ in looks):
+        return None
+    made: dict[tuple[int, bool], SurfaceMaterial] = {}
+    for data, _ in looks:
+        own = SurfaceMaterial() if data.material is None else data.material.material
+        # Without coordinates a texture has no place.
+        made.setdefault(_kind(data), own if data.uv is not None else replace(own, texture=None))
+    number = {kind: k for k, kind in enumerate(made)}
+    counts = [len(corners) for _, corners in looks]
+    which = np.repeat([number[_kind(data)] for data, _ in looks], counts)
+    uv, tints = None, None
+    if any(data.uv is not None for data, _ in looks):
+        none = np.zeros((1, 2), np.float32)
+        uv = np.concatenate([none[0 * c] if d.uv is None else d.uv[c] for d, c in looks])
+    if any(data.tints is not None for data, _ in looks):
+        white = np.ones((1, 4), np.float32)
+        tints = np.concatenate([white[0 * c] if d.tints is None else d.tints[c] for d, c in looks])
+    return Appearance(tuple(made.values()), which.astype(np.int64), uv, tints)
+
+
+def _kind(data: PrimitiveData) -> tuple[int, bool]:
+    return id(data.material), data.uv is not None
 
 
 def moved(matrix: Floats, points: Floats) -> Floats:

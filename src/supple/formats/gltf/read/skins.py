@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Container
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from supple.errors import FormatError
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import Document
 from supple.formats.gltf.read.nodes import NodeForest
+from supple.maths.rotations import from_matrix, inverse, multiply, rotate
 from supple.rig.skeleton.joints import Skeleton, unique_names
 
 # Skins times nodes beyond which their hierarchy is not looked into: it decides nothing.
@@ -121,16 +123,17 @@ def _check_hierarchy(
 class JointFrames:
     """The nodes of a character as joints whose lengths are metres.
 
-    Uniform rest scales (an armature 100 times too large, centimetres) are taken out of the
-    joints and multiplied into what hangs on them: a joint's frame is the node's up to the
-    factor in `sizes`. That leaves the surface where it was, makes offsets metres wherever they
-    are, and keeps transforms rigid where they can be.
+    Nodes between a joint and the joint above it, which are no joints, never move: their transforms
+    are part of the joint's own (`_Fold`). Uniform rest scales (an armature 100 times too large,
+    centimetres) are taken out of the joints and multiplied into what hangs on them: a joint's
+    frame is the node's up to the factor in `sizes`. That leaves the surface where it was, makes
+    offsets metres wherever they are, and keeps transforms rigid where they can be.
 
     Parameters
     ----------
     forest : NodeForest
     nodes : (j,) int array
-        The nodes to take, parents first.
+        The nodes to take, parents first. What is left out above one of them is scaled evenly.
     names : sequence of str
     metres_per_unit : float
     """
@@ -140,9 +143,10 @@ class JointFrames:
     ) -> None:
         self.nodes, self.names = nodes, names
         joint_of = {int(node): joint for joint, node in enumerate(nodes)}
-        self.parents = np.array(
-            [joint_of.get(int(p), -1) for p in forest.parents[nodes]], dtype=np.int64
-        )
+        hung = forest.hung(joint_of, joint_of)
+        above = [hung[int(parent)] for parent in forest.parents[nodes]]
+        self.parents = np.array([joint_of.get(node, -1) for node, _ in above], dtype=np.int64)
+        self._fold = _Fold.of([place for _, place in above])
         scales = forest.scales[nodes]
         spread = np.abs(scales - scales[:, :1]).max(axis=1, initial=0)
         alike = (spread <= UNIFORM * np.abs(scales[:, 0])) & (np.abs(scales[:, 0]) > 1e-9)
@@ -150,9 +154,9 @@ class JointFrames:
         self.parent_sizes = np.empty(len(nodes))
         self.sizes = np.empty(len(nodes))
         for joint, parent in enumerate(self.parents):
-            above = metres_per_unit if parent < 0 else self.sizes[parent]
-            self.parent_sizes[joint] = above
-            self.sizes[joint] = above * self.own_sizes[joint]
+            metres = metres_per_unit if parent < 0 else self.sizes[parent]
+            self.parent_sizes[joint] = metres
+            self.sizes[joint] = metres * self._fold.scales[joint] * self.own_sizes[joint]
         self.rest = self.in_metres(
             forest.translations[nodes], forest.rotations[nodes], scales.copy()
         )
@@ -162,8 +166,15 @@ class JointFrames:
         self, translations: Floats, rotations: Floats, scales: Floats
     ) -> tuple[Floats, Floats, Floats]:
         """Convert local transforms of the nodes, (…, j, 3 or 4), to those of the joints."""
-        moved = translations * self.parent_sizes[:, None]
-        return moved, rotations, scales / self.own_sizes[:, None]
+        moved, turned = self._fold.folded(translations, rotations)
+        return moved * self.parent_sizes[:, None], turned, scales / self.own_sizes[:, None]
+
+    def in_units(
+        self, translations: Floats, rotations: Floats, scales: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Convert local transforms of the joints, (…, j, 3 or 4), to those of the nodes."""
+        moved, turned = self._fold.unfolded(translations / self.parent_sizes[:, None], rotations)
+        return moved, turned, scales * self.own_sizes[:, None]
 
     def skeleton(self, copies: Ints | None = None) -> Skeleton:
         """Return the joints, followed by copies: joints that sit on others and never move there."""
@@ -186,6 +197,89 @@ class JointFrames:
             shape = (*values.shape[:-2], count, len(rest))
             parts.append(np.concatenate([values, np.broadcast_to(rest, shape)], axis=-2))
         return parts[0], parts[1], parts[2]
+
+
+@dataclass
+class _Fold:
+    """Transforms of nodes that are no joints, as part of the joints below: similarities.
+
+    Attributes
+    ----------
+    joints : (k,) int array
+        Those that have such nodes above them.
+    moves, turns : (k, 3), (k, 4) arrays
+        Of the similarity above each of them.
+    scales : (j,) array
+        Its scale, of all joints; 1 for none.
+    """
+
+    joints: Ints
+    moves: Floats
+    turns: Floats
+    scales: Floats
+
+    @classmethod
+    def of(cls, places: list[Floats]) -> _Fold:
+        """Take similarities (4, 4), one above each joint, apart."""
+        matrices = np.array(places).reshape(-1, 4, 4)
+        joints = np.flatnonzero((matrices != np.eye(4)).any(axis=(1, 2)))
+        scales = np.ones(len(matrices))
+        scales[joints] = np.cbrt(np.linalg.det(matrices[joints, :3, :3]))
+        turns = from_matrix(matrices[joints, :3, :3] / scales[joints, None, None])
+        return cls(joints, matrices[joints, :3, 3], turns, scales)
+
+    def folded(self, translations: Floats, rotations: Floats) -> tuple[Floats, Floats]:
+        """Return transforms of nodes, (…, j, 3 or 4), as transforms of joints."""
+        if not len(self.joints):
+            return translations, rotations
+        moved, turned, rows = translations.copy(), rotations.copy(), self.joints
+        longer = translations[..., rows, :] * self.scales[rows, None]
+        moved[..., rows, :] = rotate(self.turns, longer) + self.moves
+        turned[..., rows, :] = multiply(self.turns, rotations[..., rows, :])
+        return moved, turned
+
+    def unfolded(self, translations: Floats, rotations: Floats) -> tuple[Floats, Floats]:
+        """Return transforms of joints, (…, j, 3 or 4), as transforms of nodes."""
+        if not len(self.joints):
+            return translations, rotations
+        moved, turned, rows = translations.copy(), rotations.copy(), self.joints
+        back = inverse(self.turns)
+        there = rotate(back, translations[..., rows, :] - self.moves)
+        moved[..., rows, :] = there / self.scales[rows, None]
+        turned[..., rows, :] = multiply(back, rotations[..., rows, :])
+        return moved, turned
+
+
+def joint_nodes(
+    forest: NodeForest, listed: Collection[int], shown: Collection[int], moving: Container[int]
+) -> Ints:
+    """Return the nodes that are joints, parents first; see `supple.rig.motion.root_policy`.
+
+    Parameters
+    ----------
+    forest
+        All nodes.
+    listed
+        The joints of skins.
+    shown
+        Nodes of meshes without a skin.
+    moving
+        Nodes that a clip moves.
+    """
+    everything = forest.with_ancestors([*listed, *shown]).tolist()
+    kept = {node for node in everything if node in listed or node in moving}
+    above: set[int] = set()
+    for node in reversed(everything):
+        # What scales unevenly cannot be a part of what it scales.
+        if node in above and not _is_even(forest.scales[node]):
+            kept.add(node)
+        if node in kept or node in above:
+            above.add(int(forest.parents[node]))
+    return np.array([node for node in everything if node in kept], dtype=np.int64)
+
+
+def _is_even(scale: Floats) -> bool:
+    return bool(scale[0] > 1e-9 and np.abs(scale - scale[0]).max() <= UNIFORM * scale[0])
 
 
 class Binding:

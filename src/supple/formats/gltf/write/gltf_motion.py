@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,8 @@ from supple.formats.gltf.write.morph_targets import (
     add_targets,
     forget_draco,
     own_mesh,
+    played_names,
+    target_names,
     unpack_draco,
     unused_names,
 )
@@ -40,26 +46,27 @@ from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.skeleton.skinning import SkinnedRig
 from supple.saving import write_whole
 
-__all__ = ["write_gltf"]
+__all__ = ["holds_several", "write_gltf"]
 
 
 def write_gltf(
     path: str | Path,
-    baked: BakedMotion,
+    baked: BakedMotion | Sequence[BakedMotion],
     *,
     error: float = 0.002,
     normals: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Write a baked motion into a copy of the character's own glTF file, or into a new file.
+    """Write baked motions into a copy of the character's own glTF file, or into a new file.
 
     Parameters
     ----------
     path
         A ``.glb``, or a ``.gltf`` with everything in one file.
     baked
-        A character that was loaded from a glTF file gets that file back, with the motion in it;
-        any other becomes a new file of one mesh, with all its motion in morph targets.
+        One motion, or several of one character. A character that was loaded from a glTF file gets
+        that file back, with the motions in it; any other becomes a new file of one mesh, with all
+        its motion in morph targets.
     error
         How far any vertex may be from its simulated place at any frame, as part of the size.
     normals
@@ -72,15 +79,16 @@ def write_gltf(
     -------
     dict
         ``n_shapes`` added (the most of any mesh), ``error`` reached, ``bytes`` written,
-        ``animation`` and whether it is ``new``. Of the character's own file also ``meshes`` with
-        shapes, and ``draco`` primitives that had to be decompressed.
+        ``animation`` (``animations`` of several) and whether one is ``new``. Of the character's
+        own file also ``meshes`` with shapes, and ``draco`` primitives that were decompressed.
 
     Notes
     -----
-    The character's file keeps everything it has; meshes gain morph targets, the clip gains weights
-    for them at the baked frames. Offsets are relative to what the file itself plays at those times,
-    with its own interpolation. A part of a clip fades in and out within a quarter of a second. A
-    motion the file does not have, or has otherwise, becomes a new animation.
+    The character's file keeps everything it has; meshes gain morph targets, which all motions
+    share, and each clip gains weights for them at the baked frames. Offsets are relative to what
+    the file itself plays at those times, with its own interpolation. A part of a clip fades in and
+    out within a quarter of a second. A motion the file does not have, or has otherwise, becomes a
+    new animation.
 
     Raises
     ------
@@ -90,19 +98,25 @@ def write_gltf(
     path = Path(path)
     if path.suffix.lower() not in GLTF_SUFFIXES:
         raise FormatError(f'{path.name}: "{path.suffix}" is not glTF; use .glb or .gltf')
-    source, tell = baked.character.source, progress or (lambda part, what: None)
+    bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
+    source, tell = bakes[0].character.source, progress or (lambda part, what: None)
     if not isinstance(source, GltfSource):
-        file, figures = new_scene(baked, error, tell)
+        file, figures = new_scene(bakes, error, tell)
         size = _write_file(path, file)
         if figures["error"] > error:
             missed = f"{figures['n_shapes']} shapes miss the simulation by {figures['error']:.2%}"
             warn(f"{path.name}: {missed} of the size")
         return {**figures, "bytes": size}
-    writer = _Writer(baked, source, error, tell)
+    writer = _Writer(bakes, source, error, tell)
     writer.write(normals)
     tell(1.0, "writing the file")
     size = _write_file(path, writer.file)
     return {**writer.figures(), "bytes": size}
+
+
+def holds_several(character: Character, options: Mapping[str, Any]) -> bool:
+    """Return whether a file holds several motions of this character: glTF always does."""
+    return True
 
 
 def _write_file(path: Path, file: GltfFile) -> int:
@@ -112,41 +126,77 @@ def _write_file(path: Path, file: GltfFile) -> int:
     return len(whole)
 
 
+@dataclass
+class _Played:
+    """A baked motion as the file plays it.
+
+    Attributes
+    ----------
+    baked
+        The motion.
+    rows
+        Its frames among those of all motions.
+    when
+        Times of its frames as the file has them: float32.
+    clip
+        The file's clip that it is, None if it is no clip.
+    poses, roots
+        What the file plays by itself at the frames.
+    """
+
+    baked: BakedMotion
+    rows: slice
+    when: Floats
+    clip: GltfClip | None
+    poses: Floats
+    roots: Floats
+
+
 class _Writer:
-    """The character's own file while it gains a motion."""
+    """The character's own file while it gains motions."""
 
     def __init__(
-        self, baked: BakedMotion, source: GltfSource, error: float, progress: Progress
+        self, bakes: Sequence[BakedMotion], source: GltfSource, error: float, progress: Progress
     ) -> None:
-        self.baked, self.error, self.progress = baked, error, progress
+        self.bakes, self.error, self.progress = bakes, error, progress
+        self.character = bakes[0].character
         data = read_bytes(source.path, GLTF_SUFFIXES)
-        self.loaded = _as_loaded(baked.character, source)
+        self.loaded = _as_loaded(self.character, source)
         self.source: GltfSource = self.loaded.source
         with reading(source.path.name):
             self.document = Document(source.path, data, Notes(source.path.name))
             self.accessors = Accessors(self.document)
             self.file = open_to_add(source.path, data)
-        self.when = baked.times.astype(np.float32).astype(np.float64)
-        self.clip = self._clip()
-        self.motion: NodeMotion | None = None
+        self.played: list[_Played] = []
         self.fits: list[ShapedNodes] = []
         self.decoded = 0
-        self.animation = ""
+        self.animations: list[str] = []
+
+    @cached_property
+    def motion(self) -> NodeMotion:
+        return NodeMotion(self.document, self.source, self.loaded.metres_per_unit)
 
     def write(self, normals: bool) -> None:
-        poses, roots = self._played()
+        starts = np.cumsum([0, *(baked.n_frames for baked in self.bakes)])
+        for baked, (first, last) in zip(self.bakes, pairwise(starts), strict=True):
+            self.played.append(self._as_played(baked, slice(first, last)))
+        alone = len(self.bakes) == 1  # whose frames need no copy
+        frames = self.bakes[0].frames if alone else np.concatenate([b.frames for b in self.bakes])
+        poses = np.concatenate([played.poses for played in self.played])
+        roots = np.concatenate([played.roots for played in self.played])
+        rig, size = self.loaded.rig, self.character.surface.size
         self.fits = fit_groups(
-            self.baked, self.loaded.rig, self.source, poses, roots, self.error, self.progress
+            frames, rig, self.source, poses, roots, size, self.error, self.progress
         )
         shaped = [fit for fit in self.fits if len(fit.shapes)]
-        turned = self._normals(shaped, poses, roots) if normals else {}
+        turned = self._normals(shaped, frames, poses, roots) if normals else {}
         before: dict[int, int] = {}
         for fit in shaped:
             for node in fit.nodes:
                 before[node] = self._add_targets(fit, node, turned)
         if self.decoded:
             forget_draco(self.file)
-        self._animate(shaped, before, poses, roots)
+        self._animate(shaped, before)
         reached = max(fit.reached for fit in self.fits)
         if reached > self.error:
             what = f"{self.source.path.name}: morph targets miss the simulation by {reached:.2%}"
@@ -156,32 +206,33 @@ class _Writer:
         return {
             "n_shapes": max(len(fit.shapes) for fit in self.fits),
             "error": max(fit.reached for fit in self.fits),
-            "animation": self.animation,
-            "new": self.clip is None,
+            **played_names(self.animations),
+            "new": any(played.clip is None for played in self.played),
             "meshes": sum(len(fit.nodes) for fit in self.fits if len(fit.shapes)),
             "draco": self.decoded,
         }
 
-    def _clip(self) -> GltfClip | None:
+    def _as_played(self, baked: BakedMotion, rows: slice) -> _Played:
+        when = baked.times.astype(np.float32).astype(np.float64)
+        clip = self._clip(baked, when)
+        if clip is not None:
+            poses, roots = clip.sample(when)
+        else:
+            poses, roots = self.motion.playable(baked.motion.poses), baked.motion.roots
+        return _Played(baked, rows, when, clip, poses, roots)
+
+    def _clip(self, baked: BakedMotion, when: Floats) -> GltfClip | None:
         """Return the file's clip that the motion is, None if it is no clip."""
-        clip = self.source.clips.get(self.baked.motion.name)
+        clip = self.source.clips.get(baked.motion.name)
         if clip is None:
             return None
         # A motion that goes on after the clip's end is another, even if it has its name.
-        gap = 1.5 / self.baked.rate
-        inside = self.when[0] >= clip.start - gap and self.when[-1] <= clip.end + gap
-        return clip if inside and plays(clip.sample, self.loaded.rig, self.baked) else None
-
-    def _played(self) -> tuple[Floats, Floats]:
-        """Return poses and roots that the file plays at the baked frames."""
-        if self.clip is not None:
-            return self.clip.sample(self.when)
-        metres = self.loaded.metres_per_unit
-        self.motion = NodeMotion(self.document, self.source, metres)
-        return self.motion.playable(self.baked.motion.poses), self.baked.motion.roots
+        gap = 1.5 / baked.rate
+        inside = when[0] >= clip.start - gap and when[-1] <= clip.end + gap
+        return clip if inside and plays(clip.sample, self.loaded.rig, baked) else None
 
     def _normals(
-        self, shaped: list[ShapedNodes], poses: Floats, roots: Floats
+        self, shaped: list[ShapedNodes], frames: Singles, poses: Floats, roots: Floats
     ) -> dict[int, Singles]:
         """Return targets of normals by place in the source's list, for primitives with normals."""
         fit_of = {node: fit for fit in shaped for node in fit.nodes}
@@ -191,7 +242,8 @@ class _Writer:
             if primitive.node in fit_of and own is not None:
                 places.append(index)
                 parts.append((fit_of[primitive.node], primitive, own))
-        found = normal_targets(self.baked, self.loaded.rig, poses, roots, parts)
+        triangles = self.character.surface.triangles
+        found = normal_targets(frames, triangles, self.loaded.rig, poses, roots, parts)
         return dict(zip(places, found, strict=True))
 
     def _file_normals(self, mesh: int, number: int) -> Floats | None:
@@ -220,8 +272,7 @@ class _Writer:
                 new[primitive.primitive] = NewTargets(
                     np.asarray(own, np.float32), turned.get(index)
                 )
-        name = self.baked.motion.name or "soft"
-        names = [f"{name} soft {number + 1}" for number in range(len(fit.shapes))]
+        names = target_names(self.bakes, len(fit.shapes))
         before = add_targets(self.file, mesh, new, names)
         described = self.file.part("nodes")[node]
         if "weights" in described:
@@ -229,56 +280,68 @@ class _Writer:
             described["weights"] = [*given, *[0.0] * len(names)]
         return before
 
-    def _animate(
-        self, shaped: list[ShapedNodes], before: dict[int, int], poses: Floats, roots: Floats
-    ) -> None:
+    def _animate(self, shaped: list[ShapedNodes], before: dict[int, int]) -> None:
+        """Let each motion's clip, or a new animation, move the new weights."""
         times = Times(self.file)
-        tracks: dict[int, Track] = {}
-        for fit in shaped:
-            track = Track(self.when, fit.weights.astype(np.float64))
-            if self.clip is not None:
-                gap = 1.5 / self.baked.rate
-                track = faded(track, self.clip.start, self.clip.end, gap)
-            tracks |= dict.fromkeys(fit.nodes, track)
-        index = -1
-        if self.clip is not None:
-            index = self.clip.animation
-            animation = self.file.part("animations")[index]
-            self.animation = self.clip.name
-        else:
-            animation = self._new_animation()
-            assert self.motion is not None
-            self.motion.animate(self.file, times, animation, self.when, poses, roots)
-        old = self._old_weights(poses)
-        for node in dict.fromkeys([*tracks, *(old if self.clip is None else ())]):
-            track = tracks.get(node) or Track(self.when, np.zeros((len(self.when), 0)))
-            rest = self._rest_weights(node, before.get(node, 0))
-            play_weights(self.file, times, animation, node, track, old.get(node), rest)
-        if self.clip is None and animation["channels"]:
-            self.file.add("animations", animation)
+        moved: dict[int, set[int]] = {}
+        for played in self.played:
+            tracks = self._tracks(played, shaped)
+            self._play(played, tracks, before, times)
+            if played.clip is not None:
+                moved[played.clip.animation] = set(tracks)
         gained = {node: len(fit.shapes) for fit in shaped for node in fit.nodes}
         for number, other in enumerate(self.file.part("animations")):
             if number < len(self.document.part("animations")):
-                played = set(tracks) if number == index else set()
-                widen_weights(self.file, self.accessors, other, gained, played)
+                own = moved.get(number, set())
+                widen_weights(self.file, self.accessors, other, gained, own)
 
-    def _new_animation(self) -> dict[str, Any]:
-        taken = [str(a.get("name")) for a in self.file.part("animations")]
-        self.animation = unused_names([self.baked.motion.name or "soft"], taken)[0]
-        return {"name": self.animation, "channels": [], "samplers": []}
+    def _tracks(self, played: _Played, shaped: list[ShapedNodes]) -> dict[int, Track]:
+        """Return what moves the new weights of each node."""
+        tracks: dict[int, Track] = {}
+        for fit in shaped:
+            track = Track(played.when, fit.weights[played.rows].astype(np.float64))
+            if played.clip is not None:
+                gap = 1.5 / played.baked.rate
+                track = faded(track, played.clip.start, played.clip.end, gap)
+            tracks |= dict.fromkeys(fit.nodes, track)
+        return tracks
 
-    def _old_weights(self, poses: Floats) -> dict[int, Channel]:
+    def _play(
+        self, played: _Played, tracks: dict[int, Track], before: dict[int, int], times: Times
+    ) -> None:
+        clip, when = played.clip, played.when
+        if clip is not None:
+            animation = self.file.part("animations")[clip.animation]
+            self.animations.append(clip.name)
+        else:
+            animation = self._new_animation(played.baked.motion.name or "soft")
+            self.motion.animate(self.file, times, animation, when, played.poses, played.roots)
+        old = self._old_weights(played)
+        for node in dict.fromkeys([*tracks, *(old if clip is None else ())]):
+            track = tracks.get(node) or Track(when, np.zeros((len(when), 0)))
+            rest = self._rest_weights(node, before.get(node, 0))
+            play_weights(self.file, times, animation, node, track, old.get(node), rest)
+        if clip is None and animation["channels"]:
+            self.file.add("animations", animation)
+
+    def _new_animation(self, wanted: str) -> dict[str, Any]:
+        taken = [*(str(a.get("name")) for a in self.file.part("animations")), *self.animations]
+        name = unused_names([wanted], taken)[0]
+        self.animations.append(name)
+        return {"name": name, "channels": [], "samplers": []}
+
+    def _old_weights(self, played: _Played) -> dict[int, Channel]:
         """Return channels, by node, that move weights of targets which the file had before."""
-        if self.clip is not None:
-            return {c.node: c for c in self.clip.channels if c.path == "weights"}
-        shapes = self.source.shapes
+        if played.clip is not None:
+            return {c.node: c for c in played.clip.channels if c.path == "weights"}
+        shapes, poses = self.source.shapes, played.poses
         values = poses[:, poses.shape[1] - len(shapes) :]
         rest = self.loaded.rig.rest_pose[poses.shape[1] - len(shapes) :]
         found = {}
         for node in dict.fromkeys(node for node, _ in shapes):
             mine = [k for k, (owner, _) in enumerate(shapes) if owner == node]
             if (values[:, mine] != rest[mine]).any():
-                found[node] = Channel(node, "weights", "LINEAR", self.when, values[:, mine])
+                found[node] = Channel(node, "weights", "LINEAR", played.when, values[:, mine])
         return found
 
     def _rest_weights(self, node: int, before: int) -> list[float]:
@@ -305,7 +368,7 @@ def _as_loaded(character: Character, source: GltfSource) -> Character:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SuppleWarning)
-            again = load_gltf(source.path)
+            again = load_gltf(source.path, character.metres_per_unit)
     except SuppleError as error:
         raise FormatError(f"{error}; it was sound when it was loaded, leave it there") from error
     if not _same(character, source, again):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from supple.formats.gltf.accessors import COMPONENTS, Accessors
 from supple.formats.gltf.document import DRACO, Document
 from supple.formats.gltf.draco import decode_draco
 from supple.formats.gltf.write.gltf_file import CORNERS, VERTICES, GltfFile
+from supple.rig.baked_motion import BakedMotion
 
 
 @dataclass
@@ -107,6 +109,17 @@ def _name_targets(mesh: dict[str, Any], before: int, names: list[str]) -> None:
     known = [name for name in old if isinstance(name, str)] if isinstance(old, list) else []
     known += [f"target_{k}" for k in range(len(known), before)]
     extras["targetNames"] = [*known[:before], *unused_names(names, known)]
+
+
+def target_names(bakes: Sequence[BakedMotion], count: int) -> list[str]:
+    """Return names of so many targets that play these motions."""
+    name = bakes[0].motion.name if len(bakes) == 1 else ""
+    return [f"{name} soft {number + 1}".strip() for number in range(count)]
+
+
+def played_names(names: list[str]) -> dict[str, Any]:
+    """Return the figure that names the animations which play baked motions."""
+    return {"animation": names[0]} if len(names) == 1 else {"animations": names}
 
 
 def unused_names(names: list[str], taken: list[str]) -> list[str]:

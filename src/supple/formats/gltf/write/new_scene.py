@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,14 @@ from numpy.typing import NDArray
 
 from supple.arrays import Singles
 from supple.formats.gltf.write.gltf_file import CORNERS, VERTICES, GltfFile
+from supple.formats.gltf.write.morph_targets import played_names, target_names, unused_names
 from supple.formats.gltf.write.offsets import in_root_space
 from supple.formats.morph_fit import Progress, fit_morphs
 from supple.formats.vertex_normals import VertexNormals
 from supple.maths.rotations import continuous, from_matrix
+from supple.mesh.surface import SurfaceMesh
 from supple.rig.baked_motion import BakedMotion
+from supple.rig.character import Character
 
 __all__ = ["new_scene"]
 
@@ -23,56 +28,59 @@ STILL = 1e-7
 
 
 def new_scene(
-    baked: BakedMotion, error: float, progress: Progress
+    bakes: Sequence[BakedMotion], error: float, progress: Progress
 ) -> tuple[GltfFile, dict[str, Any]]:
-    """Make a glTF file of the baked motion alone, of any character with any rig.
+    """Make a glTF file of baked motions alone, of any character with any rig.
 
     One node has the skin in its rest pose. The root's motion moves the node; all other motion,
-    the rig's and the flesh's, is in morph targets. Normals always get targets, too: no joint turns
-    them.
+    the rig's and the flesh's, is in morph targets, the same for all motions. Normals always get
+    targets, too: no joint turns them.
 
     Returns
     -------
     GltfFile
     dict
-        ``n_shapes``, ``error`` reached, ``animation``, ``new``: True.
+        ``n_shapes``, ``error`` reached, ``animation`` or ``animations``, ``new``: True.
     """
-    surface = baked.character.surface
-    offsets = _offsets(baked)
+    character = bakes[0].character
+    surface = character.surface
+    offsets = np.concatenate([_offsets(baked) for baked in bakes])
     shapes, weights, reached = fit_morphs(
         offsets, None, surface.size, error, progress=lambda part, what: progress(0.8 * part, what)
     )
     progress(0.8, "turning normals")
-    turned = _normal_shapes(baked, weights)
-    name = baked.motion.name or "motion"
-    file = _scene(baked, shapes, turned, name)
-    _animate(file, baked, weights, name)
-    return file, {"n_shapes": len(shapes), "error": reached, "animation": name, "new": True}
+    turned = _normal_shapes(surface, offsets, weights)
+    names = unused_names([baked.motion.name or "motion" for baked in bakes], [])
+    file = _scene(character, shapes, turned, target_names(bakes, len(shapes)))
+    starts = np.cumsum([0, *(baked.n_frames for baked in bakes)])
+    for baked, name, (first, last) in zip(bakes, names, pairwise(starts), strict=True):
+        _animate(file, baked, weights[first:last], name)
+    figures = {"n_shapes": len(shapes), "error": reached, "new": True}
+    return file, figures | played_names(names)
 
 
 def _offsets(baked: BakedMotion) -> Singles:
     """Return the frames in the root's space, relative to the rest pose."""
     rest = baked.character.surface.vertices
     offsets = np.empty_like(baked.frames)
-    for frame in range(baked.n_frames):
-        offsets[frame] = in_root_space(baked, frame, baked.motion.roots[frame]) - rest
+    for frame, root in enumerate(baked.motion.roots):
+        offsets[frame] = in_root_space(baked.frames[frame], root) - rest
     return offsets
 
 
-def _normal_shapes(baked: BakedMotion, weights: Singles) -> Singles:
-    surface = baked.character.surface
+def _normal_shapes(surface: SurfaceMesh, offsets: Singles, weights: Singles) -> Singles:
     normals_of = VertexNormals(surface.triangles, len(surface.vertices))
     rest = normals_of(surface.vertices)
     onto = np.linalg.pinv(weights.astype(np.float64)) if weights.shape[1] else weights.T
     total = np.zeros((weights.shape[1], len(rest), 3))
-    for frame in range(baked.n_frames if len(total) else 0):
-        there = in_root_space(baked, frame, baked.motion.roots[frame])
-        total += onto[:, frame, None, None] * (normals_of(there) - rest)
+    for frame, offset in enumerate(offsets if len(total) else ()):
+        change = normals_of(surface.vertices + offset) - rest
+        total += onto[:, frame, None, None] * change
     return total.astype(np.float32)
 
 
-def _scene(baked: BakedMotion, shapes: Singles, turned: Singles, name: str) -> GltfFile:
-    surface, label = baked.character.surface, baked.character.name
+def _scene(character: Character, shapes: Singles, turned: Singles, names: list[str]) -> GltfFile:
+    surface, label = character.surface, character.name
     file = GltfFile({"asset": {"version": "2.0", "generator": "Supple"}})
     places = surface.vertices.astype(np.float32)
     normals = VertexNormals(surface.triangles, len(places))(surface.vertices)
@@ -93,7 +101,6 @@ def _scene(baked: BakedMotion, shapes: Singles, turned: Singles, name: str) -> G
         pairs = zip(moved, spun, strict=True)
         primitive["targets"] = [{"POSITION": p, "NORMAL": n} for p, n in pairs]
         mesh["weights"] = [0.0] * len(shapes)
-        names = [f"{name} soft {number + 1}" for number in range(len(shapes))]
         mesh["extras"] = {"targetNames": names}
     node = file.add("nodes", {"name": label, "mesh": file.add("meshes", mesh)})
     file.json["scene"] = file.add("scenes", {"name": label, "nodes": [node]})

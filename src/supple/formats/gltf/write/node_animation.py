@@ -13,7 +13,8 @@ from supple.formats.gltf.read.nodes import read_nodes
 from supple.formats.gltf.read.skins import JointFrames
 from supple.formats.gltf.write.gltf_file import GltfFile
 from supple.formats.gltf.write.weight_tracks import Times
-from supple.maths.rotations import continuous, from_matrix, multiply, rotate
+from supple.maths.rotations import continuous, from_matrix, multiply, rotate, to_matrix
+from supple.maths.transforms import decompose, scaling
 
 #: Nodes that leave their rest by less than this are not animated: rounding of their file.
 STILL = 1e-7
@@ -36,32 +37,60 @@ class NodeMotion:
         assert source.joint_pose is not None
         self.forest = read_nodes(document)
         self.joint_pose = source.joint_pose
-        # Joints that are copies of others come last.
-        self.nodes = source.joint_nodes[: len(np.unique(source.joint_nodes))]
+        # Joints that are copies of others come last, and before them the one that has no node.
+        nodes = source.joint_nodes[: len(np.unique(source.joint_nodes))]
+        self.nodes, self.count = nodes[nodes >= 0], len(nodes)
         names = [str(node) for node in self.nodes]
         self.frames = JointFrames(self.forest, self.nodes, names, metres_per_unit)
+        self.metres_per_unit = metres_per_unit
+        self.still = self._still_nodes(document, source)
+        hung = self.forest.hung(self.still, self.nodes.tolist())
+        carried = np.array([hung[node][0] >= 0 for node in self.nodes.tolist()], dtype=bool)
+        self.tops = np.flatnonzero((self.frames.parents < 0) & ~carried)
+
+    def _still_nodes(self, document: Document, source: GltfSource) -> set[int]:
+        """Return the topmost nodes of meshes that follow no joint."""
+        shown, parents = document.part("nodes"), self.forest.parents
+        rigid = {p.node for p in source.primitives if p.node >= 0 and "skin" not in shown[p.node]}
+        hung = self.forest.hung(set(self.nodes.tolist()), rigid)
+        found = {node for node in rigid if hung[node][0] < 0}
+        above = self.forest.hung(found, found)
+        return {node for node in found if above[int(parents[node])][0] < 0}
 
     def playable(self, poses: Floats) -> Floats:
         """Return poses without motion that no node can play: copies of joints that move."""
         played = poses.copy()
-        turns = 3 * len(self.nodes), 3 * self.joint_pose.skeleton.n_joints
+        turns = 3 * self.count, 3 * self.joint_pose.skeleton.n_joints
         played[:, turns[0] : turns[1]] = 0
         return played
 
     def locals(self, poses: Floats, roots: Floats) -> dict[str, Floats]:
         """Return translations, rotations, scales of nodes, (t, J, 3 or 4), in the file's units."""
-        count = len(self.nodes)
-        own = poses[:, : self.joint_pose.n_parameters]
-        moves, turns, scales = (part[:, :count].copy() for part in self.joint_pose.unpack(own))
+        moves, turns, scales = (part[:, : len(self.nodes)].copy() for part in self._unpacked(poses))
         turn = continuous(from_matrix(roots[:, :3, :3]))
-        for top in np.flatnonzero(self.frames.parents < 0):
+        for top in self.tops:
             moves[:, top] = rotate(turn, moves[:, top]) + roots[:, :3, 3]
             turns[:, top] = multiply(turn, turns[:, top])
-        return {
-            "translation": moves / self.frames.parent_sizes[:, None],
-            "rotation": turns,
-            "scale": scales * self.frames.own_sizes[:, None],
-        }
+        parts = self.frames.in_units(moves, turns, scales)
+        return dict(zip(("translation", "rotation", "scale"), parts, strict=True))
+
+    def _unpacked(self, poses: Floats) -> tuple[Floats, Floats, Floats]:
+        return self.joint_pose.unpack(poses[:, : self.joint_pose.n_parameters])
+
+    def _carried(self, node: int, poses: Floats, roots: Floats) -> dict[str, Floats]:
+        """Return how a node goes that follows no joint with a node: L becomes P⁻¹ G P L.
+
+        G is the root's motion, with that of the joint it does follow.
+        """
+        moves, turns, _ = (part[:, len(self.nodes)] for part in self._unpacked(poses))
+        own = np.tile(np.eye(4), (len(poses), 1, 1))
+        own[:, :3, :3], own[:, :3, 3] = to_matrix(turns), moves
+        parent = int(self.forest.parents[node])
+        above = self.forest.hung((), [node])[parent][1]
+        metres = scaling(self.metres_per_unit)
+        goes = np.linalg.inv(metres) @ roots @ own @ metres
+        parts, _ = decompose(np.linalg.inv(above) @ goes @ above @ self.forest.local(node))
+        return {"translation": parts.translations, "rotation": parts.rotations}
 
     def animate(
         self,
@@ -78,24 +107,31 @@ class NodeMotion:
             "rotation": self.forest.rotations,
             "scale": self.forest.scales,
         }
-        for path, values in self.locals(poses, roots).items():
-            for joint, node in enumerate(self.nodes.tolist()):
-                keys, rest = values[:, joint], rests[path][node]
-                if path == "rotation":
-                    keys = continuous(keys)
-                    keys = -keys if keys[0] @ rest < 0 else keys
-                if np.abs(keys - rest).max() <= STILL * max(1.0, float(np.abs(rest).max())):
-                    continue
-                self._free(file, node)
-                sampler = {
-                    "input": times.accessor(when),
-                    "output": file.accessor(keys.astype(np.float32)),
-                    "interpolation": "LINEAR",
-                }
-                animation["samplers"].append(sampler)
-                target = {"node": node, "path": path}
-                number = len(animation["samplers"]) - 1
-                animation["channels"].append({"sampler": number, "target": target})
+        tracks = [
+            (node, path, values[:, joint])
+            for path, values in self.locals(poses, roots).items()
+            for joint, node in enumerate(self.nodes.tolist())
+        ]
+        for node in sorted(self.still):
+            moved = self._carried(node, poses, roots)
+            tracks += [(node, path, keys) for path, keys in moved.items()]
+        for node, path, values in tracks:
+            keys, rest = values, rests[path][node]
+            if path == "rotation":
+                keys = continuous(keys)
+                keys = -keys if keys[0] @ rest < 0 else keys
+            if np.abs(keys - rest).max() <= STILL * max(1.0, float(np.abs(rest).max())):
+                continue
+            self._free(file, node)
+            sampler = {
+                "input": times.accessor(when),
+                "output": file.accessor(keys.astype(np.float32)),
+                "interpolation": "LINEAR",
+            }
+            animation["samplers"].append(sampler)
+            target = {"node": node, "path": path}
+            number = len(animation["samplers"]) - 1
+            animation["channels"].append({"sampler": number, "target": target})
 
     def _free(self, file: GltfFile, node: int) -> None:
         """Replace a node's matrix, which cannot be animated, by its parts."""

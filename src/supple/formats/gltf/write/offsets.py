@@ -13,7 +13,6 @@ from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.gltf.read.skinned_body import GltfPrimitive
 from supple.formats.morph_fit import MOST_KEPT, Progress, fit_morphs
 from supple.formats.vertex_normals import VertexNormals
-from supple.rig.baked_motion import BakedMotion
 from supple.rig.protocol import Rig
 from supple.rig.unskinning import (
     OffsetMatrices,
@@ -61,20 +60,21 @@ class ShapedNodes:
 
 
 def fit_groups(
-    baked: BakedMotion,
+    frames: Singles,
     rig: Rig,
     source: GltfSource,
     poses: Floats,
     roots: Floats,
+    size: float,
     error: float,
     progress: Progress,
 ) -> list[ShapedNodes]:
     """Fit shapes and weights to each group of nodes that share vertices.
 
-    `rig` and `source` are the file's, `poses` and `roots` what it plays by itself at the frames.
+    `rig` and `source` are the file's, `poses` and `roots` what it plays by itself at the frames,
+    (t, n, 3), of one motion or of several. `error` is a part of the size.
     """
-    size = baked.character.surface.size
-    offsets, moves, kept = _offsets(baked, rig, poses, roots, GIVEN_UP * error * size, progress)
+    offsets, moves, kept = _offsets(frames, rig, poses, roots, GIVEN_UP * error * size, progress)
     groups = _groups(source)
     found = []
     for number, (nodes, vertices) in enumerate(groups):
@@ -92,9 +92,9 @@ def fit_groups(
     return found
 
 
-def in_root_space(baked: BakedMotion, frame: int, root: Floats) -> Floats:
-    """Return the vertices (n, 3) of a baked frame without the root's motion, (4, 4)."""
-    there: Floats = (baked.frames[frame].astype(np.float64) - root[:3, 3]) @ root[:3, :3]
+def in_root_space(points: Singles, root: Floats) -> Floats:
+    """Return points (n, 3) of a baked frame without the root's motion, (4, 4)."""
+    there: Floats = (points.astype(np.float64) - root[:3, 3]) @ root[:3, :3]
     return there
 
 
@@ -103,7 +103,7 @@ def _within(progress: Progress, begin: float, share: float) -> Progress:
 
 
 def _offsets(
-    baked: BakedMotion,
+    frames: Singles,
     rig: Rig,
     poses: Floats,
     roots: Floats,
@@ -114,12 +114,12 @@ def _offsets(
 
     The matrices are None where all of them would take too much memory.
     """
-    offsets, moves = np.empty_like(baked.frames), np.empty_like(baked.frames)
-    shape = (*baked.frames.shape, 3)
+    offsets, moves = np.empty_like(frames), np.empty_like(frames)
+    shape = (*frames.shape, 3)
     kept = np.empty(shape, np.float32) if np.prod(shape) <= MOST_KEPT else None
     stretch = largest_stretch(rig, OffsetMatrices(rig, poses))
     for frame, (pose, root) in enumerate(zip(poses, roots, strict=True)):
-        wanted = in_root_space(baked, frame, root)
+        wanted = in_root_space(frames[frame], root)
         present = rig(pose)
         matrices = offset_matrices(rig, pose)
         offsets[frame] = offsets_before_skinning(
@@ -174,7 +174,8 @@ def _turned(vectors: Floats, start: Floats, end: Floats) -> Floats:
 
 
 def normal_targets(
-    baked: BakedMotion,
+    frames: Singles,
+    triangles: Ints,
     rig: Rig,
     poses: Floats,
     roots: Floats,
@@ -188,11 +189,11 @@ def normal_targets(
     A normal of the file is turned as the skin around it is, from where the rig has it to where it
     was simulated; so edges that were sharp stay so.
     """
-    normals_of = VertexNormals(baked.character.surface.triangles, rig.n_vertices)
+    normals_of = VertexNormals(triangles, rig.n_vertices)
     onto = [np.linalg.pinv(fit.weights.astype(np.float64)) for fit, _, _ in parts]
     sums = [np.zeros((len(p), len(own), 3)) for p, (_, _, own) in zip(onto, parts, strict=True)]
     for frame, (pose, root) in enumerate(zip(poses, roots, strict=True)):
-        there = in_root_space(baked, frame, root)
+        there = in_root_space(frames[frame], root)
         before, after = normals_of(rig(pose)), normals_of(there)
         matrices = offset_matrices(rig, pose)
         for number, (_, primitive, own) in enumerate(parts):

@@ -16,6 +16,7 @@ from supple.maths.transforms import (
     scaling,
     uniform_scale,
 )
+from supple.rig.motion.root_policy import WORLD
 from supple.rig.skeleton.joints import Skeleton, unique_names
 
 __all__ = ["Branch", "JointForest", "read_joints"]
@@ -24,6 +25,8 @@ __all__ = ["Branch", "JointForest", "read_joints"]
 PARTS = ("translations", "rotations", "scales")
 #: How far columns may be from orthogonal before a transform is called sheared: float32.
 SHEAR = 1e-5
+#: What leaves its rest by less, as part of it, is held there: float32.
+HELD = 1e-6
 
 
 @dataclass
@@ -48,6 +51,8 @@ class Branch:
         The joint that moves as the frame does, -1 when the frame is still.
     folded : bool
         Whether the top joints' transforms contain the frame's.
+    above : int
+        The number of the frame it is carried by, -1 for none.
     """
 
     number: int
@@ -58,17 +63,26 @@ class Branch:
     unit: float
     carrier: int
     folded: bool
+    above: int
 
 
 @dataclass
 class JointForest:
-    """The whole tree and its branches; `static` is the joint of what never moves, or -1."""
+    """The whole tree and its branches; `static` is the joint of what never moves, or -1.
+
+    `hung` has for each transform of the stage the nearest one at or above it that moves, -1 for
+    none, and its rest transform (4, 4) in the space of that. `carrying` has the nearest that moves
+    and is never scaled to nothing: joints hang on that.
+    """
 
     names: list[str] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
     rest: list[LocalTransforms] = field(default_factory=list)
     inverse_bind: list[Floats] = field(default_factory=list)
     branches: list[Branch] = field(default_factory=list)
+    moving: dict[int, Branch] = field(default_factory=dict)
+    hung: dict[int, tuple[int, Floats]] = field(default_factory=lambda: {-1: (-1, np.eye(4))})
+    carrying: dict[int, int] = field(default_factory=lambda: {-1: -1})
     static: int = -1
     notes: list[str] = field(default_factory=list)
 
@@ -79,6 +93,11 @@ class JointForest:
         self.rest.append(rest)
         self.inverse_bind.append(inverse_bind)
         return len(self.names) - 1
+
+    def world(self, number: int, frames: Floats, to_supple: Floats) -> Floats:
+        """Return the joint of a transform that moves in the world, from its frames (…, 4, 4)."""
+        joint: Floats = to_supple @ frames @ scaling(1 / self.moving[number].unit)
+        return joint
 
     def skeleton(self) -> Skeleton:
         """Return the tree as a skeleton."""
@@ -92,23 +111,67 @@ class JointForest:
 def read_joints(stage: dict[str, Any], to_supple: Floats) -> JointForest:
     """Return the tree of all that moves, with a joint for the still parts if there are any."""
     forest = JointForest()
+    count = len(stage["skeletons"])
+    for number in range(count, len(stage["frames"])):
+        _add_transform(forest, number, stage, to_supple)
     followed = {mesh["skin"]["skeleton"] for mesh in stage["meshes"] if mesh["skin"] is not None}
     for number, skeleton in enumerate(stage["skeletons"]):
         # Others drive blend shapes only.
         if skeleton["path"] in followed:
             _add_skeleton(forest, number, skeleton, stage, to_supple)
-    for number in range(len(stage["skeletons"]), len(stage["frames"])):
-        place = to_supple @ stage["rest_frames"][number]
-        unit = uniform_scale(place) or _to_supple_unit(to_supple)
-        rest, _ = decompose(place @ scaling(1 / unit))
-        first = forest.add(stage["frames"][number].rpartition("/")[2], -1, rest, np.eye(4))
-        forest.branches.append(
-            Branch(number, first, np.empty(0, np.int64), [], rest, unit, first, False)
-        )
-    if any(mesh["skin"] is None and mesh["frame"] < 0 for mesh in stage["meshes"]):
+    rigid = [mesh["frame"] for mesh in stage["meshes"] if mesh["skin"] is None]
+    if any(forest.hung[frame][0] < 0 for frame in rigid):
         still, _ = decompose(np.eye(4))
-        forest.static = forest.add("world", -1, still, np.eye(4))
+        forest.static = forest.add(WORLD, -1, still, np.eye(4))
     return forest
+
+
+def _add_transform(
+    forest: JointForest, number: int, stage: dict[str, Any], to_supple: Floats
+) -> None:
+    """Add the joint of a transform that moves; one that does not is part of what it carries."""
+    above = forest.carrying[int(stage["above"][number])]
+    if not _moves(stage, number, above):
+        forest.hung[number] = above, _relative(stage["rest_frames"], number, above)
+        forest.carrying[number] = above
+        return
+    forest.hung[number] = number, np.eye(4)
+    forest.carrying[number] = above if _is_flat(stage, number) else number
+    place = to_supple @ stage["rest_frames"][number]
+    unit = uniform_scale(place) or _to_supple_unit(to_supple)
+    joint, parent = place @ scaling(1 / unit), -1
+    if above >= 0:
+        parent = forest.moving[above].first
+        base = forest.world(above, stage["rest_frames"][above], to_supple)
+        joint = np.linalg.solve(base, joint)
+    local, _ = decompose(joint)
+    first = forest.add(stage["frames"][number].rpartition("/")[2], parent, local, np.eye(4))
+    nothing = np.empty(0, np.int64)
+    branch = Branch(number, first, nothing, [], local, unit, first, False, above)
+    forest.branches.append(branch)
+    forest.moving[number] = branch
+
+
+def _is_flat(stage: dict[str, Any], number: int) -> bool:
+    """Return whether a frame is ever scaled to nothing: nothing can be told in its space then."""
+    everywhen = [stage["rest_frames"], *(clip["frames"] for clip in stage["clips"])]
+    return any((np.abs(np.linalg.det(each[number])) < 1e-30).any() for each in everywhen)
+
+
+def _relative(frames: Floats, number: int, above: int) -> Floats:
+    """Return a frame, (…, 4, 4) at some times, in the space of another; of -1 the world."""
+    own: Floats = frames[number]
+    return own if above < 0 else np.linalg.solve(frames[above], own)
+
+
+def _moves(stage: dict[str, Any], number: int, above: int) -> bool:
+    """Return whether a frame leaves its rest in the space of another."""
+    rest = _relative(stage["rest_frames"], number, above)
+    most = HELD * np.abs(rest).max()
+    return any(
+        np.abs(_relative(clip["frames"], number, above) - rest).max(initial=0) > most
+        for clip in stage["clips"]
+    )
 
 
 def _to_supple_unit(to_supple: Floats) -> float:
@@ -122,15 +185,22 @@ def _add_skeleton(
     path, joints = data["path"], data["joints"]
     order, parents = _tree(path, joints)
     bind, rest = _checked_transforms(forest, data, parents)
+    above = forest.carrying[int(stage["above"][number])]
     place = to_supple @ stage["rest_frames"][number]
+    rider = -1
+    if above >= 0:
+        rider = forest.moving[above].first
+        place = np.linalg.solve(forest.world(above, stage["rest_frames"][above], to_supple), place)
     unit = uniform_scale(place)
-    moves = any(_moves(clip["frames"][number]) for clip in stage["clips"])
+    moves = _moves(stage, number, above)
     folded = unit is not None and not moves
     unit = unit or _to_supple_unit(to_supple)
     frame = place @ scaling(1 / unit)
     bind, rest = (scaling(unit) @ m @ scaling(1 / unit) for m in (bind, rest))
     neutral = _neutral_pose(forest, path, bind, rest, parents, frame if folded else np.eye(4))
-    top = -1 if folded else _add_carrier(forest, path.rpartition("/")[2], frame, moves)
+    top = rider
+    if not folded:
+        top = _add_carrier(forest, path.rpartition("/")[2], frame, moves, rider)
     first = len(forest.names)
     inverse = np.linalg.inv(bind)
     for row, old in enumerate(order):
@@ -139,20 +209,17 @@ def _add_skeleton(
         forest.add(joints[old].rpartition("/")[2], parent, local, inverse[row])
     fallback, _ = decompose(rest)
     carrier = top if moves else -1
-    forest.branches.append(Branch(number, first, order, joints, fallback, unit, carrier, folded))
+    branch = Branch(number, first, order, joints, fallback, unit, carrier, folded, above)
+    forest.branches.append(branch)
 
 
-def _moves(frames: Floats) -> bool:
-    return len(frames) > 0 and np.abs(frames - frames[0]).max() > 1e-9 * np.abs(frames).max()
-
-
-def _add_carrier(forest: JointForest, name: str, frame: Floats, moves: bool) -> int:
+def _add_carrier(forest: JointForest, name: str, frame: Floats, moves: bool, parent: int) -> int:
     """Add the joint that carries a skeleton which moves as a whole or is scaled unevenly."""
     whole, shear = decompose(frame)
     if moves or shear < SHEAR:
         if shear >= SHEAR:
             forest.notes.append(f"skeleton {name} is sheared while it moves; the shear is lost")
-        return forest.add(name, -1, whole, np.eye(4))
+        return forest.add(name, parent, whole, np.eye(4))
     # A = U Σ Vᵀ: two joints express any transform.
     left, sizes, right = np.linalg.svd(frame[:3, :3])
     sign = np.linalg.det(left), np.linalg.det(right)
@@ -165,23 +232,30 @@ def _add_carrier(forest: JointForest, name: str, frame: Floats, moves: bool) -> 
     turn[:3, :3] = left
     turned, _ = decompose(turn)
     stretch = LocalTransforms(frame[:3, 3].copy(), turned.rotations, sizes)
-    first = forest.add(name, -1, stretch, np.eye(4))
+    first = forest.add(name, parent, stretch, np.eye(4))
     return forest.add(f"{name}_stretch", first, decompose(inner)[0], np.eye(4))
 
 
 def _tree(path: str, joints: list[str]) -> tuple[Ints, Ints]:
-    """Return an order with parents first, and each joint's parent in that order, -1 for none."""
+    """Return an order with parents first and families together, and each joint's parent in it."""
     if len(set(joints)) < len(joints):
         twice = next(joint for joint in joints if joints.count(joint) > 1)
         raise FormatError(f'skeleton {path} lists joint "{twice[:60]}" twice')
-    order = sorted(range(len(joints)), key=lambda j: joints[j].count("/"))
-    row = {joints[old]: new for new, old in enumerate(order)}
-    parents = []
-    for old in order:
-        above = joints[old].rpartition("/")[0]
-        while above and above not in row:
+    number = {joint: k for k, joint in enumerate(joints)}
+    children: dict[int, list[int]] = {}
+    for k in range(len(joints) - 1, -1, -1):
+        above = joints[k].rpartition("/")[0]
+        while above and above not in number:
             above = above.rpartition("/")[0]
-        parents.append(row.get(above, -1))
+        children.setdefault(number.get(above, -1), []).append(k)
+    order: list[int] = []
+    parents: list[int] = []
+    waiting = [(k, -1) for k in children.get(-1, [])]
+    while waiting:
+        k, parent = waiting.pop()
+        waiting += [(child, len(order)) for child in children.get(k, [])]
+        order.append(k)
+        parents.append(parent)
     return np.array(order), np.array(parents)
 
 

@@ -10,8 +10,15 @@ import numpy as np
 
 from supple.formats.usd.child import answer_request
 from supple.formats.usd.layers import Refused, open_stage
-from supple.formats.usd.prims import all_prims, as_array, mesh_data, near_transform, skeleton_data
+from supple.formats.usd.prims import (
+    all_prims,
+    as_array,
+    mesh_data,
+    skeleton_data,
+    timed_transforms,
+)
 from supple.formats.usd.pxr_modules import Usd, UsdGeom, UsdSkel
+from supple.formats.usd.read.preview_surfaces import Looks
 
 __all__ = ["main"]
 
@@ -43,19 +50,27 @@ def _read(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, 
         raise Refused(_nothing_to_read(notes))
     used = {mesh["driver"] for mesh in meshes}
     kept = [skeleton for path, skeleton in skeletons.items() if path in used]
-    clock = _Clock(stage, notes)
-    frames = [stage.GetPrimAtPath(skeleton["path"]) for skeleton in kept]
+    looks = Looks(Path(request["path"]).parent.resolve(), notes)
     for mesh in meshes:
-        _place(stage, mesh, frames, len(kept))
+        mesh["look"] = looks.of(stage.GetPrimAtPath(mesh["path"]), mesh)
+    clock = _Clock(stage, notes)
+    frames = _Frames([stage.GetPrimAtPath(skeleton["path"]) for skeleton in kept])
+    for mesh in meshes:
+        _place(stage, mesh, frames)
+    unit, unit_note = _unit(stage)
     return {
         "up": _up_axis(stage, notes),
-        "unit": _unit(stage, notes),
+        "unit": unit,
+        "unit_note": unit_note,
         "rate": clock.rate,
         "meshes": meshes,
         "skeletons": kept,
-        "frames": [str(prim.GetPath()) for prim in frames],
-        "clips": _clips(stage, prims, kept, frames, clock, notes),
-        "rest_frames": _at_first(frames),
+        "frames": [str(prim.GetPath()) for prim in frames.prims],
+        "above": np.array(frames.above, dtype=np.int64),
+        "clips": _clips(stage, prims, kept, frames.prims, clock, notes),
+        "rest_frames": _at_first(frames.prims),
+        "materials": looks.materials,
+        "pictures": looks.pictures,
     }
 
 
@@ -90,25 +105,48 @@ def _meshes(prims: list[Any], skeletons: dict[str, Any], notes: list[str]) -> li
     return meshes
 
 
-def _place(stage: Any, mesh: dict[str, Any], frames: list[Any], n_skeletons: int) -> None:
+class _Frames:
+    """Prims whose places in the world are sampled: skeletons, and what may move them or meshes.
+
+    Attributes
+    ----------
+    prims
+        Skeletons first; then transforms with samples in time, each after those above it.
+    above
+        For each the nearest such transform above it, of a skeleton at or above it; -1 for none.
+    """
+
+    def __init__(self, skeletons: list[Any]) -> None:
+        self.prims = list(skeletons)
+        self.above = [-1] * len(skeletons)
+        self._known: dict[str, int] = {}
+        for number, prim in enumerate(skeletons):
+            self.above[number] = self.nearest(prim)
+
+    def nearest(self, prim: Any) -> int:
+        """Return the number of the nearest transform at or above a prim, -1 for none."""
+        last = -1
+        for holder in timed_transforms(prim):
+            path = str(holder.GetPath())
+            if path not in self._known:
+                self._known[path] = len(self.prims)
+                self.prims.append(holder)
+                self.above.append(last)
+            last = self._known[path]
+        return last
+
+
+def _place(stage: Any, mesh: dict[str, Any], frames: _Frames) -> None:
     """Set the frame that a mesh without a skin rides on, after the skeletons', and its offset."""
     if mesh["skin"] is not None:
         return
     prim = stage.GetPrimAtPath(mesh["path"])
     own = _at_first([prim])[0]
-    rides = near_transform(prim)
+    rides = frames.nearest(prim)
     mesh["frame"], mesh["offset"] = -1, own
-    if rides is None:
-        return
-    paths = [str(frame.GetPath()) for frame in frames[n_skeletons:]]
-    base = _at_first([rides])[0]
-    if not abs(np.linalg.det(base)) > 1e-30:
-        return  # scaled to nothing at first: it stays where it is
-    if str(rides.GetPath()) not in paths:
-        frames.append(rides)
-        paths.append(str(rides.GetPath()))
-    mesh["frame"] = n_skeletons + paths.index(str(rides.GetPath()))
-    mesh["offset"] = np.linalg.solve(base, own)
+    base = _at_first([frames.prims[rides]])[0] if rides >= 0 else np.zeros((4, 4))
+    if abs(np.linalg.det(base)) > 1e-30:  # else it is scaled to nothing at first, and stays
+        mesh["frame"], mesh["offset"] = rides, np.linalg.solve(base, own)
 
 
 def _at_first(prims: list[Any]) -> np.ndarray:
@@ -166,15 +204,14 @@ def _up_axis(stage: Any, notes: list[str]) -> str:
     return axis
 
 
-def _unit(stage: Any, notes: list[str]) -> float:
+def _unit(stage: Any) -> tuple[float, str]:
+    """Return metres per unit, and a note for people where the file does not say it."""
     if not UsdGeom.StageHasAuthoredMetersPerUnit(stage):
-        notes.append("does not say its unit; centimetres are used, as USD does")
-        return DEFAULT_UNIT
+        return DEFAULT_UNIT, "does not say its unit; centimetres are used, as USD does"
     unit = float(UsdGeom.GetStageMetersPerUnit(stage))
     if not (np.isfinite(unit) and 1e-9 < unit < 1e9):
-        notes.append(f"has {unit:g} metres per unit; centimetres are used")
-        return DEFAULT_UNIT
-    return unit
+        return DEFAULT_UNIT, f"has {unit:g} metres per unit; centimetres are used"
+    return unit, ""
 
 
 # Animations and transforms of a stage, at the times that it has keys for.

@@ -93,6 +93,7 @@ class SkinnedSurface:
     """Bound positions (n, 3), triangles, influences (n, k) and shapes (b, n, 3) of all meshes.
 
     `welded` has, for each mesh, the vertex of each of its points; -1 for points of no face.
+    `corners` has, for each mesh, which of all corners of its faces its triangles have, (m, 3).
     """
 
     vertices: Floats
@@ -103,6 +104,7 @@ class SkinnedSurface:
     shapes: BlendShapes
     welded: list[Ints]
     dual: bool
+    corners: list[Ints]
 
 
 @dataclass
@@ -113,6 +115,7 @@ class _Part:
     joints: Ints
     weights: Floats
     dual: bool
+    corners: Ints
 
 
 def read_meshes(stage: dict[str, Any], forest: JointForest, to_supple: Floats) -> SkinnedSurface:
@@ -135,8 +138,10 @@ def read_meshes(stage: dict[str, Any], forest: JointForest, to_supple: Floats) -
 def _rigid_part(
     mesh: dict[str, Any], forest: JointForest, by_number: dict[int, Branch], to_supple: Floats
 ) -> tuple[_Part, Floats]:
-    branch = by_number[mesh["frame"]] if mesh["frame"] >= 0 else None
-    to_metres = (to_supple if branch is None else scaling(branch.unit)) @ mesh["offset"]
+    number, place = forest.hung[mesh["frame"]]
+    branch = by_number[number] if number >= 0 else None
+    base = to_supple if branch is None else scaling(branch.unit)
+    to_metres = base @ place @ mesh["offset"]
     joint = forest.static if branch is None else branch.first
     n = len(mesh["points"])
     joints, weights = np.full((n, 1), joint), np.ones((n, 1))
@@ -188,12 +193,14 @@ def _part(
     counts = mesh["counts"]
     keep = np.ones(len(counts), dtype=bool)
     keep[mesh["holes"][(mesh["holes"] >= 0) & (mesh["holes"] < len(counts))]] = False
-    corners = mesh["corners"][np.repeat(keep, counts)]
-    triangles = _triangulate(mesh["points"], counts[keep], corners)
+    kept = np.flatnonzero(np.repeat(keep, counts))
+    cut = _triangulate(mesh["points"][mesh["corners"][kept]], counts[keep], np.arange(len(kept)))
+    corners = kept[cut]
     if mesh["left_handed"] != (np.linalg.det(to_metres[:3, :3]) < 0):
-        triangles = triangles[:, ::-1]
+        corners = corners[:, ::-1]
+    triangles = mesh["corners"][corners]
     several = bool(((weights > 0).sum(axis=1) > 1).any())
-    return _Part(mesh["path"], vertices, triangles, joints, weights, dual and several)
+    return _Part(mesh["path"], vertices, triangles, joints, weights, dual and several, corners)
 
 
 def _welded(parts: list[_Part], shapes: BlendShapes, forest: JointForest) -> SkinnedSurface:
@@ -226,6 +233,7 @@ def _welded(parts: list[_Part], shapes: BlendShapes, forest: JointForest) -> Ski
         shapes,
         [new[a:b] for a, b in pairwise(starts)],
         _one_method(parts, forest),
+        [part.corners for part in parts],
     )
 
 

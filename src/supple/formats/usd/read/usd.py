@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,13 @@ from supple.formats.registry import USD_SUFFIXES
 from supple.formats.usd.process import read_stage
 from supple.formats.usd.read.joint_forest import SHEAR, Branch, JointForest, read_joints
 from supple.formats.usd.read.skinned_surface import BlendShapes, SkinnedSurface, read_meshes
+from supple.formats.usd.read.staged_appearance import staged_appearance
 from supple.maths.transforms import decompose, scaling
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.motion.motion import Motion
-from supple.rig.motion.root_motion import split_root
+from supple.rig.motion.root_policy import Locals, RootPolicy, pose_of_motions, varying_joints
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton, unique_names
@@ -32,10 +32,6 @@ from supple.rig.skeleton.skinning import SkinnedRig
 
 __all__ = ["UsdMesh", "UsdSource", "load_usd", "staged_character"]
 
-Locals = tuple[Floats, Floats, Floats]
-
-#: What moves by less than this part of the character's size does not move: float32.
-STILL = 1e-6
 #: Quaternions nearer to unit length than this are rounded ones.
 ROUNDED = 1e-3
 
@@ -78,7 +74,7 @@ class UsdSource:
     time_codes_per_second: float
 
 
-def load_usd(path: str | Path) -> Character:
+def load_usd(path: str | Path, metres_per_unit: float | None = None) -> Character:
     """Read a character from a USD file.
 
     Parameters
@@ -87,6 +83,8 @@ def load_usd(path: str | Path) -> Character:
         A ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file. All its meshes become one surface in
         metres, +Y up, in the pose they were bound in. Those without a skin follow the
         transforms they stand under.
+    metres_per_unit : float, optional
+        Length of its unit, in place of the stage's ``metersPerUnit``.
 
     Returns
     -------
@@ -109,7 +107,7 @@ def load_usd(path: str | Path) -> Character:
     path = Path(path)
     _check_file(path)
     with reading(path.name):
-        character = _character(path)
+        character = staged_character(path, read_stage(path), metres_per_unit)
     for message in character.warnings:
         warn(message)
     return character
@@ -130,13 +128,12 @@ def _check_file(path: Path) -> None:
         raise FormatError(f"{name}: has {size / 2**30:.1f} GiB, which is more than is read")
 
 
-def _character(path: Path) -> Character:
-    return staged_character(path, read_stage(path))
-
-
-def staged_character(path: Path, stage: dict[str, Any]) -> Character:
+def staged_character(
+    path: Path, stage: dict[str, Any], metres_per_unit: float | None = None
+) -> Character:
     """Make the character of a stage that has been read."""
-    to_supple = _upright(stage["up"], stage["unit"])
+    unit = stage["unit"] if metres_per_unit is None else metres_per_unit
+    to_supple = _upright(stage["up"], unit)
     try:
         forest = read_joints(stage, to_supple)
         surface = read_meshes(stage, forest, to_supple)
@@ -153,17 +150,21 @@ def staged_character(path: Path, stage: dict[str, Any]) -> Character:
     for data, each in zip(stage["meshes"], meshes, strict=True):
         for name, values in data.get("painted", {}).items():
             painted.add(name, each.welded, values)
-    notes = [*stage["notes"], *forest.notes, *(f"{d.message}; continuing" for d in mesh.defects())]
+    appearance = staged_appearance(path.name, stage, surface.corners, forest.notes)
+    guessed = [stage["unit_note"]] if stage["unit_note"] and metres_per_unit is None else []
+    defects = [f"{defect.message}; continuing" for defect in mesh.defects()]
+    notes = [*guessed, *stage["notes"], *forest.notes, *defects]
     return Character(
         name=path.stem,
         surface=mesh,
         rig=rig,
         motions=motions,
         source=UsdSource(path, tuple(meshes), to_supple, codes, stage["rate"]),
-        metres_per_unit=stage["unit"],
+        metres_per_unit=unit,
         warnings=tuple(f"{path.name}: {note}" for note in dict.fromkeys(notes)),
         labels={f"mesh:{mesh.path}": np.unique(mesh.welded[mesh.welded >= 0]) for mesh in meshes},
         painted=painted.maps(),
+        appearance=appearance,
     )
 
 
@@ -225,9 +226,9 @@ def _read_motions(
     """Return a pose vector that all clips fit in, the motions, and time codes of their keys."""
     clips = stage["clips"]
     samples = [_clip_locals(forest, skeleton, clip, to_supple) for clip in clips]
-    root = _root_joint(skeleton, samples, weight, size)
-    split = [_without_root(skeleton, local, root) for local in samples]
-    joint_pose = _joint_pose(skeleton, [local for local, _ in split], size)
+    policy = RootPolicy(skeleton, varying_joints(skeleton, samples, size), weight)
+    split = [policy.split(local) for local in samples]
+    joint_pose = pose_of_motions(skeleton, [local for local, _ in split], size)
     motions: dict[str, Motion] = {}
     codes: dict[str, Floats] = {}
     for clip, (local, roots) in zip(clips, split, strict=True):
@@ -238,42 +239,6 @@ def _read_motions(
         motions[name] = Motion(times, poses, roots, name)
         codes[name] = clip["times"]
     return joint_pose, motions, codes
-
-
-def _root_joint(skeleton: Skeleton, samples: Sequence[Locals], weight: Floats, size: float) -> int:
-    """Return the topmost joint that moves in any clip; of several the one that carries most."""
-    load, varies = weight.copy(), np.zeros(skeleton.n_joints, dtype=bool)
-    for moves, turns, _ in samples:
-        # Quaternions of either sign are one rotation.
-        near = np.where(np.sum(turns * turns[:1], axis=-1, keepdims=True) < 0, -turns, turns)
-        varies |= np.ptp(moves, axis=0).max(axis=1) > STILL * size
-        varies |= np.ptp(near, axis=0).max(axis=1) > STILL
-    for joint in range(skeleton.n_joints - 1, -1, -1):
-        if skeleton.parents[joint] >= 0:
-            load[skeleton.parents[joint]] += load[joint]
-    below = np.zeros(skeleton.n_joints, dtype=bool)
-    for joint, parent in enumerate(skeleton.parents):
-        below[joint] = parent >= 0 and (below[parent] or varies[parent])
-    first = varies & ~below
-    return int(np.argmax(np.where(first, load, -1.0))) if first.any() else -1
-
-
-def _without_root(skeleton: Skeleton, local: Locals, root: int) -> tuple[Locals, Floats]:
-    if root < 0 or skeleton.parents[root] >= 0:
-        # A joint amid a body at rest is not how the body moves through the world.
-        return local, np.repeat(np.eye(4)[None], len(local[0]), axis=0)
-    roots, moves, turns = split_root(skeleton, *local, joint=root)
-    return (moves, turns, local[2]), roots
-
-
-def _joint_pose(skeleton: Skeleton, samples: Sequence[Locals], size: float) -> JointPose:
-    """Make a pose with entries for joints that translate or scale in any clip."""
-    translating, scaled = np.zeros((2, skeleton.n_joints), dtype=bool)
-    for moves, _, scales in samples:
-        translating |= np.abs(moves - skeleton.translations).max(axis=(0, 2)) > STILL * size
-        change = np.abs(scales - skeleton.scales).max(axis=(0, 2))
-        scaled |= change > STILL * np.abs(skeleton.scales).max(axis=1)
-    return JointPose(skeleton, np.flatnonzero(translating), np.flatnonzero(scaled))
 
 
 def _free_name(name: str, taken: dict[str, Motion]) -> str:
@@ -297,6 +262,9 @@ def _clip_locals(
     local = tuple(np.repeat(part[None], count, axis=0) for part in rest)
     for branch in forest.branches:
         frames = to_supple @ clip["frames"][branch.number] @ scaling(1 / branch.unit)
+        if branch.above >= 0:
+            base = forest.world(branch.above, clip["frames"][branch.above], to_supple)
+            frames = np.linalg.solve(base, frames)
         if branch.carrier >= 0:
             _move(forest, local, branch.carrier, frames)
         if len(branch.order):
@@ -304,7 +272,8 @@ def _clip_locals(
             rows = slice(branch.first, branch.first + len(branch.order))
             own = _branch_locals(forest, branch, animation, count)
             if branch.folded:
-                tops = np.array([forest.parents[j] < 0 for j in range(rows.start, rows.stop)])
+                inner = range(rows.start, rows.stop)
+                tops = np.array([forest.parents[joint] not in inner for joint in inner])
                 _fold(own, tops, frames)
             for table, part in zip(local, own, strict=True):
                 table[:, rows] = part

@@ -9,20 +9,29 @@ import numpy as np
 from supple.formats.usd.prims import as_array, first_value
 from supple.formats.usd.pxr_modules import Kind, Sdf, Usd, UsdGeom, UsdSkel, Vt
 
-__all__ = ["add_shapes", "add_weights", "bind_animations", "cache_points", "new_stage"]
+__all__ = [
+    "add_shapes",
+    "add_weights",
+    "bind_animations",
+    "cache_points",
+    "define_animations",
+    "new_stage",
+]
 
 
-def bind_animations(stage: Any, skeletons: list[dict[str, Any]], name: str) -> None:
-    """Make every skeleton play the animation that is asked for, or a new one that holds it at rest.
-
-    A new one is entered in `skeletons`.
-    """
+def define_animations(stage: Any, skeletons: list[dict[str, Any]], name: str) -> None:
+    """Make animations that hold skeletons at rest where none is asked for; enter them in those."""
     for skeleton in skeletons:
-        prim = stage.GetPrimAtPath(skeleton["path"])
         if skeleton["animation"] is None:
-            path = _free_path(prim, name)
+            path = _free_path(stage.GetPrimAtPath(skeleton["path"]), name)
             UsdSkel.Animation.Define(stage, path)
             skeleton["animation"] = str(path)
+
+
+def bind_animations(stage: Any, skeletons: list[dict[str, Any]]) -> None:
+    """Make every skeleton play the animation that is asked for."""
+    for skeleton in skeletons:
+        prim = stage.GetPrimAtPath(skeleton["path"])
         binding = UsdSkel.BindingAPI(prim)
         played = binding.GetInheritedAnimationSource() if prim else None
         if not played or str(played.GetPath()) != skeleton["animation"]:

@@ -16,6 +16,7 @@ from supple.formats.usd.process import WRITING, run_child
 from supple.formats.usd.write.layer_plan import LayerPlan
 from supple.formats.vertex_normals import VertexNormals
 from supple.rig.baked_motion import BakedMotion
+from supple.rig.character import Character
 from supple.rig.unskinning import largest_stretch, offsets_before_skinning
 
 __all__ = ["FittedShapes", "baked_normals", "fitted_shapes"]
@@ -34,11 +35,15 @@ class FittedShapes:
 
 
 def fitted_shapes(
-    plan: LayerPlan, baked: BakedMotion, folder: Path, error: float, normals: bool, tell: Progress
+    plan: LayerPlan, frames: Singles, folder: Path, error: float, normals: bool, tell: Progress
 ) -> FittedShapes:
-    """Fit shapes to what the stage lacks; those of each mesh go to a file in the folder."""
+    """Fit shapes to what the stage lacks at the frames of all motions.
+
+    Those of each mesh go to a file in the folder.
+    """
+    character = plan.character
     # The survey passes matrices too: four times the frames.
-    answer = run_child(WRITING, baked.character.name, folder, plan.request("survey"), 4 * plan.work)
+    answer = run_child(WRITING, character.name, folder, plan.request("survey"), 4 * plan.work)
     present = np.load(folder / "present.npy", mmap_mode="r", allow_pickle=False)
     matrices = np.load(folder / "matrices.npy", mmap_mode="r", allow_pickle=False)
     shaped = np.zeros(plan.n_vertices, dtype=bool)
@@ -46,27 +51,27 @@ def fitted_shapes(
         shaped[mesh["vertices"]] |= takes
     cached = [not takes for takes in answer["takes_shapes"]]
     if not shaped.any():
-        return FittedShapes([], np.zeros((baked.n_frames, 0), np.float32), cached)
+        return FittedShapes([], np.zeros((len(frames), 0), np.float32), cached)
     rows = np.flatnonzero(shaped)
-    offsets = _offsets(baked, present, matrices, rows, error)
+    offsets = _offsets(character, frames, present, matrices, rows, error)
     shapes, weights, _ = fit_morphs(
         offsets,
         _Part(matrices, rows),
-        baked.character.surface.size,
+        character.surface.size,
         error * 0.98,  # room for rounding between here and there
-        moves=_Moves(baked.frames, present, rows),
+        moves=_Moves(frames, present, rows),
         progress=lambda part, what: tell(0.1 + 0.6 * part, what),
     )
     turned = None
     if normals and len(shapes):
-        turned = _normal_shapes(baked, present, matrices, rows, weights)
+        turned = _normal_shapes(character, frames, present, matrices, rows, weights)
     _save(plan, answer["bounds"], folder, rows, shapes, turned)
-    return FittedShapes(_names(baked, len(shapes)), weights, cached)
+    return FittedShapes(_names(character, len(shapes)), weights, cached)
 
 
-def _names(baked: BakedMotion, count: int) -> list[str]:
+def _names(character: Character, count: int) -> list[str]:
     """Return names that no shape of the character has."""
-    taken = {parameter.name for parameter in baked.character.rig.parameters}
+    taken = {parameter.name for parameter in character.rig.parameters}
     pattern, again = NAME, 2
     while any(pattern.format(k) in taken for k in range(count)):
         pattern, again = f"supple_soft{again}_{{:03d}}", again + 1
@@ -74,19 +79,24 @@ def _names(baked: BakedMotion, count: int) -> list[str]:
 
 
 def _offsets(
-    baked: BakedMotion, present: Singles, matrices: Singles, rows: Ints, error: float
+    character: Character,
+    frames: Singles,
+    present: Singles,
+    matrices: Singles,
+    rows: Ints,
+    error: float,
 ) -> Singles:
-    rig = baked.character.rig
-    allowed = 0.25 * error * baked.character.surface.size
-    offsets = np.empty((baked.n_frames, len(rows), 3), np.float32)
+    rig = character.rig
+    allowed = 0.25 * error * character.surface.size
+    offsets = np.empty((len(frames), len(rows), 3), np.float32)
     slopes = np.tile(np.eye(3), (rig.n_vertices, 1, 1))
     stretch = largest_stretch(rig, matrices)
-    for k in range(baked.n_frames):
+    for k, frame in enumerate(frames):
         # Vertices that take no shapes are where they are wanted, as far as shapes go.
-        wanted, now = baked.frames[k].astype(np.float64), baked.frames[k].astype(np.float64)
+        wanted, now = frame.astype(np.float64), frame.astype(np.float64)
         now[rows], slopes[rows] = present[k][rows], matrices[k][rows]
         if not np.isfinite(slopes).all():
-            raise FormatError(f"{baked.character.name}: its joints at frame {k} are not finite")
+            raise FormatError(f"{character.name}: its joints at frame {k} are not finite")
         offsets[k] = offsets_before_skinning(
             rig,
             rig.rest_pose,
@@ -163,24 +173,29 @@ def _save_rows(file: Path, shapes: Singles, points: Ints, matrix: Any) -> None:
 
 def baked_normals(baked: BakedMotion) -> Singles:
     """Return unit normals (t, n̄, 3) in the world, each the mean of its faces' by their areas."""
-    normals_of = _normals_of(baked)
+    normals_of = _normals_of(baked.character)
     return np.stack([normals_of(frame.astype(np.float64)) for frame in baked.frames]).astype(
         np.float32
     )
 
 
 def _normal_shapes(
-    baked: BakedMotion, present: Singles, matrices: Singles, rows: Ints, weights: Singles
+    character: Character,
+    frames: Singles,
+    present: Singles,
+    matrices: Singles,
+    rows: Ints,
+    weights: Singles,
 ) -> Singles:
     """Return offsets (b, n, 3) of bound normals that go with the shapes' weights, (t, b).
 
     What is wanted is the difference between the frame's normals and those of the surface as the
     stage has it, both brought back before skinning: n → Mᵀ n. So edges that are hard stay hard.
     """
-    normals_of = _normals_of(baked)
-    wanted = np.empty((baked.n_frames, 3 * len(rows)), np.float32)
-    for k in range(baked.n_frames):
-        then = baked.frames[k].astype(np.float64)
+    normals_of = _normals_of(character)
+    wanted = np.empty((len(frames), 3 * len(rows)), np.float32)
+    for k, frame in enumerate(frames):
+        then = frame.astype(np.float64)
         now = then.copy()
         now[rows] = present[k][rows]
         turned = [
@@ -192,8 +207,8 @@ def _normal_shapes(
     return found.reshape(weights.shape[1], len(rows), 3).astype(np.float32)
 
 
-def _normals_of(baked: BakedMotion) -> VertexNormals:
-    surface = baked.character.surface
+def _normals_of(character: Character) -> VertexNormals:
+    surface = character.surface
     return VertexNormals(surface.triangles, len(surface.vertices), flat=(0.0, 0.0, 0.0))
 
 

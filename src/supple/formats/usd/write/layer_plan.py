@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from supple.formats.usd.write.package import root_entry
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 
-__all__ = ["LayerPlan", "check_layer_target"]
+__all__ = ["ClipPlan", "LayerPlan", "check_layer_target"]
 
 #: Time codes around a baked part of a clip; of longer clips only the keys.
 MOST_AROUND = 10_000
@@ -47,14 +49,90 @@ def _check_needed_files(path: Path, source: Path) -> None:
             raise FormatError(f"{path.name}: cannot be written over, {whose}; choose another name")
 
 
-class LayerPlan:
-    """Meshes, skeletons, the animation to play, and the time codes of the baked frames.
+@dataclass
+class ClipPlan:
+    """A baked motion as the stage plays it.
 
-    The stage is read once more: its file may have changed since the character was loaded.
+    Attributes
+    ----------
+    name
+        The motion's.
+    rows
+        Its frames among those of all motions.
+    codes
+        Time codes of its frames.
+    known
+        Time codes of the file's clip that it is, None if it is no clip.
+    skeletons
+        Path of each skeleton, and of the animation that plays the motion on it, None for none.
     """
 
-    def __init__(self, path: Path, baked: BakedMotion) -> None:
-        source = baked.character.source
+    name: str
+    rows: slice
+    codes: Floats
+    known: Floats | None
+    skeletons: list[dict[str, Any]]
+
+    @property
+    def range(self) -> Floats:
+        """First and last time code of the motion, and of its clip."""
+        known = self.codes if self.known is None else self.known
+        return np.array([min(known[0], self.codes[0]), max(known[-1], self.codes[-1])])
+
+    def request(self) -> dict[str, Any]:
+        """Return the fields by which the writing process knows it."""
+        return {
+            "codes": self.codes,
+            "rows": np.array([self.rows.start, self.rows.stop]),
+            "skeletons": self.skeletons,
+            "animation_name": self.name or "SoftMotion",
+        }
+
+    def _gap(self) -> float:
+        return float(self.codes[1] - self.codes[0]) if len(self.codes) > 1 else 1.0
+
+    def around(self) -> Floats:
+        """Return time codes of the clip before and after the baked part, as dense as in it."""
+        if self.known is None:
+            return np.zeros(0)
+        gap, whole = self._gap(), self.range
+        first, last = self.codes[0] - 0.5 * gap, self.codes[-1] + 0.5 * gap
+        parts = [self.known]
+        if whole[1] - whole[0] <= MOST_AROUND * gap:
+            steps = np.arange(1, int((whole[1] - whole[0]) / gap) + 1)
+            parts += [self.codes[0] - gap * steps, self.codes[-1] + gap * steps]
+        codes = np.unique(np.round(np.concatenate(parts), 6))
+        inside = (codes >= whole[0]) & (codes <= whole[1])
+        return codes[inside & ((codes < first) | (codes > last))]
+
+    def faded(self, weights: NDArray[np.float32]) -> tuple[Floats, NDArray[np.float32]]:
+        """Add a weight of zero a frame before and after the keys, where the clip goes on there."""
+        known, gap = self.known, self._gap()
+        keys, values = self.codes, weights
+        nothing = np.zeros((1, weights.shape[1]), np.float32)
+        if known is not None and known[0] < keys[0] - 0.5 * gap:
+            keys, values = np.r_[keys[0] - gap, keys], np.vstack([nothing, values])
+        if known is not None and known[-1] > keys[-1] + 0.5 * gap:
+            keys, values = np.r_[keys, keys[-1] + gap], np.vstack([values, nothing])
+        return keys, values
+
+
+class LayerPlan:
+    """Meshes of the stage, and the motions that a layer over it plays.
+
+    The stage is read once more: its file may have changed since the character was loaded.
+
+    Attributes
+    ----------
+    clips
+        A plan for each motion.
+    shown
+        The one that the stage plays by itself: the only motion, or of several the file's own.
+    """
+
+    def __init__(self, path: Path, bakes: Sequence[BakedMotion]) -> None:
+        self.character = bakes[0].character
+        source = self.character.source
         assert isinstance(source, UsdSource)
         self.source, self.source_path = source, Path(os.path.abspath(source.path))
         self.notes: list[str] = []
@@ -67,17 +145,15 @@ class LayerPlan:
         stage = read_stage(self.source_path)
         self._check(path, stage)
         _check_needed_files(path, self.source_path)
-        self.n_vertices = len(baked.character.surface.vertices)
-        self.name = baked.motion.name
-        self.known = self._known(baked, stage)
-        self.codes = self._codes(baked)
-        known = self.codes if self.known is None else self.known
-        self.range = np.array([min(known[0], self.codes[0]), max(known[-1], self.codes[-1])])
-        self.skeletons = self._skeletons(stage)
+        self.n_vertices = len(self.character.surface.vertices)
+        self.clips = self._clips(bakes, stage)
+        first = next(iter(source.time_codes), None)  # that is what the stage plays
+        names = [clip.name if clip.known is not None else None for clip in self.clips]
+        self.shown = names.index(first) if first in names else 0
         self.meshes = self._meshes()
         self.sublayer = self._sublayer(path)
         self.package = path.suffix.lower() == ".usdz"
-        self.work = self.source_path.stat().st_size + baked.frames.nbytes
+        self.work = self.source_path.stat().st_size + sum(baked.frames.nbytes for baked in bakes)
 
     def _check(self, path: Path, stage: dict[str, Any]) -> None:
         found = [(mesh["path"], len(mesh["points"])) for mesh in stage["meshes"]]
@@ -94,27 +170,36 @@ class LayerPlan:
                 f" load it again and bake"
             )
 
-    def _known(self, baked: BakedMotion, stage: dict[str, Any]) -> Floats | None:
-        """Return the time codes of the file's clip that the motion is, None if it is no clip."""
+    def _clips(self, bakes: Sequence[BakedMotion], stage: dict[str, Any]) -> list[ClipPlan]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SuppleWarning)
-            character = staged_character(self.source_path, stage)
-        clip, codes = character.motions.get(self.name), self.source.time_codes.get(self.name)
+            unit = self.character.metres_per_unit
+            character = staged_character(self.source_path, stage, unit)
+        plans, begin = [], 0
+        for baked in bakes:
+            name, known = baked.motion.name, self._known(baked, character)
+            first = float(known[0]) if known is not None else 0.0
+            # Keys of the file are round numbers, and those that fall on them should be as well.
+            codes = np.round(first + baked.times * self.source.time_codes_per_second, 6)
+            rows = slice(begin, begin := begin + baked.n_frames)
+            skeletons = self._skeletons(stage, name if known is not None else None)
+            plans.append(ClipPlan(name, rows, codes, known, skeletons))
+        return plans
+
+    def _known(self, baked: BakedMotion, character: Character) -> Floats | None:
+        """Return the time codes of the file's clip that the motion is, None if it is no clip."""
+        name = baked.motion.name
+        clip, codes = character.motions.get(name), self.source.time_codes.get(name)
         if clip is None or codes is None:
             return None
         first, last = clip.times[0], clip.times[-1]
         same = plays(lambda t: clip.at(np.clip(t, first, last)), character.rig, baked)
         return codes if same else None
 
-    def _codes(self, baked: BakedMotion) -> Floats:
-        first = float(self.known[0]) if self.known is not None else 0.0
-        # Keys of the file are round numbers, and those that fall on them should be as well.
-        return np.round(first + baked.times * self.source.time_codes_per_second, 6)
-
-    def _skeletons(self, stage: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return each skeleton with the animation that plays the baked motion, None for none."""
+    def _skeletons(self, stage: dict[str, Any], name: str | None) -> list[dict[str, Any]]:
+        """Return each skeleton with the animation that plays a clip of the file, None for none."""
         names = list(self.source.time_codes)
-        clip = stage["clips"][names.index(self.name)] if self.known is not None else None
+        clip = stage["clips"][names.index(name)] if name is not None else None
         found = []
         for number, skeleton in enumerate(stage["skeletons"]):
             animation = clip["animations"][number] if clip is not None else None
@@ -164,12 +249,10 @@ class LayerPlan:
         return {
             "action": action,
             "path": str(self.source_path),
-            "codes": self.codes,
-            "range": self.range,
+            "clips": [clip.request() for clip in self.clips],
+            "shown": self.shown,
             "from_stage": self.source.from_stage,
             "n_vertices": self.n_vertices,
-            "skeletons": self.skeletons,
-            "animation_name": self.name or "SoftMotion",
             "meshes": self.meshes,
         }
 
@@ -181,48 +264,24 @@ class LayerPlan:
         weights: NDArray[np.float32],
         normals: bool,
     ) -> dict[str, Any]:
-        """Return the request for the layer itself."""
-        keys, values = self._faded(weights)
+        """Return the request for the layer itself; `weights` are those of all frames, (t, b)."""
         meshes = [
             {**mesh, "cached": whole} for mesh, whole in zip(self.meshes, cached, strict=True)
         ]
+        clips = []
+        for clip in self.clips:
+            keys, values = clip.faded(weights[clip.rows])
+            clips.append({**clip.request(), "keys": keys, "weights": values})
+        ranges = np.array([clip.range for clip in self.clips])
         return {
             **self.request("author"),
             "meshes": meshes,
+            "clips": clips,
             "format": kind,
             "names": names,
-            "keys": keys,
-            "weights": values,
             "normals": normals,
-            "around": self._around(),
+            "around": self.clips[self.shown].around(),
+            "range": np.array([ranges[:, 0].min(), ranges[:, 1].max()]),
             "sublayer": self.sublayer,
             "package": self.package,
         }
-
-    def _gap(self) -> float:
-        return float(self.codes[1] - self.codes[0]) if len(self.codes) > 1 else 1.0
-
-    def _around(self) -> Floats:
-        """Return time codes of the clip before and after the baked part, as dense as in it."""
-        if self.known is None:
-            return np.zeros(0)
-        gap = self._gap()
-        first, last = self.codes[0] - 0.5 * gap, self.codes[-1] + 0.5 * gap
-        parts = [self.known]
-        if self.range[1] - self.range[0] <= MOST_AROUND * gap:
-            steps = np.arange(1, int((self.range[1] - self.range[0]) / gap) + 1)
-            parts += [self.codes[0] - gap * steps, self.codes[-1] + gap * steps]
-        codes = np.unique(np.round(np.concatenate(parts), 6))
-        inside = (codes >= self.range[0]) & (codes <= self.range[1])
-        return codes[inside & ((codes < first) | (codes > last))]
-
-    def _faded(self, weights: NDArray[np.float32]) -> tuple[Floats, NDArray[np.float32]]:
-        """Add a weight of zero a frame before and after the keys, where the clip goes on there."""
-        known, gap = self.known, self._gap()
-        keys, values = self.codes, weights
-        nothing = np.zeros((1, weights.shape[1]), np.float32)
-        if known is not None and known[0] < keys[0] - 0.5 * gap:
-            keys, values = np.r_[keys[0] - gap, keys], np.vstack([nothing, values])
-        if known is not None and known[-1] > keys[-1] + 0.5 * gap:
-            keys, values = np.r_[keys, keys[-1] + gap], np.vstack([values, nothing])
-        return keys, values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,10 +18,12 @@ from supple.formats.usd.read.usd import UsdSource
 from supple.formats.usd.write.fitted_shapes import baked_normals, fitted_shapes
 from supple.formats.usd.write.layer_plan import LayerPlan
 from supple.formats.usd.write.package import package, package_entries
+from supple.mesh.topology import counted
 from supple.rig.baked_motion import BakedMotion
+from supple.rig.character import Character
 from supple.saving import write_chunks
 
-__all__ = ["write_usd"]
+__all__ = ["holds_several", "write_usd"]
 
 POINTS = ("blend-shapes", "cache")
 #: What is over the error by less than this is rounding.
@@ -29,14 +32,14 @@ ROUNDING = 1.02
 
 def write_usd(
     path: str | Path,
-    baked: BakedMotion,
+    baked: BakedMotion | Sequence[BakedMotion],
     *,
     error: float = 0.002,
     points: Literal["blend-shapes", "cache"] = "blend-shapes",
     normals: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Write a baked motion as ``.usd``, ``.usda``, ``.usdc`` or ``.usdz``.
+    """Write baked motions as ``.usd``, ``.usda``, ``.usdc`` or ``.usdz``.
 
     Parameters
     ----------
@@ -44,8 +47,9 @@ def write_usd(
         Where to. A character that came from USD gets a layer over its file: nothing in that is
         touched or copied, the layer names it by a relative path. A ``.usdz`` has it, and all it
         needs, inside. Any other character becomes a stage with one mesh and its points over time.
-    baked : BakedMotion
-        What to write.
+    baked : BakedMotion or sequence of those
+        What to write. Several, of a character that came from USD, become blend shapes that its
+        animations share; the stage goes on playing the animation it played.
     error : float
         How far any point may be from its place at any frame, as part of the character's size.
     points : {"blend-shapes", "cache"}
@@ -83,49 +87,62 @@ def write_usd(
     check_library(path.name)
     if not path.parent.is_dir():
         raise FormatError(f"{path.name}: cannot be written to {path.parent} (no such folder)")
-    checked_frames(path, baked)
+    bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
+    for each in bakes:
+        checked_frames(path, each)
     tell = progress or (lambda part, what: None)
     try:
         with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
-            if isinstance(baked.character.source, UsdSource):
-                return _write_layer(path, baked, Path(folder), error, points, normals, tell)
-            return _write_stage(path, baked, Path(folder), normals, tell)
+            if isinstance(bakes[0].character.source, UsdSource):
+                return _write_layer(path, bakes, Path(folder), error, points, normals, tell)
+            return _write_stage(path, bakes[0], Path(folder), normals, tell)
     except OSError as problem:
         why = (problem.strerror or str(problem)).lower()
         raise FormatError(f"{path.name}: cannot be written ({why})") from problem
 
 
+def holds_several(character: Character, options: Mapping[str, Any]) -> bool:
+    """Return whether a file holds several motions: blend shapes over a USD character do."""
+    shapes = options.get("points", POINTS[0]) == POINTS[0]
+    return shapes and isinstance(character.source, UsdSource)
+
+
 def _write_layer(
     path: Path,
-    baked: BakedMotion,
+    bakes: Sequence[BakedMotion],
     folder: Path,
     error: float,
     points: str,
     normals: bool,
     tell: Progress,
 ) -> dict[str, Any]:
-    plan = LayerPlan(path, baked)
-    np.save(folder / "frames.npy", np.asarray(baked.frames, np.float32))
-    shapes, weights = [], np.zeros((baked.n_frames, 0), np.float32)
+    plan = LayerPlan(path, bakes)
+    parts = [np.asarray(baked.frames, np.float32) for baked in bakes]
+    frames = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    np.save(folder / "frames.npy", frames)
+    shapes, weights = [], np.zeros((len(frames), 0), np.float32)
     cached = [True] * len(plan.meshes)
     if points == "blend-shapes":
         tell(0.02, "evaluating the stage")
-        shaped = fitted_shapes(plan, baked, folder, error, normals, tell)
+        shaped = fitted_shapes(plan, frames, folder, error, normals, tell)
         cached, shapes, weights = shaped.cached, shaped.names, shaped.weights
     if normals and any(cached):
-        np.save(folder / "normals.npy", baked_normals(baked))
+        np.save(folder / "normals.npy", baked_normals(bakes[plan.shown]))
     tell(0.7, "writing the layer")
     request = plan.author_request(_format(path), cached, shapes, weights, normals)
     answer = run_child(WRITING, path.name, folder, request, plan.work)
     layer = folder / f"layer.{_format(path)}"
     size = _deliver(path, layer, plan.source_path, answer["files"])
-    reached = answer["error_metres"] / baked.character.surface.size
+    reached = answer["error_metres"] / plan.character.surface.size
     if reached > ROUNDING * error:
         missed = f"is off by {reached:.2%} of the size, not {error:.2%}"
         warn(f"{path.name}: {missed}; {_advice(points)}")
+    if len(bakes) > 1 and any(cached):
+        alone, name = counted(sum(cached), "mesh", "meshes"), plan.clips[plan.shown].name
+        warn(f'{path.name}: {alone} without a skeleton can play one motion, "{name}"')
     for note in plan.notes:
         warn(note)
-    figures = {"n_shapes": len(shapes), "n_frames": baked.n_frames, "error": reached, "bytes": size}
+    figures = {"n_shapes": len(shapes), "n_frames": len(frames), "error": reached, "bytes": size}
     return {**figures, "cached_meshes": sum(cached), "sublayer": plan.sublayer}
 
 

@@ -24,6 +24,7 @@ from supple.formats.usd.write.authoring import (
     add_weights,
     bind_animations,
     cache_points,
+    define_animations,
     new_stage,
 )
 
@@ -45,8 +46,8 @@ def _answer(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str
     return answers[request["action"]](request, folder)
 
 
-def _opened(request: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the layer to write, over the file's, and the stage of both."""
+def _opened(request: dict[str, Any], clip: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the layer to write, over the file's, and the stage of both, which plays the clip."""
     # Taken out in memory, as for reading: what lies outside the file's folder.
     root = open_stage(Path(request["path"]), []).GetRootLayer()
     layer = Sdf.Layer.CreateAnonymous(".usda")
@@ -56,14 +57,15 @@ def _opened(request: dict[str, Any]) -> tuple[Any, Any]:
     layer.subLayerPaths.append(root.identifier)
     stage = Usd.Stage.Open(layer)
     _make_editable(stage, request)
-    bind_animations(stage, request["skeletons"], request["animation_name"])
+    define_animations(stage, clip["skeletons"], clip["animation_name"])
+    bind_animations(stage, clip["skeletons"])
     return layer, stage
 
 
 def _make_editable(stage: Any, request: dict[str, Any]) -> None:
     """Turn instances that hold the character into ordinary prims: instances share their parts."""
     wanted = [mesh["path"] for mesh in request["meshes"]]
-    for skeleton in request["skeletons"]:
+    for skeleton in (each for clip in request["clips"] for each in clip["skeletons"]):
         wanted += [path for path in (skeleton["path"], skeleton["animation"]) if path]
     for path in wanted:
         prim = stage.GetPrimAtPath(path)
@@ -80,17 +82,37 @@ def _make_editable(stage: Any, request: dict[str, Any]) -> None:
 
 
 def _survey(request: dict[str, Any], folder: Path) -> dict[str, Any]:
-    _, stage = _opened(request)
-    codes, count = request["codes"], request["n_vertices"]
-    played = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
-    for mesh, asked in zip(played, request["meshes"], strict=True):
-        _check_points(mesh, asked)
+    frames, count = int(request["clips"][-1]["rows"][1]), request["n_vertices"]
+    present = _made(folder / "present.npy", (frames, count, 3))
+    matrices = _made(folder / "matrices.npy", (frames, count, 3, 3))
+    unit = np.cbrt(abs(np.linalg.det(request["from_stage"][:3, :3])))
+    for clip in request["clips"]:
+        _, stage = _opened(request, clip)
+        played = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
+        for mesh, asked in zip(played, request["meshes"], strict=True):
+            _check_points(mesh, asked)
+        bounds = [unit * mesh.bound if mesh.takes_shapes else np.eye(3) for mesh in played]
+        rows = slice(*clip["rows"])
+        _survey_clip(request, clip, played, bounds, present[rows], matrices[rows])
+    present.flush()
+    matrices.flush()
+    return {
+        "takes_shapes": [mesh.takes_shapes for mesh in played],
+        "bounds": bounds,
+    }
+
+
+def _survey_clip(
+    request: dict[str, Any],
+    clip: dict[str, Any],
+    played: list[_PlayedMesh],
+    bounds: list[np.ndarray],
+    present: np.ndarray,
+    matrices: np.ndarray,
+) -> None:
+    """Fill in where points are at the frames of a clip, and how offsets would move them."""
     outward = request["from_stage"]
-    unit = np.cbrt(abs(np.linalg.det(outward[:3, :3])))
-    present = _made(folder / "present.npy", (len(codes), count, 3))
-    matrices = _made(folder / "matrices.npy", (len(codes), count, 3, 3))
-    bounds = [unit * mesh.bound if mesh.takes_shapes else np.eye(3) for mesh in played]
-    for k, code in enumerate(codes):
+    for k, code in enumerate(clip["codes"]):
         for mesh, asked, bound in zip(played, request["meshes"], bounds, strict=True):
             rows, vertices = asked["rows"], asked["vertices"]
             if not len(rows) or not mesh.takes_shapes:
@@ -98,12 +120,6 @@ def _survey(request: dict[str, Any], folder: Path) -> dict[str, Any]:
             placed, moved = mesh.probed(mesh.points(float(code)), float(code))
             present[k, vertices] = placed[rows] @ outward[:3, :3].T + outward[:3, 3]
             matrices[k, vertices] = outward[:3, :3] @ moved[rows] @ np.linalg.inv(bound)
-    present.flush()
-    matrices.flush()
-    return {
-        "takes_shapes": [mesh.takes_shapes for mesh in played],
-        "bounds": bounds,
-    }
 
 
 def _check_points(mesh: _PlayedMesh, asked: dict[str, Any]) -> None:
@@ -113,8 +129,8 @@ def _check_points(mesh: _PlayedMesh, asked: dict[str, Any]) -> None:
 
 
 def _author(request: dict[str, Any], folder: Path) -> dict[str, Any]:
-    layer, stage = _opened(request)
-    codes, names = request["codes"], request["names"]
+    shown, names = request["clips"][request["shown"]], request["names"]
+    layer, stage = _opened(request, shown)
     inward = np.linalg.inv(request["from_stage"])
     frames = _stored(folder / "frames.npy")
     around = _points_around(stage, request)
@@ -122,15 +138,16 @@ def _author(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         prim = stage.GetPrimAtPath(mesh["path"])
         if mesh["cached"]:
             normals = _stored(folder / "normals.npy") if request["normals"] else None
-            surface = {"frames": frames, "welded": mesh["welded"], "normals": normals}
-            cache_points(prim, surface, codes, inward, around[number])
+            played = frames[slice(*shown["rows"])]
+            surface = {"frames": played, "welded": mesh["welded"], "normals": normals}
+            cache_points(prim, surface, shown["codes"], inward, around[number])
         elif names:
             offsets = _stored(folder / f"shapes{number}.npy")
             add_shapes(prim, names, offsets, _stored(folder / f"normals{number}.npy"))
-    if names:
-        animations = {skeleton["animation"] for skeleton in request["skeletons"]}
-        for path in sorted(animations):
-            add_weights(stage.GetPrimAtPath(path), names, request["keys"], request["weights"])
+    for clip in request["clips"]:
+        define_animations(stage, clip["skeletons"], clip["animation_name"])
+        for path in sorted({each["animation"] for each in clip["skeletons"]} if names else ()):
+            add_weights(stage.GetPrimAtPath(path), names, clip["keys"], clip["weights"])
     _widen_range(stage, request["range"])
     return _finished(layer, stage, request, frames, folder)
 
@@ -172,23 +189,27 @@ def _finished(
     layer: Any, stage: Any, request: dict[str, Any], frames: np.ndarray, folder: Path
 ) -> dict[str, Any]:
     """Measure, then write the layer with the path to the original that it is to have."""
-    error = _largest_error(stage, request, frames)
+    error = max(_largest_error(stage, request, k, frames) for k in range(len(request["clips"])))
     layer.subLayerPaths[0] = request["sublayer"]
     layer.Export(str(folder / f"layer.{request['format']}"))
     return {"error_metres": error, "files": _dependencies(request) if request["package"] else []}
 
 
-def _largest_error(stage: Any, request: dict[str, Any], frames: np.ndarray) -> float:
-    """Return the largest distance of points from their goals, metres, as UsdSkel plays them."""
-    outward, largest = request["from_stage"], 0.0
-    played = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
-    for k, code in enumerate(request["codes"]):
-        for mesh, asked in zip(played, request["meshes"], strict=True):
-            rows = np.flatnonzero(asked["welded"] >= 0)
-            placed = mesh.placed(mesh.points(float(code)), float(code))[rows]
-            wanted = frames[k, asked["welded"][rows]]
-            off = placed @ outward[:3, :3].T + outward[:3, 3] - wanted
-            largest = max(largest, float(np.linalg.norm(off, axis=1).max(initial=0.0)))
+def _largest_error(stage: Any, request: dict[str, Any], number: int, frames: np.ndarray) -> float:
+    """Return the largest distance of points from their goals, metres, as UsdSkel plays a clip."""
+    clip, outward, largest = request["clips"][number], request["from_stage"], 0.0
+    with Usd.EditContext(stage, stage.GetSessionLayer()):
+        bind_animations(stage, clip["skeletons"])
+        asked_of = [m for m in request["meshes"] if number == request["shown"] or not m["cached"]]
+        played = _played_meshes(stage, [mesh["path"] for mesh in asked_of])
+        for k, code in enumerate(clip["codes"]):
+            for mesh, asked in zip(played, asked_of, strict=True):
+                rows = np.flatnonzero(asked["welded"] >= 0)
+                placed = mesh.placed(mesh.points(float(code)), float(code))[rows]
+                wanted = frames[clip["rows"][0] + k, asked["welded"][rows]]
+                off = placed @ outward[:3, :3].T + outward[:3, 3] - wanted
+                largest = max(largest, float(np.linalg.norm(off, axis=1).max(initial=0.0)))
+    stage.GetSessionLayer().Clear()
     return largest
 
 

@@ -1,0 +1,53 @@
+"""Units of length that files are in, and people name: metres to a unit.
+
+>>> metres_in("cm"), metres_in("0.3"), unit_name(0.0254)
+(0.01, 0.3, 'inches')
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from supple.checks import checked_number, shown
+from supple.errors import SuppleError
+
+__all__ = ["UNITS", "checked_metres", "metres_in", "unit_name"]
+
+#: Metres to a unit, by its symbol, and the unit's name.
+UNITS = {
+    "m": (1.0, "metres"),
+    "cm": (0.01, "centimetres"),
+    "mm": (0.001, "millimetres"),
+    "in": (0.0254, "inches"),
+    "ft": (0.3048, "feet"),
+}
+#: Beyond, lengths of a body are no longer numbers that physics can be done with.
+SHORTEST, LONGEST = 1e-9, 1e9
+
+
+def metres_in(word: str) -> float:
+    """Return metres to a unit that is given by its symbol, or by the metres themselves."""
+    known = UNITS.get(word.strip().lower())
+    if known is not None:
+        return known[0]
+    try:
+        metres = float(word)
+    except ValueError:
+        metres = 0.0
+    if not SHORTEST <= metres <= LONGEST:
+        listed = ", ".join(UNITS)
+        raise SuppleError(f"--unit {shown(word, 30)}: use {listed}, or how many metres one is")
+    return metres
+
+
+def checked_metres(value: Any) -> float:
+    """Return metres to a unit; SuppleError if they are no length."""
+    metres = checked_number("metres_per_unit", value)
+    if not SHORTEST <= metres <= LONGEST:
+        raise SuppleError(f"metres_per_unit is {metres:g}; use {SHORTEST:g} to {LONGEST:g}")
+    return metres
+
+
+def unit_name(metres: float) -> str:
+    """Return the unit's name, or how many metres one is."""
+    return next((name for each, name in UNITS.values() if each == metres), f"{metres:g} m each")

@@ -1,0 +1,190 @@
+"""Joints of a file as pose and root: which of them is the root, and what a pose has entries for.
+
+Readers of glTF and of USD follow the same policy, so that a character has
+the same parameters and motions whichever file it came from:
+
+1. Joints are what skins list, what in a clip moves them from above, and one called "world" for
+   meshes that nothing moves. All other nodes above or between (armatures, changes of axes) are no
+   joints: their transforms are part of the joints below them. Readers see to that.
+2. The root is the rigid motion of the topmost joint that moves in any clip (`RootPolicy`).
+3. A pose turns every joint; it moves and scales those that leave their rest in any clip, once the
+   root is taken out (`pose_of_motions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.arrays import Floats
+from supple.maths.rotations import from_matrix, inverse, multiply, rotate, to_matrix
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.joints import Skeleton
+
+__all__ = ["WORLD", "Locals", "RootPolicy", "pose_of_motions", "varying_joints"]
+
+#: Local transforms over time: translations (t, J, 3), rotations (t, J, 4), scales (t, J, 3).
+Locals = tuple[Floats, Floats, Floats]
+#: Name of the joint that meshes follow which nothing moves.
+WORLD = "world"
+#: What leaves rest, or changes, by less than this part of the character's size, or of a turn, is
+#: noise of float32 keys; of a scale, of files that keep scales in half precision or as products.
+STILL, STILL_SCALE = 1e-6, 1e-5
+#: Parts of the surface: more than this that never moves, and there is no root motion; nor with
+#: less than that which follows the topmost moving joint.
+MOST_ANCHORED, LEAST_LED = 0.1, 0.5
+
+
+def varying_joints(skeleton: Skeleton, samples: Sequence[Locals], size: float) -> NDArray[np.bool_]:
+    """Return which joints change their place or rotation during any clip, (J,)."""
+    varies = np.zeros(skeleton.n_joints, dtype=bool)
+    above, most = _stretch_above(skeleton), STILL * max(size, 1e-9)
+    for moves, turns, _ in samples:
+        # Quaternions of either sign are one rotation.
+        near = np.where(np.sum(turns * turns[:1], axis=-1, keepdims=True) < 0, -turns, turns)
+        varies |= np.ptp(moves, axis=0).max(axis=1) * above > most
+        varies |= np.ptp(near, axis=0).max(axis=1) > STILL
+    return varies
+
+
+def pose_of_motions(skeleton: Skeleton, samples: Sequence[Locals], size: float) -> JointPose:
+    """Make a pose with entries for joints that leave their rest place or scale in any clip."""
+    translating, scaled = np.zeros((2, skeleton.n_joints), dtype=bool)
+    above, most = _stretch_above(skeleton), STILL * max(size, 1e-9)
+    least = STILL_SCALE * np.abs(skeleton.scales).max(axis=1)
+    for moves, _, scales in samples:
+        off = np.abs(moves - skeleton.translations).max(axis=(0, 2), initial=0)
+        translating |= off * above > most
+        scaled |= np.abs(scales - skeleton.scales).max(axis=(0, 2), initial=0) > least
+    return JointPose(skeleton, np.flatnonzero(translating), np.flatnonzero(scaled))
+
+
+def _stretch_above(skeleton: Skeleton) -> Floats:
+    """Return how many metres a metre of each joint's translation is in the world, at rest."""
+    stretch = np.abs(skeleton.rest_world()[:, :3, :3]).max(axis=(1, 2), initial=0)
+    return np.where(skeleton.parents >= 0, stretch[skeleton.parents], 1.0)
+
+
+class RootPolicy:
+    """The joint whose motion is the root's, and the joints that it is taken out at.
+
+    The root follows the topmost joint that moves in any clip; of several, the one most of the
+    surface follows. A character with much that never moves (a tail wagging on a plinth) has no
+    root motion. Undoing it must reach every vertex: it happens at `tops`, joints of which each
+    joint with weight has exactly one above or at it, as low as can be, so that the joint the
+    root follows is left at rest, and nothing above is turned back instead.
+
+    Parameters
+    ----------
+    skeleton : Skeleton
+        All that moves the surface.
+    varies : (J,) bool array
+        Which joints move in any clip; see `varying_joints`.
+    weight : (J,) array
+        How much of the surface follows each.
+    """
+
+    def __init__(self, skeleton: Skeleton, varies: NDArray[np.bool_], weight: Floats) -> None:
+        self.skeleton = skeleton
+        parents = skeleton.parents
+        load = weight.copy()
+        above_moving = np.zeros(skeleton.n_joints, dtype=bool)
+        for joint in range(skeleton.n_joints - 1, -1, -1):
+            if parents[joint] >= 0:
+                load[parents[joint]] += load[joint]
+                above_moving[parents[joint]] |= above_moving[joint] | varies[joint]
+        below_moving = np.zeros(skeleton.n_joints, dtype=bool)
+        for joint in range(skeleton.n_joints):
+            parent = parents[joint]
+            below_moving[joint] = parent >= 0 and (below_moving[parent] or varies[parent])
+        first = varies & ~below_moving
+        self.joint = self._leader(first, load, weight, ~(varies | below_moving))
+        # What is above a topmost mover stays as it is, unless vertices follow it.
+        free = above_moving & ~varies & ~below_moving & (weight == 0)
+        self.tops = np.array(
+            [j for j in range(skeleton.n_joints) if self._is_top(j, free)], dtype=np.int64
+        )
+
+    @staticmethod
+    def _leader(
+        first: NDArray[np.bool_], load: Floats, weight: Floats, still: NDArray[np.bool_]
+    ) -> int:
+        """Return the joint whose motion is the character's, or -1 if too much stays behind it."""
+        if not first.any():
+            return -1
+        leader = int(np.argmax(np.where(first, load, -1)))
+        total = weight.sum()
+        anchored = weight[still].sum() > MOST_ANCHORED * total
+        return -1 if anchored or load[leader] < LEAST_LED * total else leader
+
+    def _is_top(self, joint: int, free: NDArray[np.bool_]) -> bool:
+        parent = self.skeleton.parents[joint]
+        return not free[joint] and (parent < 0 or bool(free[parent]))
+
+    def split(self, local: Locals) -> tuple[Locals, Floats]:
+        """Return local transforms without the root's motion, and the root, (t, 4, 4)."""
+        moves, turns, scales = local
+        count = len(moves)
+        roots = np.repeat(np.eye(4)[None], count, axis=0)
+        if self.joint < 0:
+            return local, roots
+        world = self.skeleton.world(moves, turns, scales)
+        ones = np.ones_like(scales)
+        # Without scales, rotations stay rotations: no shear, none lost where a scale is zero.
+        turned = self.skeleton.world(moves, turns, ones)[:, self.joint, :3, :3]
+        calm = self.skeleton.world(scales=ones[0])[self.joint, :3, :3]
+        rotation = from_matrix(turned @ calm.T)
+        roots[:, :3, :3] = to_matrix(rotation)
+        rest = self.skeleton.rest_world()[self.joint, :3, 3]
+        roots[:, :3, 3] = world[:, self.joint, :3, 3] - rotate(rotation, rest)
+        moves, turns = moves.copy(), turns.copy()
+        for joint in self._tops_in_rigid_space(world):
+            self._undo(joint, roots, rotation, world, moves, turns)
+        return (moves, turns, scales), roots
+
+    def _tops_in_rigid_space(self, world: Floats) -> list[int]:
+        """Return `tops`, or joints above them where their parents are not scaled evenly."""
+        parents = self.skeleton.parents.tolist()
+        even = _are_similarities(world[:, :, :3, :3])
+        anchors: list[int] = []
+        for joint, parent in enumerate(parents):
+            anchors.append(joint if parent < 0 or even[parent] else anchors[parent])
+        found = {anchors[top] for top in self.tops.tolist()}
+        below: list[bool] = []
+        for parent in parents:
+            below.append(parent >= 0 and (parent in found or below[parent]))
+        return sorted(joint for joint in found if not below[joint])
+
+    def _undo(
+        self,
+        joint: int,
+        roots: Floats,
+        rotation: Floats,
+        world: Floats,
+        moves: Floats,
+        turns: Floats,
+    ) -> None:
+        """Replace L by P⁻¹ G⁻¹ P L, with G the root and P the world transform of the parent."""
+        parent = int(self.skeleton.parents[joint])
+        back, shift = inverse(rotation), roots[:, :3, 3]
+        if parent < 0:
+            moves[:, joint] = rotate(back, moves[:, joint] - shift)
+            turns[:, joint] = multiply(back, turns[:, joint])
+            return
+        linear, place = world[:, parent, :3, :3], world[:, parent, :3, 3]
+        frame = from_matrix(linear / np.cbrt(np.linalg.det(linear))[:, None, None])
+        there = np.einsum("tij,tj->ti", linear, moves[:, joint]) + place
+        shifted = (rotate(back, there - shift) - place)[:, :, None]
+        moves[:, joint] = np.linalg.solve(linear, shifted)[:, :, 0]
+        spun = multiply(multiply(inverse(frame), back), frame)
+        turns[:, joint] = multiply(spun, turns[:, joint])
+
+
+def _are_similarities(linear: Floats) -> NDArray[np.bool_]:
+    """Return which joints, (J,), turn and scale evenly at all times of (t, J, 3, 3)."""
+    gram = np.einsum("tjki,tjkl->tjil", linear, linear)
+    size = np.trace(gram, axis1=2, axis2=3) / 3
+    off = np.abs(gram - size[:, :, None, None] * np.eye(3)).max(axis=(2, 3))
+    return ((off <= 1e-6 * size) & (np.linalg.det(linear) > 0)).all(axis=0)
