@@ -3,44 +3,101 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from supple.rig.motion.joint_names import normalised_name
 
 __all__ = ["joint_name_role", "label_role"]
 
-#: Patterns of plain joint names, the first that is found counts: "backleg" is a leg, "earring" no
-#: ear. Words of Mixamo, Rigify, Unreal, VRM, MakeHuman, SMPL and Quaternius.
-JOINTS = (
-    ("prop", r"weapon|sword|shield|gun|rifle|backpack|helmet|hat$|cape|monochord|vibrator|prop$"),
-    ("horn", r"horn|antler|tusk|claw|hoof|beak|teeth|tooth|spike|fang"),
-    ("soft", r"breast|boob|bust|glute|butt|belly|stomach|tummy|jiggle|jowl|udder|fat$|wattle"),
-    ("ear", r"^(left|right)?ears?(tip|base|end|top|mid)?$"),
-    ("fin", r"wing|feather|fin$|^fin(?!ger)|flipper|fluke"),
-    ("tail", r"tail"),
-    ("hand", r"hand|wrist|palm|finger|thumb|index|pinky|metacarpal|phalanx|^(middle|ring)$"),
-    ("foot", r"foot|feet|ankle|toe|paw|^ball$"),
-    ("forearm", r"forearm|lowerarm|lowarm|loarm|elbow|ulna"),
-    ("shin", r"shin|calf|lowerleg|lowleg|loleg|knee|tibia"),
-    ("limb", r"arm|leg|thigh|femur|humerus|shoulder$"),
-    ("head", r"head|skull|face|jaw|mouth|muzzle|snout|nose|tongue|eye|brow|lip|chin|cheek"),
-    ("neck", r"neck"),
-    (
-        "trunk",
-        r"hips?$|pelvis|spine|torso|abdomen|chest|^body|^back$|waist|rib|shoulders|clavicle"
-        r"|collar",
-    ),
+#: Words of joints, the first role that has one counts: a "backleg" is a leg. From rigs of Mixamo,
+#: Rigify, Unreal, VRM, MakeHuman, SMPL, MANO, Daz, Character Creator, Biped and Quaternius.
+JOINTS = {
+    "prop": "weapon|sword|shield|gun|rifle|backpack|helmet|hat|cape|prop|armou?r|monochord"
+    "|vibrator",
+    "horn": "horn|antler|tusk|claw|hoof|hooves|beak|teeth|tooth|spike|fang|talon"
+    "|(finger|thumb|toe)?nail",
+    "soft": "breast|boob|bust|pectoral|glute|gluteus|butt|buttock|belly|stomach|tummy|jiggle|jowl"
+    "|udder|fat|wattle|dewlap",
+    "ear": "ear",
+    "fin": "wing|feather|fin|flipper|fluke",
+    "tail": "tail",
+    "hand": "hand|wrist|palm|finger|thumb|index|pinky|pinkie|metacarpal|carpal|phalanx|phalange"
+    "|knuckle",
+    "foot": "foot|feet|ankle|toe|paw|ball|metatarsal|heel",
+    "forearm": "forearm|lowerarm|lowarm|loarm|elbow|ulna",
+    "shin": "shin|calf|lowerleg|lowleg|loleg|knee|tibia",
+    "limb": "arm|leg|thigh|femur|humerus|shoulder|shldr",
+    "head": "head|skull|cranium|face|facial|forehead|jaw|mouth|muzzle|snout|nose|nostril|tongue"
+    "|eye|eyeball|eyelid|eyebrow|eyelash|lid|brow|lip|chin|cheek|oris|orbicularis|oculi"
+    "|temporalis|risorius|levator",
+    "neck": "neck",
+    "trunk": "hip|pelvis|spine|torso|abdomen|chest|body|waist|rib|ribcage|clavicle|collar"
+    "|collarbone|thorax",
+}
+
+
+#: Fingers that are called as other things are.
+FINGERS = re.compile("f?(middle|mid|ring|little)(finger|proximal|intermediate|distal|tip|end)?")
+
+
+#: What words of a body may have before and after them in one word.
+BEFORE = (
+    "left|right|lf|rt|l|r|upper|up|lower|low|lo|fore|front|back|hind|rear|top|bottom|middle|mid"
+    "|inner|outer|big|main|ik|fk|f"
 )
+AFTER = (
+    "base|end|tip|nub|top|root|middle|mid|bend|twist|roll|bone|joint|ik|fk|target|anchor|upper|lower"
+    "|inner|outer|proximal|intermediate|distal|left|right|l|r|s"
+)
+WORDS = {
+    role: re.compile(f"(?:{BEFORE})*(?:{words})(?:{AFTER})*") for role, words in JOINTS.items()
+}
+
+
+#: Things that are called by the part of the body they are worn on or made for.
+WORN = "plate|pad|guard|strap|armou?r|light|lamp|lace|band|belt|buckle|bracelet|holster|stool|bag"
+WORN_WORDS = re.compile(f"(?:(?:{BEFORE})*(?:{'|'.join(JOINTS.values())}))?(?:{WORN})s?")
+
+
+#: Words that are none of a body's, though made up of such.
+NO_PARTS = {"legend", "legends", "earl", "earls", "handle", "handles"}
+
+
+#: Words of MMD's Japanese, wherever they are in a name, the longer first.
+JAPANESE = {
+    "手首": "wrist", "足首": "ankle", "つま先": "toe", "上半身": "spine", "下半身": "pelvis",
+    "ひじ": "elbow", "肘": "elbow", "ひざ": "knee", "膝": "knee", "親指": "thumb",
+    "人指": "index", "人差指": "index", "中指": "finger", "薬指": "finger", "小指": "pinky",
+    "目": "eye", "頭": "head", "首": "neck", "顎": "jaw", "舌": "tongue", "肩": "shoulder",
+    "腕": "arm", "手": "hand", "腿": "thigh", "足": "leg", "胸": "chest", "腰": "waist",
+    "尻": "butt", "腹": "belly", "尾": "tail", "耳": "ear", "角": "horn", "翼": "wing",
+    "左": "left", "右": "right",
+}  # fmt: skip
+
+
+#: German words, alone in a name or between other words.
+GERMAN = {
+    "oberschenkel": "thigh", "unterschenkel": "shin", "oberarm": "upperarm",
+    "unterarm": "forearm", "wirbelsäule": "spine", "schulter": "shoulder", "becken": "pelvis",
+    "bauch": "belly", "schwanz": "tail", "flügel": "wing", "kiefer": "jaw", "kopf": "head",
+    "hals": "neck", "bein": "leg", "knie": "knee", "fuß": "foot", "fuss": "foot", "zehen": "toe",
+    "zeh": "toe", "ohr": "ear", "brust": "chest", "daumen": "thumb", "links": "left",
+    "rechts": "right",
+}  # fmt: skip
+
+
 #: Patterns of materials and meshes that are hard, wherever they are; and some that are soft.
 LABELS = (
-    ("horn", r"hoof|hoove|horn|antler|tusk|claw|nails?\b|teeth|tooth|beak|skull|fang|spike"
-     r"|\beyes?\b|eyeball|cornea|sclera|pupil"),
-    ("head", r"muzzle|\bnose\b|snout|eyebrow|\bface\b|\blips?\b"),
-    ("prop", r"helmet|\bhat\b|armou?r|metal|steel|weapon|sword|shield|gun|shoe|boot|glasses"
-     r"|earring|buckle|monochord|instrument"),
-    ("soft", r"udder|wattle|jelly|\bfat\b"),
+    ("prop", r"helmet|hat|armou?r|breastplate|metal|steel|weapon|sword|shield|gun|shoes?|boots?"
+     r"|glasses|earrings?|bracelets?|buckles?|buttons?|monochord|instrument"),
+    ("horn", r"hoof|hooves|horns?|antlers?|tusks?|claws?|(finger|toe)?nails?|teeth|tooth|beak|skull"
+     r"|fangs?|spikes?|eyes?|eyeballs?|cornea|sclera|pupils?|iris"),
+    ("head", r"muzzle|nose|snout|eyebrows?|face|lips?"),
+    ("soft", r"udder|wattle|jelly|fat"),
 )  # fmt: skip
 
 
+@lru_cache(maxsize=4096)
 def joint_name_role(name: str) -> str | None:
     """Return the role that a joint's name speaks of, if any.
 
@@ -48,15 +105,34 @@ def joint_name_role(name: str) -> str | None:
     ('forearm', 'limb')
     >>> joint_name_role("left_hip"), joint_name_role("Trunk01"), joint_name_role("joint_7")
     ('limb', None, None)
+    >>> joint_name_role("左手首"), joint_name_role("Oberschenkel_L"), joint_name_role("handle")
+    ('hand', 'limb', None)
     """
+    name = _translated(name[:200])
     side, plain = normalised_name(name)
     plain = re.sub(r"\d+", "", plain)
     if side and plain in ("hip", "upper"):
         return "limb"  # SMPL calls the thigh's joint a hip
-    for role, pattern in JOINTS:
-        if re.search(pattern, plain):
-            return role
-    return None
+    if FINGERS.fullmatch(plain):
+        return "hand"
+    if plain in ("back", "shoulders"):
+        return "trunk"
+    last = re.split(r"[:|/]", name)[-1]
+    words = {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", last)}
+    words = {*words, plain} - NO_PARTS
+    found = [role for role, pattern in WORDS.items() if any(map(pattern.fullmatch, words))]
+    worn = [word for word in words if WORN_WORDS.fullmatch(word)]
+    if worn and (found or not re.fullmatch(WORN, worn[0])):
+        return "prop"
+    return found[0] if found else None
+
+
+def _translated(name: str) -> str:
+    for word, said in JAPANESE.items():
+        name = name.replace(word, f"_{said}_")
+    return re.sub(
+        r"[A-ZÄÖÜ]?[a-zäöüß]+", lambda found: GERMAN.get(found[0].lower(), found[0]), name
+    )
 
 
 def label_role(label: str) -> str | None:
@@ -65,8 +141,8 @@ def label_role(label: str) -> str | None:
     >>> label_role("material:Hooves"), label_role("material:Eye_Black"), label_role("mesh:Cow")
     ('horn', 'horn', None)
     """
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])|[_\d.]+", " ", label.split(":", 1)[-1]).lower()
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|[_\d.]+", " ", label[-500:].split(":", 1)[-1]).lower()
     for role, pattern in LABELS:
-        if re.search(pattern, words):
+        if re.search(rf"\b({pattern})\b", words):
             return role
     return None

@@ -109,8 +109,8 @@ def _heed_name(each: RegionRole, name: str) -> None:
         each.say(said, f'called "{name}"')
         return
     if said in SOFTENING and ROLES[said] > ROLES[shape]:
-        # A helmet on a joint called neck is a head all the same.
-        if not (said == "neck" and shape == "head"):
+        # A helmet on a joint called neck is a head all the same, and Rigify's is its last spine.
+        if not (shape == "head" and re.match("neck|spine", plain)):
             each.say(said, f'called "{name}"')
     elif said != shape and (ROLES[said] <= ROLES[shape] or ROLES[said] < HARD):
         each.say(said, f'called "{name}"')

@@ -67,6 +67,8 @@ class MeasuredSkin:
         What the skin consists of.
     thickness
         (n̄,) R in metres, even on both sides.
+    mirror
+        What is left and right of each other, None for bodies without two sides.
     """
 
     surface: SurfaceMesh
@@ -76,6 +78,7 @@ class MeasuredSkin:
     regions: SkinRegions
     outgrowths: list[Outgrowth]
     thickness: Floats
+    mirror: Mirror | None
 
     @classmethod
     def of(cls, surface: SurfaceMesh, rig: SkinnedRig, balls: InscribedBalls) -> MeasuredSkin:
@@ -100,7 +103,7 @@ class MeasuredSkin:
                 surface, balls, thickness, seen, regions, middle, mirror, body.vertices
             )
         names = tuple(rig.skeleton.names)
-        return cls(surface, names, weights, pieces, regions, grown, thickness)
+        return cls(surface, names, weights, pieces, regions, grown, thickness, mirror)
 
     def follows(self) -> sp.csr_array:
         """(n̄, k) how much each vertex follows each region."""
