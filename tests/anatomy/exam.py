@@ -55,12 +55,18 @@ def labels() -> dict[str, Labels]:
     return {name: said for name, said in found.items() if name != "about"}
 
 
-def labelled(character: Character, patterns: list[str]) -> Mask:
-    """(n̄,) vertices that follow most a joint of these names; "parts" are pieces that lie apart."""
+def labelled(character: Character, patterns: list[Any]) -> Mask:
+    """(n̄,) vertices that follow most a joint of these names; "parts" are pieces that lie apart.
+
+    Four numbers are a ball, its place and its radius in parts of the size.
+    """
     chosen = np.zeros(len(character.surface.vertices), bool)
     skinned = skinned_rigs(character.rig)
     for pattern in patterns:
-        if pattern == "parts":
+        if isinstance(pattern, list):
+            places = character.surface.vertices / character.surface.size
+            chosen |= np.linalg.norm(places - pattern[:3], axis=1) <= pattern[3]
+        elif pattern == "parts":
             part = np.zeros(len(chosen), np.int64)
             part[character.surface.triangles] = character.surface.components()[:, None]
             chosen |= part != np.bincount(part).argmax()
@@ -118,6 +124,7 @@ def examine(
         thickness = found.thickness
     area = vertex_areas(character.surface)
     hard, trunk = labelled(character, said["hard"]), labelled(character, said["trunk"])
+    hard &= ~labelled(character, said.get("ears", []))
     soft = {name: labelled(character, each) for name, each in said.get("soft", {}).items()}
     loads = {"scaled_loads": anatomy is not None}
     peak, clips = np.zeros(len(thickness)), []
