@@ -13,7 +13,6 @@ from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.roles import HARD
 from supple.anatomy.thickness import InscribedBalls
 from supple.errors import SuppleError
-from supple.formats.load import load
 from supple.maths.rotations import exponential, to_matrix
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
@@ -190,24 +189,3 @@ def test_hostile_anatomy_files_are_refused_in_one_line(tmp_path: Path, body: Cha
 def test_a_file_that_is_not_there_is_refused_in_one_line(tmp_path: Path, body: Character):
     with pytest.raises(SuppleError, match=r"^none\.json: cannot be read"):
         Anatomy.load(tmp_path / "none.json", body)
-
-
-@pytest.mark.filterwarnings("ignore::supple.errors.SuppleWarning")
-@pytest.mark.parametrize(
-    ("file", "heads", "hard"),
-    [
-        ("untuned/q_Stag.glb", ["Head"], []),
-        ("untuned/q_Horse.glb", ["Head"], ["FF.L", "FFB.R"]),
-        ("gltf_characters/CesiumMan.glb", ["Skeleton_neck_joint_2"], ["leg_joint_L_5"]),
-        ("gltf_characters/mh_heavy_male_jump.glb", ["head"], ["wrist.L", "foot.R"]),
-    ],
-)
-def test_real_characters_have_their_heads_and_ends_hard(
-    assets: Path, file: str, heads: list[str], hard: list[str]
-):
-    if not (assets / file).is_file():
-        pytest.skip(f"no {file} among the assets")
-    anatomy = anatomy_of(load(assets / file))
-    assert all(anatomy.entries[name].role == "head" for name in heads)
-    assert all(anatomy.entries[name].share < HARD for name in [*heads, *hard])
-    assert "trunk" in roles(anatomy).values()

@@ -104,7 +104,7 @@ class BodyParts:
         points, faces, weights, at = [], [], [], 0
         for vertices, triangles, shares in self.skins:
             for _ in range(finer):
-                vertices, triangles, shares = _finer(vertices, triangles, shares)
+                vertices, triangles, shares = refined(vertices, triangles, shares)
             points.append(vertices)
             faces.append(triangles + at)
             weights.append(shares[:, : len(self.names)])
@@ -124,7 +124,7 @@ class BodyParts:
         return Character(name, surface, rig, {})
 
 
-def _finer(vertices: Floats, triangles: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
+def refined(vertices: Floats, triangles: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
     """Each triangle as four."""
     sides = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
     unique, at = np.unique(np.sort(sides, axis=1), axis=0, return_inverse=True)

@@ -238,7 +238,7 @@ class BodyLayout:
     def _is_hand(self) -> bool:
         """Return whether a body without two sides has nothing but fingers, all alike."""
         fingers = self._fingers()
-        if (self.regions.twins >= 0).any() or len(fingers) < FINGERS:
+        if self.regions.sides.any() or len(fingers) < FINGERS:
             return False
         outer = [each for each in range(len(self.regions)) if each not in self.trunk]
         thick = self.regions.radii[np.array(fingers)]

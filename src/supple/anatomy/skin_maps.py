@@ -170,7 +170,7 @@ class SkinMaps:
         maps._heed_outgrowths(skin.outgrowths)
         parts = LooseParts.of(skin.surface, skin.pieces, regions, _trunk(roles))
         maps.thickness = maps.thickness[parts.carrier]
-        maps._belly_and_back(skin.surface)
+        maps._belly_and_back(skin)
         maps._hold_stump(skin)
         maps._heed_parts(skin.surface, parts, labels if use_names else {})
         return maps
@@ -206,10 +206,13 @@ class SkinMaps:
             if each.flat or each.side:  # a rod in the middle is a tail
                 self.say(own[np.isin(self.role[own], ("trunk", "tail"))], "fin")
 
-    def _belly_and_back(self, surface: SurfaceMesh) -> None:
+    def _belly_and_back(self, skin: MeasuredSkin) -> None:
         thick = float(self.thickness[_trunk(self.role)].max(initial=0.0))
         sided = np.isin(self.role, ("trunk", "neck")) & ~(self.told & (self.share < HARD))
-        self.back = np.where(sided, back_side(surface, self.role, thick), 0.0)
+        back = back_side(skin.surface, self.role, thick)
+        if skin.mirror is not None:  # a rest pose may be a stride
+            back = skin.mirror.mean(back)
+        self.back = np.where(sided, back, 0.0)
         self.share = np.where(self.back != 0, share_by_side(self.share, self.back), self.share)
 
     def _hold_stump(self, skin: MeasuredSkin) -> None:

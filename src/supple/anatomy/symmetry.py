@@ -175,6 +175,10 @@ class Mirror:
         mean = sp.diags_array(1 - part) @ weights + sp.diags_array(part) @ there
         return sp.csr_array(mean)
 
+    def mean(self, values: Floats) -> Floats:
+        """(n̄,) the mean of values here and on the other side."""
+        return values + 0.5 * self.has * (self.counterpart @ values - values)
+
     def even(self, values: Floats) -> Floats:
         """(n̄,) the larger of values here and on the other side."""
         return np.maximum(values, self.counterpart @ values)
