@@ -120,8 +120,9 @@ def examine(
     hard, trunk = labelled(character, said["hard"]), labelled(character, said["trunk"])
     soft = {name: labelled(character, each) for name, each in said.get("soft", {}).items()}
     loads = {"scaled_loads": anatomy is not None}
-    peak, clips, liveliest = np.zeros(len(thickness)), [], (-1.0, None)
-    for name in [*character.motions] or [None]:
+    peak, clips = np.zeros(len(thickness)), []
+    liveliest: tuple[float, Any] = (-1.0, None)
+    for name in [*character.motions] or ["wiggle"]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SuppleWarning)
             clock = perf_counter()
@@ -138,7 +139,7 @@ def examine(
         lasting = 100 * np.quantile(away, 0.95, axis=0) / size
         clips.append(
             {
-                "clip": name or "wiggle",
+                "clip": name,
                 "steps": taken.report["steps"],
                 "limits": taken.report["limits"],
                 "stiffness": taken.report["stiffness"],

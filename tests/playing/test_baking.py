@@ -262,12 +262,13 @@ def test_presets_scale_what_the_size_says_and_numbers_replace_it():
     character = jointed_arm()
     usual = float(np.asarray(flesh_material(character.surface.size).young))
     for name, factor in (("firm", 4.0), ("normal", 1.0), ("soft", 0.4), ("jelly", 0.15)):
-        young = model_options(character, name)["material"].young
+        young = model_options(character, name, anatomy=None)["material"].young
         assert young == pytest.approx(factor * usual, rel=1e-5)
-    chosen = model_options(character, "jelly", young=123.0, poisson=0.3, tets=99)
+    told: dict[str, Any] = {"young": 123.0, "poisson": 0.3, "tets": 99}
+    chosen = model_options(character, "jelly", anatomy=None, **told)
     assert (chosen["material"].young, chosen["material"].poisson) == (123.0, 0.3)
     assert chosen["tets"] == 99
-    painted = model_options(character, "soft", painted=np.full(5, 10.0))["young"]
+    painted = model_options(character, "soft", painted=np.full(5, 10.0), anatomy=None)["young"]
     np.testing.assert_allclose(painted, 4.0)
 
 

@@ -30,7 +30,7 @@ CARRYING_TRUNK = 0.4
 ALIKE = 1.3
 #: A head is at least this part as thick as the middle of the body and has this part of its skin,
 #: which the tuft of a tail has not; and is not longer than so many times its thickness.
-LEAST_HEAD, LEAST_HEAD_AREA, COMPACT = 0.2, 0.02, 9.0
+LEAST_HEAD, LEAST_HEAD_AREA, COMPACT = 0.2, 0.02, 7.0
 #: This part of a head's area follows one joint alone; it is this much thicker than what carries
 #: it, or has this many times its area: 1.5 (horse) to 8 (bust of a man), and below 0.8 in tails.
 RIGID, SWOLLEN, GROWN = 0.2, 1.05, 1.3
@@ -48,8 +48,10 @@ OUTER, END, LONG_END = 0.66, 0.33, 0.5
 FAR = 0.8
 #: Limbs with this many times the skin of a rod of their length and thickness are wings or fins.
 FLAT = 3.0
-#: A hand has this many fingers.
-FINGERS = 4
+#: A hand has this many fingers, whose thickness and length differ by less than this factor.
+FINGERS, LIKE_FINGERS = 4, 2.2
+#: What a hand was cut off with has less than this part of its skin.
+MOST_STUMP = 0.35
 #: Flesh of the thick and the thin parts of a body that would have none: a hand, a head alone.
 PALM, FINGER = 0.5, 0.4
 
@@ -63,8 +65,16 @@ class BodyLayout:
         self.regions, self.names, self.small, self.ears = regions, names, small, set(ears)
         self.called = [joint_name_role(name) for name in names]
         self.name_sides = [normalised_name(name)[0] for name in names]
-        self.root = regions.central([called == "trunk" for called in self.called])
-        self.order, self.above = regions.rooted(self.root)
+        self._hang(regions.central([called == "trunk" for called in self.called]))
+        while (inner := self._towards_limbs()) is not None:
+            self._hang(inner)
+        self.trunk = self._trunk()
+
+    def _hang(self, root: int) -> None:
+        """Hang all regions from a root."""
+        regions = self.regions
+        self.root = root
+        self.order, self.above = regions.rooted(root)
         self.below: list[list[int]] = [[] for _ in range(len(regions))]
         for region in self.order[1:]:
             self.below[self.above[region]].append(int(region))
@@ -73,7 +83,16 @@ class BodyLayout:
             self.weight[self.above[region]] += self.weight[region]
         self.sided = [self._is_sided(region) for region in range(len(regions))]
         self.limbs = [int(region) for region in self.order if self._begins_limb(int(region))]
-        self.trunk = self._trunk()
+
+    def _towards_limbs(self) -> int | None:
+        """Return the region beside the root that all limbs hang from: a head may be the largest."""
+        large = {each for each in self.limbs if self.weight[each] > SMALL_PAIR}
+        if not large or self.sided[self.root] or not large.isdisjoint(self.below[self.root]):
+            return None
+        for each in self.below[self.root]:
+            if large <= set(self.subtree(each)) and not self.sided[each]:
+                return each
+        return None
 
     def _is_sided(self, region: int) -> bool:
         """Return whether a region is one of a pair, by its place, its name or its like."""
@@ -110,7 +129,8 @@ class BodyLayout:
         for region in self.order[1:]:
             above = int(self.above[region])
             border = r.borders[region, above] >= TRUNK * middle
-            least = (PAIRED_TRUNK if self.sided[region] else TRUNK) * middle
+            paired = r.sides[region] or self.name_sides[region]
+            least = (PAIRED_TRUNK if paired else TRUNK) * middle
             thick = r.narrow[region] >= least and border
             thick |= (
                 self._carries_limbs(int(region), carrying)
@@ -193,25 +213,49 @@ class BodyLayout:
 
     def leave_flesh(self, roles: list[RegionRole]) -> None:
         """Give parts that are hard elsewhere flesh: a hand by itself, but not its stump."""
-        stumps = [each for each in self.trunk if each != self.root and not self.below[each]]
-        if self.regions.areas[np.array(stumps, np.int64)].sum() > 0.5:
-            stumps = []
         for region, each in enumerate(roles):
             each.own_share = PALM if region in self.trunk else FINGER
-            if region in stumps and each.role == "hand":
-                each.own_share = 0.0
-                each.reasons.append("where it was cut off")
+        fingers = self._fingers()
+        if len(fingers) < FINGERS:
+            return
+        tips = np.mean([self.regions.tip(each, self._gate(each)) for each in fingers], axis=0)
+        away = np.linalg.norm(self.regions.centres - tips, axis=1)
+        stump = max(self.trunk, key=lambda each: away[each])
+        if roles[stump].role == "hand" and self.regions.areas[stump] < MOST_STUMP:
+            roles[stump].own_share = 0.0
+            roles[stump].reasons.append("where it was cut off")
 
-    def _is_hand(self) -> bool:
-        """Return whether a body without two sides has four fingers or more of two joints."""
-        if (self.regions.twins >= 0).any():
-            return False
-        fingers = [
+    def _fingers(self) -> list[int]:
+        """Last regions of what hangs from the trunk by two regions or more."""
+        return [
             region
             for region in range(len(self.regions))
-            if not self.below[region] and int(self.above[region]) not in self.trunk
+            if not self.below[region]
+            and region not in self.trunk
+            and int(self.above[region]) not in self.trunk
         ]
-        return len(fingers) >= FINGERS and not self.trunk.intersection(fingers)
+
+    def _is_hand(self) -> bool:
+        """Return whether a body without two sides has nothing but fingers, all alike."""
+        fingers = self._fingers()
+        if (self.regions.twins >= 0).any() or len(fingers) < FINGERS:
+            return False
+        outer = [each for each in range(len(self.regions)) if each not in self.trunk]
+        thick = self.regions.radii[np.array(fingers)]
+        long = [float(self._reach(self._from_trunk(each))[0]) for each in fingers]
+        slender = self.regions.radii[np.array(outer)].max() < self.regions.radii[self.root]
+        alike = thick.max() < LIKE_FINGERS * thick.min() and max(long) < LIKE_FINGERS * min(long)
+        return bool(slender and alike)
+
+    def _from_trunk(self, region: int) -> list[int]:
+        found = [region]
+        while int(self.above[found[-1]]) not in self.trunk:
+            found.append(int(self.above[found[-1]]))
+        return found[::-1]
+
+    def _gate(self, region: int) -> Floats:
+        found: Floats = self.regions.gates[region, max(int(self.above[region]), 0)]
+        return found
 
     def _limb(self, region: int, roles: list[RegionRole]) -> None:
         """An arm, a leg, a wing."""
@@ -249,7 +293,7 @@ class BodyLayout:
     def _reach(self, path: Sequence[int]) -> Floats:
         """(m,) the way from where each region of a path begins to the tip of the last."""
         r = self.regions
-        places = [r.gates[each, max(int(self.above[each]), 0)] for each in path]
+        places = [self._gate(each) for each in path]
         places.append(r.tip(path[-1], places[-1]))
         steps = np.linalg.norm(np.diff(np.array(places), axis=0), axis=1)
         found: Floats = np.cumsum(steps[::-1])[::-1]
@@ -293,7 +337,9 @@ class BodyLayout:
         chain, r = self.chain(region), self.regions
         role = "tail" if len(chain) >= 3 else "end"
         why = f"an unpaired chain of {len(chain)}"
-        if len(chain) < 3 and r.radii[region] >= 0.5 * TRUNK * r.radii[self.root]:
+        narrow = r.radii[region] < TRUNK * r.radii[int(self.above[region])]
+        thick = r.radii[region] >= 0.5 * TRUNK * r.radii[self.root]
+        if len(chain) < 3 and thick and not (narrow and r.rigid[region] > 0.5):
             role, why = "trunk", "unpaired, short and thick"
         for each in self.subtree(region):
             roles[each].say(role, why)
@@ -332,19 +378,21 @@ class BodyLayout:
         return [best]
 
     def _has_pairs(self, region: int) -> bool:
-        return any(self.sided[each] for each in self.below[region])
+        small = [each for each in self.below[region] if each not in self.limbs]
+        return any(self.sided[each] for each in small)
 
     def _speaks_for_head(self, region: int) -> list[str] | None:
         """What speaks for a head, None where something speaks against it."""
         r = self.regions
         own = self.subtree(region)
-        if region == self.root or self.sided[region] or not set(own).isdisjoint(self.limbs):
+        carried = [each for each in own if each in self.limbs and self.weight[each] > SMALL_PAIR]
+        if region == self.root or self.sided[region] or carried:
             return None
         if r.carries[region, self.root] or self.weight[region] < LEAST_HEAD_AREA:
             return None  # it carries the body, or is too small
         before = int(self.above[region])
-        thick = r.radii[region] >= LEAST_HEAD * r.radii[self.root]
-        compact = thick and r.lengths[region] < COMPACT * r.radii[region]
+        thick = r.cores[region] >= LEAST_HEAD * r.cores[self.root]
+        compact = thick and r.lengths[region] < COMPACT * r.cores[region]
         middle = [each for each in self.below[region] if not self.sided[each]]
         said = {
             "follows one joint": r.rigid[region] >= RIGID,
@@ -387,7 +435,7 @@ class BodyLayout:
         around = {*self.below[head], *self.below[int(self.above[head])]}
         for each in around:
             beside = each in self.below[head] or r.borders[each, head] > 0
-            if beside and self.sided[each] and each not in self.limbs:
+            if beside and self.sided[each] and self.weight[each] < SMALL_PAIR:
                 tip = min(r.radii[one] for one in self.subtree(each))
                 slender = len(self.chain(each)) >= 2 and tip < 0.5 * r.radii[head]
                 for one in self.subtree(each):

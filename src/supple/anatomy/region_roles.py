@@ -58,8 +58,8 @@ def region_roles(
         (k,) which consist of rigid pieces, of a machine: the rest of it is rubber.
     """
     if rigid is not None:
-        roles = (("forearm", "bends, on a machine"), ("prop", "a rigid piece of a machine"))
-        return [RegionRole(role, [why]) for role, why in (roles[int(each)] for each in rigid)]
+        kinds = (("forearm", "bends, on a machine"), ("prop", "a rigid piece of a machine"))
+        return [RegionRole(role, [why]) for role, why in (kinds[int(each)] for each in rigid)]
     own = [names[joint] for joint in regions.joints]
     if len(regions) == 1:
         said = joint_name_role(own[0]) if use_names else None

@@ -150,7 +150,7 @@ def _baked(
     }
     if len(motions) == 1:
         return [bake(character, motions[0], ready.model, **common, **options.playing())]
-    whole = {"rate": options.rate, "loop": options.loop}
+    whole: dict[str, Any] = {"rate": options.rate, "loop": options.loop}
     return bake_all(character, ready.model, motions=motions, **common, **whole)
 
 

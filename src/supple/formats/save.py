@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +122,12 @@ def _checked_bakes(path: Path, baked: Any) -> list[BakedMotion]:
 
 def _summed(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return figures of several files as one: the most shapes, the largest error, all bytes."""
-    how = {"n_shapes": max, "error": max, "bytes": sum, "n_frames": sum}
+    how: dict[str, Callable[..., Any]] = {
+        "n_shapes": max,
+        "error": max,
+        "bytes": sum,
+        "n_frames": sum,
+    }
     return {
         name: total(each[name] for each in figures)
         for name, total in how.items()

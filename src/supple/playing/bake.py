@@ -97,9 +97,8 @@ def bake(
     **building
         Options for a model that is built. ``young`` in Pa and ``poisson`` in place of the flesh's:
         numbers, or painted on the skin. ``stiffness``, where flesh is stiffer or softer: factors
-        by joint or vertex; see `stiffness_factors`. ``anatomy``: bone, flesh, hard and separate
-        parts, ``"auto"`` by default, an `Anatomy`, or None for bones alone. Others of
-        `supple.build`: ``tets=4000``.
+        by joint or vertex; see `stiffness_factors`. ``anatomy``: "auto", an `Anatomy`, or None for
+        bones alone. Others of `supple.build`: ``tets=4000``.
 
     Raises
     ------
@@ -143,7 +142,9 @@ def bake_all(
         As for `bake`. A motion of a single key has nothing to loop and is played once.
     """
     row = _chosen_engine(engine, building.pop("method", None), model)
-    chosen = list(character.motions.values() or [WIGGLE]) if motions is None else list(motions)
+    chosen: list[Motion | str] = list(character.motions.values()) or [WIGGLE]
+    if motions is not None:
+        chosen = list(motions)
     if not chosen:
         raise SuppleError(f"{character.name}: no motion to bake; name one or more")
     plans = []

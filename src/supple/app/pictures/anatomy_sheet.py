@@ -62,8 +62,8 @@ def anatomy_sheet(anatomy: Anatomy) -> Figure:
         legend = axes_row[-1]
         legend.set_axis_off()
         patches = [
-            Patch(color=to_hex(np.array(colour) / 255), label=text)
-            for colour, text in zip(shown.colours, shown.labels, strict=True)
+            Patch(color=to_hex((red / 255, green / 255, blue / 255)), label=text)
+            for (red, green, blue), text in zip(shown.colours, shown.labels, strict=True)
         ]
         legend.legend(
             handles=patches,

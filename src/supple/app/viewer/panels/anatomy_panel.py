@@ -59,7 +59,7 @@ class AnatomyPanel:
         self._build: threading.Thread | None = None
         self._building = False
         self._ended = threading.Event()
-        gui, plain = server.gui, stage.colourings[0]
+        gui, plain = server.gui, stage.colouring
         self._map: Any = gui.add_dropdown("Map", [plain, *ANATOMY_MAPS])
         self._legend = gui.add_html("")
         self._region: Any = gui.add_dropdown("Region", list(self._joints), hint=HINT)
