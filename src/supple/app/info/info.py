@@ -119,8 +119,7 @@ def describe(
     path = Path(path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SuppleWarning)
-        metres = None if unit is None else metres_in(unit)
-        found = _read(path, metres)
+        found = _read(path, None if unit is None else metres_in(unit))
         if anatomy is not None:
             found["anatomy"] = _anatomy(path, found["format"], anatomy, unit)
     told = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 import supple
 from supple.app.pictures.filmstrip import SOFT
 from supple.app.report.html_tables import grids
-from supple.app.report.page_motion import EncodedMotion, encoded_motion
+from supple.app.report.page_motion import encoded_motion
 from supple.errors import SuppleError
 from supple.mesh.topology import counted
 from supple.rig.baked_motion import BakedMotion
@@ -98,13 +98,24 @@ def write_page(
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
     room = min(BYTES + (len(bakes) - 1) * MORE_BYTES, MOST_BYTES)
     motion = encoded_motion(bakes, most_bytes=most_bytes or room, tell=tell)
-    head = _head(motion, bakes) | {
+    head = motion.header | {
         "colour": _colour(colour),
         "clay": bool(clay),
         "azimuth": float(np.radians(azimuth)),
     }
+    for clip, each in zip(head["clips"], bakes, strict=True):
+        clip |= {"told": _subtitle(each), "far": _length(clip["farthest"])}
     told = bakes[head["clip"]].report if figures is None else figures
-    text = _filled(title or bakes[0].character.name, head, motion, told, shown)
+    parts = _words(head, title or bakes[0].character.name) | {
+        "figures": _tables(told),
+        "pictures": _pictures(shown),
+        "still": _still(shown),
+        "footer": html.escape(_footer(bakes[0], motion.error)),
+        "textures": json.dumps(motion.pictures),
+        "data": motion.payload,
+    }
+    template = _own("page.html")
+    text = re.sub(r"\[\[(\w+)\]\]", lambda found: parts[found[1]], template)
     data = text.encode("utf-8", "replace")
     write_whole(path, data)
     return {
@@ -115,41 +126,19 @@ def write_page(
     }
 
 
-def _filled(
-    title: str,
-    head: Mapping[str, Any],
-    motion: EncodedMotion,
-    figures: Mapping[str, Any],
-    pictures: Mapping[str, str],
-) -> str:
-    """Fill the page's template in."""
+def _words(head: Mapping[str, Any], title: str) -> dict[str, str]:
+    """Return parts of the page that say what it plays, and its own files."""
     begun = head["clips"][head["clip"]]
-    parts = {
+    return {
         "title": html.escape(title),
         "subtitle": html.escape(begun["told"]),
         "farthest": html.escape(begun["far"]),
         "clips": _clip_list(head),
         "style": _own("style.css"),
         "script": "\n".join(_own(each) for each in _SCRIPTS),
-        "figures": _tables(figures),
-        "pictures": _pictures(pictures),
-        "still": _still(pictures),
-        "footer": html.escape(head["footer"]),
         # In a script element only "</" and "<!" mean something, and both begin with "<".
         "head": json.dumps(head).replace("<", "\\u003c"),
-        "textures": json.dumps(motion.pictures),
-        "data": motion.payload,
     }
-    return re.sub(r"\[\[(\w+)\]\]", lambda found: parts[found[1]], _own("page.html"))
-
-
-def _head(motion: EncodedMotion, bakes: Sequence[BakedMotion]) -> dict[str, Any]:
-    """Return what the page's script is told, with words about each motion."""
-    clips = [
-        clip | {"told": _subtitle(each), "far": _length(clip["farthest"])}
-        for clip, each in zip(motion.header["clips"], bakes, strict=True)
-    ]
-    return motion.header | {"clips": clips, "footer": _footer(bakes[0], motion.error)}
 
 
 def _own(name: str) -> str:

@@ -39,8 +39,8 @@ def run_view(
     given: str,
     *,
     engine: str = FIRST_ENGINE,
-    unit: str | None = None,
     anatomy: str | None = None,
+    unit: str | None = None,
     motion: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
@@ -60,10 +60,10 @@ def run_view(
         A file, a scene or a model; what has no model yet gets one, which is kept.
     engine
         Of the character, as for `supple.bake`; bodies have the one that suits them.
-    unit
-        Unit of the character's file, such as "cm"; by default what it says.
     anatomy
         ``"auto"``, ``"none"`` or a file of regions.
+    unit
+        Unit of the character's file, such as "cm"; by default what it says.
     motion, flesh
         As for `supple.bake`; elastic bodies have none.
     model
@@ -89,8 +89,8 @@ def run_view(
     from supple.app.viewer.server import check_viser, free_port
 
     body = is_body(given)
-    own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "motion": motion}
-    own |= {"flesh": flesh, "model": model, "unit": unit}
+    own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
+    own |= {"flesh": flesh, "model": model}
     if body:
         _check_body_options(given, **own, folder=folder)
     else:
@@ -134,8 +134,8 @@ def _character(
     quiet: bool,
     *,
     engine: str = FIRST_ENGINE,
-    unit: str | None = None,
     anatomy: str | None = None,
+    unit: str | None = None,
     motion: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
