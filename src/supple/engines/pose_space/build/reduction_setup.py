@@ -140,8 +140,10 @@ def modes_per_region(modes: int | Sequence[int], regions: Sequence[Region]) -> t
         even = np.full(share, total // share)
         even[larger[: total % share]] += 1
         # A limb that is bone but for a few vertices has no more shapes than they have.
-        most = [max(1, 3 * len(region.vertices) // 2) for region in regions]
-        counts = tuple(np.minimum(even, most).tolist())
+        most = np.array([max(1, 3 * len(region.vertices) // 2) for region in regions])
+        if most.sum() >= total:
+            even = np.minimum(even, most)
+        counts = tuple(even.tolist())
     if min(counts) < 1:
         raise SuppleError(f"{min(counts)} modes; a region needs at least one")
     return tuple(int(count) for count in counts)
