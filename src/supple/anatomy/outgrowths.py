@@ -23,6 +23,10 @@ __all__ = ["Outgrowth", "outgrowths", "paired_regions"]
 THIN, CORE, QUANTILE = 0.4, 0.5, 0.9
 
 
+#: So many balls tell a core: they overlap.
+MOST_BALLS = 1000
+
+
 #: It does where it is farther from the core than so many times its own thickness.
 STICKS_OUT = 1.5
 
@@ -134,6 +138,7 @@ def _beyond_cores(
         thin = own[thickness[own] < THIN * core[own]]
         inner = np.flatnonzero(radii >= CORE * core[own[0]])
         if len(thin) and len(inner):
+            inner = inner[:: max(1, len(inner) // MOST_BALLS)]
             reach[thin] = _to_balls(surface.vertices[thin], centres[inner], radii[inner])
     return reach, core
 
