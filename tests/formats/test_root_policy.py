@@ -263,8 +263,12 @@ CASES: dict[str, tuple[list[Node], list[str], bool]] = {
         False,
     ),
     "a block carried along": (
-        worm([Node("rig", track=WALK)], WAG, [Node("hat", "rig", (0, 1, 0), block=True)]),
-        ["rig", "front", "tail"],
+        worm(
+            [Node("rig", track=WALK)],
+            WAG,
+            [Node("group", "rig", (0.1, 0, 0)), Node("hat", "group", (0, 1, 0), block=True)],
+        ),
+        ["rig", "front", "tail", "hat"],
         True,
     ),
 }

@@ -3,9 +3,10 @@
 Readers of glTF and of USD follow the same policy, so that a character has
 the same parameters and motions whichever file it came from:
 
-1. Joints are what skins list, what in a clip moves them from above, and one called "world" for
-   meshes that nothing moves. All other nodes above or between (armatures, changes of axes) are no
-   joints: their transforms are part of the joints below them. Readers see to that.
+1. Joints are what skins list, what in a clip moves them or meshes without a skin from above, what
+   such meshes below a joint hang on, and one called "world" for meshes that nothing moves. All
+   other nodes above or between (armatures, changes of axes) are no joints: their transforms are
+   part of the joints below them. Readers see to that.
 2. The root is the rigid motion of the topmost joint that moves in any clip (`RootPolicy`).
 3. A pose turns every joint; it moves and scales those that leave their rest in any clip, once the
    root is taken out (`pose_of_motions`).

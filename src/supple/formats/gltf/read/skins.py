@@ -265,12 +265,17 @@ def joint_nodes(
     listed
         The joints of skins.
     shown
-        Nodes of meshes without a skin.
+        Nodes of meshes without a skin; those below no other joint are none.
     moving
         Nodes that a clip moves.
     """
     everything = forest.with_ancestors([*listed, *shown]).tolist()
     kept = {node for node in everything if node in listed or node in moving}
+    below: set[int] = set()
+    for node in everything:
+        if int(forest.parents[node]) in below or int(forest.parents[node]) in kept:
+            below.add(node)
+    kept |= below & set(shown)
     above: set[int] = set()
     for node in reversed(everything):
         # What scales unevenly cannot be a part of what it scales.

@@ -72,7 +72,8 @@ class JointForest:
 
     `hung` has for each transform of the stage the nearest one at or above it that moves, -1 for
     none, and its rest transform (4, 4) in the space of that. `carrying` has the nearest that moves
-    and is never scaled to nothing: joints hang on that.
+    and is never scaled to nothing: joints hang on that. `holders` has the joints, by path, of what
+    meshes without a skin hang on.
     """
 
     names: list[str] = field(default_factory=list)
@@ -83,6 +84,7 @@ class JointForest:
     moving: dict[int, Branch] = field(default_factory=dict)
     hung: dict[int, tuple[int, Floats]] = field(default_factory=lambda: {-1: (-1, np.eye(4))})
     carrying: dict[int, int] = field(default_factory=lambda: {-1: -1})
+    holders: dict[str, int] = field(default_factory=dict)
     static: int = -1
     notes: list[str] = field(default_factory=list)
 
@@ -119,11 +121,32 @@ def read_joints(stage: dict[str, Any], to_supple: Floats) -> JointForest:
         # Others drive blend shapes only.
         if skeleton["path"] in followed:
             _add_skeleton(forest, number, skeleton, stage, to_supple)
-    rigid = [mesh["frame"] for mesh in stage["meshes"] if mesh["skin"] is None]
-    if any(forest.hung[frame][0] < 0 for frame in rigid):
+    rigid = [mesh for mesh in stage["meshes"] if mesh["skin"] is None]
+    for mesh in rigid:
+        if forest.hung[mesh["frame"]][0] >= 0:
+            _add_holder(forest, mesh, stage)
+    if any(forest.hung[mesh["frame"]][0] < 0 for mesh in rigid):
         still, _ = decompose(np.eye(4))
         forest.static = forest.add(WORLD, -1, still, np.eye(4))
     return forest
+
+
+def _add_holder(forest: JointForest, mesh: dict[str, Any], stage: dict[str, Any]) -> None:
+    """Add the joint of what a mesh without a skin hangs on, below the transform that moves it."""
+    number, place = forest.hung[mesh["frame"]]
+    holder, moving = mesh["holder"], forest.moving[number]
+    if holder in forest.holders:
+        return
+    matrix = scaling(moving.unit) @ place @ mesh["place"]
+    unit = uniform_scale(matrix)
+    if unit is None or holder == stage["frames"][number]:
+        forest.holders[holder] = moving.first
+        return
+    matrix = matrix @ scaling(1 / unit)
+    local, _ = decompose(matrix)
+    # Its mesh is told in the space of what moves it.
+    joint = forest.add(holder.rpartition("/")[2], moving.first, local, np.linalg.inv(matrix))
+    forest.holders[holder] = joint
 
 
 def _add_transform(

@@ -147,6 +147,18 @@ def _place(stage: Any, mesh: dict[str, Any], frames: _Frames) -> None:
     base = _at_first([frames.prims[rides]])[0] if rides >= 0 else np.zeros((4, 4))
     if abs(np.linalg.det(base)) > 1e-30:  # else it is scaled to nothing at first, and stays
         mesh["frame"], mesh["offset"] = rides, np.linalg.solve(base, own)
+        holder = _holder(prim, frames.prims[rides])
+        place = np.linalg.solve(base, _at_first([holder])[0])
+        mesh["holder"], mesh["place"] = str(holder.GetPath()), place
+
+
+def _holder(prim: Any, rides: Any) -> Any:
+    """Return the transform that a mesh hangs on, at or below the one it rides on."""
+    parent = prim.GetParent()
+    group = (
+        bool(parent) and parent.IsA(UsdGeom.Xform) and parent.GetPath().HasPrefix(rides.GetPath())
+    )
+    return parent if group and prim != rides else prim
 
 
 def _at_first(prims: list[Any]) -> np.ndarray:

@@ -142,7 +142,7 @@ def _rigid_part(
     branch = by_number[number] if number >= 0 else None
     base = to_supple if branch is None else scaling(branch.unit)
     to_metres = base @ place @ mesh["offset"]
-    joint = forest.static if branch is None else branch.first
+    joint = forest.static if branch is None else forest.holders[mesh["holder"]]
     n = len(mesh["points"])
     joints, weights = np.full((n, 1), joint), np.ones((n, 1))
     # A mirrored transform turns its faces inside out.
