@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import dijkstra
 from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.flesh_firmness import flesh_factors, motion_firmness
 from supple.anatomy.flesh_presets import flesh_material
+from supple.anatomy.skin_transfer import flesh_triangles, skin_values
 from supple.arrays import Bools, Floats, Ints
 from supple.elastic.material import Material
 from supple.mesh.embedding import locate, part_set
@@ -31,51 +32,14 @@ __all__ = [
     "RIDING",
     "BodyPlan",
     "anatomical_material",
-    "flesh_triangles",
     "held_vertices",
     "plan_body",
-    "skin_values",
     "without_bridges",
 ]
 
 
 #: Set of the tets whose skin rides on the rig.
 RIDING = "rides on the rig"
-
-
-def skin_values(anatomy: Anatomy, values: Floats, points: Floats, triangles: Ints) -> Floats:
-    """(m,) values (n̄,) of the skin at the nearest place of some triangles to points (m, 3)."""
-    surface = anatomy.surface
-    tree, size = igl.AABB(), max(surface.size, np.finfo(float).tiny)
-    vertices = surface.vertices / size
-    tree.init(vertices, triangles)
-    _, triangle, place = tree.squared_distance(vertices, triangles, points / size)
-    corners = triangles[triangle]
-    a, b, c = (vertices[corners[:, k]] for k in range(3))
-    shares = _barycentric(place, a, b, c)
-    found: Floats = np.einsum("kc,kc->k", shares, values[corners])
-    return found
-
-
-def _barycentric(points: Floats, a: Floats, b: Floats, c: Floats) -> Floats:
-    """(m, 3) shares of corners at points of triangles; of the first corner where there is none."""
-    u, v, w = b - a, c - a, points - a
-    uu, uv, vv = (np.einsum("ij,ij->i", p, q) for p, q in ((u, u), (u, v), (v, v)))
-    uw, vw = np.einsum("ij,ij->i", u, w), np.einsum("ij,ij->i", v, w)
-    scale = uu * vv - uv * uv
-    flat = scale <= 1e-12 * np.maximum(uu * vv, 1e-300)
-    scale = np.where(flat, 1.0, scale)
-    second = np.where(flat, 0.0, (vv * uw - uv * vw) / scale)
-    third = np.where(flat, 0.0, (uu * vw - uv * uw) / scale)
-    shares = np.clip(np.column_stack([1 - second - third, second, third]), 0.0, 1.0)
-    return shares / shares.sum(axis=1, keepdims=True)
-
-
-def flesh_triangles(anatomy: Anatomy) -> Ints:
-    """(m, 3) triangles of the skin but for those of parts that ride on the rig."""
-    triangles = anatomy.surface.triangles
-    own = triangles[~anatomy.riding[triangles].all(axis=1)]
-    return np.ascontiguousarray(own if len(own) else triangles)
 
 
 def riding_vertices(mesh: TetMesh) -> Bools:
@@ -246,6 +210,10 @@ PROP_CELL = 2.0
 TRUNK_RADIUS = 0.077
 
 
+#: Young's modulus at rest beside that of `flesh_material`, which does not stiffen.
+SOFT_AT_REST = 0.6
+
+
 @dataclass(frozen=True, eq=False)
 class BodyPlan:
     """Hold what a build needs to know of a body.
@@ -345,8 +313,9 @@ def anatomical_material(anatomy: Anatomy) -> Material:
 
     A box around spread arms says little about the flesh: it made a sumo 2.8 times too stiff. What
     is stouter than a human, ρ = R_trunk / 0.077 of its size, is stiffer by ρ only: by ρ² a cow's
-    trunk moved by half of what it did.
+    trunk moved by half of what it did. Soft at rest, since it stiffens where it is strained.
     """
     size = anatomy.surface.size
     stout = anatomy.trunk_radius / (TRUNK_RADIUS * size)
-    return replace(flesh_material(size * min(stout, 1.0)), kind="neo-hookean")
+    usual = flesh_material(size * min(stout, 1.0))
+    return replace(usual, kind="yeoh", young=SOFT_AT_REST * float(np.asarray(usual.young)))
