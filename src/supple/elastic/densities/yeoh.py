@@ -1,8 +1,10 @@
-"""Flesh that stiffens as it is strained: Ψ = stable neo-Hookean + c g²/2, g = (I − 3) − 2(J − 1).
+"""Flesh that stiffens as it is strained: Ψ = stable neo-Hookean + ½ c g²/(1 + g).
 
-Yeoh's second term (1993), c (I − 3)²/2, with the part of I that is a change of volume taken off: g
-is of second order in the strain, so that small strains know nothing of it, and in simple shear
-by γ it is γ². The shear stress is μγ(1 + 2γ² c/μ).
+Yeoh's second term (1993), ½ c (I − 3)², with two changes. The part of I that is a change of volume
+is taken off, g = (I − 3) − 2(J − 1), of second order in the strain: small strains know nothing of
+it, and in simple shear by γ it is γ². And it stiffens by c at most: as a polynomial of degree four
+it threw flesh about (7 % of a rat's size in one frame) where a pose flattens tets. The shear
+stress is μγ + 2γ c g(1 + ½g)/(1 + g)².
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from supple.maths.small_matrices import cofactors, determinant, squared_norm
 
 __all__ = ["STIFFENING", "YEOH"]
 
-#: c/μ. Soft tissue has about ten times its first modulus at a strain of one half: 1 + 6 γ² c/μ.
-STIFFENING = 4.0
+#: c/μ. Soft tissue has some times its first modulus at a strain of one half, here five times.
+STIFFENING = 5.0
 
 
 @compiled_fused
@@ -28,7 +30,12 @@ def _energy(F: Floats, p: Floats, scratch: Floats) -> float:
     volume = determinant(F) - 1.0
     strained = max(growth - 2.0 * volume, 0.0)
     shear = 0.5 * mu * (growth - math.log1p(0.25 * growth))
-    return shear + 0.5 * lam * volume**2 - 0.75 * mu * volume + 0.5 * p[2] * strained**2
+    return (
+        shear
+        + 0.5 * lam * volume**2
+        - 0.75 * mu * volume
+        + 0.5 * p[2] * strained**2 / (1.0 + strained)
+    )
 
 
 @compiled_fused_inline
@@ -36,7 +43,8 @@ def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
     cofactor = scratch[0]
     cofactors(F, cofactor)
     norm, volume = squared_norm(F), determinant(F) - 1.0
-    firm = 2.0 * p[2] * max(norm - 3.0 - 2.0 * volume, 0.0)
+    strained = max(norm - 3.0 - 2.0 * volume, 0.0)
+    firm = p[2] * strained * (2.0 + strained) / (1.0 + strained) ** 2
     pull = p[0] * (1.0 - 1.0 / (norm + 1.0)) + firm
     push = p[1] * volume - 0.75 * p[0] - firm
     for i in range(3):
@@ -53,7 +61,8 @@ def _stress_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None
     strained = norm - 3.0 - 2.0 * volume
     firm, steep = 0.0, 0.0
     if strained > 0.0:
-        firm, steep = 2.0 * p[2] * strained, 4.0 * p[2]
+        less = 1.0 / (1.0 + strained)
+        firm, steep = p[2] * strained * (2.0 + strained) * less**2, 4.0 * p[2] * less**3
     inverse = 1.0 / (norm + 1.0)
     pull, twice = mu * (1.0 - inverse) + firm, 2.0 * mu * inverse * inverse
     for i in range(3):
