@@ -82,7 +82,27 @@ def held_vertices(
     anchored = np.zeros(int(body.max()) + 1, bool)
     np.logical_or.at(anchored, body, held[mesh.tets].any(axis=1))
     held[mesh.tets[~anchored[body]]] = anchored.any()
+    for own in range(int(body.max()) + 1):
+        _hold_turning(mesh, mesh.tets[body == own], held)
     return np.flatnonzero(held)
+
+
+#: Bone is a line if it is this many cells thick; tets that hold it are so many cells apart.
+LINE, FAR_ALONG = 0.25, 8.0
+
+
+def _hold_turning(mesh: TetMesh, tets: Ints, held: Bools) -> None:
+    """Hold tets along a body's bone if that is a line, about which the flesh would turn freely."""
+    bone = mesh.vertices[np.unique(tets[held[tets]])]
+    if len(bone) < 2:
+        return
+    cell = typical_edge(mesh)
+    _, spread, axes = np.linalg.svd(bone - bone.mean(axis=0), full_matrices=False)
+    if len(spread) > 1 and spread[1] > LINE * cell * np.sqrt(len(bone)):
+        return
+    around = tets[held[tets].sum(axis=1) >= 2]
+    along = np.floor((mesh.vertices[around].mean(axis=1) @ axes[0]) / (FAR_ALONG * cell))
+    held[around[np.unique(along, return_index=True)[1]]] = True
 
 
 #: Places of the skin move apart that come this many cells nearer or farther than at rest.
@@ -202,10 +222,6 @@ def _needed(skin: Floats, mesh: TetMesh, bridging: Bools) -> Bools:
     return kept
 
 
-#: Cells of parts that ride on the rig, as many times as long as those of flesh.
-PROP_CELL = 2.0
-
-
 #: Inscribed radius of a human's trunk as a part of the size that `flesh_material` is made for.
 TRUNK_RADIUS = 0.077
 
@@ -263,30 +279,29 @@ def _meshed(character: Character, tets: int, anatomy: Anatomy) -> TetMesh:
     """Fill flesh and the parts that ride on the rig apart from each other."""
     surface, riding = character.surface, anatomy.riding
     if not riding.any():
-        return without_bridges(character, _filled(surface, tets=tets), anatomy)
-    flesh = _filled(_of_parts(surface, ~riding), tets=tets)
+        return without_bridges(character, _filled(surface, tets), anatomy)
+    flesh = _filled(_of_parts(surface, ~riding), tets)
     flesh = without_bridges(character, flesh, anatomy)
-    cell = PROP_CELL * typical_edge(flesh)
     pieces = [(flesh, np.unique(anatomy.part[~riding]))]
-    # What follows one joint may share tets.
-    groups = np.unique(anatomy.region[riding])
-    for region in groups:
-        own = riding & (anatomy.region == region)
-        shape = _of_parts(surface, own)
-        filled = _filled(shape, cell=min(cell, 0.5 * shape.size))
-        pieces.append((filled, np.unique(anatomy.part[own])))
+    for part in np.unique(anatomy.part[riding]):
+        pieces.append((_around(surface.vertices[anatomy.part == part]), np.array([part])))
     return _joined(pieces)
 
 
-def _filled(surface: SurfaceMesh, *, tets: int = 1, cell: float | None = None) -> TetMesh:
+def _filled(surface: SurfaceMesh, tets: int) -> TetMesh:
     """Fill a surface of size 1, rounded: a scaled body has the same tets, scaled."""
     size = surface.size
     unit = SurfaceMesh(np.round(surface.vertices / size, 7), surface.triangles)
-    if cell is None:
-        mesh = tetrahedralise(unit, tets=tets)
-    else:
-        mesh = tetrahedralise(unit, cell=float(f"{cell / size:.6g}"))
+    mesh = tetrahedralise(unit, tets=tets)
     return TetMesh(mesh.vertices * size, mesh.tets)
+
+
+def _around(points: Floats) -> TetMesh:
+    """One tet around some points: nothing of what rides on the rig bends."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    radius = 0.5 * float(np.linalg.norm(high - low))
+    corners = np.array([[1.0, 1, 1], [-1, 1, -1], [1, -1, -1], [-1, -1, 1]])
+    return TetMesh(0.5 * (low + high) + np.sqrt(3) * radius * corners, [[0, 1, 2, 3]])
 
 
 def _of_parts(surface: SurfaceMesh, vertices: Bools) -> SurfaceMesh:
