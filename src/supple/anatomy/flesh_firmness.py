@@ -55,9 +55,9 @@ JUMP = 500.0
 #: Displacement at the skin of the lowest shear mode of a layer, per unit of acceleration.
 PARTICIPATION = 4 / np.pi
 #: Part of the stiffening at the bottom of a layer that its mode feels. It is ¾ for a quarter of a
-#: sine; with half of that, baked peaks at places of nine characters are 0.55 to 0.75 times those
+#: sine; with less, baked peaks at places of nine characters are 0.55 to 0.75 times those
 #: of oscillators at the median, and below 1.1 times at 97 of 100 (1.5 on one).
-FELT = 0.5
+FELT = 0.4
 #: Sag of skin that is held by bone, beside the largest there is.
 HELD = 1e-6
 #: Firmness is found so many times, as what is firmer lends some of it to what is around.
