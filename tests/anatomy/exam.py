@@ -275,8 +275,8 @@ def markdown(folder: Path, tets: int) -> str:
     was = dict(records(folder, RESOLUTIONS[0], "none"))
     lines = [
         "| character | clips | inverted tets | limits % of steps | hard parts % | peak / 2R "
-        "| trunk % (before) | build s | notes |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| trunk % (before) | kept | build s | notes |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, record in records(folder, tets, "auto"):
         if "error" in record:
@@ -291,7 +291,8 @@ def markdown(folder: Path, tets: int) -> str:
             _bold(own["limits"], ".2f", own["limits"] >= LIMITS_BOUND),
             _bold(own["hard"], ".2f", own["hard"] > HARD_BOUND),
             _bold(own["peak"], ".2f", own["peak"] > PEAK_BOUND),
-            _bold(own["trunk"], ".2f", own["trunk"] < TRUNK_BOUND * old) + f" ({old:.2f})",
+            f"{own['trunk']:.2f} ({old:.2f})",
+            _bold(own["kept"], ".2f", own["kept"] < TRUNK_BOUND) if "kept" in own else "",
             f"{record['build_s']:.0f}",
             ", ".join(f"{part} {moved:.1f} cm" for part, moved in record["soft_cm"].items()),
         ]
