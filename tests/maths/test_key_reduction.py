@@ -29,7 +29,9 @@ def test_no_sample_is_farther_than_the_tolerance(kind, tolerance):
 
 def test_splines_need_fewer_keys_than_lines_and_every_keeps_all():
     values = wobble(TIMES, 1)
-    counts = [len(reduced_keys(TIMES, values, 1e-3, kind)) for kind in ("every", "linear", "spline")]
+    counts = [
+        len(reduced_keys(TIMES, values, 1e-3, kind)) for kind in ("every", "linear", "spline")
+    ]
     assert counts[0] == len(TIMES) and counts[2] < 0.5 * counts[1] < 0.5 * counts[0]
 
 

@@ -1,0 +1,417 @@
+"""Secondary motion: free parameters of a rig, moved by physics, as curves beside the keys.
+
+A motion is played at one fixed step whatever the frame rate, so that curves look the same at 24,
+30, 60 and 120 frames a second; frames are taken from the steps afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from supple.anatomy.flesh_presets import Flesh, checked_flesh
+from supple.arrays import Floats, Ints
+from supple.checks import checked_number, shown
+from supple.dynamics.between_poses import pose_before
+from supple.engines.engine import (
+    CharacterModel,
+    Engine,
+    FreeParameters,
+    engine_named,
+    engine_of,
+)
+from supple.errors import SolverError, SuppleError, warn
+from supple.playing.bake import bake_simulator, chosen_motion
+from supple.playing.bake_model import ANATOMY, check_model, model_options
+from supple.playing.cycle import FASTEST, SLOWEST, checked_span
+from supple.playing.player import Player
+from supple.progress import Progress, unreported
+from supple.rig.character import Character
+from supple.rig.free_curves import FreeCurves, skin_reach
+from supple.rig.motion.motion import Motion
+from supple.rig.wiggle import WIGGLE
+
+__all__ = ["ENGINE", "SHAKEN", "CurvePlan", "curve_plan", "curves"]
+
+#: Engine where nobody says which.
+ENGINE = "rig-space"
+#: Name of the motion of a character that has none: the house's wiggle.
+SHAKEN = "shaken"
+#: Seconds of a step: frames at 24, 30, 60 and 120 a second all end with one.
+STEP = 1 / 120
+#: Frames per second of a clip whose keys have no rate of their own, and the least and most.
+USUAL_RATE, LEAST_RATE, MOST_RATE = 30.0, 24.0, 120.0
+#: Seconds in which curves come and go where a part of a clip begins or ends inside of it, and that
+#: are played before, so that the flesh is moving when the part begins.
+FADE, LEAD = 0.25, 1.0
+#: Parts of the size by which skin may move: in a step while it settles, for so many seconds; and
+#: from a cycle to the next.
+STILL, STILL_FOR, CLOSED, VISIBLY_OPEN = 2e-6, 0.2, 2e-4, 1e-3
+MOST_CYCLES = 12
+
+
+def curves(
+    character: Character,
+    motion: Motion | str | None = None,
+    model: CharacterModel | None = None,
+    *,
+    free: str | Sequence[str] | None = None,
+    engine: str | None = None,
+    flesh: str | Flesh = "normal",
+    damping: float = 1.0,
+    rate: float | None = None,
+    start: float | None = None,
+    end: float | None = None,
+    loop: bool = False,
+    settle: float = 2.0,
+    blend: float | tuple[float, float] | None = None,
+    strength: float = 1.0,
+    simulation: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    **building: Any,
+) -> FreeCurves:
+    """Let physics move free parameters of a rig, and return curves of them.
+
+    Parameters
+    ----------
+    character
+        See `supple.load`.
+    motion
+        Motion, or the name of one of the character's; by default its liveliest. A character
+        without any is shaken and tilted.
+    model
+        Model of this character, with its free parameters; by default one is built.
+    free
+        Names of parameters that physics moves, such as ``["Tail*", "belly"]``, or ``"auto"``, the
+        default: those that move flesh and that the motion does not key.
+    engine
+        Of `supple.engines.ENGINES`, with free parameters; by default the model's, or "rig-space".
+    flesh, damping
+        As for `supple.bake`.
+    rate
+        Frames per second; by default the motion's own. The simulation is the same for all.
+    start, end
+        Seconds of the motion; by default all of it.
+    loop
+        Play cycles until two are alike: the last frame then is the first again.
+    settle
+        Seconds at most that the first pose is held before the motion begins, so that nothing
+        swings at its start that should not; it ends when nothing moves any more.
+    blend
+        Seconds, or two of them, in which curves come and go; by default a quarter of a second
+        where a part begins or ends inside of its clip, and none elsewhere.
+    strength
+        How much of the simulated is added: 0 for the rig alone, 2 for twice as much.
+    simulation, progress, **building
+        As for `supple.bake`; options of the engine's builder and simulator.
+
+    Returns
+    -------
+    FreeCurves
+        A `Motion` that has the keys, with the free parameters as physics moves them. `supple.save`
+        writes their curves into the character's file.
+
+    Raises
+    ------
+    SuppleError
+        What is wrong, and what to do about it.
+    """
+    plan = curve_plan(character, motion, rate=rate, start=start, end=end, loop=loop, blend=blend)
+    row = _chosen_engine(engine, model)
+    kind, tell, began = checked_flesh(flesh), progress or unreported, perf_counter()
+    if model is None:
+        told = building if free is None else building | {"free": free}
+        model = row.build_model(character, **model_options(character, kind, row.name, **told))
+    elif free is not None:
+        raise SuppleError("the model has its free parameters already; leave out free")
+    else:
+        check_model(character, model, flesh=kind, **building)
+    built = perf_counter() - began
+    scaled = building.get("anatomy", ANATOMY) is not None
+    options = {"flesh": kind, "damping": damping, "engine": row.name, "scaled_loads": scaled}
+    simulator = bake_simulator(model, plan.dt, **(options | dict(simulation or {})))
+    if not isinstance(simulator, FreeParameters):
+        raise SuppleError(f"the engine {row.name} moves no parameters of the rig; use {ENGINE}")
+    take = _Take(plan.player(simulator), _columns(character, simulator.free), tell)
+    take.play(_checked_seconds("settle", settle))
+    return plan.curves(character, take, built).scaled(strength)
+
+
+@dataclass(frozen=True, eq=False)
+class CurvePlan:
+    """Plan of curves: the motion that is played, how it is stepped, and its frames.
+
+    Attributes
+    ----------
+    motion
+        The whole clip.
+    start, end, loop
+        Seconds of the clip, and whether they loop.
+    dt
+        The fixed step in s.
+    times
+        (t,) seconds of the frames.
+    blend
+        Seconds in which curves come and go.
+    """
+
+    motion: Motion
+    start: float
+    end: float
+    loop: bool
+    dt: float
+    times: Floats
+    blend: tuple[float, float]
+
+    def player(self, simulator: Any) -> Player:
+        """Return a player of the motion that begins a little before a part of it."""
+        first = self.start
+        if not self.loop:
+            # In whole steps, so that frames stay where they are.
+            room = (self.start - self.motion.times[0]) / self.dt
+            first -= self.dt * int(min(LEAD / self.dt, room + 1e-9))
+        return Player(simulator, self.motion, loop=self.loop, start=first, end=self.end)
+
+    def curves(self, character: Character, take: _Take, built: float) -> FreeCurves:
+        """Return the curves at the frames."""
+        even = take.player.motion
+        # The last frame may lie a part of a step after the last step.
+        times = np.clip(self.times, even.times[0], even.times[-1])
+        keyed, roots = even.at(times) if self.loop else self.motion.at(self.times)
+        added = Motion(even.times, take.added, None, "", even.cuts).at(times)[0]
+        added *= self._faded(times)[:, None]
+        poses = keyed.copy()
+        poses[:, take.columns] += added
+        firsts = np.searchsorted(times, even.times[list(even.cuts)] - 1e-9)
+        cuts = sorted({int(k) for k in firsts if 0 < k < len(times)})
+        if self.loop and take.player.seamless:
+            keyed[-1], poses[-1] = keyed[0], poses[0]
+        report = take.report(character) | {
+            "frames": len(times),
+            "rate": float(f"{1 / np.median(np.diff(times)):.6g}") if len(times) > 1 else 0.0,
+            "build_s": round(built, 3),
+        }
+        frames = Motion(self.times, keyed, roots, self.motion.name, cuts)
+        span = float(self.motion.times[0]), float(self.motion.times[-1])
+        return FreeCurves(
+            character, take.free, frames, poses, loop=self.loop, span=span, report=report
+        )
+
+    def _faded(self, times: Floats) -> Floats:
+        """Return how much of what is added is there at each time, 0 to 1."""
+        part = np.ones(len(times))
+        for seconds, since in zip(self.blend, (times - self.start, self.end - times), strict=True):
+            if seconds > 0:
+                u = np.clip(since / seconds, 0, 1)
+                part = part * u**2 * (3 - 2 * u)
+        return part
+
+
+def curve_plan(
+    character: Character,
+    motion: Motion | str | None = None,
+    *,
+    rate: float | None = None,
+    start: float | None = None,
+    end: float | None = None,
+    loop: bool = False,
+    blend: float | tuple[float, float] | None = None,
+) -> CurvePlan:
+    """Plan what `curves` plays, or refuse it before anything is computed; see there."""
+    clip = chosen_motion(character, motion)
+    if clip.name == WIGGLE and WIGGLE not in character.motions:
+        clip = Motion(clip.times, clip.poses, clip.roots, SHAKEN)
+    first, last = checked_span(clip, start, end)
+    if not last > first:
+        raise SuppleError(f'motion "{clip.name}" lasts no time at {first:.4g} s; choose another')
+    frames = _usual_rate(clip) if rate is None else checked_number("frames per second", rate)
+    if not SLOWEST <= frames <= FASTEST:
+        raise SuppleError(f"{frames:g} frames per second; use {SLOWEST:g} to {FASTEST:g}")
+    count = max(2, round((last - first) / STEP)) if loop else 0
+    dt = (last - first) / count if loop else STEP
+    times = first + np.arange(int((last - first) * frames + 1e-6) + 1) / frames
+    times = np.append(times[times < last - 1e-6], last)
+    fades = _fades(blend, clip, first, last, loop)
+    return CurvePlan(clip, first, last, bool(loop), dt, times, fades)
+
+
+def _usual_rate(clip: Motion) -> float:
+    """Return the rate of a clip's keys, or a usual one where they are not even."""
+    gaps = np.diff(clip.times)
+    if len(gaps) < 2 or np.abs(gaps - np.median(gaps)).max() > 0.1 * np.median(gaps):
+        return USUAL_RATE
+    rate = clip.rate
+    near = round(rate)
+    rate = float(near) if abs(rate - near) < 1e-4 * rate else rate
+    return float(np.clip(rate, LEAST_RATE, MOST_RATE))
+
+
+def _fades(
+    blend: float | tuple[float, float] | None, clip: Motion, first: float, last: float, loop: bool
+) -> tuple[float, float]:
+    """Return seconds in which curves come and go, which together last no longer than the part."""
+    if blend is None:
+        inside = first > clip.times[0] + 1e-6, last < clip.times[-1] - 1e-6
+        ends = [0.0 if loop or not each else FADE for each in inside]
+    else:
+        given = blend if isinstance(blend, Sequence) else (blend, blend)
+        if len(given) != 2:
+            raise SuppleError(f"blend is {shown(blend)}; give seconds, or two for both ends")
+        ends = [_checked_seconds("blend", each) for each in given]
+        if loop and any(ends):
+            raise SuppleError("a loop has no ends to blend at; leave out blend or loop")
+    shrunk = min(1.0, (last - first) / max(sum(ends), 1e-9))
+    return ends[0] * shrunk, ends[1] * shrunk
+
+
+def _checked_seconds(what: str, value: Any) -> float:
+    seconds = checked_number(what, value)
+    if not 0 <= seconds <= 60:
+        raise SuppleError(f"{what} is {seconds:g} s; use 0 to 60")
+    return seconds
+
+
+def _chosen_engine(engine: str | None, model: Any) -> Engine:
+    if engine is None and model is not None:
+        return engine_of(model)
+    return engine_named(engine or ENGINE, "character")
+
+
+def _columns(character: Character, free: Sequence[str]) -> Ints:
+    place = {each.name: k for k, each in enumerate(character.rig.parameters)}
+    return np.array([place[name] for name in free], dtype=np.int64)
+
+
+@dataclass(eq=False)
+class _Take:
+    """Curves of a motion while they are made, at every step.
+
+    Attributes
+    ----------
+    player, columns, tell
+        Player, places of the free parameters in a pose, and progress.
+    added
+        (N + 1, k) what physics adds to the keys.
+    """
+
+    player: Player
+    columns: Ints
+    tell: Progress
+    added: Floats = field(init=False)
+    limits: dict[str, int] = field(default_factory=dict)
+    times: list[float] = field(default_factory=list)
+    n_cycles: int = 0
+    settled: float = 0.0
+    gap: float | None = None
+    blended: bool = False
+
+    def __post_init__(self) -> None:
+        model = self.player.simulator.model
+        self.free: tuple[str, ...] = tuple(self._simulator.free)
+        self.added = np.zeros((self.player.n_steps + 1, len(self.columns)))
+        self._size = float(model.surface.size)
+        self._reach = skin_reach(model.rig, self.columns)
+
+    @property
+    def _simulator(self) -> Any:
+        return self.player.simulator
+
+    def play(self, settle: float) -> None:
+        """Play once, from rest; or cycles until two are alike, or are blended."""
+        if not self.player.loop:
+            self._settle(settle)
+            self._cycle(np.zeros(len(self.added)))
+            return
+        for cycle in range(MOST_CYCLES):
+            self.gap = self._cycle(np.zeros(len(self.added)))
+            if cycle and self.gap <= CLOSED:
+                break
+        if self.gap is not None and self.gap > VISIBLY_OPEN:
+            warn(
+                f'motion "{self.player.motion.name}": after {self.n_cycles} cycles its curves are '
+                f"still {100 * self.gap:.1f} % of the size from the cycle before; two cycles are "
+                "blended so that the loop closes; more damping would close by itself"
+            )
+            part, self.blended = np.linspace(0, 1, len(self.added)), True
+            self._cycle(part**2 * (3 - 2 * part))
+
+    def _settle(self, seconds: float) -> None:
+        """Hold the first pose until nothing moves, then let it move as the motion does."""
+        motion, simulator = self.player.motion, self._simulator
+        first = motion.poses[0], motion.roots[0]
+        simulator.reset(*first)
+        still, count = 0, int(seconds / simulator.dt)
+        for step in range(count):
+            before = self._values(motion.poses[0])
+            self._note(simulator.step(*first))
+            moved = np.abs(self._values(motion.poses[0]) - before) * self._reach
+            still = still + 1 if moved.max(initial=0.0) <= STILL * self._size else 0
+            self.settled += simulator.dt
+            self.tell(step / count, "settling")
+            if still * simulator.dt >= STILL_FOR:
+                break
+        simulator.carry(*first, before=pose_before(motion, 0))
+
+    def _cycle(self, kept: Floats) -> float:
+        """Record a cycle over the last, of which `kept` stays; return how far apart they are."""
+        self.player.wrap()
+        self.n_cycles += 1
+        poses, apart, count = self.player.motion.poses, 0.0, len(self.added)
+        for k in range(count):
+            if k:
+                began = perf_counter()
+                self._note(self.player.step())
+                self.times.append(perf_counter() - began)
+            values = self._values(poses[k])
+            off = np.abs(values - self.added[k]) * self._reach
+            apart = max(apart, float(off.max(initial=0.0)) / self._size)
+            self.added[k] = values + kept[k] * (self.added[k] - values)
+            if k % 20 == 0 or k == count - 1:
+                what = f"cycle {self.n_cycles}" if self.player.loop else "simulating"
+                self.tell(k / max(count - 1, 1), what)
+        return apart
+
+    def _values(self, pose: Floats) -> Floats:
+        """Return what physics adds to the free parameters of a pose now, (k,)."""
+        values = np.asarray(self._simulator.parameters, np.float64)[self.columns]
+        if not np.isfinite(values).all():
+            bad = self.free[int(np.argmin(np.isfinite(values)))]
+            raise SolverError(f'"{bad}" diverges; use firmer flesh or more damping')
+        return values - pose[self.columns]
+
+    def _note(self, done: Any) -> None:
+        for name in () if done is None else done.limits:
+            self.limits[name] = self.limits.get(name, 0) + 1
+
+    def report(self, character: Character) -> dict[str, Any]:
+        """Return figures for people and JSON."""
+        model = self._simulator.model
+        skin = np.abs(self.added) * self._reach
+        most = np.argsort(-skin.max(axis=0, initial=0.0))[:3]
+        figures: dict[str, Any] = {
+            "name": character.name,
+            "motion": self.player.motion.name,
+            "engine": engine_of(model).name,
+            "size": float(f"{self._size:.6g}"),
+            "vertices": len(character.surface.vertices),
+            **model.figures,
+            "free": len(self.free),
+            "liveliest": [self.free[k] for k in most],
+            "moves": float(f"{skin.max(initial=0.0) / max(self._size, 1e-30):.3g}"),
+            "steps": len(self.times),
+            "step_ms": round(1e3 * median(self.times or [0.0]), 4),
+            "settle_s": round(self.settled, 3),
+            "limits": dict(sorted(self.limits.items())),
+        }
+        if self.player.loop:
+            figures |= {
+                "cycles": self.n_cycles,
+                "loop_gap": float(f"{self.gap or 0.0:.3g}"),
+                "blended": self.blended,
+            }
+        return figures
