@@ -54,7 +54,7 @@ def build_springs(
 class SpringStep(NamedTuple):
     time: float
     limits: tuple[str, ...] = ()
-    readings: dict[str, Any] = {}
+    readings: dict[str, Any] = {}  # noqa: RUF012
 
 
 class SpringSimulator:

@@ -24,7 +24,8 @@ def test_no_sample_is_farther_than_the_tolerance(kind, tolerance):
     keys = reduced_keys(TIMES, values, tolerance, kind)
     assert np.abs(keys.at(TIMES) - values).max() <= tolerance
     assert 2 < len(keys) < len(TIMES)
-    assert keys.times[0] == TIMES[0] and keys.times[-1] == TIMES[-1]
+    assert keys.times[0] == TIMES[0]
+    assert keys.times[-1] == TIMES[-1]
 
 
 def test_splines_need_fewer_keys_than_lines_and_every_keeps_all():
@@ -32,7 +33,8 @@ def test_splines_need_fewer_keys_than_lines_and_every_keeps_all():
     counts = [
         len(reduced_keys(TIMES, values, 1e-3, kind)) for kind in ("every", "linear", "spline")
     ]
-    assert counts[0] == len(TIMES) and counts[2] < 0.5 * counts[1] < 0.5 * counts[0]
+    assert counts[0] == len(TIMES)
+    assert counts[2] < 0.5 * counts[1] < 0.5 * counts[0]
 
 
 def test_no_key_can_be_taken_away_from_lines():
@@ -59,7 +61,8 @@ def test_rotations_stay_within_an_angle_and_unit(kind):
     apart = logarithm(multiply(inverse(found), turns))
     angles = np.linalg.norm(apart, axis=1)
     assert np.minimum(angles, 2 * np.pi - angles).max() <= 0.02 * (1 + 1e-9)
-    assert np.allclose(np.linalg.norm(found, axis=1), 1) and len(keys) < 100
+    assert np.allclose(np.linalg.norm(found, axis=1), 1)
+    assert len(keys) < 100
 
 
 @pytest.mark.parametrize("kind", ["linear", "spline"])
@@ -104,13 +107,15 @@ def test_a_cut_stays_a_cut():
 
 def test_what_does_not_move_has_two_keys_and_a_single_sample_one():
     still = reduced_keys(TIMES, np.full((len(TIMES), 4), 0.3), 0.0, "spline")
-    assert len(still) == 2 and not still.tangents.any()
+    assert len(still) == 2
+    assert not still.tangents.any()
     single = reduced_keys([2.0], [[1.0]], 0.1, "spline")
-    assert len(single) == 1 and np.array_equal(single.at([0.0, 9.0]), [[1.0], [1.0]])
+    assert len(single) == 1
+    assert np.array_equal(single.at([0.0, 9.0]), [[1.0], [1.0]])
 
 
 @pytest.mark.parametrize(
-    "times, values, tolerance",
+    ("times", "values", "tolerance"),
     [
         ([0, 1], [[0.0]], 0.1),
         ([0, 0], [[0.0], [1.0]], 0.1),

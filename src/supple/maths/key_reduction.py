@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -144,7 +145,7 @@ def _slopes(times: Floats, values: Floats, fixed: list[int], closed: bool) -> Fl
     slopes = np.zeros_like(values)
     cuts = [k for k in fixed if k - 1 in fixed and 1 < k < len(times) - 1]
     ends = [0, *cuts, len(times)]
-    for first, last in zip(ends[:-1], ends[1:], strict=True):
+    for first, last in itertools.pairwise(ends):
         own, count = slice(first, last), last - first
         if count < 2:
             continue
@@ -195,7 +196,7 @@ def _errors(whole: Keys, a: int, b: int, limit: Floats) -> Floats:
 
 def _divided(whole: Keys, fixed: list[int], limit: Floats) -> list[int]:
     """Divide at the worst sample until none is too far: Douglas and Peucker's way."""
-    chosen, waiting = set(fixed), list(zip(fixed[:-1], fixed[1:], strict=True))
+    chosen, waiting = set(fixed), list(itertools.pairwise(fixed))
     while waiting:
         a, b = waiting.pop()
         if b - a < 2:
@@ -211,7 +212,7 @@ def _divided(whole: Keys, fixed: list[int], limit: Floats) -> list[int]:
 def _thinned(whole: Keys, chosen: list[int], fixed: set[int], limit: Floats) -> list[int]:
     """Take out keys that are not needed, those that matter least first."""
     before = dict(zip(chosen[1:], chosen[:-1], strict=True))
-    after = dict(zip(chosen[:-1], chosen[1:], strict=True))
+    after = dict(itertools.pairwise(chosen))
 
     def cost(key: int) -> float:
         return float(_errors(whole, before[key], after[key], limit).max(initial=0.0))
