@@ -57,15 +57,18 @@ class Keys:
         before = np.clip(np.searchsorted(self.times, where, side="right") - 1, 0, len(self) - 2)
         return _between(self, before, before + 1, where)
 
-    def slope(self, times: ArrayLike) -> Floats:
-        """Return derivatives (t, c) of the components; zero outside of the keys."""
+    def slope(self, times: ArrayLike, side: Literal["left", "right"] = "right") -> Floats:
+        """Return derivatives (t, c) of the components as the curve comes to a time, or leaves it.
+
+        Zero outside of the keys.
+        """
         where = np.asarray(times, np.float64)
         found = np.zeros((len(where), self.values.shape[1]))
         inside = (where >= self.times[0]) & (where <= self.times[-1])
         if len(self) == 1 or not inside.any():
             return found
         at = where[inside]
-        a = np.clip(np.searchsorted(self.times, at, side="right") - 1, 0, len(self) - 2)
+        a = np.clip(np.searchsorted(self.times, at, side=side) - 1, 0, len(self) - 2)
         gap = np.diff(self.times)[a][:, None]
         rise = (self.values[a + 1] - self.values[a]) / gap
         if self.tangents is None:

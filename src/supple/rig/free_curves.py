@@ -19,9 +19,9 @@ from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.joint_pose import JointPose
-from supple.rig.skeleton.skinning import skinned_rigs
+from supple.rig.skeleton.skinning import skinned_core
 
-__all__ = ["FreeCurves", "FreeJoint", "joint_columns", "skin_reach"]
+__all__ = ["FreeCurves", "FreeJoint", "skin_reach"]
 
 #: Weights that physics kept within 0 to 1, but for rounding, a strength keeps there, too.
 ROUNDING = 1e-6
@@ -135,7 +135,7 @@ class FreeCurves(Motion):
     @cached_property
     def joints(self) -> tuple[FreeJoint, ...]:
         """Joints of which a rotation, an offset or a scale is free."""
-        found = joint_columns(self.character)
+        found = _joint_entries(self.character.rig)
         if found is None:
             return ()
         pose, entries = found
@@ -186,20 +186,25 @@ class FreeCurves(Motion):
         how: dict[str, Any] = {"loop": self.loop, "span": self.span, "report": self.report}
         return FreeCurves(self.character, self.free, self.motion, poses, **how)
 
-    def additive(self) -> Motion:
-        """Return what is added alone, around the rest pose, to be laid over the keys.
+    def over(self, poses: Floats) -> Floats:
+        """Lay what physics adds over other poses (t, s), as engines lay additive clips over others.
 
-        Rotations are those that come after the key's own in the joint's frame, as engines lay
-        additive clips over others; the root stays where it is.
+        A rotation comes after the pose's own, in the joint's frame.
         """
-        rest = np.asarray(self.character.rig.rest_pose, np.float64)
-        poses = np.tile(rest, (self.n_frames, 1))
-        poses[:, self.columns] += self.added
+        found = np.array(poses, np.float64)
+        found[:, self.columns] += self.added
         for joint in self.joints:
             if joint.turn is not None:
                 own = joint.turn >= 0
-                poses[:, joint.turn[own]] = logarithm(self.turned(joint))[:, own]
-        return Motion(self.times, poses, None, self.name, self.cuts)
+                under = exponential(_vectors(np.asarray(poses), joint.turn))
+                turned = logarithm(multiply(under, self.turned(joint)))
+                found[:, joint.turn[own]] = turned[:, own]
+        return found
+
+    def additive(self) -> Motion:
+        """Return what is added alone, laid over the rest pose; the root stays where it is."""
+        rest = np.tile(np.asarray(self.character.rig.rest_pose, np.float64), (self.n_frames, 1))
+        return Motion(self.times, self.over(rest), None, self.name, self.cuts)
 
     def skin(self, frame: int) -> Floats:
         """Return the skin (n̄, 3) in the world, as the rig has it with the curves."""
@@ -239,21 +244,10 @@ def skin_reach(rig: Rig, columns: Ints) -> Floats:
     return found
 
 
-def joint_columns(character: Character) -> tuple[JointPose, Ints] | None:
-    """Return how joints make a part of the pose, and their places in it, (J, 9); None without.
-
-    Of a rig that stands on one skinned rig, whose parameters come in a row.
-    """
-    skinned = skinned_rigs(character.rig)
-    if len(skinned) != 1:
+def _joint_entries(rig: Rig) -> tuple[JointPose, Ints] | None:
+    """Return how joints make a part of the pose, and their places in it, (J, 9); None without."""
+    core = skinned_core(rig)
+    if core is None:
         return None
-    pose = skinned[0].joint_pose
-    names = [each.name for each in character.rig.parameters]
-    own = [each.name for each in pose.parameters]
-    if not own or own[0] not in names:
-        return None
-    first = names.index(own[0])
-    if names[first : first + len(own)] != own:
-        return None
-    entries = pose.entries()
-    return pose, np.where(entries >= 0, entries + first, -1)
+    entries = core.rig.joint_pose.entries()
+    return core.rig.joint_pose, np.where(entries >= 0, entries + core.entries.start, -1)
