@@ -49,8 +49,9 @@ def save(
         new file if it came from another format. ``.usd``, ``.usda``, ``.usdc``, ``.usdz``: a layer
         over the character's own. ``.pc2``, ``.mdd``, ``.npz``, ``.abc``: positions of all vertices.
     baked
-        What `supple.bake` gives, `supple.bake_all` or `supple.curves`. Where a file holds one motion, each of
-        several gets a file of its own, with the motion's name in it; see `clip_targets`.
+        What `supple.bake` gives, `supple.bake_all` or `supple.curves`. Where a file holds one
+        motion, each of several gets a file of its own, with the motion's name in it; see
+        `clip_targets`.
     error
         How far any vertex may be from its simulated place, as part of the character's size, in
         formats that store shapes and weights, by default 0.002, or keys of curves, 0.0005.
