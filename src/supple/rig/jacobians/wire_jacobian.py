@@ -161,9 +161,7 @@ def _turn_derivative(
     )
     for j in range(3):
         # t × e_j, the change of c.
-        dc = (
-            (0.0, t[2], -t[1]) if j == 0 else (-t[2], 0.0, t[0]) if j == 1 else (t[1], -t[0], 0.0)
-        )
+        dc = (0.0, t[2], -t[1]) if j == 0 else (-t[2], 0.0, t[0]) if j == 1 else (t[1], -t[0], 0.0)
         dg = bend * _dot(c, dc) - t[j] / (s2 + q * q)
         d = (
             part * (dg * c[0] + g * dc[0]),
