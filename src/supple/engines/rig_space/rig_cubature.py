@@ -1,0 +1,198 @@
+"""Cubature of elastic energy in rig space: few tets, trained on states that the rig can take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from supple.arrays import Floats, Ints
+from supple.compiled.jit import compiled
+from supple.elastic.body import ElasticBody
+from supple.elastic.densities.dispatch import stress, stress_derivative
+from supple.elastic.element import position_gradient, tet_gradients
+from supple.engines.rig_space.condensation import Condensation
+from supple.engines.rig_space.turned_flesh import TurnedFlesh
+from supple.linalg.nnls import nonnegative_fit
+from supple.reduction.cubature.samples import AMPLITUDE
+from supple.reduction.cubature.selection import pursue
+
+__all__ = ["RigCubature", "train_cubature"]
+
+#: States that tets are chosen on, and rows that forces of a state are mixed into.
+STATES, MIXTURES = 60, 24
+
+
+@dataclass(frozen=True, eq=False)
+class RigCubature:
+    """Tets, their weights, and what they miss of the stiffness at rest.
+
+    Attributes
+    ----------
+    tets
+        (c,) ascending.
+    weights
+        (c,) v ≥ 0: energy is Σ v W_e + ½ cᵀ ΔK c.
+    missed
+        (K, K) ΔK = YᵀKY − Σ v Y_eᵀ K_e Y_e at rest, so that small vibrations are exact.
+    error
+        Relative error of forces on states that were not trained on.
+    """
+
+    tets: Ints
+    weights: Floats
+    missed: Floats
+    error: float
+
+
+def train_cubature(
+    flesh: TurnedFlesh,
+    body: ElasticBody,
+    condensed: Condensation,
+    poses: Sequence[Floats],
+    count: int,
+    seed: int = 0,
+) -> RigCubature:
+    """Choose tets and fit their weights to forces at random states.
+
+    Parameters
+    ----------
+    flesh, body, condensed
+        Positions by coordinates, elasticity, and both at rest.
+    poses
+        Key poses to train at.
+    count
+        How many tets; all of them need no weights.
+    seed
+        Of the states.
+    """
+    tets = np.ascontiguousarray(body.mesh.tets, np.int64)
+    if count >= len(tets):
+        nothing = np.zeros_like(condensed.stiffness)
+        return RigCubature(np.arange(len(tets)), np.ones(len(tets)), nothing, 0.0)
+    rng = np.random.default_rng(seed)
+    states = _states(flesh, condensed, poses, rng)
+    problem = _Forces(flesh, body, states[: 2 * STATES // 3], rng)
+    chosen = pursue(problem, count)
+    columns = problem.columns(0, chosen)
+    weights = nonnegative_fit(columns @ columns.T, columns @ problem.targets[0])
+    fresh = _Forces(flesh, body, states[2 * STATES // 3 :], rng)
+    left = fresh.targets[0] - weights @ fresh.columns(0, chosen)
+    error = float(np.linalg.norm(left) / max(np.linalg.norm(fresh.targets[0]), 1e-300))
+    flesh.set_key(np.asarray(flesh.rig.rig.rest_pose, np.float64))
+    flesh.turns.reset()
+    flesh.move(np.zeros(flesh.size))
+    own = np.zeros_like(condensed.stiffness)
+    constants = body.material.element_parameters(len(tets))
+    _add_rest_stiffness(
+        body.material.code, body.rest, tets[chosen], constants[chosen], weights, flesh.Y, own
+    )
+    return RigCubature(chosen, weights, condensed.stiffness - own, error)
+
+
+def _states(
+    flesh: TurnedFlesh, condensed: Condensation, poses: Sequence[Floats], rng: np.random.Generator
+) -> list[tuple[Floats, Floats]]:
+    """Draw key poses and coordinates (K,): modes of the free parameters, the soft ones far."""
+    mass, stiffness = condensed.mass, condensed.stiffness
+    # Parameters that do the same are no reason to fail.
+    lift = 1e-6 * np.diag(np.diag(mass)) + 1e-12 * np.diag(mass).max() * np.eye(len(mass))
+    squares, shapes = scipy.linalg.eigh(stiffness, mass + lift)
+    squares = np.maximum(squares, 1e-3 * np.median(np.abs(squares)) + 1e-12)
+    size = float(np.linalg.norm(np.ptp(flesh.rig.rig.mesh.vertices, axis=0)))  # type: ignore[attr-defined]
+    states = []
+    for i in range(STATES):
+        c = shapes @ (rng.standard_normal(len(squares)) / np.sqrt(squares))
+        pose = np.asarray(poses[i % len(poses)], np.float64)
+        flesh.set_key(pose)
+        flesh.move(1e-6 * c, columns=False)
+        reach = np.linalg.norm(flesh.x - flesh.key, axis=1).max() / 1e-6
+        wanted = AMPLITUDE * size * rng.choice([0.3, 1.0, 2.0])
+        states.append((pose, c * (wanted / max(reach, 1e-12))))
+    return states
+
+
+class _Forces:
+    """Generalised forces of every tet at some states, mixed into fewer rows; see `pursue`."""
+
+    def __init__(
+        self,
+        flesh: TurnedFlesh,
+        body: ElasticBody,
+        states: list[tuple[Floats, Floats]],
+        rng: np.random.Generator,
+    ) -> None:
+        tets = np.ascontiguousarray(body.mesh.tets, np.int64)
+        constants = body.material.element_parameters(len(tets))
+        rows = min(MIXTURES, flesh.size)
+        self.places = tets
+        self._table = np.empty((len(tets), rows * len(states)))
+        forces = np.empty((len(tets), flesh.size))
+        for s, (pose, c) in enumerate(states):
+            flesh.set_key(pose)
+            flesh.turn(c)
+            flesh.move(c)
+            lengths = np.sqrt((flesh.Y**2).sum(axis=(0, 1)))
+            scaled = flesh.Y / np.where(lengths > 0, lengths, 1.0)
+            _tet_forces(body.material.code, flesh.x, flesh.key, tets, constants, scaled, forces)
+            mixed = forces @ np.linalg.qr(rng.standard_normal((flesh.size, rows)))[0]
+            total = np.linalg.norm(mixed.sum(axis=0))
+            self._table[:, s * rows : (s + 1) * rows] = mixed / max(total, 1e-300)
+        self.targets = [self._table.sum(axis=0)]
+        self.norms = (self._table**2).sum(axis=1)[None]
+
+    def correlations(self, pose: int, residual: Floats) -> Floats:
+        """Return products (T,) of each tet's forces with what is left."""
+        return self._table @ residual
+
+    def columns(self, pose: int, chosen: Ints) -> Floats:
+        """Return forces (c, rows) of some tets."""
+        return self._table[chosen]
+
+
+@compiled
+def _tet_forces(
+    kind: int,
+    x: Floats,
+    rest: Floats,
+    tets: Ints,
+    constants: Floats,
+    Y: Floats,
+    out: Floats,
+) -> None:
+    """Write Y_eᵀ f_e of every tet, (T, K); nothing for tets that the key pose flattens."""
+    g, F, P, scratch = np.empty((4, 3)), np.empty((3, 3)), np.empty((3, 3)), np.empty((6, 3, 3))
+    for e in range(len(tets)):
+        out[e] = 0.0
+        volume = tet_gradients(rest, tets, e, g)
+        if not volume > 0:
+            continue
+        position_gradient(x, tets, e, None, g, F)
+        stress(kind, F, constants[e], P, scratch)
+        for a in range(4):
+            v = tets[e, a]
+            for i in range(3):
+                f = volume * (P[i, 0] * g[a, 0] + P[i, 1] * g[a, 1] + P[i, 2] * g[a, 2])
+                for k in range(out.shape[1]):
+                    out[e, k] += f * Y[v, i, k]
+
+
+@compiled
+def _add_rest_stiffness(
+    kind: int, rest: Floats, tets: Ints, constants: Floats, weights: Floats, Y: Floats, out: Floats
+) -> None:
+    """Add Σ v Y_eᵀ K_e Y_e at rest to `out` (K, K)."""
+    K = out.shape[0]
+    g, F, H, scratch = np.empty((4, 3)), np.eye(3), np.empty((9, 9)), np.empty((6, 3, 3))
+    B = np.empty((9, K))
+    for e in range(len(tets)):
+        volume = tet_gradients(rest, tets, e, g)
+        stress_derivative(kind, F, constants[e], H, scratch)
+        B[:] = 0.0
+        for a in range(4):
+            for i in range(3):
+                for j in range(3):
+                    B[3 * i + j] += g[a, j] * Y[tets[e, a], i]
+        out += weights[e] * volume * (B.T @ (H @ B))

@@ -1,0 +1,222 @@
+"""Our solver: condensed interior turned with the rig, Gauss–Newton on true positions, cubature."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+from supple.arrays import Floats
+from supple.engines.rig_space.model import RigSpaceModel
+from supple.engines.rig_space.solvers.stage import SolverReport, Springs, Stage, bounds_away
+from supple.engines.rig_space.step_kernels import (
+    TetTables,
+    bounded_change,
+    elastic_terms,
+    inertial_terms,
+    quadratic_terms,
+)
+from supple.linalg.upper_triangle import padded_identity
+from supple.mesh.laplacian import hat_gradients
+from supple.mesh.tets import TetMesh
+
+__all__ = ["CondensedSolver", "SpringMatrices"]
+
+#: Springs of all parameters towards the key, as a part of their mass over τ²: they hold those
+#: that do nothing, or the same as another.
+NULL_SPRING = 1e-6
+#: Most times that a step is shortened.
+MOST_HALVINGS = 4
+
+
+class SpringMatrices:
+    """Constant matrices of H in the coordinates: springs, damping and added mass.
+
+    Parameters
+    ----------
+    mass, stiffness, missed
+        (K, K) at rest, and what cubature misses of the stiffness.
+    n_free
+        Number of parameters, which come first.
+    """
+
+    def __init__(self, mass: Floats, stiffness: Floats, missed: Floats, n_free: int) -> None:
+        self._mass, self._stiffness, self._missed, self._k = mass, stiffness, missed, n_free
+        size = len(mass)
+        self.springs, self.damping, self.inertia = np.zeros((3, size, size))
+        scale = np.sqrt(np.maximum(np.diag(stiffness), 1e-300))
+        even = stiffness / np.outer(scale, scale)
+        #: Part of its own stiffness that every coordinate can do without.
+        self._spare = max(0.0, 0.95 * float(scipy.linalg.eigvalsh(even)[0]))
+
+    def set(self, given: Springs, tau: float) -> None:
+        """Make the matrices of what animators set, for stages of this length."""
+        k, size = self._k, len(self._mass)
+        own, heavy = np.diag(self._stiffness), np.diag(self._mass)
+        added = np.zeros(size)
+        firm = given.firmness - 1
+        added[:k] = np.where(firm > 0, firm, self._spare * np.maximum(firm, -1.0)) + given.follow
+        null = NULL_SPRING * np.maximum(heavy, 1e-9 * heavy.max()) / tau**2
+        self.springs[:] = given.stiffness * (self._missed + np.diag(added * own)) + np.diag(null)
+        damp = np.ones(size)
+        damp[:k] = np.sqrt(given.damping)
+        self.damping[:] = given.alpha * self._mass + given.beta * given.stiffness * self._stiffness
+        self.damping *= np.outer(damp, damp) / tau
+        more = np.zeros(size)
+        more[:k] = (given.mass - 1) * heavy[:k]
+        self.inertia[:] = np.diag(more) / tau**2
+
+
+class CondensedSolver:
+    """Two Gauss–Newton iterations on x(c), with cubature of the energy.
+
+    Parameters
+    ----------
+    model
+        The model.
+    iterations
+        Gauss–Newton iterations a stage.
+    exact
+        Sum over all tets, without cubature: for tests.
+    """
+
+    def __init__(self, model: RigSpaceModel, *, iterations: int = 2, exact: bool = False) -> None:
+        self.iterations = iterations
+        self._flesh, body = model.flesh(), model.body
+        self.size, self._k = self._flesh.size, len(model.entries)
+        self._entries = model.entries
+        cubature, count = model.cubature, len(model.mesh.tets)
+        chosen = np.arange(count) if exact else cubature.tets
+        weights = np.ones(count) if exact else cubature.weights
+        missed = np.zeros((self.size, self.size)) if exact else cubature.missed
+        self._kind = body.material.code
+        self._tables = _tet_tables(model, chosen, weights)
+        self._matrices = SpringMatrices(
+            model.condensed.mass, model.condensed.stiffness, missed, self._k
+        )
+        self._rest_mass = model.condensed.mass
+        self._masses, n = body.vertex_masses(), len(model.mesh.vertices)
+        rows = 9 * len(chosen)
+        self._strains, self._stresses = np.empty((2, rows, self.size))
+        self._forces, self._pull = np.empty(rows), np.empty(3 * n)
+        # Where the rig is affine the mass hardly changes, as it is of flesh that turns.
+        self._whole = not self._flesh.rig.affine
+        self._heavy = np.empty((3 * n if self._whole else 1, self.size))
+        self._gradient, self._change, self._trial = np.empty((3, self.size))
+        self._hessian = np.empty((self.size, self.size))
+        self._factor, self._held = padded_identity(self.size), np.zeros(self.size, bool)
+        self._centre = np.zeros(self.size)
+        self._settings: tuple[Springs, float] | None = None
+
+    @property
+    def x(self) -> Floats:
+        """(n, 3) flesh in the root's frame, where the last call left it."""
+        return self._flesh.x
+
+    @property
+    def key(self) -> Floats:
+        """(n, 3) flesh at the key pose."""
+        return self._flesh.key
+
+    def place(self, pose: Floats, c: Floats) -> None:
+        """Set `x` at a key pose and coordinates (K,)."""
+        self._flesh.set_key(pose)
+        self._flesh.turn(c)
+        self._flesh.move(c, columns=False)
+
+    def begin(self, stage: Stage) -> None:
+        """Go to the key pose of a stage, and turn the flesh as it will be at its guess."""
+        if self._settings is None or self._settings != (stage.springs, stage.tau):
+            self._matrices.set(stage.springs, stage.tau)
+            self._settings = stage.springs, stage.tau
+        self._flesh.set_key(stage.pose)
+        self._flesh.turn(stage.guess)
+
+    def value(self, stage: Stage, c: Floats, *, derivatives: bool = True) -> float:
+        """H(c), in J; sets `gradient` and `hessian` where wanted."""
+        flesh, matrices = self._flesh, self._matrices
+        flesh.move(c, columns=derivatives)
+        gradient, hessian = self._gradient, self._hessian
+        gradient[:] = 0.0
+        hessian[:] = 0.0
+        target = gradient, hessian, derivatives
+        total = elastic_terms(
+            self._kind,
+            stage.springs.stiffness,
+            self._tables,
+            flesh.x,
+            flesh.key,
+            flesh.Y,
+            self._strains,
+            self._stresses,
+            self._forces,
+            *target,
+        )
+        places = self._masses, stage.tau, flesh.x, stage.target, stage.load, flesh.Y
+        total += inertial_terms(*places, self._pull, self._heavy, *target, self._whole)
+        if not self._whole and derivatives:
+            hessian += self._rest_mass / stage.tau**2
+        total += quadratic_terms(matrices.springs, self._centre, c, *target)
+        total += quadratic_terms(matrices.damping, stage.start, c, *target)
+        if np.any(stage.springs.mass != 1):
+            total += quadratic_terms(matrices.inertia, stage.guess, c, *target)
+        total -= float(stage.push @ c[: self._k])
+        gradient[: self._k] -= stage.push
+        return total
+
+    @property
+    def gradient(self) -> Floats:
+        """(K,) ∂H/∂c where it was last evaluated."""
+        return self._gradient
+
+    @property
+    def hessian(self) -> Floats:
+        """(K, K) Gauss–Newton Hessian there."""
+        return self._hessian
+
+    def advance(self, stage: Stage, c: Floats) -> SolverReport:
+        """Minimise H over a stage; write the coordinates (K,) and set `x`."""
+        self.begin(stage)
+        lower, upper = bounds_away(stage, self._entries, self.size)
+        np.clip(stage.guess, lower, upper, out=c)
+        energy, limits, done = self.value(stage, c), (), 0
+        for done in range(1, self.iterations + 1):
+            sound = np.isfinite(energy) and bounded_change(
+                self._gradient,
+                self._hessian,
+                c,
+                lower,
+                upper,
+                self._factor,
+                self._held,
+                self._change,
+            )
+            if not sound:
+                limits = ("solver",)
+                break
+            if done == self.iterations and self.iterations > 1:
+                np.add(c, self._change, out=c)
+                break
+            length, before = 1.0, energy
+            for _ in range(MOST_HALVINGS):
+                np.multiply(self._change, length, out=self._trial)
+                self._trial += c
+                energy = self.value(stage, self._trial)
+                if energy <= before or not self.iterations > 1:
+                    break
+                length *= 0.25
+            c[:] = self._trial
+        self._flesh.move(c, columns=False)
+        return SolverReport({"iterations": done}, limits)
+
+
+def _tet_tables(model: RigSpaceModel, chosen: np.ndarray, weights: Floats) -> TetTables:
+    mesh = model.mesh
+    part = TetMesh(mesh.vertices, mesh.tets[chosen])
+    constants = model.material.element_parameters(len(mesh.tets))
+    return TetTables(
+        np.ascontiguousarray(part.tets, np.int64),
+        np.ascontiguousarray(weights, np.float64),
+        np.ascontiguousarray(constants[chosen]),
+        np.ascontiguousarray(hat_gradients(part)),
+        part.volumes(),
+    )

@@ -1,0 +1,305 @@
+"""Compiled parts of a step: the functional H, its gradient and Gauss–Newton Hessian, and bounds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from supple.arrays import Bools, Floats, Ints
+from supple.compiled.jit import compiled
+from supple.elastic.densities.dispatch import (
+    energy_density,
+    is_isotropic,
+    stress,
+    stress_derivative,
+)
+from supple.elastic.element import position_gradient, tet_gradients
+from supple.linalg.upper_triangle import cholesky, solve
+from supple.maths.svd import project_psd
+
+__all__ = ["TetTables", "bounded_change", "elastic_terms", "inertial_terms", "quadratic_terms"]
+
+#: Tets that keep less of their volume at a key pose are measured from rest instead.
+FLATTENED = 0.05
+#: Changes of the set of parameters at their bounds that a step tries.
+MOST_SETS = 12
+
+
+class TetTables(NamedTuple):
+    """Tets whose energy is summed."""
+
+    tets: Ints
+    """(c, 4) vertices."""
+    weights: Floats
+    """(c,) what each counts."""
+    constants: Floats
+    """(c, …) of the material."""
+    gradients: Floats
+    """(c, 4, 3) of the shape functions at rest."""
+    volumes: Floats
+    """(c,) at rest."""
+
+
+@compiled
+def elastic_terms(
+    kind: int,
+    stiffness: float,
+    tables: TetTables,
+    x: Floats,
+    key: Floats,
+    Y: Floats,
+    strains: Floats,
+    stresses: Floats,
+    forces: Floats,
+    gradient: Floats,
+    hessian: Floats,
+    derivatives: bool,
+) -> float:
+    """Return Σ v W_e(x), measured from the key shape; add its derivatives where wanted.
+
+    A tet that the key pose flattens is measured from rest, less the stress that it has at the key
+    pose: so the key pose is an equilibrium all the same.
+
+    Parameters
+    ----------
+    kind, stiffness, tables
+        Material, a factor on it, and tets.
+    x, key, Y
+        (n, 3), (n, 3), (n, 3, K) positions now, at the key pose, and their derivative.
+    strains, stresses, forces
+        (9c, K), (9c, K), (9c,) scratch: ∂F/∂c, the Hessian times that, and stresses.
+    gradient, hessian
+        (K,), (K, K) added to.
+    derivatives
+        Whether both are wanted.
+    """
+    K, total = Y.shape[2], 0.0
+    g, F, P, H = np.empty((4, 3)), np.empty((3, 3)), np.empty((3, 3)), np.empty((9, 9))
+    F0, P0 = np.empty((3, 3)), np.empty((3, 3))
+    scratch, frames = np.empty((6, 3, 3)), np.empty((2, 9, 9))
+    for e in range(len(tables.tets)):
+        tet, constants = tables.tets[e], tables.constants[e]
+        volume = tet_gradients(key, tables.tets, e, g)
+        flat = not volume > FLATTENED * tables.volumes[e]
+        if flat:
+            volume, g[:] = tables.volumes[e], tables.gradients[e]
+        position_gradient(x, tables.tets, e, None, g, F)
+        much = stiffness * tables.weights[e] * volume
+        energy = energy_density(kind, F, constants, scratch)
+        if flat:
+            position_gradient(key, tables.tets, e, None, g, F0)
+            stress(kind, F0, constants, P0, scratch)
+            energy -= energy_density(kind, F0, constants, scratch)
+            energy -= (P0 * (F - F0)).sum()
+        total += much * energy
+        if not derivatives:
+            continue
+        stress(kind, F, constants, P, scratch)
+        stress_derivative(kind, F, constants, H, scratch)
+        project_psd(F, is_isotropic(kind), H, frames)
+        for i in range(3):
+            for j in range(3):
+                own = P[i, j] - P0[i, j] if flat else P[i, j]
+                forces[9 * e + 3 * i + j] = much * own
+                row = strains[9 * e + 3 * i + j]
+                first, second = Y[tet[0], i], Y[tet[1], i]
+                third, fourth = Y[tet[2], i], Y[tet[3], i]
+                for k in range(K):
+                    row[k] = (
+                        g[0, j] * first[k]
+                        + g[1, j] * second[k]
+                        + g[2, j] * third[k]
+                        + g[3, j] * fourth[k]
+                    )
+        own_strains = strains[9 * e : 9 * e + 9]
+        for i in range(9):
+            row = stresses[9 * e + i]
+            row[:] = 0.0
+            for j in range(9):
+                h = much * H[i, j]
+                source = own_strains[j]
+                for k in range(K):
+                    row[k] += h * source[k]
+    if derivatives:
+        gradient += np.dot(strains.T, forces)
+        hessian += np.dot(strains.T, stresses)
+    return total
+
+
+@compiled
+def inertial_terms(
+    masses: Floats,
+    tau: float,
+    x: Floats,
+    target: Floats,
+    load: Floats,
+    Y: Floats,
+    pull: Floats,
+    heavy: Floats,
+    gradient: Floats,
+    hessian: Floats,
+    derivatives: bool,
+    whole: bool,
+) -> float:
+    """Return 1/(2τ²) ‖x − x̂‖²_M − fᵀx; add its derivatives where wanted.
+
+    Parameters
+    ----------
+    masses, tau
+        (n,) of the vertices, and the length of the stage.
+    x, target, load
+        (n, 3) positions, where they would go without forces, and forces f.
+    Y
+        (n, 3, K) derivative of x.
+    pull, heavy
+        (3n,), (3n, K) scratch.
+    gradient, hessian
+        (K,), (K, K) added to.
+    derivatives, whole
+        Whether the gradient is wanted, and whether the Hessian is too.
+    """
+    n, total, rate = len(x), 0.0, 1.0 / (tau * tau)
+    for v in range(n):
+        m = masses[v] * rate
+        for i in range(3):
+            away = x[v, i] - target[v, i]
+            total += 0.5 * m * away * away - load[v, i] * x[v, i]
+            pull[3 * v + i] = m * away - load[v, i]
+    if derivatives:
+        flat = Y.reshape(3 * n, Y.shape[2])
+        gradient += np.dot(flat.T, pull)
+        if whole:
+            for v in range(n):
+                m = masses[v] * rate
+                for i in range(3 * v, 3 * v + 3):
+                    for k in range(flat.shape[1]):
+                        heavy[i, k] = m * flat[i, k]
+            hessian += np.dot(flat.T, heavy)
+    return total
+
+
+@compiled
+def quadratic_terms(
+    matrix: Floats, centre: Floats, c: Floats, gradient: Floats, hessian: Floats, derivatives: bool
+) -> float:
+    """Return ½ (c − c₀)ᵀ A (c − c₀); add its derivatives where wanted."""
+    total = 0.0
+    for i in range(len(c)):
+        row, pull = matrix[i], 0.0
+        for j in range(len(c)):
+            pull += row[j] * (c[j] - centre[j])
+        total += 0.5 * pull * (c[i] - centre[i])
+        if derivatives:
+            gradient[i] += pull
+            for j in range(len(c)):
+                hessian[i, j] += row[j]
+    return total
+
+
+@compiled
+def bounded_change(
+    gradient: Floats,
+    hessian: Floats,
+    c: Floats,
+    lower: Floats,
+    upper: Floats,
+    factor: Floats,
+    held: Bools,
+    change: Floats,
+) -> bool:
+    """Minimise gᵀd + ½ dᵀHd with c + d between bounds, by projected Newton; write d.
+
+    Parameters at a bound that would be left outwards are held, all others solved for; again until
+    none goes beyond a bound and none that is held wants back.
+
+    Parameters
+    ----------
+    gradient, hessian
+        (K,) g and (K, K) H, positive definite.
+    c, lower, upper
+        (K,) where it is, and bounds.
+    factor, held
+        Scratch: a matrix of `padded_identity`, and (K,).
+    change
+        (K,) d.
+
+    Returns
+    -------
+    False if H is not positive definite.
+    """
+    K = len(c)
+    change[:] = 0.0
+    for i in range(K):
+        low, high = c[i] <= lower[i] and gradient[i] > 0, c[i] >= upper[i] and gradient[i] < 0
+        held[i] = low or high
+        if c[i] < lower[i]:
+            change[i], held[i] = lower[i] - c[i], True
+        elif c[i] > upper[i]:
+            change[i], held[i] = upper[i] - c[i], True
+    trial = np.empty(K)
+    for sets in range(MOST_SETS):
+        # Rows of held parameters become the identity's, with what they do to others on the right.
+        for i in range(K):
+            trial[i] = change[i] if held[i] else -gradient[i]
+            for j in range(i, K):
+                factor[i, j] = hessian[i, j]
+        for i in range(K):
+            if not held[i]:
+                for j in range(K):
+                    if held[j]:
+                        trial[i] -= hessian[i, j] * change[j]
+        for i in range(K):
+            for j in range(i, K):
+                if held[i] or held[j]:
+                    factor[i, j] = 1.0 if i == j else 0.0
+        for i in range(K, factor.shape[0]):
+            for j in range(K):
+                factor[j, i] = 0.0
+            factor[i, i:] = 0.0
+            factor[i, i] = 1.0
+        if not cholesky(factor):
+            return False
+        solve(factor, trial)
+        beyond = False
+        for i in range(K):
+            if held[i]:
+                continue
+            if trial[i] < lower[i] - c[i]:
+                change[i], held[i], beyond = lower[i] - c[i], True, True
+            elif trial[i] > upper[i] - c[i]:
+                change[i], held[i], beyond = upper[i] - c[i], True, True
+        if not beyond:
+            for i in range(K):
+                if not held[i]:
+                    change[i] = trial[i]
+            if sets + 1 == MOST_SETS or not _released(
+                gradient, hessian, c, lower, upper, change, held
+            ):
+                return True
+    for i in range(K):  # not settled: what was found, kept within bounds
+        change[i] = min(max(trial[i], lower[i] - c[i]), upper[i] - c[i])
+    return True
+
+
+@compiled
+def _released(
+    gradient: Floats,
+    hessian: Floats,
+    c: Floats,
+    lower: Floats,
+    upper: Floats,
+    change: Floats,
+    held: Bools,
+) -> bool:
+    """Let go of held parameters whose slope points inwards; return whether there are any."""
+    found = False
+    for i in range(len(c)):
+        if held[i]:
+            slope = gradient[i]
+            for j in range(len(c)):
+                slope += hessian[i, j] * change[j]
+            at_low = c[i] + change[i] <= lower[i]
+            if (at_low and slope < 0) or (not at_low and slope > 0):
+                held[i], found = False, True
+    return found
