@@ -251,6 +251,9 @@ FREE_CURVES = FormatTable(
             "supple.formats.gltf.write.animation_curves:write_gltf_curves",
             remover="supple.formats.gltf.write.animation_curves:remove_gltf_curves",
         ),
+        CurveFormat((".bvh",), "supple.formats.bvh_curves:write_bvh_curves"),
+        CurveFormat((".csv",), "supple.formats.curve_tables:write_csv_curves"),
+        CurveFormat((".json",), "supple.formats.curve_tables:write_json_curves"),
     ]
 )
 
