@@ -19,6 +19,7 @@ __all__ = [
     "AnatomyName",
     "BakeOptions",
     "BuildOptions",
+    "CurveOptions",
     "EngineName",
     "Flag",
     "FleshName",
@@ -221,6 +222,65 @@ class BuildOptions:
         if self.modes is None or len(self.modes) > 1:
             return self.modes
         return self.modes[0]
+
+
+@dataclass(frozen=True)
+class CurveOptions:
+    """Options of `supple curves`; for None there is a default."""
+
+    free: Words = None
+    """Controls that physics moves: names of parameters or joints, with * for anything, such as
+    'tail*' belly; a .txt file with a name on each line; by default auto, those that move flesh and
+    that no motion keys."""
+    motion: str | None = None
+    """Which; by default the liveliest. What has none is shaken, and gets a new animation."""
+    span: Annotated[tuple[float, float] | None, Parameter(name="--range")] = None
+    """First and last second of the motion; around them curves come and go."""
+    rate: Annotated[float | None, Parameter(name=["--fps", "--rate"])] = None
+    """Frames per second; by default the motion's own. The simulation is the same for all."""
+    loop: Flag = False
+    """Play until the cycle closes: the last frame leads into the first."""
+    keys: Literal["every", "linear", "spline"] | None = None
+    """Every frame a key, or as few as keep the skin within --error: linear, by default, or spline
+    where the format has splines (glTF, JSON)."""
+    error: float | None = None
+    """How far keys may move the skin from the curves, as a part of the size; by default 0.0005."""
+    strength: float = 1.0
+    """How much of what was simulated is added: 0.5 for half, 2 for twice as much."""
+    additive: Flag = False
+    """Leave the clip alone, and add one that has only what physics adds, to be laid over it."""
+    blend: float | None = None
+    """Seconds in which curves come and go at both ends; by default 0.25 at those of a --range."""
+    settle: float = 2.0
+    """Seconds at most that the first pose is held before, until nothing swings."""
+    flesh: FleshName = "normal"
+    """How stiff it is: firm swings twice as fast as normal, jelly at a third."""
+    damping: float = 1.0
+    """Times the flesh's: 2 comes to rest sooner, 0.5 later."""
+    anatomy: AnatomyName = None
+    engine: EngineName = "rig-space"
+    unit: UnitName = None
+    model: Path | None = None
+    """A model file of this character with free parameters, in place of building one."""
+    tets: int | None = None
+    """How many tetrahedra to fill the character with."""
+    plot: Path | None = None
+    """.png file with a chart of each curve, beside its keys."""
+    page: Path | None = None
+    """.html file that plays the rig alone, with curves, and with pose-space flesh."""
+    remove: Flag = False
+    """Take the curves out again: the file as it was before, to the byte; in place without -o."""
+
+    def playing(self) -> dict[str, Any]:
+        """Return the options of `supple.curves` that say what is played, and how."""
+        start, end = (None, None) if self.span is None else self.span
+        told = {"rate": self.rate, "start": start, "end": end, "blend": self.blend}
+        return {**told, "loop": self.loop}
+
+    def saving(self) -> dict[str, Any]:
+        """Return the options of `supple.save`."""
+        told = {"keys": self.keys, "error": self.error, "additive": self.additive or None}
+        return _given(told)
 
 
 def chosen_poses(words: Sequence[str] | None) -> int | str | list[str] | None:

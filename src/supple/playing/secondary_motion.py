@@ -248,7 +248,8 @@ def _usual_rate(clip: Motion) -> float:
     rate = clip.rate
     near = round(rate)
     rate = float(near) if abs(rate - near) < 1e-4 * rate else rate
-    return float(np.clip(rate, LEAST_RATE, MOST_RATE))
+    # Frames between keys where those are sparse, so that every key is on a frame.
+    return float(min(rate * max(1, np.ceil(LEAST_RATE / rate - 1e-6)), MOST_RATE))
 
 
 def _fades(

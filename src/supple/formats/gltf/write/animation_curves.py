@@ -44,7 +44,7 @@ from supple.saving import write_whole
 __all__ = ["remove_gltf_curves", "write_gltf_curves"]
 
 #: How far the file may be from the simulation, as part of the size, before it is told.
-TOLD = 0.002
+TOLD = 0.01
 
 
 def write_gltf_curves(
