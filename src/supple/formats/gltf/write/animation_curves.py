@@ -43,9 +43,6 @@ from supple.saving import write_whole
 
 __all__ = ["remove_gltf_curves", "write_gltf_curves"]
 
-#: How far the file may be from the simulation, as part of the size, before it is told.
-TOLD = 0.01
-
 
 def write_gltf_curves(
     path: str | Path,
@@ -74,7 +71,7 @@ def write_gltf_curves(
     dict
         ``animation`` and whether it is ``new``, ``channels`` written, ``n_keys`` of
         ``n_samples``, the ``error`` reached, as the file is read again, how far it is from the
-        ``simulation``, and ``bytes``.
+        simulation, ``simulation_error``, and ``bytes``.
 
     Notes
     -----
@@ -97,11 +94,6 @@ def write_gltf_curves(
     write_whole(path, whole)
     if reached > 1.02 * within and kind != "every":
         warn(f"{path.name}: keys are {reached:.2%} of the size from the curves, not {within:.2%}")
-    if writer.simulation > TOLD:
-        warn(
-            f"{path.name}: between its keys the file moves otherwise than they were simulated, by "
-            f"{writer.simulation:.1%} of the size; a rate that has its keys on frames helps"
-        )
     return {**writer.figures, "error": reached, "bytes": len(whole)}
 
 
@@ -158,7 +150,6 @@ class _CurveWriter:
         self.when = curves.times.astype(np.float32).astype(np.float64)
         self.clip = self._clip()
         self.figures: dict[str, Any] = {}
-        self.simulation = 0.0
 
     def _check_parameters(self) -> None:
         own = [each.name for each in self.loaded.rig.parameters]
@@ -200,7 +191,7 @@ class _CurveWriter:
             "keys": self.kind,
             "n_keys": count,
             "n_samples": samples,
-            "simulation": self.simulation,
+            "simulation_error": 0.0,
         }
         keep_original(file, base, {"animation": self.figures["animation"]})
         whole = file.glb() if self.path.suffix.lower() == ".glb" else file.gltf()
@@ -395,7 +386,7 @@ class _CurveWriter:
             if not self.additive:
                 skin = self.curves.skin(k)
                 simulated = max(simulated, float(np.linalg.norm(there - skin, axis=1).max()))
-        self.simulation = self.figures["simulation"] = simulated / size
+        self.figures["simulation_error"] = simulated / size
         return off / size
 
 
