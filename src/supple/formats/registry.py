@@ -251,6 +251,13 @@ FREE_CURVES = FormatTable(
             "supple.formats.gltf.write.animation_curves:write_gltf_curves",
             remover="supple.formats.gltf.write.animation_curves:remove_gltf_curves",
         ),
+        CurveFormat(
+            USD_SUFFIXES,
+            "supple.formats.usd.write.animation_layer:write_usd_curves",
+            remover="supple.formats.usd.write.animation_layer:remove_usd_curves",
+            library="pxr",
+            extra="usd",
+        ),
         CurveFormat((".bvh",), "supple.formats.bvh_curves:write_bvh_curves"),
         CurveFormat((".csv",), "supple.formats.curve_tables:write_csv_curves"),
         CurveFormat((".json",), "supple.formats.curve_tables:write_json_curves"),
