@@ -46,6 +46,7 @@ SHAKEN = "shaken"
 STEP = 1 / 120
 #: Frames per second of a clip whose keys have no rate of their own, and the least and most.
 USUAL_RATE, LEAST_RATE, MOST_RATE = 30.0, 24.0, 120.0
+RATES = (120.0, 60.0, 50.0, 48.0, 30.0, 25.0, 24.0)
 #: Seconds in which curves come and go where a part of a clip begins or ends inside of it, and that
 #: are played before, so that the flesh is moving when the part begins.
 FADE, LEAD = 0.25, 1.0
@@ -241,15 +242,23 @@ def curve_plan(
 
 
 def _usual_rate(clip: Motion) -> float:
-    """Return the rate of a clip's keys, or a usual one where they are not even."""
-    gaps = np.diff(clip.times)
-    if len(gaps) < 2 or np.abs(gaps - np.median(gaps)).max() > 0.1 * np.median(gaps):
+    """Return frames per second that have the keys of a clip on frames, or a usual number."""
+    since = clip.times - clip.times[0]
+    if len(since) < 2:
         return USUAL_RATE
-    rate = clip.rate
-    near = round(rate)
-    rate = float(near) if abs(rate - near) < 1e-4 * rate else rate
-    # Frames between keys where those are sparse, so that every key is on a frame.
-    return float(min(rate * max(1, np.ceil(LEAST_RATE / rate - 1e-6)), MOST_RATE))
+    own = clip.rate
+    own = float(round(own)) if abs(own - round(own)) < 1e-4 * own else own
+    # Frames between keys where those are sparse.
+    own *= max(1, np.ceil(LEAST_RATE / own - 1e-6))
+    if own <= MOST_RATE and np.abs(since * own - np.round(since * own)).max() < 0.02:
+        return float(own)
+    # Readers add keys between those of the file: the rate is one whose every frame has a key.
+    for rate in RATES:
+        frames = since * rate
+        near = np.unique(np.round(frames[np.abs(frames - np.round(frames)) < 0.02]))
+        if len(near) >= 0.9 * (since[-1] * rate + 1):
+            return rate
+    return USUAL_RATE
 
 
 def _fades(
