@@ -110,7 +110,8 @@ def test_a_part_leaves_the_rest_of_the_clip_alone_and_what_is_played(two_clips, 
     for time in (0.1, 0.2, 0.8, 0.9):
         gap = np.abs(before.at(time)[0] - after.at(time)[0]).max()
         assert gap < 0.02  # both are splines through samples of a line
-    skeleton = Usd.Stage.Open(str(target)).GetPrimAtPath("/Left/Root/Skel")
+    stage = Usd.Stage.Open(str(target))
+    skeleton = stage.GetPrimAtPath("/Left/Root/Skel")
     source = UsdSkel.BindingAPI(skeleton).GetInheritedAnimationSource()
     assert str(source.GetPath()) == "/Left/Root/Stand"
 
