@@ -75,7 +75,7 @@ def condense(body: ElasticBody, jacobian: Floats, interior: Ints, modes: int) ->
     n, _, k = jacobian.shape
     stiffness = body.stiffness(body.rest).copy()
     masses = body.vertex_masses()
-    modes = min(modes, 3 * len(interior) // 4)
+    modes = min(modes, 3 * len(interior))
     corrections = np.zeros((n, 3, k + modes))
     frequencies = np.zeros(0)
     if len(interior):

@@ -44,15 +44,27 @@ class FleshRig:
         Tet vertices that are bone.
     vertices
         Tet vertices to place; None for all. `held` are then places among these.
+    differences
+        Jacobians by finite differences at every evaluation, whatever the rig is.
     """
 
-    def __init__(self, rig: Rig, entries: Ints, held: Ints, vertices: Ints | None = None) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        entries: Ints,
+        held: Ints,
+        vertices: Ints | None = None,
+        *,
+        differences: bool = False,
+    ) -> None:
         self.rig, self.entries = rig, np.asarray(entries, np.int64)
         self.shapes = affine_entries(rig, self.entries)
-        self.affine = bool(self.shapes.all())
+        self.affine = bool(self.shapes.all()) and not differences
         self._held, self._columns = np.asarray(held, np.int64), np.flatnonzero(self.shapes)
         self._placement: Placement = placement(rig, vertices)
-        self._jacobian: Jacobian = rig_jacobian(rig, self.entries, vertices)
+        self._jacobian: Jacobian = rig_jacobian(
+            rig, self.entries, vertices, differences=differences
+        )
         self._pose = np.array(rig.rest_pose, np.float64)
         self.key = np.empty((self._placement.n_points, 3))
         self.positions = np.empty_like(self.key)

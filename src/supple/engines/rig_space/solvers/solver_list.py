@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from supple.checks import shown
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
+from supple.engines.rig_space.solvers.rig_space_physics import RigSpacePhysics
 from supple.errors import SuppleError
 
 __all__ = ["SOLVERS", "make_solver"]
@@ -16,6 +18,9 @@ __all__ = ["SOLVERS", "make_solver"]
 #: Solvers by name, ours first. A new one is a file beside this and a row.
 SOLVERS: dict[str, Callable[..., Any]] = {
     "condensed": CondensedSolver,
+    "condensed-all-tets": partial(CondensedSolver, exact=True),
+    "rsp": RigSpacePhysics,
+    "rsp-differences": partial(RigSpacePhysics, differences=True),
 }
 
 
