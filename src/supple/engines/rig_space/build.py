@@ -24,15 +24,19 @@ from supple.engines.rig_space.rig_cubature import train_cubature
 from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
+from supple.mesh.embedding import embed_parts
+from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.protocol import Rig
 from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.stored.packed_arrays import rounded
 from supple.rig.stored.rigs import restored_rigs, stored_rigs
-from supple.rig.tets.tet_body import TetBody, fit_tet_body
+from supple.rig.tets.carried_links import rig_on_tets
+from supple.rig.tets.tet_rig import check_rest
 
 __all__ = ["Bounds", "build"]
 
@@ -102,22 +106,24 @@ def build(
     lower, upper = _bounds(character, entries, bounds)
     with single_threaded():
         with log.stage("tets"):
-            flesh, made_of = _flesh(character, tets, bones, anatomy, material, young, poisson, log)
+            mesh, rig, held, made_of = _flesh(
+                character, tets, bones, anatomy, material, young, poisson, log
+            )
         with log.stage("condensation"):
             # As a file keeps them, so that a model that was saved steps to the same bits.
-            header, arrays = stored_rigs({"rig": character.rig, "tet_rig": flesh.tet_rig})
+            header, arrays = stored_rigs({"rig": character.rig, "tet_rig": rig, "mesh": mesh})
             rigs = restored_rigs(header, arrays, character.rig)
-            mesh = rigs["tet_rig"].mesh
+            mesh = rigs["mesh"]
             body = ElasticBody(mesh, made_of)
-            rig, turns = FleshRig(rigs["tet_rig"], entries, flesh.fixed), VertexTurns(mesh)
-            rig.set_key(np.asarray(rigs["rig"].rest_pose, np.float64))
-            rig.move(np.zeros(len(entries)))
-            interior = interior_vertices(mesh, flesh.fixed)
-            condensed = condense(body, rig.jacobian, interior, modes)
+            moved, turns = FleshRig(rigs["tet_rig"], entries, held), VertexTurns(mesh)
+            moved.set_key(np.asarray(rigs["rig"].rest_pose, np.float64))
+            moved.move(np.zeros(len(entries)))
+            interior = interior_vertices(mesh, held)
+            condensed = condense(body, moved.jacobian, interior, modes)
         with log.stage("cubature"):
             size = condensed.mass.shape[0]
             count = FEWEST_TETS + TETS_PER_COORDINATE * size if cubature is None else cubature
-            turned = TurnedFlesh(rig, turns, interior, condensed.corrections)
+            turned = TurnedFlesh(moved, turns, interior, condensed.corrections)
             poses = _trained_poses(character)
             count = checked_count("cubature", count)
             trained = train_cubature(turned, body, condensed, poses, count, seed)
@@ -126,7 +132,7 @@ def build(
         name=character.name,
         surface=SurfaceMesh(rounded(surface.vertices).astype(np.float64), surface.triangles),
         **rigs,
-        held=flesh.fixed,
+        held=held,
         material=made_of,
         entries=entries,
         lower=lower,
@@ -146,8 +152,9 @@ def _flesh(
     young: ArrayLike | None,
     poisson: ArrayLike | None,
     log: BuildLog,
-) -> tuple[TetBody, Material]:
-    """Return tets that follow the rig, and what they are made of."""
+) -> tuple[TetMesh, Rig, Ints, Material]:
+    """Return tets, the rig on them, which of them are bone, and what they are made of."""
+    surface = character.surface
     skinned = skinned_rigs(character.rig)
     jointed = len(skinned) == 1 and bool(np.ptp(skinned[0].joints[:, 0]))
     if bones is None and anatomy is not None and jointed:
@@ -158,16 +165,24 @@ def _flesh(
             young = plan.factors * np.asarray(material.young) if young is None else young
     if material is None:
         material = flesh_material(character.surface.size)
-    body = fit_tet_body(
-        character.surface,
-        character.rig,
-        [],
-        tets=tets,
-        bones=np.empty(0, np.int64) if bones is None else bones,
-        progress=log.tell,
-    )
-    made = pose_materials(material, body.mesh, body.embedding, 1, young=young, poisson=poisson)
-    return body, made[0]
+    filled = tets if isinstance(tets, TetMesh) else tetrahedralise(surface, tets=tets)
+    held = checked_held(bones, len(filled.vertices))
+    log.tell(0.5, "carrying the rig to the tets")
+    check_rest(character.rig, surface)
+    rig = rig_on_tets(character.rig, surface, filled)
+    embedding = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), filled)
+    made = pose_materials(material, filled, embedding, 1, young=young, poisson=poisson)
+    return filled, rig, held, made[0]
+
+
+def checked_held(bones: ArrayLike | None, count: int) -> Ints:
+    """Return tet vertices that are bone, ascending; none for None."""
+    listed = np.asarray([] if bones is None else bones)
+    if listed.size and (listed.ndim != 1 or listed.dtype.kind not in "iu" or listed.min() < 0):
+        raise SuppleError("bones must be a list of numbers of tet vertices")
+    if listed.size and listed.max() >= count:
+        raise SuppleError(f"bones: tet vertex {listed.max()} is not there; there are {count}")
+    return np.unique(listed.astype(np.int64))
 
 
 def _bounds(character: Character, entries: Ints, given: Bounds) -> tuple[Floats, Floats]:

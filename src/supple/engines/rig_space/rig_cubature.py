@@ -101,7 +101,8 @@ def _states(
     lift = 1e-6 * np.diag(np.diag(mass)) + 1e-12 * np.diag(mass).max() * np.eye(len(mass))
     squares, shapes = scipy.linalg.eigh(stiffness, mass + lift)
     squares = np.maximum(squares, 1e-3 * np.median(np.abs(squares)) + 1e-12)
-    size = float(np.linalg.norm(np.ptp(flesh.rig.rig.mesh.vertices, axis=0)))  # type: ignore[attr-defined]
+    flesh.set_key(np.asarray(flesh.rig.rig.rest_pose, np.float64))
+    size = float(np.linalg.norm(np.ptp(flesh.key, axis=0)))
     states = []
     for i in range(STATES):
         c = shapes @ (rng.standard_normal(len(squares)) / np.sqrt(squares))

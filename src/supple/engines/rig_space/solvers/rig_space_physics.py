@@ -107,9 +107,7 @@ class RigSpacePhysics:
             given = stage.springs
             parts = (given.alpha / stage.tau, given.beta * given.stiffness / stage.tau)
             damp = np.sqrt(given.damping)
-            pp, qp, qq = (
-                parts[0] * m + parts[1] * s for m, s in zip(*self._rest, strict=True)
-            )
+            pp, qp, qq = (parts[0] * m + parts[1] * s for m, s in zip(*self._rest, strict=True))
             self._damping = np.outer(damp, damp) * pp, qp * damp, sp.csr_array(qq)
             self._settings = stage.springs, stage.tau
         self._rig.set_key(stage.pose)
