@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,9 +16,20 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_count, shown
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
-from supple.engines.rig_space.condensation import condense, interior_vertices
+from supple.engines.rig_space.condensation import (
+    Condensation,
+    condensed_columns,
+    held_modes,
+    interior_vertices,
+    reduced,
+)
 from supple.engines.rig_space.flesh_rig import FleshRig, VertexTurns, affine_entries
 from supple.engines.rig_space.free_parameters import Free, entries_by_pattern, free_entries
+from supple.engines.rig_space.interior_snapshots import (
+    Snapshot,
+    interior_snapshots,
+    snapshot_modes,
+)
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.rig_cubature import train_cubature
 from supple.engines.rig_space.turned_flesh import TurnedFlesh
@@ -44,6 +55,8 @@ __all__ = ["Bounds", "build"]
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]] | None
 #: Key poses that cubature is trained at.
 TRAINED_POSES = 6
+#: States that interior modes and cubature are made from.
+SNAPSHOTS = 48
 #: Cubature tets, and more for each coordinate.
 FEWEST_TETS, TETS_PER_COORDINATE = 120, 2
 
@@ -118,15 +131,18 @@ def build(
             moved, turns = FleshRig(rigs["tet_rig"], entries, held), VertexTurns(mesh)
             moved.set_key(np.asarray(rigs["rig"].rest_pose, np.float64))
             moved.move(np.zeros(len(entries)))
-            interior = interior_vertices(mesh, held)
-            condensed = condense(body, moved.jacobian, interior, modes)
+            reduction = _reduce(moved, turns, body, held, _trained_poses(character), modes, seed)
         with log.stage("cubature"):
-            size = condensed.mass.shape[0]
+            size = reduction.condensed.mass.shape[0]
             count = FEWEST_TETS + TETS_PER_COORDINATE * size if cubature is None else cubature
-            turned = TurnedFlesh(moved, turns, interior, condensed.corrections)
-            poses = _trained_poses(character)
-            count = checked_count("cubature", count)
-            trained = train_cubature(turned, body, condensed, poses, count, seed)
+            trained = train_cubature(
+                reduction.flesh,
+                body,
+                reduction.condensed,
+                reduction.snapshots,
+                checked_count("cubature", count),
+                seed,
+            )
     surface = character.surface
     return RigSpaceModel(
         name=character.name,
@@ -137,10 +153,44 @@ def build(
         entries=entries,
         lower=lower,
         upper=upper,
-        condensed=condensed,
+        condensed=reduction.condensed,
         cubature=trained,
         motions=dict(character.motions),
     )
+
+
+class _Reduction(NamedTuple):
+    """Flesh in coordinates of parameters and modes, and states that it was made from."""
+
+    flesh: TurnedFlesh
+    condensed: Condensation
+    snapshots: list[Snapshot]
+
+
+def _reduce(
+    rig: FleshRig,
+    turns: VertexTurns,
+    body: ElasticBody,
+    held: Ints,
+    poses: list[Floats],
+    modes: int,
+    seed: int,
+) -> _Reduction:
+    """Condense the interior, and find modes for what that misses."""
+    jacobian, interior = rig.jacobian.copy(), interior_vertices(body.mesh, held)
+    columns = condensed_columns(body, jacobian, interior)
+    condensed = reduced(body, jacobian, interior, columns)
+    flesh = TurnedFlesh(rig, turns, interior, condensed.corrections)
+    rng = np.random.default_rng(seed)
+    snapshots = interior_snapshots(flesh, body, condensed, poses, SNAPSHOTS, rng)
+    ringing = held_modes(body, interior, modes // 2)
+    free = (3 * interior[:, None] + np.arange(3)).ravel()
+    inner = body.stiffness(body.rest)[free][:, free]
+    bent = snapshot_modes(snapshots, inner, ringing, modes - ringing.shape[2])
+    corrections = np.concatenate([columns, ringing, bent], axis=2)
+    condensed = reduced(body, jacobian, interior, corrections)
+    flesh = TurnedFlesh(rig, turns, interior, condensed.corrections)
+    return _Reduction(flesh, condensed, snapshots)
 
 
 def _flesh(

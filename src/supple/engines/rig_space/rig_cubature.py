@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled
@@ -14,15 +13,17 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.densities.dispatch import stress, stress_derivative
 from supple.elastic.element import position_gradient, tet_gradients
 from supple.engines.rig_space.condensation import Condensation
+from supple.engines.rig_space.interior_snapshots import Snapshot
 from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.linalg.nnls import nonnegative_fit
-from supple.reduction.cubature.samples import AMPLITUDE
 from supple.reduction.cubature.selection import pursue
 
 __all__ = ["RigCubature", "train_cubature"]
 
-#: States that tets are chosen on, and rows that forces of a state are mixed into.
-STATES, MIXTURES = 60, 24
+#: Rows that forces of a state are mixed into.
+MIXTURES = 24
+#: Part of the rig's own energy that modes of the interior have in states to train at.
+RINGING = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,7 @@ def train_cubature(
     flesh: TurnedFlesh,
     body: ElasticBody,
     condensed: Condensation,
-    poses: Sequence[Floats],
+    snapshots: Sequence[Snapshot],
     count: int,
     seed: int = 0,
 ) -> RigCubature:
@@ -61,8 +62,8 @@ def train_cubature(
     ----------
     flesh, body, condensed
         Positions by coordinates, elasticity, and both at rest.
-    poses
-        Key poses to train at.
+    snapshots
+        States to train at.
     count
         How many tets; all of them need no weights.
     seed
@@ -73,12 +74,14 @@ def train_cubature(
         nothing = np.zeros_like(condensed.stiffness)
         return RigCubature(np.arange(len(tets)), np.ones(len(tets)), nothing, 0.0)
     rng = np.random.default_rng(seed)
-    states = _states(flesh, condensed, poses, rng)
-    problem = _Forces(flesh, body, states[: 2 * STATES // 3], rng)
+    states = _states(flesh, condensed, snapshots, rng)
+    held_out = states[2::3]
+    trained = [state for i, state in enumerate(states) if i % 3 != 2]
+    problem = _Forces(flesh, body, trained, rng)
     chosen = pursue(problem, count)
     columns = problem.columns(0, chosen)
     weights = nonnegative_fit(columns @ columns.T, columns @ problem.targets[0])
-    fresh = _Forces(flesh, body, states[2 * STATES // 3 :], rng)
+    fresh = _Forces(flesh, body, held_out, rng)
     left = fresh.targets[0] - weights @ fresh.columns(0, chosen)
     error = float(np.linalg.norm(left) / max(np.linalg.norm(fresh.targets[0]), 1e-300))
     flesh.set_key(np.asarray(flesh.rig.rig.rest_pose, np.float64))
@@ -93,25 +96,30 @@ def train_cubature(
 
 
 def _states(
-    flesh: TurnedFlesh, condensed: Condensation, poses: Sequence[Floats], rng: np.random.Generator
+    flesh: TurnedFlesh,
+    condensed: Condensation,
+    snapshots: Sequence[Snapshot],
+    rng: np.random.Generator,
 ) -> list[tuple[Floats, Floats]]:
-    """Draw key poses and coordinates (K,): modes of the free parameters, the soft ones far."""
-    mass, stiffness = condensed.mass, condensed.stiffness
-    # Parameters that do the same are no reason to fail.
-    lift = 1e-6 * np.diag(np.diag(mass)) + 1e-12 * np.diag(mass).max() * np.eye(len(mass))
-    squares, shapes = scipy.linalg.eigh(stiffness, mass + lift)
-    squares = np.maximum(squares, 1e-3 * np.median(np.abs(squares)) + 1e-12)
-    flesh.set_key(np.asarray(flesh.rig.rig.rest_pose, np.float64))
-    size = float(np.linalg.norm(np.ptp(flesh.key, axis=0)))
+    """Return key poses and coordinates (K,): snapshots, their interior and more of it."""
+    k = flesh.n_free
+    modes = flesh.corrections[:, :, k:].reshape(-1, flesh.size - k)
+    found = []
+    for each in snapshots:
+        own = np.linalg.lstsq(modes, each.left.ravel(), rcond=None)[0] if modes.size else []
+        found.append(np.concatenate([each.away, own]))
+    drawn = np.array(found).reshape(-1, flesh.size)
+    # The interior rings beside: as far as it gives way, or as rig modes of that energy would.
+    typical = np.sqrt((drawn**2).mean(axis=0))
+    energy = np.einsum("si,ij,sj->s", drawn[:, :k], condensed.stiffness[:k, :k], drawn[:, :k])
+    lively = np.sqrt(np.median(energy) / np.maximum(np.diag(condensed.stiffness)[k:], 1e-300))
+    typical[k:] = np.maximum(typical[k:], RINGING * lively)
     states = []
-    for i in range(STATES):
-        c = shapes @ (rng.standard_normal(len(squares)) / np.sqrt(squares))
-        pose = np.asarray(poses[i % len(poses)], np.float64)
-        flesh.set_key(pose)
-        flesh.move(1e-6 * c, columns=False)
-        reach = np.linalg.norm(flesh.x - flesh.key, axis=1).max() / 1e-6
-        wanted = AMPLITUDE * size * rng.choice([0.3, 1.0, 2.0])
-        states.append((pose, c * (wanted / max(reach, 1e-12))))
+    for i, each in enumerate(snapshots):
+        c = drawn[i].copy()
+        if i % 2:
+            c[k:] += typical[k:] * rng.standard_normal(flesh.size - k)
+        states.append((each.pose, c))
     return states
 
 

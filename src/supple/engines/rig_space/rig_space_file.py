@@ -44,7 +44,6 @@ def packed_rig_space(model: Any) -> bytes:
         "condensed.corrections": rounded(condensed.corrections),
         "condensed.mass": condensed.mass,
         "condensed.stiffness": condensed.stiffness,
-        "condensed.frequencies": condensed.frequencies,
         "cubature.tets": narrowed(cubature.tets),
         "cubature.weights": cubature.weights,
         "cubature.missed": cubature.missed,
@@ -143,13 +142,13 @@ def _material(told: HeaderReader, reader: TensorReader, count: int) -> Material:
 
 
 def _condensed(reader: TensorReader, k: int) -> dict[str, Any]:
-    frequencies = reader.floats("condensed.frequencies", (None,), single=False)
-    size = k + len(frequencies)
+    corrections = reader.floats("condensed.corrections", (None, 3, None)).astype(float)
+    size = corrections.shape[2]
     return {
-        "corrections": reader.floats("condensed.corrections", (None, 3, size)).astype(float),
+        "corrections": corrections,
         "mass": reader.floats("condensed.mass", (size, size), single=False).copy(),
         "stiffness": reader.floats("condensed.stiffness", (size, size), single=False).copy(),
-        "frequencies": frequencies.copy(),
+        "n_modes": size - k,
     }
 
 
