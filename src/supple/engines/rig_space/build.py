@@ -128,10 +128,10 @@ def build(
             rigs = restored_rigs(header, arrays, character.rig)
             mesh = rigs["mesh"]
             body = ElasticBody(mesh, made_of)
-            moved, turns = FleshRig(rigs["tet_rig"], entries, held), VertexTurns(mesh)
+            moved = FleshRig(rigs["tet_rig"], entries, held)
             moved.set_key(np.asarray(rigs["rig"].rest_pose, np.float64))
             moved.move(np.zeros(len(entries)))
-            reduction = _reduce(moved, turns, body, held, _trained_poses(character), modes, seed)
+            reduction = _reduce(moved, body, held, _trained_poses(character), modes, seed)
         with log.stage("cubature"):
             size = reduction.condensed.mass.shape[0]
             count = FEWEST_TETS + TETS_PER_COORDINATE * size if cubature is None else cubature
@@ -169,7 +169,6 @@ class _Reduction(NamedTuple):
 
 def _reduce(
     rig: FleshRig,
-    turns: VertexTurns,
     body: ElasticBody,
     held: Ints,
     poses: list[Floats],
@@ -178,12 +177,13 @@ def _reduce(
 ) -> _Reduction:
     """Condense the interior, and find modes for what that misses."""
     jacobian, interior = rig.jacobian.copy(), interior_vertices(body.mesh, held)
+    turns = VertexTurns(body.mesh, interior)
     columns = condensed_columns(body, jacobian, interior)
     condensed = reduced(body, jacobian, interior, columns)
     flesh = TurnedFlesh(rig, turns, interior, condensed.corrections)
     rng = np.random.default_rng(seed)
     snapshots = interior_snapshots(flesh, body, condensed, poses, SNAPSHOTS, rng)
-    ringing = held_modes(body, interior, modes // 2)
+    ringing = held_modes(body, interior, modes // 4)
     free = (3 * interior[:, None] + np.arange(3)).ravel()
     inner = body.stiffness(body.rest)[free][:, free]
     bent = snapshot_modes(snapshots, inner, ringing, modes - ringing.shape[2])

@@ -98,7 +98,7 @@ def interior_snapshots(
             except SuppleError:  # the key pose or the state is too much for some tet
                 continue
             moved = (rest.positions - flesh.x)[flesh.interior]
-            left = np.einsum("vji,vj->vi", flesh.turns.matrices[flesh.interior], moved)
+            left = np.einsum("vji,vj->vi", flesh.turns.matrices, moved)
         found.append(Snapshot(pose, away, left))
     flesh.turns.reset()
     return found

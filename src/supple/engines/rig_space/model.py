@@ -96,8 +96,8 @@ class RigSpaceModel:
 
     @cached_property
     def turns(self) -> VertexTurns:
-        """Rotations of the flesh at rest; fork them."""
-        return VertexTurns(self.mesh)
+        """Rotations of the interior; fork them."""
+        return VertexTurns(self.mesh, self.interior)
 
     def flesh(self) -> TurnedFlesh:
         """Return the flesh as a function of free parameters, with scratch memory of its own."""

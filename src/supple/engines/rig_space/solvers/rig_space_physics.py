@@ -98,7 +98,7 @@ class RigSpacePhysics:
 
     @property
     def _frames(self) -> Floats:
-        return self._turns.matrices[self._interior]
+        return self._turns.matrices
 
     def begin(self, stage: Stage) -> None:
         """Go to the key pose of a stage, and turn the flesh as it will be at its guess."""
