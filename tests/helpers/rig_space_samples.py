@@ -106,5 +106,5 @@ def belly_options(cells: Cells = (8, 6, 6), **changed: Any) -> dict[str, Any]:
     mesh = stout_mesh(cells)
     spine = np.linalg.norm(mesh.vertices[:, 1:], axis=1) < 1e-6
     options: dict[str, Any] = {"free": "bump*", "tets": mesh, "bones": np.flatnonzero(spine)}
-    soft = Material("neo-hookean", young=6e3, poisson=0.45)
+    soft = Material("neo-hookean", young=1.5e4, poisson=0.45)
     return options | {"material": soft, "modes": 12, "bounds": (-5, 5)} | changed

@@ -56,9 +56,9 @@ Bounds = tuple[float, float] | Mapping[str, tuple[float, float]] | None
 #: Key poses that cubature is trained at.
 TRAINED_POSES = 6
 #: States that interior modes and cubature are made from.
-SNAPSHOTS = 48
+SNAPSHOTS = 96
 #: Cubature tets, and more for each coordinate.
-FEWEST_TETS, TETS_PER_COORDINATE = 120, 2
+FEWEST_TETS, TETS_PER_COORDINATE = 160, 2
 
 
 def build(
@@ -97,7 +97,7 @@ def build(
     modes
         Modes of the interior flesh with the surface held, which are moved beside the parameters.
     cubature
-        Number of tets that a step evaluates; by default 120, and two for each coordinate.
+        Number of tets that a step evaluates; by default 160, and two for each coordinate.
     bounds
         (lower, upper) for all free parameters, or by names and patterns. By default weights of
         shapes stay within 0 to 1, or what motions have, and others are free.

@@ -6,6 +6,8 @@ method goes on until nothing moves any more.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -168,21 +170,24 @@ class RigSpacePhysics:
         np.clip(c[:k], lower, upper, out=c[:k])
         limits: tuple[str, ...] = ("solver",)
         count = 0
-        for count in range(1, MOST_ITERATIONS + 1):
+        while count < MOST_ITERATIONS:
+            count += 1
             change = self._change(stage, c, lower, upper)
             if change is None:
                 break
             slope = float(self._gradient @ change)
             energy = self.value(stage, c)
-            length, _ = line_search(
-                lambda part, d=change: self.value(stage, c + part * d), energy, slope
-            )
+            along = partial(self._value_along, stage, c, change)
+            length, _ = line_search(along, energy, slope)
             c += length * change
             if length == 0.0 or self._moved(length * change) < self._length:
                 limits = ()
                 break
         self._move(c, jacobian=False)
         return SolverReport({"iterations": count, "jacobians": count}, limits)
+
+    def _value_along(self, stage: Stage, c: Floats, change: Floats, part: float) -> float:
+        return self.value(stage, c + part * change)
 
     def _moved(self, change: Floats) -> float:
         surface = np.abs(self._rig.jacobian @ change[: self._k]).max(initial=0.0)
