@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from supple.arrays import Floats
 from supple.mesh.surface import SurfaceMesh
@@ -33,6 +34,8 @@ __all__ = ["rig_on_tets"]
 SMOOTHNESS = 0.05
 #: Part of the body's size that a rig on tets may be off at rest.
 OFF_REST = 1e-6
+#: Vertices of surface and tets that are this near, as a part of the size, are the same.
+SAME = 1e-7
 
 
 def rig_on_tets(rig: Rig, surface: SurfaceMesh, mesh: TetMesh) -> Rig:
@@ -50,8 +53,7 @@ def rig_on_tets(rig: Rig, surface: SurfaceMesh, mesh: TetMesh) -> Rig:
     mesh
         Tets that fill it.
     """
-    samples = SurfaceSamples.of(surface, mesh)
-    found = _carried(rig, mesh, samples)
+    found = _carried(rig, _Carrier(surface, mesh))
     if found is not None:
         off = np.abs(found(found.rest_pose) - mesh.vertices).max()
         if off <= OFF_REST * mesh.size and _same_names(found, rig):
@@ -63,56 +65,65 @@ def _same_names(one: Rig, other: Rig) -> bool:
     return tuple(one.parameters) == tuple(other.parameters)
 
 
-def _carried(rig: Rig, mesh: TetMesh, samples: SurfaceSamples) -> Rig | None:
+def _carried(rig: Rig, carrier: _Carrier) -> Rig | None:
     """Return the same kind of rig on tet vertices; None for a class that is not known."""
     kind = type(rig)
     if kind is SkinnedRig:
-        return _carried_skin(rig, mesh, samples)  # type: ignore[arg-type]
+        return _carried_skin(rig, carrier)  # type: ignore[arg-type]
     if kind in (Bend, Twist, Lattice):
         twin = copy.copy(rig)
-        twin.rest_points = mesh.vertices.copy()  # type: ignore[attr-defined]
+        twin.rest_points = carrier.mesh.vertices.copy()  # type: ignore[attr-defined]
         return twin
     if kind is Wire:
-        influence = _extended(mesh, samples, rig.influence[:, None])[:, 0]  # type: ignore[attr-defined]
+        influence = carrier.extended(rig.influence[:, None])[:, 0]  # type: ignore[attr-defined]
         influence = np.clip(influence, 0.0, rig.influence.max(initial=0.0))  # type: ignore[attr-defined]
         return Wire(
-            mesh.vertices,
+            carrier.mesh.vertices,
             rig.control_points,  # type: ignore[attr-defined]
             turning=rig.turning,  # type: ignore[attr-defined]
             influence=influence,
             name=rig.parameters[0].name.rsplit(".", 2)[0],
         )
     if kind is BlendShapeRig:
-        return _carried_shapes(rig, mesh, samples)  # type: ignore[arg-type]
+        return _carried_shapes(rig, carrier)  # type: ignore[arg-type]
     if kind is PoseSpaceDeformation:
-        return _carried_corrections(rig, mesh, samples)  # type: ignore[arg-type]
+        return _carried_corrections(rig, carrier)  # type: ignore[arg-type]
     if kind is RigChain:
-        links = [_carried(link, mesh, samples) for link in rig.rigs]  # type: ignore[attr-defined]
+        links = [_carried(link, carrier) for link in rig.rigs]  # type: ignore[attr-defined]
         if any(link is None for link in links):
             return None
         return RigChain(*links)  # type: ignore[arg-type]
     return None
 
 
-def _extended(mesh: TetMesh, samples: SurfaceSamples, values: Floats) -> Floats:
-    return harmonic_extension(mesh, samples, values, SMOOTHNESS)
+class _Carrier:
+    """Tets, and the way that values of the surface are carried to them."""
+
+    def __init__(self, surface: SurfaceMesh, mesh: TetMesh) -> None:
+        self.mesh, self.samples = mesh, SurfaceSamples.of(surface, mesh)
+        away, self._nearest = cKDTree(surface.vertices).query(mesh.vertices)
+        self._same = np.flatnonzero(away <= SAME * mesh.size)
+
+    def extended(self, values: Floats) -> Floats:
+        """Extend values (n̄, c) of the surface; what is a vertex of both has the same there."""
+        found = harmonic_extension(self.mesh, self.samples, values, SMOOTHNESS)
+        found[self._same] = values[self._nearest[self._same]]
+        return found
 
 
-def _carried_skin(rig: SkinnedRig, mesh: TetMesh, samples: SurfaceSamples) -> SkinnedRig:
-    joints, weights = carried_influences(rig, mesh, samples)
-    bound = rig.with_influences(mesh.vertices, joints, weights)
+def _carried_skin(rig: SkinnedRig, carrier: _Carrier) -> SkinnedRig:
+    joints, weights = carried_influences(rig, carrier.mesh, carrier.samples)
+    bound = rig.with_influences(carrier.mesh.vertices, joints, weights)
     return rig.with_influences(bound_positions(bound), joints, weights)
 
 
-def _carried_shapes(
-    rig: BlendShapeRig, mesh: TetMesh, samples: SurfaceSamples
-) -> BlendShapeRig | None:
-    base = _carried(rig.base, mesh, samples)
+def _carried_shapes(rig: BlendShapeRig, carrier: _Carrier) -> BlendShapeRig | None:
+    base = _carried(rig.base, carrier)
     if base is None:
         return None
     count = len(rig.names)
     flat = rig.deltas.transpose(1, 0, 2).reshape(rig.n_vertices, -1)
-    spread = _extended(mesh, samples, flat).reshape(-1, count, 3)
+    spread = carrier.extended(flat).reshape(-1, count, 3)
     # What no shape moves on the surface stays where it is inside.
     faint = 1e-3 * np.abs(spread).max(axis=(0, 2), keepdims=True)
     deltas = np.where(np.abs(spread).max(axis=2, keepdims=True) > faint, spread, 0.0)
@@ -125,12 +136,12 @@ def _carried_shapes(
 
 
 def _carried_corrections(
-    rig: PoseSpaceDeformation, mesh: TetMesh, samples: SurfaceSamples
+    rig: PoseSpaceDeformation, carrier: _Carrier
 ) -> PoseSpaceDeformation | None:
-    base = _carried(rig.base, mesh, samples)
+    base = _carried(rig.base, carrier)
     if base is None:
         return None
     flat = rig.corrections.transpose(1, 0, 2).reshape(rig.n_vertices, -1)
-    spread = _extended(mesh, samples, flat).reshape(len(mesh.vertices), -1, 3)
+    spread = carrier.extended(flat).reshape(len(carrier.mesh.vertices), -1, 3)
     deltas = np.ascontiguousarray(spread.transpose(1, 0, 2))
     return PoseSpaceDeformation(base, rig.poses, deltas, rig.pose_weights)
