@@ -84,18 +84,21 @@ def test_gradient_and_hessian_are_the_derivatives_of_the_functional(name):
     model = built(name)
     solver = CondensedSolver(model)
     stage = stage_of(model, solver.size)
+    far, step = 2e-3, 1e-3
+    if name == "belly":  # near rest no stiffness is projected, and flesh has not turned
+        far, step, stage.guess[:] = 1e-6, 0.3, 0.0
     solver.begin(stage)
     rng = np.random.default_rng(0)
-    c, d = 2e-3 * rng.standard_normal((2, solver.size))
-    slope = solver_slope(solver, stage, c, d, 1e-3)
+    c, d = far * rng.standard_normal((2, solver.size))
+    slope = solver_slope(solver, stage, c, d, step)
     solver.value(stage, c)
     gradient, hessian = solver.gradient.copy(), solver.hessian.copy()
     assert abs(gradient @ d - slope) <= 1e-6 * np.linalg.norm(gradient) * np.linalg.norm(d)
     ahead, behind = [], []
-    for side, kept in ((1e-3, ahead), (-1e-3, behind)):
+    for side, kept in ((step, ahead), (-step, behind)):
         solver.value(stage, c + side * d)
         kept.append(solver.gradient.copy())
-    curved = (ahead[0] - behind[0]) / 2e-3
+    curved = (ahead[0] - behind[0]) / (2 * step)
     # Gauss–Newton leaves out how the rig bends: nothing, of shapes.
     within = 1e-6 if name == "belly" else 2e-2
     assert np.linalg.norm(hessian @ d - curved) <= within * np.linalg.norm(curved)
@@ -164,7 +167,7 @@ def test_a_body_that_nothing_holds_keeps_its_momentum():
         simulator.step()
     assert np.linalg.norm(first) > 0
     moved = masses @ simulator._world.v - first
-    assert np.linalg.norm(moved) < 2e-3 * np.linalg.norm(first)
+    assert np.linalg.norm(moved) < 1e-4 * np.linalg.norm(first)
 
 
 @pytest.mark.parametrize("name", ["trunk", "belly"])
@@ -220,7 +223,7 @@ def test_a_rig_that_can_do_everything_is_the_full_simulation():
     for _ in range(10):
         mine.step()
         full.step()
-    moved = full.positions() if callable(getattr(full, "positions", None)) else full.rest + full._u
+    moved = full.positions
     assert np.abs(moved - mesh.vertices).max() > 1e-3
     np.testing.assert_allclose(mine._world.x, moved, rtol=0, atol=2e-6)
 
@@ -250,12 +253,12 @@ def test_the_paper_s_ladder_steps_and_ours_is_nearer_than_skinned_interiors():
 def test_deferred_jacobians_are_kept_where_the_rig_is_linear_and_renewed_where_it_bends():
     counts = {}
     for name in ("belly", "trunk"):
-        reports = run(built(name), 0.5, solver="iv2-je2")[2]
+        reports = run(built(name), 0.5, solver="iv2-je2", far=0.2)[2]
         counts[name] = sum(report.readings["jacobians"] for report in reports) / len(reports)
     assert counts["belly"] < 0.1
     assert counts["trunk"] > 2 * counts["belly"]
-    bare = run(built("trunk"), 0.5, solver="iv2-je2-unpredicted")[2]
-    guided = run(built("trunk"), 0.5, solver="iv2-je2")[2]
+    bare = run(built("trunk"), 0.5, solver="iv2-je2-unpredicted", far=0.2)[2]
+    guided = run(built("trunk"), 0.5, solver="iv2-je2", far=0.2)[2]
     rolled = [sum(report.readings["rollbacks"] for report in each) for each in (bare, guided)]
     assert rolled[1] < rolled[0]
 

@@ -156,10 +156,10 @@ def snapshot_modes(
         How many at most.
     """
     q = len(others)
-    left = np.array([each.left.ravel() for each in snapshots]).reshape(-1, 3 * q).T
-    count = min(count, left.shape[1])
+    count = min(count, len(snapshots))
     if not (q and count):
         return np.zeros((q, 3, 0))
+    left = np.array([each.left.ravel() for each in snapshots]).T
     known = others.reshape(3 * q, -1)
     if known.shape[1]:
         pulled = stiffness @ known

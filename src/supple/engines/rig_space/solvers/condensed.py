@@ -25,7 +25,7 @@ __all__ = ["CondensedSolver", "SpringMatrices"]
 
 #: Springs of all parameters towards the key, as a part of their mass over τ²: they hold those
 #: that do nothing, or the same as another.
-NULL_SPRING = 1e-6
+NULL_SPRING = 1e-8
 #: Most times that a step is shortened.
 MOST_HALVINGS = 4
 
