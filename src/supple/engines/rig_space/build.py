@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,23 +16,38 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_count, shown
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
-from supple.engines.rig_space.condensation import condense, interior_vertices
+from supple.engines.rig_space.condensation import (
+    Condensation,
+    condensed_columns,
+    held_modes,
+    interior_vertices,
+    reduced,
+)
 from supple.engines.rig_space.flesh_rig import FleshRig, VertexTurns, affine_entries
 from supple.engines.rig_space.free_parameters import Free, entries_by_pattern, free_entries
+from supple.engines.rig_space.interior_snapshots import (
+    Snapshot,
+    interior_snapshots,
+    snapshot_modes,
+)
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.rig_cubature import train_cubature
 from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
+from supple.mesh.embedding import embed_parts
+from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.protocol import Rig
 from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.stored.packed_arrays import rounded
 from supple.rig.stored.rigs import restored_rigs, stored_rigs
-from supple.rig.tets.tet_body import TetBody, fit_tet_body
+from supple.rig.tets.carried_links import rig_on_tets
+from supple.rig.tets.tet_rig import check_rest
 
 __all__ = ["Bounds", "build"]
 
@@ -40,8 +55,10 @@ __all__ = ["Bounds", "build"]
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]] | None
 #: Key poses that cubature is trained at.
 TRAINED_POSES = 6
+#: States that interior modes and cubature are made from.
+SNAPSHOTS = 96
 #: Cubature tets, and more for each coordinate.
-FEWEST_TETS, TETS_PER_COORDINATE = 120, 2
+FEWEST_TETS, TETS_PER_COORDINATE = 160, 2
 
 
 def build(
@@ -80,7 +97,7 @@ def build(
     modes
         Modes of the interior flesh with the surface held, which are moved beside the parameters.
     cubature
-        Number of tets that a step evaluates; by default 120, and two for each coordinate.
+        Number of tets that a step evaluates; by default 160, and two for each coordinate.
     bounds
         (lower, upper) for all free parameters, or by names and patterns. By default weights of
         shapes stay within 0 to 1, or what motions have, and others are free.
@@ -102,39 +119,78 @@ def build(
     lower, upper = _bounds(character, entries, bounds)
     with single_threaded():
         with log.stage("tets"):
-            flesh, made_of = _flesh(character, tets, bones, anatomy, material, young, poisson, log)
+            mesh, rig, held, made_of = _flesh(
+                character, tets, bones, anatomy, material, young, poisson, log
+            )
         with log.stage("condensation"):
             # As a file keeps them, so that a model that was saved steps to the same bits.
-            header, arrays = stored_rigs({"rig": character.rig, "tet_rig": flesh.tet_rig})
+            header, arrays = stored_rigs({"rig": character.rig, "tet_rig": rig, "mesh": mesh})
             rigs = restored_rigs(header, arrays, character.rig)
-            mesh = rigs["tet_rig"].mesh
+            mesh = rigs["mesh"]
             body = ElasticBody(mesh, made_of)
-            rig, turns = FleshRig(rigs["tet_rig"], entries, flesh.fixed), VertexTurns(mesh)
-            rig.set_key(np.asarray(rigs["rig"].rest_pose, np.float64))
-            rig.move(np.zeros(len(entries)))
-            interior = interior_vertices(mesh, flesh.fixed)
-            condensed = condense(body, rig.jacobian, interior, modes)
+            moved = FleshRig(rigs["tet_rig"], entries, held)
+            moved.set_key(np.asarray(rigs["rig"].rest_pose, np.float64))
+            moved.move(np.zeros(len(entries)))
+            reduction = _reduce(moved, body, held, _trained_poses(character), modes, seed)
         with log.stage("cubature"):
-            size = condensed.mass.shape[0]
+            size = reduction.condensed.mass.shape[0]
             count = FEWEST_TETS + TETS_PER_COORDINATE * size if cubature is None else cubature
-            turned = TurnedFlesh(rig, turns, interior, condensed.corrections)
-            poses = _trained_poses(character)
-            count = checked_count("cubature", count)
-            trained = train_cubature(turned, body, condensed, poses, count, seed)
+            trained = train_cubature(
+                reduction.flesh,
+                body,
+                reduction.condensed,
+                reduction.snapshots,
+                checked_count("cubature", count),
+                seed,
+            )
     surface = character.surface
     return RigSpaceModel(
         name=character.name,
         surface=SurfaceMesh(rounded(surface.vertices).astype(np.float64), surface.triangles),
         **rigs,
-        held=flesh.fixed,
+        held=held,
         material=made_of,
         entries=entries,
         lower=lower,
         upper=upper,
-        condensed=condensed,
+        condensed=reduction.condensed,
         cubature=trained,
         motions=dict(character.motions),
     )
+
+
+class _Reduction(NamedTuple):
+    """Flesh in coordinates of parameters and modes, and states that it was made from."""
+
+    flesh: TurnedFlesh
+    condensed: Condensation
+    snapshots: list[Snapshot]
+
+
+def _reduce(
+    rig: FleshRig,
+    body: ElasticBody,
+    held: Ints,
+    poses: list[Floats],
+    modes: int,
+    seed: int,
+) -> _Reduction:
+    """Condense the interior, and find modes for what that misses."""
+    jacobian, interior = rig.jacobian.copy(), interior_vertices(body.mesh, held)
+    turns = VertexTurns(body.mesh, interior)
+    columns = condensed_columns(body, jacobian, interior)
+    condensed = reduced(body, jacobian, interior, columns)
+    flesh = TurnedFlesh(rig, turns, interior, condensed.corrections)
+    rng = np.random.default_rng(seed)
+    snapshots = interior_snapshots(flesh, body, condensed, poses, SNAPSHOTS, rng)
+    ringing = held_modes(body, interior, modes // 4)
+    free = (3 * interior[:, None] + np.arange(3)).ravel()
+    inner = body.stiffness(body.rest)[free][:, free]
+    bent = snapshot_modes(snapshots, inner, ringing, modes - ringing.shape[2])
+    corrections = np.concatenate([columns, ringing, bent], axis=2)
+    condensed = reduced(body, jacobian, interior, corrections)
+    flesh = TurnedFlesh(rig, turns, interior, condensed.corrections)
+    return _Reduction(flesh, condensed, snapshots)
 
 
 def _flesh(
@@ -146,8 +202,9 @@ def _flesh(
     young: ArrayLike | None,
     poisson: ArrayLike | None,
     log: BuildLog,
-) -> tuple[TetBody, Material]:
-    """Return tets that follow the rig, and what they are made of."""
+) -> tuple[TetMesh, Rig, Ints, Material]:
+    """Return tets, the rig on them, which of them are bone, and what they are made of."""
+    surface = character.surface
     skinned = skinned_rigs(character.rig)
     jointed = len(skinned) == 1 and bool(np.ptp(skinned[0].joints[:, 0]))
     if bones is None and anatomy is not None and jointed:
@@ -158,16 +215,24 @@ def _flesh(
             young = plan.factors * np.asarray(material.young) if young is None else young
     if material is None:
         material = flesh_material(character.surface.size)
-    body = fit_tet_body(
-        character.surface,
-        character.rig,
-        [],
-        tets=tets,
-        bones=np.empty(0, np.int64) if bones is None else bones,
-        progress=log.tell,
-    )
-    made = pose_materials(material, body.mesh, body.embedding, 1, young=young, poisson=poisson)
-    return body, made[0]
+    filled = tets if isinstance(tets, TetMesh) else tetrahedralise(surface, tets=tets)
+    held = checked_held(bones, len(filled.vertices))
+    log.tell(0.5, "carrying the rig to the tets")
+    check_rest(character.rig, surface)
+    rig = rig_on_tets(character.rig, surface, filled)
+    embedding = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), filled)
+    made = pose_materials(material, filled, embedding, 1, young=young, poisson=poisson)
+    return filled, rig, held, made[0]
+
+
+def checked_held(bones: ArrayLike | None, count: int) -> Ints:
+    """Return tet vertices that are bone, ascending; none for None."""
+    listed = np.asarray([] if bones is None else bones)
+    if listed.size and (listed.ndim != 1 or listed.dtype.kind not in "iu" or listed.min() < 0):
+        raise SuppleError("bones must be a list of numbers of tet vertices")
+    if listed.size and listed.max() >= count:
+        raise SuppleError(f"bones: tet vertex {listed.max()} is not there; there are {count}")
+    return np.unique(listed.astype(np.int64))
 
 
 def _bounds(character: Character, entries: Ints, given: Bounds) -> tuple[Floats, Floats]:

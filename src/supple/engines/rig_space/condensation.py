@@ -15,7 +15,7 @@ from supple.mesh.tets import TetMesh
 from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
 
-__all__ = ["Condensation", "condense", "interior_vertices"]
+__all__ = ["Condensation", "condensed_columns", "held_modes", "interior_vertices", "reduced"]
 
 
 def interior_vertices(mesh: TetMesh, held: Ints) -> Ints:
@@ -29,32 +29,27 @@ def interior_vertices(mesh: TetMesh, held: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Condensation:
-    """Interior displacements by free parameters and modes, at rest.
+    """Interior displacements by free parameters and modes, and the body in these coordinates.
 
     Attributes
     ----------
     corrections
         (q, 3, K) of interior vertices, beside ∂Φ/∂p: first Z of each parameter, condensation
-        − ∂Φ/∂p, then modes of the interior with the surface held.
+        − ∂Φ/∂p, then modes of the interior.
     mass, stiffness
         (K, K) YᵀMY and YᵀKY at rest, with Y = [∂Φ/∂p, 0] + corrections.
-    frequencies
-        (m,) of the modes in Hz.
+    n_modes
+        Number of modes.
     """
 
     corrections: Floats
     mass: Floats
     stiffness: Floats
-    frequencies: Floats
-
-    @property
-    def n_modes(self) -> int:
-        """Number of modes."""
-        return len(self.frequencies)
+    n_modes: int
 
 
-def condense(body: ElasticBody, jacobian: Floats, interior: Ints, modes: int) -> Condensation:
-    """Condense the interior at rest: one factorisation, a right side for each parameter.
+def condensed_columns(body: ElasticBody, jacobian: Floats, interior: Ints) -> Floats:
+    """Z (q, 3, k) = −K_QQ⁻¹ K_QS ∂Φ_S/∂p − ∂Φ_Q/∂p: condensation less what the rig does.
 
     Parameters
     ----------
@@ -63,41 +58,58 @@ def condense(body: ElasticBody, jacobian: Floats, interior: Ints, modes: int) ->
     jacobian
         (n, 3, k) ∂Φ/∂p at rest.
     interior
-        Vertices that are free to follow; see `interior_vertices`.
-    modes
-        Most modes of the interior with the surface held.
+        Vertices Q that are free to follow; see `interior_vertices`.
+    """
+    n, _, k = jacobian.shape
+    if not len(interior):
+        return np.zeros((0, 3, k))
+    stiffness = body.stiffness(body.rest).copy()
+    free = (3 * interior[:, None] + np.arange(3)).ravel()
+    part = PrincipalSubmatrix(stiffness, free)
+    factor = SparseCholesky(part.pattern, block=3).factorise(part.take(stiffness.data))
+    surface = jacobian.reshape(3 * n, k).copy()
+    surface[free] = 0.0
+    pull = np.ascontiguousarray((stiffness @ surface)[free])
+    return -factor.solve(pull).reshape(len(interior), 3, k) - jacobian[interior]
+
+
+def held_modes(body: ElasticBody, interior: Ints, count: int) -> Floats:
+    """(q, 3, m) the lowest modes of the interior while the surface is held; at most `count`."""
+    count = min(count, 3 * len(interior))
+    if not count:
+        return np.zeros((len(interior), 3, 0))
+    n = len(body.rest)
+    space = null_space(None, n, interior)
+    found = linear_modes(body.stiffness(body.rest), body.vertex_masses(), count, null_space=space)
+    return found.vectors.reshape(n, 3, count)[interior]
+
+
+def reduced(
+    body: ElasticBody, jacobian: Floats, interior: Ints, corrections: Floats
+) -> Condensation:
+    """Return the body in coordinates of parameters and modes.
+
+    Parameters
+    ----------
+    body, jacobian, interior
+        As for `condensed_columns`.
+    corrections
+        (q, 3, K) Z and modes.
 
     Raises
     ------
     SuppleError
-        If all that parameters do is nothing: they have no mass.
+        If the parameters do nothing: they have no mass.
     """
     n, _, k = jacobian.shape
-    stiffness = body.stiffness(body.rest).copy()
-    masses = body.vertex_masses()
-    modes = min(modes, 3 * len(interior) // 4)
-    corrections = np.zeros((n, 3, k + modes))
-    frequencies = np.zeros(0)
-    if len(interior):
-        free = (3 * interior[:, None] + np.arange(3)).ravel()
-        part = PrincipalSubmatrix(stiffness, free)
-        factor = SparseCholesky(part.pattern, block=3).factorise(part.take(stiffness.data))
-        surface = jacobian.reshape(3 * n, k).copy()
-        surface[free] = 0.0
-        pull = np.ascontiguousarray((stiffness @ surface)[free])
-        followed = -factor.solve(pull).reshape(len(interior), 3, k)
-        corrections[interior, :, :k] = followed - jacobian[interior]
-    if modes:
-        found = linear_modes(stiffness, masses, modes, null_space=null_space(None, n, interior))
-        corrections[:, :, k:] = found.vectors.reshape(n, 3, modes)
-        frequencies = np.sqrt(found.eigenvalues) / (2 * np.pi)
     corrections = corrections.astype(np.float32).astype(np.float64)  # as a file keeps them
-    basis = corrections.copy()
-    basis[:, :, :k] += jacobian
+    basis = np.zeros((n, 3, corrections.shape[2]))
+    basis[:, :, :k] = jacobian
+    basis[interior] += corrections
     flat = basis.reshape(3 * n, -1)
-    mass = flat.T @ (np.repeat(masses, 3)[:, None] * flat)
-    if not np.diag(mass).max() > 0:
+    mass = flat.T @ (np.repeat(body.vertex_masses(), 3)[:, None] * flat)
+    if not np.diag(mass)[:k].max() > 0:
         raise SuppleError("the free parameters move no flesh; name others as free")
-    reduced = flat.T @ (stiffness @ flat)
-    both = 0.5 * (mass + mass.T), 0.5 * (reduced + reduced.T)
-    return Condensation(corrections[interior], *both, frequencies)
+    stiffness = flat.T @ (body.stiffness(body.rest) @ flat)
+    both = 0.5 * (mass + mass.T), 0.5 * (stiffness + stiffness.T)
+    return Condensation(corrections, *both, corrections.shape[2] - k)

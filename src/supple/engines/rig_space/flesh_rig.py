@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Self
 
 import numpy as np
 
 from supple.arrays import Bools, Floats, Ints
-from supple.compiled.jit import compiled
+from supple.compiled.jit import compiled, compiled_fused
 from supple.mesh.laplacian import hat_gradients
 from supple.mesh.tets import TetMesh
 from supple.rig.jacobians.differences import Jacobian
@@ -18,7 +19,7 @@ from supple.rig.protocol import Rig
 __all__ = ["FleshRig", "VertexTurns", "affine_entries"]
 
 #: Iterations and change, in radians, at which a rotation is found.
-MOST_TURNS, LEAST_TURN = 30, 1e-9
+MOST_TURNS, LEAST_TURN = 30, 1e-6
 
 
 def affine_entries(rig: Rig, entries: Ints) -> Bools:
@@ -44,15 +45,27 @@ class FleshRig:
         Tet vertices that are bone.
     vertices
         Tet vertices to place; None for all. `held` are then places among these.
+    differences
+        Jacobians by finite differences at every evaluation, whatever the rig is.
     """
 
-    def __init__(self, rig: Rig, entries: Ints, held: Ints, vertices: Ints | None = None) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        entries: Ints,
+        held: Ints,
+        vertices: Ints | None = None,
+        *,
+        differences: bool = False,
+    ) -> None:
         self.rig, self.entries = rig, np.asarray(entries, np.int64)
         self.shapes = affine_entries(rig, self.entries)
-        self.affine = bool(self.shapes.all())
+        self.affine = bool(self.shapes.all()) and not differences
         self._held, self._columns = np.asarray(held, np.int64), np.flatnonzero(self.shapes)
         self._placement: Placement = placement(rig, vertices)
-        self._jacobian: Jacobian = rig_jacobian(rig, self.entries, vertices)
+        self._jacobian: Jacobian = rig_jacobian(
+            rig, self.entries, vertices, differences=differences
+        )
         self._pose = np.array(rig.rest_pose, np.float64)
         self.key = np.empty((self._placement.n_points, 3))
         self.positions = np.empty_like(self.key)
@@ -118,7 +131,7 @@ def _clear(jacobian: Floats, rows: Ints, columns: Ints) -> None:
 
 
 class VertexTurns:
-    """Rotations of the flesh around each tet vertex, from rest to where the rig has it.
+    """Rotations of the flesh around tet vertices, from rest to where the rig has it.
 
     The rotation nearest to the mean deformation gradient of a vertex's tets, found from the last
     one by Müller et al. 2016.
@@ -127,9 +140,11 @@ class VertexTurns:
     ----------
     mesh
         Tets at rest.
+    vertices
+        (q,) vertices whose rotations are wanted.
     """
 
-    def __init__(self, mesh: TetMesh) -> None:
+    def __init__(self, mesh: TetMesh, vertices: Ints) -> None:
         gradients, volumes = hat_gradients(mesh), mesh.volumes()
         n = len(mesh.vertices)
         total = np.zeros(n)
@@ -138,21 +153,25 @@ class VertexTurns:
         rows = np.repeat(mesh.tets, 4, axis=1).ravel()
         columns = np.tile(mesh.tets, (1, 4)).ravel()
         values = np.tile((volumes[:, None, None] * gradients), (1, 4, 1)).reshape(-1, 3)
-        keys, place = np.unique(rows.astype(np.int64) * n + columns, return_inverse=True)
+        wanted = np.full(n, -1, np.int64)
+        wanted[vertices] = np.arange(len(vertices))
+        kept = wanted[rows] >= 0
+        rows, columns, values = wanted[rows[kept]], columns[kept], values[kept]
+        keys, place = np.unique(rows * n + columns, return_inverse=True)
         self._slopes = np.zeros((len(keys), 3))
         np.add.at(self._slopes, place, values)
         of = keys // n
-        self._slopes /= np.where(total > 0, total, 1.0)[of, None]
+        self._slopes /= np.where(total > 0, total, 1.0)[np.asarray(vertices)[of], None]
         self._columns = (keys % n).astype(np.int32)
-        self._starts = np.searchsorted(of, np.arange(n + 1)).astype(np.int32)
-        self.matrices = np.tile(np.eye(3), (n, 1, 1))
+        self._starts = np.searchsorted(of, np.arange(len(vertices) + 1)).astype(np.int32)
+        self.matrices = np.tile(np.eye(3), (len(vertices), 1, 1))
 
     def reset(self) -> None:
         """Forget the last rotations."""
         self.matrices[:] = np.eye(3)
 
     def follow(self, positions: Floats) -> None:
-        """Set `matrices` (n, 3, 3) to the rotations at positions (n, 3)."""
+        """Set `matrices` (q, 3, 3) to the rotations at positions (n, 3) of all vertices."""
         _follow_turns(self._starts, self._columns, self._slopes, positions, self.matrices)
 
     def fork(self) -> Self:
@@ -163,44 +182,49 @@ class VertexTurns:
         return twin
 
 
-@compiled
+@compiled_fused
 def _follow_turns(
     starts: Ints, columns: Ints, slopes: Floats, positions: Floats, turns: Floats
 ) -> None:
-    F, R = np.empty((3, 3)), np.empty((3, 3))
     for v in range(len(turns)):
-        F[:] = 0.0
-        x0, y0, z0 = positions[v, 0], positions[v, 1], positions[v, 2]
+        first = columns[starts[v]]
+        x0, y0, z0 = positions[first, 0], positions[first, 1], positions[first, 2]
+        a = b = c = d = e = f = g = h = i = 0.0
         for entry in range(starts[v], starts[v + 1]):
             u = columns[entry]
             dx, dy, dz = positions[u, 0] - x0, positions[u, 1] - y0, positions[u, 2] - z0
-            for c in range(3):
-                F[0, c] += dx * slopes[entry, c]
-                F[1, c] += dy * slopes[entry, c]
-                F[2, c] += dz * slopes[entry, c]
-        R[:] = turns[v]
+            s0, s1, s2 = slopes[entry, 0], slopes[entry, 1], slopes[entry, 2]
+            a, b, c = a + dx * s0, b + dx * s1, c + dx * s2
+            d, e, f = d + dy * s0, e + dy * s1, f + dy * s2
+            g, h, i = g + dz * s0, h + dz * s1, i + dz * s2
+        F = (a, b, c, d, e, f, g, h, i)
         for _ in range(MOST_TURNS):
-            if _turn_towards(F, R) < LEAST_TURN:
+            if not _turn_towards(F, turns[v]) > LEAST_TURN:
                 break
-        if R[0, 0] - R[0, 0] == 0.0:  # finite
-            turns[v] = R
 
 
-@compiled
-def _turn_towards(F: Floats, R: Floats) -> float:
+@compiled_fused
+def _turn_towards(
+    F: tuple[float, float, float, float, float, float, float, float, float], R: Floats
+) -> float:
     """Turn R by ω = Σ r × f / |Σ r · f| of the columns of both; return |ω|."""
     x = y = z = inner = 0.0
     for c in range(3):
-        x += R[1, c] * F[2, c] - R[2, c] * F[1, c]
-        y += R[2, c] * F[0, c] - R[0, c] * F[2, c]
-        z += R[0, c] * F[1, c] - R[1, c] * F[0, c]
-        inner += R[0, c] * F[0, c] + R[1, c] * F[1, c] + R[2, c] * F[2, c]
+        f0, f1, f2 = F[c], F[3 + c], F[6 + c]
+        x += R[1, c] * f2 - R[2, c] * f1
+        y += R[2, c] * f0 - R[0, c] * f2
+        z += R[0, c] * f1 - R[1, c] * f0
+        inner += R[0, c] * f0 + R[1, c] * f1 + R[2, c] * f2
     scale = 1.0 / (abs(inner) + 1e-9)
     x, y, z = x * scale, y * scale, z * scale
-    angle = np.sqrt(x * x + y * y + z * z)
-    if angle < 1e-12:
-        return angle
-    sine, versine = np.sin(angle) / angle, (1 - np.cos(angle)) / (angle * angle)
+    square = x * x + y * y + z * z
+    angle = math.sqrt(square)
+    if not 1e-12 < angle < 1e3:  # there, or not finite
+        return 0.0
+    if square < 1e-4:
+        sine, versine = 1.0 - square / 6.0, 0.5 - square / 24.0
+    else:
+        sine, versine = math.sin(angle) / angle, (1 - math.cos(angle)) / square
     for c in range(3):
         a, b, d = R[0, c], R[1, c], R[2, c]
         ex, ey, ez = y * d - z * b, z * a - x * d, x * b - y * a

@@ -20,7 +20,6 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Parameter, Rig
-from supple.rig.tets.tet_rig import TetRig
 from supple.saving import write_whole
 
 __all__ = ["RigSpaceModel"]
@@ -34,8 +33,8 @@ class RigSpaceModel:
     ----------
     name, surface, rig, motions
         The character: its skin at rest, its rig, and motions by name.
-    tet_rig
-        Φ, the rig on the tets.
+    mesh, tet_rig
+        Tets at rest, and Φ, the rig on them.
     held
         Tet vertices that are bone, ascending.
     material
@@ -55,7 +54,8 @@ class RigSpaceModel:
     name: str
     surface: SurfaceMesh
     rig: Rig
-    tet_rig: TetRig
+    mesh: TetMesh
+    tet_rig: Rig
     held: Ints
     material: Material
     entries: Ints
@@ -68,11 +68,6 @@ class RigSpaceModel:
     def __repr__(self) -> str:
         free = f"{len(self.entries)} free parameters"
         return f'RigSpaceModel("{self.name}", {free}, {len(self.mesh.tets)} tets)'
-
-    @property
-    def mesh(self) -> TetMesh:
-        """Tets at rest."""
-        return self.tet_rig.mesh
 
     @property
     def free_parameters(self) -> tuple[Parameter, ...]:
@@ -101,8 +96,8 @@ class RigSpaceModel:
 
     @cached_property
     def turns(self) -> VertexTurns:
-        """Rotations of the flesh at rest; fork them."""
-        return VertexTurns(self.mesh)
+        """Rotations of the interior; fork them."""
+        return VertexTurns(self.mesh, self.interior)
 
     def flesh(self) -> TurnedFlesh:
         """Return the flesh as a function of free parameters, with scratch memory of its own."""

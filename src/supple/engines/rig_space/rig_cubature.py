@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled
@@ -14,15 +13,20 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.densities.dispatch import stress, stress_derivative
 from supple.elastic.element import position_gradient, tet_gradients
 from supple.engines.rig_space.condensation import Condensation
+from supple.engines.rig_space.interior_snapshots import Snapshot
 from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.linalg.nnls import nonnegative_fit
-from supple.reduction.cubature.samples import AMPLITUDE
 from supple.reduction.cubature.selection import pursue
 
 __all__ = ["RigCubature", "train_cubature"]
 
-#: States that tets are chosen on, and rows that forces of a state are mixed into.
-STATES, MIXTURES = 60, 24
+#: Rows that forces of a state are mixed into.
+MIXTURES = 24
+#: Whole forces count so much beside what is left of them without their linear part, which
+#: corrections of the stiffness make exact.
+WHOLE = 0.3
+#: Part of the rig's own energy that modes of the interior have in states to train at.
+RINGING = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +55,7 @@ def train_cubature(
     flesh: TurnedFlesh,
     body: ElasticBody,
     condensed: Condensation,
-    poses: Sequence[Floats],
+    snapshots: Sequence[Snapshot],
     count: int,
     seed: int = 0,
 ) -> RigCubature:
@@ -61,8 +65,8 @@ def train_cubature(
     ----------
     flesh, body, condensed
         Positions by coordinates, elasticity, and both at rest.
-    poses
-        Key poses to train at.
+    snapshots
+        States to train at.
     count
         How many tets; all of them need no weights.
     seed
@@ -73,44 +77,50 @@ def train_cubature(
         nothing = np.zeros_like(condensed.stiffness)
         return RigCubature(np.arange(len(tets)), np.ones(len(tets)), nothing, 0.0)
     rng = np.random.default_rng(seed)
-    states = _states(flesh, condensed, poses, rng)
-    problem = _Forces(flesh, body, states[: 2 * STATES // 3], rng)
+    states = _states(flesh, condensed, snapshots, rng)
+    held_out = states[2::3]
+    trained = [state for i, state in enumerate(states) if i % 3 != 2]
+    problem = _Forces(flesh, body, trained, rng)
     chosen = pursue(problem, count)
-    columns = problem.columns(0, chosen)
-    weights = nonnegative_fit(columns @ columns.T, columns @ problem.targets[0])
-    fresh = _Forces(flesh, body, states[2 * STATES // 3 :], rng)
+    forces = problem.columns(0, chosen)
+    weights = nonnegative_fit(forces @ forces.T, forces @ problem.targets[0])
+    fresh = _Forces(flesh, body, held_out, rng)
     left = fresh.targets[0] - weights @ fresh.columns(0, chosen)
     error = float(np.linalg.norm(left) / max(np.linalg.norm(fresh.targets[0]), 1e-300))
-    flesh.set_key(np.asarray(flesh.rig.rig.rest_pose, np.float64))
-    flesh.turns.reset()
-    flesh.move(np.zeros(flesh.size))
+    columns = _rest_columns(flesh)
     own = np.zeros_like(condensed.stiffness)
     constants = body.material.element_parameters(len(tets))
     _add_rest_stiffness(
-        body.material.code, body.rest, tets[chosen], constants[chosen], weights, flesh.Y, own
+        body.material.code, body.rest, tets[chosen], constants[chosen], weights, columns, own
     )
     return RigCubature(chosen, weights, condensed.stiffness - own, error)
 
 
 def _states(
-    flesh: TurnedFlesh, condensed: Condensation, poses: Sequence[Floats], rng: np.random.Generator
+    flesh: TurnedFlesh,
+    condensed: Condensation,
+    snapshots: Sequence[Snapshot],
+    rng: np.random.Generator,
 ) -> list[tuple[Floats, Floats]]:
-    """Draw key poses and coordinates (K,): modes of the free parameters, the soft ones far."""
-    mass, stiffness = condensed.mass, condensed.stiffness
-    # Parameters that do the same are no reason to fail.
-    lift = 1e-6 * np.diag(np.diag(mass)) + 1e-12 * np.diag(mass).max() * np.eye(len(mass))
-    squares, shapes = scipy.linalg.eigh(stiffness, mass + lift)
-    squares = np.maximum(squares, 1e-3 * np.median(np.abs(squares)) + 1e-12)
-    size = float(np.linalg.norm(np.ptp(flesh.rig.rig.mesh.vertices, axis=0)))  # type: ignore[attr-defined]
+    """Return key poses and coordinates (K,): snapshots, their interior and more of it."""
+    k = flesh.n_free
+    modes = flesh.corrections[:, :, k:].reshape(-1, flesh.size - k)
+    found = []
+    for each in snapshots:
+        own = np.linalg.lstsq(modes, each.left.ravel(), rcond=None)[0] if modes.size else []
+        found.append(np.concatenate([each.away, own]))
+    drawn = np.array(found).reshape(-1, flesh.size)
+    # The interior rings beside: as far as it gives way, or as rig modes of that energy would.
+    typical = np.sqrt((drawn**2).mean(axis=0))
+    energy = np.einsum("si,ij,sj->s", drawn[:, :k], condensed.stiffness[:k, :k], drawn[:, :k])
+    lively = np.sqrt(np.median(energy) / np.maximum(np.diag(condensed.stiffness)[k:], 1e-300))
+    typical[k:] = np.maximum(typical[k:], RINGING * lively)
     states = []
-    for i in range(STATES):
-        c = shapes @ (rng.standard_normal(len(squares)) / np.sqrt(squares))
-        pose = np.asarray(poses[i % len(poses)], np.float64)
-        flesh.set_key(pose)
-        flesh.move(1e-6 * c, columns=False)
-        reach = np.linalg.norm(flesh.x - flesh.key, axis=1).max() / 1e-6
-        wanted = AMPLITUDE * size * rng.choice([0.3, 1.0, 2.0])
-        states.append((pose, c * (wanted / max(reach, 1e-12))))
+    for i, each in enumerate(snapshots):
+        c = drawn[i].copy()
+        if i % 2:
+            c[k:] += typical[k:] * rng.standard_normal(flesh.size - k)
+        states.append((each.pose, c))
     return states
 
 
@@ -128,18 +138,26 @@ class _Forces:
         constants = body.material.element_parameters(len(tets))
         rows = min(MIXTURES, flesh.size)
         self.places = tets
-        self._table = np.empty((len(tets), rows * len(states)))
-        forces = np.empty((len(tets), flesh.size))
+        self._table = np.empty((len(tets), 2 * rows * len(states)))
+        forces, linear = np.empty((2, len(tets), flesh.size))
+        columns = _rest_columns(flesh)
+        lengths = np.sqrt((columns**2).sum(axis=(0, 1)))
+        lengths = np.where(lengths > 0, lengths, 1.0)
+        code, scaled_rest = body.material.code, columns / lengths
         for s, (pose, c) in enumerate(states):
             flesh.set_key(pose)
             flesh.turn(c)
             flesh.move(c)
-            lengths = np.sqrt((flesh.Y**2).sum(axis=(0, 1)))
-            scaled = flesh.Y / np.where(lengths > 0, lengths, 1.0)
-            _tet_forces(body.material.code, flesh.x, flesh.key, tets, constants, scaled, forces)
-            mixed = forces @ np.linalg.qr(rng.standard_normal((flesh.size, rows)))[0]
-            total = np.linalg.norm(mixed.sum(axis=0))
-            self._table[:, s * rows : (s + 1) * rows] = mixed / max(total, 1e-300)
+            _tet_forces(code, flesh.x, flesh.key, tets, constants, flesh.Y / lengths, forces)
+            moved = np.einsum("vik,k->vi", columns, c)
+            _linear_forces(code, moved, body.rest, tets, constants, scaled_rest, linear)
+            mixing = np.linalg.qr(rng.standard_normal((flesh.size, rows)))[0]
+            for part, (mixed, share) in enumerate(
+                ((forces @ mixing, WHOLE), ((forces - linear) @ mixing, 1.0))
+            ):
+                total = np.linalg.norm(mixed.sum(axis=0))
+                at = (2 * s + part) * rows
+                self._table[:, at : at + rows] = share * mixed / max(total, 1e-300)
         self.targets = [self._table.sum(axis=0)]
         self.norms = (self._table**2).sum(axis=1)[None]
 
@@ -150,6 +168,37 @@ class _Forces:
     def columns(self, pose: int, chosen: Ints) -> Floats:
         """Return forces (c, rows) of some tets."""
         return self._table[chosen]
+
+
+def _rest_columns(flesh: TurnedFlesh) -> Floats:
+    """Y (n, 3, K) at rest."""
+    flesh.set_key(np.asarray(flesh.rig.rig.rest_pose, np.float64))
+    flesh.turns.reset()
+    flesh.move(np.zeros(flesh.size))
+    return flesh.Y.copy()
+
+
+@compiled
+def _linear_forces(
+    kind: int, u: Floats, rest: Floats, tets: Ints, constants: Floats, Y: Floats, out: Floats
+) -> None:
+    """Write Y_eᵀ K_e u of every tet at rest, (T, K), for displacements u (n, 3)."""
+    g, G, eye = np.empty((4, 3)), np.empty((3, 3)), np.eye(3)
+    H, P, scratch = np.empty((9, 9)), np.empty(9), np.empty((6, 3, 3))
+    for e in range(len(tets)):
+        out[e] = 0.0
+        volume = tet_gradients(rest, tets, e, g)
+        position_gradient(u, tets, e, None, g, G)
+        stress_derivative(kind, eye, constants[e], H, scratch)
+        for i in range(9):
+            P[i] = 0.0
+            for j in range(9):
+                P[i] += H[i, j] * G[j // 3, j % 3]
+        for a in range(4):
+            for i in range(3):
+                f = P[3 * i] * g[a, 0] + P[3 * i + 1] * g[a, 1] + P[3 * i + 2] * g[a, 2]
+                for k in range(out.shape[1]):
+                    out[e, k] += volume * f * Y[tets[e, a], i, k]
 
 
 @compiled

@@ -13,10 +13,10 @@ from supple.engines.pose_space.model.model_file import damage_named, model_bytes
 from supple.engines.pose_space.model.model_tensors import motion_tensors, read_motions
 from supple.errors import FormatError, SuppleError
 from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
 from supple.rig.protocol import Rig
 from supple.rig.stored.packed_arrays import narrowed, rounded
 from supple.rig.stored.rigs import check_same_rig, restored_rigs, stored_rigs
-from supple.rig.tets.tet_rig import TetRig
 from supple.tensors import HeaderReader, TensorReader
 
 __all__ = ["packed_rig_space", "read_rig_space"]
@@ -28,7 +28,7 @@ UNBOUNDED = 1e30
 
 def packed_rig_space(model: Any) -> bytes:
     """Return the bytes of a `RigSpaceModel`'s file."""
-    rigs, arrays = stored_rigs({"rig": model.rig, "tet_rig": model.tet_rig})
+    rigs, arrays = stored_rigs({"rig": model.rig, "tet_rig": model.tet_rig, "mesh": model.mesh})
     motions, tensors = motion_tensors(model.motions)
     tensors |= {f"rigs.{name}": array for name, array in arrays.items()}
     constants = {name: getattr(model.material, name) for name in CONSTANTS}
@@ -44,7 +44,6 @@ def packed_rig_space(model: Any) -> bytes:
         "condensed.corrections": rounded(condensed.corrections),
         "condensed.mass": condensed.mass,
         "condensed.stiffness": condensed.stiffness,
-        "condensed.frequencies": condensed.frequencies,
         "cubature.tets": narrowed(cubature.tets),
         "cubature.weights": cubature.weights,
         "cubature.missed": cubature.missed,
@@ -83,11 +82,17 @@ def read_rig_space(path: Path, engine: str, rig: Rig | None) -> dict[str, Any]:
 def _fields(header: dict[str, Any], tensors: dict[str, NDArray], rig: Rig | None) -> dict[str, Any]:
     reader, told = TensorReader(tensors), HeaderReader(header, "its header")
     rigs = restored_rigs(told.table("rigs"), reader.under("rigs"), rig)
-    if set(rigs) != {"rig", "tet_rig"} or not isinstance(rigs["tet_rig"], TetRig):
-        raise FormatError("has no rig of the surface, or none of the tets")
+    if set(rigs) != {"rig", "tet_rig", "mesh"} or not isinstance(rigs["mesh"], TetMesh):
+        raise FormatError("has no rig of the surface, none of the tets, or no tets")
+    if not all(isinstance(rigs[name], Rig) for name in ("rig", "tet_rig")):
+        raise FormatError("what it calls its rigs are none")
     if rig is not None:
         check_same_rig(rig, rigs["rig"].parameters, rigs["rig"].n_vertices)
-    mesh = rigs["tet_rig"].mesh
+    mesh = rigs["mesh"]
+    if rigs["tet_rig"].n_vertices != len(mesh.vertices):
+        raise FormatError("has a rig of other tets than its own")
+    if tuple(rigs["tet_rig"].parameters) != tuple(rigs["rig"].parameters):
+        raise FormatError("has rigs of skin and tets with other parameters")
     surface = SurfaceMesh(
         reader.floats("surface.vertices", (rigs["rig"].n_vertices, 3)),
         reader.indices("surface.triangles", (None, 3)),
@@ -137,13 +142,13 @@ def _material(told: HeaderReader, reader: TensorReader, count: int) -> Material:
 
 
 def _condensed(reader: TensorReader, k: int) -> dict[str, Any]:
-    frequencies = reader.floats("condensed.frequencies", (None,), single=False)
-    size = k + len(frequencies)
+    corrections = reader.floats("condensed.corrections", (None, 3, None)).astype(float)
+    size = corrections.shape[2]
     return {
-        "corrections": reader.floats("condensed.corrections", (None, 3, size)).astype(float),
+        "corrections": corrections,
         "mass": reader.floats("condensed.mass", (size, size), single=False).copy(),
         "stiffness": reader.floats("condensed.stiffness", (size, size), single=False).copy(),
-        "frequencies": frequencies.copy(),
+        "n_modes": size - k,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -263,7 +263,7 @@ class RigSpaceSimulator:
         limits: list[str] = []
         counts: dict[str, Any] = {"substeps": self.substeps}
         try:
-            for at, placed in self._track.towards(there, turned, self.substeps):
+            for at, placed in self._way(there, turned):
                 report = self._substep(at, placed, pushed)
                 limits += [each for each in report.limits if each not in limits]
                 for name, value in report.counts.items():
@@ -275,6 +275,12 @@ class RigSpaceSimulator:
             raise
         self._steps += 1
         return RigSpaceStep(self.time, tuple(limits), counts)
+
+    def _way(self, pose: Floats, root: Floats) -> Iterable[tuple[Floats, Floats]]:
+        """Return pose and root at the sub-steps on the way to those given."""
+        if self.substeps == 1:
+            return ((pose.copy(), root.copy()),)
+        return self._track.towards(pose, root, self.substeps)
 
     def _substep(
         self, pose: Floats, root: Floats, pushed: tuple[Ints, Floats] | None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from supple.arrays import Bools, Floats, Ints
-from supple.compiled.jit import compiled
+from supple.compiled.jit import compiled, compiled_fused
 from supple.elastic.densities.dispatch import (
     energy_density,
     is_isotropic,
@@ -54,7 +54,7 @@ def elastic_terms(
     forces: Floats,
     gradient: Floats,
     hessian: Floats,
-    derivatives: bool,
+    wanted: int,
 ) -> float:
     """Return Σ v W_e(x), measured from the key shape; add its derivatives where wanted.
 
@@ -71,12 +71,12 @@ def elastic_terms(
         (9c, K), (9c, K), (9c,) scratch: ∂F/∂c, the Hessian times that, and stresses.
     gradient, hessian
         (K,), (K, K) added to.
-    derivatives
-        Whether both are wanted.
+    wanted
+        Derivatives to take: 0 for none, 1 for the gradient, 2 for the Hessian, too.
     """
-    K, total = Y.shape[2], 0.0
+    total = 0.0
     g, F, P, H = np.empty((4, 3)), np.empty((3, 3)), np.empty((3, 3)), np.empty((9, 9))
-    F0, P0 = np.empty((3, 3)), np.empty((3, 3))
+    F0, P0 = np.empty((3, 3)), np.zeros((3, 3))
     scratch, frames = np.empty((6, 3, 3)), np.empty((2, 9, 9))
     for e in range(len(tables.tets)):
         tet, constants = tables.tets[e], tables.constants[e]
@@ -93,38 +93,53 @@ def elastic_terms(
             energy -= energy_density(kind, F0, constants, scratch)
             energy -= (P0 * (F - F0)).sum()
         total += much * energy
-        if not derivatives:
+        if wanted == 0:
             continue
         stress(kind, F, constants, P, scratch)
-        stress_derivative(kind, F, constants, H, scratch)
-        project_psd(F, is_isotropic(kind), H, frames)
         for i in range(3):
             for j in range(3):
                 own = P[i, j] - P0[i, j] if flat else P[i, j]
                 forces[9 * e + 3 * i + j] = much * own
-                row = strains[9 * e + 3 * i + j]
-                first, second = Y[tet[0], i], Y[tet[1], i]
-                third, fourth = Y[tet[2], i], Y[tet[3], i]
-                for k in range(K):
-                    row[k] = (
-                        g[0, j] * first[k]
-                        + g[1, j] * second[k]
-                        + g[2, j] * third[k]
-                        + g[3, j] * fourth[k]
-                    )
-        own_strains = strains[9 * e : 9 * e + 9]
-        for i in range(9):
-            row = stresses[9 * e + i]
-            row[:] = 0.0
-            for j in range(9):
-                h = much * H[i, j]
-                source = own_strains[j]
-                for k in range(K):
-                    row[k] += h * source[k]
-    if derivatives:
+        _write_strains(tet, g, Y, strains[9 * e : 9 * e + 9])
+        if wanted == 2:
+            stress_derivative(kind, F, constants, H, scratch)
+            project_psd(F, is_isotropic(kind), H, frames)
+            _write_stresses(much, H, strains[9 * e : 9 * e + 9], stresses[9 * e : 9 * e + 9])
+    if wanted > 0:
         gradient += np.dot(strains.T, forces)
+    if wanted == 2:
         hessian += np.dot(strains.T, stresses)
     return total
+
+
+@compiled_fused
+def _write_strains(tet: Ints, g: Floats, Y: Floats, out: Floats) -> None:
+    """∂F/∂c (9, K) of a tet: Σ g_a ⊗ Y_a."""
+    for i in range(3):
+        first, second, third, fourth = Y[tet[0], i], Y[tet[1], i], Y[tet[2], i], Y[tet[3], i]
+        for j in range(3):
+            a, b, c, d = g[0, j], g[1, j], g[2, j], g[3, j]
+            row = out[3 * i + j]
+            for k in range(len(row)):
+                row[k] = a * first[k] + b * second[k] + c * third[k] + d * fourth[k]
+
+
+@compiled_fused
+def _write_stresses(much: float, H: Floats, strains: Floats, out: Floats) -> None:
+    """Write a factor times H (9, 9) times strains (9, K)."""
+    for i in range(9):
+        row = out[i]
+        h0, h1, h2 = much * H[i, 0], much * H[i, 1], much * H[i, 2]
+        h3, h4, h5 = much * H[i, 3], much * H[i, 4], much * H[i, 5]
+        h6, h7, h8 = much * H[i, 6], much * H[i, 7], much * H[i, 8]
+        s0, s1, s2, s3, s4 = strains[0], strains[1], strains[2], strains[3], strains[4]
+        s5, s6, s7, s8 = strains[5], strains[6], strains[7], strains[8]
+        for k in range(len(row)):
+            row[k] = (
+                (h0 * s0[k] + h1 * s1[k] + h2 * s2[k])
+                + (h3 * s3[k] + h4 * s4[k] + h5 * s5[k])
+                + (h6 * s6[k] + h7 * s7[k] + h8 * s8[k])
+            )
 
 
 @compiled
@@ -139,7 +154,7 @@ def inertial_terms(
     heavy: Floats,
     gradient: Floats,
     hessian: Floats,
-    derivatives: bool,
+    wanted: int,
     whole: bool,
 ) -> float:
     """Return 1/(2τ²) ‖x − x̂‖²_M − fᵀx; add its derivatives where wanted.
@@ -156,8 +171,8 @@ def inertial_terms(
         (3n,), (3n, K) scratch.
     gradient, hessian
         (K,), (K, K) added to.
-    derivatives, whole
-        Whether the gradient is wanted, and whether the Hessian is too.
+    wanted, whole
+        As for `elastic_terms`; and whether masses have a part in the Hessian.
     """
     n, total, rate = len(x), 0.0, 1.0 / (tau * tau)
     for v in range(n):
@@ -166,10 +181,10 @@ def inertial_terms(
             away = x[v, i] - target[v, i]
             total += 0.5 * m * away * away - load[v, i] * x[v, i]
             pull[3 * v + i] = m * away - load[v, i]
-    if derivatives:
+    if wanted > 0:
         flat = Y.reshape(3 * n, Y.shape[2])
         gradient += np.dot(flat.T, pull)
-        if whole:
+        if whole and wanted == 2:
             for v in range(n):
                 m = masses[v] * rate
                 for i in range(3 * v, 3 * v + 3):
@@ -181,7 +196,7 @@ def inertial_terms(
 
 @compiled
 def quadratic_terms(
-    matrix: Floats, centre: Floats, c: Floats, gradient: Floats, hessian: Floats, derivatives: bool
+    matrix: Floats, centre: Floats, c: Floats, gradient: Floats, hessian: Floats, wanted: int
 ) -> float:
     """Return ½ (c − c₀)ᵀ A (c − c₀); add its derivatives where wanted."""
     total = 0.0
@@ -190,8 +205,9 @@ def quadratic_terms(
         for j in range(len(c)):
             pull += row[j] * (c[j] - centre[j])
         total += 0.5 * pull * (c[i] - centre[i])
-        if derivatives:
+        if wanted > 0:
             gradient[i] += pull
+        if wanted == 2:
             for j in range(len(c)):
                 hessian[i, j] += row[j]
     return total

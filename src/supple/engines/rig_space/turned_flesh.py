@@ -19,7 +19,7 @@ class TurnedFlesh:
     rig
         Φ and its Jacobian.
     turns
-        R of the flesh around each vertex.
+        R of the flesh around each interior vertex.
     interior
         (q,) vertices that have corrections.
     corrections
@@ -69,7 +69,7 @@ def _add_turned(interior: Ints, corrections: Floats, turns: Floats, c: Floats, x
             a += z[0, k] * c[k]
             b += z[1, k] * c[k]
             d += z[2, k] * c[k]
-        R = turns[v]
+        R = turns[row]
         for i in range(3):
             x[v, i] += R[i, 0] * a + R[i, 1] * b + R[i, 2] * d
 
@@ -87,7 +87,7 @@ def _write_columns(
     for row in range(len(interior)):
         v, z = interior[row], corrections[row]
         for i in range(3):
-            a, b, d = turns[v, i, 0], turns[v, i, 1], turns[v, i, 2]
+            a, b, d = turns[row, i, 0], turns[row, i, 1], turns[row, i, 2]
             target, first, second, third = Y[v, i], z[0], z[1], z[2]
             for k in range(n_free):
                 target[k] += a * first[k] + b * second[k] + d * third[k]

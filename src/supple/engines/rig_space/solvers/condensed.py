@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import scipy.linalg
 
@@ -23,7 +25,7 @@ __all__ = ["CondensedSolver", "SpringMatrices"]
 
 #: Springs of all parameters towards the key, as a part of their mass over τ²: they hold those
 #: that do nothing, or the same as another.
-NULL_SPRING = 1e-6
+NULL_SPRING = 1e-8
 #: Most times that a step is shortened.
 MOST_HALVINGS = 4
 
@@ -131,14 +133,23 @@ class CondensedSolver:
         self._flesh.set_key(stage.pose)
         self._flesh.turn(stage.guess)
 
-    def value(self, stage: Stage, c: Floats, *, derivatives: bool = True) -> float:
-        """H(c), in J; sets `gradient` and `hessian` where wanted."""
+    def value(self, stage: Stage, c: Floats, wanted: int = 2) -> float:
+        """H(c), in J.
+
+        Parameters
+        ----------
+        stage, c
+            Stage of time, and coordinates (K,).
+        wanted
+            1 sets `gradient`, 2 the `hessian`, too.
+        """
         flesh, matrices = self._flesh, self._matrices
-        flesh.move(c, columns=derivatives)
+        flesh.move(c, columns=wanted > 0)
         gradient, hessian = self._gradient, self._hessian
         gradient[:] = 0.0
-        hessian[:] = 0.0
-        target = gradient, hessian, derivatives
+        if wanted == 2:
+            hessian[:] = 0.0
+        target = gradient, hessian, wanted
         total = elastic_terms(
             self._kind,
             stage.springs.stiffness,
@@ -153,7 +164,7 @@ class CondensedSolver:
         )
         places = self._masses, stage.tau, flesh.x, stage.target, stage.load, flesh.Y
         total += inertial_terms(*places, self._pull, self._heavy, *target, self._whole)
-        if not self._whole and derivatives:
+        if not self._whole and wanted == 2:
             hessian += self._rest_mass / stage.tau**2
         total += quadratic_terms(matrices.springs, self._centre, c, *target)
         total += quadratic_terms(matrices.damping, stage.start, c, *target)
@@ -180,33 +191,39 @@ class CondensedSolver:
         np.clip(stage.guess, lower, upper, out=c)
         energy, limits, done = self.value(stage, c), (), 0
         for done in range(1, self.iterations + 1):
-            sound = np.isfinite(energy) and bounded_change(
-                self._gradient,
-                self._hessian,
-                c,
-                lower,
-                upper,
-                self._factor,
-                self._held,
-                self._change,
-            )
-            if not sound:
+            if not (math.isfinite(energy) and self._solved(c, lower, upper)):
                 limits = ("solver",)
                 break
-            if done == self.iterations and self.iterations > 1:
-                np.add(c, self._change, out=c)
-                break
-            length, before = 1.0, energy
-            for _ in range(MOST_HALVINGS):
-                np.multiply(self._change, length, out=self._trial)
-                self._trial += c
-                energy = self.value(stage, self._trial)
-                if energy <= before or not self.iterations > 1:
-                    break
-                length *= 0.25
-            c[:] = self._trial
+            if done == self.iterations:
+                c += self._change
+            else:
+                energy = self._go(stage, c, energy)
         self._flesh.move(c, columns=False)
         return SolverReport({"iterations": done}, limits)
+
+    def _solved(self, c: Floats, lower: Floats, upper: Floats) -> bool:
+        """Solve for the change that minimises the quadratic model between bounds."""
+        bounds, scratch = (c, lower, upper), (self._factor, self._held)
+        return bounded_change(self._gradient, self._hessian, *bounds, *scratch, self._change)
+
+    def _go(self, stage: Stage, c: Floats, energy: float) -> float:
+        """Change c, by less where that would raise H; return H there, with its gradient.
+
+        After a whole change the Hessian is near enough to what it was: it is kept, at a third of
+        the cost of another.
+        """
+        length, trial = 1.0, self._trial
+        for _ in range(MOST_HALVINGS):
+            np.multiply(self._change, length, out=trial)
+            trial += c
+            found = self.value(stage, trial, 1)
+            if found <= energy:
+                break
+            length *= 0.25
+        if length < 1:
+            found = self.value(stage, trial)
+        c[:] = trial
+        return found
 
 
 def _tet_tables(model: RigSpaceModel, chosen: np.ndarray, weights: Floats) -> TetTables:
