@@ -3,6 +3,7 @@
 import json
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -272,7 +273,7 @@ def test_what_cannot_be_written_is_refused_in_a_line_and_nothing_is_left(sample,
     _, curves = sample
     character = curves.character
     bare = Character("bare", character.surface, character.rig, character.motions)
-    refused = [
+    refused: list[Any] = [
         (tmp_path / "x.obj", curves, {}, "use one of"),
         (tmp_path / "x.glb", curves, {"keys": "some"}, "no keys of the kind"),
         (tmp_path / "x.glb", curves, {"error": -1}, "an error of"),

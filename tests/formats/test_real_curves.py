@@ -1,6 +1,7 @@
 """Curves in real files: nothing new for the validator, the simulated skin, bounds, rates."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_curves_in_real_files(assets, tmp_path, name):
     character, (free, clip, push) = supple.load(file), FILES[name]
     if free == ["*"]:
         free = [each.name for each in character.rig.parameters if each.unit == "1"]
-    how = {"engine": "springs", "free": free, "anatomy": None, "push": push}
+    how: dict[str, Any] = {"engine": "springs", "free": free, "anatomy": None, "push": push}
     found = []
     for rate in (24, 60):
         target = tmp_path / f"{rate}.glb"
@@ -53,7 +54,7 @@ def test_curves_in_real_files(assets, tmp_path, name):
         figures = supple.save(target, curves, keys="every" if rate == 60 else "linear")
         assert figures["animation"] == clip
         again = supple.load(target)
-        found.append(skins(again, clip, np.linspace(*curves.times[[0, -1]], 33)))
+        found.append(skins(again, clip, np.linspace(curves.times[0], curves.times[-1], 33)))
         if own is None:
             assert np.abs(curves.added).max() > 0.01
             assert figures["simulation_error"] <= 0.002
@@ -69,7 +70,7 @@ def _check_bounds(again, clip, curves):
     names = [each.name for each in again.rig.parameters]
     own = [names.index(n) for n in curves.free if again.rig.parameters[names.index(n)].unit == "1"]
     if own:
-        times = np.linspace(*curves.times[[0, -1]], 997)
+        times = np.linspace(curves.times[0], curves.times[-1], 997)
         weights = again.source.clips[clip].sample(times)[0][:, own]
         assert weights.min() >= 0
         assert weights.max() <= 1

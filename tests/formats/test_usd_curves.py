@@ -10,8 +10,10 @@ from helpers.spring_engine import spring_engine
 from supple.errors import FormatError
 from supple.formats.save import remove_curves
 
-pytest.importorskip("pxr")
-from test_usd_motion import TWO_CLIPS, complaints, played
+pytest.importorskip("pxr", reason="USD comes with the extra supple[usd]")
+from pxr import Usd, UsdSkel
+
+from helpers.usd_samples import TWO_CLIPS, complaints, played
 
 pytestmark = pytest.mark.filterwarnings("ignore::supple.errors.SuppleWarning")
 
@@ -98,8 +100,6 @@ def test_weights_of_shapes_are_added_to(tmp_path):
 
 
 def test_a_part_leaves_the_rest_of_the_clip_alone_and_what_is_played(two_clips, tmp_path):
-    from pxr import Usd, UsdSkel
-
     curves = made(two_clips, ["top.r*"], motion="Nod", start=0.3, end=0.7)
     target = tmp_path / "part.usda"
     figures = supple.save(target, curves)
@@ -130,8 +130,6 @@ def test_a_motion_the_file_has_not_is_a_new_animation_and_is_played(tmp_path, as
 
 
 def test_an_additive_animation_is_not_played(two_clips, tmp_path):
-    from pxr import Usd, UsdSkel
-
     curves, target = made(two_clips, ["top.r*"], motion="Nod"), tmp_path / "over.usda"
     supple.save(target, curves, additive=True, keys="every")
     stage = Usd.Stage.Open(str(target))

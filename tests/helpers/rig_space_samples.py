@@ -12,6 +12,11 @@ from supple.elastic.material import Material
 from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.deformers.bend import Bend
+from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.wire import Wire
+from supple.rig.skeleton.joint_pose import PartialJointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skinning import SkinnedRig
 
 Cells = tuple[int, int, int]
 SOFT = Material("neo-hookean", young=2e4, poisson=0.45)

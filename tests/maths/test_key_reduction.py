@@ -92,6 +92,7 @@ def test_a_closed_spline_has_one_slope_at_its_seam():
     wave = np.sin(np.pi * TIMES)[:, None] + 0.3 * np.sin(3 * np.pi * TIMES)[:, None]
     wave[-1] = wave[0]
     closed = reduced_keys(TIMES, wave, 0.01, "spline", closed=True)
+    assert closed.tangents is not None
     assert np.array_equal(closed.tangents[0], closed.tangents[-1])
 
 
@@ -102,12 +103,14 @@ def test_a_cut_stays_a_cut():
         keys = reduced_keys(TIMES, values, 1e-3, kind, kept=[cut - 1, cut])
         assert np.isin(TIMES[[cut - 1, cut]], keys.times).all()
         assert np.abs(keys.at(TIMES) - values).max() <= 1e-3
+    assert keys.tangents is not None
     assert np.allclose(keys.tangents[: np.searchsorted(keys.times, 1)], 0.2)
 
 
 def test_what_does_not_move_has_two_keys_and_a_single_sample_one():
     still = reduced_keys(TIMES, np.full((len(TIMES), 4), 0.3), 0.0, "spline")
     assert len(still) == 2
+    assert still.tangents is not None
     assert not still.tangents.any()
     single = reduced_keys([2.0], [[1.0]], 0.1, "spline")
     assert len(single) == 1

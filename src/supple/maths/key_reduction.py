@@ -131,7 +131,7 @@ def reduced_keys(
     x = continuous(x) if rotation and len(x) > 1 else x
     within = np.asarray(tolerance, np.float64)
     if not (np.isfinite(within).all() and (within >= 0).all()):
-        raise SuppleError(f"a tolerance of {tolerance}; use 0 or more")
+        raise SuppleError(f"a tolerance of {tolerance!r}; use 0 or more")
     fixed = sorted({0, len(t) - 1, *(int(k) for k in kept)})
     slopes = _slopes(t, x, fixed, closed) if kind == "spline" and len(t) > 1 else None
     whole = Keys(t, x, slopes, rotation)

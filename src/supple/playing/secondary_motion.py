@@ -124,23 +124,37 @@ def curves(
     """
     plan = curve_plan(character, motion, rate=rate, start=start, end=end, loop=loop, blend=blend)
     row = _chosen_engine(engine, model)
-    kind, tell, began = checked_flesh(flesh), progress or unreported, perf_counter()
-    if model is None:
-        told = building if free is None else building | {"free": free}
-        model = row.build_model(character, **model_options(character, kind, row.name, **told))
-    elif free is not None:
-        raise SuppleError("the model has its free parameters already; leave out free")
-    else:
-        check_model(character, model, flesh=kind, **building)
+    kind, began = checked_flesh(flesh), perf_counter()
+    model = _model(character, model, row, kind, free, building)
     built = perf_counter() - began
     scaled = building.get("anatomy", ANATOMY) is not None
-    options = {"flesh": kind, "damping": damping, "engine": row.name, "scaled_loads": scaled}
+    options: dict[str, Any] = {"flesh": kind, "damping": damping, "engine": row.name}
+    options["scaled_loads"] = scaled
     simulator = bake_simulator(model, plan.dt, **(options | dict(simulation or {})))
     if not isinstance(simulator, FreeParameters):
         raise SuppleError(f"the engine {row.name} moves no parameters of the rig; use {ENGINE}")
-    take = _Take(plan.player(simulator), _columns(character, simulator.free), tell)
+    columns = _columns(character, simulator.free)
+    take = _Take(plan.player(simulator), columns, progress or unreported)
     take.play(_checked_seconds("settle", settle))
     return plan.curves(character, take, built).scaled(strength)
+
+
+def _model(
+    character: Character,
+    model: CharacterModel | None,
+    row: Engine,
+    flesh: Flesh,
+    free: str | Sequence[str] | None,
+    building: Mapping[str, Any],
+) -> Any:
+    """Return the model that is given, if it is this character's, or build one."""
+    if model is None:
+        told = dict(building) if free is None else {**building, "free": free}
+        return row.build_model(character, **model_options(character, flesh, row.name, **told))
+    if free is not None:
+        raise SuppleError("the model has its free parameters already; leave out free")
+    check_model(character, model, flesh=flesh, **building)
+    return model
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,7 +75,7 @@ class FreeCurves(Motion):
         What was simulated, with which figures; plain values, for JSON.
     """
 
-    character: Character
+    character: Character = None  # type: ignore[assignment]
     free: tuple[str, ...] = ()
     keyed: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     loop: bool = False

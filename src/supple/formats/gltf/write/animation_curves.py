@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from supple.arrays import Bools, Floats, Ints
 from supple.errors import FormatError, SuppleError, SuppleWarning, warn
@@ -263,7 +264,7 @@ class _CurveWriter:
             parts.append(own[(own < self.when[0]) | (own > self.when[-1])])
         return np.unique(np.concatenate(parts))
 
-    def _spread(self, times: Floats, added: Floats, nothing: Floats | float) -> Floats:
+    def _spread(self, times: Floats, added: Floats, nothing: ArrayLike) -> Floats:
         """Return what is added at all times, (t, c): nothing beyond the frames."""
         whole = np.empty((len(times), added.shape[1]))
         whole[:] = nothing

@@ -66,6 +66,10 @@ class _Values:
     """Values of an animation at all its codes, with what is added."""
 
     width = 1
+    codes: np.ndarray
+    """(t,) time codes of frames, and of the file's own values."""
+    own: np.ndarray
+    """Time codes of the file's own values."""
 
     def __init__(self, stage: Any, prim: Any, edit: dict[str, Any], request: Any) -> None:
         self.stage, self.prim, self.edit, self.request = stage, prim, edit, request
@@ -130,8 +134,10 @@ class _JointValues(_Values):
         attribute, rows = self.prim.GetAttribute(name), []
         for code in self.codes:
             row = as_array(attribute.Get(float(code)), np.float64, width) if count else None
-            sound = row is not None and len(row) == count
-            rows.append(np.vstack([row, rest[count:]]) if sound else rest)
+            if row is not None and len(row) == count:
+                rows.append(np.vstack([row, rest[count:]]))
+            else:
+                rows.append(rest)
         return np.stack(rows)
 
     def _rest(self) -> dict[str, np.ndarray]:
