@@ -71,6 +71,7 @@ def stage_of(model: RigSpaceModel, size: int) -> Stage:
         mass=1 + rng.random(k),
         lower=np.full(k, -np.inf),
         upper=np.full(k, np.inf),
+        reach=np.full(k, np.inf),
     )
     pose = np.array(model.rig.rest_pose)
     target = model.mesh.vertices + 1e-3 * rng.standard_normal((n, 3))

@@ -61,7 +61,9 @@ class SpringMatrices:
         self.springs[:] = given.stiffness * (self._missed + np.diag(added * own)) + np.diag(null)
         damp = np.ones(size)
         damp[:k] = np.sqrt(given.damping)
-        self.damping[:] = given.alpha * self._mass + given.beta * given.stiffness * self._stiffness
+        held = np.diag(np.maximum(added, 0.0) * own)
+        stiff = given.stiffness * (self._stiffness + held)
+        self.damping[:] = given.alpha * self._mass + given.beta * stiff
         self.damping *= np.outer(damp, damp) / tau
         more = np.zeros(size)
         more[:k] = (given.mass - 1) * heavy[:k]

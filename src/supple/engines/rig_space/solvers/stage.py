@@ -28,6 +28,8 @@ class Springs:
         Factors on stiffness, damping and mass of each parameter.
     lower, upper
         Bounds of the parameters.
+    reach
+        Most that physics adds to each parameter.
     """
 
     alpha: float
@@ -39,6 +41,7 @@ class Springs:
     mass: Floats
     lower: Floats
     upper: Floats
+    reach: Floats
 
 
 @dataclass(eq=False)
@@ -103,6 +106,7 @@ def bounds_away(stage: Stage, entries: Any, size: int) -> tuple[Floats, Floats]:
     lower, upper = np.full(size, -np.inf), np.full(size, np.inf)
     key, k = stage.pose[entries], len(entries)
     # A key beyond its bounds is the animator's: it may stay where it is.
-    lower[:k] = np.minimum(stage.springs.lower - key, 0.0)
-    upper[:k] = np.maximum(stage.springs.upper - key, 0.0)
+    reach = stage.springs.reach
+    lower[:k] = np.maximum(np.minimum(stage.springs.lower - key, 0.0), -reach)
+    upper[:k] = np.minimum(np.maximum(stage.springs.upper - key, 0.0), reach)
     return lower, upper
