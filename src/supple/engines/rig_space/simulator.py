@@ -135,8 +135,8 @@ class RigSpaceSimulator:
         )
         self._inputs = CharacterInputs(model)
         self._solver = make_solver(solver, model, iterations=count)
-        n = len(model.mesh.vertices)
-        self._masses = model.body.vertex_masses()
+        self._masses = model.body.vertex_masses()[self._solver.vertices]
+        n = len(self._masses)
         self._world, self._away = History((n, 3)), History((self._solver.size,))
         self._target, self._load, self._placed = np.zeros((3, n, 3))
         self._push = np.zeros(len(model.entries))

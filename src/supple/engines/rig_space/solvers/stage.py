@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 
 __all__ = ["Solver", "SolverReport", "Springs", "Stage"]
 
@@ -91,6 +91,8 @@ class Solver(Protocol):
 
     size: int
     """Number of coordinates K: away from the key of each free parameter first, then others."""
+    vertices: Ints
+    """(n,) tet vertices that it places."""
     x: Floats
     """(n, 3) flesh in the root's frame, where the last call left it."""
 
