@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.body_plan import anatomical_material, plan_body
@@ -57,6 +58,8 @@ Bounds = tuple[float, float] | Mapping[str, tuple[float, float]] | None
 TRAINED_POSES = 6
 #: States that interior modes and cubature are made from.
 SNAPSHOTS = 96
+#: Flesh ends at this part of the greatest depth where nothing says what is bone.
+CORE = 0.4
 #: Cubature tets, and more for each coordinate.
 FEWEST_TETS, TETS_PER_COORDINATE = 160, 2
 
@@ -216,6 +219,8 @@ def _flesh(
     if material is None:
         material = flesh_material(character.surface.size)
     filled = tets if isinstance(tets, TetMesh) else tetrahedralise(surface, tets=tets)
+    if bones is None and anatomy is not None and not jointed:
+        bones = core_vertices(character.rig, filled)
     held = checked_held(bones, len(filled.vertices))
     log.tell(0.5, "carrying the rig to the tets")
     check_rest(character.rig, surface)
@@ -223,6 +228,18 @@ def _flesh(
     embedding = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), filled)
     made = pose_materials(material, filled, embedding, 1, young=young, poisson=poisson)
     return filled, rig, held, made[0]
+
+
+def core_vertices(rig: Rig, mesh: TetMesh) -> Ints:
+    """Tet vertices deep inside of a body that has shapes and no joints: its bone.
+
+    A head is a skull with flesh around it. Whatever bends a body otherwise would bend its core.
+    """
+    if not affine_entries(rig, np.arange(len(rig.parameters))).any():
+        return np.empty(0, np.int64)
+    surface = mesh.vertices[np.unique(mesh.boundary())]
+    depth = cKDTree(surface).query(mesh.vertices)[0]
+    return np.flatnonzero(depth > CORE * depth.max())
 
 
 def checked_held(bones: ArrayLike | None, count: int) -> Ints:

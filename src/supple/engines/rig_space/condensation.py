@@ -17,6 +17,9 @@ from supple.reduction.null_space import null_space
 
 __all__ = ["Condensation", "condensed_columns", "held_modes", "interior_vertices", "reduced"]
 
+#: Corrections of less than this part of the largest movement of their column are dropped.
+FAINT = 1e-3
+
 
 def interior_vertices(mesh: TetMesh, held: Ints) -> Ints:
     """Tet vertices (q,) that neither the rig's surface nor bones move, ascending."""
@@ -84,6 +87,19 @@ def held_modes(body: ElasticBody, interior: Ints, count: int) -> Floats:
     return found.vectors.reshape(n, 3, count)[interior]
 
 
+def _without_faint(corrections: Floats, jacobian: Floats) -> Floats:
+    """Drop corrections that hardly move a vertex, and round the others as a file keeps them.
+
+    What a shape on the belly does to the inside of a leg is nothing, and costs as much as the rest.
+    """
+    moved = np.abs(corrections).max(axis=1, keepdims=True)
+    most = moved.max(axis=0, keepdims=True, initial=0.0)
+    k = jacobian.shape[2]
+    most[:, :, :k] = np.maximum(most[:, :, :k], np.abs(jacobian).max(axis=(0, 1)))
+    kept: Floats = np.where(moved > FAINT * most, corrections, 0.0)
+    return kept.astype(np.float32).astype(np.float64)
+
+
 def reduced(
     body: ElasticBody, jacobian: Floats, interior: Ints, corrections: Floats
 ) -> Condensation:
@@ -102,7 +118,7 @@ def reduced(
         If the parameters do nothing: they have no mass.
     """
     n, _, k = jacobian.shape
-    corrections = corrections.astype(np.float32).astype(np.float64)  # as a file keeps them
+    corrections = _without_faint(corrections, jacobian)
     basis = np.zeros((n, 3, corrections.shape[2]))
     basis[:, :, :k] = jacobian
     basis[interior] += corrections

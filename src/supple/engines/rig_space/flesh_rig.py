@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from supple.arrays import Bools, Floats, Ints
-from supple.compiled.jit import compiled, compiled_fused
+from supple.compiled.jit import compiled, compiled_fused, compiled_sums
 from supple.mesh.laplacian import hat_gradients
 from supple.mesh.tets import TetMesh
 from supple.rig.jacobians.differences import Jacobian
@@ -112,14 +112,14 @@ class FleshRig:
             pose[self.entries[i]] += away[i]
 
 
-@compiled
+@compiled_sums
 def _add_columns(key: Floats, jacobian: Floats, away: Floats, out: Floats) -> None:
     for v in range(len(key)):
         for i in range(3):
-            total = key[v, i]
+            row, total = jacobian[v, i], 0.0
             for k in range(len(away)):
-                total += jacobian[v, i, k] * away[k]
-            out[v, i] = total
+                total += row[k] * away[k]
+            out[v, i] = key[v, i] + total
 
 
 @compiled
@@ -173,6 +173,12 @@ class VertexTurns:
     def follow(self, positions: Floats) -> None:
         """Set `matrices` (q, 3, 3) to the rotations at positions (n, 3) of all vertices."""
         _follow_turns(self._starts, self._columns, self._slopes, positions, self.matrices)
+
+    def among(self, places: Ints) -> Self:
+        """Return a twin that is given positions of some vertices: `places` (n,) among those."""
+        twin = self.fork()
+        twin._columns = places[self._columns].astype(np.int32)
+        return twin
 
     def fork(self) -> Self:
         """Return a twin with rotations of its own."""

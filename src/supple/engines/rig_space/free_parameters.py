@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal
 
 import numpy as np
 
+from supple.anatomy.part_names import joint_name_role
 from supple.arrays import Bools, Floats, Ints
 from supple.errors import SuppleError, warn
 from supple.rig.character import Character
@@ -26,6 +28,9 @@ NOTHING = 1e-6
 UNKEYED = 1e-5
 #: A chain of joints that moves more than this part of the skin is the body itself.
 LARGEST_CHAIN = 0.5
+#: Roles of joints that hang loose, and words of others.
+LOOSE = ("soft", "ear", "tail")
+LOOSE_WORDS = re.compile("hair|braid|pony|mane|beard|whisker|antenna|tentacle|trunk|skirt|cloth")
 #: Channels of a joint, as names end.
 ROTATIONS, OTHERS = (".rx", ".ry", ".rz"), (".tx", ".ty", ".tz", ".sx", ".sy", ".sz")
 
@@ -142,21 +147,35 @@ def _loose_joints(core: SkinnedCore, keyed: Bools) -> Bools:
         if parent >= 0:
             busy[parent] |= busy[joint]
             hangs[parent] += hangs[joint]
+    roles = [joint_name_role(name) for name in skeleton.names]
     for joint in range(skeleton.n_joints):
         parent = skeleton.parents[joint]
-        # The joint that a loose chain hangs on must be one that moves.
         if busy[joint] or parent < 0 or hangs[joint] > LARGEST_CHAIN:
+            continue
+        # Bones of hands, feet and horns hang loose in many files, and are no flesh. The end of a
+        # tail that is keyed belongs to it.
+        role, top = roles[joint], joint
+        while not busy[skeleton.parents[top]]:
+            top = skeleton.parents[top]
+            role = role or roles[top]
+        if role not in LOOSE and not _is_loose_word(skeleton.names[joint]):
+            continue
+        if posed[skeleton.parents[top]] and roles[skeleton.parents[top]] == roles[top] is not None:
             continue
         rows = entries[joint, :3]
         found[core.entries.start + rows[rows >= 0]] = True
     return found
 
 
+def _is_loose_word(name: str) -> bool:
+    return LOOSE_WORDS.search(name.casefold()) is not None
+
+
 def values_by_parameter(
     what: str,
-    given: float | Mapping[str, float],
+    given: float | Mapping[str, float] | None,
     parameters: Sequence[Parameter],
-    usual: float,
+    usual: float | Floats,
     least: float = 0.0,
 ) -> Floats:
     """(k,) a number for each free parameter: one for all, or by names and patterns.
@@ -166,17 +185,17 @@ def values_by_parameter(
     what
         Name of the option, for messages.
     given
-        One number, or numbers by pattern; later ones count more.
+        One number, or numbers by pattern, of which later ones count more; None for the usual.
     parameters
         The free ones.
     usual, least
         For those not named, and the least that is allowed.
     """
-    values = np.full(len(parameters), usual)
+    values = np.zeros(len(parameters)) + usual
     if isinstance(given, Mapping):
         for pattern, value in given.items():
             values[entries_by_pattern(parameters, pattern)] = value
-    else:
+    elif given is not None:
         try:
             values[:] = float(given)
         except (TypeError, ValueError):

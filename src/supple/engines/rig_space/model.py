@@ -8,7 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from supple.arrays import Floats, Ints
+import numpy as np
+
+from supple.arrays import Bools, Floats, Ints
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.rig_space.condensation import Condensation, interior_vertices
@@ -99,11 +101,43 @@ class RigSpaceModel:
         """Rotations of the interior; fork them."""
         return VertexTurns(self.mesh, self.interior)
 
-    def flesh(self) -> TurnedFlesh:
-        """Return the flesh as a function of free parameters, with scratch memory of its own."""
+    @cached_property
+    def reached(self) -> Bools:
+        """(n, K) which tet vertices each coordinate moves."""
         rig = FleshRig(self.tet_rig, self.entries, self.held)
-        corrections = self.condensed.corrections
-        return TurnedFlesh(rig, self.turns.fork(), self.interior, corrections)
+        rng, rest = np.random.default_rng(0), np.asarray(self.rig.rest_pose, np.float64)
+        found = np.zeros((len(self.mesh.vertices), self.condensed.corrections.shape[2]), bool)
+        for size in (0.0, 0.1, 0.2):  # some places have no slope at rest
+            rig.set_key(rest + size * rng.standard_normal(len(rest)))
+            rig.move(np.zeros(len(self.entries)))
+            found[:, : len(self.entries)] |= rig.jacobian.any(axis=1)
+        found[self.interior] |= self.condensed.corrections.any(axis=1)
+        return found
+
+    @cached_property
+    def active(self) -> Ints:
+        """Vertices of the tets of which some coordinate moves a corner, ascending."""
+        moved = self.reached.any(axis=1)
+        return np.unique(self.mesh.tets[moved[self.mesh.tets].any(axis=1)])
+
+    def flesh(self, vertices: Ints | None = None) -> TurnedFlesh:
+        """Return the flesh as a function of free parameters, with scratch memory of its own.
+
+        Parameters
+        ----------
+        vertices
+            Tet vertices to place, `active` or more; all by default.
+        """
+        every = np.arange(len(self.mesh.vertices))
+        listed = every if vertices is None else vertices
+        places = np.zeros(len(every), np.int64)
+        places[listed] = np.arange(len(listed))
+        held = places[np.intersect1d(self.held, listed)]
+        rig = FleshRig(self.tet_rig, self.entries, held, None if vertices is None else listed)
+        inside = np.isin(self.interior, listed) & self.condensed.corrections.any(axis=(1, 2))
+        turns = VertexTurns(self.mesh, self.interior[inside]).among(places)
+        corrections = self.condensed.corrections[inside]
+        return TurnedFlesh(rig, turns, places[self.interior[inside]], corrections)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file; nothing in it runs."""

@@ -36,6 +36,9 @@ from supple.rig.placement.placement import placement
 __all__ = ["RigSpaceSimulator", "RigSpaceStep"]
 
 PerParameter = float | Mapping[str, float]
+#: Frequency in Hz that springs give a joint at least: muscles and bones hold a tail, and flesh
+#: alone would leave it limp. And most radians that physics adds to one.
+JOINT_HERTZ, ANGLE_REACH = 4.0, 1.2
 
 
 class RigSpaceStep(NamedTuple):
@@ -71,7 +74,8 @@ class RigSpaceSimulator:
         already sags; ``"absolute"`` or ``"none"``.
     follow
         κ of springs towards the key, in units of each parameter's own stiffness: 1 leaves a third
-        of the motion. A number, or numbers by names and patterns.
+        of the motion. A number, or numbers by names and patterns; by default so
+        much that a joint alone swings at 4 Hz, as muscles hold it, and 0 for all others.
     firmness, damping, mass
         Factors on stiffness, damping and mass of the parameters, likewise.
     displacement_limit
@@ -91,7 +95,7 @@ class RigSpaceSimulator:
         beta: float = 0.01,
         gravity: ArrayLike = (0.0, -9.81, 0.0),
         gravity_mode: str = "relative",
-        follow: PerParameter = 0.0,
+        follow: PerParameter | None = None,
         firmness: PerParameter = 1.0,
         damping: PerParameter = 1.0,
         mass: PerParameter = 1.0,
@@ -115,21 +119,24 @@ class RigSpaceSimulator:
             if checked_number(name, value) < 0:
                 raise SuppleError(f"{name} is {value:g}; it must not be negative")
         parameters = model.free_parameters
+        angles = np.array([parameter.unit == "rad" for parameter in parameters])
+        usual = np.where(angles, _joint_springs(model), 0.0)
         self._springs = Springs(
             float(alpha),
             float(beta),
             1.0,
-            follow=values_by_parameter("follow", follow, parameters, 0.0),
+            follow=values_by_parameter("follow", follow, parameters, usual),
             firmness=values_by_parameter("firmness", firmness, parameters, 1.0),
             damping=values_by_parameter("damping", damping, parameters, 1.0),
             mass=values_by_parameter("mass", mass, parameters, 1.0, 1.0),
             lower=model.lower,
             upper=model.upper,
+            reach=np.where(angles, ANGLE_REACH, np.inf),
         )
         self._inputs = CharacterInputs(model)
         self._solver = make_solver(solver, model, iterations=count)
-        n = len(model.mesh.vertices)
-        self._masses = model.body.vertex_masses()
+        self._masses = model.body.vertex_masses()[self._solver.vertices]
+        n = len(self._masses)
         self._world, self._away = History((n, 3)), History((self._solver.size,))
         self._target, self._load, self._placed = np.zeros((3, n, 3))
         self._push = np.zeros(len(model.entries))
@@ -342,6 +349,14 @@ class RigSpaceSimulator:
         np.dot(self._drawn, self.root[:3, :3].T.astype(np.float32), out=target)
         target += self.root[:3, 3].astype(np.float32)
         return target
+
+
+def _joint_springs(model: RigSpaceModel) -> Floats:
+    """κ (k,) with which each parameter alone would swing at `JOINT_HERTZ` at least."""
+    k = len(model.entries)
+    mass, stiffness = np.diag(model.condensed.mass)[:k], np.diag(model.condensed.stiffness)[:k]
+    wanted = (2 * np.pi * JOINT_HERTZ) ** 2 * mass
+    return np.maximum(wanted / np.maximum(stiffness, 1e-300) - 1, 0.0)
 
 
 def _checked_span(name: str, value: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from supple.arrays import Floats, Ints
-from supple.compiled.jit import compiled, compiled_fused
+from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.engines.rig_space.flesh_rig import FleshRig, VertexTurns
 
 __all__ = ["TurnedFlesh"]
@@ -60,7 +60,7 @@ class TurnedFlesh:
             _write_columns(self.rig.jacobian, self.interior, self.corrections, R, self.Y)
 
 
-@compiled
+@compiled_sums
 def _add_turned(interior: Ints, corrections: Floats, turns: Floats, c: Floats, x: Floats) -> None:
     for row in range(len(interior)):
         v, a, b, d = interior[row], 0.0, 0.0, 0.0

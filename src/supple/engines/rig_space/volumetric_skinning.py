@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from supple.arrays import Floats, Ints
 from supple.engines.rig_space.condensation import condensed_columns, reduced
+from supple.engines.rig_space.flesh_rig import FleshRig
 from supple.engines.rig_space.interior_snapshots import interior_snapshots
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.turned_flesh import TurnedFlesh
@@ -93,14 +94,14 @@ def _rows(weights: list[Floats], near: Ints, shape: tuple[int, int]) -> sp.csr_a
 
 def example_shapes(model: RigSpaceModel, count: int) -> Floats:
     """(m, n, 3) shapes of the flesh with the interior at rest: poses of motions, and shaking."""
-    flesh = model.flesh()
+    rig, turns = FleshRig(model.tet_rig, model.entries, model.held), model.turns.fork()
     rest = np.asarray(model.rig.rest_pose, np.float64)
-    flesh.set_key(rest)
-    flesh.rig.move(np.zeros(flesh.n_free))
-    jacobian = flesh.rig.jacobian.copy()
+    rig.set_key(rest)
+    rig.move(np.zeros(len(model.entries)))
+    jacobian = rig.jacobian.copy()
     columns = condensed_columns(model.body, jacobian, model.interior)
     condensed = reduced(model.body, jacobian, model.interior, columns)
-    plain = TurnedFlesh(flesh.rig, flesh.turns, model.interior, condensed.corrections)
+    plain = TurnedFlesh(rig, turns, model.interior, condensed.corrections)
     rows = [motion.poses[:: max(1, len(motion.poses) // 4)] for motion in model.motions.values()]
     poses = [rest, *np.concatenate(rows)[:8]] if rows else [rest]
     rng = np.random.default_rng(0)

@@ -61,7 +61,9 @@ class SpringMatrices:
         self.springs[:] = given.stiffness * (self._missed + np.diag(added * own)) + np.diag(null)
         damp = np.ones(size)
         damp[:k] = np.sqrt(given.damping)
-        self.damping[:] = given.alpha * self._mass + given.beta * given.stiffness * self._stiffness
+        held = np.diag(np.maximum(added, 0.0) * own)
+        stiff = given.stiffness * (self._stiffness + held)
+        self.damping[:] = given.alpha * self._mass + given.beta * stiff
         self.damping *= np.outer(damp, damp) / tau
         more = np.zeros(size)
         more[:k] = (given.mass - 1) * heavy[:k]
@@ -83,12 +85,15 @@ class CondensedSolver:
 
     def __init__(self, model: RigSpaceModel, *, iterations: int = 2, exact: bool = False) -> None:
         self.iterations = iterations
-        self._flesh, body = model.flesh(), model.body
+        body, self.vertices = model.body, model.active
+        self._flesh = model.flesh(self.vertices)
         self.size, self._k = self._flesh.size, len(model.entries)
         self._entries = model.entries
         cubature, count = model.cubature, len(model.mesh.tets)
-        chosen = np.arange(count) if exact else cubature.tets
-        weights = np.ones(count) if exact else cubature.weights
+        moved = model.reached.any(axis=1)[model.mesh.tets].any(axis=1)
+        whole = exact or len(cubature.tets) == count
+        chosen = np.flatnonzero(moved) if whole else cubature.tets
+        weights = np.ones(len(chosen)) if whole else cubature.weights
         missed = np.zeros((self.size, self.size)) if exact else cubature.missed
         self._kind = body.material.code
         self._tables = _tet_tables(model, chosen, weights)
@@ -96,7 +101,7 @@ class CondensedSolver:
             model.condensed.mass, model.condensed.stiffness, missed, self._k
         )
         self._rest_mass = model.condensed.mass
-        self._masses, n = body.vertex_masses(), len(model.mesh.vertices)
+        self._masses, n = body.vertex_masses()[self.vertices], len(self.vertices)
         rows = 9 * len(chosen)
         self._strains, self._stresses = np.empty((2, rows, self.size))
         self._forces, self._pull = np.empty(rows), np.empty(3 * n)
@@ -231,7 +236,7 @@ def _tet_tables(model: RigSpaceModel, chosen: np.ndarray, weights: Floats) -> Te
     part = TetMesh(mesh.vertices, mesh.tets[chosen])
     constants = model.material.element_parameters(len(mesh.tets))
     return TetTables(
-        np.ascontiguousarray(part.tets, np.int64),
+        np.searchsorted(model.active, part.tets),
         np.ascontiguousarray(weights, np.float64),
         np.ascontiguousarray(constants[chosen]),
         np.ascontiguousarray(hat_gradients(part)),

@@ -57,6 +57,7 @@ class LinearRigSolver:
     ) -> None:
         self._rig = FleshRig(model.tet_rig, model.entries, model.held, differences=differences)
         self._body, self._entries = model.body, model.entries
+        self.vertices = np.arange(len(model.mesh.vertices))
         self.size = len(model.entries)
         self._deferred, self._predictor = deferred, predictor
         self._interior: Interior = (

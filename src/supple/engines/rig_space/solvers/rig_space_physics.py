@@ -50,6 +50,7 @@ class RigSpacePhysics:
         self._rig = FleshRig(model.tet_rig, model.entries, model.held, differences=differences)
         self._turns, self._body = model.turns.fork(), model.body
         self._entries, self._k = model.entries, len(model.entries)
+        self.vertices = np.arange(len(model.mesh.vertices))
         self._interior = model.interior
         self._unknowns = (3 * self._interior[:, None] + np.arange(3)).ravel()
         self.size = self._k + len(self._unknowns)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 
 __all__ = ["Solver", "SolverReport", "Springs", "Stage"]
 
@@ -28,6 +28,8 @@ class Springs:
         Factors on stiffness, damping and mass of each parameter.
     lower, upper
         Bounds of the parameters.
+    reach
+        Most that physics adds to each parameter.
     """
 
     alpha: float
@@ -39,6 +41,7 @@ class Springs:
     mass: Floats
     lower: Floats
     upper: Floats
+    reach: Floats
 
 
 @dataclass(eq=False)
@@ -88,6 +91,8 @@ class Solver(Protocol):
 
     size: int
     """Number of coordinates K: away from the key of each free parameter first, then others."""
+    vertices: Ints
+    """(n,) tet vertices that it places."""
     x: Floats
     """(n, 3) flesh in the root's frame, where the last call left it."""
 
@@ -103,6 +108,7 @@ def bounds_away(stage: Stage, entries: Any, size: int) -> tuple[Floats, Floats]:
     lower, upper = np.full(size, -np.inf), np.full(size, np.inf)
     key, k = stage.pose[entries], len(entries)
     # A key beyond its bounds is the animator's: it may stay where it is.
-    lower[:k] = np.minimum(stage.springs.lower - key, 0.0)
-    upper[:k] = np.maximum(stage.springs.upper - key, 0.0)
+    reach = stage.springs.reach
+    lower[:k] = np.maximum(np.minimum(stage.springs.lower - key, 0.0), -reach)
+    upper[:k] = np.minimum(np.maximum(stage.springs.upper - key, 0.0), reach)
     return lower, upper
