@@ -111,6 +111,9 @@ def test_charts_and_a_page_are_drawn(folder, monkeypatch):
         (["tail.glb", "--free", "names.txt"], 1, "names.txt"),
         (["tail.glb", "--engine", "rigspace"], 1, 'did you mean "rig-space"?'),
         (["tail.glb", "--remove"], 1, "has no curves"),
+        (["tail.glb", "--follow", "1"], 1, "the engine springs has no such option"),
+        (["tail.glb", "--engine", "rig-space", "--follow", "tail=x"], 1, "use a number, or NAME"),
+        (["tail.glb", "--engine", "rig-space", "--follow", "1", "2"], 1, "needs one number"),
         (["tail.glb", "--keys", "some"], 2, ""),
     ],
 )
@@ -128,7 +131,9 @@ def test_what_cannot_be_is_said_in_a_line_and_nothing_is_left(folder, capsys, wo
 def test_the_engine_rig_space_moves_a_tail_of_a_file(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_rat(tmp_path / "rat.glb")
-    figures = run("rat.glb", "--free", "Tail*", "--tets", 600, "--keys", "every", capsys=capsys)
+    held = ["--follow", "Tail1=0.1", "--firmness", 2]
+    quick = ["--tets", 1500, "--keys", "every"]
+    figures = run("rat.glb", "--free", "Tail*", *held, *quick, capsys=capsys)
     assert figures["engine"] == "rig-space"
     assert figures["free"] == 6
     curves = supple.load("rat_curves.glb")

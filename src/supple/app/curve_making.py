@@ -23,9 +23,9 @@ from supple.app.character_models import (
     read_character,
 )
 from supple.app.command_files import check_place, checked_sheet
-from supple.app.options import CurveOptions
+from supple.app.options import CurveOptions, by_parameter
 from supple.app.progress_bar import console, first_use_message, task_bar, working
-from supple.engines.engine import FIRST_ENGINE, engine_named
+from supple.engines.engine import FIRST_ENGINE, Engine, engine_named
 from supple.errors import SuppleError
 from supple.formats.curve_keys import checked_error
 from supple.formats.file_bytes import read_text
@@ -70,7 +70,7 @@ def run_curves(
         return _removed(Path(given), output, quiet)
     row = engine_named(options.engine, "character")
     target = _checked_target(given, output, options)
-    free = _free_names(options.free)
+    free, stepping = _free_names(options.free), _stepping(options, row)
     first_use_message(quiet)
     with working("reading", quiet):
         source = read_character(given, options.unit, curves=False)
@@ -87,8 +87,6 @@ def run_curves(
         free=free,
         tets=options.tets,
     )
-    damping = flesh_damping(options.flesh, options.damping)
-    stepping = {name: value for name, value in damping.items() if name in row.step_options}
     with task_bar(quiet) as tell:
         found = curves(
             source.character,
@@ -122,6 +120,22 @@ def run_curves(
     if not quiet:
         _print_summary(figures)
     return figures
+
+
+def _stepping(options: CurveOptions, row: Engine) -> dict[str, Any]:
+    """Return options of the simulator: the flesh's damping, and what is said of controls."""
+    damping = flesh_damping(options.flesh, options.damping)
+    stepping: dict[str, Any] = {
+        name: value for name, value in damping.items() if name in row.step_options
+    }
+    for name in ("follow", "firmness"):
+        words = getattr(options, name)
+        if words is None:
+            continue
+        if name not in row.step_options:
+            raise SuppleError(f"--{name}: the engine {row.name} has no such option")
+        stepping[name] = by_parameter(f"--{name}", words)
+    return stepping
 
 
 def _removed(source: Path, output: Path | None, quiet: bool) -> dict[str, Any]:

@@ -25,6 +25,7 @@ __all__ = [
     "FleshName",
     "UnitName",
     "Words",
+    "by_parameter",
 ]
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -257,6 +258,11 @@ class CurveOptions:
     """How stiff it is: firm swings twice as fast as normal, jelly at a third."""
     damping: float = 1.0
     """Times the flesh's: 2 comes to rest sooner, 0.5 later."""
+    follow: Words = None
+    """How strongly controls are drawn to their keys, beside the flesh: a number, 1 leaves about a
+    third of the motion, or numbers by name, such as 'tail*=0.5' belly=0."""
+    firmness: Words = None
+    """Factors on the stiffness of controls, likewise: 4 swings twice as fast."""
     anatomy: AnatomyName = None
     engine: EngineName = "rig-space"
     unit: UnitName = None
@@ -281,6 +287,20 @@ class CurveOptions:
         """Return the options of `supple.save`."""
         told = {"keys": self.keys, "error": self.error, "additive": self.additive or None}
         return _given(told)
+
+
+def by_parameter(option: str, words: Sequence[str]) -> float | dict[str, float]:
+    """Return a number for all parameters, or numbers by names, from words such as ``tail*=0.5``."""
+    found: dict[str, float] = {}
+    for word in words:
+        name, _, number = word.rpartition("=")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            raise SuppleError(f"{option} {word}: use a number, or NAME=NUMBER") from None
+    if not found or ("" in found and len(words) > 1):
+        raise SuppleError(f"{option} needs one number for all, or NAME=NUMBER for some")
+    return found.get("", found)
 
 
 def chosen_poses(words: Sequence[str] | None) -> int | str | list[str] | None:
