@@ -118,6 +118,20 @@ def test_blending_is_asked_for_at_each_end(character):
         made(character, blend=0.5, loop=True)
 
 
+@pytest.mark.parametrize("loop", [False, True])
+def test_smoothing_damps_what_is_fast_and_keeps_loops_closed(character, loop):
+    ringing = {"hertz": 9.0, "loop": loop, "rate": 120, "settle": 0}
+    ringing["simulation"] = {"sag": 0.1}
+    rough, fine, slow = (made(character, smooth=s, **ringing) for s in (0, 1 / 9, 1.0))
+    sudden = [np.abs(np.diff(each.added, 2, axis=0)).max() for each in (rough, fine, slow)]
+    if not loop:
+        assert sudden[2] < 0.1 * sudden[1] < 0.1 * 0.7 * sudden[0]
+    else:
+        assert np.array_equal(fine.poses[0], fine.poses[-1])
+        ahead, behind = np.diff(fine.added[:2], axis=0), np.diff(fine.added[-2:], axis=0)
+        assert np.abs(ahead - behind).max() < 0.2 * np.abs(np.diff(fine.added, axis=0)).max()
+
+
 def test_strength_scales_what_was_added_and_keeps_weights_within_bounds(character):
     once, none, much = (made(character, push=5, strength=s) for s in (1, 0, 40))
     assert np.array_equal(none.poses, none.keyed)

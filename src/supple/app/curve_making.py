@@ -94,6 +94,7 @@ def run_curves(
             ready.model,
             engine=row.name,
             settle=options.settle,
+            smooth=options.smooth,
             strength=options.strength,
             simulation=stepping | {"scaled_loads": ready.scaled_loads},
             progress=tell,

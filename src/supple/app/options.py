@@ -252,6 +252,8 @@ class CurveOptions:
     """Leave the clip alone, and add one that has only what physics adds, to be laid over it."""
     blend: float | None = None
     """Seconds in which curves come and go at both ends; by default 0.25 at those of a --range."""
+    smooth: float = 0.0
+    """Seconds: swings of this period are halved, faster ones go; 0.08 takes trembling out."""
     settle: float = 2.0
     """Seconds at most that the first pose is held before, until nothing swings."""
     flesh: FleshName = "normal"

@@ -7,8 +7,7 @@ A motion is played at one fixed step whatever the frame rate, so that curves loo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from statistics import median
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -17,7 +16,6 @@ import numpy as np
 from supple.anatomy.flesh_presets import Flesh, checked_flesh
 from supple.arrays import Floats, Ints
 from supple.checks import checked_number, shown
-from supple.dynamics.between_poses import pose_before
 from supple.engines.engine import (
     CharacterModel,
     Engine,
@@ -25,14 +23,15 @@ from supple.engines.engine import (
     engine_named,
     engine_of,
 )
-from supple.errors import SolverError, SuppleError, warn
+from supple.errors import SuppleError
 from supple.playing.bake import bake_simulator, chosen_motion
 from supple.playing.bake_model import ANATOMY, check_model, model_options
 from supple.playing.cycle import FASTEST, SLOWEST, checked_span
+from supple.playing.parameter_take import ParameterTake
 from supple.playing.player import Player
 from supple.progress import Progress, unreported
 from supple.rig.character import Character
-from supple.rig.free_curves import FreeCurves, skin_reach
+from supple.rig.free_curves import FreeCurves
 from supple.rig.motion.motion import Motion
 from supple.rig.wiggle import WIGGLE
 
@@ -50,10 +49,6 @@ RATES = (120.0, 60.0, 50.0, 48.0, 30.0, 25.0, 24.0)
 #: Seconds in which curves come and go where a part of a clip begins or ends inside of it, and that
 #: are played before, so that the flesh is moving when the part begins.
 FADE, LEAD = 0.25, 1.0
-#: Parts of the size by which skin may move: in a step while it settles, for so many seconds; and
-#: from a cycle to the next.
-STILL, STILL_FOR, CLOSED, VISIBLY_OPEN = 2e-6, 0.2, 2e-4, 1e-3
-MOST_CYCLES = 12
 
 
 def curves(
@@ -71,6 +66,7 @@ def curves(
     loop: bool = False,
     settle: float = 2.0,
     blend: float | tuple[float, float] | None = None,
+    smooth: float = 0.0,
     strength: float = 1.0,
     simulation: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -90,37 +86,32 @@ def curves(
     free
         Names of parameters that physics moves, such as ``["Tail*", "belly"]``, or ``"auto"``, the
         default: those that move flesh and that the motion does not key.
-    engine
-        Of `supple.engines.ENGINES`, with free parameters; by default the model's, or "rig-space".
-    flesh, damping
-        As for `supple.bake`.
+    engine, flesh, damping
+        As for `supple.bake`; by default "rig-space", or the model's engine.
     rate
         Frames per second; by default the motion's own. The simulation is the same for all.
     start, end
         Seconds of the motion; by default all of it.
     loop
-        Play cycles until two are alike: the last frame then is the first again.
+        Play cycles until two are alike: the last frame is the first again.
     settle
-        Seconds at most that the first pose is held before the motion begins, so that nothing
-        swings at its start that should not; it ends when nothing moves any more.
+        Seconds at most that the first pose is held before the motion begins, until nothing swings.
     blend
         Seconds, or two of them, in which curves come and go; by default a quarter of a second
         where a part begins or ends inside of its clip, and none elsewhere.
+    smooth
+        Seconds: what is added and swings with this period is halved, faster hardly stays, slower
+        hardly changes (`supple.maths.curves.smoothed`). 0.08 takes trembling out.
     strength
         How much of the simulated is added: 0 for the rig alone, 2 for twice as much.
     simulation, progress, **building
-        As for `supple.bake`; options of the engine's builder and simulator.
+        As for `supple.bake`.
 
     Returns
     -------
     FreeCurves
         A `Motion` that has the keys, with the free parameters as physics moves them. `supple.save`
         writes their curves into the character's file.
-
-    Raises
-    ------
-    SuppleError
-        What is wrong, and what to do about it.
     """
     plan = curve_plan(character, motion, rate=rate, start=start, end=end, loop=loop, blend=blend)
     row = _chosen_engine(engine, model)
@@ -134,8 +125,9 @@ def curves(
     if not isinstance(simulator, FreeParameters):
         raise SuppleError(f"the engine {row.name} moves no parameters of the rig; use {ENGINE}")
     columns = _columns(character, simulator.free)
-    take = _Take(plan.player(simulator), columns, progress or unreported)
+    take = ParameterTake(plan.player(simulator), columns, progress or unreported)
     take.play(_checked_seconds("settle", settle))
+    take.smooth(_checked_seconds("smooth", smooth))
     return plan.curves(character, take, built).scaled(strength)
 
 
@@ -192,7 +184,7 @@ class CurvePlan:
             first -= self.dt * int(min(LEAD / self.dt, room + 1e-9))
         return Player(simulator, self.motion, loop=self.loop, start=first, end=self.end)
 
-    def curves(self, character: Character, take: _Take, built: float) -> FreeCurves:
+    def curves(self, character: Character, take: ParameterTake, built: float) -> FreeCurves:
         """Return the curves at the frames."""
         even = take.player.motion
         # The last frame may lie a part of a step after the last step.
@@ -309,133 +301,3 @@ def _chosen_engine(engine: str | None, model: Any) -> Engine:
 def _columns(character: Character, free: Sequence[str]) -> Ints:
     place = {each.name: k for k, each in enumerate(character.rig.parameters)}
     return np.array([place[name] for name in free], dtype=np.int64)
-
-
-@dataclass(eq=False)
-class _Take:
-    """Curves of a motion while they are made, at every step.
-
-    Attributes
-    ----------
-    player, columns, tell
-        Player, places of the free parameters in a pose, and progress.
-    added
-        (N + 1, k) what physics adds to the keys.
-    """
-
-    player: Player
-    columns: Ints
-    tell: Progress
-    added: Floats = field(init=False)
-    limits: dict[str, int] = field(default_factory=dict)
-    times: list[float] = field(default_factory=list)
-    n_cycles: int = 0
-    settled: float = 0.0
-    gap: float | None = None
-    blended: bool = False
-
-    def __post_init__(self) -> None:
-        model = self.player.simulator.model
-        self.free: tuple[str, ...] = tuple(self._simulator.free)
-        self.added = np.zeros((self.player.n_steps + 1, len(self.columns)))
-        self._size = float(model.surface.size)
-        self._reach = skin_reach(model.rig, self.columns)
-
-    @property
-    def _simulator(self) -> Any:
-        return self.player.simulator
-
-    def play(self, settle: float) -> None:
-        """Play once, from rest; or cycles until two are alike, or are blended."""
-        if not self.player.loop:
-            self._settle(settle)
-            self._cycle(np.zeros(len(self.added)))
-            return
-        for cycle in range(MOST_CYCLES):
-            self.gap = self._cycle(np.zeros(len(self.added)))
-            if cycle and self.gap <= CLOSED:
-                break
-        if self.gap is not None and self.gap > VISIBLY_OPEN:
-            warn(
-                f'motion "{self.player.motion.name}": after {self.n_cycles} cycles its curves are '
-                f"still {100 * self.gap:.1f} % of the size from the cycle before; two cycles are "
-                "blended so that the loop closes; more damping would close by itself"
-            )
-            part, self.blended = np.linspace(0, 1, len(self.added)), True
-            self._cycle(part**2 * (3 - 2 * part))
-
-    def _settle(self, seconds: float) -> None:
-        """Hold the first pose until nothing moves, then let it move as the motion does."""
-        motion, simulator = self.player.motion, self._simulator
-        first = motion.poses[0], motion.roots[0]
-        simulator.reset(*first)
-        still, count = 0, int(seconds / simulator.dt)
-        for step in range(count):
-            before = self._values(motion.poses[0])
-            self._note(simulator.step(*first))
-            moved = np.abs(self._values(motion.poses[0]) - before) * self._reach
-            still = still + 1 if moved.max(initial=0.0) <= STILL * self._size else 0
-            self.settled += simulator.dt
-            self.tell(step / count, "settling")
-            if still * simulator.dt >= STILL_FOR:
-                break
-        simulator.carry(*first, before=pose_before(motion, 0))
-
-    def _cycle(self, kept: Floats) -> float:
-        """Record a cycle over the last, of which `kept` stays; return how far apart they are."""
-        self.player.wrap()
-        self.n_cycles += 1
-        poses, apart, count = self.player.motion.poses, 0.0, len(self.added)
-        for k in range(count):
-            if k:
-                began = perf_counter()
-                self._note(self.player.step())
-                self.times.append(perf_counter() - began)
-            values = self._values(poses[k])
-            off = np.abs(values - self.added[k]) * self._reach
-            apart = max(apart, float(off.max(initial=0.0)) / self._size)
-            self.added[k] = values + kept[k] * (self.added[k] - values)
-            if k % 20 == 0 or k == count - 1:
-                what = f"cycle {self.n_cycles}" if self.player.loop else "simulating"
-                self.tell(k / max(count - 1, 1), what)
-        return apart
-
-    def _values(self, pose: Floats) -> Floats:
-        """Return what physics adds to the free parameters of a pose now, (k,)."""
-        values = np.asarray(self._simulator.parameters, np.float64)[self.columns]
-        if not np.isfinite(values).all():
-            bad = self.free[int(np.argmin(np.isfinite(values)))]
-            raise SolverError(f'"{bad}" diverges; use firmer flesh or more damping')
-        return values - pose[self.columns]
-
-    def _note(self, done: Any) -> None:
-        for name in () if done is None else done.limits:
-            self.limits[name] = self.limits.get(name, 0) + 1
-
-    def report(self, character: Character) -> dict[str, Any]:
-        """Return figures for people and JSON."""
-        model = self._simulator.model
-        skin = np.abs(self.added) * self._reach
-        most = np.argsort(-skin.max(axis=0, initial=0.0))[:3]
-        figures: dict[str, Any] = {
-            "name": character.name,
-            "motion": self.player.motion.name,
-            "engine": engine_of(model).name,
-            "size": float(f"{self._size:.6g}"),
-            "vertices": len(character.surface.vertices),
-            **model.figures,
-            "free": len(self.free),
-            "liveliest": [self.free[k] for k in most],
-            "moves": float(f"{skin.max(initial=0.0) / max(self._size, 1e-30):.3g}"),
-            "steps": len(self.times),
-            "step_ms": round(1e3 * median(self.times or [0.0]), 4),
-            "settle_s": round(self.settled, 3),
-            "limits": dict(sorted(self.limits.items())),
-        }
-        if self.player.loop:
-            figures |= {
-                "cycles": self.n_cycles,
-                "loop_gap": float(f"{self.gap or 0.0:.3g}"),
-                "blended": self.blended,
-            }
-        return figures
