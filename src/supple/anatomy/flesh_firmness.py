@@ -21,7 +21,7 @@ from supple.anatomy.skin_regions import vertex_areas
 from supple.anatomy.skin_transfer import flesh_triangles, skin_values
 from supple.arrays import Floats, Ints
 from supple.elastic.body import ElasticBody
-from supple.elastic.densities.yeoh import STIFFENING
+from supple.elastic.densities.yeoh import STIFFENING, STRAINED
 from supple.elastic.material import Material
 from supple.linalg.cholesky import SparseCholesky
 from supple.mesh.embedding import embed
@@ -231,6 +231,7 @@ def _ring(acceleration: Floats, pitch: Floats, sheared: Floats, largest: Floats)
         place += step * speed + 0.25 * step**2 * last
         speed += 0.5 * step * last
         strain = np.square(place * sheared[:, None]).sum(axis=2, keepdims=True)
+        strain = np.maximum(strain - STRAINED, 0.0)
         firm = spring * (1 + FELT * STIFFENING * strain * (2 + strain) / (1 + strain) ** 2)
         heavy = 1 + 0.5 * step * drag + 0.25 * step**2 * firm
         last = (-PARTICIPATION * driven - drag * speed - firm * place) / heavy
