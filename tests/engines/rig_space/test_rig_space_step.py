@@ -287,9 +287,12 @@ def test_bounds_hold_within_the_solve_and_not_after_it():
     tight = supple.build(
         belly(BELLY, 6), engine="rig-space", **belly_options(BELLY, bounds=(0, 0.05))
     )
-    assert supple.build(
-        belly(BELLY, 6), engine="rig-space", **belly_options(BELLY, bounds=None)
-    ).upper.tolist() == [1.0] * 6
+    assert (
+        supple.build(
+            belly(BELLY, 6), engine="rig-space", **belly_options(BELLY, bounds=None)
+        ).upper.tolist()
+        == [1.0] * 6
+    )
     free, held = (run(each, far=0.1)[1][:, each.entries] for each in (wide, tight))
     assert free.min() < -0.01
     assert held.min() >= 0
@@ -304,7 +307,9 @@ def test_springs_of_a_parameter_hold_that_parameter():
     for option, value in (("follow", 30.0), ("firmness", 30.0), ("damping", 300.0), ("mass", 30.0)):
         name = model.rig.parameters[first].name
         held = run(model, 0.6, **{option: {name: value}})[1]
-        assert np.abs(held[:, first]).max() != pytest.approx(np.abs(usual[:, first]).max(), rel=0.02)
+        assert np.abs(held[:, first]).max() != pytest.approx(
+            np.abs(usual[:, first]).max(), rel=0.02
+        )
         assert np.isfinite(held).all()
     stiff = run(model, 0.6, follow=1e6)[1]
     assert np.abs(stiff).max() < 1e-3 * np.abs(usual).max()

@@ -133,7 +133,7 @@ class RigSpaceSimulator:
             upper=model.upper,
             reach=np.where(angles, ANGLE_REACH, np.inf),
         )
-        self._inputs = CharacterInputs(model)
+        self._inputs, self._size = CharacterInputs(model), model.mesh.size
         self._solver = make_solver(solver, model, iterations=count)
         self._masses = model.body.vertex_masses()[self._solver.vertices]
         n = len(self._masses)
@@ -323,7 +323,7 @@ class RigSpaceSimulator:
             solver.place(pose, c)
             return ("not finite",)
         far = float(np.abs(solver.x - solver.key).max(initial=0.0))
-        most = self._limit * self.model.mesh.size
+        most = self._limit * self._size
         if far <= most:
             return ()
         c *= most / far

@@ -39,6 +39,10 @@ class TetTables(NamedTuple):
     """(c, 4, 3) of the shape functions at rest."""
     volumes: Floats
     """(c,) at rest."""
+    starts: Ints
+    """(c + 1,) where the coordinates of each tet begin in `columns`; (1,) where tets have all."""
+    columns: Ints
+    """Coordinates that move a corner of a tet, ascending."""
 
 
 @compiled
@@ -68,13 +72,17 @@ def elastic_terms(
     x, key, Y
         (n, 3), (n, 3), (n, 3, K) positions now, at the key pose, and their derivative.
     strains, stresses, forces
-        (9c, K), (9c, K), (9c,) scratch: ∂F/∂c, the Hessian times that, and stresses.
+        (9c, K), (9c, K), (9c,) scratch: ∂F/∂c, the Hessian times that, and stresses; (9, K) is
+        enough where tets have few coordinates.
     gradient, hessian
         (K,), (K, K) added to.
     wanted
-        Derivatives to take: 0 for none, 1 for the gradient, 2 for the Hessian, too.
+        Derivatives to take: 0 for none, 1 for the gradient, 2 for the Hessian, too; 3 for one of
+        which every tet's part is positive semi-definite.
     """
-    total = 0.0
+    total, sparse = 0.0, len(tables.starts) > 1
+    some = Y.shape[2] if sparse and wanted >= 2 else 0
+    lower, line = np.zeros((some, some)), np.empty(Y.shape[2])
     g, F, P, H = np.empty((4, 3)), np.empty((3, 3)), np.empty((3, 3)), np.empty((9, 9))
     F0, P0 = np.empty((3, 3)), np.zeros((3, 3))
     scratch, frames = np.empty((6, 3, 3)), np.empty((2, 9, 9))
@@ -96,18 +104,34 @@ def elastic_terms(
         if wanted == 0:
             continue
         stress(kind, F, constants, P, scratch)
+        at = 0 if sparse else 9 * e
         for i in range(3):
             for j in range(3):
                 own = P[i, j] - P0[i, j] if flat else P[i, j]
-                forces[9 * e + 3 * i + j] = much * own
-        _write_strains(tet, g, Y, strains[9 * e : 9 * e + 9])
-        if wanted == 2:
+                forces[at + 3 * i + j] = much * own
+        if wanted >= 2:
             stress_derivative(kind, F, constants, H, scratch)
+        if wanted == 3:
             project_psd(F, is_isotropic(kind), H, frames)
-            _write_stresses(much, H, strains[9 * e : 9 * e + 9], stresses[9 * e : 9 * e + 9])
+        if sparse:
+            columns = tables.columns[tables.starts[e] : tables.starts[e + 1]]
+            own_strains = strains[:, : len(columns)]
+            _gather_strains(tet, g, Y, columns, own_strains)
+            _scatter_gradient(columns, own_strains, forces, gradient)
+            if wanted >= 2:
+                _write_stresses(much, H, own_strains, stresses[:, : len(columns)])
+                _scatter_hessian(columns, own_strains, stresses, line, lower)
+            continue
+        _write_strains(tet, g, Y, strains[at : at + 9])
+        if wanted >= 2:
+            _write_stresses(much, H, strains[at : at + 9], stresses[at : at + 9])
+    if sparse:
+        if wanted >= 2:
+            _add_lower(lower, hessian)
+        return total
     if wanted > 0:
         gradient += np.dot(strains.T, forces)
-    if wanted == 2:
+    if wanted >= 2:
         hessian += np.dot(strains.T, stresses)
     return total
 
@@ -122,6 +146,62 @@ def _write_strains(tet: Ints, g: Floats, Y: Floats, out: Floats) -> None:
             row = out[3 * i + j]
             for k in range(len(row)):
                 row[k] = a * first[k] + b * second[k] + c * third[k] + d * fourth[k]
+
+
+@compiled_fused
+def _gather_strains(tet: Ints, g: Floats, Y: Floats, columns: Ints, out: Floats) -> None:
+    """∂F/∂c (9, a) of a tet by some coordinates."""
+    for i in range(3):
+        first, second, third, fourth = Y[tet[0], i], Y[tet[1], i], Y[tet[2], i], Y[tet[3], i]
+        for k in range(len(columns)):
+            c = columns[k]
+            a, b, d, e = first[c], second[c], third[c], fourth[c]
+            for j in range(3):
+                out[3 * i + j, k] = g[0, j] * a + g[1, j] * b + g[2, j] * d + g[3, j] * e
+
+
+@compiled_fused
+def _scatter_gradient(columns: Ints, strains: Floats, forces: Floats, out: Floats) -> None:
+    for k in range(len(columns)):
+        total = 0.0
+        for i in range(9):
+            total += strains[i, k] * forces[i]
+        out[columns[k]] += total
+
+
+@compiled_fused
+def _scatter_hessian(
+    columns: Ints, strains: Floats, stresses: Floats, line: Floats, out: Floats
+) -> None:
+    """Add the lower half of strainsᵀ stresses (a, a) at rows and columns of the coordinates.
+
+    A row is made whole in `line` first: sums that are scattered do not vectorise.
+    """
+    for k in range(len(columns)):
+        s0, s1, s2, s3 = strains[0, k], strains[1, k], strains[2, k], strains[3, k]
+        s4, s5, s6, s7 = strains[4, k], strains[5, k], strains[6, k], strains[7, k]
+        s8, own = strains[8, k], line[: k + 1]
+        t0, t1, t2, t3, t4 = stresses[0], stresses[1], stresses[2], stresses[3], stresses[4]
+        t5, t6, t7, t8 = stresses[5], stresses[6], stresses[7], stresses[8]
+        for j in range(len(own)):
+            own[j] = (
+                (s0 * t0[j] + s1 * t1[j] + s2 * t2[j])
+                + (s3 * t3[j] + s4 * t4[j] + s5 * t5[j])
+                + (s6 * t6[j] + s7 * t7[j] + s8 * t8[j])
+            )
+        row = out[columns[k]]
+        for j in range(len(own)):
+            row[columns[j]] += own[j]
+
+
+@compiled
+def _add_lower(lower: Floats, out: Floats) -> None:
+    """Add a symmetric matrix, of which the lower half is given, to `out`."""
+    for i in range(len(out)):
+        for j in range(i):
+            out[i, j] += lower[i, j]
+            out[j, i] += lower[i, j]
+        out[i, i] += lower[i, i]
 
 
 @compiled_fused
@@ -184,7 +264,7 @@ def inertial_terms(
     if wanted > 0:
         flat = Y.reshape(3 * n, Y.shape[2])
         gradient += np.dot(flat.T, pull)
-        if whole and wanted == 2:
+        if whole and wanted >= 2:
             for v in range(n):
                 m = masses[v] * rate
                 for i in range(3 * v, 3 * v + 3):
@@ -207,7 +287,7 @@ def quadratic_terms(
         total += 0.5 * pull * (c[i] - centre[i])
         if wanted > 0:
             gradient[i] += pull
-        if wanted == 2:
+        if wanted >= 2:
             for j in range(len(c)):
                 hessian[i, j] += row[j]
     return total
