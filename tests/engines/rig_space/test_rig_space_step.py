@@ -18,13 +18,13 @@ from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
 from supple.engines.rig_space.solvers.rig_space_physics import RigSpacePhysics
-from supple.engines.rig_space.solvers.stage import Springs, Stage
+from supple.engines.rig_space.solvers.solver_stage import Springs, Stage
 from supple.engines.rig_space.volumetric_skinning import volumetric_skinning
 from supple.errors import SuppleError
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.wire import Wire
-from supple.rig.protocol import FunctionRig, Parameter
+from supple.rig.protocol import FunctionRig
 from supple.rig.skeleton.joint_pose import PartialJointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig

@@ -25,8 +25,8 @@ from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode
 from supple.engines.rig_space.free_parameters import values_by_parameter
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.solvers.solver_list import make_solver
-from supple.engines.rig_space.solvers.stage import SolverReport, Springs, Stage
-from supple.engines.rig_space.time_stages import History
+from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage
+from supple.engines.rig_space.stage_history import History
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.rig.jacobians.differences import Jacobian

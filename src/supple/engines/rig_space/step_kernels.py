@@ -56,6 +56,7 @@ def elastic_terms(
     strains: Floats,
     stresses: Floats,
     forces: Floats,
+    line: Floats,
     gradient: Floats,
     hessian: Floats,
     wanted: int,
@@ -74,32 +75,22 @@ def elastic_terms(
     strains, stresses, forces
         (9c, K), (9c, K), (9c,) scratch: ∂F/∂c, the Hessian times that, and stresses; (9, K) is
         enough where tets have few coordinates.
+    line
+        (K,) scratch.
     gradient, hessian
-        (K,), (K, K) added to.
+        (K,) added to, and (K, K), symmetric before and after.
     wanted
         Derivatives to take: 0 for none, 1 for the gradient, 2 for the Hessian, too; 3 for one of
         which every tet's part is positive semi-definite.
     """
     total, sparse = 0.0, len(tables.starts) > 1
-    some = Y.shape[2] if sparse and wanted >= 2 else 0
-    lower, line = np.zeros((some, some)), np.empty(Y.shape[2])
     g, F, P, H = np.empty((4, 3)), np.empty((3, 3)), np.empty((3, 3)), np.empty((9, 9))
-    F0, P0 = np.empty((3, 3)), np.zeros((3, 3))
+    P0 = np.zeros((3, 3))
     scratch, frames = np.empty((6, 3, 3)), np.empty((2, 9, 9))
     for e in range(len(tables.tets)):
         tet, constants = tables.tets[e], tables.constants[e]
-        volume = tet_gradients(key, tables.tets, e, g)
-        flat = not volume > FLATTENED * tables.volumes[e]
-        if flat:
-            volume, g[:] = tables.volumes[e], tables.gradients[e]
-        position_gradient(x, tables.tets, e, None, g, F)
+        volume, energy, flat = _measured(kind, tables, e, x, key, g, F, P0, scratch)
         much = stiffness * tables.weights[e] * volume
-        energy = energy_density(kind, F, constants, scratch)
-        if flat:
-            position_gradient(key, tables.tets, e, None, g, F0)
-            stress(kind, F0, constants, P0, scratch)
-            energy -= energy_density(kind, F0, constants, scratch)
-            energy -= (P0 * (F - F0)).sum()
         total += much * energy
         if wanted == 0:
             continue
@@ -120,20 +111,59 @@ def elastic_terms(
             _scatter_gradient(columns, own_strains, forces, gradient)
             if wanted >= 2:
                 _write_stresses(much, H, own_strains, stresses[:, : len(columns)])
-                _scatter_hessian(columns, own_strains, stresses, line, lower)
+                _scatter_hessian(columns, own_strains, stresses, line, hessian)
             continue
         _write_strains(tet, g, Y, strains[at : at + 9])
         if wanted >= 2:
             _write_stresses(much, H, strains[at : at + 9], stresses[at : at + 9])
     if sparse:
         if wanted >= 2:
-            _add_lower(lower, hessian)
+            _mirror(hessian)
         return total
     if wanted > 0:
         gradient += np.dot(strains.T, forces)
     if wanted >= 2:
         hessian += np.dot(strains.T, stresses)
     return total
+
+
+@compiled_fused
+def _measured(
+    kind: int,
+    tables: TetTables,
+    e: int,
+    x: Floats,
+    key: Floats,
+    g: Floats,
+    F: Floats,
+    P0: Floats,
+    scratch: Floats,
+) -> tuple[float, float, bool]:
+    """Return volume, energy density and whether it is measured from rest, of one tet.
+
+    Writes gradients `g`, F and, where the key pose flattens the tet, its stress P₀ there.
+    """
+    constants = tables.constants[e]
+    volume = tet_gradients(key, tables.tets, e, g)
+    flat = not volume > FLATTENED * tables.volumes[e]
+    if not flat:
+        position_gradient(x, tables.tets, e, None, g, F)
+        return volume, energy_density(kind, F, constants, scratch), flat
+    for a in range(4):
+        for i in range(3):
+            g[a, i] = tables.gradients[e, a, i]
+    position_gradient(key, tables.tets, e, None, g, F)
+    stress(kind, F, constants, P0, scratch)
+    energy = -energy_density(kind, F, constants, scratch)
+    for i in range(3):
+        for j in range(3):
+            energy += P0[i, j] * F[i, j]
+    position_gradient(x, tables.tets, e, None, g, F)
+    energy += energy_density(kind, F, constants, scratch)
+    for i in range(3):
+        for j in range(3):
+            energy -= P0[i, j] * F[i, j]
+    return tables.volumes[e], energy, flat
 
 
 @compiled_fused
@@ -194,14 +224,12 @@ def _scatter_hessian(
             row[columns[j]] += own[j]
 
 
-@compiled
-def _add_lower(lower: Floats, out: Floats) -> None:
-    """Add a symmetric matrix, of which the lower half is given, to `out`."""
-    for i in range(len(out)):
+@compiled_fused
+def _mirror(matrix: Floats) -> None:
+    """Copy the lower half of a matrix to its upper one."""
+    for i in range(len(matrix)):
         for j in range(i):
-            out[i, j] += lower[i, j]
-            out[j, i] += lower[i, j]
-        out[i, i] += lower[i, i]
+            matrix[j, i] = matrix[i, j]
 
 
 @compiled_fused
@@ -335,25 +363,7 @@ def bounded_change(
             change[i], held[i] = upper[i] - c[i], True
     trial = np.empty(K)
     for sets in range(MOST_SETS):
-        # Rows of held parameters become the identity's, with what they do to others on the right.
-        for i in range(K):
-            trial[i] = change[i] if held[i] else -gradient[i]
-            for j in range(i, K):
-                factor[i, j] = hessian[i, j]
-        for i in range(K):
-            if not held[i]:
-                for j in range(K):
-                    if held[j]:
-                        trial[i] -= hessian[i, j] * change[j]
-        for i in range(K):
-            for j in range(i, K):
-                if held[i] or held[j]:
-                    factor[i, j] = 1.0 if i == j else 0.0
-        for i in range(K, factor.shape[0]):
-            for j in range(K):
-                factor[j, i] = 0.0
-            factor[i, i:] = 0.0
-            factor[i, i] = 1.0
+        _write_system(gradient, hessian, change, held, factor, trial)
         if not cholesky(factor):
             return False
         solve(factor, trial)
@@ -376,6 +386,33 @@ def bounded_change(
     for i in range(K):  # not settled: what was found, kept within bounds
         change[i] = min(max(trial[i], lower[i] - c[i]), upper[i] - c[i])
     return True
+
+
+@compiled
+def _write_system(
+    gradient: Floats, hessian: Floats, change: Floats, held: Bools, factor: Floats, right: Floats
+) -> None:
+    """Write the system of what is not held.
+
+    Rows of held parameters become the identity's, with what they do to others on the right.
+    """
+    K = len(gradient)
+    for i in range(K):
+        right[i] = change[i] if held[i] else -gradient[i]
+        for j in range(i, K):
+            factor[i, j] = hessian[i, j]
+            if held[i] or held[j]:
+                factor[i, j] = 1.0 if i == j else 0.0
+    for i in range(K):
+        if not held[i]:
+            for j in range(K):
+                if held[j]:
+                    right[i] -= hessian[i, j] * change[j]
+    for i in range(K, factor.shape[0]):
+        for j in range(K):
+            factor[j, i] = 0.0
+        factor[i, i:] = 0.0
+        factor[i, i] = 1.0
 
 
 @compiled

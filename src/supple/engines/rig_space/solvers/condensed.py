@@ -9,7 +9,7 @@ import scipy.linalg
 
 from supple.arrays import Floats, Ints
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.solvers.stage import SolverReport, Springs, Stage, bounds_away
+from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage, bounds_away
 from supple.engines.rig_space.step_kernels import (
     TetTables,
     bounded_change,
@@ -110,7 +110,7 @@ class CondensedSolver:
         # Where the rig is affine the mass hardly changes, as it is of flesh that turns.
         self._whole = not self._flesh.rig.affine
         self._heavy = np.empty((3 * n if self._whole else 1, self.size))
-        self._gradient, self._change, self._trial = np.empty((3, self.size))
+        self._gradient, self._change, self._trial, self._line = np.empty((4, self.size))
         self._hessian = np.empty((self.size, self.size))
         self._factor, self._held = padded_identity(self.size), np.zeros(self.size, bool)
         self._centre = np.zeros(self.size)
@@ -167,6 +167,7 @@ class CondensedSolver:
             self._strains,
             self._stresses,
             self._forces,
+            self._line,
             *target,
         )
         places = self._masses, stage.tau, flesh.x, stage.target, stage.load, flesh.Y
