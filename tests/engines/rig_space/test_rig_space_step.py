@@ -95,11 +95,11 @@ def test_gradient_and_hessian_are_the_derivatives_of_the_functional(name):
     solver.value(stage, c)
     gradient, hessian = solver.gradient.copy(), solver.hessian.copy()
     assert abs(gradient @ d - slope) <= 1e-6 * np.linalg.norm(gradient) * np.linalg.norm(d)
-    ahead, behind = [], []
-    for side, kept in ((step, ahead), (-step, behind)):
+    slopes = []
+    for side in (step, -step):
         solver.value(stage, c + side * d)
-        kept.append(solver.gradient.copy())
-    curved = (ahead[0] - behind[0]) / (2 * step)
+        slopes.append(solver.gradient.copy())
+    curved = (slopes[0] - slopes[1]) / (2 * step)
     # Gauss–Newton leaves out how the rig bends: nothing, of shapes.
     within = 1e-6 if name == "belly" else 2e-2
     assert np.linalg.norm(hessian @ d - curved) <= within * np.linalg.norm(curved)
@@ -306,7 +306,8 @@ def test_springs_of_a_parameter_hold_that_parameter():
     first = int(model.entries[0])
     for option, value in (("follow", 30.0), ("firmness", 30.0), ("damping", 300.0), ("mass", 30.0)):
         name = model.rig.parameters[first].name
-        held = run(model, 0.6, **{option: {name: value}})[1]
+        given: dict[str, Any] = {option: {name: value}}
+        held = run(model, 0.6, **given)[1]
         assert np.abs(held[:, first]).max() != pytest.approx(
             np.abs(usual[:, first]).max(), rel=0.02
         )
@@ -326,7 +327,7 @@ def test_any_step_and_fifty_g_end_in_finite_motion(dt):
 
 def test_shapes_that_do_the_same_share_the_motion():
     plain = belly(BELLY, 6)
-    rig = plain.rig
+    rig: Any = plain.rig
     twice = np.concatenate([rig.deltas, rig.deltas[:1]])
     doubled = BlendShapeRig(rig.base, twice, [*rig.names, "again"])
     character = Character("belly", plain.surface, doubled)
@@ -374,7 +375,7 @@ def test_a_rig_that_fails_leaves_the_state_as_it_was():
         (lambda s: RigSpaceSimulator(s.model, follow={"wire.9.tx": 1}), "did you mean"),
         (lambda s: RigSpaceSimulator(s.model, mass=0.0), "mass must be"),
         (lambda s: RigSpaceSimulator(s.model, follow=float("nan")), "follow must be"),
-        (lambda s: RigSpaceSimulator("model"), "needs a RigSpaceModel"),
+        (lambda s: RigSpaceSimulator(s.model.rig), "needs a RigSpaceModel"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(change, said):

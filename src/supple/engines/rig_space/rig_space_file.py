@@ -138,7 +138,8 @@ def _below(what: str, indices: NDArray, count: int) -> NDArray:
 
 def _material(told: HeaderReader, reader: TensorReader, count: int) -> Material:
     table = HeaderReader(told.table("material"), "its material")
-    kind, constants = table.text("kind"), {}
+    kind = table.text("kind")
+    constants: dict[str, Any] = {}
     for name in CONSTANTS:
         number = table.number_or_none(name)
         constants[name] = (

@@ -92,9 +92,8 @@ class CondensedSolver:
         self.size, self._k = self._flesh.size, len(model.entries)
         self._entries = model.entries
         cubature, count = model.cubature, len(model.mesh.tets)
-        moved = model.reached.any(axis=1)[model.mesh.tets].any(axis=1)
         whole = exact or len(cubature.tets) == count
-        chosen = np.flatnonzero(moved) if whole else cubature.tets
+        chosen = np.flatnonzero(model.moving_tets) if whole else cubature.tets
         weights = np.ones(len(chosen)) if whole else cubature.weights
         missed = np.zeros((self.size, self.size)) if exact else cubature.missed
         self._kind = body.material.code
@@ -197,7 +196,8 @@ class CondensedSolver:
         self.begin(stage)
         lower, upper = bounds_away(stage, self._entries, self.size)
         np.clip(stage.guess, lower, upper, out=c)
-        energy, limits, done = self.value(stage, c), (), 0
+        limits: tuple[str, ...] = ()
+        energy, done = self.value(stage, c), 0
         for done in range(1, self.iterations + 1):
             if not (math.isfinite(energy) and self._solved(stage, c, lower, upper)):
                 limits = ("solver",)
