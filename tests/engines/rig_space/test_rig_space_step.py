@@ -21,6 +21,7 @@ from supple.engines.rig_space.solvers.rig_space_physics import RigSpacePhysics
 from supple.engines.rig_space.solvers.solver_stage import Springs, Stage
 from supple.engines.rig_space.volumetric_skinning import volumetric_skinning
 from supple.errors import SuppleError
+from supple.mesh.obstacles import Sphere
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.wire import Wire
@@ -398,3 +399,41 @@ def test_a_wire_on_tets_turns_what_is_inside():
     pose[10::3] = np.linspace(0, 0.4, len(pose[10::3]))
     corners = model.tet_rig(pose)[model.mesh.tets]
     assert np.linalg.det(corners[:, 1:] - corners[:, :1]).min() > 0
+
+
+def test_an_obstacle_pushes_the_skin_out_and_tells_the_force():
+    model = built("trunk")
+    simulator = RigSpaceSimulator(model, gravity_mode="none", alpha=40.0)
+    low = float(model.surface.vertices[:, 1].min())
+    ball = Sphere([0.95, low - 0.27, 0.08], 0.3)
+    simulator.obstacles = [ball]
+    assert simulator.obstacles == (ball,)
+    for _ in range(400):
+        state = simulator.step()
+    assert state.readings["contacts"] > 0
+    assert state.readings["contact_force"][1] > 0
+    deep = -ball.distances(simulator.surface().astype(float))[0].min()
+    before = -ball.distances(model.surface.vertices)[0].min()
+    assert before > 0.02
+    assert deep < 0.4 * before
+    with pytest.raises(SuppleError, match="know no obstacles"):
+        RigSpaceSimulator(model, solver="rsp", obstacles=[ball])
+    with pytest.raises(SuppleError, match="obstacle 0 is a str"):
+        simulator.obstacles = ["ground"]  # type: ignore[list-item]
+
+
+def test_a_crowd_moves_as_each_of_it_would_alone():
+    model = built("belly")
+    crowd = supple.engines.ENGINES["rig-space"].crowd_class(model, 3, 1 / 60)
+    alone = RigSpaceSimulator(model, 1 / 60)
+    rest = np.tile(model.rig.rest_pose, (3, 1))
+    for i in range(1, 6):
+        roots = np.stack([shaken(i / 60, far) for far in (0.0, 0.05, 0.1)])
+        assert crowd.step(rest, roots) == ((), (), ())
+        alone.step(rest[1], roots[1])
+    assert len(crowd) == 3
+    np.testing.assert_array_equal(crowd.parameters[1], alone.parameters)
+    np.testing.assert_array_equal(crowd.surfaces()[1], alone.surface())
+    assert np.abs(crowd.parameters[2] - crowd.parameters[0]).max() > 1e-3
+    with pytest.raises(SuppleError, match="a crowd of 0"):
+        supple.engines.ENGINES["rig-space"].crowd_class(model, 0)

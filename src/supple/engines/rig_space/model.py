@@ -15,8 +15,8 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.rig_space.condensation import Condensation, interior_vertices
 from supple.engines.rig_space.flesh_rig import FleshRig, VertexTurns
-from supple.engines.rig_space.rig_cubature import RigCubature
 from supple.engines.rig_space.rig_space_file import packed_rig_space, read_rig_space
+from supple.engines.rig_space.state_cubature import RigCubature
 from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh

@@ -177,9 +177,19 @@ class CondensedSolver:
         total += quadratic_terms(matrices.damping, stage.start, c, *target)
         if np.any(stage.springs.mass != 1):
             total += quadratic_terms(matrices.inertia, stage.guess, c, *target)
+        if stage.contact is not None:
+            total += self._add_contact(*stage.contact, c - stage.guess, wanted)
         total -= float(stage.push @ c[: self._k])
         gradient[: self._k] -= stage.push
         return total
+
+    def _add_contact(self, matrix: Floats, pull: Floats, away: Floats, wanted: int) -> float:
+        k = self._k
+        own, back = away[:k], matrix @ away[:k]
+        self._gradient[:k] += back - pull
+        if wanted >= 2:
+            self._hessian[:k, :k] += matrix
+        return float(own @ (0.5 * back - pull))
 
     @property
     def gradient(self) -> Floats:
