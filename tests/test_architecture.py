@@ -40,6 +40,7 @@ RIDDLE = re.compile(r"(What|How|Where|Which|Those)\b")
 #: Functions that may be longer, and why.
 LONG_FUNCTIONS: dict[str, str] = {
     "supple.engines.pose_space.build.build.build": "signature and docstring of options",
+    "supple.engines.rig_space.build.build": "signature and docstring of options",
 }
 
 

@@ -156,9 +156,13 @@ def test_a_second_run_replaces_and_removing_gives_the_file_below(two_clips, tmp_
         remove_curves(tmp_path / "more.usda", tmp_path / "two.usda")
     with pytest.raises(FormatError, match="is untouched"):
         remove_curves(tmp_path / "back.usdc", target)
-    (tmp_path / "two.usda").unlink()
-    with pytest.raises(FormatError, match="is not beside it"):
-        supple.load(target, curves=False)
+    (tmp_path / "deep").mkdir()
+    moved = tmp_path / "deep" / "curves.usda"  # whose layer below lies outside of its folder
+    moved.write_text(target.read_text().replace("./two.usda", "../two.usda"))
+    (tmp_path / "gone.usda").write_text(target.read_text().replace("two.usda", "three.usda"))
+    for file in (moved, tmp_path / "gone.usda"):
+        with pytest.raises(FormatError, match="is not beside it"):
+            supple.load(file, curves=False)
 
 
 def test_what_cannot_be_written_is_refused_in_a_line(two_clips, tmp_path):

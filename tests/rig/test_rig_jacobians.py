@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -57,7 +59,7 @@ def corrected(base: Rig) -> PoseSpaceDeformation:
     return PoseSpaceDeformation(base, poses, deltas, np.ones(count))
 
 
-RIGS = {
+RIGS: dict[str, Callable[[], Rig]] = {
     "skin": chain,
     "shapes": lambda: shapes(chain()),
     "wire": wire,

@@ -332,6 +332,8 @@ ENGINES: dict[str, Engine] = {
             model="supple.engines.rig_space.model:RigSpaceModel",
             builder="supple.engines.rig_space.build:build",
             simulator="supple.engines.rig_space.simulator:RigSpaceSimulator",
+            crowd="supple.engines.rig_space.rig_space_crowd:RigSpaceCrowd",
+            bake_options={"tets": 4_000},
         ),
         Engine(
             "stvk",

@@ -18,13 +18,14 @@ from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
 from supple.engines.rig_space.solvers.rig_space_physics import RigSpacePhysics
-from supple.engines.rig_space.solvers.stage import Springs, Stage
+from supple.engines.rig_space.solvers.solver_stage import Springs, Stage
 from supple.engines.rig_space.volumetric_skinning import volumetric_skinning
 from supple.errors import SuppleError
+from supple.mesh.obstacles import Sphere
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.wire import Wire
-from supple.rig.protocol import FunctionRig, Parameter
+from supple.rig.protocol import FunctionRig
 from supple.rig.skeleton.joint_pose import PartialJointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
@@ -95,11 +96,11 @@ def test_gradient_and_hessian_are_the_derivatives_of_the_functional(name):
     solver.value(stage, c)
     gradient, hessian = solver.gradient.copy(), solver.hessian.copy()
     assert abs(gradient @ d - slope) <= 1e-6 * np.linalg.norm(gradient) * np.linalg.norm(d)
-    ahead, behind = [], []
-    for side, kept in ((step, ahead), (-step, behind)):
+    slopes = []
+    for side in (step, -step):
         solver.value(stage, c + side * d)
-        kept.append(solver.gradient.copy())
-    curved = (ahead[0] - behind[0]) / (2 * step)
+        slopes.append(solver.gradient.copy())
+    curved = (slopes[0] - slopes[1]) / (2 * step)
     # Gauss–Newton leaves out how the rig bends: nothing, of shapes.
     within = 1e-6 if name == "belly" else 2e-2
     assert np.linalg.norm(hessian @ d - curved) <= within * np.linalg.norm(curved)
@@ -287,9 +288,12 @@ def test_bounds_hold_within_the_solve_and_not_after_it():
     tight = supple.build(
         belly(BELLY, 6), engine="rig-space", **belly_options(BELLY, bounds=(0, 0.05))
     )
-    assert supple.build(
-        belly(BELLY, 6), engine="rig-space", **belly_options(BELLY, bounds=None)
-    ).upper.tolist() == [1.0] * 6
+    assert (
+        supple.build(
+            belly(BELLY, 6), engine="rig-space", **belly_options(BELLY, bounds=None)
+        ).upper.tolist()
+        == [1.0] * 6
+    )
     free, held = (run(each, far=0.1)[1][:, each.entries] for each in (wide, tight))
     assert free.min() < -0.01
     assert held.min() >= 0
@@ -303,8 +307,11 @@ def test_springs_of_a_parameter_hold_that_parameter():
     first = int(model.entries[0])
     for option, value in (("follow", 30.0), ("firmness", 30.0), ("damping", 300.0), ("mass", 30.0)):
         name = model.rig.parameters[first].name
-        held = run(model, 0.6, **{option: {name: value}})[1]
-        assert np.abs(held[:, first]).max() != pytest.approx(np.abs(usual[:, first]).max(), rel=0.02)
+        given: dict[str, Any] = {option: {name: value}}
+        held = run(model, 0.6, **given)[1]
+        assert np.abs(held[:, first]).max() != pytest.approx(
+            np.abs(usual[:, first]).max(), rel=0.02
+        )
         assert np.isfinite(held).all()
     stiff = run(model, 0.6, follow=1e6)[1]
     assert np.abs(stiff).max() < 1e-3 * np.abs(usual).max()
@@ -321,7 +328,7 @@ def test_any_step_and_fifty_g_end_in_finite_motion(dt):
 
 def test_shapes_that_do_the_same_share_the_motion():
     plain = belly(BELLY, 6)
-    rig = plain.rig
+    rig: Any = plain.rig
     twice = np.concatenate([rig.deltas, rig.deltas[:1]])
     doubled = BlendShapeRig(rig.base, twice, [*rig.names, "again"])
     character = Character("belly", plain.surface, doubled)
@@ -369,7 +376,7 @@ def test_a_rig_that_fails_leaves_the_state_as_it_was():
         (lambda s: RigSpaceSimulator(s.model, follow={"wire.9.tx": 1}), "did you mean"),
         (lambda s: RigSpaceSimulator(s.model, mass=0.0), "mass must be"),
         (lambda s: RigSpaceSimulator(s.model, follow=float("nan")), "follow must be"),
-        (lambda s: RigSpaceSimulator("model"), "needs a RigSpaceModel"),
+        (lambda s: RigSpaceSimulator(s.model.rig), "needs a RigSpaceModel"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(change, said):
@@ -392,3 +399,41 @@ def test_a_wire_on_tets_turns_what_is_inside():
     pose[10::3] = np.linspace(0, 0.4, len(pose[10::3]))
     corners = model.tet_rig(pose)[model.mesh.tets]
     assert np.linalg.det(corners[:, 1:] - corners[:, :1]).min() > 0
+
+
+def test_an_obstacle_pushes_the_skin_out_and_tells_the_force():
+    model = built("trunk")
+    simulator = RigSpaceSimulator(model, gravity_mode="none", alpha=40.0)
+    low = float(model.surface.vertices[:, 1].min())
+    ball = Sphere([0.95, low - 0.27, 0.08], 0.3)
+    simulator.obstacles = [ball]
+    assert simulator.obstacles == (ball,)
+    for _ in range(400):
+        state = simulator.step()
+    assert state.readings["contacts"] > 0
+    assert state.readings["contact_force"][1] > 0
+    deep = -ball.distances(simulator.surface().astype(float))[0].min()
+    before = -ball.distances(model.surface.vertices)[0].min()
+    assert before > 0.02
+    assert deep < 0.4 * before
+    with pytest.raises(SuppleError, match="know no obstacles"):
+        RigSpaceSimulator(model, solver="rsp", obstacles=[ball])
+    with pytest.raises(SuppleError, match="obstacle 0 is a str"):
+        simulator.obstacles = ["ground"]  # type: ignore[list-item]
+
+
+def test_a_crowd_moves_as_each_of_it_would_alone():
+    model = built("belly")
+    crowd = supple.engines.ENGINES["rig-space"].crowd_class(model, 3, 1 / 60)
+    alone = RigSpaceSimulator(model, 1 / 60)
+    rest = np.tile(model.rig.rest_pose, (3, 1))
+    for i in range(1, 6):
+        roots = np.stack([shaken(i / 60, far) for far in (0.0, 0.05, 0.1)])
+        assert crowd.step(rest, roots) == ((), (), ())
+        alone.step(rest[1], roots[1])
+    assert len(crowd) == 3
+    np.testing.assert_array_equal(crowd.parameters[1], alone.parameters)
+    np.testing.assert_array_equal(crowd.surfaces()[1], alone.surface())
+    assert np.abs(crowd.parameters[2] - crowd.parameters[0]).max() > 1e-3
+    with pytest.raises(SuppleError, match="a crowd of 0"):
+        supple.engines.ENGINES["rig-space"].crowd_class(model, 0)

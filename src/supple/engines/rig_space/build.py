@@ -32,7 +32,7 @@ from supple.engines.rig_space.interior_snapshots import (
     snapshot_modes,
 )
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.rig_cubature import train_cubature
+from supple.engines.rig_space.state_cubature import train_cubature
 from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded

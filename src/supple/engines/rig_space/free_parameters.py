@@ -155,12 +155,14 @@ def _loose_joints(core: SkinnedCore, keyed: Bools) -> Bools:
         # Bones of hands, feet and horns hang loose in many files, and are no flesh. The end of a
         # tail that is keyed belongs to it.
         role, top = roles[joint], joint
-        while not busy[skeleton.parents[top]]:
+        while not busy[skeleton.parents[top]] and roles[skeleton.parents[top]] in (role, None):
             top = skeleton.parents[top]
-            role = role or roles[top]
+        above = skeleton.parents[top]
+        if role is None and not busy[above]:
+            role = roles[above]
         if role not in LOOSE and not _is_loose_word(skeleton.names[joint]):
             continue
-        if posed[skeleton.parents[top]] and roles[skeleton.parents[top]] == roles[top] is not None:
+        if posed[above] and role is not None and roles[above] == role:
             continue
         rows = entries[joint, :3]
         found[core.entries.start + rows[rows >= 0]] = True

@@ -15,8 +15,8 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.rig_space.condensation import Condensation, interior_vertices
 from supple.engines.rig_space.flesh_rig import FleshRig, VertexTurns
-from supple.engines.rig_space.rig_cubature import RigCubature
 from supple.engines.rig_space.rig_space_file import packed_rig_space, read_rig_space
+from supple.engines.rig_space.state_cubature import RigCubature
 from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
@@ -115,10 +115,15 @@ class RigSpaceModel:
         return found
 
     @cached_property
+    def moving_tets(self) -> Bools:
+        """(T,) tets of which some coordinate moves a corner."""
+        moved: Bools = np.asarray(self.reached.any(axis=1))
+        return np.asarray(moved[self.mesh.tets].any(axis=1))
+
+    @cached_property
     def active(self) -> Ints:
         """Vertices of the tets of which some coordinate moves a corner, ascending."""
-        moved = self.reached.any(axis=1)
-        return np.unique(self.mesh.tets[moved[self.mesh.tets].any(axis=1)])
+        return np.unique(self.mesh.tets[self.moving_tets])
 
     def flesh(self, vertices: Ints | None = None) -> TurnedFlesh:
         """Return the flesh as a function of free parameters, with scratch memory of its own.

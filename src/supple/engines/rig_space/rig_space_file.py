@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from supple.elastic.material import Material
 from supple.engines.pose_space.model.model_file import damage_named, model_bytes, sealed, unsealed
 from supple.engines.pose_space.model.model_tensors import motion_tensors, read_motions
+from supple.engines.rig_space.condensation import interior_vertices
 from supple.errors import FormatError, SuppleError
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
@@ -80,6 +81,9 @@ def read_rig_space(path: Path, engine: str, rig: Rig | None) -> dict[str, Any]:
 
 
 def _fields(header: dict[str, Any], tensors: dict[str, NDArray], rig: Rig | None) -> dict[str, Any]:
+    for name, array in tensors.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise FormatError(f'array "{name}" has a value that is no finite number')
     reader, told = TensorReader(tensors), HeaderReader(header, "its header")
     rigs = restored_rigs(told.table("rigs"), reader.under("rigs"), rig)
     if set(rigs) != {"rig", "tet_rig", "mesh"} or not isinstance(rigs["mesh"], TetMesh):
@@ -105,6 +109,9 @@ def _fields(header: dict[str, Any], tensors: dict[str, NDArray], rig: Rig | None
     lower[lower <= -UNBOUNDED], upper[upper >= UNBOUNDED] = -np.inf, np.inf
     if not (lower <= upper).all():
         raise FormatError("has a lower bound above its upper one")
+    condensed = _condensed(reader, len(entries))
+    if len(condensed["corrections"]) != len(interior_vertices(mesh, held)):
+        raise FormatError("has corrections of other flesh than its interior")
     fields = {
         "name": told.text("name"),
         "surface": surface,
@@ -114,8 +121,8 @@ def _fields(header: dict[str, Any], tensors: dict[str, NDArray], rig: Rig | None
         "entries": entries.astype(np.int64),
         "lower": lower,
         "upper": upper,
-        "condensed": _condensed(reader, len(entries)),
-        "cubature": _cubature(told, reader, len(mesh.tets)),
+        "condensed": condensed,
+        "cubature": _cubature(told, reader, len(mesh.tets), len(condensed["mass"])),
         "motions": read_motions(told.listed("motions"), reader),
     }
     told.finish()
@@ -131,7 +138,8 @@ def _below(what: str, indices: NDArray, count: int) -> NDArray:
 
 def _material(told: HeaderReader, reader: TensorReader, count: int) -> Material:
     table = HeaderReader(told.table("material"), "its material")
-    kind, constants = table.text("kind"), {}
+    kind = table.text("kind")
+    constants: dict[str, Any] = {}
     for name in CONSTANTS:
         number = table.number_or_none(name)
         constants[name] = (
@@ -144,6 +152,8 @@ def _material(told: HeaderReader, reader: TensorReader, count: int) -> Material:
 def _condensed(reader: TensorReader, k: int) -> dict[str, Any]:
     corrections = reader.floats("condensed.corrections", (None, 3, None)).astype(float)
     size = corrections.shape[2]
+    if size < k:
+        raise FormatError("has fewer coordinates than free parameters")
     return {
         "corrections": corrections,
         "mass": reader.floats("condensed.mass", (size, size), single=False).copy(),
@@ -152,11 +162,11 @@ def _condensed(reader: TensorReader, k: int) -> dict[str, Any]:
     }
 
 
-def _cubature(told: HeaderReader, reader: TensorReader, count: int) -> dict[str, Any]:
+def _cubature(told: HeaderReader, reader: TensorReader, count: int, size: int) -> dict[str, Any]:
     tets = _below("cubature.tets", reader.indices("cubature.tets", (None,)), count)
     weights = reader.floats("cubature.weights", tets.shape, single=False).copy()
     if weights.size and weights.min() < 0:
         raise FormatError("has a negative cubature weight")
-    missed = reader.floats("cubature.missed", None, single=False).copy()
+    missed = reader.floats("cubature.missed", (size, size), single=False).copy()
     error = told.number_or_none("cubature_error")
     return {"tets": tets, "weights": weights, "missed": missed, "error": error or 0.0}

@@ -24,13 +24,13 @@ from supple.dynamics.integrators import integrator_named
 from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode
 from supple.engines.rig_space.free_parameters import values_by_parameter
 from supple.engines.rig_space.model import RigSpaceModel
+from supple.engines.rig_space.skin_push import SkinPush, checked_obstacles
+from supple.engines.rig_space.solvers.condensed import CondensedSolver
 from supple.engines.rig_space.solvers.solver_list import make_solver
-from supple.engines.rig_space.solvers.stage import SolverReport, Springs, Stage
-from supple.engines.rig_space.time_stages import History
+from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage
+from supple.engines.rig_space.stage_history import History
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
-from supple.rig.jacobians.differences import Jacobian
-from supple.rig.jacobians.rig_jacobian import rig_jacobian
 from supple.rig.placement.placement import placement
 
 __all__ = ["RigSpaceSimulator", "RigSpaceStep"]
@@ -80,6 +80,8 @@ class RigSpaceSimulator:
         Factors on stiffness, damping and mass of the parameters, likewise.
     displacement_limit
         Flesh goes no farther from its key than this part of the body's size.
+    obstacles
+        Solid things in the world that push the skin, as far as the free parameters can move it.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class RigSpaceSimulator:
         damping: PerParameter = 1.0,
         mass: PerParameter = 1.0,
         displacement_limit: float = 0.35,
+        obstacles: Sequence[Obstacle] = (),
     ) -> None:
         if not isinstance(model, RigSpaceModel):
             raise SuppleError(f"a RigSpaceSimulator needs a RigSpaceModel, not {shown(model)}")
@@ -133,7 +136,7 @@ class RigSpaceSimulator:
             upper=model.upper,
             reach=np.where(angles, ANGLE_REACH, np.inf),
         )
-        self._inputs = CharacterInputs(model)
+        self._inputs, self._size = CharacterInputs(model), model.mesh.size
         self._solver = make_solver(solver, model, iterations=count)
         self._masses = model.body.vertex_masses()[self._solver.vertices]
         n = len(self._masses)
@@ -143,7 +146,9 @@ class RigSpaceSimulator:
         self._c = np.zeros(self._solver.size)
         self._skin = placement(model.rig, single=True)
         self._drawn = np.empty((len(model.surface.vertices), 3), np.float32)
-        self._touched: tuple[bytes, Jacobian, Floats] | None = None
+        self._skin_push = SkinPush(model)
+        self._obstacles: tuple[Obstacle, ...] = ()
+        self.obstacles = tuple(obstacles)
         self.reset()
 
     @property
@@ -164,9 +169,7 @@ class RigSpaceSimulator:
     @property
     def parameters(self) -> Floats:
         """Pose of the rig now, (s,): key, and what physics added to the free parameters."""
-        pose = self.pose.copy()
-        pose[self.model.entries] += self._away.x[: len(self.model.entries)]
-        return pose
+        return self._free_pose(self.pose, self._away.x)
 
     @property
     def coordinates(self) -> Floats:
@@ -184,13 +187,15 @@ class RigSpaceSimulator:
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
-        """Nothing: rig space has no contact yet."""
-        return ()
+        """Solid things in the world that the skin is pushed out of; to be set between steps."""
+        return self._obstacles
 
     @obstacles.setter
     def obstacles(self, obstacles: Sequence[Obstacle]) -> None:
-        if obstacles:
-            raise SuppleError("the engine rig-space knows no obstacles; pose-space does")
+        listed = checked_obstacles(obstacles)
+        if listed and not isinstance(self._solver, CondensedSolver):
+            raise SuppleError("solvers of the paper in rig-space know no obstacles; condensed does")
+        self._obstacles = listed
 
     def reset(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
@@ -274,7 +279,8 @@ class RigSpaceSimulator:
                 report = self._substep(at, placed, pushed)
                 limits += [each for each in report.limits if each not in limits]
                 for name, value in report.counts.items():
-                    counts[name] = counts.get(name, 0) + value
+                    last = name.startswith("contact")
+                    counts[name] = value if last else counts.get(name, 0) + value
         except BaseException:
             self._world.restore(kept[0])
             self._away.restore(kept[1])
@@ -302,11 +308,19 @@ class RigSpaceSimulator:
         np.multiply(self._masses[:, None], gravity, out=self._load)
         self._push[:] = 0.0
         if pushed is not None:
-            self._add_push(pose, pushed[0], pushed[1] @ turn)
+            here = self._free_pose(pose, away.x)
+            self._push += self._skin_push.pushed(here, pushed[0], pushed[1] @ turn)
         stage = Stage(
             tau, pose, self._target, self._load, self._push, away.start, away.target, self._springs
         )
+        touch = None
+        if self._obstacles:
+            there = self._free_pose(pose, stage.guess)
+            touch = self._skin_push.touching(there, root, self._obstacles)
+            stage.contact = None if touch is None else touch[:2]
         report = solver.advance(stage, self._c)
+        if touch is not None:
+            report.counts |= touch[2]
         limits = report.limits + self._kept_near(pose)
         np.dot(solver.x, turn.T, out=self._placed)
         self._placed += shift
@@ -323,24 +337,18 @@ class RigSpaceSimulator:
             solver.place(pose, c)
             return ("not finite",)
         far = float(np.abs(solver.x - solver.key).max(initial=0.0))
-        most = self._limit * self.model.mesh.size
+        most = self._limit * self._size
         if far <= most:
             return ()
         c *= most / far
         solver.place(pose, c)
         return ("displacement",)
 
-    def _add_push(self, pose: Floats, vertices: Ints, forces: Floats) -> None:
-        """Add J̄ᵀ f of forces on the skin, (m, 3) in the root's frame."""
-        key = vertices.tobytes()
-        if self._touched is None or self._touched[0] != key:
-            found = rig_jacobian(self.model.rig, self.model.entries, vertices)
-            self._touched = key, found, np.empty((len(vertices), 3, len(self._push)))
-        _, jacobian, rows = self._touched
+    def _free_pose(self, pose: Floats, c: Floats) -> Floats:
+        """Return a key pose with what coordinates add to its free parameters."""
         here = pose.copy()
-        here[self.model.entries] += self._away.x[: len(self._push)]
-        jacobian.evaluate(here, rows)
-        self._push += np.einsum("vik,vi->k", rows, forces)
+        here[self.model.entries] += c[: len(self.model.entries)]
+        return here
 
     def surface(self, out: Singles | None = None) -> Singles:
         """R Φ̄(p) + t: the skin in the world, (n̄, 3) float32. `out` is overwritten."""

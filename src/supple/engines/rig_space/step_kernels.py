@@ -39,6 +39,10 @@ class TetTables(NamedTuple):
     """(c, 4, 3) of the shape functions at rest."""
     volumes: Floats
     """(c,) at rest."""
+    starts: Ints
+    """(c + 1,) where the coordinates of each tet begin in `columns`; (1,) where tets have all."""
+    columns: Ints
+    """Coordinates that move a corner of a tet, ascending."""
 
 
 @compiled
@@ -52,6 +56,7 @@ def elastic_terms(
     strains: Floats,
     stresses: Floats,
     forces: Floats,
+    line: Floats,
     gradient: Floats,
     hessian: Floats,
     wanted: int,
@@ -68,48 +73,97 @@ def elastic_terms(
     x, key, Y
         (n, 3), (n, 3), (n, 3, K) positions now, at the key pose, and their derivative.
     strains, stresses, forces
-        (9c, K), (9c, K), (9c,) scratch: ∂F/∂c, the Hessian times that, and stresses.
+        (9c, K), (9c, K), (9c,) scratch: ∂F/∂c, the Hessian times that, and stresses; (9, K) is
+        enough where tets have few coordinates.
+    line
+        (K,) scratch.
     gradient, hessian
-        (K,), (K, K) added to.
+        (K,) added to, and (K, K), symmetric before and after.
     wanted
-        Derivatives to take: 0 for none, 1 for the gradient, 2 for the Hessian, too.
+        Derivatives to take: 0 for none, 1 for the gradient, 2 for the Hessian, too; 3 for one of
+        which every tet's part is positive semi-definite.
     """
-    total = 0.0
+    total, sparse = 0.0, len(tables.starts) > 1
     g, F, P, H = np.empty((4, 3)), np.empty((3, 3)), np.empty((3, 3)), np.empty((9, 9))
-    F0, P0 = np.empty((3, 3)), np.zeros((3, 3))
+    P0 = np.zeros((3, 3))
     scratch, frames = np.empty((6, 3, 3)), np.empty((2, 9, 9))
     for e in range(len(tables.tets)):
         tet, constants = tables.tets[e], tables.constants[e]
-        volume = tet_gradients(key, tables.tets, e, g)
-        flat = not volume > FLATTENED * tables.volumes[e]
-        if flat:
-            volume, g[:] = tables.volumes[e], tables.gradients[e]
-        position_gradient(x, tables.tets, e, None, g, F)
+        volume, energy, flat = _measured(kind, tables, e, x, key, g, F, P0, scratch)
         much = stiffness * tables.weights[e] * volume
-        energy = energy_density(kind, F, constants, scratch)
-        if flat:
-            position_gradient(key, tables.tets, e, None, g, F0)
-            stress(kind, F0, constants, P0, scratch)
-            energy -= energy_density(kind, F0, constants, scratch)
-            energy -= (P0 * (F - F0)).sum()
         total += much * energy
         if wanted == 0:
             continue
         stress(kind, F, constants, P, scratch)
+        at = 0 if sparse else 9 * e
         for i in range(3):
             for j in range(3):
                 own = P[i, j] - P0[i, j] if flat else P[i, j]
-                forces[9 * e + 3 * i + j] = much * own
-        _write_strains(tet, g, Y, strains[9 * e : 9 * e + 9])
-        if wanted == 2:
+                forces[at + 3 * i + j] = much * own
+        if wanted >= 2:
             stress_derivative(kind, F, constants, H, scratch)
+        if wanted == 3:
             project_psd(F, is_isotropic(kind), H, frames)
-            _write_stresses(much, H, strains[9 * e : 9 * e + 9], stresses[9 * e : 9 * e + 9])
+        if sparse:
+            columns = tables.columns[tables.starts[e] : tables.starts[e + 1]]
+            own_strains = strains[:, : len(columns)]
+            _gather_strains(tet, g, Y, columns, own_strains)
+            _scatter_gradient(columns, own_strains, forces, gradient)
+            if wanted >= 2:
+                _write_stresses(much, H, own_strains, stresses[:, : len(columns)])
+                _scatter_hessian(columns, own_strains, stresses, line, hessian)
+            continue
+        _write_strains(tet, g, Y, strains[at : at + 9])
+        if wanted >= 2:
+            _write_stresses(much, H, strains[at : at + 9], stresses[at : at + 9])
+    if sparse:
+        if wanted >= 2:
+            _mirror(hessian)
+        return total
     if wanted > 0:
         gradient += np.dot(strains.T, forces)
-    if wanted == 2:
+    if wanted >= 2:
         hessian += np.dot(strains.T, stresses)
     return total
+
+
+@compiled_fused
+def _measured(
+    kind: int,
+    tables: TetTables,
+    e: int,
+    x: Floats,
+    key: Floats,
+    g: Floats,
+    F: Floats,
+    P0: Floats,
+    scratch: Floats,
+) -> tuple[float, float, bool]:
+    """Return volume, energy density and whether it is measured from rest, of one tet.
+
+    Writes gradients `g`, F and, where the key pose flattens the tet, its stress P₀ there.
+    """
+    constants = tables.constants[e]
+    volume = tet_gradients(key, tables.tets, e, g)
+    flat = not volume > FLATTENED * tables.volumes[e]
+    if not flat:
+        position_gradient(x, tables.tets, e, None, g, F)
+        return volume, energy_density(kind, F, constants, scratch), flat
+    for a in range(4):
+        for i in range(3):
+            g[a, i] = tables.gradients[e, a, i]
+    position_gradient(key, tables.tets, e, None, g, F)
+    stress(kind, F, constants, P0, scratch)
+    energy = -energy_density(kind, F, constants, scratch)
+    for i in range(3):
+        for j in range(3):
+            energy += P0[i, j] * F[i, j]
+    position_gradient(x, tables.tets, e, None, g, F)
+    energy += energy_density(kind, F, constants, scratch)
+    for i in range(3):
+        for j in range(3):
+            energy -= P0[i, j] * F[i, j]
+    return tables.volumes[e], energy, flat
 
 
 @compiled_fused
@@ -122,6 +176,60 @@ def _write_strains(tet: Ints, g: Floats, Y: Floats, out: Floats) -> None:
             row = out[3 * i + j]
             for k in range(len(row)):
                 row[k] = a * first[k] + b * second[k] + c * third[k] + d * fourth[k]
+
+
+@compiled_fused
+def _gather_strains(tet: Ints, g: Floats, Y: Floats, columns: Ints, out: Floats) -> None:
+    """∂F/∂c (9, a) of a tet by some coordinates."""
+    for i in range(3):
+        first, second, third, fourth = Y[tet[0], i], Y[tet[1], i], Y[tet[2], i], Y[tet[3], i]
+        for k in range(len(columns)):
+            c = columns[k]
+            a, b, d, e = first[c], second[c], third[c], fourth[c]
+            for j in range(3):
+                out[3 * i + j, k] = g[0, j] * a + g[1, j] * b + g[2, j] * d + g[3, j] * e
+
+
+@compiled_fused
+def _scatter_gradient(columns: Ints, strains: Floats, forces: Floats, out: Floats) -> None:
+    for k in range(len(columns)):
+        total = 0.0
+        for i in range(9):
+            total += strains[i, k] * forces[i]
+        out[columns[k]] += total
+
+
+@compiled_fused
+def _scatter_hessian(
+    columns: Ints, strains: Floats, stresses: Floats, line: Floats, out: Floats
+) -> None:
+    """Add the lower half of strainsᵀ stresses (a, a) at rows and columns of the coordinates.
+
+    A row is made whole in `line` first: sums that are scattered do not vectorise.
+    """
+    for k in range(len(columns)):
+        s0, s1, s2, s3 = strains[0, k], strains[1, k], strains[2, k], strains[3, k]
+        s4, s5, s6, s7 = strains[4, k], strains[5, k], strains[6, k], strains[7, k]
+        s8, own = strains[8, k], line[: k + 1]
+        t0, t1, t2, t3, t4 = stresses[0], stresses[1], stresses[2], stresses[3], stresses[4]
+        t5, t6, t7, t8 = stresses[5], stresses[6], stresses[7], stresses[8]
+        for j in range(len(own)):
+            own[j] = (
+                (s0 * t0[j] + s1 * t1[j] + s2 * t2[j])
+                + (s3 * t3[j] + s4 * t4[j] + s5 * t5[j])
+                + (s6 * t6[j] + s7 * t7[j] + s8 * t8[j])
+            )
+        row = out[columns[k]]
+        for j in range(len(own)):
+            row[columns[j]] += own[j]
+
+
+@compiled_fused
+def _mirror(matrix: Floats) -> None:
+    """Copy the lower half of a matrix to its upper one."""
+    for i in range(len(matrix)):
+        for j in range(i):
+            matrix[j, i] = matrix[i, j]
 
 
 @compiled_fused
@@ -184,7 +292,7 @@ def inertial_terms(
     if wanted > 0:
         flat = Y.reshape(3 * n, Y.shape[2])
         gradient += np.dot(flat.T, pull)
-        if whole and wanted == 2:
+        if whole and wanted >= 2:
             for v in range(n):
                 m = masses[v] * rate
                 for i in range(3 * v, 3 * v + 3):
@@ -207,7 +315,7 @@ def quadratic_terms(
         total += 0.5 * pull * (c[i] - centre[i])
         if wanted > 0:
             gradient[i] += pull
-        if wanted == 2:
+        if wanted >= 2:
             for j in range(len(c)):
                 hessian[i, j] += row[j]
     return total
@@ -255,25 +363,7 @@ def bounded_change(
             change[i], held[i] = upper[i] - c[i], True
     trial = np.empty(K)
     for sets in range(MOST_SETS):
-        # Rows of held parameters become the identity's, with what they do to others on the right.
-        for i in range(K):
-            trial[i] = change[i] if held[i] else -gradient[i]
-            for j in range(i, K):
-                factor[i, j] = hessian[i, j]
-        for i in range(K):
-            if not held[i]:
-                for j in range(K):
-                    if held[j]:
-                        trial[i] -= hessian[i, j] * change[j]
-        for i in range(K):
-            for j in range(i, K):
-                if held[i] or held[j]:
-                    factor[i, j] = 1.0 if i == j else 0.0
-        for i in range(K, factor.shape[0]):
-            for j in range(K):
-                factor[j, i] = 0.0
-            factor[i, i:] = 0.0
-            factor[i, i] = 1.0
+        _write_system(gradient, hessian, change, held, factor, trial)
         if not cholesky(factor):
             return False
         solve(factor, trial)
@@ -296,6 +386,33 @@ def bounded_change(
     for i in range(K):  # not settled: what was found, kept within bounds
         change[i] = min(max(trial[i], lower[i] - c[i]), upper[i] - c[i])
     return True
+
+
+@compiled
+def _write_system(
+    gradient: Floats, hessian: Floats, change: Floats, held: Bools, factor: Floats, right: Floats
+) -> None:
+    """Write the system of what is not held.
+
+    Rows of held parameters become the identity's, with what they do to others on the right.
+    """
+    K = len(gradient)
+    for i in range(K):
+        right[i] = change[i] if held[i] else -gradient[i]
+        for j in range(i, K):
+            factor[i, j] = hessian[i, j]
+            if held[i] or held[j]:
+                factor[i, j] = 1.0 if i == j else 0.0
+    for i in range(K):
+        if not held[i]:
+            for j in range(K):
+                if held[j]:
+                    right[i] -= hessian[i, j] * change[j]
+    for i in range(K, factor.shape[0]):
+        for j in range(K):
+            factor[j, i] = 0.0
+        factor[i, i:] = 0.0
+        factor[i, i] = 1.0
 
 
 @compiled

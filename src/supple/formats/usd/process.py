@@ -95,7 +95,9 @@ def layer_below(path: Path) -> Path | None:
     if found["original"] is None:
         return None
     below = Path(found["original"])
-    if not below.is_file():
+    # A path in a file is not to be trusted: what lies outside its folder is not opened.
+    inside = below.resolve().is_relative_to(path.absolute().parent.resolve())
+    if not inside or not below.is_file():
         raise FormatError(
             f"{path.name}: the file it is a layer over, {below.name[:80]}, is not beside it; take"
             " that file itself"

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import scipy.linalg
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.solvers.stage import SolverReport, Springs, Stage, bounds_away
+from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage, bounds_away
 from supple.engines.rig_space.step_kernels import (
     TetTables,
     bounded_change,
@@ -26,6 +26,8 @@ __all__ = ["CondensedSolver", "SpringMatrices"]
 #: Springs of all parameters towards the key, as a part of their mass over τ²: they hold those
 #: that do nothing, or the same as another.
 NULL_SPRING = 1e-8
+#: Above this part of (tet, coordinate) pairs that are not zero, all are multiplied.
+DENSE = 0.9
 #: Most times that a step is shortened.
 MOST_HALVINGS = 4
 
@@ -90,9 +92,8 @@ class CondensedSolver:
         self.size, self._k = self._flesh.size, len(model.entries)
         self._entries = model.entries
         cubature, count = model.cubature, len(model.mesh.tets)
-        moved = model.reached.any(axis=1)[model.mesh.tets].any(axis=1)
         whole = exact or len(cubature.tets) == count
-        chosen = np.flatnonzero(moved) if whole else cubature.tets
+        chosen = np.flatnonzero(model.moving_tets) if whole else cubature.tets
         weights = np.ones(len(chosen)) if whole else cubature.weights
         missed = np.zeros((self.size, self.size)) if exact else cubature.missed
         self._kind = body.material.code
@@ -102,13 +103,13 @@ class CondensedSolver:
         )
         self._rest_mass = model.condensed.mass
         self._masses, n = body.vertex_masses()[self.vertices], len(self.vertices)
-        rows = 9 * len(chosen)
+        rows = 9 if len(self._tables.starts) > 1 else 9 * len(chosen)
         self._strains, self._stresses = np.empty((2, rows, self.size))
         self._forces, self._pull = np.empty(rows), np.empty(3 * n)
         # Where the rig is affine the mass hardly changes, as it is of flesh that turns.
         self._whole = not self._flesh.rig.affine
         self._heavy = np.empty((3 * n if self._whole else 1, self.size))
-        self._gradient, self._change, self._trial = np.empty((3, self.size))
+        self._gradient, self._change, self._trial, self._line = np.empty((4, self.size))
         self._hessian = np.empty((self.size, self.size))
         self._factor, self._held = padded_identity(self.size), np.zeros(self.size, bool)
         self._centre = np.zeros(self.size)
@@ -146,13 +147,13 @@ class CondensedSolver:
         stage, c
             Stage of time, and coordinates (K,).
         wanted
-            1 sets `gradient`, 2 the `hessian`, too.
+            1 sets `gradient`, 2 the `hessian`, too, and 3 one of projected tets.
         """
         flesh, matrices = self._flesh, self._matrices
         flesh.move(c, columns=wanted > 0)
         gradient, hessian = self._gradient, self._hessian
         gradient[:] = 0.0
-        if wanted == 2:
+        if wanted >= 2:
             hessian[:] = 0.0
         target = gradient, hessian, wanted
         total = elastic_terms(
@@ -165,19 +166,30 @@ class CondensedSolver:
             self._strains,
             self._stresses,
             self._forces,
+            self._line,
             *target,
         )
         places = self._masses, stage.tau, flesh.x, stage.target, stage.load, flesh.Y
         total += inertial_terms(*places, self._pull, self._heavy, *target, self._whole)
-        if not self._whole and wanted == 2:
+        if not self._whole and wanted >= 2:
             hessian += self._rest_mass / stage.tau**2
         total += quadratic_terms(matrices.springs, self._centre, c, *target)
         total += quadratic_terms(matrices.damping, stage.start, c, *target)
         if np.any(stage.springs.mass != 1):
             total += quadratic_terms(matrices.inertia, stage.guess, c, *target)
+        if stage.contact is not None:
+            total += self._add_contact(*stage.contact, c - stage.guess, wanted)
         total -= float(stage.push @ c[: self._k])
         gradient[: self._k] -= stage.push
         return total
+
+    def _add_contact(self, matrix: Floats, pull: Floats, away: Floats, wanted: int) -> float:
+        k = self._k
+        own, back = away[:k], matrix @ away[:k]
+        self._gradient[:k] += back - pull
+        if wanted >= 2:
+            self._hessian[:k, :k] += matrix
+        return float(own @ (0.5 * back - pull))
 
     @property
     def gradient(self) -> Floats:
@@ -194,9 +206,10 @@ class CondensedSolver:
         self.begin(stage)
         lower, upper = bounds_away(stage, self._entries, self.size)
         np.clip(stage.guess, lower, upper, out=c)
-        energy, limits, done = self.value(stage, c), (), 0
+        limits: tuple[str, ...] = ()
+        energy, done = self.value(stage, c), 0
         for done in range(1, self.iterations + 1):
-            if not (math.isfinite(energy) and self._solved(c, lower, upper)):
+            if not (math.isfinite(energy) and self._solved(stage, c, lower, upper)):
                 limits = ("solver",)
                 break
             if done == self.iterations:
@@ -206,9 +219,15 @@ class CondensedSolver:
         self._flesh.move(c, columns=False)
         return SolverReport({"iterations": done}, limits)
 
-    def _solved(self, c: Floats, lower: Floats, upper: Floats) -> bool:
-        """Solve for the change that minimises the quadratic model between bounds."""
+    def _solved(self, stage: Stage, c: Floats, lower: Floats, upper: Floats) -> bool:
+        """Solve for the change that minimises the quadratic model between bounds.
+
+        Where it has no minimum, tets are projected: that costs twice as much, and is rare.
+        """
         bounds, scratch = (c, lower, upper), (self._factor, self._held)
+        if bounded_change(self._gradient, self._hessian, *bounds, *scratch, self._change):
+            return True
+        self.value(stage, c, 3)
         return bounded_change(self._gradient, self._hessian, *bounds, *scratch, self._change)
 
     def _go(self, stage: Stage, c: Floats, energy: float) -> float:
@@ -231,7 +250,7 @@ class CondensedSolver:
         return found
 
 
-def _tet_tables(model: RigSpaceModel, chosen: np.ndarray, weights: Floats) -> TetTables:
+def _tet_tables(model: RigSpaceModel, chosen: Ints, weights: Floats) -> TetTables:
     mesh = model.mesh
     part = TetMesh(mesh.vertices, mesh.tets[chosen])
     constants = model.material.element_parameters(len(mesh.tets))
@@ -241,4 +260,14 @@ def _tet_tables(model: RigSpaceModel, chosen: np.ndarray, weights: Floats) -> Te
         np.ascontiguousarray(constants[chosen]),
         np.ascontiguousarray(hat_gradients(part)),
         part.volumes(),
+        *_tet_columns(model, chosen),
     )
+
+
+def _tet_columns(model: RigSpaceModel, chosen: Ints) -> tuple[Ints, Ints]:
+    """Return starts and columns of `TetTables`: none where most tets have most coordinates."""
+    reached = model.reached[model.mesh.tets[chosen]].any(axis=1)
+    if reached.mean() > DENSE:
+        return np.zeros(1, np.int64), np.zeros(0, np.int64)
+    rows, columns = np.nonzero(reached)
+    return np.searchsorted(rows, np.arange(len(chosen) + 1)), columns

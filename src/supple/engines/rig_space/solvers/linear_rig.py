@@ -13,7 +13,7 @@ from supple.engines.rig_space.flesh_rig import FleshRig
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.solvers.condensed import SpringMatrices
 from supple.engines.rig_space.solvers.interiors import Interior, SkinnedInterior, StaticInterior
-from supple.engines.rig_space.solvers.stage import SolverReport, Springs, Stage, bounds_away
+from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage, bounds_away
 from supple.engines.rig_space.step_kernels import bounded_change
 from supple.linalg.upper_triangle import padded_identity
 

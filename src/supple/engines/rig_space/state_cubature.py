@@ -86,7 +86,8 @@ def train_cubature(
     weights = nonnegative_fit(forces @ forces.T, forces @ problem.targets[0])
     fresh = _Forces(flesh, body, held_out, rng)
     left = fresh.targets[0] - weights @ fresh.columns(0, chosen)
-    error = float(np.linalg.norm(left) / max(np.linalg.norm(fresh.targets[0]), 1e-300))
+    whole = float(np.linalg.norm(fresh.targets[0]))
+    error = float(np.linalg.norm(left)) / max(whole, 1e-300)
     columns = _rest_columns(flesh)
     own = np.zeros_like(condensed.stiffness)
     constants = body.material.element_parameters(len(tets))
@@ -107,7 +108,9 @@ def _states(
     modes = flesh.corrections[:, :, k:].reshape(-1, flesh.size - k)
     found = []
     for each in snapshots:
-        own = np.linalg.lstsq(modes, each.left.ravel(), rcond=None)[0] if modes.size else []
+        own: Floats = np.zeros(0)
+        if modes.size:
+            own = np.asarray(np.linalg.lstsq(modes, each.left.ravel(), rcond=None)[0], np.float64)
         found.append(np.concatenate([each.away, own]))
     drawn = np.array(found).reshape(-1, flesh.size)
     # The interior rings beside: as far as it gives way, or as rig modes of that energy would.

@@ -77,6 +77,6 @@ class History:
         """Go back to a copy."""
         for name, value in kept.items():
             if name == "steps":
-                self.steps = int(value)  # type: ignore[arg-type]
+                self.steps = int(value)
             else:
                 getattr(self, name)[...] = value

@@ -66,6 +66,8 @@ class Stage:
         (K,) where the search begins.
     springs
         What animators set.
+    contact
+        (k, k) A and (k,) b of obstacles: ½ dᵀAd − bᵀd of parameters d away from the guess.
     """
 
     tau: float
@@ -76,6 +78,7 @@ class Stage:
     start: Floats
     guess: Floats
     springs: Springs
+    contact: tuple[Floats, Floats] | None = None
 
 
 @dataclass(eq=False)
