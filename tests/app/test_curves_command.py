@@ -109,6 +109,7 @@ def test_charts_and_a_page_are_drawn(folder, monkeypatch):
         (["tail.glb", "--plot", "x.jpg"], 1, "a sheet is a .png"),
         (["tail.glb", "--page", "x.txt"], 1, "a page ends in .html"),
         (["tail.glb", "--free", "names.txt"], 1, "names.txt"),
+        (["tail.glb", "--engine", "full"], 1, "moves no parameters of the rig"),
         (["tail.glb", "--engine", "rigspace"], 1, 'did you mean "rig-space"?'),
         (["tail.glb", "--remove"], 1, "has no curves"),
         (["tail.glb", "--follow", "1"], 1, "the engine springs has no such option"),

@@ -12,7 +12,7 @@ import supple
 from helpers.gltf_validation import new_issues
 from helpers.spring_engine import spring_engine
 from helpers.tail_file import tail_builder, tail_file
-from supple.errors import FormatError, SuppleError
+from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.formats.gltf.kept_original import original_bytes, split_binary
 from supple.formats.save import remove_curves
 from supple.rig import Motion
@@ -267,6 +267,13 @@ def test_a_record_that_another_program_has_broken_is_told_in_a_line(tmp_path):
         with pytest.raises(FormatError, match="cannot be found in it any more") as refused:
             original_bytes("curves.glb", broken)
         assert "\n" not in str(refused.value)
+        # Its curves are then its own, and others can be added.
+        (tmp_path / "broken.glb").write_bytes(broken)
+        with pytest.warns(SuppleWarning, match="are taken as its own"):
+            again = supple.load(tmp_path / "broken.glb", curves=False)
+        supple.save(tmp_path / "more.glb", made(again))
+        remove_curves(tmp_path / "back.glb", tmp_path / "more.glb")
+        assert (tmp_path / "back.glb").read_bytes() == broken
 
 
 def test_what_cannot_be_written_is_refused_in_a_line_and_nothing_is_left(sample, tmp_path):

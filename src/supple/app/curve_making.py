@@ -25,7 +25,7 @@ from supple.app.character_models import (
 from supple.app.command_files import check_place, checked_sheet
 from supple.app.options import CurveOptions, by_parameter
 from supple.app.progress_bar import console, first_use_message, task_bar, working
-from supple.engines.engine import FIRST_ENGINE, Engine, engine_named
+from supple.engines.engine import FIRST_ENGINE, Engine
 from supple.errors import SuppleError
 from supple.formats.curve_keys import checked_error
 from supple.formats.file_bytes import read_text
@@ -33,7 +33,7 @@ from supple.formats.registry import FREE_CURVES
 from supple.formats.save import curve_format, remove_curves, save
 from supple.mesh.topology import counted
 from supple.playing.bake import bake, flesh_damping
-from supple.playing.secondary_motion import SHAKEN, curve_plan, curves
+from supple.playing.secondary_motion import SHAKEN, curve_plan, curves, moving_engine
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.free_curves import FreeCurves
 from supple.rig.motion.motion import Motion
@@ -68,7 +68,7 @@ def run_curves(
     options = options or CurveOptions()
     if options.remove:
         return _removed(Path(given), output, quiet)
-    row = engine_named(options.engine, "character")
+    row = moving_engine(options.engine)
     target = _checked_target(given, output, options)
     free, stepping = _free_names(options.free), _stepping(options, row)
     first_use_message(quiet)

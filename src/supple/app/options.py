@@ -154,6 +154,9 @@ class BuildOptions:
 
     engine: EngineName = FIRST_ENGINE
     unit: UnitName = None
+    free: Words = None
+    """Controls that physics moves, for rig-space: names with *, such as 'tail*' belly; by default
+    those that move flesh and that no motion keys."""
     poses: Words = None
     """How many, to be chosen from the motions; "auto", as many as it takes; or frames of motions,
     such as Run:12 Idle:0."""
@@ -199,6 +202,7 @@ class BuildOptions:
             "poses": chosen_poses(self.poses),
             "modes": self._modes(),
             "tets": self.tets,
+            "free": self.free,
             "elastic_cubature": self.elastic,
             "inertial_cubature": self.inertial,
             "interpolation": self.interpolation,

@@ -35,7 +35,7 @@ from supple.rig.free_curves import FreeCurves
 from supple.rig.motion.motion import Motion
 from supple.rig.wiggle import WIGGLE
 
-__all__ = ["ENGINE", "SHAKEN", "CurvePlan", "curve_plan", "curves"]
+__all__ = ["ENGINE", "SHAKEN", "CurvePlan", "curve_plan", "curves", "moving_engine"]
 
 #: Engine where nobody says which.
 ENGINE = "rig-space"
@@ -295,7 +295,15 @@ def _checked_seconds(what: str, value: Any) -> float:
 def _chosen_engine(engine: str | None, model: Any) -> Engine:
     if engine is None and model is not None:
         return engine_of(model)
-    return engine_named(engine or ENGINE, "character")
+    return moving_engine(engine or ENGINE)
+
+
+def moving_engine(name: str) -> Engine:
+    """Return the row of an engine that has free parameters; refuse others."""
+    row = engine_named(name, "character")
+    if "free" not in row.build_options:
+        raise SuppleError(f"the engine {row.name} moves no parameters of the rig; use {ENGINE}")
+    return row
 
 
 def _columns(character: Character, free: Sequence[str]) -> Ints:

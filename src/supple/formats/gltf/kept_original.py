@@ -14,12 +14,19 @@ import struct
 import zlib
 from typing import Any
 
-from supple.errors import FormatError
+from supple.errors import FormatError, warn
 from supple.formats.file_bytes import LARGEST_FILE
 from supple.formats.gltf.container import BINARY_CHUNK, MAGIC, open_container
 from supple.formats.gltf.notes import Notes
 
-__all__ = ["RECORD", "keep_original", "kept_record", "original_bytes", "split_binary"]
+__all__ = [
+    "RECORD",
+    "keep_original",
+    "kept_record",
+    "original_bytes",
+    "split_binary",
+    "without_added",
+]
 
 #: Name of the record among a file's extras.
 RECORD = "supple_curves"
@@ -122,6 +129,15 @@ def original_bytes(name: str, data: bytes) -> bytes | None:
             " program may have saved it anew, take the original"
         )
     return original
+
+
+def without_added(name: str, data: bytes) -> bytes:
+    """Return a file as it was before something was added; the file itself where that is lost."""
+    try:
+        return original_bytes(name, data) or data
+    except FormatError as error:
+        warn(f"{error}; until then its curves are taken as its own")
+        return data
 
 
 def _restored(tree: dict[str, Any], record: dict[str, Any], data: bytes) -> bytes | None:

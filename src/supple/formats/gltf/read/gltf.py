@@ -16,7 +16,7 @@ from supple.errors import FormatError, SuppleError
 from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import Document
-from supple.formats.gltf.kept_original import original_bytes
+from supple.formats.gltf.kept_original import without_added
 from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.animation import moving_nodes, read_channels
 from supple.formats.gltf.read.clips import ClipReader, GltfClip, pose_clips, read_clips
@@ -122,7 +122,7 @@ def load_gltf(
     data = read_bytes(path, GLTF_SUFFIXES)
     path = Path(path)
     if not curves:
-        data = original_bytes(path.name, data) or data
+        data = without_added(path.name, data)
     return read_gltf(path, data, metres_per_unit)
 
 

@@ -24,7 +24,7 @@ from supple.formats.curve_keys import (
 )
 from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.gltf.document import Document
-from supple.formats.gltf.kept_original import keep_original, original_bytes
+from supple.formats.gltf.kept_original import keep_original, original_bytes, without_added
 from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.animation import Channel
 from supple.formats.gltf.read.clips import GltfClip
@@ -134,17 +134,18 @@ class _CurveWriter:
         self.character: Character = curves.character
         given: GltfSource = self.character.source
         data = read_bytes(given.path, GLTF_SUFFIXES)
-        before = original_bytes(given.path.name, data)
+        with warnings.catch_warnings():  # told when it was loaded
+            warnings.simplefilter("ignore", SuppleWarning)
+            self.data = without_added(given.path.name, data)
         try:
             self.loaded = loaded_again(self.character, given, curves=False)
         except FormatError as error:
-            if before is None:
+            if self.data is data:
                 raise
             raise FormatError(
                 f"{given.path.name}: has curves already; load it with curves=False to replace them"
             ) from error
         self.source: GltfSource = self.loaded.source
-        self.data = data if before is None else before
         with reading(given.path.name):
             self.document = Document(given.path, self.data, Notes(given.path.name))
         self._check_parameters()
