@@ -28,8 +28,8 @@ __all__ = ["CondensedSolver", "SpringMatrices"]
 NULL_SPRING = 1e-8
 #: Above this part of (tet, coordinate) pairs that are not zero, all are multiplied.
 DENSE = 0.9
-#: Most times that a step is shortened.
-MOST_HALVINGS = 4
+#: Lengths of a step that are tried, each a quarter of the one before.
+MOST_SHORTER = 5
 
 
 class SpringMatrices:
@@ -212,11 +212,9 @@ class CondensedSolver:
             if not (math.isfinite(energy) and self._solved(stage, c, lower, upper)):
                 limits = ("solver",)
                 break
-            if done == self.iterations:
-                c += self._change
-            else:
-                energy = self._go(stage, c, energy)
-        self._flesh.move(c, columns=False)
+            energy = self._go(stage, c, energy, last=done == self.iterations)
+        if limits:
+            self._flesh.move(c, columns=False)
         return SolverReport({"iterations": done}, limits)
 
     def _solved(self, stage: Stage, c: Floats, lower: Floats, upper: Floats) -> bool:
@@ -230,23 +228,25 @@ class CondensedSolver:
         self.value(stage, c, 3)
         return bounded_change(self._gradient, self._hessian, *bounds, *scratch, self._change)
 
-    def _go(self, stage: Stage, c: Floats, energy: float) -> float:
-        """Change c, by less where that would raise H; return H there, with its gradient.
+    def _go(self, stage: Stage, c: Floats, energy: float, last: bool) -> float:
+        """Change c, by less where that would raise H, and set `x`; return H there.
 
-        After a whole change the Hessian is near enough to what it was: it is kept, at a third of
-        the cost of another.
+        Its gradient is taken too, but for the last change. After a whole change the Hessian is
+        near enough to what it was: it is kept, at a third of the cost of another.
         """
         length, trial = 1.0, self._trial
-        for _ in range(MOST_HALVINGS):
+        for _ in range(MOST_SHORTER):
             np.multiply(self._change, length, out=trial)
             trial += c
-            found = self.value(stage, trial, 1)
-            if found <= energy:
+            found = self.value(stage, trial, 0 if last else 1)
+            if found <= energy + 1e-9 * abs(energy):
+                c[:] = trial
                 break
             length *= 0.25
-        if length < 1:
-            found = self.value(stage, trial)
-        c[:] = trial
+        else:  # no change lowers H
+            length, found = 0.0, self.value(stage, c, 0)
+        if length < 1 and not last:
+            found = self.value(stage, c)
         return found
 
 
