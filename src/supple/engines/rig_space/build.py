@@ -61,7 +61,7 @@ SNAPSHOTS = 96
 #: Flesh ends at this part of the greatest depth where nothing says what is bone.
 CORE = 0.4
 #: Cubature tets, and more for each coordinate.
-FEWEST_TETS, TETS_PER_COORDINATE = 160, 2
+FEWEST_TETS, TETS_PER_COORDINATE = 240, 2
 
 
 def build(
@@ -74,7 +74,7 @@ def build(
     material: Material | None = None,
     young: ArrayLike | None = None,
     poisson: ArrayLike | None = None,
-    modes: int = 12,
+    modes: int = 16,
     cubature: int | None = None,
     bounds: Bounds = None,
     seed: int = 0,
@@ -100,7 +100,7 @@ def build(
     modes
         Modes of the interior flesh with the surface held, which are moved beside the parameters.
     cubature
-        Number of tets that a step evaluates; by default 160, and two for each coordinate.
+        Number of tets that a step evaluates; by default 240, and two for each coordinate.
     bounds
         (lower, upper) for all free parameters, or by names and patterns. By default weights of
         shapes stay within 0 to 1, or what motions have, and others are free.
