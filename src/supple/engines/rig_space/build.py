@@ -100,7 +100,8 @@ def build(
     modes
         Modes of the interior flesh with the surface held, which are moved beside the parameters.
     cubature
-        Number of tets that a step evaluates; by default 240, and two for each coordinate.
+        Number of tets that a step evaluates; by default 240, of shapes alone 120, and
+        two for each coordinate.
     bounds
         (lower, upper) for all free parameters, or by names and patterns. By default weights of
         shapes stay within 0 to 1, or what motions have, and others are free.
@@ -137,7 +138,8 @@ def build(
             reduction = _reduce(moved, body, held, _trained_poses(character), modes, seed)
         with log.stage("cubature"):
             size = reduction.condensed.mass.shape[0]
-            count = FEWEST_TETS + TETS_PER_COORDINATE * size if cubature is None else cubature
+            fewest = FEWEST_TETS // 2 if moved.affine else FEWEST_TETS
+            count = fewest + TETS_PER_COORDINATE * size if cubature is None else cubature
             trained = train_cubature(
                 reduction.flesh,
                 body,
