@@ -176,7 +176,8 @@ class CondensedSolver:
             *target,
         )
         places = self._masses, stage.tau, flesh.x, stage.target, stage.load, flesh.Y
-        total += inertial_terms(*places, self._pull, self._heavy, *target, self._whole)
+        some = flesh.starts, flesh.columns
+        total += inertial_terms(*places, *some, self._pull, self._heavy, *target, self._whole)
         if not self._whole and wanted >= 2:
             hessian += self._rest_mass / stage.tau**2
         total += quadratic_terms(matrices.springs, self._centre, c, *target)
