@@ -121,6 +121,7 @@ def examine(
         thickness = found.thickness
     area = vertex_areas(character.surface)
     hard, trunk = labelled(character, said["hard"]), labelled(character, said["trunk"])
+    hard &= ~labelled(character, said.get("ears", []))
     soft = {name: labelled(character, each) for name, each in said.get("soft", {}).items()}
     loads = {"scaled_loads": anatomy is not None}
     peak, clips = np.zeros(len(thickness)), []

@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import dijkstra
 from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.flesh_firmness import flesh_factors, motion_firmness
 from supple.anatomy.flesh_presets import flesh_material
+from supple.anatomy.skin_transfer import flesh_triangles, skin_values
 from supple.arrays import Bools, Floats, Ints
 from supple.elastic.material import Material
 from supple.mesh.embedding import locate, part_set
@@ -31,51 +32,14 @@ __all__ = [
     "RIDING",
     "BodyPlan",
     "anatomical_material",
-    "flesh_triangles",
     "held_vertices",
     "plan_body",
-    "skin_values",
     "without_bridges",
 ]
 
 
 #: Set of the tets whose skin rides on the rig.
 RIDING = "rides on the rig"
-
-
-def skin_values(anatomy: Anatomy, values: Floats, points: Floats, triangles: Ints) -> Floats:
-    """(m,) values (n̄,) of the skin at the nearest place of some triangles to points (m, 3)."""
-    surface = anatomy.surface
-    tree, size = igl.AABB(), max(surface.size, np.finfo(float).tiny)
-    vertices = surface.vertices / size
-    tree.init(vertices, triangles)
-    _, triangle, place = tree.squared_distance(vertices, triangles, points / size)
-    corners = triangles[triangle]
-    a, b, c = (vertices[corners[:, k]] for k in range(3))
-    shares = _barycentric(place, a, b, c)
-    found: Floats = np.einsum("kc,kc->k", shares, values[corners])
-    return found
-
-
-def _barycentric(points: Floats, a: Floats, b: Floats, c: Floats) -> Floats:
-    """(m, 3) shares of corners at points of triangles; of the first corner where there is none."""
-    u, v, w = b - a, c - a, points - a
-    uu, uv, vv = (np.einsum("ij,ij->i", p, q) for p, q in ((u, u), (u, v), (v, v)))
-    uw, vw = np.einsum("ij,ij->i", u, w), np.einsum("ij,ij->i", v, w)
-    scale = uu * vv - uv * uv
-    flat = scale <= 1e-12 * np.maximum(uu * vv, 1e-300)
-    scale = np.where(flat, 1.0, scale)
-    second = np.where(flat, 0.0, (vv * uw - uv * vw) / scale)
-    third = np.where(flat, 0.0, (uu * vw - uv * uw) / scale)
-    shares = np.clip(np.column_stack([1 - second - third, second, third]), 0.0, 1.0)
-    return shares / shares.sum(axis=1, keepdims=True)
-
-
-def flesh_triangles(anatomy: Anatomy) -> Ints:
-    """(m, 3) triangles of the skin but for those of parts that ride on the rig."""
-    triangles = anatomy.surface.triangles
-    own = triangles[~anatomy.riding[triangles].all(axis=1)]
-    return np.ascontiguousarray(own if len(own) else triangles)
 
 
 def riding_vertices(mesh: TetMesh) -> Bools:
@@ -108,9 +72,10 @@ def held_vertices(
     hard = skin_values(anatomy, anatomy.hard.astype(float), mesh.vertices, triangles) > 0.5
     depth = anatomy.balls.depth(mesh.vertices)
     thickness = anatomy.balls.thickness(mesh.vertices)
-    # Where the back is known the spine runs along it, whatever the joints say.
+    # Where the back is known the spine runs along it, whatever the joints say; but in what is not
+    # two cells thick hardly a vertex is deep: the neck of a dinosaur had no bone at all.
     told = skin_values(anatomy, np.abs(anatomy.back), mesh.vertices, triangles) > 0.2
-    held &= ~told | (depth > MOST_FLESH * share * thickness)
+    held &= ~told | (depth > MOST_FLESH * share * thickness) | (thickness < typical_edge(mesh))
     core = (depth > share * thickness) | hard | riding
     if not (held | core).all():  # a body of bone alone would have nothing to move
         held |= core
@@ -118,7 +83,27 @@ def held_vertices(
     anchored = np.zeros(int(body.max()) + 1, bool)
     np.logical_or.at(anchored, body, held[mesh.tets].any(axis=1))
     held[mesh.tets[~anchored[body]]] = anchored.any()
+    for own in range(int(body.max()) + 1):
+        _hold_turning(mesh, mesh.tets[body == own], held)
     return np.flatnonzero(held)
+
+
+#: Bone is a line if it is this many cells thick; tets that hold it are so many cells apart.
+LINE, FAR_ALONG = 0.25, 8.0
+
+
+def _hold_turning(mesh: TetMesh, tets: Ints, held: Bools) -> None:
+    """Hold tets along a body's bone if that is a line, about which the flesh would turn freely."""
+    bone = mesh.vertices[np.unique(tets[held[tets]])]
+    if len(bone) < 2:
+        return
+    cell = typical_edge(mesh)
+    _, spread, axes = np.linalg.svd(bone - bone.mean(axis=0), full_matrices=False)
+    if len(spread) > 1 and spread[1] > LINE * cell * np.sqrt(len(bone)):
+        return
+    around = tets[held[tets].sum(axis=1) >= 2]
+    along = np.floor((mesh.vertices[around].mean(axis=1) @ axes[0]) / (FAR_ALONG * cell))
+    held[around[np.unique(along, return_index=True)[1]]] = True
 
 
 #: Places of the skin move apart that come this many cells nearer or farther than at rest.
@@ -238,12 +223,12 @@ def _needed(skin: Floats, mesh: TetMesh, bridging: Bools) -> Bools:
     return kept
 
 
-#: Cells of parts that ride on the rig, as many times as long as those of flesh.
-PROP_CELL = 2.0
-
-
 #: Inscribed radius of a human's trunk as a part of the size that `flesh_material` is made for.
 TRUNK_RADIUS = 0.077
+
+
+#: Young's modulus at rest beside that of `flesh_material`, which does not stiffen.
+SOFT_AT_REST = 0.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,30 +280,29 @@ def _meshed(character: Character, tets: int, anatomy: Anatomy) -> TetMesh:
     """Fill flesh and the parts that ride on the rig apart from each other."""
     surface, riding = character.surface, anatomy.riding
     if not riding.any():
-        return without_bridges(character, _filled(surface, tets=tets), anatomy)
-    flesh = _filled(_of_parts(surface, ~riding), tets=tets)
+        return without_bridges(character, _filled(surface, tets), anatomy)
+    flesh = _filled(_of_parts(surface, ~riding), tets)
     flesh = without_bridges(character, flesh, anatomy)
-    cell = PROP_CELL * typical_edge(flesh)
     pieces = [(flesh, np.unique(anatomy.part[~riding]))]
-    # What follows one joint may share tets.
-    groups = np.unique(anatomy.region[riding])
-    for region in groups:
-        own = riding & (anatomy.region == region)
-        shape = _of_parts(surface, own)
-        filled = _filled(shape, cell=min(cell, 0.5 * shape.size))
-        pieces.append((filled, np.unique(anatomy.part[own])))
+    for part in np.unique(anatomy.part[riding]):
+        pieces.append((_around(surface.vertices[anatomy.part == part]), np.array([part])))
     return _joined(pieces)
 
 
-def _filled(surface: SurfaceMesh, *, tets: int = 1, cell: float | None = None) -> TetMesh:
+def _filled(surface: SurfaceMesh, tets: int) -> TetMesh:
     """Fill a surface of size 1, rounded: a scaled body has the same tets, scaled."""
     size = surface.size
     unit = SurfaceMesh(np.round(surface.vertices / size, 7), surface.triangles)
-    if cell is None:
-        mesh = tetrahedralise(unit, tets=tets)
-    else:
-        mesh = tetrahedralise(unit, cell=float(f"{cell / size:.6g}"))
+    mesh = tetrahedralise(unit, tets=tets)
     return TetMesh(mesh.vertices * size, mesh.tets)
+
+
+def _around(points: Floats) -> TetMesh:
+    """One tet around some points: nothing of what rides on the rig bends."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    radius = 0.5 * float(np.linalg.norm(high - low))
+    corners = np.array([[1.0, 1, 1], [-1, 1, -1], [1, -1, -1], [-1, -1, 1]])
+    return TetMesh(0.5 * (low + high) + np.sqrt(3) * radius * corners, [[0, 1, 2, 3]])
 
 
 def _of_parts(surface: SurfaceMesh, vertices: Bools) -> SurfaceMesh:
@@ -345,8 +329,9 @@ def anatomical_material(anatomy: Anatomy) -> Material:
 
     A box around spread arms says little about the flesh: it made a sumo 2.8 times too stiff. What
     is stouter than a human, ρ = R_trunk / 0.077 of its size, is stiffer by ρ only: by ρ² a cow's
-    trunk moved by half of what it did.
+    trunk moved by half of what it did. Soft at rest, since it stiffens where it is strained.
     """
     size = anatomy.surface.size
     stout = anatomy.trunk_radius / (TRUNK_RADIUS * size)
-    return replace(flesh_material(size * min(stout, 1.0)), kind="neo-hookean")
+    usual = flesh_material(size * min(stout, 1.0))
+    return replace(usual, kind="yeoh", young=SOFT_AT_REST * float(np.asarray(usual.young)))

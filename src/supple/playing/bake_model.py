@@ -118,7 +118,7 @@ def model_options(
 def body_plan_of(
     character: Character, anatomy: GivenAnatomy, tets: int | TetMesh
 ) -> BodyPlan | None:
-    """Plan the body of a character whose skin follows several joints; None without an anatomy.
+    """Plan the body of a character with one skeleton or none; None without an anatomy.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def body_plan_of(
     tets
         How many to make, or tets that fill the surface.
     """
-    if anatomy is None or not _has_regions(character):
+    if anatomy is None or len(skinned_rigs(character.rig)) > 1:
         if character.painted.keys() & {"rigid", "flesh"}:
             warn(f"{character.name}: what is painted rigid or flesh counts with an anatomy only")
         return None
@@ -139,12 +139,6 @@ def body_plan_of(
     if not (anatomy == "auto" or isinstance(anatomy, Anatomy)):
         raise SuppleError(f'anatomy is {shown(anatomy)}; give "auto", an Anatomy or None')
     return plan_body(character, tets, None if anatomy == "auto" else anatomy)
-
-
-def _has_regions(character: Character) -> bool:
-    """Return whether the skin follows several joints: one alone says nothing of what is bone."""
-    skinned = skinned_rigs(character.rig)
-    return len(skinned) == 1 and bool(np.ptp(skinned[0].joints[:, 0]))
 
 
 def check_model(character: Character, model: CharacterModel, **told: Any) -> None:

@@ -120,7 +120,7 @@ class Character:
         poses: int | ArrayLike = 6,
         *,
         tets: int | TetMesh = 12_000,
-        most_added: int = 8,
+        most_added: int = 24,
         progress: Callable[[float, str], None] | None = None,
         **options: Any,
     ) -> TetBody:

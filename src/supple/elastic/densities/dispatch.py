@@ -21,6 +21,7 @@ from supple.elastic.densities.fung import ORTHOTROPIC
 from supple.elastic.densities.neo_hookean import NEO_HOOKEAN
 from supple.elastic.densities.saint_venant_kirchhoff import STVK
 from supple.elastic.densities.stvk_volume import STVK_VOLUME
+from supple.elastic.densities.yeoh import YEOH
 from supple.errors import SuppleError
 
 __all__ = [
@@ -45,6 +46,7 @@ _BUILT_IN: tuple[Density, ...] = (
     COROTATIONAL,
     STVK_VOLUME,
     ORTHOTROPIC,
+    YEOH,
 )
 
 #: Columns of the function table; a material's row there has its number.

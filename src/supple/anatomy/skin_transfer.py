@@ -1,0 +1,46 @@
+"""Values of the skin at points within the body: those of the nearest place of it."""
+
+from __future__ import annotations
+
+import igl
+import numpy as np
+
+from supple.anatomy.anatomy import Anatomy
+from supple.arrays import Floats, Ints
+
+__all__ = ["flesh_triangles", "skin_values"]
+
+
+def skin_values(anatomy: Anatomy, values: Floats, points: Floats, triangles: Ints) -> Floats:
+    """(m,) values (n̄,) of the skin at the nearest place of some triangles to points (m, 3)."""
+    surface = anatomy.surface
+    tree, size = igl.AABB(), max(surface.size, np.finfo(float).tiny)
+    vertices = surface.vertices / size
+    tree.init(vertices, triangles)
+    _, triangle, place = tree.squared_distance(vertices, triangles, points / size)
+    corners = triangles[triangle]
+    a, b, c = (vertices[corners[:, k]] for k in range(3))
+    shares = _barycentric(place, a, b, c)
+    found: Floats = np.einsum("kc,kc->k", shares, values[corners])
+    return found
+
+
+def _barycentric(points: Floats, a: Floats, b: Floats, c: Floats) -> Floats:
+    """(m, 3) shares of corners at points of triangles; of the first corner where there is none."""
+    u, v, w = b - a, c - a, points - a
+    uu, uv, vv = (np.einsum("ij,ij->i", p, q) for p, q in ((u, u), (u, v), (v, v)))
+    uw, vw = np.einsum("ij,ij->i", u, w), np.einsum("ij,ij->i", v, w)
+    scale = uu * vv - uv * uv
+    flat = scale <= 1e-12 * np.maximum(uu * vv, 1e-300)
+    scale = np.where(flat, 1.0, scale)
+    second = np.where(flat, 0.0, (vv * uw - uv * vw) / scale)
+    third = np.where(flat, 0.0, (uu * vw - uv * uw) / scale)
+    shares = np.clip(np.column_stack([1 - second - third, second, third]), 0.0, 1.0)
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def flesh_triangles(anatomy: Anatomy) -> Ints:
+    """(m, 3) triangles of the skin but for those of parts that ride on the rig."""
+    triangles = anatomy.surface.triangles
+    own = triangles[~anatomy.riding[triangles].all(axis=1)]
+    return np.ascontiguousarray(own if len(own) else triangles)
