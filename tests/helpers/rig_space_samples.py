@@ -56,7 +56,7 @@ def trunk(cells: Cells = (14, 4, 4), controls: int = 6) -> Character:
 
 
 @cache
-def belly(cells: Cells = (8, 6, 6), shapes: int = 12) -> Character:
+def belly(cells: Cells = (8, 6, 6), shapes: int = 12, wide: float = 0.15) -> Character:
     """A thick body that one joint bends, with bumps as shapes all around."""
     mesh = stout_mesh(cells)
     surface, _ = mesh.surface()
@@ -72,9 +72,10 @@ def belly(cells: Cells = (8, 6, 6), shapes: int = 12) -> Character:
     out = points * [0, 1, 1]
     out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9)
     for k in range(shapes):
-        turn, along = 2 * np.pi * k / shapes, 0.3 + 0.4 * rng.random()
+        turn, along = 2.4 * k, 0.15 + 0.7 * rng.random()
         centre = np.array([along, 0.35 * np.cos(turn), 0.35 * np.sin(turn)])
-        bump = np.exp(-(np.linalg.norm(points - centre, axis=1) ** 2) / (2 * 0.15**2))
+        away = np.linalg.norm(points - centre, axis=1) / (3 * wide)
+        bump = np.maximum(1 - away**2, 0.0) ** 2  # as shapes are, nothing but near it
         way = out if k % 2 == 0 else np.cross(out, [1.0, 0, 0])
         deltas.append(0.1 * bump[:, None] * way)
     rig = BlendShapeRig(base, np.array(deltas), [f"bump{k}" for k in range(shapes)])

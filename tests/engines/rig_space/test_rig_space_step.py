@@ -205,7 +205,7 @@ def test_a_rig_that_can_do_everything_is_the_full_simulation():
     for row, (v, i) in enumerate((v, i) for v in free for i in range(3)):
         deltas[row, v, i] = 1.0
     rig = BlendShapeRig(base, deltas, [f"s{i}" for i in range(len(deltas))])
-    options: dict[str, Any] = {"tets": mesh, "material": SOFT, "cubature": 10**6}
+    options: dict[str, Any] = {"tets": mesh, "material": SOFT, "cubature": 10**6, "bones": []}
     character = Character("bar", surface, rig)
     wide = (-9.0, 9.0)
     model = supple.build(character, engine="rig-space", free="s*", bounds=wide, **options)

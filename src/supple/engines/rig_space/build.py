@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.body_plan import anatomical_material, plan_body
@@ -58,10 +57,8 @@ Bounds = tuple[float, float] | Mapping[str, tuple[float, float]] | None
 TRAINED_POSES = 6
 #: States that interior modes and cubature are made from.
 SNAPSHOTS = 96
-#: Flesh ends at this part of the greatest depth where nothing says what is bone.
-CORE = 0.4
 #: Cubature tets, and more for each coordinate.
-FEWEST_TETS, TETS_PER_COORDINATE = 160, 2
+FEWEST_TETS, TETS_PER_COORDINATE = 240, 2
 
 
 def build(
@@ -74,7 +71,7 @@ def build(
     material: Material | None = None,
     young: ArrayLike | None = None,
     poisson: ArrayLike | None = None,
-    modes: int = 12,
+    modes: int = 16,
     cubature: int | None = None,
     bounds: Bounds = None,
     seed: int = 0,
@@ -91,7 +88,7 @@ def build(
     tets
         Number of tets to make, or tets that fill the surface.
     bones
-        Tet vertices that are bone; by default what the anatomy says, or none without joints.
+        Tet vertices that are bone; by default what the anatomy says, and none without a skeleton.
     anatomy
         Bone and flesh of the character: ``"auto"``, an `Anatomy`, None for no bones.
     material, young, poisson
@@ -100,7 +97,8 @@ def build(
     modes
         Modes of the interior flesh with the surface held, which are moved beside the parameters.
     cubature
-        Number of tets that a step evaluates; by default 160, and two for each coordinate.
+        Number of tets that a step evaluates; by default 240, of shapes alone 120, and
+        two for each coordinate.
     bounds
         (lower, upper) for all free parameters, or by names and patterns. By default weights of
         shapes stay within 0 to 1, or what motions have, and others are free.
@@ -137,7 +135,8 @@ def build(
             reduction = _reduce(moved, body, held, _trained_poses(character), modes, seed)
         with log.stage("cubature"):
             size = reduction.condensed.mass.shape[0]
-            count = FEWEST_TETS + TETS_PER_COORDINATE * size if cubature is None else cubature
+            fewest = FEWEST_TETS // 2 if moved.affine else FEWEST_TETS
+            count = fewest + TETS_PER_COORDINATE * size if cubature is None else cubature
             trained = train_cubature(
                 reduction.flesh,
                 body,
@@ -208,9 +207,11 @@ def _flesh(
 ) -> tuple[TetMesh, Rig, Ints, Material]:
     """Return tets, the rig on them, which of them are bone, and what they are made of."""
     surface = character.surface
-    skinned = skinned_rigs(character.rig)
-    jointed = len(skinned) == 1 and bool(np.ptp(skinned[0].joints[:, 0]))
-    if bones is None and anatomy is not None and jointed:
+    # What bends a body otherwise, a wire say, would bend its bone.
+    rig, skinned = character.rig, skinned_rigs(character.rig)
+    shaped = affine_entries(rig, np.arange(len(rig.parameters))).any()
+    boned = len(skinned) == 1 and (shaped or np.ptp(skinned[0].joints[:, 0]) > 0)
+    if bones is None and anatomy is not None and boned:
         plan = plan_body(character, tets, None if isinstance(anatomy, str) else anatomy)
         tets, bones = plan.mesh, plan.held
         if material is None:
@@ -219,27 +220,13 @@ def _flesh(
     if material is None:
         material = flesh_material(character.surface.size)
     filled = tets if isinstance(tets, TetMesh) else tetrahedralise(surface, tets=tets)
-    if bones is None and anatomy is not None and not jointed:
-        bones = core_vertices(character.rig, filled)
     held = checked_held(bones, len(filled.vertices))
     log.tell(0.5, "carrying the rig to the tets")
-    check_rest(character.rig, surface)
-    rig = rig_on_tets(character.rig, surface, filled)
+    check_rest(rig, surface)
+    carried = rig_on_tets(rig, surface, filled)
     embedding = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), filled)
     made = pose_materials(material, filled, embedding, 1, young=young, poisson=poisson)
-    return filled, rig, held, made[0]
-
-
-def core_vertices(rig: Rig, mesh: TetMesh) -> Ints:
-    """Tet vertices deep inside of a body that has shapes and no joints: its bone.
-
-    A head is a skull with flesh around it. Whatever bends a body otherwise would bend its core.
-    """
-    if not affine_entries(rig, np.arange(len(rig.parameters))).any():
-        return np.empty(0, np.int64)
-    surface = mesh.vertices[np.unique(mesh.boundary())]
-    depth = cKDTree(surface).query(mesh.vertices)[0]
-    return np.flatnonzero(depth > CORE * depth.max())
+    return filled, carried, held, made[0]
 
 
 def checked_held(bones: ArrayLike | None, count: int) -> Ints:

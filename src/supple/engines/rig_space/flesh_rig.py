@@ -70,6 +70,7 @@ class FleshRig:
         self.key = np.empty((self._placement.n_points, 3))
         self.positions = np.empty_like(self.key)
         self.jacobian = np.zeros((*self.key.shape, len(self.entries)))
+        self._moving = np.arange(len(self.key))
 
     def set_key(self, pose: Floats) -> None:
         """Go to a key pose: sets `key`, and what follows from it alone."""
@@ -81,7 +82,8 @@ class FleshRig:
     def move(self, away: Floats, *, jacobian: bool = True) -> None:
         """Set `positions`, and `jacobian` if wanted, with free parameters `away` (k,) from key."""
         if self.affine:
-            _add_columns(self.key, self.jacobian, away, self.positions)
+            self.positions[:] = self.key
+            _add_columns(self._moving, self.jacobian, away, self.positions)
             return
         entries, pose = self.entries, self._pose
         for i in range(len(entries)):
@@ -113,13 +115,13 @@ class FleshRig:
 
 
 @compiled_sums
-def _add_columns(key: Floats, jacobian: Floats, away: Floats, out: Floats) -> None:
-    for v in range(len(key)):
+def _add_columns(rows: Ints, jacobian: Floats, away: Floats, out: Floats) -> None:
+    for v in rows:
         for i in range(3):
             row, total = jacobian[v, i], 0.0
             for k in range(len(away)):
                 total += row[k] * away[k]
-            out[v, i] = key[v, i] + total
+            out[v, i] += total
 
 
 @compiled

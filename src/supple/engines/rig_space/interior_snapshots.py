@@ -72,7 +72,6 @@ def interior_snapshots(
         Random numbers.
     """
     flesh.set_key(np.asarray(flesh.rig.rig.rest_pose, np.float64))
-    size = float(np.linalg.norm(np.ptp(flesh.key, axis=0)))
     draw = _Drawing(flesh, body, condensed, rng)
     outside = np.setdiff1d(np.arange(len(flesh.key)), flesh.interior)
     found = []
@@ -80,8 +79,9 @@ def interior_snapshots(
         pose, away = np.asarray(poses[i % len(poses)], np.float64), draw(i)
         flesh.set_key(pose)
         flesh.move(1e-6 * away, columns=False)
-        reach = np.linalg.norm(flesh.x - flesh.key, axis=1).max() / 1e-6
-        away = away * (AMPLITUDE * size * REACHES[i % len(REACHES)] / max(reach, 1e-12))
+        moved = np.linalg.norm(flesh.x - flesh.key, axis=1) / 1e-6
+        far = AMPLITUDE * REACHES[i % len(REACHES)] * _extent(flesh.key, moved)
+        away = away * (far / max(moved.max(), 1e-12))
         flesh.turn(away)
         flesh.move(away, columns=False)
         left = np.zeros((len(flesh.interior), 3))
@@ -97,11 +97,17 @@ def interior_snapshots(
                 )
             except SuppleError:  # the key pose or the state is too much for some tet
                 continue
-            moved = (rest.positions - flesh.x)[flesh.interior]
-            left = np.einsum("vji,vj->vi", flesh.turns.matrices, moved)
+            back = (rest.positions - flesh.x)[flesh.interior]
+            left = np.einsum("vji,vj->vi", flesh.turns.matrices, back)
         found.append(Snapshot(pose, away, left))
     flesh.turns.reset()
     return found
+
+
+def _extent(points: Floats, moved: Floats) -> float:
+    """Return the size of what moves by a fifth of the most or more: a tail is not its dog."""
+    part = points[moved >= 0.2 * moved.max()]
+    return float(np.linalg.norm(np.ptp(part, axis=0)))
 
 
 class _Drawing:

@@ -142,7 +142,8 @@ class RigSpaceModel:
         inside = np.isin(self.interior, listed) & self.condensed.corrections.any(axis=(1, 2))
         turns = VertexTurns(self.mesh, self.interior[inside]).among(places)
         corrections = self.condensed.corrections[inside]
-        return TurnedFlesh(rig, turns, places[self.interior[inside]], corrections)
+        inner = places[self.interior[inside]]
+        return TurnedFlesh(rig, turns, inner, corrections, self.reached[listed])
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file; nothing in it runs."""

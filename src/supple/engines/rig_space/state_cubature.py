@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled
@@ -25,6 +26,8 @@ MIXTURES = 24
 #: Whole forces count so much beside what is left of them without their linear part, which
 #: corrections of the stiffness make exact.
 WHOLE = 0.3
+#: Part of the stiffness at rest that corrections may be.
+MOST_MISSED = 0.2
 #: Part of the rig's own energy that modes of the interior have in states to train at.
 RINGING = 0.2
 
@@ -40,7 +43,8 @@ class RigCubature:
     weights
         (c,) v ≥ 0: energy is Σ v W_e + ½ cᵀ ΔK c.
     missed
-        (K, K) ΔK = YᵀKY − Σ v Y_eᵀ K_e Y_e at rest, so that small vibrations are exact.
+        (K, K) ΔK = YᵀKY − Σ v Y_eᵀ K_e Y_e at rest, so that small vibrations are exact; of no
+        more than a fifth of YᵀKY.
     error
         Relative error of forces on states that were not trained on.
     """
@@ -94,7 +98,21 @@ def train_cubature(
     _add_rest_stiffness(
         body.material.code, body.rest, tets[chosen], constants[chosen], weights, columns, own
     )
-    return RigCubature(chosen, weights, condensed.stiffness - own, error)
+    missed = _bounded(condensed.stiffness - own, condensed.stiffness)
+    return RigCubature(chosen, weights, missed, error)
+
+
+def _bounded(missed: Floats, stiffness: Floats) -> Floats:
+    """Keep corrections within a part of the stiffness that they correct.
+
+    They are quadratic for good, and tets are not: a large negative one would win far from rest,
+    and flesh fly apart.
+    """
+    own = np.diag(stiffness)
+    lifted = stiffness + np.diag(1e-9 * own + 1e-12 * own.max())
+    values, vectors = scipy.linalg.eigh(missed, lifted)
+    back = lifted @ vectors
+    return np.asarray((back * np.clip(values, -MOST_MISSED, MOST_MISSED)) @ back.T)
 
 
 def _states(

@@ -258,6 +258,8 @@ def inertial_terms(
     target: Floats,
     load: Floats,
     Y: Floats,
+    starts: Ints,
+    columns: Ints,
     pull: Floats,
     heavy: Floats,
     gradient: Floats,
@@ -275,6 +277,8 @@ def inertial_terms(
         (n, 3) positions, where they would go without forces, and forces f.
     Y
         (n, 3, K) derivative of x.
+    starts, columns
+        Coordinates that move each vertex, as `TurnedFlesh` has them.
     pull, heavy
         (3n,), (3n, K) scratch.
     gradient, hessian
@@ -291,7 +295,14 @@ def inertial_terms(
             pull[3 * v + i] = m * away - load[v, i]
     if wanted > 0:
         flat = Y.reshape(3 * n, Y.shape[2])
-        gradient += np.dot(flat.T, pull)
+        if len(starts) > 1:
+            for v in range(n):
+                for at in range(starts[v], starts[v + 1]):
+                    k = columns[at]
+                    for i in range(3):
+                        gradient[k] += Y[v, i, k] * pull[3 * v + i]
+        else:
+            gradient += np.dot(flat.T, pull)
         if whole and wanted >= 2:
             for v in range(n):
                 m = masses[v] * rate

@@ -34,6 +34,8 @@ __all__ = ["rig_on_tets"]
 SMOOTHNESS = 0.05
 #: Part of the body's size that a rig on tets may be off at rest.
 OFF_REST = 1e-6
+#: Displacements of less than this part of the largest of their shape are none.
+FAINT = 1e-3
 #: Vertices of surface and tets that are this near, as a part of the size, are the same.
 SAME = 1e-7
 
@@ -125,7 +127,7 @@ def _carried_shapes(rig: BlendShapeRig, carrier: _Carrier) -> BlendShapeRig | No
     flat = rig.deltas.transpose(1, 0, 2).reshape(rig.n_vertices, -1)
     spread = carrier.extended(flat).reshape(-1, count, 3)
     # What no shape moves on the surface stays where it is inside.
-    faint = 1e-3 * np.abs(spread).max(axis=(0, 2), keepdims=True)
+    faint = FAINT * np.abs(spread).max(axis=(0, 2), keepdims=True)
     deltas = np.where(np.abs(spread).max(axis=2, keepdims=True) > faint, spread, 0.0)
     deltas = np.ascontiguousarray(deltas.transpose(1, 0, 2))
     rest = rig.rest_pose[len(rig.base.parameters) :]

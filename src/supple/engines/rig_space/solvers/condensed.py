@@ -27,9 +27,12 @@ __all__ = ["CondensedSolver", "SpringMatrices"]
 #: that do nothing, or the same as another.
 NULL_SPRING = 1e-8
 #: Above this part of (tet, coordinate) pairs that are not zero, all are multiplied.
-DENSE = 0.9
-#: Most times that a step is shortened.
-MOST_HALVINGS = 4
+DENSE = 0.6
+#: Stages that a Hessian of shapes is kept for; and a second change of more than this part of the
+#: first is slow.
+MOST_KEPT, SLOW = 8, 0.25
+#: Lengths of a step that are tried, each a quarter of the one before.
+MOST_SHORTER = 5
 
 
 class SpringMatrices:
@@ -114,6 +117,7 @@ class CondensedSolver:
         self._factor, self._held = padded_identity(self.size), np.zeros(self.size, bool)
         self._centre = np.zeros(self.size)
         self._settings: tuple[Springs, float] | None = None
+        self._kept = 0  # stages for which the Hessian is still good
 
     @property
     def x(self) -> Floats:
@@ -130,12 +134,14 @@ class CondensedSolver:
         self._flesh.set_key(pose)
         self._flesh.turn(c)
         self._flesh.move(c, columns=False)
+        self._kept = 0
 
     def begin(self, stage: Stage) -> None:
         """Go to the key pose of a stage, and turn the flesh as it will be at its guess."""
         if self._settings is None or self._settings != (stage.springs, stage.tau):
             self._matrices.set(stage.springs, stage.tau)
             self._settings = stage.springs, stage.tau
+            self._kept = 0
         self._flesh.set_key(stage.pose)
         self._flesh.turn(stage.guess)
 
@@ -170,7 +176,8 @@ class CondensedSolver:
             *target,
         )
         places = self._masses, stage.tau, flesh.x, stage.target, stage.load, flesh.Y
-        total += inertial_terms(*places, self._pull, self._heavy, *target, self._whole)
+        some = flesh.starts, flesh.columns
+        total += inertial_terms(*places, *some, self._pull, self._heavy, *target, self._whole)
         if not self._whole and wanted >= 2:
             hessian += self._rest_mass / stage.tau**2
         total += quadratic_terms(matrices.springs, self._centre, c, *target)
@@ -207,17 +214,32 @@ class CondensedSolver:
         lower, upper = bounds_away(stage, self._entries, self.size)
         np.clip(stage.guess, lower, upper, out=c)
         limits: tuple[str, ...] = ()
-        energy, done = self.value(stage, c), 0
+        energy, done, first = self._begun(stage, c), 0, 0.0
         for done in range(1, self.iterations + 1):
             if not (math.isfinite(energy) and self._solved(stage, c, lower, upper)):
-                limits = ("solver",)
+                limits, self._kept = ("solver",), 0
                 break
-            if done == self.iterations:
-                c += self._change
-            else:
-                energy = self._go(stage, c, energy)
-        self._flesh.move(c, columns=False)
+            moved = float(np.abs(self._change).max())
+            first = moved if done == 1 else first
+            if done > 1 and moved > SLOW * first:
+                self._kept = 0
+            energy = self._go(stage, c, energy, last=done == self.iterations)
+        if limits:
+            self._flesh.move(c, columns=False)
         return SolverReport({"iterations": done}, limits)
+
+    def _begun(self, stage: Stage, c: Floats) -> float:
+        """H(c) with its gradient, and a Hessian that is new or good enough.
+
+        That of shapes hardly changes from step to step: flesh turns, and they turn with it. It is
+        kept for a while, unless the last steps were slow to converge.
+        """
+        lasting = self._flesh.rig.affine and stage.contact is None
+        self._kept = self._kept - 1 if lasting else 0
+        if self._kept > 0:
+            return self.value(stage, c, 1)
+        self._kept = MOST_KEPT if lasting else 0
+        return self.value(stage, c)
 
     def _solved(self, stage: Stage, c: Floats, lower: Floats, upper: Floats) -> bool:
         """Solve for the change that minimises the quadratic model between bounds.
@@ -230,23 +252,27 @@ class CondensedSolver:
         self.value(stage, c, 3)
         return bounded_change(self._gradient, self._hessian, *bounds, *scratch, self._change)
 
-    def _go(self, stage: Stage, c: Floats, energy: float) -> float:
-        """Change c, by less where that would raise H; return H there, with its gradient.
+    def _go(self, stage: Stage, c: Floats, energy: float, last: bool) -> float:
+        """Change c, by less where that would raise H, and set `x`; return H there.
 
-        After a whole change the Hessian is near enough to what it was: it is kept, at a third of
-        the cost of another.
+        Its gradient is taken too, but for the last change. After a whole change the Hessian is
+        near enough to what it was: it is kept, at a third of the cost of another.
         """
         length, trial = 1.0, self._trial
-        for _ in range(MOST_HALVINGS):
+        for _ in range(MOST_SHORTER):
             np.multiply(self._change, length, out=trial)
             trial += c
-            found = self.value(stage, trial, 1)
-            if found <= energy:
+            found = self.value(stage, trial, 0 if last else 1)
+            if found <= energy + 1e-9 * abs(energy):
+                c[:] = trial
                 break
             length *= 0.25
+        else:  # no change lowers H
+            length, found = 0.0, self.value(stage, c, 0)
         if length < 1:
-            found = self.value(stage, trial)
-        c[:] = trial
+            self._kept = 0
+            if not last:
+                found = self.value(stage, c)
         return found
 
 
