@@ -14,6 +14,7 @@ from supple.arrays import Floats, Ints
 from supple.dynamics.between_poses import pose_before
 from supple.engines.engine import engine_of
 from supple.errors import SolverError, warn
+from supple.linalg.blas import single_threaded
 from supple.maths.curves import smoothed
 from supple.playing.player import Player
 from supple.progress import Progress
@@ -64,6 +65,11 @@ class ParameterTake:
 
     def play(self, settle: float) -> None:
         """Play once, from rest; or cycles until two are alike, or are blended."""
+        # Systems of a step are small: BLAS in threads takes 24 ms on a busy machine, alone 1.2.
+        with single_threaded():
+            self._play(settle)
+
+    def _play(self, settle: float) -> None:
         if not self.player.loop:
             self._settle(settle)
             self._cycle(np.zeros(len(self.added)))
