@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from supple.formats.save import save
     from supple.playing.bake import bake, bake_all
     from supple.playing.player import Player
+    from supple.playing.secondary_motion import curves
     from supple.rig.baked_motion import BakedMotion
+    from supple.rig.free_curves import FreeCurves
 
 __all__ = [
     "BakedMotion",
     "Crowd",
+    "FreeCurves",
     "FreeStvkSimulator",
     "FullSimulator",
     "HapticBall",
@@ -44,6 +47,7 @@ __all__ = [
     "bake",
     "bake_all",
     "build",
+    "curves",
     "load",
     "load_model",
     "save",
@@ -54,6 +58,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "BakedMotion": "supple.rig.baked_motion",
     "Crowd": "supple.engines.pose_space.crowd",
+    "FreeCurves": "supple.rig.free_curves",
     "FreeStvkSimulator": "supple.engines.stvk.free.simulator",
     "FullSimulator": "supple.engines.full.simulator",
     "HapticBall": "supple.engines.stvk.haptics.haptic_ball",
@@ -66,6 +71,7 @@ _HOMES = {
     "bake": "supple.playing.bake",
     "bake_all": "supple.playing.bake",
     "build": "supple.engines.factory",
+    "curves": "supple.playing.secondary_motion",
     "load": "supple.formats.load",
     "load_model": "supple.engines.factory",
     "save": "supple.formats.save",

@@ -49,8 +49,10 @@ PACKAGES = (
 
 #: What the pages ask for is for a real character; the small rat needs less.
 LESS = {"tets": 500, "modes": 9, "poses": 2, "most_poses": 3}
+#: Tets of engines that have no defaults of their own for baking.
+LEAST_TETS = 1500
 #: Commands that are run, not only understood: the others serve a page, or take minutes.
-RUN = ("info", "bake", "build")
+RUN = ("info", "bake", "build", "curves")
 #: Languages whose blocks are checked; text is what a command prints.
 KNOWN = {"python", "sh", "json", "text", ""}
 
@@ -106,6 +108,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("tets", "modes", "most_poses"):
         monkeypatch.setitem(row.bake_options, name, LESS[name])
         monkeypatch.setitem(defaults, name, LESS[name])
+    monkeypatch.setattr("supple.playing.bake_model.TETS", LEAST_TETS)
     return tmp_path
 
 

@@ -26,6 +26,7 @@ from supple.errors import SuppleError
 from supple.mesh.obstacles import Plane
 from supple.mesh.topology import counted
 from supple.playing.bake_model import TETS, GivenAnatomy, body_plan_of
+from supple.playing.secondary_motion import moving_engine
 
 __all__ = ["run_build"]
 
@@ -48,6 +49,8 @@ def run_build(
     """
     options = options or BuildOptions()
     row = engine_named(options.engine, "character")  # what cannot be is refused before any work
+    if options.free is not None:
+        moving_engine(row.name)
     options.building()
     sheet = options.sheet
     target = model_target(given, output, CHARACTER_MODEL)

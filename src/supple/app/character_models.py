@@ -80,7 +80,9 @@ class CharacterSource:
     model: CharacterModel | None = None
 
 
-def read_any_character(given: str, unit: str | None = None) -> CharacterSource:
+def read_any_character(
+    given: str, unit: str | None = None, *, curves: bool = True
+) -> CharacterSource:
     """Read the character of a file or a scene; a file of that name goes first.
 
     Parameters
@@ -89,13 +91,15 @@ def read_any_character(given: str, unit: str | None = None) -> CharacterSource:
         A file, or the name of a scene.
     unit
         Unit of the file, as `metres_in` reads it; by default what the file says.
+    curves
+        Whether curves that were added to the file are in it.
     """
     metres = None if unit is None else metres_in(unit)
     if source_kind(given) in ("scene", "body scene"):
         shown = scene(given)  # where there is none, an error that knows their names
         _check_unit(given, unit)
         return CharacterSource(shown.character, given, shown.recipe())
-    return CharacterSource(load(given, metres_per_unit=metres))
+    return CharacterSource(load(given, metres_per_unit=metres, curves=curves))
 
 
 def _check_unit(given: str, unit: str | None) -> None:
@@ -103,12 +107,12 @@ def _check_unit(given: str, unit: str | None) -> None:
         raise SuppleError(f"{given}: is in metres; --unit is for files of characters")
 
 
-def read_character(given: str, unit: str | None = None) -> CharacterSource:
+def read_character(given: str, unit: str | None = None, *, curves: bool = True) -> CharacterSource:
     """Read the character of a file, a scene or a model, to which flesh can be given.
 
     Parameters
     ----------
-    given, unit
+    given, unit, curves
         As for `read_any_character`.
 
     Raises
@@ -121,7 +125,7 @@ def read_character(given: str, unit: str | None = None) -> CharacterSource:
         model = load_character_model(given)
         own = Character(model.name, model.surface, model.rig, dict(model.motions))
         return CharacterSource(own, model=model)
-    source = read_any_character(given, unit)
+    source = read_any_character(given, unit, curves=curves)
     if not source.scene:
         _check_character(Path(given).name, source.character)
     return source

@@ -90,12 +90,12 @@ def _check_access(target: Path) -> None:
         raise SuppleError(f"{target}: cannot be written")  # better now than after the work
 
 
-def check_place(output: Path, source: Path) -> None:
+def check_place(output: Path, source: Path | None = None) -> None:
     """Refuse a target that is the source or no file, or whose folder takes no bytes."""
     try:
         if output.exists() and not output.is_file():
             raise SuppleError(f"{output}: cannot be written; it is no file")
-        if output.exists() and source.exists() and output.samefile(source):
+        if source is not None and output.exists() and source.exists() and output.samefile(source):
             raise SuppleError(f"{output}: is what is baked; give the result another name")
         if not output.parent.is_dir():
             raise SuppleError(f"{output}: there is no folder {output.parent}")

@@ -19,11 +19,13 @@ __all__ = [
     "AnatomyName",
     "BakeOptions",
     "BuildOptions",
+    "CurveOptions",
     "EngineName",
     "Flag",
     "FleshName",
     "UnitName",
     "Words",
+    "by_parameter",
 ]
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -152,6 +154,9 @@ class BuildOptions:
 
     engine: EngineName = FIRST_ENGINE
     unit: UnitName = None
+    free: Words = None
+    """Controls that physics moves, for rig-space: names with *, such as 'tail*' belly; by default
+    those that move flesh and that no motion keys."""
     poses: Words = None
     """How many, to be chosen from the motions; "auto", as many as it takes; or frames of motions,
     such as Run:12 Idle:0."""
@@ -198,6 +203,7 @@ class BuildOptions:
             "poses": chosen_poses(self.poses),
             "modes": self._modes(),
             "tets": self.tets,
+            "free": self.free,
             "elastic_cubature": self.elastic,
             "inertial_cubature": self.inertial,
             "interpolation": self.interpolation,
@@ -222,6 +228,86 @@ class BuildOptions:
         if self.modes is None or len(self.modes) > 1:
             return self.modes
         return self.modes[0]
+
+
+@dataclass(frozen=True)
+class CurveOptions:
+    """Options of `supple curves`; for None there is a default."""
+
+    free: Words = None
+    """Controls that physics moves: names of parameters or joints, with * for anything, such as
+    'tail*' belly; a .txt file with a name on each line; by default auto, those that move flesh and
+    that no motion keys."""
+    motion: str | None = None
+    """Which; by default the liveliest. What has none is shaken, and gets a new animation."""
+    span: Annotated[tuple[float, float] | None, Parameter(name="--range")] = None
+    """First and last second of the motion; around them curves come and go."""
+    rate: Annotated[float | None, Parameter(name=["--fps", "--rate"])] = None
+    """Frames per second; by default the motion's own. The simulation is the same for all."""
+    loop: Flag = False
+    """Play until the cycle closes: the last frame leads into the first."""
+    keys: Literal["every", "linear", "spline"] | None = None
+    """Every frame a key, or as few as keep the skin within --error: linear, by default, or spline
+    where the format has splines (glTF, JSON)."""
+    error: float | None = None
+    """How far keys may move the skin from the curves, as a part of the size; by default 0.0005."""
+    strength: float = 1.0
+    """How much of what was simulated is added: 0.5 for half, 2 for twice as much."""
+    additive: Flag = False
+    """Leave the clip alone, and add one that has only what physics adds, to be laid over it."""
+    blend: float | None = None
+    """Seconds in which curves come and go at both ends; by default 0.25 at those of a --range."""
+    smooth: float = 0.0
+    """Seconds: swings of this period are halved, faster ones go; 0.08 takes trembling out."""
+    settle: float = 2.0
+    """Seconds at most that the first pose is held before, until nothing swings."""
+    flesh: FleshName = "normal"
+    """How stiff it is: firm swings twice as fast as normal, jelly at a third."""
+    damping: float = 1.0
+    """Times the flesh's: 2 comes to rest sooner, 0.5 later."""
+    follow: Words = None
+    """How strongly controls are drawn to their keys, beside the flesh: a number, 1 leaves about a
+    third of the motion, or numbers by name, such as 'tail*=0.5' belly=0."""
+    firmness: Words = None
+    """Factors on the stiffness of controls, likewise: 4 swings twice as fast."""
+    anatomy: AnatomyName = None
+    engine: EngineName = "rig-space"
+    unit: UnitName = None
+    model: Path | None = None
+    """A model file of this character with free parameters, in place of building one."""
+    tets: int | None = None
+    """How many tetrahedra to fill the character with."""
+    plot: Path | None = None
+    """.png file with a chart of each curve, beside its keys."""
+    page: Path | None = None
+    """.html file that plays the rig alone, with curves, and with pose-space flesh."""
+    remove: Flag = False
+    """Take the curves out again: the file as it was before, to the byte; in place without -o."""
+
+    def playing(self) -> dict[str, Any]:
+        """Return the options of `supple.curves` that say what is played, and how."""
+        start, end = (None, None) if self.span is None else self.span
+        told = {"rate": self.rate, "start": start, "end": end, "blend": self.blend}
+        return {**told, "loop": self.loop}
+
+    def saving(self) -> dict[str, Any]:
+        """Return the options of `supple.save`."""
+        told = {"keys": self.keys, "error": self.error, "additive": self.additive or None}
+        return _given(told)
+
+
+def by_parameter(option: str, words: Sequence[str]) -> float | dict[str, float]:
+    """Return a number for all parameters, or numbers by names, from words such as ``tail*=0.5``."""
+    found: dict[str, float] = {}
+    for word in words:
+        name, _, number = word.rpartition("=")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            raise SuppleError(f"{option} {word}: use a number, or NAME=NUMBER") from None
+    if not found or ("" in found and len(words) > 1):
+        raise SuppleError(f"{option} needs one number for all, or NAME=NUMBER for some")
+    return found.get("", found)
 
 
 def chosen_poses(words: Sequence[str] | None) -> int | str | list[str] | None:

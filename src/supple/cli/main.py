@@ -35,6 +35,7 @@ COMMANDS = {
     "build": "Reduce a character at several poses, into a model file that can be stepped in real"
     " time.",
     "bake": "Give a character flesh: the same file back, with its motion alive.",
+    "curves": "Move controls of the rig by physics, and write them as animation curves to edit.",
     "stvk": "Make an elastic body of any mesh that steps thousands of times a second: no rig"
     " needed.",
     "view": "Open a page with the character or the elastic body alive: play it, pose it, drag its"

@@ -326,6 +326,16 @@ ENGINES: dict[str, Engine] = {
             bake_options=_QUICK,
         ),
         Engine(
+            "rig-space",
+            "moves the rig's own free controls, as curves to edit (Hahn et al. 2013)",
+            "character",
+            model="supple.engines.rig_space.model:RigSpaceModel",
+            builder="supple.engines.rig_space.build:build",
+            simulator="supple.engines.rig_space.simulator:RigSpaceSimulator",
+            crowd="supple.engines.rig_space.rig_space_crowd:RigSpaceCrowd",
+            bake_options={"tets": 4_000},
+        ),
+        Engine(
             "stvk",
             "a Saint Venant–Kirchhoff body in a basis, at kilohertz (Barbič and James 2005)",
             "body",

@@ -6,7 +6,7 @@ from supple.formats.load import load
 from supple.formats.meshes.read_surface import read_surface
 from supple.formats.meshes.read_tets import read_tets
 from supple.formats.meshes.veg import VegFile, VegMaterial, read_veg, read_veg_hexes, write_veg
-from supple.formats.save import save
+from supple.formats.save import remove_curves, save
 from supple.formats.vega.bou import read_bou, write_bou
 from supple.formats.vega.cub import CubicForce, read_cub, write_cub
 from supple.formats.vega.modal_matrix import read_modal_matrix, write_modal_matrix
@@ -29,6 +29,7 @@ __all__ = [
     "read_veg",
     "read_veg_hexes",
     "read_vega",
+    "remove_curves",
     "save",
     "veg_material",
     "write_bou",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 from supple.errors import FormatError
 from supple.formats.length_units import checked_metres
@@ -13,7 +14,9 @@ from supple.rig.character import Character
 __all__ = ["load"]
 
 
-def load(path: str | Path, *, metres_per_unit: float | None = None) -> Character:
+def load(
+    path: str | Path, *, metres_per_unit: float | None = None, curves: bool = True
+) -> Character:
     """Read a rigged character.
 
     Parameters
@@ -26,6 +29,9 @@ def load(path: str | Path, *, metres_per_unit: float | None = None) -> Character
     metres_per_unit : float, optional
         Length of the file's unit, in place of what the file says: 0.01 for centimetres. What is
         saved into the file again keeps the file's unit.
+    curves : bool
+        Whether curves that Supple has added to a file (`supple.curves`) are in it; without, it is
+        as it was before, so that they can be made anew.
 
     Returns
     -------
@@ -44,8 +50,13 @@ def load(path: str | Path, *, metres_per_unit: float | None = None) -> Character
             f'{path.name}: "{path.suffix}" files are no characters; use one of {known}'
         )
     reader = imported(row.reader)
-    told = {} if metres_per_unit is None else {"metres_per_unit": checked_metres(metres_per_unit)}
-    if told and "metres_per_unit" not in inspect.signature(reader).parameters:
+    taken = inspect.signature(reader).parameters
+    told: dict[str, Any] = {}
+    if metres_per_unit is not None:
+        told["metres_per_unit"] = checked_metres(metres_per_unit)
+    if told and "metres_per_unit" not in taken:
         raise FormatError(f"{path.name}: {row.name} files are read in their own unit")
+    if not curves and "curves" in taken:
+        told["curves"] = False
     character: Character = reader(path, **told)
     return character

@@ -1,4 +1,4 @@
-"""Tables of file formats, a row each: characters in, baked motions out, surfaces in, tets in.
+"""Tables of file formats, a row each: characters in, motions and curves out, surfaces and tets in.
 
 A format is one file that reads or writes it, and one row here. A row names its function as
 ``"module:function"``; the module is imported when the function is first needed, so that none of
@@ -23,6 +23,7 @@ from typing import Any, Generic, TypeVar
 __all__ = [
     "BAKED_MOTIONS",
     "CHARACTERS",
+    "FREE_CURVES",
     "GLTF_SUFFIXES",
     "MODAL_MATRIX_SUFFIXES",
     "SURFACES",
@@ -30,6 +31,7 @@ __all__ = [
     "USD_SUFFIXES",
     "BakedMotionFormat",
     "CharacterFormat",
+    "CurveFormat",
     "FormatTable",
     "MeshFormat",
     "imported",
@@ -46,6 +48,12 @@ def imported(function: str) -> Callable[..., Any]:
     module, _, name = function.partition(":")
     found: Callable[..., Any] = getattr(import_module(module), name)
     return found
+
+
+def _named_options(function: str) -> frozenset[str]:
+    """Return the names of a function's keyword-only parameters."""
+    parameters = inspect.signature(imported(function)).parameters.values()
+    return frozenset(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True)
@@ -113,8 +121,36 @@ class BakedMotionFormat:
 
     def options(self) -> frozenset[str]:
         """Return the names of the writer's keyword-only parameters."""
-        parameters = inspect.signature(imported(self.writer)).parameters.values()
-        return frozenset(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
+        return _named_options(self.writer)
+
+
+@dataclass(frozen=True)
+class CurveFormat:
+    """A format that free curves are written to.
+
+    Attributes
+    ----------
+    suffixes : tuple of str
+        In lower case, with the dot.
+    writer : str
+        ``"module:function"`` of a function that takes the path, the `FreeCurves` and keyword-only
+        options, and returns figures as a dict.
+    remover : str
+        ``"module:function"`` of a function of a path and a file with curves that writes the file as
+        it was before them; "" where a file holds nothing else.
+    library, extra : str
+        As for `BakedMotionFormat`.
+    """
+
+    suffixes: tuple[str, ...]
+    writer: str
+    remover: str = ""
+    library: str = ""
+    extra: str = ""
+
+    def options(self) -> frozenset[str]:
+        """Return the names of the writer's keyword-only parameters."""
+        return _named_options(self.writer)
 
 
 @dataclass(frozen=True)
@@ -138,7 +174,7 @@ class MeshFormat:
     loose: bool = False
 
 
-Row = TypeVar("Row", CharacterFormat, BakedMotionFormat, MeshFormat)
+Row = TypeVar("Row", CharacterFormat, BakedMotionFormat, CurveFormat, MeshFormat)
 
 
 class FormatTable(Generic[Row]):
@@ -205,6 +241,26 @@ BAKED_MOTIONS = FormatTable(
             library="alembic3d",
             extra="alembic",
         ),
+    ]
+)
+
+FREE_CURVES = FormatTable(
+    [
+        CurveFormat(
+            GLTF_SUFFIXES,
+            "supple.formats.gltf.write.animation_curves:write_gltf_curves",
+            remover="supple.formats.gltf.write.animation_curves:remove_gltf_curves",
+        ),
+        CurveFormat(
+            USD_SUFFIXES,
+            "supple.formats.usd.write.animation_layer:write_usd_curves",
+            remover="supple.formats.usd.write.animation_layer:remove_usd_curves",
+            library="pxr",
+            extra="usd",
+        ),
+        CurveFormat((".bvh",), "supple.formats.bvh_curves:write_bvh_curves"),
+        CurveFormat((".csv",), "supple.formats.curve_tables:write_csv_curves"),
+        CurveFormat((".json",), "supple.formats.curve_tables:write_json_curves"),
     ]
 )
 

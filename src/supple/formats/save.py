@@ -1,31 +1,46 @@
-"""Baked motions saved in any format: the suffix says which."""
+"""Baked motions and free curves saved in any format: the suffix says which."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from supple.errors import FormatError, SuppleError
-from supple.formats.registry import BAKED_MOTIONS, BakedMotionFormat, imported
+from supple.formats.registry import (
+    BAKED_MOTIONS,
+    FREE_CURVES,
+    BakedMotionFormat,
+    CurveFormat,
+    imported,
+)
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
+from supple.rig.free_curves import FreeCurves
 
-__all__ = ["check_target", "clip_targets", "save", "written_files"]
+__all__ = [
+    "check_target",
+    "clip_targets",
+    "curve_format",
+    "remove_curves",
+    "save",
+    "written_files",
+]
 
 
 def save(
     path: str | Path,
-    baked: BakedMotion | Sequence[BakedMotion],
+    baked: BakedMotion | FreeCurves | Sequence[BakedMotion],
     *,
-    error: float = 0.002,
+    error: float | None = None,
     normals: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
-    """Save a baked motion, or several of one character, in the format that the suffix names.
+    """Save a baked motion, several of one character, or curves, in the format of the suffix.
 
     Parameters
     ----------
@@ -34,15 +49,18 @@ def save(
         new file if it came from another format. ``.usd``, ``.usda``, ``.usdc``, ``.usdz``: a layer
         over the character's own. ``.pc2``, ``.mdd``, ``.npz``, ``.abc``: positions of all vertices.
     baked
-        What `supple.bake` gives, or `supple.bake_all`. Where a file holds one motion, each of
-        several gets a file of its own, with the motion's name in it; see `clip_targets`.
+        What `supple.bake` gives, `supple.bake_all` or `supple.curves`. Where a file holds one
+        motion, each of several gets a file of its own, with the motion's name in it; see
+        `clip_targets`.
     error
         How far any vertex may be from its simulated place, as part of the character's size, in
-        formats that store shapes and weights.
+        formats that store shapes and weights, by default 0.002, or keys of curves, 0.0005.
     normals
         Whether shapes move normals, too.
     **options
-        Of the format: see ``write_gltf``, ``write_usd``, ``write_point_cache`` and so on.
+        Of the format: see ``write_gltf``, ``write_usd``, ``write_point_cache`` and so on. Curves
+        have ``keys`` ("every", "linear" or "spline") and ``additive``, and go to ``.glb``,
+        ``.gltf``, ``.usd…``, ``.bvh``, ``.csv`` and ``.json``.
 
     Returns
     -------
@@ -57,16 +75,14 @@ def save(
         written; each file is whole or not there.
     """
     path = Path(path)
+    if isinstance(baked, FreeCurves):
+        return _save_curves(path, baked, options if error is None else {**options, "error": error})
     bakes = _checked_bakes(path, baked)
     row = _row(path)
     for each in bakes:
         _check_frames(path, each)
-    known = row.options()
-    for name in options:
-        if name not in known:
-            rest = ", ".join(sorted(known)) or "none"
-            raise SuppleError(f'{path.name}: "{name}" is no option of this format; it has {rest}')
-    given = {"error": error, "normals": normals, **options}
+    known = _checked_options(path, row, options)
+    given = {"error": 0.002 if error is None else error, "normals": normals, **options}
     given = {name: value for name, value in given.items() if name in known}
     names = [each.motion.name for each in bakes]
     targets = clip_targets(path, bakes[0].character, names, **options)
@@ -118,6 +134,60 @@ def _checked_bakes(path: Path, baked: Any) -> list[BakedMotion]:
     if twice is not None:
         raise SuppleError(f'{path.name}: motion "{twice}" is there twice; save each once')
     return list(bakes)
+
+
+def _checked_options(
+    path: Path, row: BakedMotionFormat | CurveFormat, options: Mapping[str, Any]
+) -> frozenset[str]:
+    """Return the options of a format; refuse one that it has not."""
+    known = row.options()
+    for name in options:
+        if name not in known:
+            rest = ", ".join(sorted(known)) or "none"
+            raise SuppleError(f'{path.name}: "{name}" is no option of this format; it has {rest}')
+    return known
+
+
+def _save_curves(path: Path, curves: FreeCurves, options: Mapping[str, Any]) -> dict[str, Any]:
+    row = curve_format(path)
+    _checked_options(path, row, options)
+    if not path.parent.is_dir():
+        raise FormatError(f"{path.name}: there is no folder {path.parent}; make it first")
+    return {"path": str(path), **imported(row.writer)(path, curves, **options)}
+
+
+def remove_curves(path: str | Path, source: str | Path) -> dict[str, Any]:
+    """Write a file as it was before `supple.curves` were saved into it, to the byte.
+
+    Parameters
+    ----------
+    path
+        Where to; it may be the file itself.
+    source
+        A file with curves.
+
+    Raises
+    ------
+    SuppleError
+        If it has none, or is of a format that holds nothing but curves.
+    """
+    path, source = Path(path), Path(source)
+    row = curve_format(source)
+    if not row.remover:
+        raise FormatError(f"{source.name}: holds nothing but a motion; the original is untouched")
+    return {"path": str(path), **imported(row.remover)(path, source)}
+
+
+def curve_format(path: Path) -> CurveFormat:
+    """Return the format of curves that a path's suffix names; an error for none."""
+    row = FREE_CURVES.find(path)
+    if row is None:
+        listed = ", ".join(FREE_CURVES.suffixes())
+        suffix = path.suffix.lower()
+        raise FormatError(f'{path.name}: curves are not saved as "{suffix}"; use one of {listed}')
+    if row.library and find_spec(row.library) is None:
+        raise FormatError(f"{path.name}: needs an extra; run pip install 'supple[{row.extra}]'")
+    return row
 
 
 def _summed(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -450,10 +450,10 @@ def test_a_file_of_before_there_were_several_engines_is_read(tmp_path):
 
 def test_a_file_of_another_engine_is_refused(tmp_path):
     path = tmp_path / "other.supple"
-    path.write_bytes(signed(lambda header, _: header.update(engine="rig-space")))
-    with pytest.raises(FormatError, match=r"^other\.supple: is for another engine \('rig-space'\)"):
+    path.write_bytes(signed(lambda header, _: header.update(engine="clay")))
+    with pytest.raises(FormatError, match=r"^other\.supple: is for another engine \('clay'\)"):
         PoseSpaceModel.load(path)
-    with pytest.raises(FormatError, match='is for the engine "rig-space", which is not in this'):
+    with pytest.raises(FormatError, match='is for the engine "clay", which is not in this'):
         supple.load_model(path)
 
 

@@ -86,6 +86,25 @@ def read_stage(path: Path) -> dict[str, Any]:
         return run_child(READING, path.name, Path(folder), request, size)
 
 
+def layer_below(path: Path) -> Path | None:
+    """Return the file that a layer with curves of Supple's is over, None for any other file."""
+    check_library(path.name)
+    with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
+        request = {"action": "record", "path": str(path.absolute())}
+        found = run_child(WRITING, path.name, Path(folder), request, path.stat().st_size)
+    if found["original"] is None:
+        return None
+    below = Path(found["original"])
+    # A path in a file is not to be trusted: what lies outside its folder is not opened.
+    inside = below.resolve().is_relative_to(path.absolute().parent.resolve())
+    if not inside or not below.is_file():
+        raise FormatError(
+            f"{path.name}: the file it is a layer over, {below.name[:80]}, is not beside it; take"
+            " that file itself"
+        )
+    return below
+
+
 def run_child(
     child: Child, name: str, folder: Path, request: dict[str, Any], work: int
 ) -> dict[str, Any]:

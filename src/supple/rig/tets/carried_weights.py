@@ -27,7 +27,13 @@ from supple.rig.skeleton.skinning import SkinnedRig, skinned_core
 from supple.rig.tets.shepard import NeededRows, SurfaceFollower, shepard_matrix
 from supple.rig.tets.surface_samples import SurfaceSamples, typical_edge
 
-__all__ = ["CarriedPlacement", "CarriedRig", "carried_influences", "harmonic_extension"]
+__all__ = [
+    "CarriedPlacement",
+    "CarriedRig",
+    "bound_positions",
+    "carried_influences",
+    "harmonic_extension",
+]
 
 
 #: How much smoothness weighs against agreement with the surface's weights, in edges of a tet.
@@ -141,7 +147,7 @@ class CarriedRig(SurfaceFollower):
         self._core, self._own = core
         joints, weights = carried_influences(core.rig, mesh, samples, smoothness)
         bound = core.rig.with_influences(mesh.vertices, joints, weights)
-        self.skinned = core.rig.with_influences(_bound_positions(bound), joints, weights)
+        self.skinned = core.rig.with_influences(bound_positions(bound), joints, weights)
         #: What skinning in the rest pose misses; nothing but rounding where it can be inverted.
         self._offset = mesh.vertices - self.skinned(core.rig.rest_pose)
         self._rows: NeededRows | None = None
@@ -199,7 +205,7 @@ class CarriedRig(SurfaceFollower):
         return placed + rows @ added
 
 
-def _bound_positions(rig: SkinnedRig) -> Floats:
+def bound_positions(rig: SkinnedRig) -> Floats:
     """Return the bound positions of points that are at the rig's vertices in the rest pose.
 
     Skeletons are often bound in another pose than the one their file calls rest.

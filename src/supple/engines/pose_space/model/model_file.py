@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,17 @@ from supple.rig.stored.rigs import check_same_rig
 from supple.saving import write_whole
 from supple.tensors import checked_json, packed_tensors, unpacked_tensors
 
-__all__ = ["packed_model", "part_sizes", "read_model", "unpacked_model", "write_model"]
+__all__ = [
+    "damage_named",
+    "model_bytes",
+    "packed_model",
+    "part_sizes",
+    "read_model",
+    "sealed",
+    "unpacked_model",
+    "unsealed",
+    "write_model",
+]
 
 Arrays = dict[str, NDArray]
 Model = TypeVar("Model", bound=ModelFields)
@@ -43,14 +54,15 @@ def write_model(model: ModelFields, path: str | Path) -> None:
 def read_model(kind: type[Model], path: str | Path, rig: Rig | None = None) -> Model:
     """Read a model of a class from a file; see `PoseSpaceModel.load`."""
     path = Path(path)
-    data = _read(path)
+    data = model_bytes(path)
     try:
         return unpacked_model(kind, data, rig)
     except SuppleError as error:
         raise FormatError(f"{path.name}: {error}") from error
 
 
-def _read(path: Path) -> bytes:
+def model_bytes(path: Path) -> bytes:
+    """Read a file that may be a model."""
     try:
         if not path.is_file():
             what = "is not a file" if path.exists() else f"there is no such file in {path.parent}"
@@ -64,10 +76,14 @@ def _read(path: Path) -> bytes:
 
 def packed_model(model: ModelFields) -> bytes:
     """Return the bytes of a model's file."""
-    header, tensors = tensors_of(model)
+    return sealed(*tensors_of(model), model.engine)
+
+
+def sealed(header: dict[str, Any], tensors: Arrays, engine: str) -> bytes:
+    """Return the bytes of a model file of an engine, with a checksum over all of it."""
     kept, same = _without_repeats(tensors)
     text = json.dumps(
-        header | {"engine": model.engine, "same": same}, sort_keys=True, separators=(",", ":")
+        header | {"engine": engine, "same": same}, sort_keys=True, separators=(",", ":")
     )
     stored = {name: tensors[name] for name in kept}
     texts = {"format": FORMAT, "version": str(VERSION), "header": text}
@@ -114,16 +130,29 @@ def unpacked_model(kind: type[Model], data: bytes, rig: Rig | None = None) -> Mo
     SuppleError
         If they are not a model's, whole and unchanged.
     """
-    tensors, texts, block = unpacked_tensors(data)
-    header = _checked_texts(texts, tensors, block)
-    # Files of before there were several engines name none.
-    _check_engine(header.pop("engine", kind.engine), kind.engine)
-    _share(header.pop("same", None), tensors, len(data))
-    try:
+    header, tensors = unsealed(data, kind.engine)
+    with damage_named():
         model = kind(**fields_of(header, tensors, rig))
         if rig is not None:
             check_same_rig(rig, model.rig.parameters, model.rig.n_vertices)
         return model
+
+
+def unsealed(data: bytes, engine: str) -> tuple[dict[str, Any], Arrays]:
+    """Return header and arrays of a model file of an engine, if it is whole and unchanged."""
+    tensors, texts, block = unpacked_tensors(data)
+    header = _checked_texts(texts, tensors, block)
+    # Files of before there were several engines name none.
+    _check_engine(header.pop("engine", engine), engine)
+    _share(header.pop("same", None), tensors, len(data))
+    return header, tensors
+
+
+@contextmanager
+def damage_named() -> Iterator[None]:
+    """Say of errors that nobody thought of that a file is damaged."""
+    try:
+        yield
     except SuppleError:
         raise
     except MemoryError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from supple.rig.stored.packed_arrays import (
 from supple.rig.stored.rigs import restored_rigs, stored_rigs
 from supple.tensors import HeaderReader, TensorReader
 
-__all__ = ["fields_of", "tensors_of"]
+__all__ = ["fields_of", "motion_tensors", "read_motions", "tensors_of"]
 
 Arrays = dict[str, NDArray]
 Header = dict[str, Any]
@@ -42,7 +43,7 @@ def tensors_of(model: ModelFields) -> tuple[Header, Arrays]:
     """Return the header and the arrays that a file holds of a model."""
     rigs, rig_arrays = stored_rigs({name: getattr(model, name) for name in ROOTS})
     regions, region_arrays = _region_tensors(model)
-    motions, motion_arrays = _motion_tensors(model)
+    motions, motion_arrays = motion_tensors(model.motions)
     tensors = {f"rigs.{name}": array for name, array in rig_arrays.items()}
     tensors |= region_arrays | motion_arrays | _mesh_tensors(model)
     products = packed_rows(model.mass_products.T)
@@ -110,10 +111,11 @@ def _region_tensors(model: ModelFields) -> tuple[list[str], Arrays]:
     return [region.name for region in model.regions], arrays
 
 
-def _motion_tensors(model: ModelFields) -> tuple[list[Header], Arrays]:
+def motion_tensors(motions: Mapping[str, Motion]) -> tuple[list[Header], Arrays]:
+    """Return entries of a header, and arrays, of motions by name."""
     listed: list[Header] = []
     arrays: Arrays = {}
-    for k, (key, motion) in enumerate(model.motions.items()):
+    for k, (key, motion) in enumerate(motions.items()):
         listed.append({"key": key, "name": motion.name, "cuts": list(motion.cuts)})
         arrays |= {
             f"motions.{k}.times": motion.times,
@@ -145,7 +147,7 @@ def fields_of(header: Header, tensors: Arrays, rig: Rig | None) -> dict[str, Any
     fields |= _read_material(told, reader)
     fields |= _read_meshes(reader)
     fields |= _read_regions(told.texts("regions"), reader, m, fields["basis_bits"])
-    fields["motions"] = _read_motions(told.listed("motions"), reader)
+    fields["motions"] = read_motions(told.listed("motions"), reader)
     r = sum(basis.shape[3] for basis in fields["bases"])
     fields |= {
         "fixed": reader.indices("fixed", (None,)),
@@ -260,7 +262,8 @@ def _read_mask(reader: TensorReader, name: str) -> NDArray:
     return mask
 
 
-def _read_motions(listed: list[Any], reader: TensorReader) -> dict[str, Motion]:
+def read_motions(listed: list[Any], reader: TensorReader) -> dict[str, Motion]:
+    """Return the motions that `motion_tensors` wrote."""
     found: dict[str, Motion] = {}
     for k, entry in enumerate(listed):
         told = HeaderReader(entry, f"its motion {k}")

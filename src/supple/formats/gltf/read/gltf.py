@@ -16,6 +16,7 @@ from supple.errors import FormatError, SuppleError
 from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import Document
+from supple.formats.gltf.kept_original import without_added
 from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.animation import moving_nodes, read_channels
 from supple.formats.gltf.read.clips import ClipReader, GltfClip, pose_clips, read_clips
@@ -40,7 +41,7 @@ from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import unique_names
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["GltfSource", "load_gltf"]
+__all__ = ["GltfSource", "load_gltf", "read_gltf"]
 
 # Numbers read of all meshes wherever they are shown: a gigabyte.
 MOST_NUMBERS = 150_000_000
@@ -83,7 +84,9 @@ class GltfSource:
     mesh_names: tuple[str, ...] = ()
 
 
-def load_gltf(path: str | Path, metres_per_unit: float | None = None) -> Character:
+def load_gltf(
+    path: str | Path, metres_per_unit: float | None = None, *, curves: bool = True
+) -> Character:
     """Read a character from a glTF file.
 
     Parameters
@@ -93,6 +96,9 @@ def load_gltf(path: str | Path, metres_per_unit: float | None = None) -> Charact
     metres_per_unit : float, optional
         Length of its unit; by default metres, as glTF has it, but centimetres for a file taller
         than 30 units.
+    curves : bool
+        Whether curves that Supple has added to the file are in it; without, the file is read as it
+        was before.
 
     Returns
     -------
@@ -115,6 +121,13 @@ def load_gltf(path: str | Path, metres_per_unit: float | None = None) -> Charact
     """
     data = read_bytes(path, GLTF_SUFFIXES)
     path = Path(path)
+    if not curves:
+        data = without_added(path.name, data)
+    return read_gltf(path, data, metres_per_unit)
+
+
+def read_gltf(path: Path, data: bytes, metres_per_unit: float | None = None) -> Character:
+    """Read a character from the bytes of a glTF file, as `load_gltf` does from the file at path."""
     notes = Notes(path.name)
     # Numbers near the end of their range overflow; what comes of it is checked.
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")

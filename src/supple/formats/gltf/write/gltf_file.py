@@ -23,6 +23,7 @@ from supple.formats.gltf.container import (
     file_below,
     open_container,
 )
+from supple.formats.gltf.kept_original import split_binary
 from supple.formats.gltf.notes import Notes, quoted
 
 VERTICES, CORNERS = 34962, 34963
@@ -49,14 +50,17 @@ class GltfFile:
         As the file had it, and what was added. Things are only ever added at the end of lists,
         so that every index stays what it was.
     binary
-        The bytes of buffer 0.
+        The bytes of the buffer that is added to.
     chunks
         Kind and bytes of chunks that glTF does not know.
+    buffer
+        Which that is: 0, or in a .gltf that keeps its own buffers one of ours.
     """
 
     json: dict[str, Any]
     binary: bytearray = field(default_factory=bytearray)
     chunks: list[tuple[int, bytes]] = field(default_factory=list)
+    buffer: int = 0
 
     def part(self, name: str) -> list[dict[str, Any]]:
         """Return a top-level list; asking for one that is missing does not put it into the file."""
@@ -75,10 +79,10 @@ class GltfFile:
         self.binary.extend(data)
         if start + len(data) > LARGEST - 2**20:
             raise FormatError("more than 4 GiB do not fit into a .glb; allow a larger error")
-        if not self.part("buffers"):
+        if self.buffer == len(self.part("buffers")):
             self.add("buffers", {"byteLength": 0})
-        self.json["buffers"][0]["byteLength"] = len(self.binary)
-        described = {"buffer": 0, "byteOffset": start, "byteLength": len(data), **more}
+        self.json["buffers"][self.buffer]["byteLength"] = len(self.binary)
+        described = {"buffer": self.buffer, "byteOffset": start, "byteLength": len(data), **more}
         return self.add("bufferViews", described)
 
     def accessor(
@@ -133,8 +137,9 @@ class GltfFile:
         tree = dict(self.json)
         if self.binary:
             text = base64.b64encode(bytes(self.binary)).decode("ascii")
-            first = {**tree["buffers"][0], "uri": f"data:application/octet-stream;base64,{text}"}
-            tree["buffers"] = [first, *tree["buffers"][1:]]
+            uri = f"data:application/octet-stream;base64,{text}"
+            tree["buffers"] = list(tree["buffers"])
+            tree["buffers"][self.buffer] = {**tree["buffers"][self.buffer], "uri": uri}
         return _as_text(tree)
 
 
@@ -143,7 +148,44 @@ def _as_text(tree: dict[str, Any]) -> bytes:
     return json.dumps(tree, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-# A file opened to be added to: all its bytes in one buffer, all else as it was.
+# A file opened to be added to: with nothing of it changed, or with all its bytes in one buffer.
+
+
+def added_to(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:
+    """Open a file to be added to and written to a path, with nothing else of it changed.
+
+    Returns
+    -------
+    bytes
+        The file without what will be added: as it is, or with all buffers and pictures in it where
+        they could not be found from the new place, or where it becomes of the other kind.
+    GltfFile
+        The same, open.
+    """
+    notes = Notes(source.name)
+    binary = path.suffix.lower() == ".glb"
+    if not _fits(path, source, open_container(data, notes).json, (data[:4] == MAGIC, binary)):
+        whole = open_to_add(source, data)
+        data = whole.glb() if binary else whole.gltf()
+    tree = open_container(data, notes).json
+    file = GltfFile(tree, chunks=_other_chunks(data))
+    if binary:
+        first, last = split_binary(data)
+        file.binary.extend(data[first:last])
+    else:
+        file.buffer = len(file.part("buffers"))
+    return data, file
+
+
+def _fits(path: Path, source: Path, tree: dict[str, Any], kinds: tuple[bool, bool]) -> bool:
+    """Return whether a file can be added to as it is."""
+    buffers = tree.get("buffers", [])
+    named = [each.get("uri") for each in [*buffers, *tree.get("images", [])]]
+    outside = any(isinstance(uri, str) and not SCHEME.match(uri) for uri in named)
+    here = path.parent.resolve() == source.parent.resolve()
+    # The binary chunk is buffer 0's, or nobody's.
+    ours = not kinds[1] or not buffers or "uri" not in buffers[0]
+    return kinds[0] == kinds[1] and ours and (here or not outside)
 
 
 def open_to_add(path: Path, data: bytes) -> GltfFile:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from supple.arrays import Floats, Singles
-from supple.errors import FormatError, SuppleError, SuppleWarning, warn
+from supple.errors import FormatError, warn
 from supple.formats.clip_match import plays
 from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.gltf.accessors import Accessors
@@ -22,8 +21,9 @@ from supple.formats.gltf.draco import decode_draco
 from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.animation import Channel
 from supple.formats.gltf.read.clips import GltfClip
-from supple.formats.gltf.read.gltf import GltfSource, load_gltf
+from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.gltf.write.gltf_file import GltfFile, open_to_add
+from supple.formats.gltf.write.loaded_again import loaded_again
 from supple.formats.gltf.write.morph_targets import (
     NewTargets,
     add_targets,
@@ -42,8 +42,6 @@ from supple.formats.morph_fit import Progress
 from supple.formats.registry import GLTF_SUFFIXES
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
-from supple.rig.deformers.blend_shapes import BlendShapeRig
-from supple.rig.skeleton.skinning import SkinnedRig
 from supple.saving import write_whole
 
 __all__ = ["holds_several", "write_gltf"]
@@ -161,7 +159,7 @@ class _Writer:
         self.bakes, self.error, self.progress = bakes, error, progress
         self.character = bakes[0].character
         data = read_bytes(source.path, GLTF_SUFFIXES)
-        self.loaded = _as_loaded(self.character, source)
+        self.loaded = loaded_again(self.character, source)
         self.source: GltfSource = self.loaded.source
         with reading(source.path.name):
             self.document = Document(source.path, data, Notes(source.path.name))
@@ -349,68 +347,3 @@ class _Writer:
         mesh = self.file.part("meshes")[described["mesh"]]
         given = described.get("weights", mesh.get("weights", []))
         return [*given, *[0.0] * before][:before]
-
-
-# The file a character came from, read again: it must still be what was loaded.
-
-
-def _as_loaded(character: Character, source: GltfSource) -> Character:
-    """Load the character's file again.
-
-    Its rig is the file's own, whatever has been put around the one that was baked.
-
-    Raises
-    ------
-    FormatError
-        If the file is gone, is damaged, or holds another character than was loaded.
-    """
-    name = source.path.name
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SuppleWarning)
-            again = load_gltf(source.path, character.metres_per_unit)
-    except SuppleError as error:
-        raise FormatError(f"{error}; it was sound when it was loaded, leave it there") from error
-    if not _same(character, source, again):
-        raise FormatError(f"{name}: has changed since it was loaded; load and bake it again")
-    if any(primitive.node < 0 for primitive in source.primitives):
-        raise FormatError(f"{name}: no node shows its mesh, so no animation can move it; add one")
-    return again
-
-
-def _same(character: Character, source: GltfSource, again: Character) -> bool:
-    now = again.source
-    if not again.has_mesh or len(source.primitives) != len(now.primitives):
-        return False
-    pairs: list[tuple[Any, Any]] = [(source.joint_nodes, now.joint_nodes)]
-    for one, other in zip(source.primitives, now.primitives, strict=True):
-        if (one.node, one.mesh, one.primitive) != (other.node, other.mesh, other.primitive):
-            return False
-        pairs += [(one.welded, other.welded), (one.to_bind, other.to_bind)]
-    if source.clips.keys() != now.clips.keys():
-        return False
-    for name, clip in source.clips.items():
-        if len(clip.channels) != len(now.clips[name].channels):
-            return False
-        for mine, its in zip(clip.channels, now.clips[name].channels, strict=True):
-            if _kind(mine) != _kind(its):
-                return False
-            pairs += [(mine.times, its.times), (mine.values, its.values)]
-    if isinstance(character.rig, SkinnedRig | BlendShapeRig):
-        pairs += zip(_skin(character.rig), _skin(again.rig), strict=False)
-    return all(np.array_equal(one, other) for one, other in pairs)
-
-
-def _kind(channel: Channel) -> tuple[int, str, str]:
-    return channel.node, channel.path, channel.interpolation
-
-
-def _skin(rig: Any) -> list[Any]:
-    """Return the arrays that a skinned rig is made of."""
-    parts: list[Any] = []
-    while isinstance(rig, BlendShapeRig):
-        parts.append(rig.deltas)
-        rig = rig.base
-    if isinstance(rig, SkinnedRig):
-        parts += [rig.vertices, rig.joints, rig.weights, rig.inverse_bind]
-    return parts

@@ -9,7 +9,7 @@ import numpy as np
 from supple.arrays import Floats
 from supple.formats.gltf.document import Document
 from supple.formats.gltf.read.gltf import GltfSource
-from supple.formats.gltf.read.nodes import read_nodes
+from supple.formats.gltf.read.nodes import NodeForest, read_nodes
 from supple.formats.gltf.read.skins import JointFrames
 from supple.formats.gltf.write.gltf_file import GltfFile
 from supple.formats.gltf.write.weight_tracks import Times
@@ -92,16 +92,8 @@ class NodeMotion:
         parts, _ = decompose(np.linalg.inv(above) @ goes @ above @ self.forest.local(node))
         return {"translation": parts.translations, "rotation": parts.rotations}
 
-    def animate(
-        self,
-        file: GltfFile,
-        times: Times,
-        animation: dict[str, Any],
-        when: Floats,
-        poses: Floats,
-        roots: Floats,
-    ) -> None:
-        """Add channels for every node that leaves its rest."""
+    def tracks(self, poses: Floats, roots: Floats) -> list[tuple[int, str, Floats]]:
+        """Return node, path and values (t, c) of everything that leaves its rest."""
         rests = {
             "translation": self.forest.translations,
             "rotation": self.forest.rotations,
@@ -115,14 +107,28 @@ class NodeMotion:
         for node in sorted(self.still):
             moved = self._carried(node, poses, roots)
             tracks += [(node, path, keys) for path, keys in moved.items()]
+        found = []
         for node, path, values in tracks:
             keys, rest = values, rests[path][node]
             if path == "rotation":
                 keys = continuous(keys)
                 keys = -keys if keys[0] @ rest < 0 else keys
-            if np.abs(keys - rest).max() <= STILL * max(1.0, float(np.abs(rest).max())):
-                continue
-            self._free(file, node)
+            if np.abs(keys - rest).max() > STILL * max(1.0, float(np.abs(rest).max())):
+                found.append((node, path, keys))
+        return found
+
+    def animate(
+        self,
+        file: GltfFile,
+        times: Times,
+        animation: dict[str, Any],
+        when: Floats,
+        poses: Floats,
+        roots: Floats,
+    ) -> None:
+        """Add channels for every node that leaves its rest."""
+        for node, path, keys in self.tracks(poses, roots):
+            free_node(file, self.forest, node)
             sampler = {
                 "input": times.accessor(when),
                 "output": file.accessor(keys.astype(np.float32)),
@@ -133,11 +139,12 @@ class NodeMotion:
             number = len(animation["samplers"]) - 1
             animation["channels"].append({"sampler": number, "target": target})
 
-    def _free(self, file: GltfFile, node: int) -> None:
-        """Replace a node's matrix, which cannot be animated, by its parts."""
-        described = file.part("nodes")[node]
-        if "matrix" in described:
-            del described["matrix"]
-            described["translation"] = self.forest.translations[node].tolist()
-            described["rotation"] = self.forest.rotations[node].tolist()
-            described["scale"] = self.forest.scales[node].tolist()
+
+def free_node(file: GltfFile, forest: NodeForest, node: int) -> None:
+    """Replace a node's matrix, which cannot be animated, by its parts."""
+    described = file.part("nodes")[node]
+    if "matrix" in described:
+        del described["matrix"]
+        described["translation"] = forest.translations[node].tolist()
+        described["rotation"] = forest.rotations[node].tolist()
+        described["scale"] = forest.scales[node].tolist()

@@ -76,12 +76,12 @@ def _joined_splines(old: Channel, new: Track) -> Track:
     slopes = np.diff(lines, axis=0) / gaps
     nothing = np.zeros((1, lines.shape[1]))
     ours = np.stack([np.vstack([nothing, slopes]), lines, np.vstack([slopes, nothing])], axis=1)
-    coming, leaving = _tangents(old, times)
+    coming, leaving = spline_tangents(old, times)
     theirs = np.stack([coming, old.at(times), leaving], axis=1)
     return Track(times, np.concatenate([theirs, ours], axis=2), "CUBICSPLINE")
 
 
-def _tangents(spline: Channel, times: Floats) -> tuple[Floats, Floats]:
+def spline_tangents(spline: Channel, times: Floats) -> tuple[Floats, Floats]:
     """Return derivatives of a spline as it comes to each time, and as it leaves it."""
     keys, values = spline.times, spline.values
     inside = (times > keys[0]) & (times < keys[-1])
@@ -137,15 +137,7 @@ def play_weights(
         whole = Track(track.times, np.hstack([held, track.values]))
     else:
         whole = joined(old, track)
-    sampler = _weights_sampler(file, times, whole)
-    channel = next((c for c in animation["channels"] if _weights_node(c) == node), None)
-    if channel is not None:
-        _set_sampler(animation, channel, sampler)
-        return
-    animation["samplers"].append(sampler)
-    number = len(animation["samplers"]) - 1
-    target = {"node": node, "path": "weights"}
-    animation["channels"].append({"sampler": number, "target": target})
+    play_sampler(animation, node, "weights", _weights_sampler(file, times, whole))
 
 
 def widen_weights(
@@ -188,6 +180,17 @@ def _weights_sampler(file: GltfFile, times: Times, track: Track) -> dict[str, An
     }
 
 
+def play_sampler(animation: dict[str, Any], node: int, path: str, sampler: dict[str, Any]) -> None:
+    """Let a sampler move a property of a node, in place of what moves it in an animation."""
+    channel = next((c for c in animation["channels"] if _target(c) == (node, path)), None)
+    if channel is not None:
+        _set_sampler(animation, channel, sampler)
+        return
+    animation["samplers"].append(sampler)
+    number = len(animation["samplers"]) - 1
+    animation["channels"].append({"sampler": number, "target": {"node": node, "path": path}})
+
+
 def _set_sampler(
     animation: dict[str, Any], channel: dict[str, Any], sampler: dict[str, Any]
 ) -> None:
@@ -202,13 +205,16 @@ def _set_sampler(
 
 def _weights_node(channel: dict[str, Any]) -> int | None:
     """Return the node whose weights a channel moves, None for other channels."""
+    node, path = _target(channel)
+    return node if path == "weights" else None
+
+
+def _target(channel: dict[str, Any]) -> tuple[int | None, str]:
+    """Return node and path that a channel moves, by a pointer or not."""
     target = channel["target"]
-    if target["path"] == "weights":
-        node: int | None = target.get("node")
-        return node
     pointer = target.get("extensions", {}).get(POINTER)
     text = pointer.get("pointer") if isinstance(pointer, dict) else None
     match = NODE_POINTER.fullmatch(text) if isinstance(text, str) else None
-    if target["path"] == "pointer" and match is not None and match[2] == "weights":
-        return int(match[1])
-    return None
+    if target["path"] == "pointer":
+        return (int(match[1]), match[2]) if match is not None else (None, "pointer")
+    return target.get("node"), target["path"]

@@ -15,7 +15,7 @@ from supple.errors import FormatError, SuppleError, warn
 from supple.formats.file_bytes import LARGEST_FILE, reading
 from supple.formats.painted_maps import PaintedMaps
 from supple.formats.registry import USD_SUFFIXES
-from supple.formats.usd.process import read_stage
+from supple.formats.usd.process import layer_below, read_stage
 from supple.formats.usd.read.joint_forest import SHEAR, Branch, JointForest, read_joints
 from supple.formats.usd.read.skinned_surface import BlendShapes, SkinnedSurface, read_meshes
 from supple.formats.usd.read.staged_appearance import staged_appearance
@@ -74,7 +74,9 @@ class UsdSource:
     time_codes_per_second: float
 
 
-def load_usd(path: str | Path, metres_per_unit: float | None = None) -> Character:
+def load_usd(
+    path: str | Path, metres_per_unit: float | None = None, *, curves: bool = True
+) -> Character:
     """Read a character from a USD file.
 
     Parameters
@@ -85,6 +87,9 @@ def load_usd(path: str | Path, metres_per_unit: float | None = None) -> Characte
         transforms they stand under.
     metres_per_unit : float, optional
         Length of its unit, in place of the stage's ``metersPerUnit``.
+    curves : bool
+        Whether curves are in it where it is a layer of Supple's with curves; without, the file
+        below is read.
 
     Returns
     -------
@@ -106,6 +111,11 @@ def load_usd(path: str | Path, metres_per_unit: float | None = None) -> Characte
     """
     path = Path(path)
     _check_file(path)
+    if not curves:
+        below = layer_below(path)
+        if below is not None:
+            path = below
+            _check_file(path)
     with reading(path.name):
         character = staged_character(path, read_stage(path), metres_per_unit)
     for message in character.warnings:

@@ -128,6 +128,8 @@ class LayerPlan:
         A plan for each motion.
     shown
         The one that the stage plays by itself: the only motion, or of several the file's own.
+    stage
+        The stage, as `read_stage` has it.
     """
 
     def __init__(self, path: Path, bakes: Sequence[BakedMotion]) -> None:
@@ -142,7 +144,7 @@ class LayerPlan:
             )
         if path.exists() and path.samefile(self.source_path):
             raise FormatError(f"{path.name}: is the character's own file; choose another name")
-        stage = read_stage(self.source_path)
+        self.stage = stage = read_stage(self.source_path)
         self._check(path, stage)
         _check_needed_files(path, self.source_path)
         self.n_vertices = len(self.character.surface.vertices)
@@ -160,14 +162,14 @@ class LayerPlan:
         if found != [(mesh.path, len(mesh.welded)) for mesh in self.source.meshes]:
             raise FormatError(
                 f"{path.name}: {self.source.path.name} has other meshes than when it was loaded;"
-                f" load it again and bake"
+                f" load it again"
             )
         times = [clip["times"] for clip in stage["clips"]]
         known = list(self.source.time_codes.values())
         if len(times) != len(known) or not all(map(np.array_equal, times, known)):
             raise FormatError(
                 f"{path.name}: {self.source.path.name} has other motions than when it was loaded;"
-                f" load it again and bake"
+                f" load it again"
             )
 
     def _clips(self, bakes: Sequence[BakedMotion], stage: dict[str, Any]) -> list[ClipPlan]:

@@ -23,7 +23,7 @@ from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.saving import write_chunks
 
-__all__ = ["holds_several", "write_usd"]
+__all__ = ["deliver", "holds_several", "layer_format", "write_usd"]
 
 POINTS = ("blend-shapes", "cache")
 #: What is over the error by less than this is rounding.
@@ -129,10 +129,10 @@ def _write_layer(
     if normals and any(cached):
         np.save(folder / "normals.npy", baked_normals(bakes[plan.shown]))
     tell(0.7, "writing the layer")
-    request = plan.author_request(_format(path), cached, shapes, weights, normals)
+    request = plan.author_request(layer_format(path), cached, shapes, weights, normals)
     answer = run_child(WRITING, path.name, folder, request, plan.work)
-    layer = folder / f"layer.{_format(path)}"
-    size = _deliver(path, layer, plan.source_path, answer["files"])
+    layer = folder / f"layer.{layer_format(path)}"
+    size = deliver(path, layer, plan.source_path, answer["files"])
     reached = answer["error_metres"] / plan.character.surface.size
     if reached > ROUNDING * error:
         missed = f"is off by {reached:.2%} of the size, not {error:.2%}"
@@ -152,7 +152,8 @@ def _advice(points: str) -> str:
     return "use points as a cache, or a larger error"
 
 
-def _format(path: Path) -> str:
+def layer_format(path: Path) -> str:
+    """Return the format in which a layer for this path is exported."""
     return "usda" if path.suffix.lower() == ".usda" else "usdc"
 
 
@@ -168,7 +169,7 @@ def _write_stage(
     request = {
         "action": "new",
         "path": None,
-        "format": _format(path),
+        "format": layer_format(path),
         "rate": float(baked.rate),
         "codes": np.round(baked.times * baked.rate, 6),
         "name": baked.character.name,
@@ -176,11 +177,11 @@ def _write_stage(
         "rest": np.asarray(surface.vertices),
     }
     run_child(WRITING, path.name, folder, request, baked.frames.nbytes)
-    size = _deliver(path, folder / f"layer.{_format(path)}", None, [])
+    size = deliver(path, folder / f"layer.{layer_format(path)}", None, [])
     return {"n_shapes": 0, "n_frames": baked.n_frames, "error": 0.0, "bytes": size}
 
 
-def _deliver(path: Path, layer: Path, original: Path | None, files: list[str]) -> int:
+def deliver(path: Path, layer: Path, original: Path | None, files: list[str]) -> int:
     """Put the layer where it belongs, alone or in a package, and return the number of bytes."""
     if not layer.is_file():
         raise FormatError(f"{path.name}: USD wrote no layer; the disk may be full")

@@ -1,9 +1,10 @@
 """The process that writes over USD: evaluates a stage, and lays a layer over it.
 
-It answers four requests. "files": what the stage is made of. "survey": where the points of meshes
+It answers six requests. "files": what the stage is made of. "record": what a layer with curves is
+over. "survey": where the points of meshes
 are at given time codes, and how offsets would move them. "author": the layer, with blend shapes and
-point caches in it, and how far the stage it makes is from what was wanted. "new": a stage of its
-own.
+point caches in it, and how far the stage it makes is from what was wanted. "curves": a layer with
+new values of animations, and the same. "new": a stage of its own.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from supple.formats.usd.write.authoring import (
 
 __all__ = ["main"]
 
+#: Name of the record of curves in a layer's own data.
+RECORD = "supple_curves"
 #: Files that are listed; nobody has more.
 MOST = 100_000
 #: Fields that a layer has of its own, not of the stage: they are not taken over.
@@ -42,12 +45,21 @@ def main(folder: str, memory: int) -> None:
 
 
 def _answer(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, Any]:
-    answers = {"survey": _survey, "author": _author, "new": _new, "files": _files}
+    answers = {
+        "survey": _survey,
+        "author": _author,
+        "curves": _curves,
+        "record": _record,
+        "new": _new,
+        "files": _files,
+    }
     return answers[request["action"]](request, folder)
 
 
-def _opened(request: dict[str, Any], clip: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the layer to write, over the file's, and the stage of both, which plays the clip."""
+def _opened(
+    request: dict[str, Any], clip: dict[str, Any], *, bound: bool = True
+) -> tuple[Any, Any]:
+    """Return the layer to write, over the file's, and the stage of both; `bound` plays the clip."""
     # Taken out in memory, as for reading: what lies outside the file's folder.
     root = open_stage(Path(request["path"]), []).GetRootLayer()
     layer = Sdf.Layer.CreateAnonymous(".usda")
@@ -57,8 +69,9 @@ def _opened(request: dict[str, Any], clip: dict[str, Any]) -> tuple[Any, Any]:
     layer.subLayerPaths.append(root.identifier)
     stage = Usd.Stage.Open(layer)
     _make_editable(stage, request)
-    define_animations(stage, clip["skeletons"], clip["animation_name"])
-    bind_animations(stage, clip["skeletons"])
+    if bound:
+        define_animations(stage, clip["skeletons"], clip["animation_name"])
+        bind_animations(stage, clip["skeletons"])
     return layer, stage
 
 
@@ -152,6 +165,29 @@ def _author(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     return _finished(layer, stage, request, frames, folder)
 
 
+def _curves(request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    from supple.formats.usd.write.skel_curves import author_curves  # SciPy takes half a second
+
+    clip = request["clips"][0]
+    layer, stage = _opened(request, clip, bound=request["new"] and not request["additive"])
+    figures = author_curves(stage, request)
+    if request["new"] or stage.HasAuthoredTimeCodeRange():  # a part of a clip is no range
+        _widen_range(stage, clip["codes"])
+    kept = dict(layer.customLayerData)
+    layer.customLayerData = {**kept, RECORD: {"original": request["sublayer"]}}
+    measured = request if not request["additive"] else {**request, "clips": []}
+    return figures | _finished(layer, stage, measured, _stored(folder / "frames.npy"), folder)
+
+
+def _record(request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    layer = _opened_package(request["path"])
+    record = layer.customLayerData.get(RECORD) if layer else None
+    original = record.get("original") if isinstance(record, dict) else None
+    if not isinstance(original, str) or original not in list(layer.subLayerPaths):
+        return {"original": None}
+    return {"original": Sdf.ComputeAssetPathRelativeToLayer(layer, original)}
+
+
 def _points_around(stage: Any, request: dict[str, Any]) -> list[dict[float, np.ndarray]]:
     """Return points of cached meshes as the rig alone moves them, at codes not baked.
 
@@ -189,7 +225,8 @@ def _finished(
     layer: Any, stage: Any, request: dict[str, Any], frames: np.ndarray, folder: Path
 ) -> dict[str, Any]:
     """Measure, then write the layer with the path to the original that it is to have."""
-    error = max(_largest_error(stage, request, k, frames) for k in range(len(request["clips"])))
+    found = [_largest_error(stage, request, k, frames) for k in range(len(request["clips"]))]
+    error = max(found, default=0.0)
     layer.subLayerPaths[0] = request["sublayer"]
     layer.Export(str(folder / f"layer.{request['format']}"))
     return {"error_metres": error, "files": _dependencies(request) if request["package"] else []}

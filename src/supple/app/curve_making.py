@@ -1,0 +1,306 @@
+"""`supple curves`: a character in, the same file out with curves on its free controls.
+
+The way of a file: `_checked_target` ▸ `read_character` and `prepared_model` (character_models) ▸
+`supple.curves` (playing.secondary_motion) ▸ `supple.save` (formats.save).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from supple.app.character_models import (
+    CharacterSource,
+    chosen_anatomy,
+    prepared_model,
+    read_character,
+)
+from supple.app.command_files import check_place, checked_sheet
+from supple.app.options import CurveOptions, by_parameter
+from supple.app.progress_bar import console, first_use_message, task_bar, working
+from supple.engines.engine import FIRST_ENGINE, Engine
+from supple.errors import SuppleError
+from supple.formats.curve_keys import checked_error
+from supple.formats.file_bytes import read_text
+from supple.formats.registry import FREE_CURVES
+from supple.formats.save import curve_format, remove_curves, save
+from supple.mesh.topology import counted
+from supple.playing.bake import bake, flesh_damping
+from supple.playing.secondary_motion import SHAKEN, curve_plan, curves, moving_engine
+from supple.rig.baked_motion import BakedMotion
+from supple.rig.free_curves import FreeCurves
+from supple.rig.motion.motion import Motion
+
+__all__ = ["run_curves"]
+
+#: Names that a file of free parameters may have.
+MOST_NAMES = 100_000
+
+
+def run_curves(
+    given: str,
+    output: Path | None = None,
+    options: CurveOptions | None = None,
+    *,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Make curves of a motion of a file, a scene or a model; write them, and return figures.
+
+    Parameters
+    ----------
+    given
+        A file, or the name of a scene; a file of that name goes first.
+    output
+        Where to; by default the name with "_curves" in the current folder.
+    options
+        As given on the command line; by default none.
+    quiet
+        Show nothing.
+    """
+    began = perf_counter()
+    options = options or CurveOptions()
+    if options.remove:
+        return _removed(Path(given), output, quiet)
+    row = moving_engine(options.engine)
+    target = _checked_target(given, output, options)
+    free, stepping = _free_names(options.free), _stepping(options, row)
+    first_use_message(quiet)
+    with working("reading", quiet):
+        source = read_character(given, options.unit, curves=False)
+        plan = curve_plan(source.character, options.motion, **options.playing())
+        anatomy = chosen_anatomy(options.anatomy, source, options.model)
+    _say_what(source, plan.motion, options, quiet)
+    ready = prepared_model(
+        source,
+        model=options.model,
+        flesh=options.flesh,
+        engine=row.name,
+        quiet=quiet,
+        anatomy=anatomy,
+        free=free,
+        tets=options.tets,
+    )
+    with task_bar(quiet) as tell:
+        found = curves(
+            source.character,
+            plan.motion,
+            ready.model,
+            engine=row.name,
+            settle=options.settle,
+            smooth=options.smooth,
+            strength=options.strength,
+            simulation=stepping | {"scaled_loads": ready.scaled_loads},
+            progress=tell,
+            **options.playing(),
+        )
+    with working("writing", quiet):
+        written = save(target, found, **options.saving())
+    written.pop("path", None)
+    figures = found.report | {
+        "flesh": options.flesh,
+        "strength": options.strength,
+        "loop": found.loop,
+        "free_names": list(found.free),
+        "build_s": round(ready.seconds, 3),
+        "model_kept": ready.kept,
+        **written,
+        "output": str(target),
+    }
+    if options.plot is not None:
+        figures["plot"] = _plotted(options.plot, found, quiet)
+    if options.page is not None:
+        figures["page"] = _paged(options, source, found, figures, quiet)
+    figures["curves_s"] = round(perf_counter() - began, 3)
+    if not quiet:
+        _print_summary(figures)
+    return figures
+
+
+def _stepping(options: CurveOptions, row: Engine) -> dict[str, Any]:
+    """Return options of the simulator: the flesh's damping, and what is said of controls."""
+    damping = flesh_damping(options.flesh, options.damping)
+    stepping: dict[str, Any] = {
+        name: value for name, value in damping.items() if name in row.step_options
+    }
+    for name in ("follow", "firmness"):
+        words = getattr(options, name)
+        if words is None:
+            continue
+        if name not in row.step_options:
+            raise SuppleError(f"--{name}: the engine {row.name} has no such option")
+        stepping[name] = by_parameter(f"--{name}", words)
+    return stepping
+
+
+def _removed(source: Path, output: Path | None, quiet: bool) -> dict[str, Any]:
+    """Take curves out of a file, in place or to another."""
+    target = source if output is None else output
+    if not source.is_file():
+        raise SuppleError(f"{source}: there is no such file")
+    curve_format(source)
+    check_place(target)
+    figures = remove_curves(target, source)
+    if not quiet:
+        console.print(f"wrote {target}, without curves", markup=False)
+    return {"output": str(target), "bytes": figures["bytes"]}
+
+
+def _checked_target(given: str, output: Path | None, options: CurveOptions) -> Path:
+    """Return the path of the result; SuppleError when it cannot be written, before any work."""
+    file = Path(given)
+    if output is None:
+        stem = file.stem.removesuffix("_curves")
+        suffix = file.suffix.lower()
+        known = FREE_CURVES.find(file) is not None and suffix != ".json"
+        output = Path(f"{stem}_curves{suffix if known else '.json'}")
+    row = curve_format(output)
+    for name in options.saving():
+        if name not in row.options():
+            raise SuppleError(f"{output}: --{name} is not for {output.suffix.lower()} files")
+    if options.error is not None:
+        checked_error(options.error)
+    # Nothing of its own file is lost: curves can be taken out again.
+    check_place(output)
+    if options.plot is not None:
+        checked_sheet(options.plot)
+    if options.page is not None:
+        if options.page.suffix.lower() not in (".html", ".htm"):
+            raise SuppleError(f"{options.page}: a page ends in .html")
+        check_place(options.page)
+    return output
+
+
+def _free_names(words: Sequence[str] | None) -> list[str] | str | None:
+    """Return names of free parameters: words, the lines of a .txt file, or "auto"."""
+    if words is None or list(words) == ["auto"]:
+        return None
+    if not words:
+        raise SuppleError("--free needs names, such as --free 'tail*', or auto")
+    names: list[str] = []
+    for word in words:
+        if word.lower().endswith(".txt"):
+            lines = (line.strip() for line in read_text(Path(word), (".txt",)).splitlines())
+            names += [line for line in lines if line and not line.startswith("#")]
+        else:
+            names.append(word)
+    if not 0 < len(names) <= MOST_NAMES:
+        raise SuppleError(f"--free {words[0]}: has {len(names):,} names; give some")
+    return names
+
+
+def _say_what(source: CharacterSource, motion: Motion, options: CurveOptions, quiet: bool) -> None:
+    """Say which motion was chosen where none was asked for."""
+    if quiet or options.motion is not None:
+        return
+    known = source.character.motions
+    if not known:
+        console.print(f'it has no motion; "{SHAKEN}" shakes and tilts it', markup=False)
+    elif len(known) > 1:
+        others = [name for name in known if name != motion.name]
+        more = ", ".join(others[:8]) + (" …" if len(others) > 8 else "")
+        said = (
+            f'motion "{motion.name}", the liveliest of {len(known)}; --motion for another: {more}'
+        )
+        console.print(said, markup=False)
+
+
+def _plotted(path: Path, found: FreeCurves, quiet: bool) -> str:
+    from supple.app.pictures.curve_plots import plot_curves
+
+    with working("drawing", quiet):
+        plot_curves(path, found)
+    return str(path)
+
+
+def _paged(
+    options: CurveOptions,
+    source: CharacterSource,
+    found: FreeCurves,
+    figures: dict[str, Any],
+    quiet: bool,
+) -> str:
+    """Write the page: rig alone, with curves, and beside them pose-space flesh on the same clip."""
+    from supple.app.pictures.curve_plots import plot_curves
+    from supple.app.pictures.filmstrip import filmstrip
+    from supple.app.report.report_page import write_page
+
+    assert options.page is not None
+    anatomy = chosen_anatomy(options.anatomy, source)
+    ready = prepared_model(source, flesh=options.flesh, quiet=quiet, anatomy=anatomy)
+    own = _named(found.baked(), f"{found.name}, curves")
+    start, end = float(found.times[0]), float(found.times[-1])
+    how: dict[str, Any] = {"rate": max(found.rate, 24.0), "start": start, "end": end}
+    simulation = flesh_damping(options.flesh, options.damping)
+    with task_bar(quiet) as tell:
+        flesh = bake(
+            source.character,
+            _whole(found, source, options),
+            ready.model,
+            simulation=simulation | {"scaled_loads": ready.scaled_loads},
+            progress=tell,
+            loop=found.loop,
+            **how,
+        )
+    other = _named(flesh, f"{found.name}, {FIRST_ENGINE}")
+    with working("drawing", quiet), TemporaryDirectory() as folder:
+        strips = {"curves": own, FIRST_ENGINE: other}
+        for name, baked in strips.items():
+            filmstrip(Path(folder) / f"{name}.png", baked)
+        plot_curves(Path(folder) / "plot.png", found)
+        pictures: dict[str, Path | bytes] = {
+            "rig alone, and with curves": Path(folder) / "curves.png",
+            "rig alone, and with pose-space flesh": Path(folder) / f"{FIRST_ENGINE}.png",
+            "curves": Path(folder) / "plot.png",
+        }
+        shown = {name: value for name, value in figures.items() if name != "free_names"}
+        write_page(options.page, [own, other], shown, pictures)
+    return str(options.page)
+
+
+def _whole(found: FreeCurves, source: CharacterSource, options: CurveOptions) -> Motion:
+    """Return the clip that curves were made of."""
+    return curve_plan(source.character, options.motion, **options.playing()).motion
+
+
+def _named(baked: BakedMotion, name: str) -> BakedMotion:
+    motion = baked.motion
+    renamed = Motion(motion.times, motion.poses, motion.roots, name, motion.cuts)
+    return replace(baked, motion=renamed)
+
+
+def _print_summary(figures: dict[str, Any]) -> None:
+    built = f"built in {figures['build_s']:.1f} s"
+    kept = "kept from before" if figures["model_kept"] else built
+    most = ", ".join(figures["liveliest"])
+    cycles = f", {figures['cycles']} cycles" if "cycles" in figures else ""
+    frames = f"{figures['frames']} frames at {figures['rate']:.4g} a second{cycles}"
+    reached = f"within {100 * figures['error']:.3f} % of the size"
+    keys = f"{figures['n_keys']:,} of {figures['n_samples']:,}, {figures['keys']}, {reached}"
+    rows = [
+        ("character", f"{figures['vertices']:,} vertices"),
+        ("model", f"{figures['engine']}, {counted(figures['free'], 'free parameter')}, {kept}"),
+        ("motion", f"{figures['motion']}, {frames}, {figures['step_ms']:.2f} ms a step"),
+        ("curves", f"move skin by {100 * figures['moves']:.2g} % of the size; most: {most}"),
+        ("keys", keys),
+        ("time", f"{figures['curves_s']:.1f} s in all"),
+    ]
+    if figures.get("animation"):
+        new = "new" if figures.get("new") else "changed"
+        channels = counted(figures["channels"], "channel")
+        rows.insert(4, ("animation", f"{figures['animation']}, {new}, {channels}"))
+    if figures["limits"]:
+        acted = ", ".join(f"{name} in {count}" for name, count in figures["limits"].items())
+        rows.insert(4, ("limits", f"{acted} of {figures['steps']} steps"))
+    table = Table(show_header=False, box=None)
+    for name, value in rows:
+        table.add_row(name, escape(value))
+    console.print(table)
+    beside = "".join(f" and {figures[name]}" for name in ("plot", "page") if name in figures)
+    console.print(f"wrote {figures['output']}{beside}", markup=False)

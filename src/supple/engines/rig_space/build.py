@@ -1,0 +1,277 @@
+"""Building a rig-space model of a character."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.anatomy.anatomy import Anatomy
+from supple.anatomy.body_plan import anatomical_material, plan_body
+from supple.anatomy.flesh_presets import flesh_material
+from supple.anatomy.painted_material import pose_materials
+from supple.arrays import Floats, Ints
+from supple.checks import checked_count, shown
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.engines.rig_space.condensation import (
+    Condensation,
+    condensed_columns,
+    held_modes,
+    interior_vertices,
+    reduced,
+)
+from supple.engines.rig_space.flesh_rig import FleshRig, VertexTurns, affine_entries
+from supple.engines.rig_space.free_parameters import Free, entries_by_pattern, free_entries
+from supple.engines.rig_space.interior_snapshots import (
+    Snapshot,
+    interior_snapshots,
+    snapshot_modes,
+)
+from supple.engines.rig_space.model import RigSpaceModel
+from supple.engines.rig_space.state_cubature import train_cubature
+from supple.engines.rig_space.turned_flesh import TurnedFlesh
+from supple.errors import SuppleError
+from supple.linalg.blas import single_threaded
+from supple.mesh.embedding import embed_parts
+from supple.mesh.filling.tetrahedralise import tetrahedralise
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.reduction.build_log import BuildLog
+from supple.rig.character import Character
+from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.protocol import Rig
+from supple.rig.skeleton.skinning import skinned_rigs
+from supple.rig.stored.packed_arrays import rounded
+from supple.rig.stored.rigs import restored_rigs, stored_rigs
+from supple.rig.tets.carried_links import rig_on_tets
+from supple.rig.tets.tet_rig import check_rest
+
+__all__ = ["Bounds", "build"]
+
+#: Lower and upper bound of all, or of parameters by names and patterns.
+Bounds = tuple[float, float] | Mapping[str, tuple[float, float]] | None
+#: Key poses that cubature is trained at.
+TRAINED_POSES = 6
+#: States that interior modes and cubature are made from.
+SNAPSHOTS = 96
+#: Cubature tets, and more for each coordinate.
+FEWEST_TETS, TETS_PER_COORDINATE = 240, 2
+
+
+def build(
+    character: Character,
+    free: Free = "auto",
+    *,
+    tets: int | TetMesh = 4_000,
+    bones: ArrayLike | None = None,
+    anatomy: Anatomy | Literal["auto"] | None = "auto",
+    material: Material | None = None,
+    young: ArrayLike | None = None,
+    poisson: ArrayLike | None = None,
+    modes: int = 16,
+    cubature: int | None = None,
+    bounds: Bounds = None,
+    seed: int = 0,
+    log: BuildLog | None = None,
+) -> RigSpaceModel:
+    """Build a model whose free parameters physics moves (hahn2013, and METHOD §11).
+
+    Parameters
+    ----------
+    character
+        A surface, its rig and its motions; see `supple.load`.
+    free
+        Parameters to move: names with ``*``, or ``"auto"``; see `free_entries`.
+    tets
+        Number of tets to make, or tets that fill the surface.
+    bones
+        Tet vertices that are bone; by default what the anatomy says, and none without a skeleton.
+    anatomy
+        Bone and flesh of the character: ``"auto"``, an `Anatomy`, None for no bones.
+    material, young, poisson
+        Material of the flesh, by default that of the anatomy or of the body's size; and painted
+        constants in place of its own, per surface vertex or tet.
+    modes
+        Modes of the interior flesh with the surface held, which are moved beside the parameters.
+    cubature
+        Number of tets that a step evaluates; by default 240, of shapes alone 120, and
+        two for each coordinate.
+    bounds
+        (lower, upper) for all free parameters, or by names and patterns. By default weights of
+        shapes stay within 0 to 1, or what motions have, and others are free.
+    seed
+        Of the states that cubature is trained on. The same seed gives the same bytes.
+    log
+        Told about stages and progress.
+
+    Raises
+    ------
+    SuppleError
+        If a name is none, nothing is free, or the character cannot be.
+    """
+    if not isinstance(character, Character):
+        raise SuppleError(f"build needs a Character, not {shown(character)}; see supple.load")
+    log = BuildLog() if log is None else log
+    checked_count("modes", modes, 0)
+    entries = free_entries(character, free)
+    lower, upper = _bounds(character, entries, bounds)
+    with single_threaded():
+        with log.stage("tets"):
+            mesh, rig, held, made_of = _flesh(
+                character, tets, bones, anatomy, material, young, poisson, log
+            )
+        with log.stage("condensation"):
+            # As a file keeps them, so that a model that was saved steps to the same bits.
+            header, arrays = stored_rigs({"rig": character.rig, "tet_rig": rig, "mesh": mesh})
+            rigs = restored_rigs(header, arrays, character.rig)
+            mesh = rigs["mesh"]
+            body = ElasticBody(mesh, made_of)
+            moved = FleshRig(rigs["tet_rig"], entries, held)
+            moved.set_key(np.asarray(rigs["rig"].rest_pose, np.float64))
+            moved.move(np.zeros(len(entries)))
+            reduction = _reduce(moved, body, held, _trained_poses(character), modes, seed)
+        with log.stage("cubature"):
+            size = reduction.condensed.mass.shape[0]
+            fewest = FEWEST_TETS // 2 if moved.affine else FEWEST_TETS
+            count = fewest + TETS_PER_COORDINATE * size if cubature is None else cubature
+            trained = train_cubature(
+                reduction.flesh,
+                body,
+                reduction.condensed,
+                reduction.snapshots,
+                checked_count("cubature", count),
+                seed,
+            )
+    surface = character.surface
+    return RigSpaceModel(
+        name=character.name,
+        surface=SurfaceMesh(rounded(surface.vertices).astype(np.float64), surface.triangles),
+        **rigs,
+        held=held,
+        material=made_of,
+        entries=entries,
+        lower=lower,
+        upper=upper,
+        condensed=reduction.condensed,
+        cubature=trained,
+        motions=dict(character.motions),
+    )
+
+
+class _Reduction(NamedTuple):
+    """Flesh in coordinates of parameters and modes, and states that it was made from."""
+
+    flesh: TurnedFlesh
+    condensed: Condensation
+    snapshots: list[Snapshot]
+
+
+def _reduce(
+    rig: FleshRig,
+    body: ElasticBody,
+    held: Ints,
+    poses: list[Floats],
+    modes: int,
+    seed: int,
+) -> _Reduction:
+    """Condense the interior, and find modes for what that misses."""
+    jacobian, interior = rig.jacobian.copy(), interior_vertices(body.mesh, held)
+    turns = VertexTurns(body.mesh, interior)
+    columns = condensed_columns(body, jacobian, interior)
+    condensed = reduced(body, jacobian, interior, columns)
+    flesh = TurnedFlesh(rig, turns, interior, condensed.corrections)
+    rng = np.random.default_rng(seed)
+    snapshots = interior_snapshots(flesh, body, condensed, poses, SNAPSHOTS, rng)
+    ringing = held_modes(body, interior, modes // 4)
+    free = (3 * interior[:, None] + np.arange(3)).ravel()
+    inner = body.stiffness(body.rest)[free][:, free]
+    bent = snapshot_modes(snapshots, inner, ringing, modes - ringing.shape[2])
+    corrections = np.concatenate([columns, ringing, bent], axis=2)
+    condensed = reduced(body, jacobian, interior, corrections)
+    flesh = TurnedFlesh(rig, turns, interior, condensed.corrections)
+    return _Reduction(flesh, condensed, snapshots)
+
+
+def _flesh(
+    character: Character,
+    tets: int | TetMesh,
+    bones: ArrayLike | None,
+    anatomy: Anatomy | Literal["auto"] | None,
+    material: Material | None,
+    young: ArrayLike | None,
+    poisson: ArrayLike | None,
+    log: BuildLog,
+) -> tuple[TetMesh, Rig, Ints, Material]:
+    """Return tets, the rig on them, which of them are bone, and what they are made of."""
+    surface = character.surface
+    # What bends a body otherwise, a wire say, would bend its bone.
+    rig, skinned = character.rig, skinned_rigs(character.rig)
+    shaped = affine_entries(rig, np.arange(len(rig.parameters))).any()
+    boned = len(skinned) == 1 and (shaped or np.ptp(skinned[0].joints[:, 0]) > 0)
+    if bones is None and anatomy is not None and boned:
+        plan = plan_body(character, tets, None if isinstance(anatomy, str) else anatomy)
+        tets, bones = plan.mesh, plan.held
+        if material is None:
+            material = anatomical_material(plan.anatomy)
+            young = plan.factors * np.asarray(material.young) if young is None else young
+    if material is None:
+        material = flesh_material(character.surface.size)
+    filled = tets if isinstance(tets, TetMesh) else tetrahedralise(surface, tets=tets)
+    held = checked_held(bones, len(filled.vertices))
+    log.tell(0.5, "carrying the rig to the tets")
+    check_rest(rig, surface)
+    carried = rig_on_tets(rig, surface, filled)
+    embedding = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), filled)
+    made = pose_materials(material, filled, embedding, 1, young=young, poisson=poisson)
+    return filled, carried, held, made[0]
+
+
+def checked_held(bones: ArrayLike | None, count: int) -> Ints:
+    """Return tet vertices that are bone, ascending; none for None."""
+    listed = np.asarray([] if bones is None else bones)
+    if listed.size and (listed.ndim != 1 or listed.dtype.kind not in "iu" or listed.min() < 0):
+        raise SuppleError("bones must be a list of numbers of tet vertices")
+    if listed.size and listed.max() >= count:
+        raise SuppleError(f"bones: tet vertex {listed.max()} is not there; there are {count}")
+    return np.unique(listed.astype(np.int64))
+
+
+def _bounds(character: Character, entries: Ints, given: Bounds) -> tuple[Floats, Floats]:
+    """Return lower and upper bounds (k,) of the free parameters."""
+    lower, upper = np.full(len(entries), -np.inf), np.full(len(entries), np.inf)
+    parameters = [character.rig.parameters[entry] for entry in entries]
+    shapes = affine_entries(character.rig, entries)
+    lower[shapes], upper[shapes] = 0.0, 1.0
+    rest = np.array([parameter.rest for parameter in parameters])
+    rows = [rest[None], *(motion.poses[:, entries] for motion in character.motions.values())]
+    seen = np.concatenate(rows)
+    lower = np.minimum(lower, seen.min(axis=0))
+    upper = np.maximum(upper, seen.max(axis=0))
+    if given is None:
+        return lower, upper
+    by_name: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {"*": given}
+    for pattern, pair in by_name.items():
+        try:
+            low, high = (float(value) for value in pair)
+        except (TypeError, ValueError):
+            raise SuppleError(
+                f"bounds of {pattern} are {shown(pair)}; give (lower, upper)"
+            ) from None
+        if not low <= high:
+            raise SuppleError(f"bounds of {pattern} are {low:g} to {high:g}; the lower comes first")
+        if pattern == "*":
+            lower[:], upper[:] = low, high
+            continue
+        places = entries_by_pattern(parameters, pattern)
+        lower[places], upper[places] = low, high
+    return lower, upper
+
+
+def _trained_poses(character: Character) -> list[Floats]:
+    """Return key poses to train at: rest, and some of the motions', far from each other."""
+    frames = character.sampled_poses()
+    chosen = farthest_poses(character.rig, frames, min(TRAINED_POSES, len(frames)))
+    return [np.asarray(character.rig.rest_pose, np.float64), *frames[chosen]]

@@ -1,0 +1,242 @@
+"""The rig on the tets as a function of its free parameters alone: positions, Jacobian, turns."""
+
+from __future__ import annotations
+
+import math
+from typing import Self
+
+import numpy as np
+
+from supple.arrays import Bools, Floats, Ints
+from supple.compiled.jit import compiled, compiled_fused, compiled_sums
+from supple.mesh.laplacian import hat_gradients
+from supple.mesh.tets import TetMesh
+from supple.rig.jacobians.differences import Jacobian
+from supple.rig.jacobians.rig_jacobian import rig_jacobian
+from supple.rig.placement.placement import Placement, placement
+from supple.rig.protocol import Rig
+
+__all__ = ["FleshRig", "VertexTurns", "affine_entries"]
+
+#: Iterations and change, in radians, at which a rotation is found.
+MOST_TURNS, LEAST_TURN = 30, 1e-6
+
+
+def affine_entries(rig: Rig, entries: Ints) -> Bools:
+    """Tell which parameters (k,) a rig is affine in: weights of shapes, whatever the joints do."""
+    return np.array([rig_jacobian(rig, np.array([e]), _NONE).affine for e in entries], bool)
+
+
+_NONE = np.zeros(1, np.int64)
+
+
+class FleshRig:
+    """Φ and ∂Φ/∂p_f of tet vertices at a key pose and free parameters that are away from it.
+
+    Bones do not follow what the rig is affine in: a shape bulges the flesh, not the bone in it.
+
+    Parameters
+    ----------
+    rig
+        Rig of the tets.
+    entries
+        (k,) places of the free parameters in the pose.
+    held
+        Tet vertices that are bone.
+    vertices
+        Tet vertices to place; None for all. `held` are then places among these.
+    differences
+        Jacobians by finite differences at every evaluation, whatever the rig is.
+    """
+
+    def __init__(
+        self,
+        rig: Rig,
+        entries: Ints,
+        held: Ints,
+        vertices: Ints | None = None,
+        *,
+        differences: bool = False,
+    ) -> None:
+        self.rig, self.entries = rig, np.asarray(entries, np.int64)
+        self.shapes = affine_entries(rig, self.entries)
+        self.affine = bool(self.shapes.all()) and not differences
+        self._held, self._columns = np.asarray(held, np.int64), np.flatnonzero(self.shapes)
+        self._placement: Placement = placement(rig, vertices)
+        self._jacobian: Jacobian = rig_jacobian(
+            rig, self.entries, vertices, differences=differences
+        )
+        self._pose = np.array(rig.rest_pose, np.float64)
+        self.key = np.empty((self._placement.n_points, 3))
+        self.positions = np.empty_like(self.key)
+        self.jacobian = np.zeros((*self.key.shape, len(self.entries)))
+        self._moving = np.arange(len(self.key))
+
+    def set_key(self, pose: Floats) -> None:
+        """Go to a key pose: sets `key`, and what follows from it alone."""
+        self._pose[:] = pose
+        self._placement.place(self._pose, self.key)
+        if self.affine:
+            self._evaluate()
+
+    def move(self, away: Floats, *, jacobian: bool = True) -> None:
+        """Set `positions`, and `jacobian` if wanted, with free parameters `away` (k,) from key."""
+        if self.affine:
+            self.positions[:] = self.key
+            _add_columns(self._moving, self.jacobian, away, self.positions)
+            return
+        entries, pose = self.entries, self._pose
+        for i in range(len(entries)):
+            pose[entries[i]] += away[i]
+        try:
+            self._placement.place(pose, self.positions)
+            if jacobian:
+                self._evaluate()
+            if len(self._columns) and len(self._held):
+                self._leave_bones(pose, away)
+        finally:
+            for i in range(len(entries)):
+                pose[entries[i]] -= away[i]
+
+    def _evaluate(self) -> None:
+        self._jacobian.evaluate(self._pose, self.jacobian)
+        if len(self._columns) and len(self._held):
+            _clear(self.jacobian, self._held, self._columns)
+
+    def _leave_bones(self, pose: Floats, away: Floats) -> None:
+        """Put bones where they are with the weights of shapes at their keys."""
+        for i in self._columns:
+            pose[self.entries[i]] -= away[i]
+        bare = np.empty_like(self.positions)
+        self._placement.place(pose, bare)
+        self.positions[self._held] = bare[self._held]
+        for i in self._columns:
+            pose[self.entries[i]] += away[i]
+
+
+@compiled_sums
+def _add_columns(rows: Ints, jacobian: Floats, away: Floats, out: Floats) -> None:
+    for v in rows:
+        for i in range(3):
+            row, total = jacobian[v, i], 0.0
+            for k in range(len(away)):
+                total += row[k] * away[k]
+            out[v, i] += total
+
+
+@compiled
+def _clear(jacobian: Floats, rows: Ints, columns: Ints) -> None:
+    for v in rows:
+        for i in range(3):
+            for k in columns:
+                jacobian[v, i, k] = 0.0
+
+
+class VertexTurns:
+    """Rotations of the flesh around tet vertices, from rest to where the rig has it.
+
+    The rotation nearest to the mean deformation gradient of a vertex's tets, found from the last
+    one by Müller et al. 2016.
+
+    Parameters
+    ----------
+    mesh
+        Tets at rest.
+    vertices
+        (q,) vertices whose rotations are wanted.
+    """
+
+    def __init__(self, mesh: TetMesh, vertices: Ints) -> None:
+        gradients, volumes = hat_gradients(mesh), mesh.volumes()
+        n = len(mesh.vertices)
+        total = np.zeros(n)
+        np.add.at(total, mesh.tets, volumes[:, None])
+        # F_v = Σ_u x_u ⊗ g_vu, as sparse rows of vectors.
+        rows = np.repeat(mesh.tets, 4, axis=1).ravel()
+        columns = np.tile(mesh.tets, (1, 4)).ravel()
+        values = np.tile((volumes[:, None, None] * gradients), (1, 4, 1)).reshape(-1, 3)
+        wanted = np.full(n, -1, np.int64)
+        wanted[vertices] = np.arange(len(vertices))
+        kept = wanted[rows] >= 0
+        rows, columns, values = wanted[rows[kept]], columns[kept], values[kept]
+        keys, place = np.unique(rows * n + columns, return_inverse=True)
+        self._slopes = np.zeros((len(keys), 3))
+        np.add.at(self._slopes, place, values)
+        of = keys // n
+        self._slopes /= np.where(total > 0, total, 1.0)[np.asarray(vertices)[of], None]
+        self._columns = (keys % n).astype(np.int32)
+        self._starts = np.searchsorted(of, np.arange(len(vertices) + 1)).astype(np.int32)
+        self.matrices = np.tile(np.eye(3), (len(vertices), 1, 1))
+
+    def reset(self) -> None:
+        """Forget the last rotations."""
+        self.matrices[:] = np.eye(3)
+
+    def follow(self, positions: Floats) -> None:
+        """Set `matrices` (q, 3, 3) to the rotations at positions (n, 3) of all vertices."""
+        _follow_turns(self._starts, self._columns, self._slopes, positions, self.matrices)
+
+    def among(self, places: Ints) -> Self:
+        """Return a twin that is given positions of some vertices: `places` (n,) among those."""
+        twin = self.fork()
+        twin._columns = places[self._columns].astype(np.int32)
+        return twin
+
+    def fork(self) -> Self:
+        """Return a twin with rotations of its own."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.matrices = self.matrices.copy()
+        return twin
+
+
+@compiled_fused
+def _follow_turns(
+    starts: Ints, columns: Ints, slopes: Floats, positions: Floats, turns: Floats
+) -> None:
+    for v in range(len(turns)):
+        first = columns[starts[v]]
+        x0, y0, z0 = positions[first, 0], positions[first, 1], positions[first, 2]
+        a = b = c = d = e = f = g = h = i = 0.0
+        for entry in range(starts[v], starts[v + 1]):
+            u = columns[entry]
+            dx, dy, dz = positions[u, 0] - x0, positions[u, 1] - y0, positions[u, 2] - z0
+            s0, s1, s2 = slopes[entry, 0], slopes[entry, 1], slopes[entry, 2]
+            a, b, c = a + dx * s0, b + dx * s1, c + dx * s2
+            d, e, f = d + dy * s0, e + dy * s1, f + dy * s2
+            g, h, i = g + dz * s0, h + dz * s1, i + dz * s2
+        F = (a, b, c, d, e, f, g, h, i)
+        for _ in range(MOST_TURNS):
+            if not _turn_towards(F, turns[v]) > LEAST_TURN:
+                break
+
+
+@compiled_fused
+def _turn_towards(
+    F: tuple[float, float, float, float, float, float, float, float, float], R: Floats
+) -> float:
+    """Turn R by ω = Σ r × f / |Σ r · f| of the columns of both; return |ω|."""
+    x = y = z = inner = 0.0
+    for c in range(3):
+        f0, f1, f2 = F[c], F[3 + c], F[6 + c]
+        x += R[1, c] * f2 - R[2, c] * f1
+        y += R[2, c] * f0 - R[0, c] * f2
+        z += R[0, c] * f1 - R[1, c] * f0
+        inner += R[0, c] * f0 + R[1, c] * f1 + R[2, c] * f2
+    scale = 1.0 / (abs(inner) + 1e-9)
+    x, y, z = x * scale, y * scale, z * scale
+    square = x * x + y * y + z * z
+    angle = math.sqrt(square)
+    if not 1e-12 < angle < 1e3:  # there, or not finite
+        return 0.0
+    if square < 1e-4:
+        sine, versine = 1.0 - square / 6.0, 0.5 - square / 24.0
+    else:
+        sine, versine = math.sin(angle) / angle, (1 - math.cos(angle)) / square
+    for c in range(3):
+        a, b, d = R[0, c], R[1, c], R[2, c]
+        ex, ey, ez = y * d - z * b, z * a - x * d, x * b - y * a
+        R[0, c] = a + sine * ex + versine * (y * ez - z * ey)
+        R[1, c] = b + sine * ey + versine * (z * ex - x * ez)
+        R[2, c] = d + sine * ez + versine * (x * ey - y * ex)
+    return angle

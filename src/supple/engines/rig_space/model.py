@@ -1,0 +1,166 @@
+"""Models of characters whose free parameters physics moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from supple.arrays import Bools, Floats, Ints
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.engines.rig_space.condensation import Condensation, interior_vertices
+from supple.engines.rig_space.flesh_rig import FleshRig, VertexTurns
+from supple.engines.rig_space.rig_space_file import packed_rig_space, read_rig_space
+from supple.engines.rig_space.state_cubature import RigCubature
+from supple.engines.rig_space.turned_flesh import TurnedFlesh
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.rig.motion.motion import Motion
+from supple.rig.protocol import Parameter, Rig
+from supple.saving import write_whole
+
+__all__ = ["RigSpaceModel"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RigSpaceModel:
+    """Model of a character for the engine "rig-space".
+
+    Attributes
+    ----------
+    name, surface, rig, motions
+        The character: its skin at rest, its rig, and motions by name.
+    mesh, tet_rig
+        Tets at rest, and Φ, the rig on them.
+    held
+        Tet vertices that are bone, ascending.
+    material
+        Of the flesh, constants uniform or per tet.
+    entries
+        (k,) places of the free parameters in the pose, ascending.
+    lower, upper
+        (k,) bounds of the free parameters; infinite where there are none.
+    condensed
+        Interior flesh by free parameters, and its modes.
+    cubature
+        Tets that stand for all.
+    """
+
+    engine: ClassVar[str] = "rig-space"
+
+    name: str
+    surface: SurfaceMesh
+    rig: Rig
+    mesh: TetMesh
+    tet_rig: Rig
+    held: Ints
+    material: Material
+    entries: Ints
+    lower: Floats
+    upper: Floats
+    condensed: Condensation
+    cubature: RigCubature
+    motions: Mapping[str, Motion] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        free = f"{len(self.entries)} free parameters"
+        return f'RigSpaceModel("{self.name}", {free}, {len(self.mesh.tets)} tets)'
+
+    @property
+    def free_parameters(self) -> tuple[Parameter, ...]:
+        """Parameters that physics moves."""
+        return tuple(self.rig.parameters[entry] for entry in self.entries)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Sizes: ``tets``, ``free``, ``modes``, ``cubature``."""
+        return {
+            "tets": len(self.mesh.tets),
+            "free": len(self.entries),
+            "modes": self.condensed.n_modes,
+            "cubature": len(self.cubature.tets),
+        }
+
+    @cached_property
+    def body(self) -> ElasticBody:
+        """Elasticity of the tets."""
+        return ElasticBody(self.mesh, self.material)
+
+    @cached_property
+    def interior(self) -> Ints:
+        """Tet vertices that neither surface nor bones move."""
+        return interior_vertices(self.mesh, self.held)
+
+    @cached_property
+    def turns(self) -> VertexTurns:
+        """Rotations of the interior; fork them."""
+        return VertexTurns(self.mesh, self.interior)
+
+    @cached_property
+    def reached(self) -> Bools:
+        """(n, K) which tet vertices each coordinate moves."""
+        rig = FleshRig(self.tet_rig, self.entries, self.held)
+        rng, rest = np.random.default_rng(0), np.asarray(self.rig.rest_pose, np.float64)
+        found = np.zeros((len(self.mesh.vertices), self.condensed.corrections.shape[2]), bool)
+        for size in (0.0, 0.1, 0.2):  # some places have no slope at rest
+            rig.set_key(rest + size * rng.standard_normal(len(rest)))
+            rig.move(np.zeros(len(self.entries)))
+            found[:, : len(self.entries)] |= rig.jacobian.any(axis=1)
+        found[self.interior] |= self.condensed.corrections.any(axis=1)
+        return found
+
+    @cached_property
+    def moving_tets(self) -> Bools:
+        """(T,) tets of which some coordinate moves a corner."""
+        moved: Bools = np.asarray(self.reached.any(axis=1))
+        return np.asarray(moved[self.mesh.tets].any(axis=1))
+
+    @cached_property
+    def active(self) -> Ints:
+        """Vertices of the tets of which some coordinate moves a corner, ascending."""
+        return np.unique(self.mesh.tets[self.moving_tets])
+
+    def flesh(self, vertices: Ints | None = None) -> TurnedFlesh:
+        """Return the flesh as a function of free parameters, with scratch memory of its own.
+
+        Parameters
+        ----------
+        vertices
+            Tet vertices to place, `active` or more; all by default.
+        """
+        every = np.arange(len(self.mesh.vertices))
+        listed = every if vertices is None else vertices
+        places = np.zeros(len(every), np.int64)
+        places[listed] = np.arange(len(listed))
+        held = places[np.intersect1d(self.held, listed)]
+        rig = FleshRig(self.tet_rig, self.entries, held, None if vertices is None else listed)
+        inside = np.isin(self.interior, listed) & self.condensed.corrections.any(axis=(1, 2))
+        turns = VertexTurns(self.mesh, self.interior[inside]).among(places)
+        corrections = self.condensed.corrections[inside]
+        inner = places[self.interior[inside]]
+        return TurnedFlesh(rig, turns, inner, corrections, self.reached[listed])
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file; nothing in it runs."""
+        write_whole(path, packed_rig_space(self))
+
+    @classmethod
+    def load(cls, path: str | Path, rig: Rig | None = None) -> RigSpaceModel:
+        """Read a model that `save` wrote.
+
+        Parameters
+        ----------
+        path
+            The file: all of it is checked.
+        rig
+            Rig of the surface, for a model of a black box, which no file can hold.
+        """
+        fields = read_rig_space(Path(path), cls.engine, rig)
+        condensed = Condensation(**fields.pop("condensed"))
+        cubature = RigCubature(**fields.pop("cubature"))
+        return cls(**fields, condensed=condensed, cubature=cubature)

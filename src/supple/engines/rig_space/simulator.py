@@ -1,0 +1,374 @@
+"""Simulator of rig-space models: key poses in, poses with secondary motion out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Ints, Singles
+from supple.checks import checked_number, checked_whole_numbers, owned_array, shown
+from supple.dynamics.between_poses import PoseTrack
+from supple.dynamics.character_inputs import (
+    Before,
+    CharacterInputs,
+    Forces,
+    Given,
+    checked_stiffness,
+)
+from supple.dynamics.integrators import integrator_named
+from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode
+from supple.engines.rig_space.free_parameters import values_by_parameter
+from supple.engines.rig_space.model import RigSpaceModel
+from supple.engines.rig_space.skin_push import SkinPush, checked_obstacles
+from supple.engines.rig_space.solvers.condensed import CondensedSolver
+from supple.engines.rig_space.solvers.solver_list import make_solver
+from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage
+from supple.engines.rig_space.stage_history import History
+from supple.errors import SuppleError
+from supple.mesh.obstacles import Obstacle
+from supple.rig.placement.placement import placement
+
+__all__ = ["RigSpaceSimulator", "RigSpaceStep"]
+
+PerParameter = float | Mapping[str, float]
+#: Frequency in Hz that springs give a joint at least: muscles and bones hold a tail, and flesh
+#: alone would leave it limp. And most radians that physics adds to one.
+JOINT_HERTZ, ANGLE_REACH = 4.0, 1.2
+
+
+class RigSpaceStep(NamedTuple):
+    """Report of one step."""
+
+    time: float
+    limits: tuple[str, ...]
+    readings: dict[str, Any]
+
+
+class RigSpaceSimulator:
+    """Steps the free parameters of a rig (hahn2013), at fixed sub-steps.
+
+    Parameters
+    ----------
+    model
+        Model of the character.
+    dt
+        Seconds from one pose to the next.
+    solver
+        ``"condensed"``, ours; or the paper's ``"rsp"``, ``"iv1-je1"``, ``"iv1-je2"``,
+        ``"iv2-je1"``, ``"iv2-je2"``; see `make_solver`.
+    substep
+        Longest step of time inside, in s. It is what keeps motion alike at all frame rates.
+    integrator
+        Row of `supple.dynamics.integrators.INTEGRATORS` that has a code; ``"bdf2"`` rings truest.
+    iterations
+        Gauss–Newton iterations a sub-step.
+    alpha, beta
+        Damping αM + βK of what is added to the key, in 1/s and s.
+    gravity, gravity_mode
+        In m/s²; ``"relative"``: only what the root's turn changes acts, as the sculpted shape
+        already sags; ``"absolute"`` or ``"none"``.
+    follow
+        κ of springs towards the key, in units of each parameter's own stiffness: 1 leaves a third
+        of the motion. A number, or numbers by names and patterns; by default so
+        much that a joint alone swings at 4 Hz, as muscles hold it, and 0 for all others.
+    firmness, damping, mass
+        Factors on stiffness, damping and mass of the parameters, likewise.
+    displacement_limit
+        Flesh goes no farther from its key than this part of the body's size.
+    obstacles
+        Solid things in the world that push the skin, as far as the free parameters can move it.
+    """
+
+    def __init__(
+        self,
+        model: RigSpaceModel,
+        dt: float = 1 / 90,
+        *,
+        solver: str = "condensed",
+        substep: float = 1 / 90,
+        integrator: str = "bdf2",
+        iterations: int = 2,
+        alpha: float = 0.5,
+        beta: float = 0.01,
+        gravity: ArrayLike = (0.0, -9.81, 0.0),
+        gravity_mode: str = "relative",
+        follow: PerParameter | None = None,
+        firmness: PerParameter = 1.0,
+        damping: PerParameter = 1.0,
+        mass: PerParameter = 1.0,
+        displacement_limit: float = 0.35,
+        obstacles: Sequence[Obstacle] = (),
+    ) -> None:
+        if not isinstance(model, RigSpaceModel):
+            raise SuppleError(f"a RigSpaceSimulator needs a RigSpaceModel, not {shown(model)}")
+        self.model, self._dt = model, _checked_span("dt", dt)
+        self._integrator = integrator_named(integrator, lambda row: row.code >= 0)
+        self.substeps = max(1, math.ceil(self._dt / _checked_span("substep", substep) - 1e-6))
+        self._h = self._dt / self.substeps
+        (count,) = checked_whole_numbers("iterations", [iterations])
+        if not 1 <= count <= 1000:
+            raise SuppleError(f"iterations must be 1 to 1000, not {count}")
+        self.gravity = owned_array("gravity", gravity, (3,))
+        self.gravity_mode = checked_gravity_mode(str(gravity_mode))
+        self._limit = checked_number("displacement_limit", displacement_limit)
+        if not self._limit > 0:
+            raise SuppleError(f"displacement_limit is {self._limit:g}; it must be positive")
+        for name, value in (("alpha", alpha), ("beta", beta)):
+            if checked_number(name, value) < 0:
+                raise SuppleError(f"{name} is {value:g}; it must not be negative")
+        parameters = model.free_parameters
+        angles = np.array([parameter.unit == "rad" for parameter in parameters])
+        usual = np.where(angles, _joint_springs(model), 0.0)
+        self._springs = Springs(
+            float(alpha),
+            float(beta),
+            1.0,
+            follow=values_by_parameter("follow", follow, parameters, usual),
+            firmness=values_by_parameter("firmness", firmness, parameters, 1.0),
+            damping=values_by_parameter("damping", damping, parameters, 1.0),
+            mass=values_by_parameter("mass", mass, parameters, 1.0, 1.0),
+            lower=model.lower,
+            upper=model.upper,
+            reach=np.where(angles, ANGLE_REACH, np.inf),
+        )
+        self._inputs, self._size = CharacterInputs(model), model.mesh.size
+        self._solver = make_solver(solver, model, iterations=count)
+        self._masses = model.body.vertex_masses()[self._solver.vertices]
+        n = len(self._masses)
+        self._world, self._away = History((n, 3)), History((self._solver.size,))
+        self._target, self._load, self._placed = np.zeros((3, n, 3))
+        self._push = np.zeros(len(model.entries))
+        self._c = np.zeros(self._solver.size)
+        self._skin = placement(model.rig, single=True)
+        self._drawn = np.empty((len(model.surface.vertices), 3), np.float32)
+        self._skin_push = SkinPush(model)
+        self._obstacles: tuple[Obstacle, ...] = ()
+        self.obstacles = tuple(obstacles)
+        self.reset()
+
+    @property
+    def dt(self) -> float:
+        """Seconds from one pose to the next."""
+        return self._dt
+
+    @property
+    def time(self) -> float:
+        """Seconds since the reset."""
+        return self._steps * self._dt
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Names of the parameters that physics moves."""
+        return tuple(parameter.name for parameter in self.model.free_parameters)
+
+    @property
+    def parameters(self) -> Floats:
+        """Pose of the rig now, (s,): key, and what physics added to the free parameters."""
+        return self._free_pose(self.pose, self._away.x)
+
+    @property
+    def coordinates(self) -> Floats:
+        """(K,) what is added to each free parameter, and then the solver's own coordinates."""
+        return self._away.x.copy()
+
+    @property
+    def stiffness(self) -> float:
+        """Factor on the model's stiffness, to be set between steps."""
+        return self._springs.stiffness
+
+    @stiffness.setter
+    def stiffness(self, factor: float) -> None:
+        self._springs = replace(self._springs, stiffness=checked_stiffness(factor))
+
+    @property
+    def obstacles(self) -> tuple[Obstacle, ...]:
+        """Solid things in the world that the skin is pushed out of; to be set between steps."""
+        return self._obstacles
+
+    @obstacles.setter
+    def obstacles(self, obstacles: Sequence[Obstacle]) -> None:
+        listed = checked_obstacles(obstacles)
+        if listed and not isinstance(self._solver, CondensedSolver):
+            raise SuppleError("solvers of the paper in rig-space know no obstacles; condensed does")
+        self._obstacles = listed
+
+    def reset(
+        self, pose: Given = None, root: Given = None, *, before: Before | None = None
+    ) -> None:
+        """Start anew on the key: at rest, or as fast as from `before`, a step earlier.
+
+        Parameters
+        ----------
+        pose, root
+            Pose (s,), by default the rest pose, and root (4, 4), by default the identity.
+        before
+            Pose and root one `dt` earlier; by default the body rests.
+        """
+        there, place, past = self._inputs.start(pose, root, before)
+        self._c[:] = 0.0
+        self._go(there, place, past, self._c, self._c)
+        self._steps = 0
+
+    def carry(
+        self, pose: Given = None, root: Given = None, *, before: Before | None = None
+    ) -> None:
+        """Go to a pose and root with the flesh as it is in the root's frame: no inertia acts.
+
+        Parameters
+        ----------
+        pose, root, before
+            As for `reset`.
+        """
+        there, place, past = self._inputs.start(pose, root, before)
+        self._go(there, place, past, self._away.x.copy(), self._away.v.copy())
+
+    def _go(
+        self,
+        pose: Floats,
+        root: Floats,
+        past: tuple[Floats, Floats] | None,
+        c: Floats,
+        rate: Floats,
+    ) -> None:
+        """Be at a pose and root with coordinates (K,) that change at a rate."""
+        h, solver = self._h, self._solver
+        earlier = (pose, root) if past is None else past
+        solver.place(earlier[0], c - self._dt * rate)
+        before = solver.x @ earlier[1][:3, :3].T + earlier[1][:3, 3]
+        solver.place(pose, c)
+        now = solver.x @ root[:3, :3].T + root[:3, 3]
+        self.pose, self.root = pose.copy(), root.copy()
+        self._world.reset(now, (now - before) / self._dt)
+        self._world.x_before[...] = now - h * self._world.v
+        self._away.reset(c.copy(), rate.copy())
+        self._track = PoseTrack(self.pose, self.root)
+        if past is not None:
+            self._track = PoseTrack.moving(*past, self.pose, self.root)
+
+    def step(
+        self, pose: Given = None, root: Given = None, forces: Forces | None = None
+    ) -> RigSpaceStep:
+        """Advance by `dt`.
+
+        Parameters
+        ----------
+        pose, root
+            Key pose and root at the end of the step; by default they stay.
+        forces
+            In N, in the world: a mapping of vertices of the skin to forces (3,).
+
+        Raises
+        ------
+        SuppleError
+            For anything that cannot be, or a rig that fails; the state is then as it was.
+        """
+        there = self._inputs.pose(pose, self.pose)
+        turned = self._inputs.root(root, self.root)
+        pushed = None if not forces else self._inputs.forces(forces)
+        kept = self._world.copy(), self._away.copy(), self.pose, self.root, self._track
+        self._track = self._track.fork()
+        limits: list[str] = []
+        counts: dict[str, Any] = {"substeps": self.substeps}
+        try:
+            for at, placed in self._way(there, turned):
+                report = self._substep(at, placed, pushed)
+                limits += [each for each in report.limits if each not in limits]
+                for name, value in report.counts.items():
+                    last = name.startswith("contact")
+                    counts[name] = value if last else counts.get(name, 0) + value
+        except BaseException:
+            self._world.restore(kept[0])
+            self._away.restore(kept[1])
+            self.pose, self.root, self._track = kept[2:]
+            raise
+        self._steps += 1
+        return RigSpaceStep(self.time, tuple(limits), counts)
+
+    def _way(self, pose: Floats, root: Floats) -> Iterable[tuple[Floats, Floats]]:
+        """Return pose and root at the sub-steps on the way to those given."""
+        if self.substeps == 1:
+            return ((pose.copy(), root.copy()),)
+        return self._track.towards(pose, root, self.substeps)
+
+    def _substep(
+        self, pose: Floats, root: Floats, pushed: tuple[Ints, Floats] | None
+    ) -> SolverReport:
+        world, away, solver = self._world, self._away, self._solver
+        turn, shift = root[:3, :3], root[:3, 3]
+        tau = world.begin(self._integrator, self._h)
+        away.begin(self._integrator, self._h)
+        np.subtract(world.target, shift, out=self._placed)
+        np.dot(self._placed, turn, out=self._target)
+        gravity = acting_gravity(self.gravity_mode, self.gravity, root) @ turn
+        np.multiply(self._masses[:, None], gravity, out=self._load)
+        self._push[:] = 0.0
+        if pushed is not None:
+            here = self._free_pose(pose, away.x)
+            self._push += self._skin_push.pushed(here, pushed[0], pushed[1] @ turn)
+        stage = Stage(
+            tau, pose, self._target, self._load, self._push, away.start, away.target, self._springs
+        )
+        touch = None
+        if self._obstacles:
+            there = self._free_pose(pose, stage.guess)
+            touch = self._skin_push.touching(there, root, self._obstacles)
+            stage.contact = None if touch is None else touch[:2]
+        report = solver.advance(stage, self._c)
+        if touch is not None:
+            report.counts |= touch[2]
+        limits = report.limits + self._kept_near(pose)
+        np.dot(solver.x, turn.T, out=self._placed)
+        self._placed += shift
+        world.finish(self._placed, tau)
+        away.finish(self._c, tau)
+        self.pose, self.root = pose, root
+        return SolverReport(report.counts, limits)
+
+    def _kept_near(self, pose: Floats) -> tuple[str, ...]:
+        """Keep flesh within the limit of its key; return the limits that acted."""
+        solver, c = self._solver, self._c
+        if not (np.isfinite(c).all() and np.isfinite(solver.x).all()):
+            c[:] = 0.0
+            solver.place(pose, c)
+            return ("not finite",)
+        far = float(np.abs(solver.x - solver.key).max(initial=0.0))
+        most = self._limit * self._size
+        if far <= most:
+            return ()
+        c *= most / far
+        solver.place(pose, c)
+        return ("displacement",)
+
+    def _free_pose(self, pose: Floats, c: Floats) -> Floats:
+        """Return a key pose with what coordinates add to its free parameters."""
+        here = pose.copy()
+        here[self.model.entries] += c[: len(self.model.entries)]
+        return here
+
+    def surface(self, out: Singles | None = None) -> Singles:
+        """R Φ̄(p) + t: the skin in the world, (n̄, 3) float32. `out` is overwritten."""
+        target = self._inputs.skin(out)
+        self._skin.place(self.parameters, self._drawn)
+        np.dot(self._drawn, self.root[:3, :3].T.astype(np.float32), out=target)
+        target += self.root[:3, 3].astype(np.float32)
+        return target
+
+
+def _joint_springs(model: RigSpaceModel) -> Floats:
+    """κ (k,) with which each parameter alone would swing at `JOINT_HERTZ` at least."""
+    k = len(model.entries)
+    mass, stiffness = np.diag(model.condensed.mass)[:k], np.diag(model.condensed.stiffness)[:k]
+    wanted = (2 * np.pi * JOINT_HERTZ) ** 2 * mass
+    return np.maximum(wanted / np.maximum(stiffness, 1e-300) - 1, 0.0)
+
+
+def _checked_span(name: str, value: float) -> float:
+    span = checked_number(name, value)
+    if not 1e-6 <= span <= 1:
+        raise SuppleError(f"{name} is {span:g} s; it must be between 1e-6 and 1")
+    return span

@@ -1,0 +1,264 @@
+"""Free curves in USD: a layer over the character's own file, with new values of its animations."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supple.arrays import Floats
+from supple.errors import FormatError, warn
+from supple.formats.curve_keys import checked_error, checked_keys, track_reach, within_error
+from supple.formats.file_bytes import read_bytes
+from supple.formats.registry import USD_SUFFIXES
+from supple.formats.usd.process import WRITING, check_library, layer_below, run_child
+from supple.formats.usd.read.joint_forest import Branch, JointForest, read_joints
+from supple.formats.usd.read.skinned_surface import read_meshes
+from supple.formats.usd.read.usd import UsdSource
+from supple.formats.usd.write.layer_plan import LayerPlan
+from supple.formats.usd.write.usd_motion import deliver, layer_format
+from supple.maths.key_reduction import KeyKind
+from supple.maths.rotations import continuous, from_matrix, inverse, multiply, rotate
+from supple.maths.transforms import scaling
+from supple.rig.free_curves import FreeCurves, FreeJoint
+from supple.rig.skeleton.skinning import skinned_core
+from supple.saving import write_whole
+
+__all__ = ["remove_usd_curves", "write_usd_curves"]
+
+#: Channels and what changes nothing.
+STILL = {"translations": (0.0,) * 3, "rotations": (0.0, 0.0, 0.0, 1.0), "scales": (1.0,) * 3}
+
+
+def write_usd_curves(
+    path: str | Path,
+    curves: FreeCurves,
+    *,
+    keys: KeyKind = "linear",
+    error: float = 0.0005,
+    additive: bool = False,
+) -> dict[str, Any]:
+    """Write curves as a layer over the character's own USD file, which is not touched.
+
+    Parameters
+    ----------
+    path
+        A ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` (with the original inside).
+    curves
+        Of a character that was loaded from USD.
+    keys, error
+        ``"every"`` frame a key, or ``"linear"``: the file's own and as few more as keep each
+        channel within an error, as part of the size; one list of codes has all joints.
+    additive
+        Leave the animation alone, and add one that is not played and has only what physics adds.
+
+    Returns
+    -------
+    dict
+        ``animation``, whether it is ``new``, ``channels``, ``n_keys`` of ``n_samples``, ``bytes``
+        and the ``error``: the farthest of any point from the simulation, as UsdSkel plays it.
+    """
+    path = Path(path)
+    check_library(path.name)
+    if not isinstance(curves.character.source, UsdSource):
+        raise FormatError(
+            f"{path.name}: curves are written over the USD file a character came from, and "
+            f"{curves.character.name} came from none; use .csv or .json"
+        )
+    if checked_keys(keys) == "spline":
+        raise FormatError(f"{path.name}: USD has no splines of joints; use linear keys, or every")
+    within = checked_error(error)
+    with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
+        layer = _CurveLayer(path, curves, Path(folder), keys, additive)
+        answer, reached = within_error(curves, within, keys, layer.made)
+        made = Path(folder) / f"layer.{layer_format(path)}"
+        size = deliver(path, made, layer.plan.source_path, answer["files"])
+    for note in layer.plan.notes:
+        warn(note)
+    counts = {name: int(answer[name]) for name in ("channels", "n_keys", "n_samples")}
+    figures = {"animation": layer.name, "new": layer.new, "keys": keys, **counts}
+    return {**figures, "error": reached, "bytes": size, "sublayer": layer.plan.sublayer}
+
+
+def remove_usd_curves(path: str | Path, source: str | Path) -> dict[str, Any]:
+    """Write the file that a layer with curves is over, to the byte."""
+    path, source = Path(path), Path(source)
+    below = layer_below(source)
+    if below is None:
+        raise FormatError(f"{source.name}: has no curves of Supple's to remove")
+    if path.suffix.lower() != below.suffix.lower():
+        raise FormatError(
+            f"{path.name}: {source.name} is a layer over {below.name}, which is untouched; take "
+            f"that, or give it a name that ends in {below.suffix}"
+        )
+    data = read_bytes(below, USD_SUFFIXES)
+    write_whole(path, data)
+    return {"bytes": len(data)}
+
+
+class _CurveLayer:
+    """A layer with curves while it is made, as often as keys are chosen."""
+
+    def __init__(
+        self, path: Path, curves: FreeCurves, folder: Path, keys: KeyKind, additive: bool
+    ) -> None:
+        self.path, self.curves, self.folder, self.additive = path, curves, folder, additive
+        self.keys = keys
+        baked = curves.baked()
+        self.plan = LayerPlan(path, [baked])
+        np.save(folder / "frames.npy", baked.frames)
+        self.clip = self.plan.clips[0]
+        self.new = self.clip.known is None
+        self.name = self.clip.name or "curves"
+        self.forest: JointForest = read_joints(self.plan.stage, self.plan.source.from_stage)
+        surface = read_meshes(self.plan.stage, self.forest, self.plan.source.from_stage)
+        self.shapes = surface.shapes
+        self._edits = [
+            self._edit(number, skeleton["path"])
+            for number, skeleton in enumerate(self.clip.skeletons)
+        ]
+        if not any(edit["joints"] or edit["shapes"] for edit in self._edits):
+            raise FormatError(f"{path.name}: no free parameter is a channel of the file")
+
+    def made(self, metres: float) -> tuple[dict[str, Any], float]:
+        """Write the layer with keys that are each within so many metres; return its error."""
+        plan = self.plan
+        meshes = [{**mesh, "cached": False} for mesh in plan.meshes]
+        least = 1e-3 * self.curves.character.surface.size
+        edits = []
+        for edit in self._edits:
+            reach = {name: np.maximum(each, least) for name, each in edit["reach"].items()}
+            tolerances = {name: metres / each for name, each in reach.items()}
+            edits.append({**edit, "reach": None, "tolerances": tolerances})
+        request = {
+            **plan.request("curves"),
+            "meshes": meshes,
+            "edits": [edit for edit in edits if edit["joints"] or edit["shapes"]],
+            "keys": self.keys,
+            "new": self.new,
+            "additive": self.additive,
+            "format": layer_format(self.path),
+            "sublayer": plan.sublayer,
+            "package": plan.package,
+        }
+        answer = run_child(WRITING, self.path.name, self.folder, request, plan.work)
+        return answer, float(answer["error_metres"]) / self.curves.character.surface.size
+
+    def _edit(self, number: int, skeleton: str) -> dict[str, Any]:
+        """Return what a skeleton's animation gains: joints and shapes."""
+        branch = next((b for b in self.forest.branches if b.number == number), None)
+        edit: dict[str, Any] = {"number": number, "skeleton": skeleton, "joints": []}
+        edit |= {"reach": {name: np.empty(0) for name in STILL}}
+        edit |= {name: np.empty((self.curves.n_frames, 0, len(s))) for name, s in STILL.items()}
+        if branch is not None and len(branch.order):
+            whole = self.new and not self.additive
+            edit |= self._all_joints(branch) if whole else self._free_joints(branch)
+        edit |= self._weights(skeleton)
+        edit["reach"]["weights"] = edit.pop("reach_of_weights")
+        return edit
+
+    def _token(self, branch: Branch, joint: int) -> str:
+        return branch.joints[branch.order[joint - branch.first]]
+
+    def _free_joints(self, branch: Branch) -> dict[str, Any]:
+        """Return what is added to the free joints of a skeleton, at the frames."""
+        last = branch.first + len(branch.order)
+        mine = [j for j in self.curves.joints if branch.first <= j.joint < last]
+        added: dict[str, list[Floats]] = {name: [] for name in STILL}
+        reach: dict[str, list[float]] = {name: [] for name in STILL}
+        for joint in mine:
+            parts = {"translations": joint.move, "rotations": joint.turn, "scales": joint.scale}
+            for name, places in parts.items():
+                far = 0.0 if places is None else float(track_reach(self.curves, places).max())
+                value = np.tile(STILL[name], (self.curves.n_frames, 1))
+                if places is not None:
+                    value = self._added(name, joint, branch)
+                added[name].append(value)
+                reach[name].append(far * (branch.unit if name == "translations" else 1.0))
+        return {
+            "joints": [self._token(branch, joint.joint) for joint in mine],
+            "reach": {name: np.array(each) for name, each in reach.items()},
+            **{
+                name: np.stack(each, axis=1)
+                if each
+                else np.empty((self.curves.n_frames, 0, len(STILL[name])))
+                for name, each in added.items()
+            },
+        }
+
+    def _added(self, name: str, joint: FreeJoint, branch: Branch) -> Floats:
+        if name == "rotations":
+            return self.curves.turned(joint)
+        places = joint.move if name == "translations" else joint.scale
+        assert places is not None
+        off = self.curves.poses[:, places] - self.curves.keyed[:, places]
+        if name == "scales":
+            return np.exp(off)
+        if self.forest.parents[joint.joint] < 0 and np.abs(off).max() > 0:
+            raise FormatError(
+                f'{self.path.name}: "{joint.name}" is a topmost joint, whose offsets are the'
+                " root's in USD; leave them out of free"
+            )
+        return off / branch.unit
+
+    def _all_joints(self, branch: Branch) -> dict[str, Any]:
+        """Return transforms of all joints of a skeleton, of a motion that the file has not."""
+        core = skinned_core(self.curves.character.rig)
+        if core is None or not branch.folded or branch.above >= 0:
+            raise FormatError(
+                f'{self.path.name}: motion "{self.name}" is not in the file, whose skeleton moves '
+                "as a whole; use .csv or .json"
+            )
+        poses = self.curves.poses[:, core.entries]
+        moves, turns, scales = (part.copy() for part in core.rig.joint_pose.unpack(poses))
+        frame = self.plan.source.from_stage @ self.plan.stage["rest_frames"][branch.number]
+        frame = frame @ scaling(1 / branch.unit)
+        back = inverse(from_matrix(frame[:3, :3]))
+        root = continuous(from_matrix(self.curves.roots[:, :3, :3]))
+        rows = range(branch.first, branch.first + len(branch.order))
+        for joint in rows:
+            if self.forest.parents[joint] < 0:
+                place = rotate(root, moves[:, joint]) + self.curves.roots[:, :3, 3]
+                moves[:, joint] = rotate(back, place - frame[:3, 3])
+                turns[:, joint] = multiply(back, multiply(root, turns[:, joint]))
+        size = self.curves.character.surface.size
+        reach = {"translations": branch.unit, "rotations": size, "scales": size}
+        return {
+            "joints": [self._token(branch, joint) for joint in rows],
+            "translations": moves[:, rows] / branch.unit,
+            "rotations": turns[:, rows],
+            "scales": scales[:, rows],
+            "reach": {name: np.full(len(rows), each) for name, each in reach.items()},
+        }
+
+    def _weights(self, skeleton: str) -> dict[str, Any]:
+        """Return what is added to the weights of shapes that a skeleton's animation drives."""
+        curves = self.curves
+        first = len(curves.character.rig.parameters) - sum(len(k[2]) for k in self.shapes.keys)
+        free = {int(column) - first for column in curves.columns}
+        names, columns, at = [], [], 0
+        for driver, name, levels in self.shapes.keys:
+            own = range(at, at + len(levels))
+            at += len(levels)
+            if driver != skeleton or not free & set(own):
+                continue
+            if len(levels) > 1:
+                raise FormatError(
+                    f'{self.path.name}: shape "{name}" has in-betweens, whose weights are not'
+                    " free; leave it out of free"
+                )
+            names.append(name)
+            columns.append(first + own[0])
+        added = (curves.poses - curves.keyed)[:, columns]
+        if self.new and not self.additive:
+            added = curves.poses[:, columns]
+        played = curves.poses[:, columns]
+        inside = played.size and played.min() >= -1e-6 and played.max() <= 1 + 1e-6
+        return {
+            "shapes": names,
+            "weights": added,
+            "bounded": bool(inside) and not self.additive,
+            "reach_of_weights": track_reach(curves, np.array(columns, np.int64)),
+        }

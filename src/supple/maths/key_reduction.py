@@ -1,0 +1,237 @@
+"""Keys of sampled curves: as few as keep every sample within a tolerance, on lines or splines."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.interpolate import CubicSpline
+
+from supple.arrays import Floats
+from supple.errors import SuppleError
+from supple.maths.rotations import continuous, slerp
+
+__all__ = ["KeyKind", "Keys", "reduced_keys"]
+
+#: Interpolation between keys; "every" keeps all samples, with lines between them.
+KeyKind = Literal["linear", "spline", "every"]
+#: Differences that float32 files do not keep, as part of the values: nobody asks for less.
+ROUNDING = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """Keys of one curve of c components, and what lies between them.
+
+    Attributes
+    ----------
+    times
+        (k,) seconds.
+    values
+        (k, c); unit quaternions (x, y, z, w) of a rotation, each near to the one before.
+    tangents
+        (k, c) derivatives a second, for cubic Hermite splines; None for lines.
+    rotation
+        Whether values are quaternions: between two of them lies the shortest turn, and a spline is
+        made unit, as glTF has it.
+    """
+
+    times: Floats
+    values: Floats
+    tangents: Floats | None = None
+    rotation: bool = False
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def at(self, times: ArrayLike) -> Floats:
+        """Return values (t, c); held before the first key and after the last."""
+        where = np.clip(np.asarray(times, np.float64), self.times[0], self.times[-1])
+        if len(self.times) == 1:
+            return np.repeat(self.values, len(where), axis=0)
+        before = np.clip(np.searchsorted(self.times, where, side="right") - 1, 0, len(self) - 2)
+        return _between(self, before, before + 1, where)
+
+    def slope(self, times: ArrayLike, side: Literal["left", "right"] = "right") -> Floats:
+        """Return derivatives (t, c) of the components as the curve comes to a time, or leaves it.
+
+        Zero outside of the keys.
+        """
+        where = np.asarray(times, np.float64)
+        found = np.zeros((len(where), self.values.shape[1]))
+        inside = (where >= self.times[0]) & (where <= self.times[-1])
+        if len(self) == 1 or not inside.any():
+            return found
+        at = where[inside]
+        a = np.clip(np.searchsorted(self.times, at, side=side) - 1, 0, len(self) - 2)
+        gap = np.diff(self.times)[a][:, None]
+        rise = (self.values[a + 1] - self.values[a]) / gap
+        if self.tangents is None:
+            found[inside] = rise
+            return found
+        u = (at - self.times[a])[:, None] / gap
+        leaving, arriving = self.tangents[a], self.tangents[a + 1]
+        found[inside] = (
+            6 * u * (1 - u) * rise
+            + (3 * u**2 - 4 * u + 1) * leaving
+            + (3 * u**2 - 2 * u) * arriving
+        )
+        return found
+
+
+def reduced_keys(
+    times: ArrayLike,
+    values: ArrayLike,
+    tolerance: ArrayLike,
+    kind: KeyKind = "linear",
+    *,
+    rotation: bool = False,
+    closed: bool = False,
+    kept: Iterable[int] = (),
+) -> Keys:
+    """Choose keys among samples, so that what lies between is within a tolerance of all others.
+
+    Parameters
+    ----------
+    times
+        (t,) strictly increasing.
+    values
+        (t, c) samples; unit quaternions where `rotation`.
+    tolerance
+        How far any sample may be from the curve: a number, or (c,) for each component; of a
+        rotation an angle in radians.
+    kind
+        ``"linear"``; ``"spline"`` for cubic Hermite splines with the slopes of the samples' own
+        C² spline; ``"every"`` for all samples.
+    rotation
+        Whether values are rotations, see `Keys`.
+    closed
+        Whether the end leads into the start: slopes of splines then do, too.
+    kept
+        Samples that stay keys. Two that follow each other are a cut, which slopes do not see.
+
+    Examples
+    --------
+    >>> times = np.linspace(0, 1, 101)
+    >>> wave = np.sin(2 * np.pi * times)[:, None]
+    >>> [len(reduced_keys(times, wave, 0.01, kind)) for kind in ("every", "linear", "spline")]
+    [101, 28, 7]
+    """
+    t = np.asarray(times, np.float64)
+    x = np.array(values, np.float64)
+    if t.ndim != 1 or x.ndim != 2 or len(t) != len(x) or not len(t):
+        raise SuppleError(f"samples of shape {x.shape} for times of shape {t.shape}")
+    if not (np.isfinite(t).all() and np.isfinite(x).all() and (np.diff(t) > 0).all()):
+        raise SuppleError("samples of a curve must be finite, at times that increase")
+    x = continuous(x) if rotation and len(x) > 1 else x
+    within = np.asarray(tolerance, np.float64)
+    if not (np.isfinite(within).all() and (within >= 0).all()):
+        raise SuppleError(f"a tolerance of {tolerance!r}; use 0 or more")
+    fixed = sorted({0, len(t) - 1, *(int(k) for k in kept)})
+    slopes = _slopes(t, x, fixed, closed) if kind == "spline" and len(t) > 1 else None
+    whole = Keys(t, x, slopes, rotation)
+    if kind == "every" or len(t) < 3:
+        return whole
+    floor = ROUNDING * np.abs(x).max(axis=0)
+    limit = np.maximum(within, floor.max()) if rotation else np.maximum(within, floor)
+    chosen = _thinned(whole, _divided(whole, fixed, limit), set(fixed), limit)
+    return Keys(t[chosen], x[chosen], None if slopes is None else slopes[chosen], rotation)
+
+
+def _slopes(times: Floats, values: Floats, fixed: list[int], closed: bool) -> Floats:
+    """Return derivatives of C² splines through the samples, one between each two cuts."""
+    slopes = np.zeros_like(values)
+    cuts = [k for k in fixed if k - 1 in fixed and 1 < k < len(times) - 1]
+    ends = [0, *cuts, len(times)]
+    for first, last in itertools.pairwise(ends):
+        own, count = slice(first, last), last - first
+        if count < 2:
+            continue
+        around = closed and not cuts and np.allclose(values[0], values[-1], rtol=0, atol=1e-9)
+        keys = values[own].copy()
+        if around and count > 2:
+            keys[-1] = keys[0]
+        ends_how = "periodic" if around and count > 2 else "not-a-knot"
+        slopes[own] = CubicSpline(times[own], keys, bc_type=ends_how)(times[own], 1)
+    return slopes
+
+
+def _between(keys: Keys, a: ArrayLike, b: ArrayLike, where: Floats) -> Floats:
+    """Return the curve at times (t,), each between keys a and b of it."""
+    a, b = np.asarray(a), np.asarray(b)
+    gap = (keys.times[b] - keys.times[a])[..., None]
+    u = (where - keys.times[a])[:, None] / gap
+    start, end = keys.values[a], keys.values[b]
+    if keys.tangents is not None:
+        found = (
+            (2 * u**3 - 3 * u**2 + 1) * start
+            + gap * (u**3 - 2 * u**2 + u) * keys.tangents[a]
+            + (3 * u**2 - 2 * u**3) * end
+            + gap * (u**3 - u**2) * keys.tangents[b]
+        )
+        if keys.rotation:
+            lengths = np.linalg.norm(found, axis=1, keepdims=True)
+            found = found / np.maximum(lengths, 1e-12)
+        return found
+    if keys.rotation:
+        ones = np.ones((len(where), 1))
+        return slerp(start * ones, end * ones, u[:, 0])
+    return start + u * (end - start)
+
+
+def _errors(whole: Keys, a: int, b: int, limit: Floats) -> Floats:
+    """Return how far each sample between keys a and b is from the curve, in tolerances."""
+    inside = np.arange(a + 1, b)
+    found = _between(whole, a, b, whole.times[inside])
+    if whole.rotation:
+        # |p ∓ q| = 2 sin(θ/4) of the angle θ between two rotations; accurate where θ is small.
+        near = np.where(np.sum(found * whole.values[inside], axis=1, keepdims=True) < 0, -1, 1)
+        chord = np.linalg.norm(near * found - whole.values[inside], axis=1)
+        return 4 * np.arcsin(np.minimum(0.5 * chord, 1.0)) / np.maximum(limit, 1e-300)
+    off = np.abs(found - whole.values[inside]) / np.maximum(limit, 1e-300)
+    return np.asarray(off.max(axis=1, initial=0.0))
+
+
+def _divided(whole: Keys, fixed: list[int], limit: Floats) -> list[int]:
+    """Divide at the worst sample until none is too far: Douglas and Peucker's way."""
+    chosen, waiting = set(fixed), list(itertools.pairwise(fixed))
+    while waiting:
+        a, b = waiting.pop()
+        if b - a < 2:
+            continue
+        errors = _errors(whole, a, b, limit)
+        worst = int(np.argmax(errors))
+        if errors[worst] > 1:
+            chosen.add(a + 1 + worst)
+            waiting += [(a, a + 1 + worst), (a + 1 + worst, b)]
+    return sorted(chosen)
+
+
+def _thinned(whole: Keys, chosen: list[int], fixed: set[int], limit: Floats) -> list[int]:
+    """Take out keys that are not needed, those that matter least first."""
+    before = dict(zip(chosen[1:], chosen[:-1], strict=True))
+    after = dict(itertools.pairwise(chosen))
+
+    def cost(key: int) -> float:
+        return float(_errors(whole, before[key], after[key], limit).max(initial=0.0))
+
+    known = {key: cost(key) for key in chosen if key not in fixed}
+    heap = [(much, key) for key, much in known.items()]
+    heapq.heapify(heap)
+    while heap and heap[0][0] <= 1:
+        much, key = heapq.heappop(heap)
+        if known.get(key) != much:
+            continue
+        a, b = before.pop(key), after.pop(key)
+        del known[key]
+        after[a], before[b] = b, a
+        for other in (a, b):
+            if other in known:
+                known[other] = cost(other)
+                heapq.heappush(heap, (known[other], other))
+    return sorted(fixed | known.keys())

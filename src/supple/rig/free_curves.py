@@ -1,0 +1,253 @@
+"""Free curves: a motion whose free parameters move as physics has them, beside the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Ints
+from supple.checks import checked_array, checked_number
+from supple.errors import SuppleError
+from supple.maths.rotations import exponential, inverse, logarithm, multiply
+from supple.rig.baked_motion import BakedMotion
+from supple.rig.character import Character
+from supple.rig.motion.motion import Motion
+from supple.rig.protocol import Rig
+from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.skeleton.skinning import skinned_core
+
+__all__ = ["FreeCurves", "FreeJoint", "skin_reach"]
+
+#: Weights that physics kept within 0 to 1, but for rounding, a strength keeps there, too.
+ROUNDING = 1e-6
+#: Radians, metres or parts of a weight by which a parameter is moved to see how far skin goes.
+PROBE = 1e-2
+#: A strength beyond this is a mistake.
+STRONGEST = 100.0
+
+
+@dataclass(frozen=True)
+class FreeJoint:
+    """A joint of which something is free.
+
+    Attributes
+    ----------
+    joint
+        Its place in the skeleton.
+    name
+        Its name.
+    turn, move, scale
+        (3,) places in the pose of its rotation vector, offset and logarithms of scale, -1 for
+        what has no entry; None for what is not free.
+    """
+
+    joint: int
+    name: str
+    turn: Ints | None
+    move: Ints | None
+    scale: Ints | None
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class FreeCurves(Motion):
+    """A motion with curves on free parameters, as `supple.curves` makes them.
+
+    It is a `Motion`: poses have the keys, and the free parameters as physics has them.
+
+    Attributes
+    ----------
+    character
+        Whose rig.
+    free
+        Names of the parameters that physics moves.
+    keyed
+        (t, s) poses of the rig alone at the same times.
+    loop
+        Whether the last frame leads into the first.
+    span
+        First and last second of the whole clip, of which this may be a part.
+    report
+        What was simulated, with which figures; plain values, for JSON.
+    """
+
+    character: Character = None  # type: ignore[assignment]
+    free: tuple[str, ...] = ()
+    keyed: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    loop: bool = False
+    span: tuple[float, float] = (0.0, 0.0)
+    report: dict[str, Any] = field(default_factory=dict)
+
+    def __init__(
+        self,
+        character: Character,
+        free: Sequence[str],
+        motion: Motion,
+        poses: ArrayLike,
+        *,
+        loop: bool = False,
+        span: tuple[float, float] | None = None,
+        report: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(motion.times, poses, motion.roots, motion.name, motion.cuts)
+        keyed = checked_array("poses of the rig alone", motion.poses, self.poses.shape)
+        known = {each.name for each in character.rig.parameters}
+        missing = [name for name in free if name not in known]
+        if missing:
+            raise SuppleError(f'{character.name}: the rig has no parameter "{missing[0]}"')
+        object.__setattr__(self, "character", character)
+        object.__setattr__(self, "free", tuple(free))
+        object.__setattr__(self, "keyed", keyed)
+        object.__setattr__(self, "loop", bool(loop))
+        whole = (float(motion.times[0]), float(motion.times[-1])) if span is None else span
+        object.__setattr__(self, "span", whole)
+        object.__setattr__(self, "report", dict(report or {}))
+
+    def __repr__(self) -> str:
+        count, name = len(self.free), self.name
+        return f'FreeCurves("{name}", {count} free, {self.n_frames} frames, {self.duration:.3g} s)'
+
+    @cached_property
+    def columns(self) -> Ints:
+        """(k,) places of the free parameters in a pose."""
+        place = {each.name: k for k, each in enumerate(self.character.rig.parameters)}
+        return np.array([place[name] for name in self.free], dtype=np.int64)
+
+    @property
+    def values(self) -> Floats:
+        """(t, k) curves of the free parameters."""
+        return self.poses[:, self.columns]
+
+    @property
+    def added(self) -> Floats:
+        """(t, k) what physics adds to the keys; of angles, differences of rotation vectors."""
+        return (self.poses - self.keyed)[:, self.columns]
+
+    @property
+    def motion(self) -> Motion:
+        """The rig alone at the same times."""
+        return Motion(self.times, self.keyed, self.roots, self.name, self.cuts)
+
+    @cached_property
+    def joints(self) -> tuple[FreeJoint, ...]:
+        """Joints of which a rotation, an offset or a scale is free."""
+        found = _joint_entries(self.character.rig)
+        if found is None:
+            return ()
+        pose, entries = found
+        free = np.zeros(self.poses.shape[1] + 1, dtype=bool)  # the last for entries that are none
+        free[self.columns] = True
+        joints = []
+        for joint, row in enumerate(entries):
+            parts = [part if free[part].any() else None for part in (row[:3], row[3:6], row[6:])]
+            if any(part is not None for part in parts):
+                joints.append(FreeJoint(joint, pose.skeleton.names[joint], *parts))
+        return tuple(joints)
+
+    @cached_property
+    def others(self) -> Ints:
+        """Places in the pose of free parameters that are no joint's: weights of shapes, wires."""
+        of_joints = [p for j in self.joints for p in (j.turn, j.move, j.scale) if p is not None]
+        return np.setdiff1d(self.columns, np.concatenate([np.empty(0, np.int64), *of_joints]))
+
+    @cached_property
+    def reach(self) -> Floats:
+        """(k,) metres that the skin moves at most, at rest, for a unit of each free parameter."""
+        return skin_reach(self.character.rig, self.columns)
+
+    def turned(self, joint: FreeJoint) -> Floats:
+        """Return rotations (t, 4) that physics adds after a joint's own: q of key · δ is q."""
+        key, pose = (_vectors(poses, joint.turn) for poses in (self.keyed, self.poses))
+        return multiply(inverse(exponential(key)), exponential(pose))
+
+    def scaled(self, strength: float) -> FreeCurves:
+        """Return curves with so many times as much added; 0 is the rig alone.
+
+        Weights that physics kept within 0 to 1 stay there.
+        """
+        factor = checked_number("strength", strength)
+        if not 0 <= factor <= STRONGEST:
+            raise SuppleError(f"a strength of {factor:g}; use 0 to {STRONGEST:g}, 1 as simulated")
+        poses = (
+            self.poses.copy() if factor == 1 else self.keyed + factor * (self.poses - self.keyed)
+        )
+        for column in self.others if factor > 1 else ():
+            unit = self.character.rig.parameters[column].unit == "1"
+            both = np.stack([self.poses[:, column], self.keyed[:, column]])
+            if unit and both.min() >= -ROUNDING and both.max() <= 1 + ROUNDING:
+                poses[:, column] = np.clip(poses[:, column], 0, 1)
+        return self._with(poses)
+
+    def _with(self, poses: Floats) -> FreeCurves:
+        how: dict[str, Any] = {"loop": self.loop, "span": self.span, "report": self.report}
+        return FreeCurves(self.character, self.free, self.motion, poses, **how)
+
+    def over(self, poses: Floats) -> Floats:
+        """Lay what physics adds over other poses (t, s), as engines lay additive clips over others.
+
+        A rotation comes after the pose's own, in the joint's frame.
+        """
+        found = np.array(poses, np.float64)
+        found[:, self.columns] += self.added
+        for joint in self.joints:
+            if joint.turn is not None:
+                own = joint.turn >= 0
+                under = exponential(_vectors(np.asarray(poses), joint.turn))
+                turned = logarithm(multiply(under, self.turned(joint)))
+                found[:, joint.turn[own]] = turned[:, own]
+        return found
+
+    def additive(self) -> Motion:
+        """Return what is added alone, laid over the rest pose; the root stays where it is."""
+        rest = np.tile(np.asarray(self.character.rig.rest_pose, np.float64), (self.n_frames, 1))
+        return Motion(self.times, self.over(rest), None, self.name, self.cuts)
+
+    def skin(self, frame: int) -> Floats:
+        """Return the skin (n̄, 3) in the world, as the rig has it with the curves."""
+        return _placed(self.roots[frame], self.character.rig(self.poses[frame]))
+
+    def baked(self, poses: Floats | None = None) -> BakedMotion:
+        """Return the skin at every frame, beside the rig alone, to be drawn or saved."""
+        rows = self.poses if poses is None else poses
+        rig = self.character.rig
+        frames = np.empty((self.n_frames, rig.n_vertices, 3), np.float32)
+        for frame, pose in enumerate(rows):
+            frames[frame] = _placed(self.roots[frame], rig(pose))
+        return BakedMotion(
+            self.character, self.motion, frames, self.rate or 30.0, self.loop, self.report
+        )
+
+
+def _placed(root: Floats, points: Floats) -> Floats:
+    return points @ root[:3, :3].T + root[:3, 3]
+
+
+def _vectors(poses: Floats, places: Ints | None) -> Floats:
+    """Return rotation vectors (t, 3) of a joint; entries that the pose has not are zero."""
+    assert places is not None
+    return np.where(places >= 0, poses[:, np.maximum(places, 0)], 0.0)
+
+
+def skin_reach(rig: Rig, columns: Ints) -> Floats:
+    """Return metres that the skin moves at most, at rest, for a unit of each parameter, (k,)."""
+    rest = np.asarray(rig.rest_pose, np.float64)
+    skin, found = rig(rest), np.zeros(len(columns))
+    for k, column in enumerate(columns):
+        pose = rest.copy()
+        pose[column] += PROBE
+        off = rig(pose) - skin
+        found[k] = np.sqrt(np.einsum("ni,ni->n", off, off).max(initial=0.0)) / PROBE
+    return found
+
+
+def _joint_entries(rig: Rig) -> tuple[JointPose, Ints] | None:
+    """Return how joints make a part of the pose, and their places in it, (J, 9); None without."""
+    core = skinned_core(rig)
+    if core is None:
+        return None
+    entries = core.rig.joint_pose.entries()
+    return core.rig.joint_pose, np.where(entries >= 0, entries + core.entries.start, -1)

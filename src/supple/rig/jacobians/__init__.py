@@ -1,0 +1,1 @@
+"""Derivatives of rigs by their parameters."""

@@ -1,0 +1,211 @@
+"""Derivative of linear blend skinning by the channels of its joints."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supple.arrays import Floats, Ints, ShortInts
+from supple.compiled.jit import compiled
+from supple.rig.skeleton.skinning import SkinnedRig
+
+__all__ = ["SkinJacobian"]
+
+ROTATION, TRANSLATION, SCALE = range(3)
+#: Angles below this are series.
+SMALL = 1e-4
+
+
+class SkinJacobian:
+    """Jacobian of a linearly skinned surface by channels of its joints.
+
+    Turning joint j by dω moves what hangs on it by L [J(ω) dω]ₓ L⁻¹ (x − o): with L the linear
+    part of its world rotation and o its place. A vertex hangs on j with the weights of all joints
+    at and below j.
+
+    Parameters
+    ----------
+    rig
+        Skinned linearly.
+    entries
+        (k,) places of the parameters in its pose.
+    vertices
+        Indices of the vertices; None for all.
+    """
+
+    affine = False
+
+    def __init__(self, rig: SkinnedRig, entries: Ints, vertices: Ints | None = None) -> None:
+        rows = slice(None) if vertices is None else vertices
+        self._rig = rig
+        self._points = np.ascontiguousarray(rig.vertices[rows])
+        self._joints = np.ascontiguousarray(rig.joints[rows])
+        self._weights = np.ascontiguousarray(rig.weights[rows])
+        skeleton, places = rig.skeleton, rig.joint_pose.entries()
+        found = {int(at): (j, c) for j, row in enumerate(places) for c, at in enumerate(row)}
+        self._moved = np.array([found[int(entry)][0] for entry in entries], np.int64)
+        self._channel = np.array([found[int(entry)][1] for entry in entries], np.int64)
+        below = np.eye(skeleton.n_joints, dtype=bool)
+        for joint, parent in enumerate(skeleton.parents):
+            if parent >= 0:  # parents stand before their children
+                below[:, joint] |= below[:, parent]
+        self._parents = np.asarray(skeleton.parents, np.int64)
+        self._starts, self._columns = _hanging(self._joints, self._weights, below[self._moved])
+        self._below = np.ascontiguousarray(below[self._moved])
+        count = len(self._moved)
+        self._linear, self._origin = np.empty((count, 3, 3)), np.empty((count, 3))
+
+    def evaluate(self, pose: Floats, out: Floats) -> None:
+        """Write ∂x/∂p (m, 3, k) at a pose."""
+        self.evaluate_points(self._points, pose, out)
+
+    def evaluate_points(self, points: Floats, pose: Floats, out: Floats) -> None:
+        """Write ∂x/∂p (m, 3, k) for vertices that are bound at `points` (m, 3)."""
+        out[...] = 0.0
+        matrices, world, locals_ = self.transforms(pose)
+        _generators(
+            world,
+            *locals_,
+            self._rig.skeleton.rotations,
+            self._parents,
+            self._moved,
+            self._channel,
+            self._linear,
+            self._origin,
+        )
+        _skin_rows(
+            points,
+            self._joints,
+            self._weights,
+            matrices,
+            self._below,
+            self._channel,
+            self._linear,
+            self._origin,
+            self._starts,
+            self._columns,
+            out,
+        )
+
+    def transforms(self, pose: Floats) -> tuple[Floats, Floats, tuple[Floats, Floats, Floats]]:
+        """Return skinning matrices, world matrices (J, 4, 4), and local transforms at a pose."""
+        joint_pose = self._rig.joint_pose
+        local = joint_pose.unpack(pose)
+        return self._rig.skin_matrices(pose), joint_pose.matrices(pose), local
+
+
+def _hanging(joints: ShortInts, weights: Floats, below: np.ndarray) -> tuple[Ints, Ints]:
+    """Return starts (m + 1,) and columns: the parameters that move each vertex."""
+    touched = np.zeros((len(joints), len(below)), bool)
+    for slot in range(joints.shape[1]):
+        touched |= below[:, joints[:, slot]].T & (weights[:, slot] > 0)[:, None]
+    rows, columns = np.nonzero(touched)
+    starts = np.searchsorted(rows, np.arange(len(joints) + 1))
+    return starts.astype(np.int64), columns.astype(np.int64)
+
+
+@compiled
+def _generators(
+    world: Floats,
+    translations: Floats,
+    rotations: Floats,
+    scales: Floats,
+    rest: Floats,
+    parents: Ints,
+    moved: Ints,
+    channel: Ints,
+    linear: Floats,
+    origin: Floats,
+) -> None:
+    """Write D (k, 3, 3) and o (k, 3): a channel moves what hangs on its joint by D (x − o).
+
+    For a translation the first column of D is the movement itself.
+    """
+    generator = np.empty((3, 3))
+    for i in range(len(moved)):
+        joint, axis, kind = moved[i], channel[i] % 3, channel[i] // 3
+        parent = parents[joint]
+        above = np.eye(3) if parent < 0 else world[parent, :3, :3].copy()
+        origin[i] = world[joint, :3, 3]
+        if kind == TRANSLATION:
+            linear[i] = 0.0
+            linear[i, :, 0] = above[:, axis]
+            continue
+        # World rotation without the joint's own scale, and its inverse.
+        turn = world[joint, :3, :3] / scales[joint]
+        generator[:] = 0.0
+        if kind == SCALE:
+            generator[axis, axis] = 1.0
+        else:
+            _right_jacobian_column(rotations[joint], rest[joint], axis, generator)
+        linear[i] = turn @ generator @ np.linalg.inv(turn)
+
+
+@compiled
+def _right_jacobian_column(q: Floats, rest: Floats, axis: int, out: Floats) -> None:
+    """Write [J(ω) e]ₓ with exp ω = rest⁻¹ q, J = 1 − (1 − cos θ)/θ² [ω]ₓ + (θ − sin θ)/θ³ [ω]ₓ²."""
+    x = rest[3] * q[0] - rest[0] * q[3] - (rest[1] * q[2] - rest[2] * q[1])
+    y = rest[3] * q[1] - rest[1] * q[3] - (rest[2] * q[0] - rest[0] * q[2])
+    z = rest[3] * q[2] - rest[2] * q[3] - (rest[0] * q[1] - rest[1] * q[0])
+    w = rest[3] * q[3] + rest[0] * q[0] + rest[1] * q[1] + rest[2] * q[2]
+    sine = np.sqrt(x * x + y * y + z * z)
+    angle = 2.0 * np.arctan2(sine, w)
+    scale = angle / sine if sine > 1e-12 else 2.0
+    omega = np.array([x * scale, y * scale, z * scale])
+    square = (omega * omega).sum()
+    if square < SMALL * SMALL:
+        one, two = 0.5 - square / 24.0, 1 / 6.0 - square / 120.0
+    else:
+        one = (1 - np.cos(angle)) / square
+        two = (1 - np.sin(angle) / angle) / square
+    e = np.zeros(3)
+    e[axis] = 1.0
+    once = np.cross(omega, e)
+    a = e - one * once + two * np.cross(omega, once)
+    out[0, 1], out[0, 2], out[1, 2] = -a[2], a[1], -a[0]
+    out[1, 0], out[2, 0], out[2, 1] = a[2], -a[1], a[0]
+
+
+@compiled
+def _skin_rows(
+    points: Floats,
+    joints: ShortInts,
+    weights: Floats,
+    matrices: Floats,
+    below: np.ndarray,
+    channel: Ints,
+    linear: Floats,
+    origin: Floats,
+    starts: Ints,
+    columns: Ints,
+    out: Floats,
+) -> None:
+    """Write the columns of each vertex that hangs on a joint which moves."""
+    slots = joints.shape[1]
+    part = np.empty((slots, 3))
+    for v in range(len(points)):
+        if starts[v] == starts[v + 1]:
+            continue
+        for s in range(slots):
+            m, w = matrices[joints[v, s]], weights[v, s]
+            for i in range(3):
+                part[s, i] = w * (
+                    m[i, 0] * points[v, 0]
+                    + m[i, 1] * points[v, 1]
+                    + m[i, 2] * points[v, 2]
+                    + m[i, 3]
+                )
+        for at in range(starts[v], starts[v + 1]):
+            k = columns[at]
+            x = y = z = weight = 0.0
+            for s in range(slots):
+                if weights[v, s] > 0 and below[k, joints[v, s]]:
+                    x, y, z = x + part[s, 0], y + part[s, 1], z + part[s, 2]
+                    weight += weights[v, s]
+            x -= weight * origin[k, 0]
+            y -= weight * origin[k, 1]
+            z -= weight * origin[k, 2]
+            if channel[k] // 3 == TRANSLATION:
+                x, y, z = weight, 0.0, 0.0
+            d = linear[k]
+            for i in range(3):
+                out[v, i, k] = d[i, 0] * x + d[i, 1] * y + d[i, 2] * z
