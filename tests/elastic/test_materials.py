@@ -147,6 +147,30 @@ def test_neo_hookean_pushes_an_inverted_element_back():
     assert (np.diff(flattened) > 0).all()
 
 
+def test_yeoh_flesh_stiffens_as_it_is_sheared_up_to_a_bound_and_small_strains_do_not_know():
+    soft = Density(Material("neo-hookean", young=1e4, poisson=0.45))
+    flesh = Density(Material("yeoh", young=1e4, poisson=0.45))
+
+    def firmer(shear: float) -> float:
+        F = np.eye(3)
+        F[0, 1] = shear
+        return flesh.stress(F)[0, 1] / soft.stress(F)[0, 1]
+
+    assert firmer(0.2) == 1.0
+    assert 2 < firmer(0.5) < 4
+    assert firmer(1.0) > firmer(0.5)
+    assert firmer(100.0) < 8
+
+
+def test_yeoh_stiffening_adds_no_negative_stiffness():
+    rng = np.random.default_rng(3)
+    soft = Density(Material("neo-hookean", young=1e4, poisson=0.45))
+    flesh = Density(Material("yeoh", young=1e4, poisson=0.45))
+    for F in deformations(rng):
+        added = np.linalg.eigvalsh(flesh.derivative(F) - soft.derivative(F))
+        assert added[0] >= -1e-9 * max(added[-1], 1.0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_projection_is_the_nearest_positive_semidefinite_matrix(kind):
     rng = np.random.default_rng(4)

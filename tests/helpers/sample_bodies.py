@@ -138,7 +138,7 @@ def refined(vertices: Floats, triangles: Floats, values: Floats) -> tuple[Floats
     return halves[0], faces, halves[1]
 
 
-def bending(character: Character, joint: str, angle: float) -> Character:
+def bending(character: Character, joint: str, angle: float, *, seconds: float = 1.0) -> Character:
     """The character with a motion that turns one joint about z and back, and shakes it."""
     rig = character.rig
     times = np.linspace(0, 1, 25)
@@ -147,7 +147,7 @@ def bending(character: Character, joint: str, angle: float) -> Character:
     poses[:, column] += angle * np.sin(np.pi * times) ** 2
     roots = np.tile(np.eye(4), (len(times), 1, 1))
     roots[:, 1, 3] = 0.05 * character.surface.size * np.sin(4 * np.pi * times) ** 2
-    motion = Motion(times, poses, roots, "bend")
+    motion = Motion(seconds * times, poses, roots, "bend")
     return Character(character.name, character.surface, rig, {"bend": motion})
 
 

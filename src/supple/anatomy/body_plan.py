@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import dijkstra
 from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.flesh_firmness import flesh_factors, motion_firmness
 from supple.anatomy.flesh_presets import flesh_material
-from supple.anatomy.skin_transfer import flesh_triangles, skin_values
+from supple.anatomy.nearest_skin import flesh_triangles, skin_values
 from supple.arrays import Bools, Floats, Ints
 from supple.elastic.material import Material
 from supple.mesh.embedding import locate, part_set
@@ -63,7 +63,7 @@ def held_vertices(
     """
     held = np.zeros(len(mesh.vertices), bool)
     skinned = skinned_rigs(character.rig)
-    if len(skinned) == 1:
+    if len(skinned) == 1 and anatomy.joints:
         bones = Bones.of_rig(skinned[0])
         if len(bones.starts):
             held[held_tets(bones, character.surface, mesh, bone_radius).vertices] = True
@@ -102,8 +102,12 @@ def _hold_turning(mesh: TetMesh, tets: Ints, held: Bools) -> None:
     if len(spread) > 1 and spread[1] > LINE * cell * np.sqrt(len(bone)):
         return
     around = tets[held[tets].sum(axis=1) >= 2]
-    along = np.floor((mesh.vertices[around].mean(axis=1) @ axes[0]) / (FAR_ALONG * cell))
-    held[around[np.unique(along, return_index=True)[1]]] = True
+    along = mesh.vertices[around].mean(axis=1) @ (
+        axes[0] * np.sign(axes[0, np.abs(axes[0]).argmax()])
+    )
+    # Half a stretch off, as tets are at even distances: no rounding must choose.
+    stretch = np.round((along - along.min(initial=np.inf)) / (FAR_ALONG * cell) + 0.137)
+    held[around[np.unique(stretch, return_index=True)[1]]] = True
 
 
 #: Places of the skin move apart that come this many cells nearer or farther than at rest.

@@ -16,9 +16,9 @@ from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.flesh_presets import FLESH_PRESETS, scaled_gravity
+from supple.anatomy.nearest_skin import flesh_triangles, skin_values
 from supple.anatomy.roles import HARD, ROLES
 from supple.anatomy.skin_regions import vertex_areas
-from supple.anatomy.skin_transfer import flesh_triangles, skin_values
 from supple.arrays import Floats, Ints
 from supple.elastic.body import ElasticBody
 from supple.elastic.densities.yeoh import STIFFENING, STRAINED
@@ -116,7 +116,10 @@ def motion_firmness(
     speed = np.sqrt(shear / float(np.max(material.density)))
     for _ in range(PASSES):
         now = factors * firmer
-        pitch = np.sqrt(PARTICIPATION / body.sag(now, character.surface.vertices[places]))
+        sag = body.sag(now, character.surface.vertices[places])
+        if not sag.max() > 0:  # bone all over
+            return firmer
+        pitch = np.sqrt(PARTICIPATION / sag)
         # A layer that swings as this place is sheared so much at its bottom, per metre.
         sheared = pitch / (speed * np.sqrt(now[places]))
         swing = np.zeros((len(FIRMER), len(places)))

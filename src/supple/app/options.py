@@ -163,7 +163,8 @@ class BuildOptions:
     """How many tetrahedra to fill the character with."""
     anatomy: AnatomyName = None
     material: Literal["stvk", "neo-hookean", "yeoh", "corotational", "stvk-volume"] | None = None
-    """What the flesh is made of; by default StVK, or what the scene has."""
+    """What the flesh is made of; by default yeoh, which stiffens as it is strained, StVK without
+    an anatomy, or what the scene has."""
     young: float | None = None
     """Young's modulus in Pa: how stiff it is; by default 20000 for a body of 2 m, and more for
     larger ones, so that all swing alike."""

@@ -24,8 +24,9 @@ class Material:
     ----------
     kind
         ``"stvk"`` (Saint Venant–Kirchhoff), ``"neo-hookean"`` (the stable form, valid through
-        inversion), ``"corotational"`` (linear), ``"stvk-volume"`` (StVK shear with a volume
-        penalty, hahn2013 eq. 2) or ``"orthotropic"`` (Fung-type exponential, tapia2021 §4.1).
+        inversion), ``"yeoh"`` (that, stiffening as it is strained), ``"corotational"``
+        (linear), ``"stvk-volume"`` (StVK shear with a volume penalty, hahn2013 eq. 2) or
+        ``"orthotropic"`` (Fung-type exponential, tapia2021 §4.1).
     young
         Young's modulus in Pa: a number, or one per tet. Orthotropic: a number, three (one per
         axis), or three per tet.

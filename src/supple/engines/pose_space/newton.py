@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from supple.arrays import Floats, Ints, Singles
+from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_fused
 from supple.dynamics.integrators import BDF2, NEWMARK
 from supple.engines.pose_space.blend import Blend
@@ -40,8 +40,6 @@ LIMIT_NAMES = (
 )
 ACCELERATION, TELEPORT, STIFFNESS, REST, DISPLACEMENT, RESET, INVERSION = 1, 2, 4, 8, 16, 32, 64
 
-#: Pivots of a sound tangent beside the mass.
-SOUND = 0.2
 #: Times the longest displacement: q of more is brought nearer before its displacements are taken.
 FARTHEST = 1e6
 
@@ -215,28 +213,13 @@ def _newton(
         for i in range(n):
             work[i] = stretch[i] * system.start_v[i]
         packed_times(blend.mass, work, right)
-        if cholesky(matrix) and (attempt > 0 or _sound(matrix, blend.mass, n)):
+        if cholesky(matrix):
             solve(matrix, right)
             for i in range(n):
                 iterate[i] = system.start_q[i] + tau * right[i] / stretch[i]
             return flags
         flags |= STIFFNESS
     return flags | RESET  # nothing helps: numbers that are not finite
-
-
-@compiled_fused
-def _sound(factor: Floats, mass: Singles, n: int) -> bool:
-    """Tell whether pivots of a padded factor (n, n) are no small part of the mass, packed.
-
-    They are more than it where K̂ is positive semi-definite. A tangent that just is positive
-    definite threw a rat's belly by 19 % of its size in one step.
-    """
-    at = 0
-    for i in range(n):
-        if not factor[i, i] ** 2 >= SOUND * mass[at]:
-            return False
-        at += n - i
-    return True
 
 
 @compiled_fused
