@@ -99,7 +99,7 @@ def stout_mesh(cells: Cells = (8, 6, 6)) -> TetMesh:
 def trunk_options(cells: Cells = (14, 4, 4), **changed: Any) -> dict[str, Any]:
     """Physics of a soft trunk: all control points but the first two are free."""
     free = ["wire.[2-9].t?"]
-    return {"free": free, "tets": bar_mesh(cells), "material": SOFT, "modes": 8} | changed
+    return {"free": free, "tets": bar_mesh(cells), "material": SOFT, "modes": 16} | changed
 
 
 def belly_options(cells: Cells = (8, 6, 6), **changed: Any) -> dict[str, Any]:

@@ -26,8 +26,9 @@ Free = Literal["auto"] | str | Sequence[str]
 NOTHING = 1e-6
 #: Parameters that change less than this over all motions are not keyed.
 UNKEYED = 1e-5
-#: A chain of joints that moves more than this part of the skin is the body itself.
-LARGEST_CHAIN = 0.5
+#: A chain of joints that moves more than this part of the skin is the body itself, and one that
+#: moves less than that part nothing to see.
+LARGEST_CHAIN, LEAST_CHAIN = 0.5, 0.005
 #: Roles of joints that hang loose, and words of others.
 LOOSE = ("soft", "ear", "tail")
 LOOSE_WORDS = re.compile("hair|braid|pony|mane|beard|whisker|antenna|tentacle|trunk|skirt|cloth")
@@ -162,7 +163,7 @@ def _loose_joints(core: SkinnedCore, keyed: Bools) -> Bools:
             role = roles[above]
         if role not in LOOSE and not _is_loose_word(skeleton.names[joint]):
             continue
-        if posed[above] and role is not None and roles[above] == role:
+        if hangs[top] < LEAST_CHAIN or (posed[above] and role is not None and roles[above] == role):
             continue
         rows = entries[joint, :3]
         found[core.entries.start + rows[rows >= 0]] = True

@@ -38,7 +38,7 @@ __all__ = ["RigSpaceSimulator", "RigSpaceStep"]
 PerParameter = float | Mapping[str, float]
 #: Frequency in Hz that springs give a joint at least: muscles and bones hold a tail, and flesh
 #: alone would leave it limp. And most radians that physics adds to one.
-JOINT_HERTZ, ANGLE_REACH = 4.0, 1.2
+JOINT_HERTZ, ANGLE_REACH = 5.0, 1.2
 
 
 class RigSpaceStep(NamedTuple):
@@ -75,7 +75,7 @@ class RigSpaceSimulator:
     follow
         κ of springs towards the key, in units of each parameter's own stiffness: 1 leaves a third
         of the motion. A number, or numbers by names and patterns; by default so
-        much that a joint alone swings at 4 Hz, as muscles hold it, and 0 for all others.
+        much that a joint alone swings at 5 Hz, as muscles hold it, and 0 for all others.
     firmness, damping, mass
         Factors on stiffness, damping and mass of the parameters, likewise.
     displacement_limit
