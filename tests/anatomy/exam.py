@@ -291,7 +291,7 @@ def markdown(folder: Path, tets: int) -> str:
             _bold(own["limits"], ".2f", own["limits"] >= LIMITS_BOUND),
             _bold(own["hard"], ".2f", own["hard"] > HARD_BOUND),
             _bold(own["peak"], ".2f", own["peak"] > PEAK_BOUND),
-            f"{own['trunk']:.2f} ({old:.2f})",
+            f"{own['trunk']:.2f}" + (f" ({old:.2f})" if old == old else ""),
             _bold(own["kept"], ".2f", own["kept"] < TRUNK_BOUND) if "kept" in own else "",
             f"{record['build_s']:.0f}",
             ", ".join(f"{part} {moved:.1f} cm" for part, moved in record["soft_cm"].items()),
