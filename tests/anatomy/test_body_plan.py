@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,19 +11,21 @@ import pytest
 from helpers.sample_bodies import BodyParts, bending, figure, rod, with_box
 from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.body_plan import (
-    RIDING,
     BodyPlan,
     anatomical_material,
     plan_body,
     without_bridges,
 )
-from supple.mesh.embedding import embed, embed_parts, locate, part_set
+from supple.anatomy.flesh_firmness import HeldBody
+from supple.anatomy.loose_parts import RIDING
+from supple.mesh.embedding import embed, embed_parts, part_set
 from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.mesh.tets import TetMesh
 from supple.playing.bake import bake
 from supple.playing.bake_model import model_options
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
+from supple.rig.tets.surface_samples import typical_edge
 
 SMALL: dict[str, Any] = {"tets": 1500, "modes": 12, "most_poses": 2, "anatomy": "auto"}
 
@@ -73,13 +76,46 @@ def test_a_prop_has_tets_of_its_own_that_are_all_held(plan: BodyPlan):
     assert not np.isin(corners, plan.mesh.tets[others]).any()
 
 
-def test_a_prop_has_one_tet_that_holds_all_of_it(plan: BodyPlan):
+def test_a_prop_has_one_tet_no_larger_than_those_of_flesh(plan: BodyPlan):
     own = plan.mesh.sets[RIDING]
     props = np.unique(plan.anatomy.part[plan.anatomy.riding])
     assert len(own) == len(props) > 0
-    skin = plan.anatomy.surface.vertices[plan.anatomy.riding]
-    only = TetMesh(plan.mesh.vertices, plan.mesh.tets[own])
-    assert locate(skin, only).distance.max() == 0
+    volumes = plan.mesh.volumes()
+    assert volumes[own].max() < 2 * np.delete(volumes, own).mean()
+
+
+def long_body(spear: float) -> Character:
+    """Flesh on three joints, and a spear of some length beside it."""
+    parts = BodyParts()
+    for k in range(3):
+        parts.joint(f"j{k}", f"j{k - 1}" if k else None, (0, 0.6 * k, 0))
+    parts.joint("spear", "j1", (0.4, 0.6, 0))
+    parts.skin(rod((0, -0.2, 0), (0, 1.6, 0), [0.2] * 10), ["j0", "j1", "j2"], 0.1)
+    low, high = 0.6 - 0.5 * spear, 0.6 + 0.5 * spear
+    parts.skin(rod((0.4, low, 0), (0.4, high, 0), [0.02] * 6), ["spear"], 0.1)
+    return parts.character()
+
+
+def test_flesh_does_not_know_how_long_a_spear_is():
+    """Cells and sag are those of flesh; the spear's tet was once as long as it."""
+    short, long = (plan_body(long_body(spear), 800) for spear in (0.4, 2.0))
+    assert abs(typical_edge(long.mesh) / typical_edge(short.mesh) - 1) < 0.05
+    soft = long.anatomy.surface.vertices[~long.anatomy.hard]
+    body = HeldBody(long.anatomy, long.mesh, long.held, anatomical_material(long.anatomy))
+    sag = body.sag(long.factors, soft)
+    assert np.median(sag) > 1e-3 * sag.max() > 0
+
+
+@pytest.mark.parametrize("tets", [50, 300])
+@pytest.mark.parametrize("rigid", [0.0, 1.0])
+def test_something_holds_a_body_without_joints_however_coarse_or_hard(tets: int, rigid: float):
+    parts = BodyParts()
+    parts.joint("world", None, (0, 0, 0))
+    parts.skin(rod((0, 0, 0), (0, 1, 0), [0.3] * 8), ["world"], 0.1)
+    character = parts.character()
+    painted = {"rigid": np.full(len(character.surface.vertices), rigid)}
+    held = plan_body(replace(character, painted=painted), tets).held
+    assert len(held) >= 4
 
 
 def test_bone_that_is_a_line_does_not_let_flesh_turn_about_it():

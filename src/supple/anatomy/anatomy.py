@@ -19,6 +19,7 @@ from supple.anatomy.skin_maps import MeasuredSkin, SkinMaps
 from supple.anatomy.skin_regions import SkinRegions, vertex_areas
 from supple.anatomy.thickness import InscribedBalls
 from supple.arrays import Bools, Floats, Ints
+from supple.errors import warn
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.motion.joint_names import normalised_name
@@ -168,6 +169,10 @@ def anatomy_of(
     rig = skinned[0] if len(skinned) == 1 else None
     one = rig is None or rig.n_vertices != len(surface.vertices) or not np.ptp(rig.joints[:, 0])
     if rig is None or one:
+        if entries:
+            warn(
+                f"{character.name}: no joints bend its skin, so what is said of joints is left out"
+            )
         return _painted(_boneless(character, balls), character.painted)
     skin = like.skin if like is not None else None
     skin = MeasuredSkin.of(surface, rig, balls) if skin is None else skin

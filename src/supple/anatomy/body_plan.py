@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import dijkstra
 from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.flesh_firmness import flesh_factors, motion_firmness
 from supple.anatomy.flesh_presets import flesh_material
+from supple.anatomy.loose_parts import RIDING, flesh_tets
 from supple.anatomy.nearest_skin import flesh_triangles, skin_values
 from supple.arrays import Bools, Floats, Ints
 from supple.elastic.material import Material
@@ -29,17 +30,12 @@ from supple.rig.tets.bones import BONE_RADIUS, Bones, held_tets
 from supple.rig.tets.surface_samples import typical_edge
 
 __all__ = [
-    "RIDING",
     "BodyPlan",
     "anatomical_material",
     "held_vertices",
     "plan_body",
     "without_bridges",
 ]
-
-
-#: Set of the tets whose skin rides on the rig.
-RIDING = "rides on the rig"
 
 
 def riding_vertices(mesh: TetMesh) -> Bools:
@@ -66,7 +62,8 @@ def held_vertices(
     if len(skinned) == 1 and anatomy.joints:
         bones = Bones.of_rig(skinned[0])
         if len(bones.starts):
-            held[held_tets(bones, character.surface, mesh, bone_radius).vertices] = True
+            flesh = flesh_tets(mesh)
+            held[held_tets(bones, character.surface, flesh, bone_radius).vertices] = True
     triangles, riding = flesh_triangles(anatomy), riding_vertices(mesh)
     share = skin_values(anatomy, anatomy.share, mesh.vertices, triangles)
     hard = skin_values(anatomy, anatomy.hard.astype(float), mesh.vertices, triangles) > 0.5
@@ -83,30 +80,33 @@ def held_vertices(
     anchored = np.zeros(int(body.max()) + 1, bool)
     np.logical_or.at(anchored, body, held[mesh.tets].any(axis=1))
     held[mesh.tets[~anchored[body]]] = anchored.any()
+    if not held.any():  # too coarse for a core, or painted hard all over
+        held |= hard.all() & (depth > 0)
+        held[depth.argmax()] |= not held.any()
     for own in range(int(body.max()) + 1):
         _hold_turning(mesh, mesh.tets[body == own], held)
     return np.flatnonzero(held)
 
 
-#: Bone is a line if it is this many cells thick; tets that hold it are so many cells apart.
-LINE, FAR_ALONG = 0.25, 8.0
+#: Bone is a line if it is so many cells thick; of each stretch of so many cells a tet is held.
+LINE, STRETCH = 0.25, 8.0
 
 
 def _hold_turning(mesh: TetMesh, tets: Ints, held: Bools) -> None:
     """Hold tets along a body's bone if that is a line, about which the flesh would turn freely."""
     bone = mesh.vertices[np.unique(tets[held[tets]])]
-    if len(bone) < 2:
+    if not len(bone):
         return
     cell = typical_edge(mesh)
     _, spread, axes = np.linalg.svd(bone - bone.mean(axis=0), full_matrices=False)
     if len(spread) > 1 and spread[1] > LINE * cell * np.sqrt(len(bone)):
         return
-    around = tets[held[tets].sum(axis=1) >= 2]
-    along = mesh.vertices[around].mean(axis=1) @ (
-        axes[0] * np.sign(axes[0, np.abs(axes[0]).argmax()])
-    )
-    # Half a stretch off, as tets are at even distances: no rounding must choose.
-    stretch = np.round((along - along.min(initial=np.inf)) / (FAR_ALONG * cell) + 0.137)
+    counts = held[tets].sum(axis=1)
+    around = tets[counts >= min(2, counts.max())]
+    axis = axes[0] * np.sign(axes[0, np.abs(axes[0]).argmax()])
+    along = mesh.vertices[around].mean(axis=1) @ axis
+    # Off by no simple part of a stretch, as tets are at even distances: no rounding must choose.
+    stretch = np.round((along - along.min()) / (STRETCH * cell) + 0.137)
     held[around[np.unique(stretch, return_index=True)[1]]] = True
 
 
@@ -288,8 +288,9 @@ def _meshed(character: Character, tets: int, anatomy: Anatomy) -> TetMesh:
     flesh = _filled(_of_parts(surface, ~riding), tets)
     flesh = without_bridges(character, flesh, anatomy)
     pieces = [(flesh, np.unique(anatomy.part[~riding]))]
+    cell = typical_edge(flesh)
     for part in np.unique(anatomy.part[riding]):
-        pieces.append((_around(surface.vertices[anatomy.part == part]), np.array([part])))
+        pieces.append((_within(surface.vertices[anatomy.part == part], cell), np.array([part])))
     return _joined(pieces)
 
 
@@ -301,12 +302,12 @@ def _filled(surface: SurfaceMesh, tets: int) -> TetMesh:
     return TetMesh(mesh.vertices * size, mesh.tets)
 
 
-def _around(points: Floats) -> TetMesh:
-    """One tet around some points: nothing of what rides on the rig bends."""
+def _within(points: Floats, cell: float) -> TetMesh:
+    """One tet in the middle of some points, no larger than those of flesh: nothing bends them."""
     low, high = points.min(axis=0), points.max(axis=0)
-    radius = 0.5 * float(np.linalg.norm(high - low))
+    radius = np.clip(0.5 * float(np.linalg.norm(high - low)), 0.01 * cell, 0.35 * cell)
     corners = np.array([[1.0, 1, 1], [-1, 1, -1], [1, -1, -1], [-1, -1, 1]])
-    return TetMesh(0.5 * (low + high) + np.sqrt(3) * radius * corners, [[0, 1, 2, 3]])
+    return TetMesh(0.5 * (low + high) + radius * corners, [[0, 1, 2, 3]])
 
 
 def _of_parts(surface: SurfaceMesh, vertices: Bools) -> SurfaceMesh:
@@ -329,11 +330,11 @@ def _joined(pieces: Sequence[tuple[TetMesh, Ints]]) -> TetMesh:
 
 
 def anatomical_material(anatomy: Anatomy) -> Material:
-    """Return flesh for a body whose trunk is so thick: E = 2·10⁴ Pa (R_trunk / 0.154 m)².
+    """Return flesh for a body of size h: E = 1.2·10⁴ Pa (h / 2 m)² min(1, R_trunk / 0.077 h)².
 
     A box around spread arms says little about the flesh: it made a sumo 2.8 times too stiff. What
-    is stouter than a human, ρ = R_trunk / 0.077 of its size, is stiffer by ρ only: by ρ² a cow's
-    trunk moved by half of what it did. Soft at rest, since it stiffens where it is strained.
+    is stouter than a human is no stiffer for it: a cow's trunk moved by half of what it did. Soft
+    at rest, since it stiffens where it is strained.
     """
     size = anatomy.surface.size
     stout = anatomy.trunk_radius / (TRUNK_RADIUS * size)

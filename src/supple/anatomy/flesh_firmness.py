@@ -16,6 +16,7 @@ from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.flesh_presets import FLESH_PRESETS, scaled_gravity
+from supple.anatomy.loose_parts import flesh_tets
 from supple.anatomy.nearest_skin import flesh_triangles, skin_values
 from supple.anatomy.roles import HARD, ROLES
 from supple.anatomy.skin_regions import vertex_areas
@@ -151,7 +152,7 @@ class HeldBody:
         matrix = sp.csr_array(full[self._unknown][:, self._unknown])
         moved = np.zeros((3 * len(self._mesh.vertices), 3))
         moved[self._unknown] = SparseCholesky(matrix, block=3).factorise(matrix).solve(self._load)
-        found = embed(points, self._mesh) @ moved.reshape(len(self._mesh.vertices), 9)
+        found = embed(points, flesh_tets(self._mesh)) @ moved.reshape(len(self._mesh.vertices), 9)
         norms: Floats = np.linalg.norm(found.reshape(-1, 3, 3), 2, axis=(1, 2))
         return np.maximum(norms, HELD * norms.max())
 
@@ -219,7 +220,7 @@ def _acceleration(character: Character, motion: Motion, places: Ints, part: floa
     found *= np.minimum(1.0, most / np.maximum(np.linalg.norm(found, axis=2), most))[..., None]
     # A body that is turned over sags the other way.
     down = np.array([0.0, -scaled_gravity(character.surface.size), 0.0])
-    found -= (down - even.roots[:, :3, :3] @ down)[:, None] / PARTICIPATION
+    found -= (down - even.roots[:, :3, :3] @ down)[:, None]
     return found
 
 

@@ -11,8 +11,13 @@ from scipy.spatial import cKDTree
 from supple.anatomy.skin_regions import SkinRegions, leading_joints, vertex_areas
 from supple.arrays import Bools, Floats, Ints
 from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
 
-__all__ = ["Components", "LooseParts"]
+__all__ = ["RIDING", "Components", "LooseParts", "flesh_tets"]
+
+
+#: Set of the tets whose skin rides on the rig.
+RIDING = "rides on the rig"
 
 
 #: A component follows one joint that has this much of the weight at each of its vertices.
@@ -167,3 +172,9 @@ class LooseParts:
             else:
                 prop[own] = True
         return cls(prop, carrier, shell)
+
+
+def flesh_tets(mesh: TetMesh) -> TetMesh:
+    """Return the tets but for those that ride on the rig, with all vertices."""
+    riding = mesh.sets.get(RIDING, np.empty(0, np.int64))
+    return TetMesh(mesh.vertices, np.delete(mesh.tets, riding, axis=0)) if len(riding) else mesh

@@ -1,10 +1,10 @@
-"""Flesh that stiffens as it is strained: Ψ = stable neo-Hookean + ½ c g²/(1 + g), g = I − 3 − δ.
+"""Flesh that stiffens as it is strained: Ψ = stable neo-Hookean + ½ c g²/(1 + g).
 
-Yeoh's second term (1993), ½ c (I − 3)², with two changes. It begins where I = F:F is 3 + δ, so that
-small strains know nothing of it. And it stiffens by c at most: as a polynomial of degree four it
-threw flesh about (7 % of a rat's size in one frame) where a pose flattens tets. It is convex in
-F: with the change of volume taken off, g = I − 3 − 2(J − 1), a sixth of the steps of one character
-had an indefinite tangent. In simple shear by γ, g = γ² − δ.
+Yeoh's second term (1993), ½ c (I − 3)², with two changes. It begins where I = F:F is 3 + δ,
+g = max(I − 3 − δ, 0), so that small strains know nothing of it. And it stiffens by c at most: as a
+polynomial of degree four it threw flesh about (7 % of a rat's size in one frame) where a pose
+flattens tets. It is convex in F: with the change of volume taken off, g = I − 3 − 2(J − 1), a
+sixth of the steps of one character had an indefinite tangent. In simple shear by γ, g = γ² − δ.
 """
 
 from __future__ import annotations
