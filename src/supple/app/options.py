@@ -65,7 +65,8 @@ class BakeOptions:
     """Options of `supple bake`; for None there is a default."""
 
     motion: str | None = None
-    """Which; by default the liveliest. "wiggle" shakes and tilts, also what has no motion."""
+    """Motion by name; by default the liveliest. "wiggle" shakes and tilts, also what has no
+    motion."""
     all: Flag = False
     """All motions, with one model: into one file where the format holds several (glTF, USD), else
     a file for each."""
@@ -78,7 +79,7 @@ class BakeOptions:
     loop: Flag = False
     """Play until the cycle closes: the last frame leads into the first."""
     flesh: FleshName = "normal"
-    """How stiff it is: firm swings twice as fast as normal, jelly at a third."""
+    """Stiffness by name: firm swings twice as fast as normal, jelly at a third."""
     young: float | None = None
     """Young's modulus in Pa, in place of the flesh's; 20000 is normal for a body of 2 m."""
     poisson: float | None = None
@@ -99,11 +100,11 @@ class BakeOptions:
     poses: Words = None
     """As for supple build: how many, auto, or frames such as Run:12."""
     modes: int | None = None
-    """How many in all."""
+    """Number in all."""
     tets: int | None = None
-    """How many tetrahedra to fill the character with."""
+    """Number of tetrahedra to fill the character with."""
     error: float | None = None
-    """How far shapes may be from the simulation, as a part of the size; by default 0.002."""
+    """Distance that shapes may be from the simulation, as a part of the size; by default 0.002."""
     normals: Flag = False
     """Shapes of normals, too."""
     points: Literal["blend-shapes", "cache"] | None = None
@@ -158,17 +159,17 @@ class BuildOptions:
     """Controls that physics moves, for rig-space: names with *, such as 'tail*' belly; by default
     those that move flesh and that no motion keys."""
     poses: Words = None
-    """How many, to be chosen from the motions; "auto", as many as it takes; or frames of motions,
+    """Number, to be chosen from the motions; "auto", as many as it takes; or frames of motions,
     such as Run:12 Idle:0."""
     modes: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None
     """In all, or for each region."""
     regions: Literal["auto", "none"] | None = None
     """"auto" follows the bones; "none" is one basis for the whole body."""
     tets: int | None = None
-    """How many tetrahedra to fill the character with."""
+    """Number of tetrahedra to fill the character with."""
     anatomy: AnatomyName = None
     material: Literal["stvk", "neo-hookean", "yeoh", "corotational", "stvk-volume"] | None = None
-    """What the flesh is made of; by default yeoh, which stiffens as it is strained, StVK without
+    """Material of the flesh; by default yeoh, which stiffens as it is strained, StVK without
     an anatomy, or what the scene has."""
     young: float | None = None
     """Young's modulus in Pa: how stiff it is; by default 20000 for a body of 2 m, and more for
@@ -176,19 +177,19 @@ class BuildOptions:
     poisson: float | None = None
     """Poisson's ratio: how little its volume changes, below 0.5; by default 0.45."""
     contacts: Literal["two-sided", "one-sided", "fixed", "none"] | None = None
-    """How parts that touch at a pose bind each other there."""
+    """Kind of bond between parts that touch at a pose."""
     ground: float | None = None
     """Height of a floor that poses may stand on, in metres."""
     elastic: int | None = None
-    """How many cubature tets a step evaluates; by default three a mode."""
+    """Number of cubature tets that a step evaluates; by default three a mode."""
     inertial: int | None = None
-    """How many cubature vertices a step evaluates; by default three for two modes."""
+    """Number of cubature vertices that a step evaluates; by default three for two modes."""
     interpolation: Literal["frames", "world"] | None = None
-    """What bases are blended in: "frames", or "world" as Xu and Barbič 2016 do."""
+    """Coordinates that bases are blended in: "frames", or "world" as Xu and Barbič 2016 do."""
     most_poses: int | None = None
-    """How many poses "auto" may end with."""
+    """Number of poses that "auto" may end with."""
     fit: float | None = None
-    """What elasticity counts when tets are fitted to a pose; more keeps them from inverting."""
+    """Weight of elasticity when tets are fitted to a pose; more keeps them from inverting."""
     seed: int = 0
     """The same seed gives the same bytes."""
     sheet: Path | None = None
@@ -239,7 +240,8 @@ class CurveOptions:
     'tail*' belly; a .txt file with a name on each line; by default auto, those that move flesh and
     that no motion keys."""
     motion: str | None = None
-    """Which; by default the liveliest. What has none is shaken, and gets a new animation."""
+    """Motion by name; by default the liveliest. What has none is shaken, and gets a new
+    animation."""
     span: Annotated[tuple[float, float] | None, Parameter(name="--range")] = None
     """First and last second of the motion; around them curves come and go."""
     rate: Annotated[float | None, Parameter(name=["--fps", "--rate"])] = None
@@ -250,9 +252,10 @@ class CurveOptions:
     """Every frame a key, or as few as keep the skin within --error: linear, by default, or spline
     where the format has splines (glTF, JSON)."""
     error: float | None = None
-    """How far keys may move the skin from the curves, as a part of the size; by default 0.0005."""
+    """Distance that keys may move the skin from the curves, as a part of the size; by default
+    0.0005."""
     strength: float = 1.0
-    """How much of what was simulated is added: 0.5 for half, 2 for twice as much."""
+    """Part of what was simulated that is added: 0.5 for half, 2 for twice as much."""
     additive: Flag = False
     """Leave the clip alone, and add one that has only what physics adds, to be laid over it."""
     blend: float | None = None
@@ -262,11 +265,11 @@ class CurveOptions:
     settle: float = 2.0
     """Seconds at most that the first pose is held before, until nothing swings."""
     flesh: FleshName = "normal"
-    """How stiff it is: firm swings twice as fast as normal, jelly at a third."""
+    """Stiffness by name: firm swings twice as fast as normal, jelly at a third."""
     damping: float = 1.0
     """Times the flesh's: 2 comes to rest sooner, 0.5 later."""
     follow: Words = None
-    """How strongly controls are drawn to their keys, beside the flesh: a number, 1 leaves about a
+    """Pull of controls to their keys, beside the flesh: a number, 1 leaves about a
     third of the motion, or numbers by name, such as 'tail*=0.5' belly=0."""
     firmness: Words = None
     """Factors on the stiffness of controls, likewise: 4 swings twice as fast."""
@@ -276,7 +279,7 @@ class CurveOptions:
     model: Path | None = None
     """A model file of this character with free parameters, in place of building one."""
     tets: int | None = None
-    """How many tetrahedra to fill the character with."""
+    """Number of tetrahedra to fill the character with."""
     plot: Path | None = None
     """.png file with a chart of each curve, beside its keys."""
     page: Path | None = None
