@@ -191,7 +191,6 @@ def test_skin_that_a_free_shape_moves_is_flesh_unless_it_is_painted_rigid():
 
 
 def test_a_joint_twists_no_more_easily_than_it_bends():
-    """Twist has so little inertia that a tail trembled by 15° from frame to frame."""
     model = build(hound(), free="tail1", tets=3000)
     twist, *bend = _joint_springs(model) * np.diag(model.condensed.stiffness)[:3]
     assert twist >= 0.5 * max(bend) > 0
