@@ -22,7 +22,7 @@ from supple.engines.engine import FreeParameters
 from supple.engines.rig_space.build import build
 from supple.engines.rig_space.free_parameters import entries_by_pattern, free_entries
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.shaped_flesh import prepared_character
+from supple.engines.rig_space.shaped_flesh import shaped_flesh
 from supple.engines.rig_space.simulator import RigSpaceSimulator, _joint_springs
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.rig.character import Character
@@ -179,13 +179,13 @@ def test_skin_that_a_free_shape_moves_is_flesh_unless_it_is_painted_rigid():
     cheek = np.zeros((1, len(surface.vertices), 3))
     cheek[0, surface.vertices[:, 0] > 0.9, 1] = 0.02
     whole = replace(head, rig=BlendShapeRig(rig, cheek, names=["cheek"]), motions={})
-    before, after = (anatomy_of(each) for each in (whole, prepared_character(whole, {})))
+    before, after = anatomy_of(whole), anatomy_of(shaped_flesh(whole, free_entries(whole)))
     moved = cheek[0].any(axis=1)
     assert before.hard[moved].any()
     assert not after.hard[moved].any()
     np.testing.assert_array_equal(before.share[~moved], after.share[~moved])
     rigid = replace(whole, painted={"rigid": np.ones(len(surface.vertices))})
-    assert anatomy_of(prepared_character(rigid, {})).hard.all()
+    assert anatomy_of(shaped_flesh(rigid, free_entries(rigid))).hard.all()
     weight = build(whole).condensed.mass[0, 0]
     assert weight > 1e-3 * 0.02**2 * surface.volume() * build(whole).material.density
 

@@ -45,7 +45,7 @@ def has_anatomy(rig: Rig) -> bool:
     skinned = skinned_rigs(rig)
     if len(skinned) != 1:
         return False
-    several: bool = np.ptp(skinned[0].joints[:, 0]) > 0
+    several = bool(np.ptp(skinned[0].joints[:, 0]) > 0)
     return several or bool(affine_entries(rig, np.arange(len(rig.parameters))).any())
 
 
