@@ -1,0 +1,1 @@
+"""Soft skeletons (Tapia et al. 2021): bones in minimal coordinates with flesh, and contact."""

@@ -1,0 +1,278 @@
+"""Points of a soft skeleton: where bones and flesh put them, and their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from supple.arrays import Floats, Ints
+from supple.compiled.jit import compiled, compiled_fused
+from supple.engines.soft_skeleton.bone_chain import BoneChain
+
+__all__ = ["BodyPoints", "PointTables", "add_point_terms", "point_tables"]
+
+
+class PointTables(NamedTuple):
+    """Points by bones and by coordinates of the flesh.
+
+    x_i = Σ_k w_ik (G_k (X_i + Σ_c Ψ_ic φ_c) + t_k).
+    """
+
+    rest: Floats
+    """(n, 3) X, on the body at rest."""
+    bone_starts: Ints
+    """(n + 1,) where the bones of each point begin in `bones` and `weights`."""
+    bones: Ints
+    weights: Floats
+    flesh_starts: Ints
+    """(n + 1,) where the coordinates of each point begin in `columns` and `shapes`."""
+    columns: Ints
+    """Coordinates φ_c that move a point, ascending."""
+    shapes: Floats
+    """(…, 3) Ψ_ic."""
+    joint_starts: Ints
+    """(n + 1,) where the joints that move each point begin in `joints`."""
+    joints: Ints
+    """Joints with a bone of the point among what hangs on them, ascending."""
+    hangs: Ints
+    """Bits of the point's bones, in their order, that hang on each of `joints`."""
+
+
+def point_tables(
+    parents: Ints, rest: Floats, weights: sp.csr_array, shapes: Sequence[sp.csr_array] | None = None
+) -> PointTables:
+    """Return the tables of points.
+
+    Parameters
+    ----------
+    parents
+        (K,) of the bones, each listed after its parent.
+    rest
+        (n, 3) points at rest.
+    weights
+        (n, K) of bones; rows sum to 1.
+    shapes
+        x, y and z of Ψ, (n, m) each with the same entries; None for points on bone.
+    """
+    n = len(rest)
+    weights = sp.csr_array(weights)
+    weights.sort_indices()
+    above = [_and_above(parents, bone) for bone in range(len(parents))]
+    starts, joints, hangs = [0], [], []
+    for i in range(n):
+        own = weights.indices[weights.indptr[i] : weights.indptr[i + 1]]
+        bits: dict[int, int] = {}
+        for bit, bone in enumerate(own):
+            for joint in above[bone]:
+                bits[joint] = bits.get(joint, 0) | 1 << bit
+        joints += sorted(bits)
+        hangs += [bits[joint] for joint in sorted(bits)]
+        starts.append(len(joints))
+    if shapes is None:
+        flesh: tuple[Ints, Ints, Floats] = (
+            np.zeros(n + 1, np.int64),
+            np.zeros(0, np.int64),
+            np.zeros((0, 3)),
+        )
+    else:
+        pattern = sp.csr_array(shapes[0])
+        flesh = (
+            pattern.indptr.astype(np.int64),
+            pattern.indices.astype(np.int64),
+            np.column_stack([sp.csr_array(each).data for each in shapes]),
+        )
+    return PointTables(
+        np.ascontiguousarray(rest, np.float64),
+        weights.indptr.astype(np.int64),
+        weights.indices.astype(np.int64),
+        np.ascontiguousarray(weights.data, np.float64),
+        *flesh,
+        np.array(starts, np.int64),
+        np.array(joints, np.int64),
+        np.array(hangs, np.int64),
+    )
+
+
+def _and_above(parents: Ints, bone: int) -> list[int]:
+    found = [bone]
+    while parents[found[-1]] >= 0:
+        found.append(int(parents[found[-1]]))
+    return found
+
+
+class BodyPoints:
+    """Points that bones and flesh move.
+
+    Parameters
+    ----------
+    tables
+        See `point_tables`.
+    """
+
+    def __init__(self, tables: PointTables) -> None:
+        self.tables = tables
+        n, most = len(tables.rest), int(np.diff(tables.bone_starts).max(initial=1))
+        self.x = tables.rest.copy()
+        #: (n, 3) moved on the body at rest, before bones: pose blend shapes, for one.
+        self.offsets = np.zeros((n, 3))
+        self._spread = np.empty((most, 3))
+
+    def place(self, chain: BoneChain, phi: Floats) -> None:
+        """Set `x` (n, 3) with bones as they are and flesh φ (m,)."""
+        _place(self.tables, self.offsets, chain.turns, chain.shifts, phi, self.x)
+
+    def jacobian(self, chain: BoneChain, phi: Floats) -> Floats:
+        """(3n, 3 + 3K + m) ∂x/∂q, dense: for tests."""
+        n, size = len(self.x), chain.size + len(phi)
+        found = np.zeros((3 * n, size))
+        own, place = np.empty((3, size)), np.empty(size, np.int64)
+        for i in range(n):
+            count = _write_columns(
+                self.tables,
+                self.offsets,
+                chain.turns,
+                chain.shifts,
+                chain.places,
+                phi,
+                i,
+                own,
+                place,
+                self._spread,
+            )
+            found[3 * i : 3 * i + 3, place[:count]] = own[:, :count]
+        return found
+
+
+@compiled_fused
+def _unposed(tables: PointTables, offsets: Floats, phi: Floats, i: int) -> tuple[float, float, float]:
+    x, y, z = (
+        tables.rest[i, 0] + offsets[i, 0],
+        tables.rest[i, 1] + offsets[i, 1],
+        tables.rest[i, 2] + offsets[i, 2],
+    )
+    for at in range(tables.flesh_starts[i], tables.flesh_starts[i + 1]):
+        much = phi[tables.columns[at]]
+        x += much * tables.shapes[at, 0]
+        y += much * tables.shapes[at, 1]
+        z += much * tables.shapes[at, 2]
+    return x, y, z
+
+
+@compiled_fused
+def _place(
+    tables: PointTables, offsets: Floats, turns: Floats, shifts: Floats, phi: Floats, out: Floats
+) -> None:
+    for i in range(len(out)):
+        x, y, z = _unposed(tables, offsets, phi, i)
+        a = b = c = 0.0
+        for at in range(tables.bone_starts[i], tables.bone_starts[i + 1]):
+            w, k = tables.weights[at], tables.bones[at]
+            G, t = turns[k], shifts[k]
+            a += w * (G[0, 0] * x + G[0, 1] * y + G[0, 2] * z + t[0])
+            b += w * (G[1, 0] * x + G[1, 1] * y + G[1, 2] * z + t[1])
+            c += w * (G[2, 0] * x + G[2, 1] * y + G[2, 2] * z + t[2])
+        out[i, 0], out[i, 1], out[i, 2] = a, b, c
+
+
+@compiled_fused
+def _write_columns(
+    tables: PointTables,
+    offsets: Floats,
+    turns: Floats,
+    shifts: Floats,
+    places: Floats,
+    phi: Floats,
+    i: int,
+    out: Floats,
+    index: Ints,
+    spread: Floats,
+) -> int:
+    """Write ∂x_i/∂q into columns of `out` (3, …), and where they belong; return how many.
+
+    ∂x/∂ω_j = −[S_j]× with S_j = Σ w_k (x_k − o_j) over the bones that hang on joint j, and
+    ∂x/∂φ_c = Σ w_k G_k Ψ_c.
+    """
+    x, y, z = _unposed(tables, offsets, phi, i)
+    first, last = tables.bone_starts[i], tables.bone_starts[i + 1]
+    g00 = g01 = g02 = g10 = g11 = g12 = g20 = g21 = g22 = 0.0
+    for at in range(first, last):
+        w, k = tables.weights[at], tables.bones[at]
+        G, t = turns[k], shifts[k]
+        spread[at - first, 0] = w * (G[0, 0] * x + G[0, 1] * y + G[0, 2] * z + t[0])
+        spread[at - first, 1] = w * (G[1, 0] * x + G[1, 1] * y + G[1, 2] * z + t[1])
+        spread[at - first, 2] = w * (G[2, 0] * x + G[2, 1] * y + G[2, 2] * z + t[2])
+        g00, g01, g02 = g00 + w * G[0, 0], g01 + w * G[0, 1], g02 + w * G[0, 2]
+        g10, g11, g12 = g10 + w * G[1, 0], g11 + w * G[1, 1], g12 + w * G[1, 2]
+        g20, g21, g22 = g20 + w * G[2, 0], g21 + w * G[2, 1], g22 + w * G[2, 2]
+    for a in range(3):
+        index[a] = a
+        for b in range(3):
+            out[b, a] = 1.0 if a == b else 0.0
+    count = 3
+    for at in range(tables.joint_starts[i], tables.joint_starts[i + 1]):
+        j, bits = tables.joints[at], tables.hangs[at]
+        s0 = s1 = s2 = 0.0
+        for bone in range(last - first):
+            if bits >> bone & 1:
+                w = tables.weights[first + bone]
+                s0 += spread[bone, 0] - w * places[j, 0]
+                s1 += spread[bone, 1] - w * places[j, 1]
+                s2 += spread[bone, 2] - w * places[j, 2]
+        for a in range(3):
+            index[count + a] = 3 + 3 * j + a
+        out[0, count], out[1, count], out[2, count] = 0.0, -s2, s1
+        out[0, count + 1], out[1, count + 1], out[2, count + 1] = s2, 0.0, -s0
+        out[0, count + 2], out[1, count + 2], out[2, count + 2] = -s1, s0, 0.0
+        count += 3
+    bones = 3 + 3 * len(places)
+    for at in range(tables.flesh_starts[i], tables.flesh_starts[i + 1]):
+        u, v, w = tables.shapes[at, 0], tables.shapes[at, 1], tables.shapes[at, 2]
+        index[count] = bones + tables.columns[at]
+        out[0, count] = g00 * u + g01 * v + g02 * w
+        out[1, count] = g10 * u + g11 * v + g12 * w
+        out[2, count] = g20 * u + g21 * v + g22 * w
+        count += 1
+    return count
+
+
+@compiled
+def add_point_terms(
+    tables: PointTables,
+    offsets: Floats,
+    turns: Floats,
+    shifts: Floats,
+    places: Floats,
+    phi: Floats,
+    forces: Floats,
+    masses: Floats,
+    gradient: Floats,
+    hessian: Floats,
+) -> None:
+    """Add Σ J_iᵀ f_i to the gradient, and Σ m_i J_iᵀ J_i to the upper half of the Hessian.
+
+    Parameters
+    ----------
+    tables, offsets, turns, shifts, places, phi
+        Points, bones and flesh.
+    forces, masses
+        (n, 3) f, and (n,) m.
+    gradient, hessian
+        (N,) and (N, N), added to.
+    """
+    size = len(gradient)
+    out, index, spread = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))
+    for i in range(len(forces)):
+        count = _write_columns(
+            tables, offsets, turns, shifts, places, phi, i, out, index, spread
+        )
+        f0, f1, f2, m = forces[i, 0], forces[i, 1], forces[i, 2], masses[i]
+        for a in range(count):
+            x, y, z, row = out[0, a], out[1, a], out[2, a], index[a]
+            gradient[row] += x * f0 + y * f1 + z * f2
+            x, y, z = m * x, m * y, m * z
+            target = hessian[row]
+            for b in range(a, count):
+                target[index[b]] += x * out[0, b] + y * out[1, b] + z * out[2, b]

@@ -1,0 +1,135 @@
+"""Bones that turn about their joints: turns since rest, and how they change."""
+
+from __future__ import annotations
+
+import math
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Ints
+from supple.checks import owned_array
+from supple.compiled.jit import compiled, compiled_fused
+
+__all__ = ["BoneChain"]
+
+
+class BoneChain:
+    """Bones x = G_k X + t_k, each turned about its joint, the first one moved, too.
+
+    Coordinates of a change are small turns in the world's axes, (3 + 3K,): a move of the first joint,
+    then ω_j of each, by which all that hangs on joint j turns about it:
+    R_j ← exp([G_pᵀω_j]×) R_j with R_j = G_pᵀG_j and p the parent.
+
+    Parameters
+    ----------
+    parents
+        (K,) parent of each bone, listed before it; -1 for the first, and for it alone.
+    joints
+        (K, 3) where they are at rest.
+    """
+
+    def __init__(self, parents: ArrayLike, joints: ArrayLike) -> None:
+        self.parents: Ints = np.asarray(parents, np.int64)
+        self.joints = owned_array("joints", joints, (len(self.parents), 3))
+        K = len(self.parents)
+        self.turns = np.tile(np.eye(3), (K, 1, 1))
+        self.places = self.joints.copy()
+        self.shifts = np.zeros((K, 3))
+        self._before = np.empty((K, 3, 3))
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates of a change."""
+        return 3 + 3 * len(self.parents)
+
+    def place(self, turns: ArrayLike, first: ArrayLike) -> None:
+        """Set turns (K, 3, 3) since rest, and where the first joint is (3,)."""
+        self.turns[:] = turns
+        self.places[0] = first
+        _follow(self.parents, self.joints, self.turns, self.places, self.shifts)
+
+    def change(self, by: Floats) -> None:
+        """Change the bones by coordinates (3 + 3K,)."""
+        self._before[:] = self.turns
+        _turn(self.parents, self._before, by, self.turns)
+        self.places[0] += by[:3]
+        _follow(self.parents, self.joints, self.turns, self.places, self.shifts)
+
+    def copy_to(self, other: BoneChain) -> None:
+        """Put another chain of the same bones where this one is."""
+        other.turns[:], other.places[:], other.shifts[:] = self.turns, self.places, self.shifts
+
+    def fork(self) -> Self:
+        """Return a twin that moves by itself."""
+        twin = type(self)(self.parents, self.joints)
+        self.copy_to(twin)
+        return twin
+
+
+@compiled
+def _turn(parents: Ints, before: Floats, by: Floats, turns: Floats) -> None:
+    """G_j = G_p' exp([G_pᵀω_j]×) G_pᵀ G_j, with G_p' the parent's new turn."""
+    small, own, relative = np.empty((3, 3)), np.empty((3, 3)), np.empty(3)
+    for j in range(len(parents)):
+        p = parents[j]
+        for i in range(3):
+            if p < 0:
+                relative[i] = by[3 + i]
+            else:
+                relative[i] = 0.0
+                for k in range(3):
+                    relative[i] += before[p, k, i] * by[3 + 3 * j + k]
+        _write_exponential(relative, small)
+        if p < 0:
+            _multiply(small, before[j], turns[j])
+            continue
+        for i in range(3):
+            for k in range(3):
+                own[i, k] = 0.0
+                for m in range(3):
+                    own[i, k] += before[p, m, i] * before[j, m, k]
+        _multiply(small, own, turns[j])
+        own[:] = turns[j]
+        _multiply(turns[p], own, turns[j])
+
+
+@compiled_fused
+def _multiply(a: Floats, b: Floats, out: Floats) -> None:
+    for i in range(3):
+        for k in range(3):
+            out[i, k] = a[i, 0] * b[0, k] + a[i, 1] * b[1, k] + a[i, 2] * b[2, k]
+
+
+@compiled_fused
+def _write_exponential(vector: Floats, out: Floats) -> None:
+    """exp([v]×) by Rodrigues' formula."""
+    x, y, z = vector[0], vector[1], vector[2]
+    square = x * x + y * y + z * z
+    if square < 1e-8:
+        sine, versine = 1.0 - square / 6.0, 0.5 - square / 24.0
+    else:
+        angle = math.sqrt(square)
+        sine, versine = math.sin(angle) / angle, (1.0 - math.cos(angle)) / square
+    out[0, 0] = 1.0 - versine * (y * y + z * z)
+    out[1, 1] = 1.0 - versine * (x * x + z * z)
+    out[2, 2] = 1.0 - versine * (x * x + y * y)
+    out[0, 1], out[1, 0] = versine * x * y - sine * z, versine * x * y + sine * z
+    out[0, 2], out[2, 0] = versine * x * z + sine * y, versine * x * z - sine * y
+    out[1, 2], out[2, 1] = versine * y * z - sine * x, versine * y * z + sine * x
+
+
+@compiled
+def _follow(parents: Ints, joints: Floats, turns: Floats, places: Floats, shifts: Floats) -> None:
+    """Set joints o_j = G_p J_j + t_p, and shifts t_j = o_j − G_j J_j."""
+    for j in range(len(parents)):
+        p = parents[j]
+        for i in range(3):
+            if p >= 0:
+                places[j, i] = shifts[p, i]
+                for k in range(3):
+                    places[j, i] += turns[p, i, k] * joints[j, k]
+            shifts[j, i] = places[j, i]
+            for k in range(3):
+                shifts[j, i] -= turns[j, i, k] * joints[j, k]

@@ -1,0 +1,57 @@
+"""Bones and points of soft skeletons: derivatives and momenta."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from supple.engines.soft_skeleton.bone_chain import BoneChain
+from supple.engines.soft_skeleton.body_points import BodyPoints, add_point_terms, point_tables
+
+PARENTS = np.array([-1, 0, 1, 0, 3])
+JOINTS = np.array([[0.0, 0, 0], [0.3, 0, 0], [0.6, 0.1, 0], [0, 0.4, 0], [0, 0.7, 0.1]])
+
+
+def sample(rng, n=12, m=7):
+    weights = rng.random((n, 5)) * (rng.random((n, 5)) > 0.5)
+    weights[:, 0] += 0.1
+    weights /= weights.sum(axis=1, keepdims=True)
+    reached = rng.random((n, m)) > 0.5
+    shapes = [sp.csr_array(rng.standard_normal((n, m)) * reached) for _ in range(3)]
+    tables = point_tables(PARENTS, rng.standard_normal((n, 3)), sp.csr_array(weights), shapes)
+    chain = BoneChain(PARENTS, JOINTS)
+    chain.change(rng.standard_normal(chain.size))
+    return BodyPoints(tables), chain, 0.3 * rng.standard_normal(m)
+
+
+def test_columns_are_the_derivatives_of_the_points():
+    points, chain, phi = sample(np.random.default_rng(1))
+    found = points.jacobian(chain, phi)
+    size, step = chain.size, 1e-6
+    for c in range(found.shape[1]):
+        sides = []
+        for sign in (1, -1):
+            twin, there = chain.fork(), phi.copy()
+            by = np.zeros(size)
+            if c < size:
+                by[c] = sign * step
+            else:
+                there[c - size] += sign * step
+            twin.change(by)
+            points.place(twin, there)
+            sides.append(points.x.copy())
+        slope = (sides[0] - sides[1]).ravel() / (2 * step)
+        np.testing.assert_allclose(found[:, c], slope, atol=1e-8)
+
+
+def test_sums_over_points_are_those_of_the_dense_jacobian():
+    rng = np.random.default_rng(2)
+    points, chain, phi = sample(rng)
+    J, n = points.jacobian(chain, phi), len(points.x)
+    forces, masses = rng.standard_normal((n, 3)), rng.random(n)
+    gradient, hessian = np.zeros(J.shape[1]), np.zeros((J.shape[1],) * 2)
+    bones = chain.turns, chain.shifts, chain.places
+    add_point_terms(points.tables, points.offsets, *bones, phi, forces, masses, gradient, hessian)
+    np.testing.assert_allclose(gradient, J.T @ forces.ravel(), atol=1e-12)
+    whole = J.T @ (np.repeat(masses, 3)[:, None] * J)
+    np.testing.assert_allclose(np.triu(hessian), np.triu(whole), atol=1e-12)
