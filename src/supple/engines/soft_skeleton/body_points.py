@@ -147,7 +147,9 @@ class BodyPoints:
 
 
 @compiled_fused
-def _unposed(tables: PointTables, offsets: Floats, phi: Floats, i: int) -> tuple[float, float, float]:
+def _unposed(
+    tables: PointTables, offsets: Floats, phi: Floats, i: int
+) -> tuple[float, float, float]:
     x, y, z = (
         tables.rest[i, 0] + offsets[i, 0],
         tables.rest[i, 1] + offsets[i, 1],
@@ -265,9 +267,7 @@ def add_point_terms(
     size = len(gradient)
     out, index, spread = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))
     for i in range(len(forces)):
-        count = _write_columns(
-            tables, offsets, turns, shifts, places, phi, i, out, index, spread
-        )
+        count = _write_columns(tables, offsets, turns, shifts, places, phi, i, out, index, spread)
         f0, f1, f2, m = forces[i, 0], forces[i, 1], forces[i, 2], masses[i]
         for a in range(count):
             x, y, z, row = out[0, a], out[1, a], out[2, a], index[a]

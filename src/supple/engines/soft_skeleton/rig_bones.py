@@ -1,0 +1,113 @@
+"""Bones of a rig: its skeleton as a chain of turning bones, and its poses as turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+
+from supple.arrays import Floats, Ints
+from supple.errors import SuppleError
+from supple.maths.rotations import from_matrix, inverse, logarithm, multiply
+from supple.rig.protocol import Rig
+from supple.rig.skeleton.skinning import skinned_core
+
+__all__ = ["RigBones"]
+
+
+class RigBones:
+    """Joints that move skin, as bones that turn; what moves none is left out.
+
+    Turns are since rest: x = G_k X + t_k of the skin's vertices X at rest.
+
+    Parameters
+    ----------
+    rig
+        A rig built on one skeleton with linear skinning.
+
+    Attributes
+    ----------
+    names, parents, joints
+        Of the K bones, parents before children; joints (K, 3) at rest.
+    weights
+        (n̄, K) of the skin.
+    """
+
+    def __init__(self, rig: Rig) -> None:
+        core = skinned_core(rig)
+        if core is None or core.rig.method != "linear":
+            raise SuppleError(
+                "a soft skeleton needs a rig with one skeleton and linear skinning; "
+                'for others use engine="pose-space"'
+            )
+        self._core, skeleton = core, core.rig.skeleton
+        weights = sp.csc_array(core.rig.weight_matrix())
+        self._kept = _moving(skeleton.parents, np.diff(weights.indptr) > 0)
+        place = np.full(skeleton.n_joints + 1, -1, np.int64)
+        place[self._kept] = np.arange(len(self._kept))
+        self.names: Sequence[str] = tuple(skeleton.names[joint] for joint in self._kept)
+        self.parents: Ints = place[skeleton.parents[self._kept]]
+        if (self.parents < 0).sum() != 1:
+            raise SuppleError("its skeleton has several roots that move skin; join them to one")
+        pose = np.asarray(rig.rest_pose, np.float64)[core.entries]
+        self._rest = core.rig.joint_pose.matrices(pose)[self._kept]
+        self.joints: Floats = self._rest[:, :3, 3].copy()
+        self._rest_turns = _rotations(self._rest[:, :3, :3])
+        self.weights = sp.csr_array(weights[:, self._kept])
+        self._entries = core.rig.joint_pose.entries()[self._kept]
+
+    def turns(self, pose: Floats) -> tuple[Floats, Floats]:
+        """Return turns (K, 3, 3) since rest at a pose of the rig, and where the first joint is."""
+        world = self._core.rig.joint_pose.matrices(pose[self._core.entries])[self._kept]
+        turned = _rotations(world[:, :3, :3]) @ self._rest_turns.transpose(0, 2, 1)
+        return turned, world[0, :3, 3]
+
+    def pose(self, turns: Floats, first: Floats, near: Floats) -> Floats:
+        """Return the pose (s,) near another whose bones are turned so; what it lacks stays."""
+        found = near.copy()
+        own = found[self._core.entries]
+        world = turns @ self._rest_turns
+        joint_pose = self._core.rig.joint_pose
+        above = joint_pose.matrices(own)
+        skeleton = self._core.rig.skeleton
+        for k, joint in enumerate(self._kept):
+            parent = skeleton.parents[joint]
+            frame = np.eye(3) if parent < 0 else _rotations(above[parent, :3, :3])
+            if self.parents[k] >= 0 and parent == self._kept[self.parents[k]]:
+                frame = world[self.parents[k]]
+            local = multiply(inverse(from_matrix(frame)), from_matrix(world[k]))
+            vector = logarithm(multiply(inverse(skeleton.rotations[joint]), local))
+            rows = self._entries[k, :3]
+            own[rows[rows >= 0]] = vector[rows >= 0]
+        rows = self._entries[0, 3:6]
+        if (rows >= 0).all():
+            own[rows] = own[rows] + self._shift(above, first)
+        found[self._core.entries] = own
+        return found
+
+    def _shift(self, above: Floats, first: Floats) -> Floats:
+        """Return the change of the first joint's offset that puts it where it is."""
+        parent = self._core.rig.skeleton.parents[self._kept[0]]
+        move = first - above[self._kept[0], :3, 3]
+        return move if parent < 0 else np.linalg.solve(above[parent, :3, :3], move)
+
+
+def _moving(parents: Ints, used: Floats) -> Ints:
+    """Return joints with skin that follows them or what hangs on them, ascending."""
+    moves = np.array(used, bool)
+    for joint in range(len(parents) - 1, -1, -1):
+        if parents[joint] >= 0:
+            moves[parents[joint]] |= moves[joint]
+    found = np.flatnonzero(moves)
+    # A root that only carries another root moves nothing by itself.
+    while len(found) > 1 and not used[found[0]] and (parents[found] == found[0]).sum() == 1:
+        found = found[1:]
+    return found
+
+
+def _rotations(matrices: Floats) -> Floats:
+    """Return the nearest rotations of matrices (…, 3, 3)."""
+    u, _, v = np.linalg.svd(matrices)
+    u[..., :, 2] *= np.sign(np.linalg.det(u @ v))[..., None]
+    return u @ v
