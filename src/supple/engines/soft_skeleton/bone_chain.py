@@ -18,8 +18,8 @@ __all__ = ["BoneChain"]
 class BoneChain:
     """Bones x = G_k X + t_k, each turned about its joint, the first one moved, too.
 
-    Coordinates of a change are small turns in the world's axes, (3 + 3K,): a move of the first joint,
-    then ω_j of each, by which all that hangs on joint j turns about it:
+    Coordinates of a change, (3 + 3K,): a move of the first joint, then for each a small turn ω_j in
+    the world's axes, by which all that hangs on joint j turns about it:
     R_j ← exp([G_pᵀω_j]×) R_j with R_j = G_pᵀG_j and p the parent.
 
     Parameters
@@ -37,6 +37,8 @@ class BoneChain:
         self.turns = np.tile(np.eye(3), (K, 1, 1))
         self.places = self.joints.copy()
         self.shifts = np.zeros((K, 3))
+        #: (K, 3) how far keys slide each joint on its parent, in axes of the parent at rest.
+        self.slides = np.zeros((K, 3))
         self._before = np.empty((K, 3, 3))
 
     @property
@@ -44,22 +46,28 @@ class BoneChain:
         """Number of coordinates of a change."""
         return 3 + 3 * len(self.parents)
 
-    def place(self, turns: ArrayLike, first: ArrayLike) -> None:
-        """Set turns (K, 3, 3) since rest, and where the first joint is (3,)."""
+    def place(self, turns: ArrayLike, first: ArrayLike, slides: ArrayLike = 0.0) -> None:
+        """Set turns (K, 3, 3) since rest, where the first joint is (3,), and slides (K, 3)."""
         self.turns[:] = turns
         self.places[0] = first
-        _follow(self.parents, self.joints, self.turns, self.places, self.shifts)
+        self.slides[:] = slides
+        self._place_joints()
+
+    def _place_joints(self) -> None:
+        rest = self.parents, self.joints, self.slides
+        _follow(*rest, self.turns, self.places, self.shifts)
 
     def change(self, by: Floats) -> None:
         """Change the bones by coordinates (3 + 3K,)."""
         self._before[:] = self.turns
         _turn(self.parents, self._before, by, self.turns)
         self.places[0] += by[:3]
-        _follow(self.parents, self.joints, self.turns, self.places, self.shifts)
+        self._place_joints()
 
     def copy_to(self, other: BoneChain) -> None:
         """Put another chain of the same bones where this one is."""
         other.turns[:], other.places[:], other.shifts[:] = self.turns, self.places, self.shifts
+        other.slides[:] = self.slides
 
     def fork(self) -> Self:
         """Return a twin that moves by itself."""
@@ -121,15 +129,17 @@ def _write_exponential(vector: Floats, out: Floats) -> None:
 
 
 @compiled
-def _follow(parents: Ints, joints: Floats, turns: Floats, places: Floats, shifts: Floats) -> None:
-    """Set joints o_j = G_p J_j + t_p, and shifts t_j = o_j − G_j J_j."""
+def _follow(
+    parents: Ints, joints: Floats, slides: Floats, turns: Floats, places: Floats, shifts: Floats
+) -> None:
+    """Set joints o_j = G_p (J_j + slide) + t_p, and shifts t_j = o_j − G_j J_j."""
     for j in range(len(parents)):
         p = parents[j]
         for i in range(3):
             if p >= 0:
                 places[j, i] = shifts[p, i]
                 for k in range(3):
-                    places[j, i] += turns[p, i, k] * joints[j, k]
+                    places[j, i] += turns[p, i, k] * (joints[j, k] + slides[j, k])
             shifts[j, i] = places[j, i]
             for k in range(3):
                 shifts[j, i] -= turns[j, i, k] * joints[j, k]

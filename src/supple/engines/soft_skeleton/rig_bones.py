@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
+from supple.engines.soft_skeleton.bone_chain import BoneChain
 from supple.errors import SuppleError
 from supple.maths.rotations import from_matrix, inverse, logarithm, multiply
 from supple.rig.protocol import Rig
@@ -19,7 +20,8 @@ __all__ = ["RigBones"]
 class RigBones:
     """Joints that move skin, as bones that turn; what moves none is left out.
 
-    Turns are since rest: x = G_k X + t_k of the skin's vertices X at rest.
+    Turns are since the skin was bound: x = G_k X + t_k of its vertices X then. Many files rest in
+    another pose.
 
     Parameters
     ----------
@@ -29,7 +31,7 @@ class RigBones:
     Attributes
     ----------
     names, parents, joints
-        Of the K bones, parents before children; joints (K, 3) at rest.
+        Of the K bones, parents before children; joints (K, 3) where they were bound.
     weights
         (n̄, K) of the skin.
     """
@@ -50,24 +52,42 @@ class RigBones:
         self.parents: Ints = place[skeleton.parents[self._kept]]
         if (self.parents < 0).sum() != 1:
             raise SuppleError("its skeleton has several roots that move skin; join them to one")
-        pose = np.asarray(rig.rest_pose, np.float64)[core.entries]
-        self._rest = core.rig.joint_pose.matrices(pose)[self._kept]
-        self.joints: Floats = self._rest[:, :3, 3].copy()
-        self._rest_turns = _rotations(self._rest[:, :3, :3])
+        bind = np.linalg.inv(core.rig.inverse_bind[self._kept])
+        self.joints: Floats = bind[:, :3, 3].copy()
+        self._bound = _rotations(bind[:, :3, :3])
         self.weights = sp.csr_array(weights[:, self._kept])
         self._entries = core.rig.joint_pose.entries()[self._kept]
 
-    def turns(self, pose: Floats) -> tuple[Floats, Floats]:
-        """Return turns (K, 3, 3) since rest at a pose of the rig, and where the first joint is."""
+    def turns(self, pose: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return turns (K, 3, 3) at a pose, the place of the first joint, and slides (K, 3).
+
+        A joint slides where keys move it on its parent: see `BoneChain`.
+        """
         world = self._core.rig.joint_pose.matrices(pose[self._core.entries])[self._kept]
-        turned = _rotations(world[:, :3, :3]) @ self._rest_turns.transpose(0, 2, 1)
-        return turned, world[0, :3, 3]
+        turned = _rotations(world[:, :3, :3]) @ self._bound.transpose(0, 2, 1)
+        slides, above = np.zeros((len(self.parents), 3)), self.parents[1:]
+        away = world[1:, :3, 3] - world[above, :3, 3]
+        along = np.einsum("kji,kj->ki", turned[above], away)
+        slides[1:] = along - (self.joints[1:] - self.joints[above])
+        return turned, world[0, :3, 3], slides
+
+    def unposed(self, points: Floats, weights: sp.csr_array, pose: Floats) -> Floats:
+        """Return points (n, 3) of a pose where they were when the skin was bound.
+
+        (Σ_k w_k G_k)⁻¹ (x − Σ_k w_k t_k), with weights (n, K) of the bones.
+        """
+        turned, first, slides = self.turns(pose)
+        chain = BoneChain(self.parents, self.joints)
+        chain.place(turned, first, slides)
+        blend = (weights @ chain.turns.reshape(-1, 9)).reshape(-1, 3, 3)
+        moved = points - weights @ chain.shifts
+        return np.linalg.solve(blend, moved[:, :, None])[:, :, 0]
 
     def pose(self, turns: Floats, first: Floats, near: Floats) -> Floats:
         """Return the pose (s,) near another whose bones are turned so; what it lacks stays."""
         found = near.copy()
         own = found[self._core.entries]
-        world = turns @ self._rest_turns
+        world = turns @ self._bound
         joint_pose = self._core.rig.joint_pose
         above = joint_pose.matrices(own)
         skeleton = self._core.rig.skeleton
