@@ -23,7 +23,7 @@ from supple.mesh.laplacian import cotangent_laplacian
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 
-__all__ = ["biharmonic_weights"]
+__all__ = ["biharmonic_weights", "bilaplacian"]
 
 
 #: How far a weight may be from the minimum, in a step of Jacobi's method for it.
@@ -85,7 +85,7 @@ def biharmonic_weights(mesh: TetMesh, handles: Sequence[ArrayLike]) -> Floats:
     if len(handles) == 1:
         weights[free] = 1.0
     elif len(free):
-        rows = _bilaplacian(mesh)[free]
+        rows = bilaplacian(mesh)[free]
         problem = _problem(rows[:, free], -(rows[:, held] @ weights[held]), _volumes(mesh)[free])
         weights[free] = _bounded(problem)
     _share_out(weights, held, mesh.vertices)
@@ -162,7 +162,7 @@ def _volumes(mesh: TetMesh) -> Floats:
     return np.bincount(mesh.tets.ravel(), share, len(mesh.vertices)).astype(np.float64)
 
 
-def _bilaplacian(mesh: TetMesh) -> sp.csr_array:
+def bilaplacian(mesh: TetMesh) -> sp.csr_array:
     """L M⁻¹ L, (n, n), with the body's size as the unit of length; nothing at unused vertices."""
     laplacian = cotangent_laplacian(mesh, mesh.size)
     inverse = 1.0 / np.maximum(_volumes(mesh), np.finfo(float).tiny)

@@ -12,7 +12,7 @@ from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused
 from supple.engines.soft_skeleton.bone_chain import BoneChain
 
-__all__ = ["BodyPoints", "PointTables", "add_point_terms", "point_tables"]
+__all__ = ["BodyPoints", "PointTables", "add_point_terms", "point_tables", "write_rows"]
 
 
 class PointTables(NamedTuple):
@@ -276,3 +276,29 @@ def add_point_terms(
             target = hessian[row]
             for b in range(a, count):
                 target[index[b]] += x * out[0, b] + y * out[1, b] + z * out[2, b]
+
+
+@compiled
+def write_rows(
+    tables: PointTables,
+    offsets: Floats,
+    turns: Floats,
+    shifts: Floats,
+    places: Floats,
+    phi: Floats,
+    points: Ints,
+    ways: Floats,
+    out: Floats,
+) -> None:
+    """Write rows d_rᵀ ∂x_i/∂q (r, N) of points along ways (r, 3)."""
+    size = out.shape[1]
+    own, index, spread = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))
+    out[:] = 0.0
+    for r in range(len(points)):
+        count = _write_columns(
+            tables, offsets, turns, shifts, places, phi, points[r], own, index, spread
+        )
+        for a in range(count):
+            out[r, index[a]] = (
+                ways[r, 0] * own[0, a] + ways[r, 1] * own[1, a] + ways[r, 2] * own[2, a]
+            )

@@ -32,6 +32,8 @@ class RigBones:
     ----------
     names, parents, joints
         Of the K bones, parents before children; joints (K, 3) where they were bound.
+    kept
+        (K,) their places in the rig's skeleton.
     weights
         (n̄, K) of the skin.
     """
@@ -45,25 +47,25 @@ class RigBones:
             )
         self._core, skeleton = core, core.rig.skeleton
         weights = sp.csc_array(core.rig.weight_matrix())
-        self._kept = _moving(skeleton.parents, np.diff(weights.indptr) > 0)
+        self.kept: Ints = _moving(skeleton.parents, np.diff(weights.indptr) > 0)
         place = np.full(skeleton.n_joints + 1, -1, np.int64)
-        place[self._kept] = np.arange(len(self._kept))
-        self.names: Sequence[str] = tuple(skeleton.names[joint] for joint in self._kept)
-        self.parents: Ints = place[skeleton.parents[self._kept]]
+        place[self.kept] = np.arange(len(self.kept))
+        self.names: Sequence[str] = tuple(skeleton.names[joint] for joint in self.kept)
+        self.parents: Ints = place[skeleton.parents[self.kept]]
         if (self.parents < 0).sum() != 1:
             raise SuppleError("its skeleton has several roots that move skin; join them to one")
-        bind = np.linalg.inv(core.rig.inverse_bind[self._kept])
+        bind = np.linalg.inv(core.rig.inverse_bind[self.kept])
         self.joints: Floats = bind[:, :3, 3].copy()
         self._bound = _rotations(bind[:, :3, :3])
-        self.weights = sp.csr_array(weights[:, self._kept])
-        self._entries = core.rig.joint_pose.entries()[self._kept]
+        self.weights = sp.csr_array(weights[:, self.kept])
+        self._entries = core.rig.joint_pose.entries()[self.kept]
 
     def turns(self, pose: Floats) -> tuple[Floats, Floats, Floats]:
         """Return turns (K, 3, 3) at a pose, the place of the first joint, and slides (K, 3).
 
         A joint slides where keys move it on its parent: see `BoneChain`.
         """
-        world = self._core.rig.joint_pose.matrices(pose[self._core.entries])[self._kept]
+        world = self._core.rig.joint_pose.matrices(pose[self._core.entries])[self.kept]
         turned = _rotations(world[:, :3, :3]) @ self._bound.transpose(0, 2, 1)
         slides, above = np.zeros((len(self.parents), 3)), self.parents[1:]
         away = world[1:, :3, 3] - world[above, :3, 3]
@@ -91,10 +93,10 @@ class RigBones:
         joint_pose = self._core.rig.joint_pose
         above = joint_pose.matrices(own)
         skeleton = self._core.rig.skeleton
-        for k, joint in enumerate(self._kept):
+        for k, joint in enumerate(self.kept):
             parent = skeleton.parents[joint]
             frame = np.eye(3) if parent < 0 else _rotations(above[parent, :3, :3])
-            if self.parents[k] >= 0 and parent == self._kept[self.parents[k]]:
+            if self.parents[k] >= 0 and parent == self.kept[self.parents[k]]:
                 frame = world[self.parents[k]]
             local = multiply(inverse(from_matrix(frame)), from_matrix(world[k]))
             vector = logarithm(multiply(inverse(skeleton.rotations[joint]), local))
@@ -108,8 +110,8 @@ class RigBones:
 
     def _shift(self, above: Floats, first: Floats) -> Floats:
         """Return the change of the first joint's offset that puts it where it is."""
-        parent = self._core.rig.skeleton.parents[self._kept[0]]
-        move = first - above[self._kept[0], :3, 3]
+        parent = self._core.rig.skeleton.parents[self.kept[0]]
+        move = first - above[self.kept[0], :3, 3]
         return move if parent < 0 else np.linalg.solve(above[parent, :3, :3], move)
 
 

@@ -1,0 +1,89 @@
+"""Flexibility of the skin that handles lack: what a contact presses in beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from supple.arrays import Floats, Ints
+from supple.elastic.body import ElasticBody
+from supple.linalg.cholesky import SparseCholesky
+
+__all__ = ["residual_flexibility"]
+
+#: Columns that are solved for at once.
+BATCH = 256
+
+
+def residual_flexibility(
+    body: ElasticBody,
+    free: Ints,
+    shapes: list[sp.csr_array],
+    points: Ints,
+    normals: Floats,
+    reach: float,
+) -> tuple[sp.csr_array, list[sp.csr_array]]:
+    """ΔC = N (K⁻¹ − U (UᵀKU)⁻¹ Uᵀ) Nᵀ among points of the skin, and the motion of all of them.
+
+    Handles of the flesh are three to five times too stiff under a small sphere. With what they
+    leave of the static flexibility among the points in contact, its force is that of the whole
+    flesh (1.00 to 1.06 times, where 82 handles of a body alone had 3.1 to 4.2).
+
+    Parameters
+    ----------
+    body
+        The flesh at rest.
+    free
+        Vertices that are not bone.
+    shapes
+        x, y and z of U (n, m).
+    points, normals
+        (p,) vertices of the skin, and (p, 3) where they are pushed along.
+    reach
+        Farther apart than this, in m, points do not feel each other: handles do that.
+
+    Returns
+    -------
+    (p, p) in m/N along the normals, and x, y and z of the motion (p, p) of the points by a force
+    of 1 N along the normal of each.
+    """
+    n = len(body.rest)
+    unknown = (3 * free[:, None] + np.arange(3)).ravel()
+    stiffness = sp.csr_array(body.stiffness(body.rest))[unknown][:, unknown]
+    factor = SparseCholesky(stiffness, block=3).factorise(stiffness)
+    basis = _stacked(shapes, n)[unknown]
+    reduced = (basis.T @ (stiffness @ basis)).toarray()
+    place = np.full(n, -1)
+    place[free] = np.arange(len(free))
+    rows = 3 * place[points][:, None] + np.arange(3)
+    near = sp.csr_array(_neighbours(body.rest[points], reach))
+    parts: list[list[sp.csr_array]] = [[], [], []]
+    along = []
+    for first in range(0, len(points), BATCH):
+        own = slice(first, min(first + BATCH, len(points)))
+        count = own.stop - own.start
+        load = np.zeros((len(unknown), count))
+        load[rows[own], np.arange(count)[:, None]] = normals[own]
+        moved = factor.solve(load) - basis @ np.linalg.solve(reduced, basis.T @ load)
+        there = moved[rows]  # (p, 3, count)
+        seen = near[:, first : own.stop].toarray() > 0
+        for i in range(3):
+            parts[i].append(sp.csr_array(np.where(seen, there[:, i], 0.0)))
+        along.append(sp.csr_array(np.where(seen, np.einsum("pi,pic->pc", normals, there), 0.0)))
+    matrix = sp.csr_array(sp.hstack(along))
+    motion = [sp.csr_array(sp.hstack(part)) for part in parts]
+    return sp.csr_array(0.5 * (matrix + matrix.T)), motion
+
+
+def _stacked(shapes: list[sp.csr_array], n: int) -> sp.csr_array:
+    """(3n, m) with rows x, y, z of each vertex in turn."""
+    order = np.arange(3 * n).reshape(3, n).T.ravel()
+    return sp.csr_array(sp.vstack([sp.csr_array(each) for each in shapes])[order])
+
+
+def _neighbours(places: Floats, reach: float) -> sp.coo_array:
+    from scipy.spatial import cKDTree
+
+    pairs = cKDTree(places).query_pairs(reach, output_type="ndarray")
+    both = np.concatenate([pairs, pairs[:, ::-1], np.tile(np.arange(len(places))[:, None], 2)])
+    return sp.coo_array((np.ones(len(both)), (both[:, 0], both[:, 1])), (len(places), len(places)))
