@@ -64,6 +64,29 @@ class BoneChain:
         self.places[0] += by[:3]
         self._place_joints()
 
+    def place_first(self, turn: Floats, place: Floats) -> None:
+        """Put the first bone somewhere, and all others with it."""
+        relative = turn @ self.turns[0].T
+        self.turns[:] = relative @ self.turns
+        self.places[0] = place
+        self._place_joints()
+
+    def errors(self, other: BoneChain) -> Floats:
+        """(K, 3) turns of each joint, in the world's axes, that lead from another chain to this.
+
+        log(R_j R̂_jᵀ) of the turns on the parent, in its axes, turned to the world's.
+        """
+        found = np.empty((len(self.parents), 3))
+        _write_errors(self.parents, self.turns, other.turns, found)
+        return found
+
+    def difference(self, other: BoneChain) -> Floats:
+        """(3 + 3K,) the change that leads from this chain to another, nearly."""
+        found = np.empty(self.size)
+        found[:3] = other.places[0] - self.places[0]
+        found[3:] = other.errors(self).ravel()
+        return found
+
     def copy_to(self, other: BoneChain) -> None:
         """Put another chain of the same bones where this one is."""
         other.turns[:], other.places[:], other.shifts[:] = self.turns, self.places, self.shifts
@@ -92,6 +115,7 @@ def _turn(parents: Ints, before: Floats, by: Floats, turns: Floats) -> None:
         _write_exponential(relative, small)
         if p < 0:
             _multiply(small, before[j], turns[j])
+            _straighten(turns[j], own)
             continue
         for i in range(3):
             for k in range(3):
@@ -101,6 +125,24 @@ def _turn(parents: Ints, before: Floats, by: Floats, turns: Floats) -> None:
         _multiply(small, own, turns[j])
         own[:] = turns[j]
         _multiply(turns[p], own, turns[j])
+        _straighten(turns[j], own)
+
+
+@compiled_fused
+def _straighten(R: Floats, scratch: Floats) -> None:
+    """Make R a rotation again but for rounding: R ← R (3 − RᵀR) / 2.
+
+    A bone's turn is a product of all above it, and of what they were: rounding grew tenfold with
+    every change of a chain of twelve.
+    """
+    for i in range(3):
+        for k in range(3):
+            inner = R[0, i] * R[0, k] + R[1, i] * R[1, k] + R[2, i] * R[2, k]
+            scratch[i, k] = (1.5 if i == k else 0.0) - 0.5 * inner
+    for i in range(3):
+        a, b, c = R[i, 0], R[i, 1], R[i, 2]
+        for k in range(3):
+            R[i, k] = a * scratch[0, k] + b * scratch[1, k] + c * scratch[2, k]
 
 
 @compiled_fused
@@ -143,3 +185,27 @@ def _follow(
             shifts[j, i] = places[j, i]
             for k in range(3):
                 shifts[j, i] -= turns[j, i, k] * joints[j, k]
+
+
+@compiled
+def _write_errors(parents: Ints, turns: Floats, others: Floats, out: Floats) -> None:
+    own, wanted, both = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
+    for j in range(len(parents)):
+        p = parents[j]
+        if p < 0:
+            own[:], wanted[:] = turns[j], others[j]
+        else:
+            own[:] = turns[p].T @ turns[j]
+            wanted[:] = others[p].T @ others[j]
+        both[:] = own @ wanted.T
+        x, y, z = both[2, 1] - both[1, 2], both[0, 2] - both[2, 0], both[1, 0] - both[0, 1]
+        sine = 0.5 * math.sqrt(x * x + y * y + z * z)
+        cosine = 0.5 * (both[0, 0] + both[1, 1] + both[2, 2] - 1.0)
+        angle = math.atan2(sine, cosine)
+        scale = 0.5 * (angle / sine if sine > 1e-9 else 1.0)
+        x, y, z = scale * x, scale * y, scale * z
+        for i in range(3):
+            if p < 0:
+                out[j, 0], out[j, 1], out[j, 2] = x, y, z
+            else:
+                out[j, i] = turns[p, i, 0] * x + turns[p, i, 1] * y + turns[p, i, 2] * z
