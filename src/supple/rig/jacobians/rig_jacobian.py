@@ -6,11 +6,13 @@ import numpy as np
 
 from supple.arrays import Floats, Ints, ShortInts
 from supple.compiled.jit import compiled
+from supple.maths.quaternions import exponential, to_matrix
 from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.wire import Wire
 from supple.rig.jacobians.differences import DifferencedJacobian, Jacobian
-from supple.rig.jacobians.skin_jacobian import SkinJacobian
+from supple.rig.jacobians.skin_jacobian import SkinJacobian, right_jacobian_column
 from supple.rig.jacobians.wire_jacobian import WireJacobian
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
@@ -31,7 +33,7 @@ def rig_jacobian(
     Parameters
     ----------
     rig
-        Linear skinning, blend shapes on it, wires and pose-space corrections have derivatives of
+        Linear skinning, blend shapes and pose blend shapes on it, wires and pose-space corrections have derivatives of
         their own, also carried to tets; all others are differenced.
     entries
         (k,) places of the parameters in the pose.
@@ -74,6 +76,8 @@ def _analytic(rig: Rig, entries: Ints, vertices: Ints | None) -> Jacobian | None
         base = rig.base  # type: ignore[attr-defined]
         if type(base) is SkinnedRig and base.method == "linear":
             return _BlendJacobian(rig, entries, vertices)  # type: ignore[arg-type]
+    if kind is PoseBlendShapeRig and rig.base.method == "linear":  # type: ignore[attr-defined]
+        return _PoseBlendJacobian(rig, entries, vertices)  # type: ignore[arg-type]
     if kind is PoseSpaceDeformation:
         return _CorrectedJacobian(rig, entries, vertices)  # type: ignore[arg-type]
     return None
@@ -175,6 +179,45 @@ class _BlendJacobian:
         out[:, :, self._bones] = self._other
 
 
+class _PoseBlendJacobian:
+    """The skin's at the displaced points, and A Δ_j vec(∂R_j/∂p) of pose blend shapes."""
+
+    affine = False
+
+    def __init__(self, rig: PoseBlendShapeRig, entries: Ints, vertices: Ints | None) -> None:
+        rows = slice(None) if vertices is None else vertices
+        base = rig.base
+        self._rig, self._vertices = rig, vertices
+        self._skin = SkinJacobian(base, entries, vertices)
+        self._points = np.ascontiguousarray(rig.rest_points[rows])
+        self._joints = np.ascontiguousarray(base.joints[rows])
+        self._weights = np.ascontiguousarray(base.weights[rows])
+        places = {int(at): (j, a) for (j, a), at in np.ndenumerate(rig.entries) if at >= 0}
+        #: Columns of the Jacobian whose parameter turns a joint that displaces.
+        self._columns = np.array([k for k, e in enumerate(entries) if int(e) in places], np.int64)
+        turning = [places[int(entries[k])] for k in self._columns]
+        self._turning = np.array(turning, np.int64).reshape(-1, 2)
+        self._deltas = [
+            np.ascontiguousarray(rig.deltas[j][:, rows].reshape(9, -1).T) for j, _ in turning
+        ]
+        self._slopes = np.empty((len(turning), 9))
+        self._moves = np.empty((len(self._points), 3, len(turning)))
+        self._turned = np.empty_like(self._moves)
+
+    def evaluate(self, pose: Floats, out: Floats) -> None:
+        """Write ∂x/∂p (m, 3, k) at a pose."""
+        shaped = self._rig.shaped(self._points, pose, self._vertices)
+        self._skin.evaluate_points(shaped, pose, out)
+        if not len(self._columns):
+            return
+        _rotation_slopes(pose, self._rig.entries, self._turning, self._slopes)
+        for column, (deltas, slope) in enumerate(zip(self._deltas, self._slopes, strict=True)):
+            self._moves[:, :, column] = (deltas @ slope).reshape(-1, 3)
+        matrices = self._rig.base.skin_matrices(pose)
+        _turned_deltas(self._joints, self._weights, matrices, self._moves, self._turned)
+        out[:, :, self._columns] += self._turned
+
+
 class _CorrectedJacobian:
     """The base's, and Σ δ_i ∂w_i/∂p of pose-space corrections."""
 
@@ -208,6 +251,21 @@ def weight_slopes(weights: PoseWeights, pose: Floats, entries: Ints) -> Floats:
         return np.asarray(change)
     total = raw.sum()
     return np.asarray((change - np.outer(raw / total, change.sum(axis=0))) / total)
+
+
+@compiled
+def _rotation_slopes(pose: Floats, entries: Ints, turning: Ints, out: Floats) -> None:
+    """Write vec(∂R_j/∂ω_a) (k, 9) of joints and axes (k, 2): R [J(ω) e_a]ₓ."""
+    vector, q, none = np.empty(3), np.empty(4), np.array([0.0, 0.0, 0.0, 1.0])
+    matrix, generator = np.empty((3, 3)), np.zeros((3, 3))
+    for k in range(len(turning)):
+        joint, axis = turning[k]
+        for i in range(3):
+            vector[i] = pose[entries[joint, i]] if entries[joint, i] >= 0 else 0.0
+        exponential(vector, q)
+        to_matrix(q, matrix)
+        right_jacobian_column(q, none, axis, generator)
+        out[k] = (matrix @ generator).ravel()
 
 
 @compiled

@@ -8,7 +8,7 @@ from supple.arrays import Floats, Ints, ShortInts
 from supple.compiled.jit import compiled
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["SkinJacobian"]
+__all__ = ["SkinJacobian", "right_jacobian_column"]
 
 ROTATION, TRANSLATION, SCALE = range(3)
 #: Angles below this are series.
@@ -136,12 +136,12 @@ def _generators(
         if kind == SCALE:
             generator[axis, axis] = 1.0
         else:
-            _right_jacobian_column(rotations[joint], rest[joint], axis, generator)
+            right_jacobian_column(rotations[joint], rest[joint], axis, generator)
         linear[i] = turn @ generator @ np.linalg.inv(turn)
 
 
 @compiled
-def _right_jacobian_column(q: Floats, rest: Floats, axis: int, out: Floats) -> None:
+def right_jacobian_column(q: Floats, rest: Floats, axis: int, out: Floats) -> None:
     """Write [J(ω) e]ₓ with exp ω = rest⁻¹ q, J = 1 − (1 − cos θ)/θ² [ω]ₓ + (θ − sin θ)/θ³ [ω]ₓ²."""
     x = rest[3] * q[0] - rest[0] * q[3] - (rest[1] * q[2] - rest[2] * q[1])
     y = rest[3] * q[1] - rest[1] * q[3] - (rest[2] * q[0] - rest[0] * q[2])
