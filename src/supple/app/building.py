@@ -15,6 +15,7 @@ from rich.table import Table
 
 from supple.anatomy.body_plan import anatomical_material
 from supple.anatomy.flesh_presets import flesh_material
+from supple.app.body_words import body_words
 from supple.app.character_models import CharacterSource, chosen_anatomy, read_any_character
 from supple.app.command_files import CHARACTER_MODEL, checked_sheet, model_target
 from supple.app.options import BuildOptions
@@ -58,7 +59,10 @@ def run_build(
         checked_sheet(sheet)
     first_use_message(quiet)
     with working("reading", quiet):
-        source = read_any_character(given, options.unit)
+        told = body_words(options.motion, options.betas)
+        if options.motion is not None and "motion" not in told:
+            raise SuppleError(f"--motion {options.motion}: use a file of a body's motion (.npz)")
+        source = read_any_character(given, options.unit, **told)
         anatomy = chosen_anatomy(options.anatomy, source)
     with build_log(quiet) as log, _executor(options.processes) as executor:
         with nullcontext() if anatomy is None else log.stage("anatomy"):

@@ -81,7 +81,7 @@ class CharacterSource:
 
 
 def read_any_character(
-    given: str, unit: str | None = None, *, curves: bool = True
+    given: str, unit: str | None = None, *, curves: bool = True, **body: Any
 ) -> CharacterSource:
     """Read the character of a file or a scene; a file of that name goes first.
 
@@ -93,13 +93,16 @@ def read_any_character(
         Unit of the file, as `metres_in` reads it; by default what the file says.
     curves
         Whether curves that were added to the file are in it.
+    **body
+        Motion and shape of a body model, as `body_words` has them.
     """
     metres = None if unit is None else metres_in(unit)
     if source_kind(given) in ("scene", "body scene"):
         shown = scene(given)  # where there is none, an error that knows their names
         _check_unit(given, unit)
+        _check_body(given, body)
         return CharacterSource(shown.character, given, shown.recipe())
-    return CharacterSource(load(given, metres_per_unit=metres, curves=curves))
+    return CharacterSource(load(given, metres_per_unit=metres, curves=curves, **body))
 
 
 def _check_unit(given: str, unit: str | None) -> None:
@@ -107,12 +110,19 @@ def _check_unit(given: str, unit: str | None) -> None:
         raise SuppleError(f"{given}: is in metres; --unit is for files of characters")
 
 
-def read_character(given: str, unit: str | None = None, *, curves: bool = True) -> CharacterSource:
+def _check_body(given: str, body: dict[str, Any]) -> None:
+    if body:
+        raise SuppleError(f"{given}: is no body model; files for --motion, and --betas, are for those")
+
+
+def read_character(
+    given: str, unit: str | None = None, *, curves: bool = True, **body: Any
+) -> CharacterSource:
     """Read the character of a file, a scene or a model, to which flesh can be given.
 
     Parameters
     ----------
-    given, unit, curves
+    given, unit, curves, **body
         As for `read_any_character`.
 
     Raises
@@ -122,10 +132,11 @@ def read_character(given: str, unit: str | None = None, *, curves: bool = True) 
     """
     if source_kind(given) == "model":
         _check_unit(given, unit)
+        _check_body(given, body)
         model = load_character_model(given)
         own = Character(model.name, model.surface, model.rig, dict(model.motions))
         return CharacterSource(own, model=model)
-    source = read_any_character(given, unit, curves=curves)
+    source = read_any_character(given, unit, curves=curves, **body)
     if not source.scene:
         _check_character(Path(given).name, source.character)
     return source

@@ -16,6 +16,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from supple.app.body_words import body_words, motion_name
 from supple.app.character_models import (
     CharacterSource,
     chosen_anatomy,
@@ -73,7 +74,9 @@ def run_curves(
     free, stepping = _free_names(options.free), _stepping(options, row)
     first_use_message(quiet)
     with working("reading", quiet):
-        source = read_character(given, options.unit, curves=False)
+        told = body_words(options.motion, options.betas)
+        source = read_character(given, options.unit, curves=False, **told)
+        options = replace(options, motion=motion_name(options.motion))
         plan = curve_plan(source.character, options.motion, **options.playing())
         anatomy = chosen_anatomy(options.anatomy, source, options.model)
     _say_what(source, plan.motion, options, quiet)

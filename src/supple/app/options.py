@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from supple.app.body_words import BetaWords
 from supple.engines.engine import ENGINES, FIRST_ENGINE
 from supple.errors import SuppleError, warn
 
@@ -66,7 +67,8 @@ class BakeOptions:
 
     motion: str | None = None
     """Motion by name; by default the liveliest. "wiggle" shakes and tilts, also what has no
-    motion."""
+    motion. Of a body model a file of AMASS or of a hand's poses (.npz)."""
+    betas: BetaWords = None
     all: Flag = False
     """All motions, with one model: into one file where the format holds several (glTF, USD), else
     a file for each."""
@@ -155,6 +157,9 @@ class BuildOptions:
 
     engine: EngineName = FIRST_ENGINE
     unit: UnitName = None
+    motion: str | None = None
+    """File with a motion of a body model, of AMASS or of a hand's poses (.npz)."""
+    betas: BetaWords = None
     free: Words = None
     """Controls that physics moves, for rig-space: names with *, such as 'tail*' belly; by default
     those that move flesh and that no motion keys."""
@@ -241,7 +246,8 @@ class CurveOptions:
     that no motion keys."""
     motion: str | None = None
     """Motion by name; by default the liveliest. What has none is shaken, and gets a new
-    animation."""
+    animation. Of a body model a file, as for bake."""
+    betas: BetaWords = None
     span: Annotated[tuple[float, float] | None, Parameter(name="--range")] = None
     """First and last second of the motion; around them curves come and go."""
     rate: Annotated[float | None, Parameter(name=["--fps", "--rate"])] = None

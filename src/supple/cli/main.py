@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, TextIO
 from cyclopts import App, CycloptsError, Parameter
 
 import supple
+from supple.app.body_words import BetaWords
 from supple.cli.common_options import DISPLAY, Shown
 from supple.errors import SuppleError, SuppleWarning
 
@@ -56,6 +57,8 @@ def info(
     *,
     anatomy: Annotated[list[Path] | None, Parameter(consume_multiple=True, negative="")] = None,
     unit: str | None = None,
+    motion: str | None = None,
+    betas: BetaWords = None,
     display: Shown = DISPLAY,
 ) -> None:
     """Say what is in a file, and what is wrong with it.
@@ -63,7 +66,8 @@ def info(
     Parameters
     ----------
     file
-        A character (.glb .gltf .usd .usda .usdc .usdz), a motion (.bvh), a mesh (.obj .ply .stl
+        A character (.glb .gltf .usd .usda .usdc .usdz), a body model (.npz .pkl), a motion (.bvh, of
+        AMASS .npz, .smpl), a mesh (.obj .ply .stl
         .off .veg .msh .mesh .vtk), a model (.supple), an elastic body (.stvk), or one of VegaFEM's
         files (.cub, .U, .bou).
     anatomy
@@ -72,10 +76,12 @@ def info(
     unit
         Unit of lengths in a character or a motion: m, cm, mm, in, ft, or how many metres one is; by
         default what the file says.
+    motion
+        File with a motion of a body model.
     """
     from supple.app.info.info import describe, print_info
 
-    display.show(describe(file, anatomy, unit), print_info)
+    display.show(describe(file, anatomy, unit, motion=motion, betas=betas), print_info)
 
 
 @app.command

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from supple.app.body_words import BetaWords
 from supple.app.options import AnatomyName, EngineName, FleshName, UnitName
 from supple.cli.common_options import DISPLAY, Flag, Shown
 from supple.engines.engine import FIRST_ENGINE
@@ -17,6 +18,7 @@ def view(
     /,
     *,
     motion: str | None = None,
+    betas: BetaWords = None,
     flesh: FleshName = "normal",
     anatomy: AnatomyName = None,
     engine: EngineName = FIRST_ENGINE,
@@ -40,7 +42,8 @@ def view(
         body: what `supple stvk` wrote (.stvk), a mesh (.obj .ply .stl .off .veg .msh .mesh
         .vtk), or spoon, bridge, tower or heart.
     motion
-        Which to begin with; by default the liveliest.
+        Which to begin with; by default the liveliest. Of a body model a file of AMASS or of a
+        hand's poses (.npz).
     flesh
         How soft a model that is built gets.
     model
@@ -63,6 +66,7 @@ def view(
     figures = run_view(
         source,
         motion=motion,
+        betas=betas,
         flesh=flesh,
         anatomy=anatomy,
         engine=engine,

@@ -10,6 +10,7 @@ from typing import Any
 from supple.anatomy.anatomy import anatomy_of
 from supple.anatomy.region_entries import RegionEntry
 from supple.app.bodies.make_body import prepared_body
+from supple.app.body_words import body_words, motion_name
 from supple.app.character_models import (
     CharacterSource,
     chosen_anatomy,
@@ -42,6 +43,7 @@ def run_view(
     anatomy: str | None = None,
     unit: str | None = None,
     motion: str | None = None,
+    betas: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
     folder: Path | None = None,
@@ -65,7 +67,9 @@ def run_view(
     unit
         Unit of the character's file, such as "cm"; by default what it says.
     motion, flesh
-        As for `supple.bake`; elastic bodies have none.
+        As for `supple.bake`; elastic bodies have none. The motion of a body model may be a file.
+    betas
+        Shape of a body model, as `body_words` reads it.
     model
         A model file to use instead of building one, of a character.
     folder
@@ -90,7 +94,7 @@ def run_view(
 
     body = is_body(given)
     own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
-    own |= {"flesh": flesh, "model": model}
+    own |= {"betas": betas, "flesh": flesh, "model": model}
     if body:
         _check_body_options(given, **own, folder=folder)
     else:
@@ -137,11 +141,13 @@ def _character(
     anatomy: str | None = None,
     unit: str | None = None,
     motion: str | None = None,
+    betas: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
 ) -> CharacterSubject:
     with working("reading", quiet):
-        source = read_character(given, unit)
+        source = read_character(given, unit, **body_words(motion, betas))
+        motion = motion_name(motion)
         chosen_motion(source.character, motion)
         chosen = chosen_anatomy(anatomy, source, model)
     ready = prepared_model(
