@@ -35,8 +35,6 @@ def test_sparse_matrices_are_made_anew_and_checked(form):
     matrix = sp.random(5, 9, 0.4, random_state=1).asformat(form)
     matrix = {"csc": sp.csc_matrix, "csr": sp.csr_matrix, "coo": sp.coo_matrix}[form](matrix)
     data = pickle.dumps({"J_regressor": matrix}, protocol=2)
-    if form == "coo" and b"coords" in data:
-        pytest.skip("SciPy has other fields here; body models are older")
     found = read_pickle(data, "a.pkl", ["J_regressor"])["J_regressor"]
     np.testing.assert_array_equal(found, matrix.toarray())
     matrix = sp.csc_matrix(np.eye(3))

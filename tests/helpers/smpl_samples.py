@@ -15,9 +15,11 @@ MANO_PARENTS = [-1, 0, 1, 2, 0, 4, 5, 0, 7, 8, 0, 10, 11, 0, 13, 14]
 
 
 def parents_of(joints: int) -> list[int]:
-    """Return parents of a body of 16, 24, 52 or 55 joints."""
+    """Return parents of a body of 16, 24, 52 or 55 joints; of another number, a chain."""
     if joints == 16:
         return MANO_PARENTS
+    if joints not in (24, 52, 55):
+        return list(range(-1, joints - 1))
     hand = [p for wrist in (20, 21) for p in _fingers(wrist)]
     if joints == 24:
         return SMPL_PARENTS

@@ -228,6 +228,9 @@ class Resolver:
         if data.dtype.kind not in "iuf":
             raise FormatError("has a sparse matrix of no numbers")
         if value.kind is Name.COO:
+            both = value.fields.get("coords")  # newer SciPy has both in one
+            if isinstance(both, tuple) and len(both) == 2:
+                value.fields = value.fields | {"row": both[0], "col": both[1]}
             rows = _whole(self._field(value, "row", depth))
             columns = _whole(self._field(value, "col", depth))
         else:
