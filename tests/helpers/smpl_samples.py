@@ -42,7 +42,14 @@ def body_fields(joints: int = 24, *, shapes: int = 10, seed: int = 0) -> dict[st
     points /= np.linalg.norm(points, axis=1)[:, None]
     hull = ConvexHull(points)
     faces = hull.simplices.astype(np.uint32)
-    inward = np.einsum("ij,ij->i", np.cross(*(points[faces[:, k]] - points[faces[:, 0]] for k in (1, 2))), points[faces[:, 0]]) < 0
+    inward = (
+        np.einsum(
+            "ij,ij->i",
+            np.cross(*(points[faces[:, k]] - points[faces[:, 0]] for k in (1, 2))),
+            points[faces[:, 0]],
+        )
+        < 0
+    )
     faces[inward] = faces[inward][:, ::-1]
     weights = rng.random((count, joints)) * (rng.random((count, joints)) < 4 / joints)
     weights[np.arange(count), np.arange(count) % joints] += 0.5

@@ -7,8 +7,8 @@ The way of a file: `checked_target` ▸ `read_character` and `prepared_model` (c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import Any

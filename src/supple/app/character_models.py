@@ -112,7 +112,7 @@ def _check_unit(given: str, unit: str | None) -> None:
 
 def _check_body(given: str, body: dict[str, Any]) -> None:
     if body:
-        raise SuppleError(f"{given}: is no body model; files for --motion, and --betas, are for those")
+        raise SuppleError(f"{given}: is no body model; motion files and --betas are for those")
 
 
 def read_character(

@@ -51,8 +51,8 @@ def offset_matrices(rig: Rig, pose: ArrayLike) -> Floats:
     Parameters
     ----------
     rig
-        Exact for skinned rigs, with or without (pose) blend shapes; by differences for others that move
-        given points.
+        Exact for skinned rigs, with or without (pose) blend shapes; by differences for others that
+        move given points.
     pose
         (s,)
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from supple.app.body_words import body_words
 from supple.app.command_files import CHARACTER_MODEL
 from supple.app.info.info_model import describe_model, model_lines
 from supple.app.info.info_stvk import (
@@ -22,7 +23,6 @@ from supple.app.info.info_stvk import (
     materials_of,
     stvk_lines,
 )
-from supple.app.body_words import body_words
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.formats.length_units import metres_in, unit_name
 from supple.formats.registry import CHARACTERS, SURFACES, TETS
@@ -101,8 +101,8 @@ def describe(
     Parameters
     ----------
     path : str or Path
-        A character (glTF, USD, a body model), a motion (BVH, AMASS), a surface, a mesh of tets or hexahedra, a model,
-        an elastic body, or a file of VegaFEM's.
+        A character (glTF, USD, a body model), a motion (BVH, AMASS), a surface, a mesh of tets or
+        hexahedra, a model, an elastic body, or a file of VegaFEM's.
     anatomy : list of Path, optional
         Find a character's anatomy, and write it to these files; see `describe_anatomy`.
     unit : str, optional

@@ -66,10 +66,8 @@ def run_view(
         ``"auto"``, ``"none"`` or a file of regions.
     unit
         Unit of the character's file, such as "cm"; by default what it says.
-    motion, flesh
-        As for `supple.bake`; elastic bodies have none. The motion of a body model may be a file.
-    betas
-        Shape of a body model, as `body_words` reads it.
+    motion, flesh, betas
+        As for `supple bake`; elastic bodies have none.
     model
         A model file to use instead of building one, of a character.
     folder
@@ -94,7 +92,7 @@ def run_view(
 
     body = is_body(given)
     own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
-    own |= {"betas": betas, "flesh": flesh, "model": model}
+    own |= {"flesh": flesh, "model": model, "betas": betas}
     if body:
         _check_body_options(given, **own, folder=folder)
     else:

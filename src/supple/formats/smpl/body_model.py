@@ -250,7 +250,9 @@ def _shaped(fields: dict[str, Any], name: str, shape: tuple[int | None, ...]) ->
     if found.ndim != len(shape) or found.dtype.kind not in "iuf":
         wanted = tuple("any" if n is None else n for n in shape)
         raise FormatError(f'"{name}" has shape {found.shape}; expected {wanted}')
-    exact = tuple(have if want is None else want for have, want in zip(found.shape, shape, strict=True))
+    exact = tuple(
+        have if want is None else want for have, want in zip(found.shape, shape, strict=True)
+    )
     return checked_array(f'"{name}"', found, exact)
 
 
@@ -271,7 +273,9 @@ def _directions(fields: dict[str, Any], name: str, count: int) -> Floats:
 
 def _triangles(faces: NDArray[Any], count: int) -> Ints:
     if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu" or not len(faces):
-        raise FormatError(f'"f" has shape {faces.shape} of {faces.dtype}; expected (any, 3) indices')
+        raise FormatError(
+            f'"f" has shape {faces.shape} of {faces.dtype}; expected (any, 3) indices'
+        )
     if int(faces.min()) < 0 or int(faces.max()) >= count:
         raise FormatError(f'"f" names vertex {faces.max()}; there are {count:,}')
     return faces.astype(np.int64)

@@ -20,7 +20,12 @@ from supple.checks import checked_array
 from supple.errors import FormatError, SuppleError, warn
 from supple.formats.smpl.archive_fields import read_fields
 from supple.formats.smpl.body_model import BodyModel
-from supple.formats.smpl.joint_layouts import BODY_ONLY, JointLayout, joint_layout, layout_of_columns
+from supple.formats.smpl.joint_layouts import (
+    BODY_ONLY,
+    JointLayout,
+    joint_layout,
+    layout_of_columns,
+)
 from supple.maths.rotations import exponential, to_matrix
 from supple.rig.motion.motion import Motion
 from supple.rig.skeleton.joint_pose import JointPose

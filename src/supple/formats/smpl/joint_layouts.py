@@ -6,11 +6,30 @@ from typing import NamedTuple
 
 __all__ = ["JointLayout", "joint_layout", "layout_of_columns"]
 
-_BODY = (
-    "pelvis left_hip right_hip spine1 left_knee right_knee spine2 left_ankle right_ankle spine3"
-    " left_foot right_foot neck left_collar right_collar head left_shoulder right_shoulder"
-    " left_elbow right_elbow left_wrist right_wrist"
-).split()
+_BODY = [
+    "pelvis",
+    "left_hip",
+    "right_hip",
+    "spine1",
+    "left_knee",
+    "right_knee",
+    "spine2",
+    "left_ankle",
+    "right_ankle",
+    "spine3",
+    "left_foot",
+    "right_foot",
+    "neck",
+    "left_collar",
+    "right_collar",
+    "head",
+    "left_shoulder",
+    "right_shoulder",
+    "left_elbow",
+    "right_elbow",
+    "left_wrist",
+    "right_wrist",
+]
 #: Fingers of every hand, in this order: the little finger before the ring finger.
 _FINGERS = [f"{f}{k}" for f in ("index", "middle", "pinky", "ring", "thumb") for k in (1, 2, 3)]
 _HANDS = [f"{side}_{finger}" for side in ("left", "right") for finger in _FINGERS]

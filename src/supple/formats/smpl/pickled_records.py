@@ -201,8 +201,8 @@ class Resolver:
     def _selected(self, value: Instance, depth: int) -> NDArray[Any]:
         """Return ravel(a)[idxs], of the shape that is preferred."""
         inside, places = self._field(value, "a", depth), self._field(value, "idxs", depth)
-        if places.dtype.kind not in "iu" or places.size and (
-            int(places.min()) < 0 or int(places.max()) >= inside.size
+        if places.dtype.kind not in "iu" or (
+            places.size and (int(places.min()) < 0 or int(places.max()) >= inside.size)
         ):
             raise FormatError("selects entries of an array that are not there")
         self._take(places.size + inside.size)

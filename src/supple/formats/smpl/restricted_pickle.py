@@ -255,13 +255,18 @@ def _made(machine: _Machine, what: Name, arguments: tuple[Any, ...]) -> Any:
         number = ArrayRecord()
         number.build(((), arguments[0], False, arguments[1]))
         return number
-    if what is Name.ENCODE and len(arguments) == 2 and isinstance(arguments[0], str):
-        if arguments[1] in ("latin1", "latin-1"):
-            machine.encoded += len(arguments[0])
-            if machine.encoded > len(machine.data):
-                raise _Refusal("encodes the same text again and again")
-            return arguments[0].encode("latin-1")
+    if what is Name.ENCODE and len(arguments) == 2 and arguments[1] in ("latin1", "latin-1"):
+        return _encoded(machine, arguments[0])
     raise _Refusal(f"calls {what.value} as no body model does")
+
+
+def _encoded(machine: _Machine, text: Any) -> bytes:
+    if not isinstance(text, str):
+        raise _Refusal("encodes what is no text")
+    machine.encoded += len(text)
+    if machine.encoded > len(machine.data):
+        raise _Refusal("encodes the same text again and again")
+    return text.encode("latin-1")
 
 
 def _instance(machine: _Machine) -> None:

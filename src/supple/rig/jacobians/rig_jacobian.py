@@ -33,8 +33,8 @@ def rig_jacobian(
     Parameters
     ----------
     rig
-        Linear skinning, blend shapes and pose blend shapes on it, wires and pose-space corrections have derivatives of
-        their own, also carried to tets; all others are differenced.
+        Linear skinning, blend shapes and pose blend shapes on it, wires and pose-space corrections
+        have derivatives of their own, also carried to tets; all others are differenced.
     entries
         (k,) places of the parameters in the pose.
     vertices
