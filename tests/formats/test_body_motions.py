@@ -9,7 +9,7 @@ import supple
 from helpers.smpl_samples import body_fields, expected, write_body
 from supple.dynamics.root_frame import to_world
 from supple.errors import FormatError, SuppleWarning
-from supple.formats.smpl.body_motion import read_motion_file
+from supple.formats.smpl.body_motion import read_body_motion
 
 RNG = np.random.default_rng(8)
 FRAMES = 6
@@ -82,7 +82,7 @@ def test_parts_of_amass_are_its_poses(tmp_path):
         )
     )
     np.savez(tmp_path / "a.npz", mocap_frame_rate=60, **parts)
-    np.testing.assert_array_equal(read_motion_file(tmp_path / "a.npz").poses, poses)
+    np.testing.assert_array_equal(read_body_motion(tmp_path / "a.npz").poses, poses)
 
 
 def test_a_smpl_file_is_read_in_its_own_words_and_y_up(body, tmp_path):
@@ -126,9 +126,9 @@ def test_up_can_be_told_and_is_guessed_where_the_file_is_not_of_amass(body, tmp_
     np.savez(tmp_path / "y.npz", poses=upright, fps=30)
     upright[:, 0] = np.pi / 2  # y of the body is z of the world
     np.savez(tmp_path / "z.npz", poses=upright, fps=30)
-    assert read_motion_file(tmp_path / "y.npz").up == "y"
-    assert read_motion_file(tmp_path / "z.npz").up == "z"
-    assert read_motion_file(tmp_path / "z.npz", up="y").up == "y"
+    assert read_body_motion(tmp_path / "y.npz").up == "y"
+    assert read_body_motion(tmp_path / "z.npz").up == "z"
+    assert read_body_motion(tmp_path / "z.npz", up="y").up == "y"
     _, motion = moved(body(24), tmp_path / "z.npz")
     np.testing.assert_allclose(motion.roots[0, :3, :3], np.eye(3), atol=1e-12)
 
@@ -175,5 +175,5 @@ def test_damaged_motions_are_refused_in_one_line(damage, body, tmp_path):
 def test_a_motion_without_a_rate_is_warned_of(tmp_path):
     np.savez(tmp_path / "a.npz", poses=np.zeros((4, 72)))
     with pytest.warns(SuppleWarning, match="no frame rate; 30"):
-        assert read_motion_file(tmp_path / "a.npz").rate == 30
-    assert read_motion_file(tmp_path / "a.npz", rate=100).rate == 100
+        assert read_body_motion(tmp_path / "a.npz").rate == 30
+    assert read_body_motion(tmp_path / "a.npz", rate=100).rate == 100

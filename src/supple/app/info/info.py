@@ -262,9 +262,9 @@ def _bvh(path: Path, metres: float | None) -> dict[str, Any]:
 
 
 def _body_motion(path: Path) -> dict[str, Any]:
-    from supple.formats.smpl.body_motion import read_motion_file
+    from supple.formats.smpl.body_motion import read_body_motion
 
-    file = read_motion_file(path)
+    file = read_body_motion(path)
     travel = np.linalg.norm(np.diff(file.translations, axis=0), axis=1).sum()
     clip = {
         "name": file.name,

@@ -30,7 +30,7 @@ from supple.maths.rotations import exponential, to_matrix
 from supple.rig.motion.motion import Motion
 from supple.rig.skeleton.joint_pose import JointPose
 
-__all__ = ["MOTION_FIELDS", "MotionFile", "read_motion_file"]
+__all__ = ["MOTION_FIELDS", "MotionFile", "read_body_motion"]
 
 #: Spellings of frames per second.
 RATES = ("mocap_framerate", "mocap_frame_rate", "framerate", "frame_rate", "frameRate", "fps")
@@ -120,7 +120,7 @@ class MotionFile:
         return Motion(np.arange(len(poses)) / self.rate, packed, roots, self.name)
 
 
-def read_motion_file(
+def read_body_motion(
     path: str | Path, *, rate: float | None = None, up: str | None = None
 ) -> MotionFile:
     """Read a motion.

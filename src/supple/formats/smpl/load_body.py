@@ -12,7 +12,7 @@ from supple.arrays import Floats, Ints
 from supple.errors import FormatError, SuppleError, warn
 from supple.formats.smpl.archive_fields import PICKLES, archive_names, read_fields
 from supple.formats.smpl.body_model import BodyModel, read_body_model
-from supple.formats.smpl.body_motion import MotionFile, read_motion_file
+from supple.formats.smpl.body_motion import MotionFile, read_body_motion
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
@@ -58,7 +58,7 @@ def load_body(
     path : Path
         ``.npz`` or ``.pkl`` in the layout of SMPL, SMPL-H, SMPL-X or MANO.
     motion : str or Path, optional
-        A motion of AMASS, a hand's clip, or a ``.smpl`` file; see `read_motion_file`.
+        A motion of AMASS, a hand's clip, or a ``.smpl`` file; see `read_body_motion`.
     betas : (b,) array or "motion"
         Coefficients of shape, as many as the body has or fewer; "motion" for those of the motion.
     expression : (e,) array
@@ -81,7 +81,7 @@ def load_body(
     if is_motion(path):
         raise FormatError(f"{path.name}: {IS_MOTION}")
     body = read_body_model(path)
-    told = None if motion is None else read_motion_file(motion, rate=rate, up=up)
+    told = None if motion is None else read_body_motion(motion, rate=rate, up=up)
     if isinstance(betas, str):
         betas = _motions_betas(path.name, betas, told, body)
     try:
