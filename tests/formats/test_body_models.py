@@ -40,6 +40,7 @@ def test_bodies_agree_with_the_golden_file(name, assets):
     body = read_body_model(assets / "parametric" / f"{name}.npz")
     for k, pose in enumerate(told["pose"]):
         rig = body.rig(told["betas"][k])
+        assert isinstance(rig, PoseBlendShapeRig)
         moved = rig(pose.ravel(), told["vertex_ids"]) + told["trans"][k]
         np.testing.assert_allclose(moved, told["vertices"][k], atol=1e-6)
         joints = rig.base.joint_pose.matrices(pose.ravel())[:, :3, 3] + told["trans"][k]

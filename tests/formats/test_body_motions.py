@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from helpers.smpl_samples import body_fields, expected, write_body
 from supple.dynamics.root_frame import to_world
 from supple.errors import FormatError, SuppleWarning
 from supple.formats.smpl.body_motion import read_body_motion
+from supple.formats.smpl.joint_layouts import joint_layout
 
 RNG = np.random.default_rng(8)
 FRAMES = 6
@@ -40,7 +43,8 @@ def moved(file, motion, frame=3, **options):
 def test_amass_is_turned_to_y_up_and_keeps_its_numbers(joints, body, tmp_path):
     poses, trans = smooth(3 * joints), RNG.standard_normal((FRAMES, 3))
     rate = "mocap_framerate" if joints == 52 else "mocap_frame_rate"
-    np.savez(tmp_path / "a.npz", poses=poses, trans=trans, betas=np.ones(16), **{rate: 120.0})
+    told: dict[str, Any] = {"poses": poses, "trans": trans, "betas": np.ones(16), rate: 120.0}
+    np.savez(tmp_path / "a.npz", **told)
     found, motion = moved(body(joints), tmp_path / "a.npz")
     wanted = expected(body_fields(joints), poses[3], np.zeros(10), trans[3]) @ Z_TO_Y.T
     np.testing.assert_allclose(found, wanted, atol=1e-12)
@@ -59,8 +63,6 @@ def test_the_motion_s_own_betas_can_be_taken(body, tmp_path):
 def test_joints_are_matched_by_name_between_bodies(source, target, body, tmp_path):
     poses = smooth(3 * source)
     np.savez(tmp_path / "a.npz", poses=poses, mocap_framerate=60)
-    from supple.formats.smpl.joint_layouts import joint_layout
-
     theirs, ours = joint_layout(source).names, joint_layout(target).names
     pose = np.zeros((target, 3))
     for k, name in enumerate(ours):
@@ -74,7 +76,7 @@ def test_joints_are_matched_by_name_between_bodies(source, target, body, tmp_pat
 
 def test_parts_of_amass_are_its_poses(tmp_path):
     poses = smooth(165)
-    parts = dict(
+    parts: dict[str, Any] = dict(
         zip(
             ("root_orient", "pose_body", "pose_jaw", "pose_eye", "pose_hand"),
             np.split(poses, [3, 66, 69, 75], axis=1),
@@ -144,7 +146,7 @@ def test_real_layouts_stand_on_the_floor_and_agree(assets):
     assert 1.5 < np.ptp(first[:, 1]) < 1.9
 
 
-DAMAGE = {
+DAMAGE: dict[str, dict[str, Any]] = {
     "no motion": {"a": np.zeros(3)},
     "odd columns": {"poses": np.zeros((4, 71)), "fps": 30},
     "no frames": {"poses": np.zeros((0, 72)), "fps": 30},

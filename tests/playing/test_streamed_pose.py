@@ -38,6 +38,7 @@ def test_a_pose_that_is_fed_moves_the_body_as_its_formula_says(hand):
 def test_datagrams_on_this_computer_arrive_and_damaged_ones_are_dropped(hand):
     told = []
     with PoseStream(hand, port=0, on_pose=lambda pose, root: told.append(root)) as stream:
+        assert stream.address is not None
         assert stream.address[0] == "127.0.0.1"
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             for data in (
@@ -86,6 +87,7 @@ def test_wrong_poses_and_ports_are_refused(hand):
         with pytest.raises(SuppleError, match=r"\(16, 3\)"):
             stream.feed(turns)
     first = PoseStream(hand, port=0)
+    assert first.address is not None
     with first, pytest.raises(SuppleError, match="cannot be listened at"):
         PoseStream(hand, port=first.address[1])
     with pytest.raises(SuppleError, match="0 to 65535"):

@@ -44,7 +44,9 @@ def test_it_is_the_skin_of_displaced_points():
     np.testing.assert_allclose(rig(POSE), rig.base.deform(shaped, POSE), atol=1e-14)
     np.testing.assert_array_equal(rig(rig.rest_pose), rig.base(rig.rest_pose))
     assert isinstance(rig, Deformer)
-    assert skinned_core(rig).rig is rig.base
+    core = skinned_core(rig)
+    assert core is not None
+    assert core.rig is rig.base
 
 
 def test_some_vertices_have_the_bits_of_all():

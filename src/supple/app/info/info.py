@@ -129,10 +129,10 @@ def describe(
     path = Path(path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SuppleWarning)
-        told = body_words(motion, betas)
-        if motion is not None and "motion" not in told:
+        body = body_words(motion, betas)
+        if motion is not None and "motion" not in body:
             raise SuppleError(f"--motion {motion}: use a file of a body's motion (.npz)")
-        found = _read(path, None if unit is None else metres_in(unit), told)
+        found = _read(path, None if unit is None else metres_in(unit), body)
         if anatomy is not None:
             found["anatomy"] = _anatomy(path, found["format"], anatomy, unit)
     told = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]

@@ -228,7 +228,7 @@ def body_of_fields(name: str, fields: dict[str, Any]) -> BodyModel:
         wanted = f"{joints} joints have {9 * (joints - 1)}"
         raise FormatError(f"{name}: {poses.shape[2]} pose directions, and {wanted}")
     kind = joint_layout(joints).kind
-    shapes = directions.shape[2]
+    shapes = int(directions.shape[2])
     mean, components = _hand(fields, kind)
     return BodyModel(
         kind,
@@ -300,12 +300,9 @@ def _hand(fields: dict[str, Any], kind: str) -> tuple[Floats | None, Floats | No
     if kind != "MANO":
         return None, None
     mean, components = fields.get("hands_mean"), fields.get("hands_components")
-    found_mean = checked_array('"hands_mean"', mean, (45,)) if _there(mean) else None
-    rows = len(components) if _there(components) and np.ndim(components) else 0
-    if rows == 0:
-        return found_mean, None
-    return found_mean, checked_array('"hands_components"', components, (rows, 45))
-
-
-def _there(value: Any) -> bool:
-    return isinstance(value, np.ndarray)
+    if isinstance(mean, np.ndarray):
+        mean = checked_array('"hands_mean"', mean, (45,))
+    if isinstance(components, np.ndarray):
+        rows = len(components) if components.ndim else 0
+        components = checked_array('"hands_components"', components, (rows, 45))
+    return mean, components

@@ -87,7 +87,7 @@ class TypeRecord:
             raise FormatError(f'has an array of type "{shown}", which is refused')
         if found[1] in "iuf" and found[2] not in ("1", "2", "4", "8"):
             raise FormatError(f"has numbers of {found[2]} bytes")
-        return cls(word)  # type: ignore[arg-type]
+        return cls(word)
 
     def build(self, state: Any) -> None:
         """Take the byte order of a state; refuse fields and metadata."""
@@ -220,7 +220,7 @@ class Resolver:
 
     def _dense(self, value: Instance, depth: int) -> NDArray[Any]:
         """Return a sparse matrix as a whole one; entries in one place add up."""
-        shape = value.fields.get("_shape", value.fields.get("shape"))
+        shape: Any = value.fields.get("_shape", value.fields.get("shape"))
         whole = isinstance(shape, tuple) and len(shape) == 2
         if not whole or not all(type(n) is int and 0 < n < 2**31 for n in shape):
             raise FormatError("has a sparse matrix without a shape")

@@ -206,7 +206,7 @@ def _string_line(machine: _Machine) -> None:
         raise _Refusal(f"a string before byte {machine.at:,} has no quotes")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # escapes that Python does not know stay as they are
-        machine.push(codecs.escape_decode(word[1:-1])[0])  # type: ignore[attr-defined]
+        machine.push(codecs.escape_decode(word[1:-1])[0])
 
 
 def _unicode_line(machine: _Machine) -> None:

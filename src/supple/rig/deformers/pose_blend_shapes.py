@@ -144,7 +144,7 @@ class _Table(NamedTuple):
 def _table(deltas: Floats, entries: Ints, size: float, single: bool) -> _Table:
     """Return the table of displacements (d, 9, k, 3)."""
     least = INVISIBLE * size if single else 0.0
-    touched = (np.abs(deltas) > least).any(axis=(1, 3))
+    touched = np.asarray((np.abs(deltas) > least).any(axis=(1, 3)))
     listed = [np.flatnonzero(row).astype(np.int32) for row in touched]
     pieces = [deltas[j][:, own].ravel() for j, own in enumerate(listed)]
     rows = np.concatenate([np.empty(0), *pieces])

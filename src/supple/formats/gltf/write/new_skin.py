@@ -103,7 +103,10 @@ def _scene(
         node["rotation"] = skeleton.rotations[joint].astype(np.float32).tolist()
         node["scale"] = skeleton.scales[joint].astype(np.float32).tolist()
         file.add("nodes", node)
-    mesh = {"name": label, "primitives": [_primitive(file, character, skin, shapes)]}
+    mesh: dict[str, Any] = {
+        "name": label,
+        "primitives": [_primitive(file, character, skin, shapes)],
+    }
     if len(shapes):
         mesh |= {"weights": [0.0] * len(shapes), "extras": {"targetNames": names}}
     bind = skin.inverse_bind.transpose(0, 2, 1).reshape(-1, 16).astype(np.float32)
