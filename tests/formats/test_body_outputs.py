@@ -83,15 +83,3 @@ def test_caches_hold_every_vertex(suffix, tmp_path):
     if suffix == ".npz":
         with np.load(tmp_path / "out.npz") as found:
             np.testing.assert_array_equal(found["frames"], film.frames)
-
-
-def test_a_body_is_baked_and_its_model_kept_with_all_of_its_rig(tmp_path, assets):
-    motion = assets / "motion_smpl" / "cmu_01_01_amass_smplx_layout.npz"
-    body = supple.load(assets / "parametric" / "openbody_1200.npz", motion=motion)
-    model = supple.build(body, poses=2, modes=12, tets=1500)
-    model.save(tmp_path / "body.supple")
-    again = supple.load_model(tmp_path / "body.supple")
-    pose = next(iter(body.motions.values())).poses[100]
-    np.testing.assert_allclose(again.rig(pose), body.rig(pose), atol=1e-5)
-    film = supple.bake(body, model=again, end=0.3)
-    assert np.isfinite(film.frames).all()

@@ -31,6 +31,14 @@ def test_arrays_are_those_that_were_pickled(protocol):
         np.testing.assert_array_equal(found[name], wanted)
 
 
+def test_objects_that_nobody_wants_are_passed_over():
+    fields = {"f": np.eye(3), "joint2num": np.array({"wrist": 20}, dtype=object)}
+    data = pickle.dumps(fields, protocol=2)
+    np.testing.assert_array_equal(read_pickle(data, "a.pkl", ["f"])["f"], np.eye(3))
+    with pytest.raises(FormatError, match="an array of objects"):
+        read_pickle(data, "a.pkl", ["joint2num"])
+
+
 @pytest.mark.parametrize("form", ["csc", "csr", "coo"])
 def test_sparse_matrices_are_made_anew_and_checked(form):
     matrix = sp.random(5, 9, 0.4, random_state=1).asformat(form)

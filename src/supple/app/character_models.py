@@ -98,9 +98,9 @@ def read_any_character(
     """
     metres = None if unit is None else metres_in(unit)
     if source_kind(given) in ("scene", "body scene"):
+        _check_body(given, body)
         shown = scene(given)  # where there is none, an error that knows their names
         _check_unit(given, unit)
-        _check_body(given, body)
         return CharacterSource(shown.character, given, shown.recipe())
     return CharacterSource(load(given, metres_per_unit=metres, curves=curves, **body))
 

@@ -79,9 +79,9 @@ class TypeRecord:
 
     @classmethod
     def of(cls, text: Any) -> TypeRecord:
-        """Make the record of a type's name; refuse objects and structures."""
+        """Make the record of a type's name; refuse structures."""
         word = text.decode("latin-1") if isinstance(text, bytes) else text
-        found = re.fullmatch(r"([biufSU])([0-9]{1,4})", word) if isinstance(word, str) else None
+        found = re.fullmatch(r"([biufSUO])([0-9]{1,4})", word) if isinstance(word, str) else None
         if found is None:
             shown = word[:20] if isinstance(word, str) and word.isprintable() else "?"
             raise FormatError(f'has an array of type "{shown}", which is refused')
@@ -100,7 +100,9 @@ class TypeRecord:
         self.order = order
 
     def dtype(self) -> np.dtype[Any]:
-        """Return the type."""
+        """Return the type; refuse objects."""
+        if self.code[0] == "O":
+            raise FormatError("has an array of objects where numbers are wanted")
         if self.code == "f1":
             raise FormatError("has numbers of one byte that are no whole numbers")
         return np.dtype(self.order + self.code)
@@ -120,8 +122,10 @@ class ArrayRecord:
         if not isinstance(state, tuple) or len(state) not in (4, 5):
             raise FormatError("has an array without a shape")
         shape, kind, fortran, raw = state[-4:]
+        if isinstance(kind, TypeRecord) and kind.code[0] == "O":
+            raw = b""  # refused when somebody wants it; most bodies have one that nobody does
         if not isinstance(kind, TypeRecord) or not isinstance(raw, bytes):
-            raise FormatError("has an array of objects, which is refused")
+            raise FormatError("has an array without bytes")
         plain = isinstance(shape, tuple) and len(shape) <= MOST_AXES
         if not plain or not all(type(n) is int and 0 <= n < 2**40 for n in shape):
             raise FormatError("has an array without a shape")
