@@ -204,6 +204,7 @@ def read_body_model(path: str | Path) -> BodyModel:
         raise FormatError(named) from None
 
 
+@np.errstate(all="ignore")  # what overflows is not finite, and refused
 def body_of_fields(name: str, fields: dict[str, Any]) -> BodyModel:
     """Return the body of a file's fields, checked; `name` is the file's, for messages."""
     missing = [field for field in NEEDED if not isinstance(fields.get(field), np.ndarray)]

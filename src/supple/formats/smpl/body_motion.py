@@ -158,6 +158,7 @@ def read_body_motion(
         raise FormatError(named) from None
 
 
+@np.errstate(all="ignore")  # what overflows is not finite, and refused
 def _motion_of_fields(
     path: Path, fields: dict[str, Any], rate: float | None, up: str | None
 ) -> MotionFile:
