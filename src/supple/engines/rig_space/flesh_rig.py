@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -12,8 +13,8 @@ from supple.compiled.jit import compiled, compiled_fused, compiled_sums
 from supple.mesh.laplacian import hat_gradients
 from supple.mesh.tets import TetMesh
 from supple.rig.jacobians.differences import Jacobian
-from supple.rig.jacobians.rig_jacobian import rig_jacobian
-from supple.rig.placement.placement import Placement, placement
+from supple.rig.jacobians.rig_jacobian import ShapeJacobian, rig_jacobian
+from supple.rig.placement.placement import Placement, Positions, placement
 from supple.rig.protocol import Rig
 
 __all__ = ["FleshRig", "VertexTurns", "affine_entries"]
@@ -67,56 +68,72 @@ class FleshRig:
             rig, self.entries, vertices, differences=differences
         )
         self._pose = np.array(rig.rest_pose, np.float64)
+        self._moved = self._pose.copy()
         self.key = np.empty((self._placement.n_points, 3))
-        self.positions = np.empty_like(self.key)
-        self.jacobian = np.zeros((*self.key.shape, len(self.entries)))
-        self._moving = np.arange(len(self.key))
+        self.positions, self._bare = np.empty((2, *self.key.shape))
+        self._placed = False
 
-    def set_key(self, pose: Floats) -> None:
-        """Go to a key pose: sets `key`, and what follows from it alone."""
+    @cached_property
+    def jacobian(self) -> Floats:
+        """(n, 3, k) ∂Φ/∂p where it was last evaluated."""
+        return np.zeros((*self.key.shape, len(self.entries)))
+
+    def set_key(self, pose: Floats, *, jacobian: bool = True) -> bool:
+        """Go to a key pose: sets `key` and, of an affine rig and if wanted, `jacobian`.
+
+        Returns whether it is another key pose than before.
+        """
+        if self._placed and np.array_equal(pose, self._pose):
+            return False
+        self._placed = False
         self._pose[:] = pose
         self._placement.place(self._pose, self.key)
-        if self.affine:
-            self._evaluate()
+        if self.affine and jacobian:
+            self._evaluate(self._pose)
+        self._placed = True
+        return True
+
+    def turned_shapes(self) -> Floats | None:
+        """(n, 3, k) δ of an affine rig that moves flesh by A δ, or None; see `write_frames`."""
+        if not (self.affine and isinstance(self._jacobian, ShapeJacobian)):
+            return None
+        shapes = self._jacobian.deltas.copy()
+        shapes[self._held] = 0.0
+        return shapes
+
+    def write_frames(self, out: Positions) -> None:
+        """Write A (n, 3, 3) at the key pose."""
+        assert isinstance(self._jacobian, ShapeJacobian)
+        self._jacobian.write_frames(self._pose, out)
 
     def move(self, away: Floats, *, jacobian: bool = True) -> None:
         """Set `positions`, and `jacobian` if wanted, with free parameters `away` (k,) from key."""
         if self.affine:
             self.positions[:] = self.key
-            _add_columns(self._moving, self.jacobian, away, self.positions)
+            _add_columns(self.jacobian, away, self.positions)
             return
-        entries, pose = self.entries, self._pose
-        for i in range(len(entries)):
-            pose[entries[i]] += away[i]
-        try:
-            self._placement.place(pose, self.positions)
-            if jacobian:
-                self._evaluate()
-            if len(self._columns) and len(self._held):
-                self._leave_bones(pose, away)
-        finally:
-            for i in range(len(entries)):
-                pose[entries[i]] -= away[i]
+        pose = self._moved
+        pose[:] = self._pose
+        pose[self.entries] += away
+        self._placement.place(pose, self.positions)
+        if jacobian:
+            self._evaluate(pose)
+        if len(self._columns) and len(self._held):
+            # Bones are where they are with the weights of shapes at their keys.
+            shapes = self.entries[self._columns]
+            pose[shapes] = self._pose[shapes]
+            self._placement.place(pose, self._bare)
+            self.positions[self._held] = self._bare[self._held]
 
-    def _evaluate(self) -> None:
-        self._jacobian.evaluate(self._pose, self.jacobian)
+    def _evaluate(self, pose: Floats) -> None:
+        self._jacobian.evaluate(pose, self.jacobian)
         if len(self._columns) and len(self._held):
             _clear(self.jacobian, self._held, self._columns)
 
-    def _leave_bones(self, pose: Floats, away: Floats) -> None:
-        """Put bones where they are with the weights of shapes at their keys."""
-        for i in self._columns:
-            pose[self.entries[i]] -= away[i]
-        bare = np.empty_like(self.positions)
-        self._placement.place(pose, bare)
-        self.positions[self._held] = bare[self._held]
-        for i in self._columns:
-            pose[self.entries[i]] += away[i]
-
 
 @compiled_sums
-def _add_columns(rows: Ints, jacobian: Floats, away: Floats, out: Floats) -> None:
-    for v in rows:
+def _add_columns(jacobian: Floats, away: Floats, out: Floats) -> None:
+    for v in range(len(jacobian)):
         for i in range(3):
             row, total = jacobian[v, i], 0.0
             for k in range(len(away)):
@@ -205,6 +222,8 @@ def _follow_turns(
             a, b, c = a + dx * s0, b + dx * s1, c + dx * s2
             d, e, f = d + dy * s0, e + dy * s1, f + dy * s2
             g, h, i = g + dz * s0, h + dz * s1, i + dz * s2
+        if not a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) > 0:
+            continue  # turned inside out, there is no rotation to follow
         F = (a, b, c, d, e, f, g, h, i)
         for _ in range(MOST_TURNS):
             if not _turn_towards(F, turns[v]) > LEAST_TURN:

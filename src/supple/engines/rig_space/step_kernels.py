@@ -1,449 +1,385 @@
-"""Compiled parts of a step: the functional H, its gradient and Gauss–Newton Hessian, and bounds."""
+"""H(c) of a stage with its gradient and Hessian: compiled, on arrays that are bound once.
+
+Forces are summed on vertices first, elastic ones and those of inertia, and Yᵀ takes them to the
+coordinates: a tet costs the same whatever their number. The Hessian is Yᵀ(K + M/τ²)Y.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from supple.arrays import Bools, Floats, Ints
-from supple.compiled.jit import compiled, compiled_fused
+from supple.arrays import Floats, Ints, ShortInts, Singles
+from supple.compiled.argument_tables import ArgumentTable, table_contents
+from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.elastic.densities.dispatch import (
     energy_density,
     is_isotropic,
     stress,
     stress_derivative,
 )
-from supple.elastic.element import position_gradient, tet_gradients
-from supple.linalg.upper_triangle import cholesky, solve
+from supple.elastic.element import (
+    add_element_forces,
+    add_point_stiffness,
+    complete_stiffness,
+    position_gradient,
+    scatter_stiffness,
+    tet_gradients,
+)
+from supple.engines.rig_space.column_spans import (
+    add_block_rows,
+    add_outer_rows,
+    add_row_sums,
+    add_turned_rows,
+    row_products,
+    write_turned_rows,
+)
 from supple.maths.svd import project_psd
 
-__all__ = ["TetTables", "bounded_change", "elastic_terms", "inertial_terms", "quadratic_terms"]
+__all__ = ["StageArrays", "evaluate", "measure_tets", "place_flesh", "write_columns"]
 
 #: Tets that keep less of their volume at a key pose are measured from rest instead.
 FLATTENED = 0.05
-#: Changes of the set of parameters at their bounds that a step tries.
-MOST_SETS = 12
 
 
-class TetTables(NamedTuple):
-    """Tets whose energy is summed."""
+class TetArrays(NamedTuple):
+    """Tets whose energy is summed, and what they are measured from at the key pose."""
 
+    kind: int
+    """Material."""
     tets: Ints
     """(c, 4) vertices."""
     weights: Floats
     """(c,) what each counts."""
     constants: Floats
     """(c, …) of the material."""
-    gradients: Floats
-    """(c, 4, 3) of the shape functions at rest."""
-    volumes: Floats
+    rest_slopes: Floats
+    """(c, 4, 3) gradients of the shape functions at rest."""
+    rest_volumes: Floats
     """(c,) at rest."""
+    slopes: Floats
+    """(c, 4, 3) at the key pose, or at rest where that flattens the tet."""
+    volumes: Floats
+    """(c,) likewise; negative for those."""
+    pulled: Floats
+    """(c, 3, 3) stress that a flattened tet has at the key pose."""
+    offsets: Floats
+    """(c,) what its energy lacks to be zero there."""
     starts: Ints
-    """(c + 1,) where the coordinates of each tet begin in `columns`; (1,) where tets have all."""
-    columns: Ints
-    """Coordinates that move a corner of a tet, ascending."""
+    """(n + 1,) where the blocks of the stiffness of each vertex begin."""
+    neighbours: ShortInts
+    """Vertices of the blocks."""
+    slots: ShortInts
+    """(c, 16) places of the blocks of each tet."""
+    blocks: Floats
+    """Values of the blocks, as `scatter_stiffness` has them."""
+    small: Floats
+    """(3, 3, 3) scratch: F, P, and the stress of one tet."""
+    scratch: Floats
+    """(6, 3, 3)."""
+    derivative: Floats
+    """(9, 9) scratch."""
+    frames: Floats
+    """(2, 9, 9) scratch."""
+    matrix: Floats
+    """(12, 12) scratch."""
 
 
-@compiled
-def elastic_terms(
-    kind: int,
-    stiffness: float,
-    tables: TetTables,
-    x: Floats,
-    key: Floats,
-    Y: Floats,
-    strains: Floats,
-    stresses: Floats,
-    forces: Floats,
-    line: Floats,
-    gradient: Floats,
-    hessian: Floats,
-    wanted: int,
-) -> float:
-    """Return Σ v W_e(x), measured from the key shape; add its derivatives where wanted.
+class FleshArrays(NamedTuple):
+    """Positions by coordinates."""
 
-    A tet that the key pose flattens is measured from rest, less the stress that it has at the key
-    pose: so the key pose is an equilibrium all the same.
+    x: Floats
+    """(n, 3) flesh."""
+    key: Floats
+    """(n, 3) at the key pose."""
+    rig: Floats
+    """(n, 3) Φ, for rigs that bend."""
+    jacobian: Floats
+    """(n, 3, k) ∂Φ/∂p of these; (0, 3, k) of those that are affine."""
+    inner: Ints
+    """(n,) row of each vertex among the corrections, -1 for none."""
+    turns: Floats
+    """(q, 3, 3) R."""
+    single_turns: Singles
+    """Flat, of float32."""
+    corrections: Singles
+    """Rows of Z and Ψ (q)."""
+    frames: Singles
+    """Flat (n, 3, 3): shapes of an affine rig turn by these."""
+    shapes: Singles
+    """Rows of its shapes (n)."""
+    columns: Singles
+    """Rows of Y (n)."""
+    starts: Ints
+    """(n + 1,) where spans of each vertex begin."""
+    spans: Ints
+    """(s, 2), as `column_spans` has them."""
+
+
+class StageArrays(NamedTuple):
+    """All that H depends on, and what it is evaluated into."""
+
+    tets: TetArrays
+    flesh: FleshArrays
+    settings: Floats
+    """τ, and a factor on the stiffness."""
+    masses: Floats
+    """(n,)."""
+    target: Floats
+    """(n, 3) x̂."""
+    load: Floats
+    """(n, 3) forces f."""
+    matrix: Floats
+    """(width, K) A of springs, damping and added mass: ½ cᵀAc − bᵀc."""
+    pull: Floats
+    """(width,) b."""
+    c: Floats
+    """(width,) coordinates, and zeros."""
+    forces: Floats
+    """(n, 3) scratch."""
+    rows: Floats
+    """(3 width,) scratch."""
+    gradient: Floats
+    """(width,)."""
+    hessian: Floats
+    """(width, width)."""
+
+
+@compiled_fused
+def measure_tets(table: ArgumentTable) -> None:
+    """Set what tets are measured from, at a new key pose.
+
+    A tet that it flattens is measured from rest, less the stress that it has at the key pose: so
+    the key pose is an equilibrium all the same.
+    """
+    arrays: StageArrays = table_contents(table)
+    t, key = arrays.tets, arrays.flesh.key
+    F, scratch = t.small[0], t.scratch
+    for e in range(len(t.tets)):
+        g, constants = t.slopes[e], t.constants[e]
+        volume = tet_gradients(key, t.tets, e, g)
+        t.volumes[e] = volume
+        if volume > FLATTENED * t.rest_volumes[e]:
+            continue
+        t.volumes[e] = -t.rest_volumes[e]
+        for a in range(4):
+            for i in range(3):
+                g[a, i] = t.rest_slopes[e, a, i]
+        P = t.pulled[e]
+        position_gradient(key, t.tets, e, None, g, F)
+        stress(t.kind, F, constants, P, scratch)
+        offset = -energy_density(t.kind, F, constants, scratch)
+        for i in range(3):
+            for j in range(3):
+                offset += P[i, j] * F[i, j]
+        t.offsets[e] = offset
+
+
+@compiled_fused
+def write_columns(table: ArgumentTable) -> None:
+    """Y = [∂Φ/∂p, 0] + R [Z, Ψ], in the spans of each vertex."""
+    arrays: StageArrays = table_contents(table)
+    f, width = arrays.flesh, len(arrays.c)
+    bends, k = len(f.jacobian) > 0, f.jacobian.shape[2]
+    flat = f.turns.reshape(f.turns.size)
+    for i in range(len(flat)):
+        f.single_turns[i] = flat[i]
+    for v in range(len(f.x)):
+        at, row = 3 * width * v, f.inner[v]
+        for s in range(f.starts[v], f.starts[v + 1]):
+            begin, end = f.spans[s, 0], f.spans[s, 1]
+            if bends:
+                _copy_span(f.jacobian, v, begin, end, min(end, k), f.columns, at, width)
+            else:
+                write_turned_rows(f.frames, 9 * v, f.shapes, at, width, begin, end, f.columns, at)
+            if row >= 0:
+                source = 3 * width * row
+                add_turned_rows(
+                    f.single_turns,
+                    9 * row,
+                    f.corrections,
+                    source,
+                    width,
+                    begin,
+                    end,
+                    f.columns,
+                    at,
+                )
+
+
+@compiled_fused
+def _copy_span(
+    jacobian: Floats, v: int, begin: int, end: int, filled: int, out: Singles, at: int, width: int
+) -> None:
+    for i in range(3):
+        row, target = jacobian[v, i], out[at + i * width : at + (i + 1) * width]
+        for k in range(begin, filled):
+            target[k] = row[k]
+        for k in range(max(begin, filled), end):
+            target[k] = 0.0
+
+
+@compiled_fused
+def place_flesh(table: ArgumentTable) -> None:
+    """Set x(c): Φ + R [Z, Ψ] c, or key + Y c of an affine rig."""
+    arrays: StageArrays = table_contents(table)
+    f, c, width = arrays.flesh, arrays.c, len(arrays.c)
+    bends = len(f.jacobian) > 0
+    for v in range(len(f.x)):
+        row = f.inner[v]
+        x = y = z = 0.0
+        if row >= 0 or not bends:
+            at = 3 * width * (row if bends else v)
+            source = f.corrections if bends else f.columns
+            for s in range(f.starts[v], f.starts[v + 1]):
+                span = row_products(source, at, width, f.spans[s, 0], f.spans[s, 1], c)
+                x, y, z = x + span[0], y + span[1], z + span[2]
+        if bends:
+            if row >= 0:
+                R = f.turns[row]
+                x, y, z = (
+                    R[0, 0] * x + R[0, 1] * y + R[0, 2] * z,
+                    R[1, 0] * x + R[1, 1] * y + R[1, 2] * z,
+                    R[2, 0] * x + R[2, 1] * y + R[2, 2] * z,
+                )
+            f.x[v, 0], f.x[v, 1], f.x[v, 2] = f.rig[v, 0] + x, f.rig[v, 1] + y, f.rig[v, 2] + z
+        else:
+            f.x[v, 0], f.x[v, 1], f.x[v, 2] = f.key[v, 0] + x, f.key[v, 1] + y, f.key[v, 2] + z
+
+
+@compiled_fused
+def evaluate(table: ArgumentTable, wanted: int) -> float:
+    """Return H where the flesh is, but for a constant; write its derivatives where wanted.
 
     Parameters
     ----------
-    kind, stiffness, tables
-        Material, a factor on it, and tets.
-    x, key, Y
-        (n, 3), (n, 3), (n, 3, K) positions now, at the key pose, and their derivative.
-    strains, stresses, forces
-        (9c, K), (9c, K), (9c,) scratch: ∂F/∂c, the Hessian times that, and stresses; (9, K) is
-        enough where tets have few coordinates.
-    line
-        (K,) scratch.
-    gradient, hessian
-        (K,) added to, and (K, K), symmetric before and after.
+    table
+        A `StageArrays`, with x and Y at c.
     wanted
         Derivatives to take: 0 for none, 1 for the gradient, 2 for the Hessian, too; 3 for one of
         which every tet's part is positive semi-definite.
     """
-    total, sparse = 0.0, len(tables.starts) > 1
-    g, F, P, H = np.empty((4, 3)), np.empty((3, 3)), np.empty((3, 3)), np.empty((9, 9))
-    P0 = np.zeros((3, 3))
-    scratch, frames = np.empty((6, 3, 3)), np.empty((2, 9, 9))
-    for e in range(len(tables.tets)):
-        tet, constants = tables.tets[e], tables.constants[e]
-        volume, energy, flat = _measured(kind, tables, e, x, key, g, F, P0, scratch)
-        much = stiffness * tables.weights[e] * volume
-        total += much * energy
-        if wanted == 0:
-            continue
-        stress(kind, F, constants, P, scratch)
-        at = 0 if sparse else 9 * e
-        for i in range(3):
-            for j in range(3):
-                own = P[i, j] - P0[i, j] if flat else P[i, j]
-                forces[at + 3 * i + j] = much * own
-        if wanted >= 2:
-            stress_derivative(kind, F, constants, H, scratch)
-        if wanted == 3:
-            project_psd(F, is_isotropic(kind), H, frames)
-        if sparse:
-            columns = tables.columns[tables.starts[e] : tables.starts[e + 1]]
-            own_strains = strains[:, : len(columns)]
-            _gather_strains(tet, g, Y, columns, own_strains)
-            _scatter_gradient(columns, own_strains, forces, gradient)
-            if wanted >= 2:
-                _write_stresses(much, H, own_strains, stresses[:, : len(columns)])
-                _scatter_hessian(columns, own_strains, stresses, line, hessian)
-            continue
-        _write_strains(tet, g, Y, strains[at : at + 9])
-        if wanted >= 2:
-            _write_stresses(much, H, strains[at : at + 9], stresses[at : at + 9])
-    if sparse:
-        if wanted >= 2:
-            _mirror(hessian)
-        return total
-    if wanted > 0:
-        gradient += np.dot(strains.T, forces)
+    arrays: StageArrays = table_contents(table)
+    f, forces, width = arrays.flesh, arrays.forces, len(arrays.c)
+    total = _inertial_terms(arrays)
     if wanted >= 2:
-        hessian += np.dot(strains.T, stresses)
+        _begin_stiffness(arrays)
+    total += _elastic_terms(arrays.tets, arrays.settings[1], f.x, forces, wanted)
+    total += _quadratic_terms(arrays.matrix, arrays.pull, arrays.c, arrays.gradient)
+    if wanted == 0:
+        return total
+    for v in range(len(f.x)):
+        x, y, z = forces[v, 0], forces[v, 1], forces[v, 2]
+        for s in range(f.starts[v], f.starts[v + 1]):
+            begin, end = f.spans[s, 0], f.spans[s, 1]
+            at = 3 * width * v
+            add_row_sums(f.columns, at, width, begin, end, x, y, z, arrays.gradient)
+    if wanted >= 2:
+        _write_hessian(arrays)
     return total
 
 
 @compiled_fused
-def _measured(
-    kind: int,
-    tables: TetTables,
-    e: int,
-    x: Floats,
-    key: Floats,
-    g: Floats,
-    F: Floats,
-    P0: Floats,
-    scratch: Floats,
-) -> tuple[float, float, bool]:
-    """Return volume, energy density and whether it is measured from rest, of one tet.
-
-    Writes gradients `g`, F and, where the key pose flattens the tet, its stress P₀ there.
-    """
-    constants = tables.constants[e]
-    volume = tet_gradients(key, tables.tets, e, g)
-    flat = not volume > FLATTENED * tables.volumes[e]
-    if not flat:
-        position_gradient(x, tables.tets, e, None, g, F)
-        return volume, energy_density(kind, F, constants, scratch), flat
-    for a in range(4):
-        for i in range(3):
-            g[a, i] = tables.gradients[e, a, i]
-    position_gradient(key, tables.tets, e, None, g, F)
-    stress(kind, F, constants, P0, scratch)
-    energy = -energy_density(kind, F, constants, scratch)
-    for i in range(3):
-        for j in range(3):
-            energy += P0[i, j] * F[i, j]
-    position_gradient(x, tables.tets, e, None, g, F)
-    energy += energy_density(kind, F, constants, scratch)
-    for i in range(3):
-        for j in range(3):
-            energy -= P0[i, j] * F[i, j]
-    return tables.volumes[e], energy, flat
-
-
-@compiled_fused
-def _write_strains(tet: Ints, g: Floats, Y: Floats, out: Floats) -> None:
-    """∂F/∂c (9, K) of a tet: Σ g_a ⊗ Y_a."""
-    for i in range(3):
-        first, second, third, fourth = Y[tet[0], i], Y[tet[1], i], Y[tet[2], i], Y[tet[3], i]
-        for j in range(3):
-            a, b, c, d = g[0, j], g[1, j], g[2, j], g[3, j]
-            row = out[3 * i + j]
-            for k in range(len(row)):
-                row[k] = a * first[k] + b * second[k] + c * third[k] + d * fourth[k]
-
-
-@compiled_fused
-def _gather_strains(tet: Ints, g: Floats, Y: Floats, columns: Ints, out: Floats) -> None:
-    """∂F/∂c (9, a) of a tet by some coordinates."""
-    for i in range(3):
-        first, second, third, fourth = Y[tet[0], i], Y[tet[1], i], Y[tet[2], i], Y[tet[3], i]
-        for k in range(len(columns)):
-            c = columns[k]
-            a, b, d, e = first[c], second[c], third[c], fourth[c]
-            for j in range(3):
-                out[3 * i + j, k] = g[0, j] * a + g[1, j] * b + g[2, j] * d + g[3, j] * e
-
-
-@compiled_fused
-def _scatter_gradient(columns: Ints, strains: Floats, forces: Floats, out: Floats) -> None:
-    for k in range(len(columns)):
-        total = 0.0
-        for i in range(9):
-            total += strains[i, k] * forces[i]
-        out[columns[k]] += total
-
-
-@compiled_fused
-def _scatter_hessian(
-    columns: Ints, strains: Floats, stresses: Floats, line: Floats, out: Floats
-) -> None:
-    """Add the lower half of strainsᵀ stresses (a, a) at rows and columns of the coordinates.
-
-    A row is made whole in `line` first: sums that are scattered do not vectorise.
-    """
-    for k in range(len(columns)):
-        s0, s1, s2, s3 = strains[0, k], strains[1, k], strains[2, k], strains[3, k]
-        s4, s5, s6, s7 = strains[4, k], strains[5, k], strains[6, k], strains[7, k]
-        s8, own = strains[8, k], line[: k + 1]
-        t0, t1, t2, t3, t4 = stresses[0], stresses[1], stresses[2], stresses[3], stresses[4]
-        t5, t6, t7, t8 = stresses[5], stresses[6], stresses[7], stresses[8]
-        for j in range(len(own)):
-            own[j] = (
-                (s0 * t0[j] + s1 * t1[j] + s2 * t2[j])
-                + (s3 * t3[j] + s4 * t4[j] + s5 * t5[j])
-                + (s6 * t6[j] + s7 * t7[j] + s8 * t8[j])
-            )
-        row = out[columns[k]]
-        for j in range(len(own)):
-            row[columns[j]] += own[j]
-
-
-@compiled_fused
-def _mirror(matrix: Floats) -> None:
-    """Copy the lower half of a matrix to its upper one."""
-    for i in range(len(matrix)):
-        for j in range(i):
-            matrix[j, i] = matrix[i, j]
-
-
-@compiled_fused
-def _write_stresses(much: float, H: Floats, strains: Floats, out: Floats) -> None:
-    """Write a factor times H (9, 9) times strains (9, K)."""
-    for i in range(9):
-        row = out[i]
-        h0, h1, h2 = much * H[i, 0], much * H[i, 1], much * H[i, 2]
-        h3, h4, h5 = much * H[i, 3], much * H[i, 4], much * H[i, 5]
-        h6, h7, h8 = much * H[i, 6], much * H[i, 7], much * H[i, 8]
-        s0, s1, s2, s3, s4 = strains[0], strains[1], strains[2], strains[3], strains[4]
-        s5, s6, s7, s8 = strains[5], strains[6], strains[7], strains[8]
-        for k in range(len(row)):
-            row[k] = (
-                (h0 * s0[k] + h1 * s1[k] + h2 * s2[k])
-                + (h3 * s3[k] + h4 * s4[k] + h5 * s5[k])
-                + (h6 * s6[k] + h7 * s7[k] + h8 * s8[k])
-            )
-
-
-@compiled
-def inertial_terms(
-    masses: Floats,
-    tau: float,
-    x: Floats,
-    target: Floats,
-    load: Floats,
-    Y: Floats,
-    starts: Ints,
-    columns: Ints,
-    pull: Floats,
-    heavy: Floats,
-    gradient: Floats,
-    hessian: Floats,
-    wanted: int,
-    whole: bool,
-) -> float:
-    """Return 1/(2τ²) ‖x − x̂‖²_M − fᵀx; add its derivatives where wanted.
-
-    Parameters
-    ----------
-    masses, tau
-        (n,) of the vertices, and the length of the stage.
-    x, target, load
-        (n, 3) positions, where they would go without forces, and forces f.
-    Y
-        (n, 3, K) derivative of x.
-    starts, columns
-        Coordinates that move each vertex, as `TurnedFlesh` has them.
-    pull, heavy
-        (3n,), (3n, K) scratch.
-    gradient, hessian
-        (K,), (K, K) added to.
-    wanted, whole
-        As for `elastic_terms`; and whether masses have a part in the Hessian.
-    """
-    n, total, rate = len(x), 0.0, 1.0 / (tau * tau)
-    for v in range(n):
-        m = masses[v] * rate
+def _inertial_terms(arrays: StageArrays) -> float:
+    """Return 1/(2τ²) ‖x − x̂‖²_M − fᵀx; write its forces."""
+    x, target, load = arrays.flesh.x, arrays.target, arrays.load
+    total, rate = 0.0, 1.0 / (arrays.settings[0] * arrays.settings[0])
+    for v in range(len(x)):
+        m = arrays.masses[v] * rate
         for i in range(3):
             away = x[v, i] - target[v, i]
             total += 0.5 * m * away * away - load[v, i] * x[v, i]
-            pull[3 * v + i] = m * away - load[v, i]
-    if wanted > 0:
-        flat = Y.reshape(3 * n, Y.shape[2])
-        if len(starts) > 1:
-            for v in range(n):
-                for at in range(starts[v], starts[v + 1]):
-                    k = columns[at]
-                    for i in range(3):
-                        gradient[k] += Y[v, i, k] * pull[3 * v + i]
-        else:
-            gradient += np.dot(flat.T, pull)
-        if whole and wanted >= 2:
-            for v in range(n):
-                m = masses[v] * rate
-                for i in range(3 * v, 3 * v + 3):
-                    for k in range(flat.shape[1]):
-                        heavy[i, k] = m * flat[i, k]
-            hessian += np.dot(flat.T, heavy)
+            arrays.forces[v, i] = m * away - load[v, i]
     return total
 
 
-@compiled
-def quadratic_terms(
-    matrix: Floats, centre: Floats, c: Floats, gradient: Floats, hessian: Floats, wanted: int
-) -> float:
-    """Return ½ (c − c₀)ᵀ A (c − c₀); add its derivatives where wanted."""
+@compiled_sums
+def _quadratic_terms(matrix: Floats, pull: Floats, c: Floats, gradient: Floats) -> float:
+    """Return ½ cᵀAc − bᵀc; write its derivative."""
     total = 0.0
     for i in range(len(c)):
-        row, pull = matrix[i], 0.0
-        for j in range(len(c)):
-            pull += row[j] * (c[j] - centre[j])
-        total += 0.5 * pull * (c[i] - centre[i])
-        if wanted > 0:
-            gradient[i] += pull
-        if wanted >= 2:
-            for j in range(len(c)):
-                hessian[i, j] += row[j]
+        row, own = matrix[i], 0.0
+        for j in range(len(row)):
+            own += row[j] * c[j]
+        total += (0.5 * own - pull[i]) * c[i]
+        gradient[i] = own - pull[i]
     return total
 
 
-@compiled
-def bounded_change(
-    gradient: Floats,
-    hessian: Floats,
-    c: Floats,
-    lower: Floats,
-    upper: Floats,
-    factor: Floats,
-    held: Bools,
-    change: Floats,
-) -> bool:
-    """Minimise gᵀd + ½ dᵀHd with c + d between bounds, by projected Newton; write d.
-
-    Parameters at a bound that would be left outwards are held, all others solved for; again until
-    none goes beyond a bound and none that is held wants back.
-
-    Parameters
-    ----------
-    gradient, hessian
-        (K,) g and (K, K) H, positive definite.
-    c, lower, upper
-        (K,) where it is, and bounds.
-    factor, held
-        Scratch: a matrix of `padded_identity`, and (K,).
-    change
-        (K,) d.
-
-    Returns
-    -------
-    False if H is not positive definite.
-    """
-    K = len(c)
-    change[:] = 0.0
-    for i in range(K):
-        low, high = c[i] <= lower[i] and gradient[i] > 0, c[i] >= upper[i] and gradient[i] < 0
-        held[i] = low or high
-        if c[i] < lower[i]:
-            change[i], held[i] = lower[i] - c[i], True
-        elif c[i] > upper[i]:
-            change[i], held[i] = upper[i] - c[i], True
-    trial = np.empty(K)
-    for sets in range(MOST_SETS):
-        _write_system(gradient, hessian, change, held, factor, trial)
-        if not cholesky(factor):
-            return False
-        solve(factor, trial)
-        beyond = False
-        for i in range(K):
-            if held[i]:
-                continue
-            if trial[i] < lower[i] - c[i]:
-                change[i], held[i], beyond = lower[i] - c[i], True, True
-            elif trial[i] > upper[i] - c[i]:
-                change[i], held[i], beyond = upper[i] - c[i], True, True
-        if not beyond:
-            for i in range(K):
-                if not held[i]:
-                    change[i] = trial[i]
-            if sets + 1 == MOST_SETS or not _released(
-                gradient, hessian, c, lower, upper, change, held
-            ):
-                return True
-    for i in range(K):  # not settled: what was found, kept within bounds
-        change[i] = min(max(trial[i], lower[i] - c[i]), upper[i] - c[i])
-    return True
+@compiled_fused
+def _elastic_terms(t: TetArrays, stiffness: float, x: Floats, forces: Floats, wanted: int) -> float:
+    """Return Σ v W_e(x), measured from the key shape; add forces and stiffnesses where wanted."""
+    total = 0.0
+    F, P, scratch, H = t.small[0], t.small[1], t.scratch, t.derivative
+    for e in range(len(t.tets)):
+        g, constants, volume = t.slopes[e], t.constants[e], t.volumes[e]
+        flat = volume < 0
+        much = stiffness * t.weights[e] * abs(volume)
+        position_gradient(x, t.tets, e, None, g, F)
+        energy = energy_density(t.kind, F, constants, scratch)
+        if flat:
+            energy += t.offsets[e]
+            for i in range(3):
+                for j in range(3):
+                    energy -= t.pulled[e, i, j] * F[i, j]
+        total += much * energy
+        if wanted == 0:
+            continue
+        stress(t.kind, F, constants, P, scratch)
+        if flat:
+            for i in range(3):
+                for j in range(3):
+                    P[i, j] -= t.pulled[e, i, j]
+        add_element_forces(much, g, P, t.tets, e, None, forces)
+        if wanted >= 2:
+            stress_derivative(t.kind, F, constants, H, scratch)
+            if wanted == 3:
+                project_psd(F, is_isotropic(t.kind), H, t.frames)
+            add_point_stiffness(0, much, g, H, None, t.matrix)
+            complete_stiffness(None, t.matrix)
+            scatter_stiffness(t.matrix, t.tets, e, None, t.starts, t.slots, t.blocks)
+    return total
 
 
-@compiled
-def _write_system(
-    gradient: Floats, hessian: Floats, change: Floats, held: Bools, factor: Floats, right: Floats
-) -> None:
-    """Write the system of what is not held.
+@compiled_fused
+def _begin_stiffness(arrays: StageArrays) -> None:
+    """Set the blocks to M/τ²."""
+    t, rate = arrays.tets, 1.0 / (arrays.settings[0] * arrays.settings[0])
+    for i in range(len(t.blocks)):
+        t.blocks[i] = 0.0
+    for v in range(len(arrays.masses)):
+        start = t.starts[v]
+        degree = t.starts[v + 1] - start
+        for s in range(degree):
+            if t.neighbours[start + s] == v:
+                for i in range(3):
+                    t.blocks[9 * start + 3 * degree * i + 3 * s + i] = rate * arrays.masses[v]
 
-    Rows of held parameters become the identity's, with what they do to others on the right.
-    """
-    K = len(gradient)
-    for i in range(K):
-        right[i] = change[i] if held[i] else -gradient[i]
-        for j in range(i, K):
-            factor[i, j] = hessian[i, j]
-            if held[i] or held[j]:
-                factor[i, j] = 1.0 if i == j else 0.0
-    for i in range(K):
-        if not held[i]:
-            for j in range(K):
-                if held[j]:
-                    right[i] -= hessian[i, j] * change[j]
-    for i in range(K, factor.shape[0]):
+
+@compiled_fused
+def _write_hessian(arrays: StageArrays) -> None:
+    """Write Yᵀ (K + M/τ²) Y + A."""
+    t, f, width = arrays.tets, arrays.flesh, len(arrays.c)
+    hessian, rows, K = arrays.hessian, arrays.rows, arrays.matrix.shape[1]
+    for i in range(width):
         for j in range(K):
-            factor[j, i] = 0.0
-        factor[i, i:] = 0.0
-        factor[i, i] = 1.0
-
-
-@compiled
-def _released(
-    gradient: Floats,
-    hessian: Floats,
-    c: Floats,
-    lower: Floats,
-    upper: Floats,
-    change: Floats,
-    held: Bools,
-) -> bool:
-    """Let go of held parameters whose slope points inwards; return whether there are any."""
-    found = False
-    for i in range(len(c)):
-        if held[i]:
-            slope = gradient[i]
-            for j in range(len(c)):
-                slope += hessian[i, j] * change[j]
-            at_low = c[i] + change[i] <= lower[i]
-            if (at_low and slope < 0) or (not at_low and slope > 0):
-                held[i], found = False, True
-    return found
+            hessian[i, j] = arrays.matrix[i, j]
+        for j in range(K, width):
+            hessian[i, j] = 0.0
+    flat = hessian.reshape(hessian.size)
+    for v in range(len(f.x)):
+        if f.starts[v] == f.starts[v + 1]:
+            continue
+        for i in range(len(rows)):
+            rows[i] = 0.0
+        start, stride = t.starts[v], 3 * (t.starts[v + 1] - t.starts[v])
+        for slot in range(t.starts[v + 1] - start):
+            u, block = t.neighbours[start + slot], 9 * start + 3 * slot
+            for s in range(f.starts[u], f.starts[u + 1]):
+                begin, end, at = f.spans[s, 0], f.spans[s, 1], 3 * width * u
+                add_block_rows(t.blocks, block, stride, f.columns, at, width, begin, end, rows)
+        for s in range(f.starts[v], f.starts[v + 1]):
+            begin, end = f.spans[s, 0], f.spans[s, 1]
+            add_outer_rows(f.columns, 3 * width * v, width, begin, end, rows, flat)
+    for i in range(width):
+        for j in range(i):
+            hessian[i, j] = hessian[j, i]

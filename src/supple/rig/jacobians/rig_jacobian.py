@@ -12,6 +12,7 @@ from supple.rig.deformers.wire import Wire
 from supple.rig.jacobians.differences import DifferencedJacobian, Jacobian
 from supple.rig.jacobians.skin_jacobian import SkinJacobian
 from supple.rig.jacobians.wire_jacobian import WireJacobian
+from supple.rig.placement.placement import Positions
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.skinning import SkinnedRig
@@ -20,7 +21,7 @@ from supple.rig.tets.carried_weights import CarriedRig
 from supple.rig.tets.shepard import ShepardRig
 from supple.rig.tets.tet_rig import TetRig
 
-__all__ = ["rig_jacobian"]
+__all__ = ["ShapeJacobian", "rig_jacobian"]
 
 
 def rig_jacobian(
@@ -73,7 +74,7 @@ def _analytic(rig: Rig, entries: Ints, vertices: Ints | None) -> Jacobian | None
     if kind is BlendShapeRig:
         base = rig.base  # type: ignore[attr-defined]
         if type(base) is SkinnedRig and base.method == "linear":
-            return _BlendJacobian(rig, entries, vertices)  # type: ignore[arg-type]
+            return ShapeJacobian(rig, entries, vertices)  # type: ignore[arg-type]
     if kind is PoseSpaceDeformation:
         return _CorrectedJacobian(rig, entries, vertices)  # type: ignore[arg-type]
     return None
@@ -139,8 +140,18 @@ class _CarriedJacobian:
         add_rows(*self._rows, self._surface, out)
 
 
-class _BlendJacobian:
-    """Weights move a vertex by A δ, with A the blend of its joints' linear parts."""
+class ShapeJacobian:
+    """Weights move a vertex by A δ, with A the blend of its joints' linear parts.
+
+    Parameters
+    ----------
+    rig
+        Shapes on a linear skin.
+    entries
+        (k,) places of the parameters in its pose.
+    vertices
+        Indices of the vertices; None for all.
+    """
 
     def __init__(self, rig: BlendShapeRig, entries: Ints, vertices: Ints | None) -> None:
         rows = slice(None) if vertices is None else vertices
@@ -150,27 +161,33 @@ class _BlendJacobian:
         self._bones = np.flatnonzero(entries < self._split)
         self._skin = SkinJacobian(base, entries[self._bones], vertices)
         chosen = rig.deltas[entries[self._shapes] - self._split][:, rows]
-        self._deltas = np.ascontiguousarray(chosen.transpose(1, 2, 0))
+        #: (m, 3, b) δ of those parameters that are weights.
+        self.deltas = np.ascontiguousarray(chosen.transpose(1, 2, 0))
         self._rig, self._vertices = rig, vertices
         self._points = np.ascontiguousarray(rig.rest_points[rows])
         self._joints = np.ascontiguousarray(base.joints[rows])
         self._weights = np.ascontiguousarray(base.weights[rows])
         count = len(self._points)
-        self._own = np.empty((count, 3, len(self._shapes)))
+        self._frames = np.empty((count, 3, 3))
+        self._own = np.empty((count, 3, len(self._shapes) if len(self._bones) else 0))
         self._other = np.empty((count, 3, len(self._bones)))
         self.affine = not len(self._bones)
 
-    def evaluate(self, pose: Floats, out: Floats) -> None:
-        """Write ∂x/∂p (m, 3, k) at a pose."""
+    def write_frames(self, pose: Floats, out: Positions) -> None:
+        """Write A (m, 3, 3) of every vertex at a pose."""
         bones = np.ascontiguousarray(pose[: self._split])
         matrices = self._rig.base.skin_matrices(bones)  # type: ignore[attr-defined]
+        _blend_frames(self._joints, self._weights, matrices, out)
+
+    def evaluate(self, pose: Floats, out: Floats) -> None:
+        """Write ∂x/∂p (m, 3, k) at a pose."""
+        self.write_frames(pose, self._frames)
         alone = not len(self._bones)
-        target = out if alone else self._own
-        _turned_deltas(self._joints, self._weights, matrices, self._deltas, target)
+        _turned_deltas(self._frames, self.deltas, out if alone else self._own)
         if alone:
             return
         shaped = self._rig.shaped(self._points, pose[self._split :].copy(), self._vertices)
-        self._skin.evaluate_points(shaped, bones, self._other)
+        self._skin.evaluate_points(shaped, pose[: self._split].copy(), self._other)
         out[:, :, self._shapes] = self._own
         out[:, :, self._bones] = self._other
 
@@ -224,19 +241,23 @@ def add_rows(
 
 
 @compiled
-def _turned_deltas(
-    joints: ShortInts, weights: Floats, matrices: Floats, deltas: Floats, out: Floats
-) -> None:
-    """Write A δ (m, 3, k) with A = Σ w M of each vertex."""
-    a = np.empty((3, 3))
+def _blend_frames(joints: ShortInts, weights: Floats, matrices: Floats, out: Positions) -> None:
+    """Write A = Σ w M (m, 3, 3) of each vertex."""
     for v in range(len(out)):
+        a = out[v]
         a[:] = 0.0
         for s in range(joints.shape[1]):
             m, w = matrices[joints[v, s]], weights[v, s]
             for i in range(3):
                 for j in range(3):
                     a[i, j] += w * m[i, j]
-        d = deltas[v]
+
+
+@compiled
+def _turned_deltas(frames: Floats, deltas: Floats, out: Floats) -> None:
+    """Write A δ (m, 3, k)."""
+    for v in range(len(out)):
+        a, d = frames[v], deltas[v]
         for i in range(3):
             for k in range(out.shape[2]):
                 out[v, i, k] = a[i, 0] * d[0, k] + a[i, 1] * d[1, k] + a[i, 2] * d[2, k]
