@@ -19,8 +19,9 @@ from supple.rig.protocol import Rig
 
 __all__ = ["FleshRig", "VertexTurns", "affine_entries"]
 
-#: Iterations and change, in radians, at which a rotation is found.
-MOST_TURNS, LEAST_TURN = 30, 1e-6
+#: Iterations and change, in radians, after which a rotation is found: the next would change it by
+#: the square of that.
+MOST_TURNS, LEAST_TURN = 30, 1e-3
 
 
 def affine_entries(rig: Rig, entries: Ints) -> Bools:
@@ -153,7 +154,7 @@ class VertexTurns:
     """Rotations of the flesh around tet vertices, from rest to where the rig has it.
 
     The rotation nearest to the mean deformation gradient of a vertex's tets, found from the last
-    one by Müller et al. 2016.
+    one.
 
     Parameters
     ----------
@@ -234,16 +235,34 @@ def _follow_turns(
 def _turn_towards(
     F: tuple[float, float, float, float, float, float, float, float, float], R: Floats
 ) -> float:
-    """Turn R by ω = Σ r × f / |Σ r · f| of the columns of both; return |ω|."""
-    x = y = z = inner = 0.0
-    for c in range(3):
-        f0, f1, f2 = F[c], F[3 + c], F[6 + c]
-        x += R[1, c] * f2 - R[2, c] * f1
-        y += R[2, c] * f0 - R[0, c] * f2
-        z += R[0, c] * f1 - R[1, c] * f0
-        inner += R[0, c] * f0 + R[1, c] * f1 + R[2, c] * f2
-    scale = 1.0 / (abs(inner) + 1e-9)
-    x, y, z = x * scale, y * scale, z * scale
+    """Turn R by Newton's ω towards the largest R : F; return |ω|.
+
+    ω = (tr B − sym B)⁻¹ Σ r × f of the columns of both, B = F Rᵀ: two turns are enough near the
+    rotation. Where that is no maximum, ω is as long as in Müller et al. 2016.
+    """
+    b00 = F[0] * R[0, 0] + F[1] * R[0, 1] + F[2] * R[0, 2]
+    b01 = F[0] * R[1, 0] + F[1] * R[1, 1] + F[2] * R[1, 2]
+    b02 = F[0] * R[2, 0] + F[1] * R[2, 1] + F[2] * R[2, 2]
+    b10 = F[3] * R[0, 0] + F[4] * R[0, 1] + F[5] * R[0, 2]
+    b11 = F[3] * R[1, 0] + F[4] * R[1, 1] + F[5] * R[1, 2]
+    b12 = F[3] * R[2, 0] + F[4] * R[2, 1] + F[5] * R[2, 2]
+    b20 = F[6] * R[0, 0] + F[7] * R[0, 1] + F[8] * R[0, 2]
+    b21 = F[6] * R[1, 0] + F[7] * R[1, 1] + F[8] * R[1, 2]
+    b22 = F[6] * R[2, 0] + F[7] * R[2, 1] + F[8] * R[2, 2]
+    u, v, w = b21 - b12, b02 - b20, b10 - b01
+    p, q, r = b11 + b22, b00 + b22, b00 + b11
+    d, e, f = -0.5 * (b01 + b10), -0.5 * (b02 + b20), -0.5 * (b12 + b21)
+    c0, c1, c2 = q * r - f * f, e * f - d * r, d * f - e * q
+    determinant = p * c0 + d * c1 + e * c2
+    if p > 0 and c0 > 0 and determinant > 1e-3 * p * q * r:
+        k = 1.0 / determinant
+        c4, c5, c8 = p * r - e * e, d * e - p * f, p * q - d * d
+        x = k * (c0 * u + c1 * v + c2 * w)
+        y = k * (c1 * u + c4 * v + c5 * w)
+        z = k * (c2 * u + c5 * v + c8 * w)
+    else:
+        k = 1.0 / (abs(b00 + b11 + b22) + 1e-9)
+        x, y, z = k * u, k * v, k * w
     square = x * x + y * y + z * z
     angle = math.sqrt(square)
     if not 1e-12 < angle < 1e3:  # there, or not finite

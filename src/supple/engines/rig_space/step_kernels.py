@@ -210,12 +210,12 @@ def write_columns(table: ArgumentTable) -> None:
 def _copy_span(
     jacobian: Floats, v: int, begin: int, end: int, filled: int, out: Singles, at: int, width: int
 ) -> None:
-    for i in range(3):
-        row, target = jacobian[v, i], out[at + i * width : at + (i + 1) * width]
-        for k in range(begin, filled):
-            target[k] = row[k]
-        for k in range(max(begin, filled), end):
-            target[k] = 0.0
+    for k in range(begin, filled):
+        out[at + k] = jacobian[v, 0, k]
+        out[at + width + k] = jacobian[v, 1, k]
+        out[at + 2 * width + k] = jacobian[v, 2, k]
+    for k in range(max(begin, filled), end):
+        out[at + k] = out[at + width + k] = out[at + 2 * width + k] = 0.0
 
 
 @compiled_fused

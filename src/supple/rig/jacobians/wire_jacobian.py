@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from supple.arrays import Floats, Ints, ShortInts
-from supple.compiled.jit import compiled, compiled_fused
+from supple.arrays import Floats, Ints
+from supple.compiled.argument_tables import ArgumentTable, table_contents
+from supple.compiled.jit import compiled_fused, compiled_fused_inline
 from supple.rig.deformers.wire import UNMOVED, Wire
 
 __all__ = ["WireJacobian"]
@@ -36,90 +37,80 @@ class WireJacobian:
 
     def __init__(self, wire: Wire, entries: Ints, vertices: Ints | None = None) -> None:
         rows = slice(None) if vertices is None else vertices
-        self._columns = np.full(len(wire.parameters), -1, np.int64)
-        self._columns[entries] = np.arange(len(entries))
-        self._points = np.ascontiguousarray(wire.rest_points[rows])
-        self._influence = np.ascontiguousarray(wire.influence[rows])
-        self._pieces = np.ascontiguousarray(wire.pieces[rows])
-        self._places = np.ascontiguousarray(wire.places[rows])
-        self._first, self._turning = wire.first_control.astype(np.int64), wire.turning
-        self._powers, self._control = wire.powers.copy(), wire.control_points.copy()
+        columns = np.full(len(wire.parameters), -1, np.int64)
+        columns[entries] = np.arange(len(entries))
+        pieces, places = wire.pieces[rows], wire.places[rows]
+        moved = np.flatnonzero(pieces != UNMOVED)
+        first = wire.first_control.astype(np.int64)[pieces[moved]]
+        parts = wire.influence[rows][moved]
+        # Values and slopes of the four polynomials that act on a vertex.
+        powers, u = wire.powers[pieces[moved]], places[moved][:, None]
+        value = powers[:, 0] + u * (powers[:, 1] + u * (powers[:, 2] + u * powers[:, 3]))
+        slope = powers[:, 1] + u * (2 * powers[:, 2] + 3 * u * powers[:, 3])
+        last = len(wire.control_points) - 1
+        acting = np.minimum(first[:, None] + np.arange(4), last)
+        control = wire.control_points[acting]
+        missing = first[:, None] + np.arange(4) > last
+        value, slope = np.where(missing, 0.0, value), np.where(missing, 0.0, slope)
+        arms = wire.rest_points[rows][moved] - np.einsum("vk,vkc->vc", value, control)
+        tangents = np.einsum("vk,vkc->vc", slope, control)
+        values = np.column_stack([value * parts[:, None], slope, arms, tangents, parts])
+        self._table = ArgumentTable(
+            (
+                moved.astype(np.int64),
+                np.ascontiguousarray(values),
+                np.ascontiguousarray(3 * acting),
+                float(wire.turning),
+                columns,
+                np.empty((3, 3)),
+            )
+        )
 
     def evaluate(self, pose: Floats, out: Floats) -> None:
         """Write ∂x/∂p (m, 3, k) at a pose."""
-        out[...] = 0.0
-        _wire_rows(
-            pose.reshape(-1, 3),
-            self._points,
-            self._influence,
-            self._pieces,
-            self._places,
-            self._first,
-            self._powers,
-            self._control,
-            self._turning,
-            self._columns,
-            out,
-        )
-
-
-@compiled
-def _wire_rows(
-    offsets: Floats,
-    points: Floats,
-    influence: Floats,
-    pieces: ShortInts,
-    places: Floats,
-    first: Ints,
-    powers: Floats,
-    control: Floats,
-    turning: float,
-    columns: Ints,
-    out: Floats,
-) -> None:
-    """Add the columns of every vertex that the wire moves."""
-    value, slope, turn = np.empty(4), np.empty(4), np.empty((3, 3))
-    a, t, e = np.empty(3), np.empty(3), np.empty(3)  # from the place on the curve; tangents
-    for v in range(len(points)):
-        piece = pieces[v]
-        if piece == UNMOVED:
-            continue
-        u, begin = places[v], first[piece]
-        acting = min(4, len(control) - begin)
-        for c in range(3):
-            a[c], t[c], e[c] = points[v, c], 0.0, 0.0
-        for k in range(acting):
-            p = powers[piece]
-            value[k] = p[0, k] + u * (p[1, k] + u * (p[2, k] + u * p[3, k]))
-            slope[k] = p[1, k] + u * (2 * p[2, k] + 3 * u * p[3, k])
-            for c in range(3):
-                a[c] -= value[k] * control[begin + k, c]
-                t[c] += slope[k] * control[begin + k, c]
-                e[c] += slope[k] * (control[begin + k, c] + offsets[begin + k, c])
-        tangents = (t[0], t[1], t[2]), (e[0], e[1], e[2])
-        _turn_derivative((a[0], a[1], a[2]), *tangents, influence[v] * turning, turn)
-        for k in range(acting):
-            for c in range(3):
-                column = columns[3 * (begin + k) + c]
-                if column >= 0:
-                    out[v, c, column] += influence[v] * value[k]
-                    for i in range(3):
-                        out[v, i, column] += turn[i, c] * slope[k]
+        _wire_rows(pose, self._table, out)
 
 
 @compiled_fused
+def _wire_rows(pose: Floats, table: ArgumentTable, out: Floats) -> None:
+    """Write the columns of every vertex: none of those that the wire does not move."""
+    moved, values, acting, turning, columns, turn = table_contents(table)
+    for v in range(len(out)):
+        for i in range(3):
+            for k in range(out.shape[2]):
+                out[v, i, k] = 0.0
+    for row in range(len(moved)):
+        v, own = moved[row], values[row]
+        a, t = (own[8], own[9], own[10]), (own[11], own[12], own[13])
+        x, y, z = t
+        for k in range(4):
+            at, slope = acting[row, k], own[4 + k]
+            x, y, z = x + slope * pose[at], y + slope * pose[at + 1], z + slope * pose[at + 2]
+        _turn_derivative(a, t, (x, y, z), own[14] * turning, turn)
+        for k in range(4):
+            value, slope = own[k], own[4 + k]
+            for c in range(3):
+                column = columns[acting[row, k] + c]
+                if column >= 0:
+                    out[v, 0, column] += turn[0, c] * slope
+                    out[v, 1, column] += turn[1, c] * slope
+                    out[v, 2, column] += turn[2, c] * slope
+                    out[v, c, column] += value
+
+
+@compiled_fused_inline
 def _cross(
     a: tuple[float, float, float], b: tuple[float, float, float]
 ) -> tuple[float, float, float]:
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
-@compiled_fused
+@compiled_fused_inline
 def _dot(a: tuple[float, float, float], b: tuple[float, float, float]) -> float:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-@compiled_fused
+@compiled_fused_inline
 def _angle_over_sine(s2: float, q: float) -> tuple[float, float]:
     """Return g = θ / s, and (∂g/∂s) / s, for an angle θ of tangent s / q."""
     if s2 < SMALL * SMALL * q * q and q > 0:
@@ -129,7 +120,7 @@ def _angle_over_sine(s2: float, q: float) -> tuple[float, float]:
     return g, (q / (s2 + q * q) - g) / s2
 
 
-@compiled_fused
+@compiled_fused_inline
 def _turn_derivative(
     a: tuple[float, float, float],
     t: tuple[float, float, float],
@@ -149,9 +140,13 @@ def _turn_derivative(
     if angle2 < SMALL * SMALL:
         one, two, sine = 0.5 - angle2 / 24.0, 1 / 6.0 - angle2 / 120.0, 1.0 - angle2 / 6.0
     else:
-        angle = math.sqrt(angle2)
-        one, sine = (1 - math.cos(angle)) / angle2, math.sin(angle) / angle
-        two = (1 - sine) / angle2
+        angle, inverse = math.sqrt(angle2), 1.0 / angle2
+        if part == 1.0:  # all of the way from t to e
+            long = 1.0 / math.sqrt(s2 + q * q)
+            cosine, sine = q * long, math.sqrt(s2) * long / angle
+        else:
+            cosine, sine = math.cos(angle), math.sin(angle) / angle
+        one, two = (1 - cosine) * inverse, (1 - sine) * inverse
     once = _cross(rho, a)
     twice = _cross(rho, once)
     turned = (
