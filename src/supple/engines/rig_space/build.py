@@ -58,7 +58,7 @@ TRAINED_POSES = 6
 #: States that interior modes and cubature are made from.
 SNAPSHOTS = 96
 #: Cubature tets, and more for each coordinate.
-FEWEST_TETS, TETS_PER_COORDINATE = 240, 2
+FEWEST_TETS, TETS_PER_COORDINATE = 288, 2
 
 
 def build(
@@ -97,7 +97,7 @@ def build(
     modes
         Modes of the interior flesh with the surface held, which are moved beside the parameters.
     cubature
-        Number of tets that a step evaluates; by default 240, of shapes alone 120, and
+        Number of tets that a step evaluates; by default 288, of shapes alone 144, and
         two for each coordinate.
     bounds
         (lower, upper) for all free parameters, or by names and patterns. By default weights of

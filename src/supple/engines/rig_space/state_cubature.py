@@ -29,7 +29,7 @@ WHOLE = 0.3
 #: Part of the stiffness at rest that corrections may be.
 MOST_MISSED = 0.2
 #: Part of the rig's own energy that modes of the interior have in states to train at.
-RINGING = 0.2
+RINGING = 0.05
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ import scipy.linalg
 from supple.arrays import Floats, Ints
 from supple.compiled.argument_tables import ArgumentTable
 from supple.elastic.pattern import BlockPattern
-from supple.engines.rig_space.bounded_change import BoundedSystem
-from supple.engines.rig_space.column_spans import column_spans, padded_columns, padded_width
+from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
+from supple.engines.rig_space.solvers.column_spans import column_spans, padded_columns, padded_width
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.solvers.solver_stage import (
     SolverReport,
@@ -19,7 +19,7 @@ from supple.engines.rig_space.solvers.solver_stage import (
     Stage,
     write_bounds,
 )
-from supple.engines.rig_space.step_kernels import (
+from supple.engines.rig_space.solvers.step_kernels import (
     FleshArrays,
     StageArrays,
     TetArrays,

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
 from supple.elastic.equilibrium import line_search
-from supple.engines.rig_space.bounded_change import BoundedSystem
+from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.flesh_rig import FleshRig
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.solvers.condensed import SpringMatrices

@@ -25,7 +25,7 @@ from supple.elastic.element import (
     scatter_stiffness,
     tet_gradients,
 )
-from supple.engines.rig_space.column_spans import (
+from supple.engines.rig_space.solvers.column_spans import (
     add_block_rows,
     add_outer_rows,
     add_row_sums,
