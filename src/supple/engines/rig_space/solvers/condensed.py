@@ -10,9 +10,9 @@ import scipy.linalg
 from supple.arrays import Floats, Ints
 from supple.compiled.argument_tables import ArgumentTable
 from supple.elastic.pattern import BlockPattern
+from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.solvers.column_spans import column_spans, padded_columns, padded_width
-from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.solvers.solver_stage import (
     SolverReport,
     Springs,
@@ -51,7 +51,7 @@ class SpringMatrices:
     Parameters
     ----------
     mass, stiffness, missed
-        (K, K) at rest, and what cubature misses of the stiffness.
+        (K, K) at rest, and what tets and cubature miss of the stiffness.
     n_free
         Number of parameters, which come first.
     """
@@ -110,8 +110,10 @@ class CondensedSolver:
         weights = np.ones(len(chosen)) if whole else cubature.weights
         missed = np.zeros((self.size, self.size)) if exact else cubature.missed
         rest = model.condensed.mass, model.condensed.stiffness
-        self._matrices = SpringMatrices(*rest, missed, self._k)
         self._rest_mass, self._own_stiffness = rest[0], rest[1] - missed
+        unseen = missed.copy()
+        unseen[: self._k, : self._k] += model.skin
+        self._matrices = SpringMatrices(*rest, unseen, self._k)
         self._arrays = _stage_arrays(model, flesh, chosen, weights)
         self._table = ArgumentTable(self._arrays)
         #: (n, 3) flesh in the root's frame, where the last call left it; and at the key pose.

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from supple.arrays import Floats
-from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.flesh_rig import FleshRig
 from supple.engines.rig_space.model import RigSpaceModel
+from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.solvers.condensed import SpringMatrices
 from supple.engines.rig_space.solvers.interiors import Interior, SkinnedInterior, StaticInterior
 from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage, bounds_away
@@ -72,7 +72,7 @@ class LinearRigSolver:
         self._length = TOLERANCE * model.mesh.size
         k = self.size
         own = model.condensed.mass[:k, :k].copy(), model.condensed.stiffness[:k, :k].copy()
-        self._matrices = SpringMatrices(*own, np.zeros((k, k)), k)
+        self._matrices = SpringMatrices(*own, model.skin, k)
         self._settings: tuple[Springs, float] | None = None
         self.x = model.mesh.vertices.copy()
         self._jacobian: Floats | None = None

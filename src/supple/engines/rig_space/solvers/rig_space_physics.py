@@ -13,9 +13,9 @@ import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
 from supple.elastic.equilibrium import line_search
-from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.flesh_rig import FleshRig
 from supple.engines.rig_space.model import RigSpaceModel
+from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.solvers.condensed import SpringMatrices
 from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage, bounds_away
 from supple.linalg.cholesky import SparseCholesky
@@ -56,9 +56,8 @@ class RigSpacePhysics:
         self._masses = np.repeat(self._body.vertex_masses(), 3)
         self.x = np.empty_like(self._rig.key)
         self._matrix = self._body.pattern.zeros()
-        nothing = np.zeros((self._k, self._k))
         mass, stiffness = (m[: self._k, : self._k] for m in _rest_matrices(model))
-        self._matrices = SpringMatrices(mass, stiffness, nothing, self._k)
+        self._matrices = SpringMatrices(mass, stiffness, model.skin, self._k)
         self._set_rest(model)
         self._length = TOLERANCE * model.mesh.size
         self._settings: tuple[Springs, float] | None = None
