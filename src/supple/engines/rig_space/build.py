@@ -72,7 +72,7 @@ def build(
     material: Material | None = None,
     young: ArrayLike | None = None,
     poisson: ArrayLike | None = None,
-    modes: int = 16,
+    modes: int = 24,
     cubature: int | None = None,
     bounds: Bounds = None,
     seed: int = 0,

@@ -23,9 +23,8 @@ from supple.reduction.cubature.samples import AMPLITUDE
 
 __all__ = ["Snapshot", "interior_snapshots", "snapshot_modes"]
 
-#: How far states go, in typical amplitudes of samples. An odd number of them, as directions are of
-#: two kinds in turn: each kind has all of these.
-REACHES = (0.5, 1.0, 2.0, 3.0, 5.0)
+#: How far states go, in typical amplitudes of samples.
+REACHES = (0.5, 1.0, 2.0, 4.0)
 #: Newton iterations and tolerance of the interior's equilibrium.
 ITERATIONS, TOLERANCE = 20, 1e-5
 

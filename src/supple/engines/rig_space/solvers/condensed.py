@@ -23,6 +23,7 @@ from supple.engines.rig_space.solvers.step_kernels import (
     FleshArrays,
     StageArrays,
     TetArrays,
+    begin_pull,
     evaluate,
     measure_tets,
     place_flesh,
@@ -174,10 +175,9 @@ class CondensedSolver:
             arrays.matrix[: self.size] = sum(parts)
             arrays.settings[:] = stage.tau, given.stiffness
             self._left = 0
-        np.dot(self._matrices.damping, stage.start, out=arrays.pull[: self.size])
-        arrays.pull[:k] += stage.push
+        begin_pull(self._matrices.damping, stage.start, stage.push, arrays.pull)
         if self._weighs:
-            arrays.pull[: self.size] += self._matrices.inertia @ stage.guess
+            arrays.pull[: self.size] += np.diag(self._matrices.inertia) * stage.guess
         arrays.target[:], arrays.load[:] = stage.target, stage.load
         self._contact = None if stage.contact is None else (*stage.contact, stage.guess[:k].copy())
         self._set_key(stage.pose)

@@ -35,7 +35,7 @@ from supple.engines.rig_space.solvers.column_spans import (
 )
 from supple.maths.svd import project_psd
 
-__all__ = ["StageArrays", "evaluate", "measure_tets", "place_flesh", "write_columns"]
+__all__ = ["StageArrays", "begin_pull", "evaluate", "measure_tets", "place_flesh", "write_columns"]
 
 #: Tets that keep less of their volume at a key pose are measured from rest instead.
 FLATTENED = 0.05
@@ -142,6 +142,16 @@ class StageArrays(NamedTuple):
     """(width,)."""
     hessian: Floats
     """(width, width)."""
+
+
+@compiled_sums
+def begin_pull(damping: Floats, start: Floats, push: Floats, out: Floats) -> None:
+    """Write D c* and forces on the parameters (k,) into b (width,)."""
+    for i in range(len(start)):
+        row, total = damping[i], 0.0
+        for j in range(len(row)):
+            total += row[j] * start[j]
+        out[i] = total + push[i] if i < len(push) else total
 
 
 @compiled_fused
