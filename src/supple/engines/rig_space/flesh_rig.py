@@ -12,6 +12,7 @@ from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused, compiled_sums
 from supple.mesh.laplacian import hat_gradients
 from supple.mesh.tets import TetMesh
+from supple.rig.jacobians.chain_jacobian import ChainJacobian
 from supple.rig.jacobians.differences import Jacobian
 from supple.rig.jacobians.rig_jacobian import ShapeJacobian, rig_jacobian
 from supple.rig.placement.placement import Placement, Positions, placement
@@ -96,15 +97,16 @@ class FleshRig:
 
     def turned_shapes(self) -> Floats | None:
         """(n, 3, k) δ of an affine rig that moves flesh by A δ, or None; see `write_frames`."""
-        if not (self.affine and isinstance(self._jacobian, ShapeJacobian)):
+        deltas = getattr(self._jacobian, "deltas", None) if self.affine else None
+        if deltas is None:
             return None
-        shapes = self._jacobian.deltas.copy()
+        shapes = np.array(deltas)
         shapes[self._held] = 0.0
         return shapes
 
     def write_frames(self, out: Positions) -> None:
         """Write A (n, 3, 3) at the key pose."""
-        assert isinstance(self._jacobian, ShapeJacobian)
+        assert isinstance(self._jacobian, ShapeJacobian | ChainJacobian)
         self._jacobian.write_frames(self._pose, out)
 
     def move(self, away: Floats, *, jacobian: bool = True) -> None:

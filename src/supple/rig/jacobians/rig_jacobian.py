@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from supple.arrays import Floats, Ints, ShortInts
 from supple.compiled.jit import compiled
 from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.wire import Wire
+from supple.rig.jacobians.chain_jacobian import ChainJacobian, DifferencedLink, LinkJacobian
 from supple.rig.jacobians.differences import DifferencedJacobian, Jacobian
-from supple.rig.jacobians.skin_jacobian import SkinJacobian
+from supple.rig.jacobians.skin_jacobian import SkinJacobian, blend_frames
 from supple.rig.jacobians.wire_jacobian import WireJacobian
-from supple.rig.placement.placement import Positions
+from supple.rig.placement.placement import DeformingPlacement, Positions, placement
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.skinning import SkinnedRig
@@ -32,8 +36,9 @@ def rig_jacobian(
     Parameters
     ----------
     rig
-        Linear skinning, blend shapes on it, wires and pose-space corrections have derivatives of
-        their own, also carried to tets; all others are differenced.
+        Linear skinning, blend shapes on it, wires, pose-space corrections and chains of these have
+        derivatives of their own, also carried to tets; all others are differenced, in a chain
+        each by its own parameters.
     entries
         (k,) places of the parameters in the pose.
     vertices
@@ -75,6 +80,8 @@ def _analytic(rig: Rig, entries: Ints, vertices: Ints | None) -> Jacobian | None
         base = rig.base  # type: ignore[attr-defined]
         if type(base) is SkinnedRig and base.method == "linear":
             return ShapeJacobian(rig, entries, vertices)  # type: ignore[arg-type]
+    if kind is RigChain:
+        return _chained(rig, entries, vertices)  # type: ignore[arg-type]
     if kind is PoseSpaceDeformation:
         return _CorrectedJacobian(rig, entries, vertices)  # type: ignore[arg-type]
     return None
@@ -84,6 +91,23 @@ def _analytic_tets(rig: TetRig, entries: Ints, vertices: Ints | None) -> Jacobia
     if np.any(rig.corrections):  # fitted ones turn with the flesh
         return None
     return rig_jacobian(rig.start, entries, vertices)
+
+
+def _chained(rig: RigChain, entries: Ints, vertices: Ints | None) -> Jacobian | None:
+    placements = [placement(link, vertices) for link in rig.rigs]
+    behind = placements[1:]
+    if not all(isinstance(each, DeformingPlacement) for each in behind):
+        return None
+    ends = np.cumsum([0, *(len(link.parameters) for link in rig.rigs)])
+    own = [entries[(entries >= a) & (entries < b)] - a for a, b in itertools.pairwise(ends)]
+    links: list[LinkJacobian] = []
+    for link, placed, each in zip(rig.rigs[1:], behind, own[1:], strict=True):
+        found = _analytic(link, each, vertices)
+        if not isinstance(found, (SkinJacobian, ShapeJacobian, WireJacobian)):
+            found = DifferencedLink(placed, each)  # type: ignore[arg-type]
+        links.append(found)
+    first = rig_jacobian(rig.rigs[0], own[0], vertices)
+    return ChainJacobian(first, links, placements, ends, entries)
 
 
 class _FollowedJacobian:
@@ -153,6 +177,8 @@ class ShapeJacobian:
         Indices of the vertices; None for all.
     """
 
+    straight = True
+
     def __init__(self, rig: BlendShapeRig, entries: Ints, vertices: Ints | None) -> None:
         rows = slice(None) if vertices is None else vertices
         base: SkinnedRig = rig.base  # type: ignore[assignment]
@@ -177,16 +203,24 @@ class ShapeJacobian:
         """Write A (m, 3, 3) of every vertex at a pose."""
         bones = np.ascontiguousarray(pose[: self._split])
         matrices = self._rig.base.skin_matrices(bones)  # type: ignore[attr-defined]
-        _blend_frames(self._joints, self._weights, matrices, out)
+        blend_frames(self._joints, self._weights, matrices, out)
+
+    def write_slopes(self, points: Floats, pose: Floats, out: Positions) -> None:
+        """Write ∂x/∂X (m, 3, 3), which is A wherever points are."""
+        self.write_frames(pose, out)
 
     def evaluate(self, pose: Floats, out: Floats) -> None:
         """Write ∂x/∂p (m, 3, k) at a pose."""
+        self.evaluate_points(self._points, pose, out)
+
+    def evaluate_points(self, points: Floats, pose: Floats, out: Floats) -> None:
+        """Write ∂x/∂p (m, 3, k) for vertices that are at `points` (m, 3) before."""
         self.write_frames(pose, self._frames)
         alone = not len(self._bones)
         _turned_deltas(self._frames, self.deltas, out if alone else self._own)
         if alone:
             return
-        shaped = self._rig.shaped(self._points, pose[self._split :].copy(), self._vertices)
+        shaped = self._rig.shaped(points, pose[self._split :].copy(), self._vertices)
         self._skin.evaluate_points(shaped, pose[: self._split].copy(), self._other)
         out[:, :, self._shapes] = self._own
         out[:, :, self._bones] = self._other
@@ -238,19 +272,6 @@ def add_rows(
             for i in range(3):
                 for k in range(out.shape[2]):
                     out[v, i, k] += share * row[i, k]
-
-
-@compiled
-def _blend_frames(joints: ShortInts, weights: Floats, matrices: Floats, out: Positions) -> None:
-    """Write A = Σ w M (m, 3, 3) of each vertex."""
-    for v in range(len(out)):
-        a = out[v]
-        a[:] = 0.0
-        for s in range(joints.shape[1]):
-            m, w = matrices[joints[v, s]], weights[v, s]
-            for i in range(3):
-                for j in range(3):
-                    a[i, j] += w * m[i, j]
 
 
 @compiled

@@ -10,6 +10,7 @@ from supple.arrays import Floats, Ints
 from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused, compiled_fused_inline
 from supple.rig.deformers.wire import UNMOVED, Wire
+from supple.rig.placement.placement import Positions
 
 __all__ = ["WireJacobian"]
 
@@ -33,12 +34,13 @@ class WireJacobian:
         Indices of the vertices; None for all.
     """
 
-    affine = False
+    affine, straight = False, True
 
     def __init__(self, wire: Wire, entries: Ints, vertices: Ints | None = None) -> None:
         rows = slice(None) if vertices is None else vertices
         columns = np.full(len(wire.parameters), -1, np.int64)
         columns[entries] = np.arange(len(entries))
+        self._points = np.ascontiguousarray(wire.rest_points[rows])
         pieces, places = wire.pieces[rows], wire.places[rows]
         moved = np.flatnonzero(pieces != UNMOVED)
         first = wire.first_control.astype(np.int64)[pieces[moved]]
@@ -52,9 +54,9 @@ class WireJacobian:
         control = wire.control_points[acting]
         missing = first[:, None] + np.arange(4) > last
         value, slope = np.where(missing, 0.0, value), np.where(missing, 0.0, slope)
-        arms = wire.rest_points[rows][moved] - np.einsum("vk,vkc->vc", value, control)
+        centres = np.einsum("vk,vkc->vc", value, control)
         tangents = np.einsum("vk,vkc->vc", slope, control)
-        values = np.column_stack([value * parts[:, None], slope, arms, tangents, parts])
+        values = np.column_stack([value * parts[:, None], slope, centres, tangents, parts])
         self._table = ArgumentTable(
             (
                 moved.astype(np.int64),
@@ -68,11 +70,19 @@ class WireJacobian:
 
     def evaluate(self, pose: Floats, out: Floats) -> None:
         """Write ∂x/∂p (m, 3, k) at a pose."""
-        _wire_rows(pose, self._table, out)
+        _wire_rows(self._points, pose, self._table, out)
+
+    def evaluate_points(self, points: Floats, pose: Floats, out: Floats) -> None:
+        """Write ∂x/∂p (m, 3, k) for vertices that are at `points` (m, 3) before."""
+        _wire_rows(points, pose, self._table, out)
+
+    def write_slopes(self, points: Floats, pose: Floats, out: Positions) -> None:
+        """Write R (m, 3, 3), by which points turn wherever they are."""
+        _wire_turns(pose, self._table, out)
 
 
 @compiled_fused
-def _wire_rows(pose: Floats, table: ArgumentTable, out: Floats) -> None:
+def _wire_rows(points: Floats, pose: Floats, table: ArgumentTable, out: Floats) -> None:
     """Write the columns of every vertex: none of those that the wire does not move."""
     moved, values, acting, turning, columns, turn = table_contents(table)
     for v in range(len(out)):
@@ -81,12 +91,9 @@ def _wire_rows(pose: Floats, table: ArgumentTable, out: Floats) -> None:
                 out[v, i, k] = 0.0
     for row in range(len(moved)):
         v, own = moved[row], values[row]
-        a, t = (own[8], own[9], own[10]), (own[11], own[12], own[13])
-        x, y, z = t
-        for k in range(4):
-            at, slope = acting[row, k], own[4 + k]
-            x, y, z = x + slope * pose[at], y + slope * pose[at + 1], z + slope * pose[at + 2]
-        _turn_derivative(a, t, (x, y, z), own[14] * turning, turn)
+        a = (points[v, 0] - own[8], points[v, 1] - own[9], points[v, 2] - own[10])
+        t, e = _tangents(own, acting[row], pose)
+        _turn_derivative(a, t, e, own[14] * turning, turn)
         for k in range(4):
             value, slope = own[k], own[4 + k]
             for c in range(3):
@@ -96,6 +103,55 @@ def _wire_rows(pose: Floats, table: ArgumentTable, out: Floats) -> None:
                     out[v, 1, column] += turn[1, c] * slope
                     out[v, 2, column] += turn[2, c] * slope
                     out[v, c, column] += value
+
+
+@compiled_fused
+def _wire_turns(pose: Floats, table: ArgumentTable, out: Positions) -> None:
+    """Write the rotation of every vertex."""
+    moved, values, acting, turning, _, _ = table_contents(table)
+    for v in range(len(out)):
+        for i in range(3):
+            for j in range(3):
+                out[v, i, j] = 1.0 if i == j else 0.0
+    for row in range(len(moved)):
+        own = values[row]
+        t, e = _tangents(own, acting[row], pose)
+        c, q = _cross(t, e), _dot(t, e)
+        s2 = _dot(c, c)
+        if s2 + q * q == 0.0 or (s2 == 0.0 and q < 0):
+            continue
+        much = own[14] * turning * _angle_over_sine(s2, q)[0]
+        rho = (much * c[0], much * c[1], much * c[2])
+        one, _, sine = _rotation_factors(_dot(rho, rho))
+        for j in range(3):
+            axis = (1.0, 0.0, 0.0) if j == 0 else (0.0, 1.0, 0.0) if j == 1 else (0.0, 0.0, 1.0)
+            once = _cross(rho, axis)
+            twice = _cross(rho, once)
+            for i in range(3):
+                out[moved[row], i, j] = axis[i] + sine * once[i] + one * twice[i]
+
+
+@compiled_fused_inline
+def _tangents(
+    own: Floats, acting: Ints, pose: Floats
+) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    """Return the tangent t of the curve at rest and e where it is now."""
+    t = (own[11], own[12], own[13])
+    x, y, z = t
+    for k in range(4):
+        at, slope = acting[k], own[4 + k]
+        x, y, z = x + slope * pose[at], y + slope * pose[at + 1], z + slope * pose[at + 2]
+    return t, (x, y, z)
+
+
+@compiled_fused_inline
+def _rotation_factors(angle2: float) -> tuple[float, float, float]:
+    """Return (1 − cos θ)/θ², (1 − sin θ/θ)/θ² and sin θ/θ."""
+    if angle2 < SMALL * SMALL:
+        return 0.5 - angle2 / 24.0, 1 / 6.0 - angle2 / 120.0, 1.0 - angle2 / 6.0
+    angle, inverse = math.sqrt(angle2), 1.0 / angle2
+    sine = math.sin(angle) / angle
+    return (1 - math.cos(angle)) * inverse, (1 - sine) * inverse, sine
 
 
 @compiled_fused_inline
@@ -136,17 +192,7 @@ def _turn_derivative(
         return
     g, bend = _angle_over_sine(s2, q)
     rho = (part * g * c[0], part * g * c[1], part * g * c[2])
-    angle2 = _dot(rho, rho)
-    if angle2 < SMALL * SMALL:
-        one, two, sine = 0.5 - angle2 / 24.0, 1 / 6.0 - angle2 / 120.0, 1.0 - angle2 / 6.0
-    else:
-        angle, inverse = math.sqrt(angle2), 1.0 / angle2
-        if part == 1.0:  # all of the way from t to e
-            long = 1.0 / math.sqrt(s2 + q * q)
-            cosine, sine = q * long, math.sqrt(s2) * long / angle
-        else:
-            cosine, sine = math.cos(angle), math.sin(angle) / angle
-        one, two = (1 - cosine) * inverse, (1 - sine) * inverse
+    one, two, sine = _rotation_factors(_dot(rho, rho))
     once = _cross(rho, a)
     twice = _cross(rho, once)
     turned = (
