@@ -33,6 +33,7 @@ from supple.engines.rig_space.stage_history import (
     farthest,
     into_frame,
     out_of_frame,
+    write_weights,
 )
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
@@ -312,7 +313,7 @@ class RigSpaceSimulator:
         away.begin(self._integrator, self._h)
         into_frame(world.target, root, self._target)
         gravity = acting_gravity(self.gravity_mode, self.gravity, root) @ turn
-        np.multiply(self._masses[:, None], gravity, out=self._load)
+        write_weights(self._masses, gravity, self._load)
         self._push[:] = 0.0
         if pushed is not None:
             here = self._free_pose(pose, away.x)

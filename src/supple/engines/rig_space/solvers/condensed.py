@@ -40,7 +40,7 @@ __all__ = ["CondensedSolver", "SpringMatrices"]
 NULL_SPRING = 1e-8
 #: Stages that a Hessian is kept for, and a second change of more than this part of the first is
 #: slow: of rigs that bend, and of shapes.
-KEPT_BENT, SLOW_BENT = 3, 0.1
+KEPT_BENT, SLOW_BENT = 4, 0.08
 KEPT_SHAPES, SLOW_SHAPES = 8, 0.5
 #: Lengths of a step that are tried, each a quarter of the one before.
 MOST_SHORTER = 5
