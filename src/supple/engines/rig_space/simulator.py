@@ -35,7 +35,7 @@ from supple.rig.placement.placement import placement
 
 __all__ = ["RigSpaceSimulator", "RigSpaceStep"]
 
-PerParameter = float | Mapping[str, float]
+PerParameter = float | Mapping[str, float] | Floats
 #: Frequency in Hz that springs give a joint at least: muscles and bones hold a tail, and flesh
 #: alone would leave it limp. And most radians that physics adds to one.
 JOINT_HERTZ, ANGLE_REACH = 5.0, 1.2
@@ -184,6 +184,37 @@ class RigSpaceSimulator:
     @stiffness.setter
     def stiffness(self, factor: float) -> None:
         self._springs = replace(self._springs, stiffness=checked_stiffness(factor))
+
+    @property
+    def springs(self) -> Springs:
+        """Numbers (k,) of each free parameter: `follow`, `firmness`, `damping`, `mass`."""
+        return self._springs
+
+    def tune(
+        self,
+        *,
+        follow: PerParameter | None = None,
+        firmness: PerParameter | None = None,
+        damping: PerParameter | None = None,
+    ) -> None:
+        """Change numbers of parameters between steps; those that are not named stay.
+
+        Parameters
+        ----------
+        follow, firmness, damping
+            As for the simulator, or one for each parameter, (k,).
+        """
+        told = {"follow": follow, "firmness": firmness, "damping": damping}
+        self._springs = replace(
+            self._springs,
+            **{
+                name: values_by_parameter(
+                    name, value, self.model.free_parameters, getattr(self._springs, name)
+                )
+                for name, value in told.items()
+                if value is not None
+            },
+        )
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
