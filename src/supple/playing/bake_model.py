@@ -79,7 +79,8 @@ def model_options(
     unsaid = young is None and painted is None and options.get("material") is None
     plan = None
     if options.get("bones") is None:
-        plan = body_plan_of(character, anatomy, options.get("tets", TETS))
+        prepared = row.prepared(character, options)
+        plan = body_plan_of(prepared, anatomy, options.get("tets", TETS))
     if plan is not None:
         options |= {"tets": plan.mesh, "bones": plan.held}
     usual = flesh_material(character.surface.size)

@@ -31,6 +31,7 @@ from supple.engines.rig_space.interior_snapshots import (
     snapshot_modes,
 )
 from supple.engines.rig_space.model import RigSpaceModel
+from supple.engines.rig_space.shaped_flesh import shaped_flesh
 from supple.engines.rig_space.state_cubature import train_cubature
 from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.errors import SuppleError
@@ -121,7 +122,7 @@ def build(
     with single_threaded():
         with log.stage("tets"):
             mesh, rig, held, made_of = _flesh(
-                character, tets, bones, anatomy, material, young, poisson, log
+                character, entries, tets, bones, anatomy, material, young, poisson, log
             )
         with log.stage("condensation"):
             # As a file keeps them, so that a model that was saved steps to the same bits.
@@ -197,6 +198,7 @@ def _reduce(
 
 def _flesh(
     character: Character,
+    entries: Ints,
     tets: int | TetMesh,
     bones: ArrayLike | None,
     anatomy: Anatomy | Literal["auto"] | None,
@@ -212,7 +214,8 @@ def _flesh(
     shaped = affine_entries(rig, np.arange(len(rig.parameters))).any()
     boned = len(skinned) == 1 and (shaped or np.ptp(skinned[0].joints[:, 0]) > 0)
     if bones is None and anatomy is not None and boned:
-        plan = plan_body(character, tets, None if isinstance(anatomy, str) else anatomy)
+        soft = shaped_flesh(character, entries)
+        plan = plan_body(soft, tets, None if isinstance(anatomy, str) else anatomy)
         tets, bones = plan.mesh, plan.held
         if material is None:
             material = anatomical_material(plan.anatomy)

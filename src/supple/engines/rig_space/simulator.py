@@ -391,10 +391,16 @@ class RigSpaceSimulator:
 
 
 def _joint_springs(model: RigSpaceModel) -> Floats:
-    """κ (k,) with which each parameter alone would swing at `JOINT_HERTZ` at least."""
+    """κ (k,) with which each angle alone would swing at `JOINT_HERTZ` at least.
+
+    All angles of a joint have the spring of the heaviest: a tail that twisted as easily as its
+    little inertia allows trembled by 15° from frame to frame.
+    """
     k = len(model.entries)
     mass, stiffness = np.diag(model.condensed.mass)[:k], np.diag(model.condensed.stiffness)[:k]
-    wanted = (2 * np.pi * JOINT_HERTZ) ** 2 * mass
+    joints = np.array([parameter.name.rpartition(".r")[0] for parameter in model.free_parameters])
+    heaviest = np.array([mass[joints == joint].max() for joint in joints])
+    wanted = (2 * np.pi * JOINT_HERTZ) ** 2 * heaviest
     return np.maximum(wanted / np.maximum(stiffness, 1e-300) - 1, 0.0)
 
 
