@@ -99,10 +99,8 @@ def run_view(
     else:
         _check_free(engine_named(engine, "character"), free)
     target = Path.cwd() if folder is None else folder
-    if not body and not (target.is_dir() and os.access(target, os.W_OK)):
-        raise SuppleError(
-            f"{target}: recordings cannot be saved there; give a folder with --folder"
-        )
+    if not body:
+        _check_folder(target)
     check_viser()
     free_port(host, port)  # better now than after the build
     first_use_message(quiet)
@@ -126,11 +124,16 @@ def _check_body_options(given: str, **others: Any) -> None:
             raise SuppleError(f"{given}: is an elastic body; --{name} is for characters")
 
 
+def _check_folder(folder: Path) -> None:
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise SuppleError(
+            f"{folder}: recordings cannot be saved there; give a folder with --folder"
+        )
+
+
 def _check_free(row: Engine, free: Sequence[str] | None) -> None:
     if free is not None and "free" not in row.build_options:
-        raise SuppleError(
-            f"--free: the engine {row.name} moves no controls; use --engine rig-space"
-        )
+        raise SuppleError(f"--free: {row.name} moves no controls; use --engine rig-space")
 
 
 def _body(given: str, quiet: bool) -> BodySubject:
