@@ -94,7 +94,11 @@ def curve_charts(traces: ParameterTraces, numbers: Ints) -> str:
         name = traces.names[number]
         key, result = keys[:, number], results[:, number]
         now = result[-1] if len(result) else 0.0
-        value = f"{math.degrees(now):.1f}°" if traces.units[number] == "rad" else f"{now:.2f}"
+        value = (
+            f"{math.degrees(now):.1f}°"
+            if traces.units[number] == "rad"
+            else f"{round(now, 2) + 0.0:.2f}"
+        )
         low, high = _range(key, result)
         lines = "".join(
             f'<polyline class="{kind}" points="{_points(across, values, low, high)}"/>'
