@@ -125,7 +125,7 @@ def run_curves(
 
 def _stepping(options: CurveOptions, row: Engine) -> dict[str, Any]:
     """Return options of the simulator: the flesh's damping, and what is said of controls."""
-    told = {
+    told: dict[str, Any] = {
         name: by_parameter(f"--{name}", words)
         for name in ("follow", "firmness", "damping")
         if (words := getattr(options, name)) is not None
@@ -133,6 +133,7 @@ def _stepping(options: CurveOptions, row: Engine) -> dict[str, Any]:
     if isinstance(told.get("damping"), float):  # of all flesh, not of some controls
         told.pop("damping")
     damping = flesh_damping(options.flesh, options.flesh_damping())
+    told |= {} if options.tolerance is None else {"tolerance": options.tolerance}
     for name in told:
         if name not in row.step_options:
             raise SuppleError(f"--{name}: the engine {row.name} has no such option")
@@ -296,6 +297,11 @@ def _print_summary(figures: dict[str, Any]) -> None:
         new = "new" if figures.get("new") else "changed"
         channels = counted(figures["channels"], "channel")
         rows.insert(4, ("animation", f"{figures['animation']}, {new}, {channels}"))
+    if "substeps" in figures:
+        cut = figures["substeps"]
+        told = f"{cut['least']} to {cut['most']} a step, {cut['mean']} on average"
+        error = f"{100 * figures['error_per_second']:.2g} % of the size a second at most"
+        rows.insert(4, ("sub-steps", f"{told}; estimated error {error}"))
     if figures["limits"]:
         acted = ", ".join(f"{name} in {count}" for name, count in figures["limits"].items())
         rows.insert(4, ("limits", f"{acted} of {figures['steps']} steps"))

@@ -274,6 +274,9 @@ class CurveOptions:
     third of the motion, or numbers by name, such as 'tail*=0.5' belly=0."""
     firmness: Words = None
     """Factors on the stiffness of controls, likewise: 4 swings twice as fast."""
+    tolerance: float | None = None
+    """Error of time stepping that a second of motion may add, as a part of the size: steps are cut
+    as finely as that takes, such as 0.01; by default they are 1/90 s."""
     anatomy: AnatomyName = None
     engine: EngineName = "rig-space"
     unit: UnitName = None

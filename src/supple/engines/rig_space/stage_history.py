@@ -26,7 +26,9 @@ class History:
         self.x, self.v, self.a = np.zeros((3, *shape))
         self.x_before, self.v_before = np.zeros((2, *shape))
         self.start, self.v_start, self.target = np.zeros((3, *shape))
-        self.steps = 0
+        self._kept = np.zeros((5, *shape))
+        self.steps, self._h = 0, 0.0
+        self._kept_steps = 0, 0.0
 
     def reset(self, x: Floats, v: Floats | float = 0.0) -> None:
         """Start anew at a place and velocity."""
@@ -34,15 +36,21 @@ class History:
         self.steps = 0
 
     def begin(self, integrator: Integrator, h: float) -> float:
-        """Set `start`, `v_start` and `target` of the stage of a step of h; return its τ."""
+        """Set `start`, `v_start` and `target` of the stage of a step of h; return its τ.
+
+        After a step of another length, h/ω, BDF2 has ((1+ω)² x − ω² x⁻) / (1+2ω) and
+        τ = h (1+ω)/(1+2ω).
+        """
         if integrator.code == BDF2 and self.steps > 0:
-            tau = 2 * h / 3
+            ratio = h / self._h
+            whole = 1 + 2 * ratio
+            tau = (1 + ratio) * h / whole
             for now, before, out in (
                 (self.x, self.x_before, self.start),
                 (self.v, self.v_before, self.v_start),
             ):
-                np.multiply(now, 4 / 3, out=out)
-                np.multiply(before, 1 / 3, out=self.target)
+                np.multiply(now, (1 + ratio) ** 2 / whole, out=out)
+                np.multiply(before, ratio**2 / whole, out=self.target)
                 out -= self.target
         elif integrator.code == NEWMARK:
             tau = 0.5 * h
@@ -55,6 +63,7 @@ class History:
             self.start[...], self.v_start[...] = self.x, self.v
         np.multiply(self.v_start, tau, out=self.target)
         self.target += self.start
+        self._h = h
         return tau
 
     def finish(self, x: Floats, tau: float) -> None:
@@ -67,16 +76,18 @@ class History:
         self.a /= tau
         self.steps += 1
 
-    def copy(self) -> dict[str, Floats | int]:
-        """Return all that `restore` needs."""
-        names = ("x", "v", "a", "x_before", "v_before")
-        kept: dict[str, Floats | int] = {name: getattr(self, name).copy() for name in names}
-        return kept | {"steps": self.steps}
+    def keep(self) -> None:
+        """Keep all that `restore` goes back to; nothing is allocated."""
+        for kept, now in zip(self._kept, self._state, strict=True):
+            kept[...] = now
+        self._kept_steps = self.steps, self._h
 
-    def restore(self, kept: dict[str, Floats | int]) -> None:
-        """Go back to a copy."""
-        for name, value in kept.items():
-            if name == "steps":
-                self.steps = int(value)
-            else:
-                getattr(self, name)[...] = value
+    def restore(self) -> None:
+        """Go back to what was kept last."""
+        for kept, now in zip(self._kept, self._state, strict=True):
+            now[...] = kept
+        self.steps, self._h = self._kept_steps
+
+    @property
+    def _state(self) -> tuple[Floats, ...]:
+        return self.x, self.v, self.a, self.x_before, self.v_before
