@@ -197,18 +197,18 @@ def rig_space(
         Instead, draw how times grow with parameters and tets into this .png file; the figures go
         into a .json file beside it. A run that was ended goes on where it was.
     """
-    from supple.lab.bench import rig_space_bench, rig_space_growth
+    from supple.lab.bench.rig_space import free_growth, rsp_bench
 
     if growth is None:
-        asked = rig_space_bench.STEPS if steps is None else steps
-        rows = rig_space_bench.measure(cases, model=model, steps=asked, quiet=display.silent)
-        display.show(rows, rig_space_bench.table)
+        asked = rsp_bench.STEPS if steps is None else steps
+        rows = rsp_bench.measure(cases, model=model, steps=asked, quiet=display.silent)
+        display.show(rows, rsp_bench.table)
     elif cases or model is not None:
         raise SuppleError("--growth has cases of its own; leave others out")
     else:
-        asked = rig_space_growth.STEPS if steps is None else steps
-        figures = rig_space_growth.measure(growth, steps=asked, quiet=display.silent)
-        display.show(figures, rig_space_growth.table)
+        asked = free_growth.STEPS if steps is None else steps
+        figures = free_growth.measure(growth, steps=asked, quiet=display.silent)
+        display.show(figures, free_growth.table)
 
 
 @bench.command

@@ -20,7 +20,7 @@ from supple.app.progress_bar import first_use_message, progress_bar
 from supple.engines.engine import engine_of
 from supple.engines.factory import build, load_model
 from supple.errors import SuppleError
-from supple.lab.bench.rig_space_cases import PAPER, PaperTimes, checked_cases, prepared_case
+from supple.lab.bench.rig_space.free_cases import PAPER, PaperTimes, checked_cases, prepared_case
 from supple.lab.bench.step_bench import limits_text, number
 from supple.lab.bench.timing import BREAKS, RATE, back_and_forth, motion_of, time_steps
 
@@ -122,7 +122,7 @@ def _built(name: str, path: Path) -> float:
 
 def timed_build(character: Any, options: dict[str, Any], path: Path) -> float:
     """Build a model into a file; return the seconds that it took, compiling apart."""
-    from supple.lab.bench.rig_space_cases import made_belly
+    from supple.lab.bench.rig_space.free_cases import made_belly
 
     small = made_belly(3, 200)  # whatever is compiled for the first time is compiled now
     build(small.character, engine="rig-space", **small.options)

@@ -17,8 +17,8 @@ from supple.app.pictures.drawing import INK, PAPER, save_picture
 from supple.app.processes import with_cores
 from supple.app.progress_bar import first_use_message, progress_bar
 from supple.errors import SuppleError
-from supple.lab.bench.rig_space_bench import check_steps, step_figures, timed_build
-from supple.lab.bench.rig_space_cases import made_belly, made_trunk
+from supple.lab.bench.rig_space.free_cases import made_belly, made_trunk
+from supple.lab.bench.rig_space.rsp_bench import check_steps, step_figures, timed_build
 from supple.lab.bench.stvk_growth import exponent
 from supple.saving import write_whole
 
