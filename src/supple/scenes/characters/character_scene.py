@@ -24,7 +24,7 @@ __all__ = ["PAPERS", "SCENES", "Bone", "Contact", "Handle", "PaperRow", "Scene",
 
 
 #: Characters by the paper that had such ones.
-PAPERS = {"xu2016": ("arm", "x", "bear", "gorilla"), "hahn2013": ("elephant",)}
+PAPERS = {"xu2016": ("arm", "x", "bear", "gorilla"), "hahn2013": ("elephant", "sumo")}
 SCENES = tuple(name for names in PAPERS.values() for name in names)
 _MODULES = {name: name for name in SCENES} | {"x": "x_shape"}
 

@@ -150,7 +150,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         character=Character(
             "elephant", surface, rig, motions, appearance=painted(surface, elephant_colours)
         ),
-        tets=7_600,
+        tets=8_400,
         poses=poses,
         pose_names=tuple(POSES),
         handles=_handles(),

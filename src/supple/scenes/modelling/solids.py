@@ -190,7 +190,10 @@ def relaxed(surface: SurfaceMesh, solid: Solid, steps: int = 8) -> SurfaceMesh:
 
 
 def coarsened(
-    surface: SurfaceMesh, solid: Solid, vertices: int, enlarged: Callable[[Floats], Floats] | None = None
+    surface: SurfaceMesh,
+    solid: Solid,
+    vertices: int,
+    enlarged: Callable[[Floats], Floats] | None = None,
 ) -> SurfaceMesh:
     """Return a closed surface of one piece with so many vertices, denser where it is curved.
 
