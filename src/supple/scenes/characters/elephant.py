@@ -150,7 +150,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         character=Character(
             "elephant", surface, rig, motions, appearance=painted(surface, elephant_colours)
         ),
-        tets=8_400,
+        tets=8_000,
         poses=poses,
         pose_names=tuple(POSES),
         handles=_handles(),

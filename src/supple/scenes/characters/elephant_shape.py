@@ -132,9 +132,9 @@ def _skull() -> list[Solid]:
         ellipsoid((0, 1.80, 1.26), (0.24, 0.30, 0.20)),
         ellipsoid((0.20, 1.50, 1.20), (0.17, 0.22, 0.24)),  # cheeks
         ellipsoid((-0.20, 1.50, 1.20), (0.17, 0.22, 0.24)),
-        tapered_limb((0.13, 1.52, 1.30), (0.21, 1.30, 1.52), 0.13, 0.092),  # sockets of tusks
-        tapered_limb((-0.13, 1.52, 1.30), (-0.21, 1.30, 1.52), 0.13, 0.092),
-        tapered_limb((0, 1.36, 1.10), (0, 1.16, 1.40), 0.17, 0.075),  # the lower lip
+        tapered_limb((0.15, 1.54, 1.24), (0.27, 1.36, 1.41), 0.13, 0.092),  # sockets of tusks
+        tapered_limb((-0.15, 1.54, 1.24), (-0.27, 1.36, 1.41), 0.13, 0.092),
+        tapered_limb((0, 1.38, 1.06), (0, 1.24, 1.22), 0.17, 0.085),  # the lower lip
     ]
 
 
@@ -151,7 +151,7 @@ def trunk_and_rest() -> tuple[list[Solid], list[Solid]]:
 
 
 def _tusk(sign: float) -> list[Solid]:
-    places = [(0.215, 1.32, 1.50), (0.275, 1.12, 1.72), (0.275, 1.05, 1.98), (0.22, 1.14, 2.20)]
+    places = [(0.28, 1.35, 1.42), (0.45, 1.18, 1.60), (0.53, 1.10, 1.86), (0.50, 1.17, 2.12)]
     radii = [0.070, 0.066, 0.056, 0.030]
     at = [np.array([sign, 1, 1]) * place for place in places]
     return [tapered_limb(at[k], at[k + 1], radii[k], radii[k + 1]) for k in range(3)]
@@ -244,7 +244,7 @@ def elephant_colours(points: Floats) -> Floats:
         ear = smooth_union(_ear(sign), 0.05)(points) > -0.03
         colours[ear & (np.abs(points[:, 0]) > 0.40)] = PINK
         tusk = smooth_union(_tusk(sign), 0.02)(points) > -0.02
-        beyond = points[:, 2] > 1.56
+        beyond = points[:, 2] > 1.46
         colours[tusk & beyond & (np.abs(points[:, 0]) > 0.17)] = IVORY
         for nail in _nails(sign):
             colours[nail(points) > -0.010] = NAIL
