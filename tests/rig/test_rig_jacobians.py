@@ -10,6 +10,7 @@ import pytest
 from helpers.build_samples import bar_mesh, two_joints
 from supple.rig.deformers.bend import Bend
 from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.wire import Wire
 from supple.rig.jacobians.differences import DifferencedJacobian
@@ -18,6 +19,7 @@ from supple.rig.protocol import Rig
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.tets.carried_links import rig_on_tets
 from supple.rig.tets.tet_rig import fit_tet_rig
 
 MESH = bar_mesh((6, 2, 2))
@@ -88,6 +90,25 @@ def test_a_rig_s_own_derivative_agrees_with_differences(name, far):
     own.evaluate(pose, found)
     rig_jacobian(rig, entries, vertices, differences=True).evaluate(pose, expected)
     np.testing.assert_allclose(found, expected, atol=2e-8)
+
+
+@pytest.mark.parametrize("on_tets", [False, True])
+def test_a_wire_that_a_skin_carries_has_a_derivative_of_its_own(on_tets):
+    rig = RigChain(wire(0.6), shapes(chain()))
+    rig = rig_on_tets(rig, SURFACE, MESH) if on_tets else rig
+    wires, joints = len(rig.rigs[0].parameters), len(rig.rigs[1].base.parameters)
+    pose = rig.rest_pose + 0.3 * RNG.standard_normal(len(rig.parameters))
+    scripted = np.arange(wires, wires + joints)
+    entries = np.setdiff1d(np.arange(len(pose)), scripted)
+    own = rig_jacobian(rig, entries)
+    assert not isinstance(own, DifferencedJacobian)
+    found, expected = np.full((2, rig.n_vertices, 3, len(entries)), np.nan)
+    own.evaluate(pose, found)
+    rig_jacobian(rig, entries, differences=True).evaluate(pose, expected)
+    np.testing.assert_allclose(found, expected, atol=2e-8)
+    assert rig_jacobian(rig, entries[entries > scripted[-1]]).affine
+    assert not own.affine
+    assert isinstance(rig_jacobian(rig, np.arange(len(pose))), DifferencedJacobian)
 
 
 def test_any_other_rig_is_differenced():

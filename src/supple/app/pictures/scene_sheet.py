@@ -24,9 +24,11 @@ COLOURS = {
     "x": (0.42, 0.60, 0.78),
     "bear": (0.93, 0.89, 0.80),
     "gorilla": (0.50, 0.46, 0.47),
+    "elephant": (0.55, 0.55, 0.58),
+    "sumo": (0.90, 0.70, 0.56),
 }
 #: Where cameras stand, in degrees.
-AZIMUTHS = {"arm": -22.0, "x": 42.0, "bear": 22.0, "gorilla": 38.0}
+AZIMUTHS = {"arm": -22.0, "x": 42.0, "bear": 22.0, "gorilla": 38.0, "elephant": 55.0}
 FRAMES, COLUMNS, WIDTH = 12, 6, 2.5
 
 

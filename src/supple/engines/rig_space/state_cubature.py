@@ -123,7 +123,7 @@ def _states(
 ) -> list[tuple[Floats, Floats]]:
     """Return key poses and coordinates (K,): snapshots, their interior and more of it."""
     k = flesh.n_free
-    modes = flesh.corrections[:, :, k:].reshape(-1, flesh.size - k)
+    modes = flesh.corrections[:, :, k:].reshape(3 * len(flesh.interior), flesh.size - k)
     found = []
     for each in snapshots:
         own: Floats = np.zeros(0)

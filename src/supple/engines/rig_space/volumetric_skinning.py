@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -162,24 +163,28 @@ def sparse_weights(points: Floats, target: Floats, allowed: float) -> tuple[Floa
     right = np.append(target.ravel(), 1.0)
     gram, pull = system.T @ system, system.T @ right
 
-    def fitted(kept: Ints, penalty: float = 0.0) -> tuple[Floats, float]:
-        found = nonnegative_fit(gram[np.ix_(kept, kept)], pull[kept] - penalty)
-        error = system[:, kept] @ found - right
-        return found, float(np.sqrt((error**2).mean()))
+    def fitted(kept: Ints, penalty: float = 0.0, start: Floats | None = None) -> Floats:
+        likely = None if start is None else start > 0
+        return nonnegative_fit(gram[np.ix_(kept, kept)], pull[kept] - penalty, likely)
+
+    def error(kept: Ints, found: Floats) -> float:
+        away = system[:, kept] @ found - right
+        return math.sqrt(float(away @ away) / len(away))
 
     kept = np.arange(c)
-    dense, first = fitted(kept)
+    dense = fitted(kept)
+    first = error(kept, dense)
     weights, penalty = dense, SPARSITY * float(np.trace(gram)) / c
     limit = max(allowed, WORSE * first)
     while len(kept) > 1:
-        fewer = np.delete(kept, int(np.argmin(weights)))
-        fewer = fewer[weights[np.searchsorted(kept, fewer)] > 0]
-        if not len(fewer):
+        going = np.flatnonzero(weights > 0)
+        going = going[going != np.argmin(weights)]
+        if not len(going):
             break
-        penalised, _ = fitted(fewer, penalty)
-        if fitted(fewer)[1] > limit:
+        fewer, likely = kept[going], weights[going]
+        if error(fewer, fitted(fewer, start=likely)) > limit:
             break
-        kept, weights = fewer, penalised
+        kept, weights = fewer, fitted(fewer, penalty, likely)
     sparse = np.zeros(c)
-    sparse[kept] = fitted(kept)[0]
+    sparse[kept] = fitted(kept)
     return sparse, dense

@@ -7,6 +7,7 @@ import numpy as np
 from supple.arrays import Floats, Ints, ShortInts
 from supple.compiled.jit import compiled
 from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.wire import Wire
 from supple.rig.jacobians.differences import DifferencedJacobian, Jacobian
@@ -31,8 +32,9 @@ def rig_jacobian(
     Parameters
     ----------
     rig
-        Linear skinning, blend shapes on it, wires and pose-space corrections have derivatives of
-        their own, also carried to tets; all others are differenced.
+        Linear skinning, blend shapes on it, wires, wires or shapes that a skin carries, and
+        pose-space corrections have derivatives of their own, also carried to tets; all others are
+        differenced.
     entries
         (k,) places of the parameters in the pose.
     vertices
@@ -74,9 +76,26 @@ def _analytic(rig: Rig, entries: Ints, vertices: Ints | None) -> Jacobian | None
         base = rig.base  # type: ignore[attr-defined]
         if type(base) is SkinnedRig and base.method == "linear":
             return _BlendJacobian(rig, entries, vertices)  # type: ignore[arg-type]
+    if kind is RigChain and _is_carried_by_skin(rig, entries):  # type: ignore[arg-type]
+        return _SkinnedChainJacobian(rig, entries, vertices)  # type: ignore[arg-type]
     if kind is PoseSpaceDeformation:
         return _CorrectedJacobian(rig, entries, vertices)  # type: ignore[arg-type]
     return None
+
+
+def _is_carried_by_skin(rig: RigChain, entries: Ints) -> bool:
+    """Tell whether a chain is a wire that a linear skin carries, and no joint is asked for."""
+    if len(rig.rigs) != 2 or type(rig.rigs[0]) is not Wire:
+        return False
+    skin = _skin_of(rig.rigs[1])
+    if type(skin) is not SkinnedRig or skin.method != "linear":
+        return False
+    joints = np.asarray(entries) - len(rig.rigs[0].parameters)
+    return not ((joints >= 0) & (joints < len(skin.parameters))).any()
+
+
+def _skin_of(rig: Rig) -> Rig:
+    return rig.base if type(rig) is BlendShapeRig else rig
 
 
 def _analytic_tets(rig: TetRig, entries: Ints, vertices: Ints | None) -> Jacobian | None:
@@ -173,6 +192,37 @@ class _BlendJacobian:
         self._skin.evaluate_points(shaped, bones, self._other)
         out[:, :, self._shapes] = self._own
         out[:, :, self._bones] = self._other
+
+
+class _SkinnedChainJacobian:
+    """A ∂x₀/∂p of points x₀ that a wire has moved, A the blend of their joints' linear parts."""
+
+    def __init__(self, rig: RigChain, entries: Ints, vertices: Ints | None) -> None:
+        rows = slice(None) if vertices is None else vertices
+        first, last = rig.rigs
+        skin: SkinnedRig = _skin_of(last)  # type: ignore[assignment]
+        self._skin, self._split = skin, len(first.parameters)
+        self._wired = np.flatnonzero(entries < self._split)
+        self._shapes = np.flatnonzero(entries >= self._split)
+        self._wire = rig_jacobian(first, entries[self._wired], vertices)
+        self._joints = np.ascontiguousarray(skin.joints[rows])
+        self._weights = np.ascontiguousarray(skin.weights[rows])
+        self._moved = np.zeros((len(self._joints), 3, len(entries)))
+        self._own = np.empty((len(self._joints), 3, len(self._wired)))
+        if len(self._shapes):
+            chosen = entries[self._shapes] - self._split - len(skin.parameters)
+            deltas = last.deltas[chosen][:, rows]  # type: ignore[attr-defined]
+            self._moved[:, :, self._shapes] = deltas.transpose(1, 2, 0)
+        self.affine = not len(self._wired)
+
+    def evaluate(self, pose: Floats, out: Floats) -> None:
+        """Write ∂x/∂p (m, 3, k) at a pose."""
+        split, joints = self._split, len(self._skin.parameters)
+        matrices = self._skin.skin_matrices(np.ascontiguousarray(pose[split : split + joints]))
+        if len(self._wired):
+            self._wire.evaluate(np.ascontiguousarray(pose[:split]), self._own)
+            self._moved[:, :, self._wired] = self._own
+        _turned_deltas(self._joints, self._weights, matrices, self._moved, out)
 
 
 class _CorrectedJacobian:
