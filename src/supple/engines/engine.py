@@ -236,8 +236,8 @@ class Engine:
     bake_options
         Options of the builder that `supple.bake` gives where nobody says otherwise.
     preparer
-        ``"module:function"``: preparer(character, options) gives the character whose flesh a build
-        with these options is of; empty where it is the same.
+        ``"module:function"``: preparer(character, options) gives the character whose anatomy a
+        build with these options is of, or None if it has none; empty where it is the same.
     firms
         Whether `supple.bake` may make flesh stiffer where a motion is too violent for it.
     file_format
@@ -279,7 +279,7 @@ class Engine:
         return _found(self.crowd)
 
     def prepared(self, character: Any, options: Mapping[str, Any]) -> Any:
-        """Return the character whose flesh a build with these options is of."""
+        """Return the character whose anatomy a build with these options is of; None for none."""
         return _found(self.preparer)(character, options) if self.preparer else character
 
     @cached_property

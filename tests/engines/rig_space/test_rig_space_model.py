@@ -23,7 +23,7 @@ from supple.engines.rig_space.build import build
 from supple.engines.rig_space.free_parameters import entries_by_pattern, free_entries
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.parameter_springs import joint_springs
-from supple.engines.rig_space.shaped_flesh import prepared_character
+from supple.engines.rig_space.shaped_flesh import shaped_flesh
 from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.rig.character import Character
@@ -180,19 +180,18 @@ def test_skin_that_a_free_shape_moves_is_flesh_unless_it_is_painted_rigid():
     cheek = np.zeros((1, len(surface.vertices), 3))
     cheek[0, surface.vertices[:, 0] > 0.9, 1] = 0.02
     whole = replace(head, rig=BlendShapeRig(rig, cheek, names=["cheek"]), motions={})
-    before, after = (anatomy_of(each) for each in (whole, prepared_character(whole, {})))
+    before, after = anatomy_of(whole), anatomy_of(shaped_flesh(whole, free_entries(whole)))
     moved = cheek[0].any(axis=1)
     assert before.hard[moved].any()
     assert not after.hard[moved].any()
     np.testing.assert_array_equal(before.share[~moved], after.share[~moved])
     rigid = replace(whole, painted={"rigid": np.ones(len(surface.vertices))})
-    assert anatomy_of(prepared_character(rigid, {})).hard.all()
+    assert anatomy_of(shaped_flesh(rigid, free_entries(rigid))).hard.all()
     weight = build(whole).condensed.mass[0, 0]
     assert weight > 1e-3 * 0.02**2 * surface.volume() * build(whole).material.density
 
 
 def test_a_joint_twists_no_more_easily_than_it_bends():
-    """Twist has so little inertia that a tail trembled by 15° from frame to frame."""
     model = build(hound(), free="tail1", tets=3000)
     twist, *bend = joint_springs(model) * np.diag(model.condensed.stiffness)[:3]
     assert twist >= 0.5 * max(bend) > 0
