@@ -179,9 +179,8 @@ def _finished(row: dict[str, Any], paper: PaperTimes | None) -> dict[str, Any]:
     """Return a row with speed-ups, `KEYS` first, and no more digits than mean something."""
     row["speedup_over_rsp"] = row["rsp_ms"] / row["step_ms"]
     row["speedup_over_differences"] = row["rsp_differences_ms"] / row["step_ms"]
-    row["paper_ms"] = None if paper is None else 1e3 * paper.fastest
-    slow = None if paper is None else paper.rsp
-    row["paper_speedup"] = None if paper is None or slow is None else slow / paper.fastest
+    row["paper_ms"] = None if paper is None else 1e3 * paper.seconds
+    row["paper_speedup"] = None if paper is None else paper.speed_up
     ordered = {key: row[key] for key in KEYS} | row
     return {key: _rounded(value) for key, value in ordered.items()}
 
