@@ -67,7 +67,7 @@ def test_traces_hold_the_last_seconds_and_rank_by_what_the_skin_does():
         moved = pose.copy()
         moved[place[2]] = 0.5 * np.sin(0.1 * step)
         moved[place[0]] = 0.1 * np.sin(0.1 * step)
-        traces.add(1 / 90, pose, lambda moved=moved: moved)
+        traces.add(1 / 90, pose, moved.copy)
     seconds, keys, results = traces.read()
     assert len(seconds) == KEPT
     assert -SECONDS - 0.1 < seconds[0] < -SECONDS + 0.2

@@ -48,7 +48,8 @@ def run(
     model: RigSpaceModel, dt: float, seconds: float = 2.6, **options: Any
 ) -> tuple[np.ndarray, list[dict[str, Any]], list[str]]:
     simulator = RigSpaceSimulator(model, dt, **options)
-    skins, readings, limits = [], [], []
+    skins, readings = [], []
+    limits: list[str] = []
     for k in range(round(seconds / dt)):
         pose, root = key(model, (k + 1) * dt)
         did = simulator.step(pose, root)
@@ -161,8 +162,8 @@ def test_a_step_allocates_no_large_array(monkeypatch):
     options = belly_options(cells, modes=2, cubature=40)
     model = supple.build(belly(cells, 6), engine="rig-space", **options)
     keys = [key(model, 0.3 + k / 30) for k in range(30)]
-    for options in ({}, {"tolerance": 0.01}):
-        simulator = RigSpaceSimulator(model, 1 / 30, **options)
+    for tolerance in (None, 0.01):
+        simulator = RigSpaceSimulator(model, 1 / 30, tolerance=tolerance)
         for pose, root in keys[:20]:
             simulator.step(pose, root)
         tracemalloc.start()

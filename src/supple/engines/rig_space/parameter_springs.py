@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,7 @@ def tuned_springs(
         Numbers by name of the field: `follow`, `firmness`, `damping` or `mass`; None for as it is.
     """
     least = {"mass": 1.0}
-    changed = {
+    changed: dict[str, Any] = {
         name: values_by_parameter(
             name, value, model.free_parameters, getattr(springs, name), least.get(name, 0.0)
         )
