@@ -29,7 +29,12 @@ from supple.engines.rig_space.skin_push import SkinPush, checked_obstacles
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
 from supple.engines.rig_space.solvers.solver_list import make_solver
 from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage
-from supple.engines.rig_space.stage_history import History
+from supple.engines.rig_space.stage_history import (
+    History,
+    farthest,
+    into_frame,
+    out_of_frame,
+)
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.rig.placement.placement import placement
@@ -342,14 +347,13 @@ class RigSpaceSimulator:
         self, pose: Floats, root: Floats, pushed: tuple[Ints, Floats] | None
     ) -> SolverReport:
         world, away, solver = self._world, self._away, self._solver
-        turn, shift = root[:3, :3], root[:3, 3]
+        turn = root[:3, :3]
         tau = world.begin(self._integrator, self._h)
         away.begin(self._integrator, self._h)
+        into_frame(world.target, root, self._target)
         gravity = acting_gravity(self.gravity_mode, self.gravity, root) @ turn
         for axis in range(3):  # a column at a time: NumPy buffers what is spread over rows
-            np.subtract(world.target[:, axis], shift[axis], out=self._placed[:, axis])
             np.multiply(self._masses, gravity[axis], out=self._load[:, axis])
-        np.dot(self._placed, turn, out=self._target)
         self._push[:] = 0.0
         if pushed is not None:
             here = self._free_pose(pose, away.x)
@@ -366,9 +370,7 @@ class RigSpaceSimulator:
         if touch is not None:
             report.counts |= touch[2]
         limits = report.limits + self._kept_near(pose)
-        np.dot(solver.x, turn.T, out=self._placed)
-        for axis in range(3):
-            self._placed[:, axis] += shift[axis]
+        out_of_frame(solver.x, root, self._placed)
         world.finish(self._placed, tau)
         away.finish(self._c, tau)
         self.pose, self.root = pose, root
@@ -377,13 +379,11 @@ class RigSpaceSimulator:
     def _kept_near(self, pose: Floats) -> tuple[str, ...]:
         """Keep flesh within the limit of its key; return the limits that acted."""
         solver, c = self._solver, self._c
-        np.subtract(solver.x, solver.key, out=self._placed)
-        far = float(np.abs(self._placed, out=self._placed).max(initial=0.0))
-        if not (math.isfinite(far) and np.isfinite(c).all()):
+        far, most = float(farthest(solver.x, solver.key, c)), self._limit * self._size
+        if not math.isfinite(far):
             c[:] = 0.0
             solver.place(pose, c)
             return ("not finite",)
-        most = self._limit * self._size
         if far <= most:
             return ()
         c *= most / far
