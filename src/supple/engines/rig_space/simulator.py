@@ -34,6 +34,7 @@ from supple.engines.rig_space.stage_history import (
     farthest,
     into_frame,
     out_of_frame,
+    write_weights,
 )
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
@@ -352,8 +353,7 @@ class RigSpaceSimulator:
         away.begin(self._integrator, self._h)
         into_frame(world.target, root, self._target)
         gravity = acting_gravity(self.gravity_mode, self.gravity, root) @ turn
-        for axis in range(3):  # a column at a time: NumPy buffers what is spread over rows
-            np.multiply(self._masses, gravity[axis], out=self._load[:, axis])
+        write_weights(self._masses, gravity, self._load)
         self._push[:] = 0.0
         if pushed is not None:
             here = self._free_pose(pose, away.x)

@@ -10,7 +10,7 @@ from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
 from supple.dynamics.integrators import BDF2, NEWMARK, Integrator
 
-__all__ = ["History", "farthest", "into_frame", "out_of_frame"]
+__all__ = ["History", "farthest", "into_frame", "out_of_frame", "write_weights"]
 
 #: Rows of a history: the first five are its state.
 X, V, A, X_BEFORE, V_BEFORE, START, V_START, TARGET = range(8)
@@ -133,3 +133,11 @@ def farthest(x: Floats, key: Floats, c: Floats) -> float:
                 return math.inf
             most = max(most, away)
     return most
+
+
+@compiled_fused
+def write_weights(masses: Floats, gravity: Floats, out: Floats) -> None:
+    """Write forces (n, 3) of gravity (3,)."""
+    for v in range(len(masses)):
+        for i in range(3):
+            out[v, i] = masses[v] * gravity[i]
