@@ -139,6 +139,19 @@ def test_tolerances_that_mean_nothing_are_refused(bad):
         RigSpaceSimulator(built("trunk"), tolerance=0.1, integrator="newmark")
 
 
+def test_curves_say_how_finely_steps_were_cut():
+    model = built("belly")
+    character = belly((4, 4, 4), 6)
+    found = supple.curves(character, "bend", model, simulation={"tolerance": 3e-4})
+    cut = found.report["substeps"]
+    assert 1 <= cut["least"] <= cut["mean"] <= cut["most"]
+    assert cut["most"] > 1
+    assert 0 < found.report["error_per_second"] <= 3e-4
+    damped = supple.curves(character, "bend", model, simulation={"damping": {"bump*": 30.0}})
+    assert "substeps" not in damped.report
+    assert damped.report["moves"] < 0.7 * found.report["moves"]
+
+
 def test_two_step_formula_is_of_second_order_when_steps_change_their_length():
     integrator = INTEGRATORS["bdf2"]
     errors = []
