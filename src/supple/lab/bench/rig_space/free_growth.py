@@ -28,7 +28,7 @@ __all__ = ["PARAMETERS", "STEPS", "TETS", "measure", "table"]
 PARAMETERS = {"wire": (10, 20, 50, 100), "shapes": (10, 20, 50, 100, 200, 500)}
 TETS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
 #: Tets while parameters grow, and parameters while tets grow.
-_TETS, _FREE = 8_000, 36
+_TETS, _FREE = 4_000, 36
 STEPS = 300
 _LINES = {"wire": "parameters of a wire", "shapes": "shapes", "tets": "tets, 36 shapes"}
 _KEYS = {"step_ms": "a step, ms", "build_s": "a build, s"}
