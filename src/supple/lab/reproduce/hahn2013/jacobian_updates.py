@@ -13,14 +13,13 @@ from supple.lab.reproduce.hahn2013.takes import STEP, SUBJECTS, Take, Tell, play
 
 __all__ = ["jacobian_updates"]
 
-#: Solvers of the trunk by name, and the updates and repeated steps of 360 that the paper has.
+#: Solvers by name, and the updates and repeated steps of 360 that the paper has of its trunk.
 SOLVERS = {
     "IV2, with the predictor": ("iv2-je2", 280, None),
     "IV2, without": ("iv2-je2-unpredicted", None, 281),
     "IV2, the predictor as printed": ("iv2-je2-printed", None, None),
     "IV1, with the predictor": ("iv1-je2", None, None),
     "IV1, without": ("iv1-je2-unpredicted", None, None),
-    "IV1, the predictor as printed": ("iv1-je2-printed", None, None),
 }
 
 
@@ -29,14 +28,14 @@ def jacobian_updates(folder: Path, *, quick: bool = False, tell: Tell) -> dict[s
     found: dict[str, Any] = {"title": "hahn2013 §5: deferred Jacobians and roll-backs"}
     parts = ("trunk",) if quick else ("trunk", "belly")
     takes: dict[str, Take] = {}
-    solvers = dict(list(SOLVERS.items())[:2]) if quick else SOLVERS
     for at, part in enumerate(parts):
+        solvers = SOLVERS if part == "trunk" and not quick else dict(list(SOLVERS.items())[:2])
         rows = []
         for number, (name, (solver, updates, repeated)) in enumerate(solvers.items()):
             begun = at + number / len(solvers)
 
             def told(done: float, begun: float = begun, text: str = f"{part}: {name}") -> None:
-                tell((begun + done / len(solvers)) / len(parts), text)
+                tell((begun + done / len(SOLVERS)) / len(parts), text)
 
             take = takes[f"{part}: {name}"] = played(SUBJECTS[part], solver, told, quick=quick)
             of_trunk = part == "trunk"
