@@ -132,6 +132,12 @@ def test_smoothing_damps_what_is_fast_and_keeps_loops_closed(character, loop):
         assert np.abs(ahead - behind).max() < 0.2 * np.abs(np.diff(fine.added, axis=0)).max()
 
 
+def test_smoothing_and_sampling_leave_no_weight_out_of_its_bounds(character):
+    bouncing = made(character, push=5, hertz=9.0, smooth=0.1, rate=97)
+    belly = bouncing.values[:, bouncing.free.index("belly")]
+    assert 0 <= belly.min() < belly.max() <= 1
+
+
 def test_strength_scales_what_was_added_and_keeps_weights_within_bounds(character):
     once, none, much = (made(character, push=5, strength=s) for s in (1, 0, 40))
     assert np.array_equal(none.poses, none.keyed)

@@ -222,6 +222,9 @@ class Engine:
         ``"module:Class"``: crowd(model, count, **options); empty where there is none.
     bake_options
         Options of the builder that `supple.bake` gives where nobody says otherwise.
+    preparer
+        ``"module:function"``: preparer(character, options) gives the character whose anatomy a
+        build with these options is of, or None if it has none; empty where it is the same.
     firms
         Whether `supple.bake` may make flesh stiffer where a motion is too violent for it.
     file_format
@@ -236,6 +239,7 @@ class Engine:
     simulator: str
     crowd: str = ""
     bake_options: Mapping[str, Any] = field(default_factory=dict)
+    preparer: str = ""
     firms: bool = False
     file_format: str = MODEL_FORMAT
 
@@ -260,6 +264,10 @@ class Engine:
         if not self.crowd:
             raise SuppleError(f"the engine {self.name} has no crowd")
         return _found(self.crowd)
+
+    def prepared(self, character: Any, options: Mapping[str, Any]) -> Any:
+        """Return the character whose anatomy a build with these options is of; None for none."""
+        return _found(self.preparer)(character, options) if self.preparer else character
 
     @cached_property
     def build_options(self) -> tuple[str, ...]:
@@ -334,6 +342,7 @@ ENGINES: dict[str, Engine] = {
             simulator="supple.engines.rig_space.simulator:RigSpaceSimulator",
             crowd="supple.engines.rig_space.rig_space_crowd:RigSpaceCrowd",
             bake_options={"tets": 4_000},
+            preparer="supple.engines.rig_space.shaped_flesh:prepared_character",
         ),
         Engine(
             "stvk",

@@ -77,9 +77,9 @@ def model_options(
     told = {"young": young, "poisson": poisson}
     options = {**row.bake_options, **building}
     unsaid = young is None and painted is None and options.get("material") is None
-    plan = None
-    if options.get("bones") is None:
-        plan = body_plan_of(character, anatomy, options.get("tets", TETS))
+    plan, prepared = None, row.prepared(character, options)
+    if options.get("bones") is None and prepared is not None:
+        plan = body_plan_of(prepared, anatomy, options.get("tets", TETS))
     if plan is not None:
         options |= {"tets": plan.mesh, "bones": plan.held}
     usual = flesh_material(character.surface.size)
@@ -98,7 +98,7 @@ def model_options(
     elif poisson is not None:
         options["poisson"] = poisson
     thin = None
-    if unsaid:
+    if unsaid and prepared is not None:
         thin = slender_factors(character) if plan is None else plan.factors
     if stiffness is not None or thin is not None or "stiffness" in character.painted:
         factors = np.ones(len(character.surface.vertices)) if thin is None else thin

@@ -191,7 +191,7 @@ class CurvePlan:
         times = np.clip(self.times, even.times[0], even.times[-1])
         keyed, roots = even.at(times) if self.loop else self.motion.at(self.times)
         added = Motion(even.times, take.added, None, "", even.cuts).at(times)[0]
-        added *= self._faded(times)[:, None]
+        added = take.within(keyed[:, take.columns], added) * self._faded(times)[:, None]
         poses = keyed.copy()
         poses[:, take.columns] += added
         firsts = np.searchsorted(times, even.times[list(even.cuts)] - 1e-9)

@@ -17,11 +17,13 @@ from helpers.rig_space_samples import (
     trunk,
     trunk_options,
 )
+from supple.anatomy.anatomy import anatomy_of
 from supple.engines.engine import FreeParameters
 from supple.engines.rig_space.build import build
 from supple.engines.rig_space.free_parameters import entries_by_pattern, free_entries
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.simulator import RigSpaceSimulator
+from supple.engines.rig_space.shaped_flesh import shaped_flesh
+from supple.engines.rig_space.simulator import RigSpaceSimulator, _joint_springs
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
@@ -84,6 +86,8 @@ def test_a_joint_s_name_means_its_angles_and_a_channel_only_that():
     ("free", "said"),
     [
         ("tial1", 'no parameter "tial1"; did you mean "tail1"'),
+        ("Tial*", 'did you mean "tail[*]"'),
+        ("*fin*", "it has hip"),
         ([], "no parameter is free"),
         ("pole", "moves no skin"),
         ([3], "free names are texts"),
@@ -167,6 +171,29 @@ def test_bones_do_not_follow_shapes():
     flesh.move(c)
     np.testing.assert_array_equal(flesh.x[model.held], flesh.key[model.held])
     assert np.abs(flesh.x - flesh.key).max() > 0.05
+
+
+def test_skin_that_a_free_shape_moves_is_flesh_unless_it_is_painted_rigid():
+    head = hound(names=("hip", "spine", "neck", "head", "pole"))
+    surface, rig = head.surface, head.rig
+    cheek = np.zeros((1, len(surface.vertices), 3))
+    cheek[0, surface.vertices[:, 0] > 0.9, 1] = 0.02
+    whole = replace(head, rig=BlendShapeRig(rig, cheek, names=["cheek"]), motions={})
+    before, after = anatomy_of(whole), anatomy_of(shaped_flesh(whole, free_entries(whole)))
+    moved = cheek[0].any(axis=1)
+    assert before.hard[moved].any()
+    assert not after.hard[moved].any()
+    np.testing.assert_array_equal(before.share[~moved], after.share[~moved])
+    rigid = replace(whole, painted={"rigid": np.ones(len(surface.vertices))})
+    assert anatomy_of(shaped_flesh(rigid, free_entries(rigid))).hard.all()
+    weight = build(whole).condensed.mass[0, 0]
+    assert weight > 1e-3 * 0.02**2 * surface.volume() * build(whole).material.density
+
+
+def test_a_joint_twists_no_more_easily_than_it_bends():
+    model = build(hound(), free="tail1", tets=3000)
+    twist, *bend = _joint_springs(model) * np.diag(model.condensed.stiffness)[:3]
+    assert twist >= 0.5 * max(bend) > 0
 
 
 def test_a_body_of_shapes_without_joints_has_a_core_of_bone():

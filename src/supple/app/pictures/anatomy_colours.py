@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from supple.anatomy.anatomy import Anatomy
+from supple.app.pictures.drawing import length_label
 from supple.arrays import Floats, Ints
 
 __all__ = ["ANATOMY_MAPS", "AnatomyMap", "anatomy_map"]
@@ -113,7 +114,7 @@ def _flesh(anatomy: Anatomy) -> AnatomyMap:
     most = max(float(thick.max(initial=0.0)), 1e-300)
     bands = np.ceil(steps * thick / most - 1e-9).astype(np.int64)
     ends = [most * band / steps for band in range(1, steps + 1)]
-    labels = ("none: bone", *(f"to {_length(end)}" for end in ends))
+    labels = ("none: bone", *(f"to {length_label(end)}" for end in ends))
     triangles = anatomy.surface.triangles
     return AnatomyMap(_most(np.clip(bands, 0, steps)[triangles]), FLESH_COLOURS, labels)
 
@@ -121,11 +122,3 @@ def _flesh(anatomy: Anatomy) -> AnatomyMap:
 def _most(corners: Ints) -> Ints:
     """(f,) the band of two corners or more of triangles (f, 3), else of the middle one."""
     return np.sort(corners, axis=1)[:, 1]
-
-
-def _length(metres: float) -> str:
-    unit, name = next(
-        (each for each in ((1.0, "m"), (0.01, "cm"), (0.001, "mm")) if metres >= each[0]),
-        (1e-6, "µm"),
-    )
-    return f"{metres / unit:.3g} {name}"

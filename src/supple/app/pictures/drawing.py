@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats
 from supple.saving import write_whole
 
-__all__ = ["draw_surface", "label", "plain_axes", "save_picture", "view_axes"]
+__all__ = ["draw_surface", "label", "length_label", "plain_axes", "save_picture", "view_axes"]
 
 
 FLESH = np.array([0.86, 0.47, 0.42])
@@ -94,3 +94,18 @@ def save_picture(figure: Figure, path: Path, dpi: int = 110) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi, facecolor=figure.get_facecolor())
     write_whole(path, buffer.getvalue())
+
+
+def length_label(metres: float, digits: int = 3) -> str:
+    """Return a length in the unit that suits it, such as ``"1.2 cm"``.
+
+    Examples
+    --------
+    >>> length_label(0.0123), length_label(1.04, 2)
+    ('1.23 cm', '1 m')
+    """
+    unit, name = next(
+        (each for each in ((1.0, "m"), (0.01, "cm"), (0.001, "mm")) if metres >= each[0]),
+        (1e-6, "µm"),
+    )
+    return f"{metres / unit:.{digits}g} {name}"

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from supple.app.pictures.drawing import INK, PAPER, label, save_picture, view_axes
+from supple.app.pictures.drawing import INK, PAPER, label, length_label, save_picture, view_axes
 from supple.app.pictures.render import Body, Camera, cavities, render
 from supple.arrays import Floats
 from supple.errors import SuppleError
@@ -248,7 +248,7 @@ class _Strip:
         told += "moments of the liveliest flesh"
         self._say(figure, WIDTH - _EDGE, 0.2, told, 10.5, ha="right", color=RIG_LINE)
         self._say(figure, _EDGE, tops[0] - 0.27, "the rig alone", 11, color=RIG_LINE)
-        far = f"{100 * self.farthest:.2g} cm"
+        far = length_label(self.farthest, 2)
         words = f"with flesh, redder the farther from the rig (here up to {far})"
         if self.appearance is not None:
             words = f"with flesh, up to {far} beside the rig"

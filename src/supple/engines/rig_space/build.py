@@ -31,8 +31,10 @@ from supple.engines.rig_space.interior_snapshots import (
     snapshot_modes,
 )
 from supple.engines.rig_space.model import RigSpaceModel
+from supple.engines.rig_space.shaped_flesh import has_anatomy, shaped_flesh
 from supple.engines.rig_space.state_cubature import train_cubature
 from supple.engines.rig_space.turned_flesh import TurnedFlesh
+from supple.engines.rig_space.unresolved_skin import unresolved_stiffness
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.mesh.embedding import embed_parts
@@ -43,7 +45,6 @@ from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.poses.farthest_poses import farthest_poses
 from supple.rig.protocol import Rig
-from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.stored.packed_arrays import rounded
 from supple.rig.stored.rigs import restored_rigs, stored_rigs
 from supple.rig.tets.bones import Bones, held_tets
@@ -118,12 +119,12 @@ def build(
         raise SuppleError(f"build needs a Character, not {shown(character)}; see supple.load")
     log = BuildLog() if log is None else log
     checked_count("modes", modes, 0)
-    entries = free_entries(character, free)
+    surface, entries = character.surface, free_entries(character, free)
     lower, upper = _bounds(character, entries, bounds)
     with single_threaded():
         with log.stage("tets"):
             mesh, rig, held, made_of = _flesh(
-                character, tets, bones, anatomy, material, young, poisson, log
+                character, entries, tets, bones, anatomy, material, young, poisson, log
             )
         with log.stage("condensation"):
             # As a file keeps them, so that a model that was saved steps to the same bits.
@@ -134,6 +135,7 @@ def build(
             moved = FleshRig(rigs["tet_rig"], entries, held)
             moved.set_key(np.asarray(rigs["rig"].rest_pose, np.float64))
             moved.move(np.zeros(len(entries)))
+            skin = unresolved_stiffness(surface, rigs["rig"], mesh, moved, made_of)
             reduction = _reduce(moved, body, held, _trained_poses(character), modes, seed)
         with log.stage("cubature"):
             size = reduction.condensed.mass.shape[0]
@@ -147,7 +149,6 @@ def build(
                 checked_count("cubature", count),
                 seed,
             )
-    surface = character.surface
     return RigSpaceModel(
         name=character.name,
         surface=SurfaceMesh(rounded(surface.vertices).astype(np.float64), surface.triangles),
@@ -158,6 +159,7 @@ def build(
         lower=lower,
         upper=upper,
         condensed=reduction.condensed,
+        skin=skin,
         cubature=trained,
         motions=dict(character.motions),
     )
@@ -199,6 +201,7 @@ def _reduce(
 
 def _flesh(
     character: Character,
+    entries: Ints,
     tets: int | TetMesh,
     bones: Bones | ArrayLike | None,
     anatomy: Anatomy | Literal["auto"] | None,
@@ -209,12 +212,10 @@ def _flesh(
 ) -> tuple[TetMesh, Rig, Ints, Material]:
     """Return tets, the rig on them, which of them are bone, and what they are made of."""
     surface = character.surface
-    # What bends a body otherwise, a wire say, would bend its bone.
-    rig, skinned = character.rig, skinned_rigs(character.rig)
-    shaped = affine_entries(rig, np.arange(len(rig.parameters))).any()
-    boned = len(skinned) == 1 and (shaped or np.ptp(skinned[0].joints[:, 0]) > 0)
-    if bones is None and anatomy is not None and boned:
-        plan = plan_body(character, tets, None if isinstance(anatomy, str) else anatomy)
+    rig = character.rig
+    if bones is None and anatomy is not None and has_anatomy(rig):
+        soft = shaped_flesh(character, entries)
+        plan = plan_body(soft, tets, None if isinstance(anatomy, str) else anatomy)
         tets, bones = plan.mesh, plan.held
         if material is None:
             material = anatomical_material(plan.anatomy)

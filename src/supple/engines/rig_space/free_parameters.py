@@ -60,7 +60,7 @@ def free_entries(character: Character, free: Free = "auto") -> Ints:
         if not len(found):
             raise SuppleError(
                 f"{character.name}: every control that moves flesh is keyed, so nothing is free;"
-                ' name what to move, such as free=["tail*"]'
+                ' name what to move, such as "tail*"'
             )
         return found
     patterns = [free] if isinstance(free, str) else list(free)
@@ -88,9 +88,20 @@ def entries_by_pattern(parameters: Sequence[Parameter], pattern: str) -> Ints:
         return np.array(found, np.int64)
     names = sorted({_joint_of(each.name) or each.name for each in parameters})
     names += [each.name for each in parameters]
-    near = difflib.get_close_matches(pattern, names, 1, 0.5)
-    hint = f'did you mean "{near[0]}"?' if near else f"it has {', '.join(names[:6])} and others"
+    near = _nearest_pattern(wanted, names)
+    hint = f'did you mean "{near}"?' if near else f"it has {', '.join(names[:6])} and others"
     raise SuppleError(f'the rig has no parameter "{pattern}"; {hint}')
+
+
+def _nearest_pattern(wanted: str, names: Sequence[str]) -> str | None:
+    """Return the name that is meant, or for a pattern ``tial*`` the beginning, ``Tail*``."""
+    stem = wanted.split("*")[0]
+    begins = bool(stem) and stem != wanted
+    known = {(name[: len(stem)] if begins else name).casefold(): name for name in reversed(names)}
+    near = difflib.get_close_matches(stem if begins else wanted, known, 1, 0.5)
+    if not near:
+        return None
+    return known[near[0]][: len(stem)] + "*" if begins else known[near[0]]
 
 
 def _matches(name: str, pattern: str) -> bool:

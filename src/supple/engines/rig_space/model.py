@@ -47,6 +47,8 @@ class RigSpaceModel:
         (k,) bounds of the free parameters; infinite where there are none.
     condensed
         Interior flesh by free parameters, and its modes.
+    skin
+        (k, k) stiffness of what shapes do to the skin and the tets do not see.
     cubature
         Tets that stand for all.
     """
@@ -64,6 +66,7 @@ class RigSpaceModel:
     lower: Floats
     upper: Floats
     condensed: Condensation
+    skin: Floats
     cubature: RigCubature
     motions: Mapping[str, Motion] = field(default_factory=dict)
 

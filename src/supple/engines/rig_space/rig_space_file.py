@@ -45,6 +45,7 @@ def packed_rig_space(model: Any) -> bytes:
         "condensed.corrections": rounded(condensed.corrections),
         "condensed.mass": condensed.mass,
         "condensed.stiffness": condensed.stiffness,
+        "skin": model.skin,
         "cubature.tets": narrowed(cubature.tets),
         "cubature.weights": cubature.weights,
         "cubature.missed": cubature.missed,
@@ -122,6 +123,7 @@ def _fields(header: dict[str, Any], tensors: dict[str, NDArray], rig: Rig | None
         "lower": lower,
         "upper": upper,
         "condensed": condensed,
+        "skin": reader.floats("skin", (len(entries), len(entries)), single=False).copy(),
         "cubature": _cubature(told, reader, len(mesh.tets), len(condensed["mass"])),
         "motions": read_motions(told.listed("motions"), reader),
     }

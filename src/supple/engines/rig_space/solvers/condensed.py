@@ -41,7 +41,7 @@ class SpringMatrices:
     Parameters
     ----------
     mass, stiffness, missed
-        (K, K) at rest, and what cubature misses of the stiffness.
+        (K, K) at rest, and what tets and cubature miss of the stiffness.
     n_free
         Number of parameters, which come first.
     """
@@ -98,7 +98,8 @@ class CondensedSolver:
         whole = exact or len(cubature.tets) == count
         chosen = np.flatnonzero(model.moving_tets) if whole else cubature.tets
         weights = np.ones(len(chosen)) if whole else cubature.weights
-        missed = np.zeros((self.size, self.size)) if exact else cubature.missed
+        missed = np.zeros((self.size, self.size)) if exact else cubature.missed.copy()
+        missed[: self._k, : self._k] += model.skin
         self._kind = body.material.code
         self._tables = _tet_tables(model, chosen, weights)
         self._matrices = SpringMatrices(

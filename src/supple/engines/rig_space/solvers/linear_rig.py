@@ -77,7 +77,7 @@ class LinearRigSolver:
         self._length = TOLERANCE * model.mesh.size
         k = self.size
         own = model.condensed.mass[:k, :k].copy(), model.condensed.stiffness[:k, :k].copy()
-        self._matrices = SpringMatrices(*own, np.zeros((k, k)), k)
+        self._matrices = SpringMatrices(*own, model.skin, k)
         self._settings: tuple[Springs, float] | None = None
         self.x = model.mesh.vertices.copy()
         self._jacobian: Floats | None = None

@@ -57,9 +57,8 @@ class RigSpacePhysics:
         self._masses = np.repeat(self._body.vertex_masses(), 3)
         self.x = np.empty_like(self._rig.key)
         self._matrix = self._body.pattern.zeros()
-        nothing = np.zeros((self._k, self._k))
         mass, stiffness = (m[: self._k, : self._k] for m in _rest_matrices(model))
-        self._matrices = SpringMatrices(mass, stiffness, nothing, self._k)
+        self._matrices = SpringMatrices(mass, stiffness, model.skin, self._k)
         self._set_rest(model)
         self._length = TOLERANCE * model.mesh.size
         self._settings: tuple[Springs, float] | None = None
