@@ -28,7 +28,12 @@ from supple.engines.rig_space.skin_push import SkinPush, checked_obstacles
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
 from supple.engines.rig_space.solvers.solver_list import make_solver
 from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage
-from supple.engines.rig_space.stage_history import History
+from supple.engines.rig_space.stage_history import (
+    History,
+    farthest,
+    into_frame,
+    out_of_frame,
+)
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.rig.placement.placement import placement
@@ -271,7 +276,9 @@ class RigSpaceSimulator:
         there = self._inputs.pose(pose, self.pose)
         turned = self._inputs.root(root, self.root)
         pushed = None if not forces else self._inputs.forces(forces)
-        kept = self._world.copy(), self._away.copy(), self.pose, self.root, self._track
+        self._world.keep()
+        self._away.keep()
+        kept = self.pose, self.root, self._track
         self._track = self._track.fork()
         limits: list[str] = []
         counts: dict[str, Any] = {"substeps": self.substeps}
@@ -283,9 +290,9 @@ class RigSpaceSimulator:
                     last = name.startswith("contact")
                     counts[name] = value if last else counts.get(name, 0) + value
         except BaseException:
-            self._world.restore(kept[0])
-            self._away.restore(kept[1])
-            self.pose, self.root, self._track = kept[2:]
+            self._world.restore()
+            self._away.restore()
+            self.pose, self.root, self._track = kept
             raise
         self._steps += 1
         return RigSpaceStep(self.time, tuple(limits), counts)
@@ -300,11 +307,10 @@ class RigSpaceSimulator:
         self, pose: Floats, root: Floats, pushed: tuple[Ints, Floats] | None
     ) -> SolverReport:
         world, away, solver = self._world, self._away, self._solver
-        turn, shift = root[:3, :3], root[:3, 3]
+        turn = root[:3, :3]
         tau = world.begin(self._integrator, self._h)
         away.begin(self._integrator, self._h)
-        np.subtract(world.target, shift, out=self._placed)
-        np.dot(self._placed, turn, out=self._target)
+        into_frame(world.target, root, self._target)
         gravity = acting_gravity(self.gravity_mode, self.gravity, root) @ turn
         np.multiply(self._masses[:, None], gravity, out=self._load)
         self._push[:] = 0.0
@@ -323,8 +329,7 @@ class RigSpaceSimulator:
         if touch is not None:
             report.counts |= touch[2]
         limits = report.limits + self._kept_near(pose)
-        np.dot(solver.x, turn.T, out=self._placed)
-        self._placed += shift
+        out_of_frame(solver.x, root, self._placed)
         world.finish(self._placed, tau)
         away.finish(self._c, tau)
         self.pose, self.root = pose, root
@@ -333,12 +338,11 @@ class RigSpaceSimulator:
     def _kept_near(self, pose: Floats) -> tuple[str, ...]:
         """Keep flesh within the limit of its key; return the limits that acted."""
         solver, c = self._solver, self._c
-        if not (np.isfinite(c).all() and np.isfinite(solver.x).all()):
+        far, most = float(farthest(solver.x, solver.key, c)), self._limit * self._size
+        if not math.isfinite(far):
             c[:] = 0.0
             solver.place(pose, c)
             return ("not finite",)
-        far = float(np.abs(solver.x - solver.key).max(initial=0.0))
-        most = self._limit * self._size
         if far <= most:
             return ()
         c *= most / far

@@ -13,11 +13,10 @@ import scipy.sparse as sp
 from supple.arrays import Floats
 from supple.engines.rig_space.flesh_rig import FleshRig
 from supple.engines.rig_space.model import RigSpaceModel
+from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.solvers.condensed import SpringMatrices
 from supple.engines.rig_space.solvers.interiors import Interior, SkinnedInterior, StaticInterior
 from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage, bounds_away
-from supple.engines.rig_space.step_kernels import bounded_change
-from supple.linalg.upper_triangle import padded_identity
 
 __all__ = ["LinearRigSolver"]
 
@@ -149,7 +148,7 @@ class LinearRigSolver:
         """Return the parameters that minimise H with the rig as it is linear from `start`."""
         assert self._jacobian is not None
         lower, upper = bounds_away(stage, self._entries, self.size)
-        c, held, change = self._last.copy(), np.zeros(self.size, bool), np.empty(self.size)
+        c, system = self._last.copy(), BoundedSystem(self.size)
         np.clip(c, lower, upper, out=c)
         J, x = self._jacobian, self.x
         x[self._inner] = start[self._inner]
@@ -159,11 +158,10 @@ class LinearRigSolver:
             counts["iterations"] += 1
             columns = self._interior.columns(x, self.key, J)
             gradient, hessian = self._derivatives(stage, c, columns)
-            bounds = c, lower, upper
-            if not bounded_change(
-                gradient, hessian, *bounds, padded_identity(self.size), held, change
-            ):
+            system.renew()
+            if not system.solve(gradient, hessian, c, lower, upper):
                 break
+            change = system.change
             length, from_here = 1.0, c.copy()
             for _ in range(6):
                 c = from_here + length * change
