@@ -16,6 +16,8 @@ __all__ = ["fig3"]
 
 #: Solvers of each subject; IV1 and IV2 only where the paper has them.
 _PAPERS = {"IV1, JE1": "iv1-je1", "IV2, JE1": "iv2-je1", "IV2 with rest right": "iv2-offset-je1"}
+#: Steps of those: they are slow, and a stride tells enough.
+PAPERS_STEPS = 120
 SOLVERS: dict[str, dict[str, str]] = {
     "trunk": _PAPERS | {"ours": "condensed"},
     "belly": _PAPERS | {"ours": "condensed"},
@@ -49,7 +51,8 @@ def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             def told(part: float, begun: float = begun, n: int = len(solvers)) -> None:
                 tell(0.95 * (begun + part / n) / len(subjects), "playing")
 
-            takes[solver] = played(subject, code, told, quick=quick)
+            steps = PAPERS_STEPS if solver in _PAPERS else None
+            takes[solver] = played(subject, code, told, quick=quick, steps=steps)
         truths[name], ours[name] = takes.pop("RSP"), takes["ours"]
         errors[name] = {
             solver: take.errors(truths[name], subject.height) for solver, take in takes.items()

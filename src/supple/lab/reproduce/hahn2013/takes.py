@@ -126,8 +126,9 @@ class Take:
         return float(self.milliseconds[1:].mean())
 
     def errors(self, truth: Take, height: float) -> Errors:
-        """Return how far the skin is from that of another take."""
-        away = 100 / height * np.linalg.norm(self.skins - truth.skins, axis=2)
+        """Return how far the skin is from that of another take, which may be longer."""
+        beside = truth.skins[: len(self.skins)]
+        away = 100 / height * np.linalg.norm(self.skins - beside, axis=2)
         return Errors(away.mean(axis=1), away.max(axis=1))
 
 
