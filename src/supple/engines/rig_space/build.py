@@ -60,7 +60,7 @@ TRAINED_POSES = 6
 #: States that interior modes and cubature are made from.
 SNAPSHOTS = 96
 #: Cubature tets, and more for each coordinate.
-FEWEST_TETS, TETS_PER_COORDINATE = 240, 2
+FEWEST_TETS, TETS_PER_COORDINATE = 288, 2
 
 
 def build(
@@ -73,7 +73,7 @@ def build(
     material: Material | None = None,
     young: ArrayLike | None = None,
     poisson: ArrayLike | None = None,
-    modes: int = 16,
+    modes: int = 24,
     cubature: int | None = None,
     bounds: Bounds = None,
     seed: int = 0,
@@ -100,7 +100,7 @@ def build(
     modes
         Modes of the interior flesh with the surface held, which are moved beside the parameters.
     cubature
-        Number of tets that a step evaluates; by default 240, of shapes alone 120, and
+        Number of tets that a step evaluates; by default 288, of shapes alone 144, and
         two for each coordinate.
     bounds
         (lower, upper) for all free parameters, or by names and patterns. By default weights of

@@ -19,7 +19,14 @@ from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.linalg.nnls import nonnegative_fit
 from supple.mesh.tets import EDGES, TetMesh
 
-__all__ = ["VolumetricSkinning", "nearest_through", "sparse_weights", "volumetric_skinning"]
+__all__ = [
+    "VolumetricSkinning",
+    "example_shapes",
+    "nearest_through",
+    "sparse_weights",
+    "trained_skinning",
+    "volumetric_skinning",
+]
 
 #: Surface vertices that an interior one may follow at first, and example poses (paper: 20, 74).
 NEIGHBOURS, EXAMPLES = 20, 74
@@ -62,21 +69,33 @@ _made: WeakKeyDictionary[RigSpaceModel, VolumetricSkinning] = WeakKeyDictionary(
 def volumetric_skinning(model: RigSpaceModel) -> VolumetricSkinning:
     """Return the skinning of a model's interior, made when first asked for (Algorithm 1)."""
     if model not in _made:
-        _made[model] = _trained(model)
+        _made[model] = trained_skinning(model, example_shapes(model, EXAMPLES))
     return _made[model]
 
 
-def _trained(model: RigSpaceModel) -> VolumetricSkinning:
+def trained_skinning(
+    model: RigSpaceModel, examples: Floats, neighbours: int = NEIGHBOURS, *, drop: bool = True
+) -> VolumetricSkinning:
+    """Fit weights of a model's interior to examples.
+
+    Parameters
+    ----------
+    model
+        The model.
+    examples
+        (m, n, 3) shapes of the flesh; see `example_shapes`.
+    neighbours
+        Surface vertices that an interior one may follow.
+    drop
+        Leave those out that are not needed (Algorithm 1); or keep all that a non-negative fit has.
+    """
     interior = model.interior
-    inside = np.zeros(len(model.mesh.vertices), bool)
-    inside[interior] = True
-    surface = np.flatnonzero(~inside)
-    examples = example_shapes(model, EXAMPLES)
-    near = nearest_through(model.mesh, interior, surface, NEIGHBOURS)
+    surface = np.setdiff1d(np.arange(len(model.mesh.vertices)), interior)
+    near = nearest_through(model.mesh, interior, surface, neighbours)
     size, weights, dense = model.mesh.size, [], []
     for row, vertex in enumerate(interior):
         points = examples[:, surface[near[row]]]
-        fits = sparse_weights(points, examples[:, vertex], ALLOWED * size)
+        fits = sparse_weights(points, examples[:, vertex], ALLOWED * size, drop=drop)
         weights.append(fits[0])
         dense.append(fits[1])
     shape = (len(interior), len(surface))
@@ -137,7 +156,9 @@ def nearest_through(mesh: TetMesh, interior: Ints, surface: Ints, count: int) ->
     return found
 
 
-def sparse_weights(points: Floats, target: Floats, allowed: float) -> tuple[Floats, Floats]:
+def sparse_weights(
+    points: Floats, target: Floats, allowed: float, *, drop: bool = True
+) -> tuple[Floats, Floats]:
     """Find few surface vertices that explain an interior one (hahn2013 Algorithm 1).
 
     Vertices with the smallest weights of an L₁-regularised fit are dropped until the error is
@@ -152,6 +173,8 @@ def sparse_weights(points: Floats, target: Floats, allowed: float) -> tuple[Floa
         (m, 3) the interior vertex.
     allowed
         δ, in m.
+    drop
+        Whether to leave any out.
 
     Returns
     -------
@@ -176,7 +199,7 @@ def sparse_weights(points: Floats, target: Floats, allowed: float) -> tuple[Floa
     first = error(kept, dense)
     weights, penalty = dense, SPARSITY * float(np.trace(gram)) / c
     limit = max(allowed, WORSE * first)
-    while len(kept) > 1:
+    while drop and len(kept) > 1:
         going = np.flatnonzero(weights > 0)
         going = going[going != np.argmin(weights)]
         if not len(going):
@@ -186,5 +209,5 @@ def sparse_weights(points: Floats, target: Floats, allowed: float) -> tuple[Floa
             break
         kept, weights = fewer, fitted(fewer, penalty, likely)
     sparse = np.zeros(c)
-    sparse[kept] = fitted(kept)
+    sparse[kept] = fitted(kept) if len(kept) < c else dense
     return sparse, dense

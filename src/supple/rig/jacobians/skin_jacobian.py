@@ -6,9 +6,10 @@ import numpy as np
 
 from supple.arrays import Floats, Ints, ShortInts
 from supple.compiled.jit import compiled
+from supple.rig.placement.placement import Positions
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["SkinJacobian"]
+__all__ = ["SkinJacobian", "blend_frames"]
 
 ROTATION, TRANSLATION, SCALE = range(3)
 #: Angles below this are series.
@@ -32,7 +33,7 @@ class SkinJacobian:
         Indices of the vertices; None for all.
     """
 
-    affine = False
+    affine, straight = False, True
 
     def __init__(self, rig: SkinnedRig, entries: Ints, vertices: Ints | None = None) -> None:
         rows = slice(None) if vertices is None else vertices
@@ -85,6 +86,10 @@ class SkinJacobian:
             self._columns,
             out,
         )
+
+    def write_slopes(self, points: Floats, pose: Floats, out: Positions) -> None:
+        """Write A (m, 3, 3), the blend of joints' linear parts by which points move."""
+        blend_frames(self._joints, self._weights, self._rig.skin_matrices(pose), out)
 
     def transforms(self, pose: Floats) -> tuple[Floats, Floats, tuple[Floats, Floats, Floats]]:
         """Return skinning matrices, world matrices (J, 4, 4), and local transforms at a pose."""
@@ -209,3 +214,16 @@ def _skin_rows(
             d = linear[k]
             for i in range(3):
                 out[v, i, k] = d[i, 0] * x + d[i, 1] * y + d[i, 2] * z
+
+
+@compiled
+def blend_frames(joints: ShortInts, weights: Floats, matrices: Floats, out: Positions) -> None:
+    """Write A = Σ w M (m, 3, 3) of each vertex."""
+    for v in range(len(out)):
+        a = out[v]
+        a[:] = 0.0
+        for s in range(joints.shape[1]):
+            m, w = matrices[joints[v, s]], weights[v, s]
+            for i in range(3):
+                for j in range(3):
+                    a[i, j] += w * m[i, j]
