@@ -47,6 +47,7 @@ from supple.rig.poses.farthest_poses import farthest_poses
 from supple.rig.protocol import Rig
 from supple.rig.stored.packed_arrays import rounded
 from supple.rig.stored.rigs import restored_rigs, stored_rigs
+from supple.rig.tets.bones import Bones, held_tets
 from supple.rig.tets.carried_links import rig_on_tets
 from supple.rig.tets.tet_rig import check_rest
 
@@ -67,7 +68,7 @@ def build(
     free: Free = "auto",
     *,
     tets: int | TetMesh = 4_000,
-    bones: ArrayLike | None = None,
+    bones: Bones | ArrayLike | None = None,
     anatomy: Anatomy | Literal["auto"] | None = "auto",
     material: Material | None = None,
     young: ArrayLike | None = None,
@@ -89,7 +90,8 @@ def build(
     tets
         Number of tets to make, or tets that fill the surface.
     bones
-        Tet vertices that are bone; by default what the anatomy says, and none without a skeleton.
+        Segments of bone, or tet vertices that are; by default what the anatomy says, and none
+        without a skeleton.
     anatomy
         Bone and flesh of the character: ``"auto"``, an `Anatomy`, None for no bones.
     material, young, poisson
@@ -201,7 +203,7 @@ def _flesh(
     character: Character,
     entries: Ints,
     tets: int | TetMesh,
-    bones: ArrayLike | None,
+    bones: Bones | ArrayLike | None,
     anatomy: Anatomy | Literal["auto"] | None,
     material: Material | None,
     young: ArrayLike | None,
@@ -221,6 +223,8 @@ def _flesh(
     if material is None:
         material = flesh_material(character.surface.size)
     filled = tets if isinstance(tets, TetMesh) else tetrahedralise(surface, tets=tets)
+    if isinstance(bones, Bones):
+        bones = held_tets(bones, surface, filled).vertices
     held = checked_held(bones, len(filled.vertices))
     log.tell(0.5, "carrying the rig to the tets")
     check_rest(rig, surface)
@@ -266,7 +270,8 @@ def _bounds(character: Character, entries: Ints, given: Bounds) -> tuple[Floats,
         if pattern == "*":
             lower[:], upper[:] = low, high
             continue
-        places = entries_by_pattern(parameters, pattern)
+        # Bounds of what is not free do no harm: a rig has them for all of its controls.
+        places = np.isin(entries, entries_by_pattern(character.rig.parameters, pattern))
         lower[places], upper[places] = low, high
     return lower, upper
 

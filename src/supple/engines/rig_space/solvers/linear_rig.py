@@ -5,6 +5,8 @@ Scripted parameters enter exactly: s ≈ Φ(p_s⁺, p_f) + J Δp_f.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -39,7 +41,9 @@ class LinearRigSolver:
         Keep Jacobians while the rig is nearly linear (JE2), or not (JE1). A step whose result
         shows too large an error is taken again with a new one.
     predictor
-        Look ahead by p̃ = 2p_n − p_{n−1} whether it will be, which saves most of those.
+        Look whether it will be where parameters are heading, which saves most of those:
+        ``"ahead"`` by p̃ = 2p_n − p_{n−1}; ``"printed"`` by p_n + (p_n − p_{n−1})/h, which is what
+        the paper has, and a hundred steps too far; None does not.
     differences
         Jacobians by finite differences, as the paper has them.
     """
@@ -51,7 +55,7 @@ class LinearRigSolver:
         iterations: int = 0,
         interior: str = "static",
         deferred: bool = False,
-        predictor: bool = True,
+        predictor: Literal["ahead", "printed"] | None = "ahead",
         differences: bool = False,
     ) -> None:
         self._rig = FleshRig(model.tet_rig, model.entries, model.held, differences=differences)
@@ -124,9 +128,12 @@ class LinearRigSolver:
 
     def _will_bend(self, stage: Stage, start: Floats) -> bool:
         """Tell whether the rig will be too far from linear where parameters are heading."""
-        if not self._predictor:
+        if self._predictor is None:
             return False
-        return self._bent(stage, start, 2 * self._last - self._last_but_one) > self._most
+        way = self._last - self._last_but_one
+        if self._predictor == "printed":
+            way /= stage.tau
+        return self._bent(stage, start, self._last + way) > self._most
 
     def _bent(self, stage: Stage, start: Floats, c: Floats) -> float:
         """ΔE = 1/(2h²) dᵀMd of surface vertices, d from the linear rig to the true (eq. 7)."""
