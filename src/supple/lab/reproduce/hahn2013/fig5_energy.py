@@ -52,7 +52,7 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     model = model_of(subject, quick)
     take = played(subject, "rsp", lambda part: tell(0.3 * part, "walking"), quick=quick)
     frames = np.arange(0, len(take.free), EVERY)[-FRAMES:]
-    keys = np.array([subject.keys.at((frame + 1) * STEP)[0] for frame in frames])
+    keys = np.array([subject.keys.at(subject.time(frame))[0] for frame in frames])
     tell(0.3, "examples")
     examples = example_shapes(model, 8 if quick else EXAMPLES)
     ways = _ways(model, examples, quick, lambda part: tell(0.35 + 0.35 * part, "fitting weights"))
