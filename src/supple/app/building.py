@@ -66,7 +66,7 @@ def run_build(
         anatomy = chosen_anatomy(options.anatomy, source)
     with build_log(quiet) as log, _executor(options.processes) as executor:
         with nullcontext() if anatomy is None else log.stage("anatomy"):
-            chosen = _chosen(source, options, anatomy)
+            chosen = _chosen(source, options, anatomy, row.name)
         offered = row.taken(**chosen, executor=executor, log=log)
         model = build(source.character, engine=row.name, **offered)
     with working("writing", quiet):
@@ -95,10 +95,10 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _chosen(
-    source: CharacterSource, options: BuildOptions, anatomy: GivenAnatomy
+    source: CharacterSource, options: BuildOptions, anatomy: GivenAnatomy, engine: str
 ) -> dict[str, Any]:
     """Return the builder's options: a scene's own, and before those what was asked for."""
-    chosen = source.recipe | options.building()
+    chosen = source.recipe(engine) | options.building()
     plan = body_plan_of(source.character, anatomy, chosen.get("tets", TETS))
     if options.ground is not None:
         chosen["obstacles"] = (Plane((0.0, options.ground, 0.0), (0.0, 1.0, 0.0)),)

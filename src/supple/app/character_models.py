@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -68,16 +68,17 @@ class CharacterSource:
     ----------
     scene
         Name of the scene, "" for none.
-    recipe
-        Options of the builder that a scene has.
     model
         Model of a model file.
     """
 
     character: Character
     scene: str = ""
-    recipe: dict[str, Any] = field(default_factory=dict)
     model: CharacterModel | None = None
+
+    def recipe(self, engine: str) -> dict[str, Any]:
+        """Return options of an engine's builder that a scene has; nothing for a file."""
+        return scene(self.scene).recipe(engine) if self.scene else {}
 
 
 def read_any_character(
@@ -101,7 +102,7 @@ def read_any_character(
         _check_body(given, body)
         shown = scene(given)  # where there is none, an error that knows their names
         _check_unit(given, unit)
-        return CharacterSource(shown.character, given, shown.recipe())
+        return CharacterSource(shown.character, given)
     return CharacterSource(load(given, metres_per_unit=metres, curves=curves, **body))
 
 
@@ -291,7 +292,7 @@ def prepared_model(
     if source.scene and flesh == "normal" and anatomy is None and not told:
         found = _scene_model(source.scene, engine, quiet)
     else:
-        recipe = engine_named(engine).taken(**source.recipe)
+        recipe = engine_named(engine).taken(**source.recipe(engine))
         wanted = {"painted": recipe.pop("young", None), "anatomy": anatomy, **recipe, **told}
         found = _own_model(character, flesh, engine, wanted, quiet, log)
     scaled = SCALED_LOADS if source.scene else anatomy is not None
@@ -373,7 +374,7 @@ def _scene_model(name: str, engine: str, quiet: bool, **changes: Any) -> Cached:
         shown = scene(name)
         with build_log(quiet) as log:
             row = engine_named(engine)
-            recipe = row.taken(**shown.recipe(), log=log) | changes
+            recipe = row.taken(**shown.recipe(engine), log=log) | changes
             return build(shown.character, engine=engine, **recipe)
 
     label, options = _scene_key(name, engine, changes)

@@ -47,6 +47,7 @@ from supple.rig.poses.farthest_poses import farthest_poses
 from supple.rig.protocol import Rig
 from supple.rig.stored.packed_arrays import rounded
 from supple.rig.stored.rigs import restored_rigs, stored_rigs
+from supple.rig.tets.bones import Bones, held_tets
 from supple.rig.tets.carried_links import rig_on_tets
 from supple.rig.tets.tet_rig import check_rest
 
@@ -59,7 +60,7 @@ TRAINED_POSES = 6
 #: States that interior modes and cubature are made from.
 SNAPSHOTS = 96
 #: Cubature tets, and more for each coordinate.
-FEWEST_TETS, TETS_PER_COORDINATE = 240, 2
+FEWEST_TETS, TETS_PER_COORDINATE = 288, 2
 
 
 def build(
@@ -67,12 +68,12 @@ def build(
     free: Free = "auto",
     *,
     tets: int | TetMesh = 4_000,
-    bones: ArrayLike | None = None,
+    bones: Bones | ArrayLike | None = None,
     anatomy: Anatomy | Literal["auto"] | None = "auto",
     material: Material | None = None,
     young: ArrayLike | None = None,
     poisson: ArrayLike | None = None,
-    modes: int = 16,
+    modes: int = 24,
     cubature: int | None = None,
     bounds: Bounds = None,
     seed: int = 0,
@@ -89,7 +90,8 @@ def build(
     tets
         Number of tets to make, or tets that fill the surface.
     bones
-        Tet vertices that are bone; by default what the anatomy says, and none without a skeleton.
+        Segments of bone, or tet vertices that are; by default what the anatomy says, and none
+        without a skeleton.
     anatomy
         Bone and flesh of the character: ``"auto"``, an `Anatomy`, None for no bones.
     material, young, poisson
@@ -98,7 +100,7 @@ def build(
     modes
         Modes of the interior flesh with the surface held, which are moved beside the parameters.
     cubature
-        Number of tets that a step evaluates; by default 240, of shapes alone 120, and
+        Number of tets that a step evaluates; by default 288, of shapes alone 144, and
         two for each coordinate.
     bounds
         (lower, upper) for all free parameters, or by names and patterns. By default weights of
@@ -201,7 +203,7 @@ def _flesh(
     character: Character,
     entries: Ints,
     tets: int | TetMesh,
-    bones: ArrayLike | None,
+    bones: Bones | ArrayLike | None,
     anatomy: Anatomy | Literal["auto"] | None,
     material: Material | None,
     young: ArrayLike | None,
@@ -221,6 +223,8 @@ def _flesh(
     if material is None:
         material = flesh_material(character.surface.size)
     filled = tets if isinstance(tets, TetMesh) else tetrahedralise(surface, tets=tets)
+    if isinstance(bones, Bones):
+        bones = held_tets(bones, surface, filled).vertices
     held = checked_held(bones, len(filled.vertices))
     log.tell(0.5, "carrying the rig to the tets")
     check_rest(rig, surface)
@@ -266,7 +270,8 @@ def _bounds(character: Character, entries: Ints, given: Bounds) -> tuple[Floats,
         if pattern == "*":
             lower[:], upper[:] = low, high
             continue
-        places = entries_by_pattern(parameters, pattern)
+        # Bounds of what is not free do no harm: a rig has them for all of its controls.
+        places = np.isin(entries, entries_by_pattern(character.rig.parameters, pattern))
         lower[places], upper[places] = low, high
     return lower, upper
 

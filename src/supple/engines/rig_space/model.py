@@ -146,7 +146,7 @@ class RigSpaceModel:
         turns = VertexTurns(self.mesh, self.interior[inside]).among(places)
         corrections = self.condensed.corrections[inside]
         inner = places[self.interior[inside]]
-        return TurnedFlesh(rig, turns, inner, corrections, self.reached[listed])
+        return TurnedFlesh(rig, turns, inner, corrections)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file; nothing in it runs."""

@@ -29,7 +29,7 @@ WHOLE = 0.3
 #: Part of the stiffness at rest that corrections may be.
 MOST_MISSED = 0.2
 #: Part of the rig's own energy that modes of the interior have in states to train at.
-RINGING = 0.2
+RINGING = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +70,14 @@ def train_cubature(
     flesh, body, condensed
         Positions by coordinates, elasticity, and both at rest.
     snapshots
-        States to train at.
+        States to train at; without any, all tets are taken.
     count
         How many tets; all of them need no weights.
     seed
         Of the states.
     """
     tets = np.ascontiguousarray(body.mesh.tets, np.int64)
-    if count >= len(tets):
+    if count >= len(tets) or not snapshots:
         nothing = np.zeros_like(condensed.stiffness)
         return RigCubature(np.arange(len(tets)), np.ones(len(tets)), nothing, 0.0)
     rng = np.random.default_rng(seed)
@@ -123,7 +123,8 @@ def _states(
 ) -> list[tuple[Floats, Floats]]:
     """Return key poses and coordinates (K,): snapshots, their interior and more of it."""
     k = flesh.n_free
-    modes = flesh.corrections[:, :, k:].reshape(-1, flesh.size - k)
+    corrections = flesh.corrections[:, :, k:]
+    modes = corrections.reshape(3 * len(corrections), flesh.size - k)
     found = []
     for each in snapshots:
         own: Floats = np.zeros(0)
