@@ -32,9 +32,10 @@ def test_speed_ups_are_printed_as_times_say() -> None:
     """Rounding of times of two digits leaves a few per cent."""
     for part in ("trunk", "belly"):
         for row in PAPER.values():
-            assert PAPER["RSP"][part].seconds / row[part].seconds == pytest.approx(
-                row[part].speed_up, rel=0.08
-            )
+            slowest, own = PAPER["RSP"][part].seconds, row[part].seconds
+            assert slowest is not None
+            assert own is not None
+            assert slowest / own == pytest.approx(row[part].speed_up, rel=0.08)
     assert set(PAPER_SKINNING) == set(PAPER["RSP"])
 
 
@@ -92,7 +93,7 @@ def test_errors_are_parts_of_the_height() -> None:
     still = np.zeros((3, 4, 3), np.float32)
     moved = still.copy()
     moved[1, 2] = (0.0, 0.03, 0.04)
-    nothing = np.zeros((3, 1)), np.zeros(3), {}, ()
+    nothing: Any = np.zeros((3, 1)), np.zeros(3), {}, ()
     errors = Take(moved, *nothing).errors(Take(still, *nothing), height=2.0)
     np.testing.assert_allclose(errors.most, [0, 2.5, 0], rtol=1e-6)
     np.testing.assert_allclose(errors.mean, [0, 0.625, 0], rtol=1e-6)

@@ -247,16 +247,18 @@ def _toss() -> Motion:
     line = Timeline(4.0, rate=100)
     poses = np.zeros((len(line.times), len(PUPPET.places)))
     for name, degrees, hertz in (
-        ("head.ry", 30.0, 1.25),
+        ("head.ry", 27.0, 1.25),
         ("head.rx", 18.0, 1.6),
-        ("head.rz", 12.0, 0.9),
+        ("head.rz", 10.0, 0.9),
         ("chest.ry", 9.0, 1.25),
         ("chest.rx", 5.0, 1.6),
     ):
         poses[:, PUPPET.places[name]] = np.radians(degrees) * line.wave(hertz, 0.1, 2.6)
     for side, sign in (("L", 1.0), ("R", -1.0)):
-        flap = np.radians(sign * 22) * line.wave(1.6, 0.2, 2.7)
-        poses[:, PUPPET.places[f"ear.{side}.ry"]] = flap
+        flap = np.radians(sign * 6) * line.wave(1.6, 0.2, 2.7)
+        # They lag behind the head, and so keep off the shoulders.
+        drag = 0.3 * poses[:, PUPPET.places["head.ry"]]
+        poses[:, PUPPET.places[f"ear.{side}.ry"]] = flap - drag
     return Motion(line.times, _posed(poses), None, "toss")
 
 

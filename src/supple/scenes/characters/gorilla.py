@@ -250,7 +250,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
     handles = _handles(places)
     return Scene(
         character=Character("gorilla", surface, rig, {motion.name: motion}),
-        tets=PAPER.tets,
+        tets=16_297,
         poses=poses,
         pose_names=tuple(POSES),
         handles=handles,

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from supple.app.pictures.drawing import INK, PAPER, save_picture
 from supple.lab.reproduce.hahn2013.renderings import draw_character
-from supple.lab.reproduce.hahn2013.takes import STEP, SUBJECTS, Tell, model_of, played
+from supple.lab.reproduce.hahn2013.takes import SUBJECTS, Tell, model_of, played
 
 __all__ = ["fig4"]
 
@@ -25,7 +25,7 @@ def fig4(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     keys, character = subject.keys, subject.shown.character
     placed = []
     for i in range(len(take.skins)):
-        pose, root = keys.at(subject.start + (i + 1) * STEP)
+        pose, root = keys.at(subject.time(i))
         placed.append(character.rig(pose) @ root[:3, :3].T + root[:3, 3])
     away = np.linalg.norm(take.skins - np.array(placed), axis=2)
     chosen = _liveliest(away.max(axis=1), 1 if quick else SHOWN)
@@ -34,7 +34,7 @@ def fig4(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     figure.suptitle("Input above; belly, chest, cheeks and hair free below", color=INK, fontsize=11)
     grid = figure.subplots(2, len(chosen), squeeze=False)
     for column, k in enumerate(chosen):
-        time = subject.start + (k + 1) * STEP
+        time = subject.time(k)
         for row, points in enumerate((placed[k], take.skins[k])):
             draw_character(
                 grid[row, column], character, points, f"{time:.2f} s" if row == 0 else ""

@@ -52,7 +52,7 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     model = model_of(subject, quick)
     take = played(subject, "rsp", lambda part: tell(0.3 * part, "walking"), quick=quick)
     frames = np.arange(0, len(take.free), EVERY)[-FRAMES:]
-    keys = np.array([subject.keys.at((frame + 1) * STEP)[0] for frame in frames])
+    keys = np.array([subject.keys.at(subject.time(frame))[0] for frame in frames])
     tell(0.3, "examples")
     examples = example_shapes(model, 8 if quick else EXAMPLES)
     ways = _ways(model, examples, quick, lambda part: tell(0.35 + 0.35 * part, "fitting weights"))
@@ -65,7 +65,10 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             placed = place(rig.positions, rig.key, key, away)
             energies[name][i] = model.body.energy(placed, rig.key)
         tell(0.7 + 0.25 * (i + 1) / len(frames), "energies")
-    save_picture(_picture(STEP * (frames + 1), energies), folder / "hahn2013-fig5.png")
+    save_picture(
+        _picture(np.asarray(STEP * (frames + 1), np.float64), energies),
+        folder / "hahn2013-fig5.png",
+    )
     ratios = {name: each / energies["static"] for name, each in energies.items()}
     rows = [
         {"interior": name, "mean_J": float(energies[name].mean()), **_times_static(ratio)}
@@ -145,7 +148,7 @@ def _picture(times: Floats, energies: dict[str, Floats]) -> Figure:
     figure = Figure(figsize=(9.0, 4.4), facecolor=PAPER, layout="constrained")
     axes = figure.subplots()
     for name, values in energies.items():
-        shape = {"lw": 2.2} if name == "static" else {"lw": 1.3}
+        shape: dict[str, Any] = {"lw": 2.2} if name == "static" else {"lw": 1.3}
         if name == "ours":
             shape |= {"ls": "--"}
         axes.semilogy(times, values, color=COLOURS[name], label=name, **shape)
@@ -158,7 +161,7 @@ def _picture(times: Floats, energies: dict[str, Floats]) -> Figure:
 
 def skinning(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Run Algorithm 1 for all interior vertices, and look at the shape at rest that it gives."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     names = ("trunk",) if quick else tuple(PAPER_SKINNING)
     for at, name in enumerate(names):
         subject = SUBJECTS[name]

@@ -64,6 +64,10 @@ class Subject:
         """Height of the character at rest, in m."""
         return float(np.ptp(self.shown.character.surface.vertices[:, 1]))
 
+    def time(self, step: int) -> float:
+        """Return the seconds of the motion at the end of a step, counted from 0."""
+        return self.start + (step + 2) * STEP
+
     def free(self) -> list[str]:
         """Return patterns of what is free."""
         return [name for group in self.groups for name in self.shown.free[group]]
@@ -143,7 +147,7 @@ def played(
     quick: bool = False,
     steps: int | None = None,
 ) -> Take:
-    """Play a subject's motion with a solver; it starts at rest on its key.
+    """Play a subject's motion with a solver; it starts on its key, and as fast.
 
     Parameters
     ----------
@@ -169,7 +173,8 @@ def _play(
     simulator = RigSpaceSimulator(
         model, STEP, solver=solver, substep=STEP, integrator="backward-euler"
     )
-    simulator.reset(*keys.at(subject.start))
+    before = keys.at(subject.start)  # as fast as the motion is, or a walk would begin with a jerk
+    simulator.reset(*keys.at(subject.start + STEP), before=before)
     count = min(steps or subject.steps, QUICK_STEPS) if quick else (steps or subject.steps)
     skins = np.empty((count, len(model.surface.vertices), 3), np.float32)
     free, spent = np.empty((count, len(model.entries))), np.empty(count)
@@ -177,7 +182,7 @@ def _play(
     limits: dict[str, None] = {}
     with single_threaded():
         for i in range(count):
-            pose, root = keys.at(min(subject.start + (i + 1) * STEP, keys.times[-1]))
+            pose, root = keys.at(min(subject.time(i), keys.times[-1]))
             began = process_time()
             state = simulator.step(pose, root)
             simulator.surface(skins[i])
