@@ -54,7 +54,7 @@ def wire(turning: float = 1.0) -> Wire:
 
 
 def bend() -> Bend:
-    return Bend(SURFACE.vertices, (0, 0, 0), (1, 0, 0), (0, 0, 1), low=0, high=1)
+    return Bend(SURFACE.vertices, (0, 0, 0), (1, 0, 0), (0, 0, 1), low=-3, high=4)
 
 
 def corrected(base: Rig) -> PoseSpaceDeformation:
@@ -84,13 +84,15 @@ RIGS: dict[str, Callable[[], Rig]] = {
 @pytest.mark.parametrize("name", RIGS)
 @pytest.mark.parametrize("far", [0.0, 0.3])
 def test_a_rig_s_own_derivative_agrees_with_differences(name, far):
-    rig = RIGS[name]()
+    rig, rng = RIGS[name](), np.random.default_rng(4)
     count = len(rig.parameters)
-    pose = rig.rest_pose + far * RNG.standard_normal(count)
+    # Several wires in a row turn points so far that differences are no measure.
+    reach = 0.3 * far if isinstance(rig, RigChain) else far
+    pose = rig.rest_pose + reach * rng.standard_normal(count)
     if far == 0.0 and "corrected" in name:
         pose = pose + 0.01  # distances to a pose have no slope at it
-    entries = RNG.permutation(count)[: max(1, count - 2)]
-    vertices = np.sort(RNG.permutation(rig.n_vertices)[:40])
+    entries = rng.permutation(count)[: max(1, count - 2)]
+    vertices = np.sort(rng.permutation(rig.n_vertices)[:40])
     own = rig_jacobian(rig, entries, vertices)
     assert not isinstance(own, DifferencedJacobian)
     found, expected = np.full((2, 40, 3, len(entries)), np.nan)

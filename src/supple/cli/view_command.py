@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from supple.app.options import AnatomyName, EngineName, FleshName, UnitName
+from supple.app.options import AnatomyName, EngineName, FleshName, UnitName, Words
 from supple.cli.common_options import DISPLAY, Flag, Shown
 from supple.engines.engine import FIRST_ENGINE
 
@@ -20,6 +20,7 @@ def view(
     flesh: FleshName = "normal",
     anatomy: AnatomyName = None,
     engine: EngineName = FIRST_ENGINE,
+    free: Words = None,
     unit: UnitName = None,
     model: Path | None = None,
     folder: Path | None = None,
@@ -43,6 +44,9 @@ def view(
         Which to begin with; by default the liveliest.
     flesh
         How soft a model that is built gets.
+    free
+        Controls that physics moves, with --engine rig-space: names with *, such as 'tail*' belly;
+        by default those that move flesh and that no motion keys. Their curves are drawn live.
     model
         A model file of this character to use instead of building one.
     folder
@@ -66,6 +70,7 @@ def view(
         flesh=flesh,
         anatomy=anatomy,
         engine=engine,
+        free=free,
         unit=unit,
         model=model,
         folder=folder,

@@ -22,8 +22,9 @@ from supple.engines.engine import FreeParameters
 from supple.engines.rig_space.build import build
 from supple.engines.rig_space.free_parameters import entries_by_pattern, free_entries
 from supple.engines.rig_space.model import RigSpaceModel
+from supple.engines.rig_space.parameter_springs import joint_springs
 from supple.engines.rig_space.shaped_flesh import shaped_flesh
-from supple.engines.rig_space.simulator import RigSpaceSimulator, _joint_springs
+from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
@@ -192,7 +193,7 @@ def test_skin_that_a_free_shape_moves_is_flesh_unless_it_is_painted_rigid():
 
 def test_a_joint_twists_no_more_easily_than_it_bends():
     model = build(hound(), free="tail1", tets=3000)
-    twist, *bend = _joint_springs(model) * np.diag(model.condensed.stiffness)[:3]
+    twist, *bend = joint_springs(model) * np.diag(model.condensed.stiffness)[:3]
     assert twist >= 0.5 * max(bend) > 0
 
 

@@ -187,7 +187,7 @@ def _is_loose_word(name: str) -> bool:
 
 def values_by_parameter(
     what: str,
-    given: float | Mapping[str, float] | None,
+    given: float | Mapping[str, float] | Floats | None,
     parameters: Sequence[Parameter],
     usual: float | Floats,
     least: float = 0.0,
@@ -199,7 +199,8 @@ def values_by_parameter(
     what
         Name of the option, for messages.
     given
-        One number, or numbers by pattern, of which later ones count more; None for the usual.
+        One number, one for each, or numbers by pattern, of which later ones count more; None for
+        the usual.
     parameters
         The free ones.
     usual, least
@@ -211,7 +212,7 @@ def values_by_parameter(
             values[entries_by_pattern(parameters, pattern)] = value
     elif given is not None:
         try:
-            values[:] = float(given)
+            values[:] = np.asarray(given, np.float64)
         except (TypeError, ValueError):
             raise SuppleError(f"{what} is {given!r}; give a number, or numbers by name") from None
     if not (np.isfinite(values).all() and values.min(initial=least) >= least):

@@ -10,7 +10,7 @@ from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
 from supple.dynamics.integrators import BDF2, NEWMARK, Integrator
 
-__all__ = ["History", "farthest", "into_frame", "out_of_frame"]
+__all__ = ["History", "farthest", "into_frame", "out_of_frame", "write_weights"]
 
 #: Rows of a history: the first five are its state.
 X, V, A, X_BEFORE, V_BEFORE, START, V_START, TARGET = range(8)
@@ -36,7 +36,7 @@ class History:
         self.x, self.v, self.a = shaped[X], shaped[V], shaped[A]
         self.x_before, self.v_before = shaped[X_BEFORE], shaped[V_BEFORE]
         self.start, self.v_start, self.target = shaped[START], shaped[V_START], shaped[TARGET]
-        self.steps = 0
+        self.steps, self._h, self._kept_h = 0, 0.0, 0.0
 
     def reset(self, x: Floats, v: Floats | float = 0.0) -> None:
         """Start anew at a place and velocity."""
@@ -44,9 +44,15 @@ class History:
         self.steps = 0
 
     def begin(self, integrator: Integrator, h: float) -> float:
-        """Set `start`, `v_start` and `target` of the stage of a step of h; return its τ."""
-        code = -1 if integrator.code == BDF2 and self.steps == 0 else integrator.code
-        return float(_begin(self._rows, code, h))
+        """Set `start`, `v_start` and `target` of the stage of a step of h; return its τ.
+
+        After a step of another length, h/ω, BDF2 has ((1+ω)² x − ω² x⁻) / (1+2ω) and
+        τ = h (1+ω)/(1+2ω).
+        """
+        first = self.steps == 0
+        code = -1 if integrator.code == BDF2 and first else integrator.code
+        ratio, self._h = 1.0 if first else h / self._h, h
+        return float(_begin(self._rows, code, h, ratio))
 
     def finish(self, x: Floats, tau: float) -> None:
         """Take the end of the stage for now."""
@@ -56,25 +62,27 @@ class History:
     def keep(self) -> None:
         """Remember the state, for `restore`."""
         np.copyto(self._kept, self._rows[:STATE])
-        self._kept_steps = self.steps
+        self._kept_steps, self._kept_h = self.steps, self._h
 
     def restore(self) -> None:
         """Go back to the state that was kept."""
         np.copyto(self._rows[:STATE], self._kept)
-        self.steps = self._kept_steps
+        self.steps, self._h = self._kept_steps, self._kept_h
 
 
 @compiled_fused
-def _begin(rows: Floats, code: int, h: float) -> float:
+def _begin(rows: Floats, code: int, h: float, ratio: float) -> float:
     """Write where a stage starts, how fast, and where it ends without forces; return its τ."""
+    whole = 1.0 + 2.0 * ratio
+    now, past = (1.0 + ratio) ** 2 / whole, ratio**2 / whole
     x, v, a = rows[X], rows[V], rows[A]
     before, slower = rows[X_BEFORE], rows[V_BEFORE]
     start, fast, target = rows[START], rows[V_START], rows[TARGET]
-    tau = 2.0 * h / 3.0 if code == BDF2 else 0.5 * h if code == NEWMARK else h
+    tau = (1.0 + ratio) * h / whole if code == BDF2 else 0.5 * h if code == NEWMARK else h
     for i in range(len(x)):
         if code == BDF2:
-            start[i] = x[i] * (4 / 3) - before[i] * (1 / 3)
-            fast[i] = v[i] * (4 / 3) - slower[i] * (1 / 3)
+            start[i] = x[i] * now - before[i] * past
+            fast[i] = v[i] * now - slower[i] * past
         elif code == NEWMARK:
             start[i] = v[i] * tau + x[i]
             fast[i] = a[i] * tau + v[i]
@@ -125,3 +133,11 @@ def farthest(x: Floats, key: Floats, c: Floats) -> float:
                 return math.inf
             most = max(most, away)
     return most
+
+
+@compiled_fused
+def write_weights(masses: Floats, gravity: Floats, out: Floats) -> None:
+    """Write forces (n, 3) of gravity (3,)."""
+    for v in range(len(masses)):
+        for i in range(3):
+            out[v, i] = masses[v] * gravity[i]

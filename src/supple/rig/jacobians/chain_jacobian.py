@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -108,7 +108,7 @@ class ChainJacobian:
         self._total = np.empty((count, 3, 3))
         self._mover = int(owner.max(initial=0))
         alone = len(np.unique(owner)) <= 1
-        moving: Jacobian | LinkJacobian = (first, *links)[self._mover]
+        moving: Any = (first, *links)[self._mover]
         behind = links[self._mover :]
         self.affine = alone and moving.affine and all(link.straight for link in behind)
         #: (m, 3, k) δ of an affine chain that moves vertices by A δ, or None.
@@ -136,8 +136,8 @@ class ChainJacobian:
     def write_frames(self, pose: Floats, out: Positions) -> None:
         """Write A (m, 3, 3) of every vertex at a pose, where there are `deltas`."""
         points, parts = self._points, [pose[part].copy() for part in self._parts]
-        moving = (self._first, *self._links)[self._mover]
-        moving.write_frames(parts[self._mover], self._total)  # type: ignore[union-attr]
+        moving: Any = (self._first, *self._links)[self._mover]
+        moving.write_frames(parts[self._mover], self._total)
         for k, link in enumerate(self._links, start=1):
             if k > self._mover:  # straight ones: where points are does not matter
                 link.write_slopes(points, parts[k], self._slopes)

@@ -103,9 +103,8 @@ def _chained(rig: RigChain, entries: Ints, vertices: Ints | None) -> Jacobian | 
     links: list[LinkJacobian] = []
     for link, placed, each in zip(rig.rigs[1:], behind, own[1:], strict=True):
         found = _analytic(link, each, vertices)
-        if not isinstance(found, (SkinJacobian, ShapeJacobian, WireJacobian)):
-            found = DifferencedLink(placed, each)  # type: ignore[arg-type]
-        links.append(found)
+        known = isinstance(found, (SkinJacobian, ShapeJacobian, WireJacobian))
+        links.append(found if known else DifferencedLink(placed, each))  # type: ignore[arg-type]
     first = rig_jacobian(rig.rigs[0], own[0], vertices)
     return ChainJacobian(first, links, placements, ends, entries)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from supple.arrays import Floats, Ints, ShortInts
-from supple.compiled.jit import compiled
+from supple.compiled.jit import compiled, compiled_fused
 from supple.rig.placement.placement import Positions
 from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.skeleton.skinning_kernels import multiply_all
 
 __all__ = ["SkinJacobian", "blend_frames"]
 
@@ -54,6 +55,8 @@ class SkinJacobian:
         self._below = np.ascontiguousarray(below[self._moved])
         count = len(self._moved)
         self._linear, self._origin = np.empty((count, 3, 3)), np.empty((count, 3))
+        self._matrices = np.empty((skeleton.n_joints, 4, 4))
+        self._part = np.empty((self._joints.shape[1], 3))
 
     def evaluate(self, pose: Floats, out: Floats) -> None:
         """Write ∂x/∂p (m, 3, k) at a pose."""
@@ -84,6 +87,7 @@ class SkinJacobian:
             self._origin,
             self._starts,
             self._columns,
+            self._part,
             out,
         )
 
@@ -94,8 +98,9 @@ class SkinJacobian:
     def transforms(self, pose: Floats) -> tuple[Floats, Floats, tuple[Floats, Floats, Floats]]:
         """Return skinning matrices, world matrices (J, 4, 4), and local transforms at a pose."""
         joint_pose = self._rig.joint_pose
-        local = joint_pose.unpack(pose)
-        return self._rig.skin_matrices(pose), joint_pose.matrices(pose), local
+        world = joint_pose.matrices(pose)
+        multiply_all(world, self._rig.inverse_bind, self._matrices)
+        return self._matrices, world, joint_pose.unpack(pose)
 
 
 def _hanging(joints: ShortInts, weights: Floats, below: np.ndarray) -> tuple[Ints, Ints]:
@@ -170,7 +175,7 @@ def _right_jacobian_column(q: Floats, rest: Floats, axis: int, out: Floats) -> N
     out[1, 0], out[2, 0], out[2, 1] = a[2], -a[1], a[0]
 
 
-@compiled
+@compiled_fused
 def _skin_rows(
     points: Floats,
     joints: ShortInts,
@@ -182,11 +187,11 @@ def _skin_rows(
     origin: Floats,
     starts: Ints,
     columns: Ints,
+    part: Floats,
     out: Floats,
 ) -> None:
-    """Write the columns of each vertex that hangs on a joint which moves."""
+    """Write the columns of each vertex that hangs on a joint which moves; `part` is scratch."""
     slots = joints.shape[1]
-    part = np.empty((slots, 3))
     for v in range(len(points)):
         if starts[v] == starts[v + 1]:
             continue

@@ -40,8 +40,10 @@ __all__ = ["CondensedSolver", "SpringMatrices"]
 NULL_SPRING = 1e-8
 #: Stages that a Hessian is kept for, and a second change of more than this part of the first is
 #: slow: of rigs that bend, and of shapes.
-KEPT_BENT, SLOW_BENT = 3, 0.1
+KEPT_BENT, SLOW_BENT = 4, 0.08
 KEPT_SHAPES, SLOW_SHAPES = 8, 0.5
+#: A Hessian is slow if it is that much slower than when it was new.
+SLOWER = 1.5
 #: Lengths of a step that are tried, each a quarter of the one before.
 MOST_SHORTER = 5
 
@@ -130,13 +132,15 @@ class CondensedSolver:
         self._settings: tuple[Springs, float] | None = None
         self._left = 0  # stages for which the Hessian is still good
         self._slow = False  # whether that of rest was not
+        self._new, self._pace = False, 0.0  # and what is slow for it
 
     def place(self, pose: Floats, c: Floats) -> None:
         """Set `x` at a key pose and coordinates (K,)."""
         self._set_key(pose)
+        self._turns.reset()  # so that the past leaves no trace
         self._turn(self.key)
         self._move(c, columns=False)
-        self._left = 0
+        self._left, self._slow = 0, False
 
     def _set_key(self, pose: Floats) -> None:
         """Go to a key pose."""
@@ -230,13 +234,21 @@ class CondensedSolver:
                 break
             moved = float(np.abs(self._system.change).max())
             first = moved if done == 1 else first
-            if done == 2 and moved > (SLOW_BENT if self._bends else SLOW_SHAPES) * first:
-                self._left, self._slow = 0, True
+            if done == 2:
+                self._judge(moved, first)
             energy = self._go(stage, energy, last=done == self.iterations)
         if limits:
             self._move(self._best, columns=False)
         c[:] = self._best
         return SolverReport({"iterations": done}, limits)
+
+    def _judge(self, second: float, first: float) -> None:
+        """Tell from the changes of two iterations whether the Hessian is still good."""
+        slow = SLOW_BENT if self._bends else SLOW_SHAPES
+        if self._new:
+            self._pace = max(slow * first, SLOWER * second) / max(first, 1e-300)
+        elif second > self._pace * first:
+            self._left, self._slow = 0, True
 
     def _begun(self, stage: Stage) -> float:
         """H where the search begins with its gradient, and a Hessian that is new or good enough.
@@ -245,12 +257,14 @@ class CondensedSolver:
         unless that was slow to converge. Others are kept for a while.
         """
         self._left -= 1
+        self._new = False
         if self._left > 0 and self._contact is None:
             return self.value(stage, self._best, 1)
         if self._bends or self._slow:
             self._slow, self._left = False, KEPT_BENT if self._bends else KEPT_SHAPES
+            self._new = True
             return self.value(stage, self._best, 2)
-        self._left = 1 << 30
+        self._left, self._pace = 1 << 30, SLOW_SHAPES
         energy = self.value(stage, self._best, 1)
         hessian, size = self.hessian, self.size
         np.multiply(self._own_stiffness, stage.springs.stiffness, out=hessian)
