@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,7 +11,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from supple.app.command_files import checked_sheet
 from supple.app.pictures.drawing import INK, PAPER, save_picture
@@ -189,8 +190,12 @@ def _dress(axes: Axes, below: str, beside: str, ticks: list[int]) -> None:
     axes.set_ylabel(beside, color=INK, fontsize=9)
     shown = [tick for k, tick in enumerate(ticks) if k == 0 or tick > 1.3 * ticks[k - 1]]
     axes.set_xticks(shown, [f"{tick:,}" for tick in shown])
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    for along in (axes.xaxis, axes.yaxis):
+        along.set_minor_formatter(NullFormatter())
+    low, high = axes.get_ylim()
+    middle = math.sqrt(low * high)  # what does not grow must not look as if it did
+    axes.set_ylim(min(low, middle / 10), max(high, middle * 10))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.grid(True, which="major", color="#e4e0d6", lw=0.7)
     axes.tick_params(colors=INK, labelsize=8)
     for side in axes.spines.values():
