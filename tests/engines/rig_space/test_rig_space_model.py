@@ -81,6 +81,7 @@ def test_a_joint_s_name_means_its_angles_and_a_channel_only_that():
     assert names == ["tail1.rx", "tail1.ry", "tail1.rz"]
     names = [parameters[k].name for k in entries_by_pattern(parameters, "tail*.rz")]
     assert names == ["tail1.rz", "tail2.rz"]
+    assert len(entries_by_pattern(parameters, "tail1.r*")) == 3
 
 
 @pytest.mark.parametrize(

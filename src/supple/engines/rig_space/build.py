@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from supple.engines.rig_space.condensation import (
     held_modes,
     interior_vertices,
     reduced,
+    vertices_near,
 )
 from supple.engines.rig_space.flesh_rig import FleshRig, VertexTurns, affine_entries
 from supple.engines.rig_space.free_parameters import Free, entries_by_pattern, free_entries
@@ -57,6 +59,8 @@ __all__ = ["Bounds", "build"]
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]] | None
 #: Key poses that cubature is trained at.
 TRAINED_POSES = 6
+#: Flesh so many tets from what the free parameters move gives way with it.
+RINGS = 2
 #: States that interior modes and cubature are made from.
 SNAPSHOTS = 96
 #: Cubature tets, and more for each coordinate.
@@ -182,7 +186,8 @@ def _reduce(
     seed: int,
 ) -> _Reduction:
     """Condense the interior, and find modes for what that misses."""
-    jacobian, interior = rig.jacobian.copy(), interior_vertices(body.mesh, held)
+    jacobian, every = rig.jacobian.copy(), interior_vertices(body.mesh, held)
+    interior = every[vertices_near(body.mesh, _jacobians(rig, poses), RINGS)[every]]
     turns = VertexTurns(body.mesh, interior)
     columns = condensed_columns(body, jacobian, interior)
     condensed = reduced(body, jacobian, interior, columns)
@@ -196,7 +201,17 @@ def _reduce(
     corrections = np.concatenate([columns, ringing, bent], axis=2)
     condensed = reduced(body, jacobian, interior, corrections)
     flesh = TurnedFlesh(rig, turns, interior, condensed.corrections)
-    return _Reduction(flesh, condensed, snapshots)
+    whole = np.zeros((len(every), *condensed.corrections.shape[1:]))
+    whole[np.searchsorted(every, interior)] = condensed.corrections
+    return _Reduction(flesh, replace(condensed, corrections=whole), snapshots)
+
+
+def _jacobians(rig: FleshRig, poses: list[Floats]) -> Iterator[Floats]:
+    """Yield ∂Φ/∂p at key poses; one at a time, as all of them would not fit."""
+    for pose in poses:
+        rig.set_key(pose)
+        rig.move(np.zeros(len(rig.entries)))
+        yield rig.jacobian
 
 
 def _flesh(

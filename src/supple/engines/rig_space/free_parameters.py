@@ -34,6 +34,7 @@ LOOSE = ("soft", "ear", "tail")
 LOOSE_WORDS = re.compile("hair|braid|pony|mane|beard|whisker|antenna|tentacle|trunk|skirt|cloth")
 #: Channels of a joint, as names end.
 ROTATIONS, OTHERS = (".rx", ".ry", ".rz"), (".tx", ".ty", ".tz", ".sx", ".sy", ".sz")
+ANY_CHANNEL = (".*", ".r?", ".t?", ".s?", ".r*", ".t*", ".s*")
 
 
 def free_entries(character: Character, free: Free = "auto") -> Ints:
@@ -107,7 +108,7 @@ def _nearest_pattern(wanted: str, names: Sequence[str]) -> str | None:
 def _matches(name: str, pattern: str) -> bool:
     """Return whether a pattern means a parameter; one without a channel means a joint's angles."""
     joint = _joint_of(name)
-    if joint is None or pattern.endswith((*ROTATIONS, *OTHERS, ".r?", ".t?", ".s?", ".*")):
+    if joint is None or pattern.endswith((*ROTATIONS, *OTHERS, *ANY_CHANNEL)):
         return fnmatchcase(name, pattern)
     return name.endswith(ROTATIONS) and fnmatchcase(joint, pattern)
 

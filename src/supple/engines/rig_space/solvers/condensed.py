@@ -109,8 +109,10 @@ class CondensedSolver:
         self.size, self._k = flesh.size, len(model.entries)
         cubature = model.cubature
         whole = exact or len(cubature.tets) == len(model.mesh.tets)
-        chosen = np.flatnonzero(model.moving_tets) if whole else cubature.tets
-        weights = np.ones(len(chosen)) if whole else cubature.weights
+        # A tet that nothing moves is none of the flesh that is placed.
+        kept = model.moving_tets[cubature.tets]
+        chosen = np.flatnonzero(model.moving_tets) if whole else cubature.tets[kept]
+        weights = np.ones(len(chosen)) if whole else cubature.weights[kept]
         missed = np.zeros((self.size, self.size)) if exact else cubature.missed
         rest = model.condensed.mass, model.condensed.stiffness
         self._rest_mass, self._own_stiffness = rest[0], rest[1] - missed
