@@ -243,3 +243,33 @@ def test_what_is_something_else_says_so(tmp_path):
         supple.load("rat.glb", betas=[1.0])
     with pytest.raises(FormatError, match='take no "beta"'):
         supple.load(tmp_path / "other.npz", beta=[1.0])
+
+
+def test_a_rim_too_long_to_close_is_refused():
+    n = 3000
+    turn = 2 * np.pi * np.arange(n) / n
+    ring = np.column_stack([np.cos(turn), np.sin(turn), 0 * turn])
+    after = np.roll(np.arange(n), -1)
+    fan = np.column_stack([np.full(n, n), np.arange(n), after])
+    with pytest.raises(SuppleError, match="3,000 edges"):
+        hole_triangles(np.vstack([ring, [[0, 0, 1.0]]]), fan)
+
+
+def test_texts_of_no_length_declare_no_room(tmp_path):
+    """An array of 2³⁰ of them has no size in the file, and a GiB when it is made."""
+    head = "{'descr': '|S0', 'fortran_order': False, 'shape': (1073741824,)}"
+    file, block = tmp_path / "body.npz", head.ljust(117) + chr(10)
+    data = b"\x93NUMPY\x01\x00" + len(block).to_bytes(2, "little") + block.encode()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("v_template.npy", data)
+        archive.writestr("weights.npy", data)
+    with pytest.raises(SuppleError):
+        read_body_model(file)
+
+
+def test_more_coefficients_than_components_are_refused(tmp_path):
+    fields = body_fields(16)
+    fields["hands_mean"], fields["hands_components"] = np.zeros(45), np.eye(45)[:6]
+    body = read_body_model(write_body(tmp_path / "MANO_RIGHT.npz", fields))
+    with pytest.raises(SuppleError, match="6 principal components, not 30"):
+        body.full_pose(np.zeros(33))

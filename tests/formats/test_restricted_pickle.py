@@ -52,6 +52,14 @@ def test_sparse_matrices_are_made_anew_and_checked(form):
         read_pickle(pickle.dumps({"a": matrix}, protocol=2), "a.pkl", ["a"])
 
 
+def test_columns_of_a_sparse_matrix_that_wrap_around_are_refused():
+    """Their differences look right, and made NumPy write beyond an array."""
+    matrix = sp.csc_matrix(np.eye(4))
+    matrix.indptr = np.array([0, 2**62, -(2**63), -(2**62), 4], np.int64)
+    with pytest.raises(FormatError, match="do not fit"):
+        read_pickle(pickle.dumps({"a": matrix}, protocol=2), "a.pkl", ["a"])
+
+
 @pytest.mark.parametrize("name", ["SMPL", "MANO"])
 def test_old_pickles_with_chumpy_are_their_plain_arrays(name, assets):
     folder = assets / "parametric" / "toy_pickles"

@@ -54,8 +54,25 @@ def test_datagrams_on_this_computer_arrive_and_damaged_ones_are_dropped(hand):
             time.sleep(0.01)
         assert (stream.received, stream.dropped) == (2, 3)
         assert len(told) == 2
+        assert stream.failure is None
         np.testing.assert_allclose(told[0][:3, 3] - told[1][:3, 3], PLACE, atol=1e-6)
     assert stream.address is None
+
+
+def test_listening_goes_on_where_a_callback_fails(hand):
+    def fails(pose, root):
+        raise ValueError("not now")
+
+    with PoseStream(hand, port=0, on_pose=fails) as stream:
+        assert stream.address is not None
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for _ in range(2):
+                sender.sendto(TURNS.astype("<f4").tobytes(), stream.address)
+        until = time.monotonic() + 5
+        while stream.received < 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert stream.received == 2
+    assert isinstance(stream.failure, ValueError)
 
 
 @pytest.mark.parametrize(

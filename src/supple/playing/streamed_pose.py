@@ -114,6 +114,8 @@ class PoseStream:
         self._last = np.array(character.rig.rest_pose, np.float64), np.eye(4)
         #: Poses received, and datagrams that were none.
         self.received, self.dropped = 0, 0
+        #: Error of the last call of `on_pose`, if it failed; listening goes on.
+        self.failure: Exception | None = None
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
@@ -165,7 +167,10 @@ class PoseStream:
             self._last = pose, root
             self.received += 1
         if self._on_pose is not None:
-            self._on_pose(pose.copy(), root.copy())
+            try:
+                self._on_pose(pose.copy(), root.copy())
+            except Exception as error:
+                self.failure = error
 
     def _listen(self, port: int) -> None:
         if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
@@ -188,8 +193,10 @@ class PoseStream:
                 data = self._socket.recv(LARGEST_DATAGRAM + 1)
             except TimeoutError:
                 continue
-            except OSError:
-                return
+            except OSError:  # too long, where the system says so; or closed
+                self.dropped += 1
+                self._closed.wait(0.01)
+                continue
             found = parsed_pose(data, self.n_joints)
             if found is None:
                 self.dropped += 1

@@ -52,7 +52,7 @@ class RigSpaceStep(NamedTuple):
 
 
 class RigSpaceSimulator:
-    """Steps the free parameters of a rig (hahn2013), at fixed sub-steps.
+    """Steps the free parameters of a rig (hahn2013), at sub-steps that are fixed or keep an error.
 
     Parameters
     ----------
@@ -304,6 +304,8 @@ class RigSpaceSimulator:
                 found = self._advanced(there, turned, pushed)
         except BaseException:
             self._go_back(*kept)
+            if self._control is not None:
+                self._control.restore()
             raise
         self._steps += 1
         limits, counts = found.limits, found.counts

@@ -145,6 +145,9 @@ class BodyModel:
         if count < 45:
             if self.hand_components is None:
                 raise SuppleError("the hand has no principal components; give 48 numbers a pose")
+            if count > len(self.hand_components):
+                has = len(self.hand_components)
+                raise SuppleError(f"the hand has {has} principal components, not {count}")
             fingers = fingers @ self.hand_components[:count]
         if not flat_hand_mean and self.hand_mean is not None:
             fingers = fingers + self.hand_mean
@@ -301,9 +304,9 @@ def _hand(fields: dict[str, Any], kind: str) -> tuple[Floats | None, Floats | No
     if kind != "MANO":
         return None, None
     mean, components = fields.get("hands_mean"), fields.get("hands_components")
-    if isinstance(mean, np.ndarray):
+    if mean is not None:
         mean = checked_array('"hands_mean"', mean, (45,))
-    if isinstance(components, np.ndarray):
-        rows = len(components) if components.ndim else 0
+    if components is not None:
+        rows = len(components) if np.ndim(components) else 0
         components = checked_array('"hands_components"', components, (rows, 45))
     return mean, components

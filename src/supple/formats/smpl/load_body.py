@@ -19,6 +19,8 @@ from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
 
 __all__ = ["BodySource", "body_character", "hole_triangles", "is_motion", "load_body"]
 
+#: Edges of a hole that is closed: ears are looked for anew after each.
+LONGEST_RIM = 2_000
 IS_MOTION = "is a motion; give the body that it moves, and this file as its motion"
 
 
@@ -172,6 +174,10 @@ def hole_triangles(vertices: Floats, triangles: Ints) -> Ints:
             if at not in follows:
                 raise SuppleError(f"the rim of a hole ends at vertex {at}; close it in a modeller")
             at = follows.pop(at)
+        if len(rim) > LONGEST_RIM:
+            raise SuppleError(
+                f"a hole has {len(rim):,} edges, more than {LONGEST_RIM:,}; close it in a modeller"
+            )
         while len(rim) > 2:
             before, after = np.roll(rim, 1), np.roll(rim, -1)
             lengths = np.linalg.norm(vertices[before] - vertices[after], axis=1)

@@ -146,7 +146,7 @@ class BlendShapePlacement(Forkable):
         self._base, self._points, self._split = base, np.ascontiguousarray(points), split
         moved = np.any(deltas, axis=2).T
         self._local: tuple[Ints, Ints, Floats] | None = None
-        if moved.mean() < LOCAL:
+        if moved.size and moved.mean() < LOCAL:
             vertices, shapes = np.nonzero(moved)
             starts = np.searchsorted(vertices, np.arange(len(moved) + 1))
             self._local = starts, shapes, np.ascontiguousarray(deltas[shapes, vertices])

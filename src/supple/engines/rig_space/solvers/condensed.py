@@ -264,6 +264,8 @@ class CondensedSolver:
             return self.value(stage, self._best, 1)
         if self._bends or self._slow:
             self._slow, self._left = False, KEPT_BENT if self._bends else KEPT_SHAPES
+            if self._contact is not None:  # what touches must not be kept
+                self._left = 0
             self._new = True
             return self.value(stage, self._best, 2)
         self._left, self._pace = 1 << 30, SLOW_SHAPES
@@ -274,6 +276,7 @@ class CondensedSolver:
         hessian += self._arrays.matrix[:size]
         if self._contact is not None:
             hessian[: self._k, : self._k] += self._contact[0]
+            self._left = 0  # it must not outlast the touch
         self._system.renew()
         return energy
 
