@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import cache
 
@@ -10,6 +9,7 @@ import igl
 import numpy as np
 import pytest
 
+from helpers.build_samples import kept_scenes
 from supple.engines.rig_space.build import build
 from supple.engines.rig_space.free_parameters import free_entries
 from supple.engines.rig_space.model import RigSpaceModel
@@ -31,15 +31,8 @@ PUBLISHED = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _scene_cache(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Scenes are made once and kept between runs, but not among the user's files."""
-    folder = request.config.cache.mkdir("scenes")
-    before = os.environ.get("SUPPLE_CACHE")
-    os.environ["SUPPLE_CACHE"] = str(folder)
-    yield
-    if before is None:
-        del os.environ["SUPPLE_CACHE"]
-    else:
-        os.environ["SUPPLE_CACHE"] = before
+    with kept_scenes(request.config.cache.mkdir("scenes")):
+        yield
 
 
 @pytest.fixture(params=PAPERS["hahn2013"])

@@ -140,5 +140,5 @@ class ErrorControl:
 
     @property
     def failed(self) -> bool:
-        """Whether the last step was not as near as it had to be."""
+        """True if the last step was not as near as it had to be."""
         return self.error > self._tolerance

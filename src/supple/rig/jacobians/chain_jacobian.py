@@ -20,9 +20,9 @@ class LinkJacobian(Protocol):
     """Derivatives of a rig that moves given points."""
 
     affine: bool
-    """Whether it does not change with these parameters, whatever the others are."""
+    """True if it does not change with these parameters, whatever the others are."""
     straight: bool
-    """Whether positions are affine in the points: slopes do not change with these."""
+    """True if positions are affine in the points: slopes do not change with these."""
 
     def evaluate_points(self, points: Floats, pose: Floats, out: Floats) -> None:
         """Write ∂x/∂p (m, 3, k) for vertices that are at `points` (m, 3) before."""

@@ -31,7 +31,7 @@ _MODULES = {name: name for name in SCENES} | {"x": "x_shape"}
 
 @dataclass(frozen=True)
 class PaperRow:
-    """What a paper says of its character, None for what it does not.
+    """Figures that a paper gives of its character, None for those it does not.
 
     Table 3 of Xu and Barbič, Pose-Space Subspace Dynamics, 2016; or sizes of Hahn et al. 2013, §5,
     where the surface is that of the tets.
