@@ -27,10 +27,11 @@ test: lint
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # Bakes all clips of all characters among the assets, with and without anatomy; goes on where it
-# stopped, and puts its tables and pictures into docs/characters.md.
+# stopped, and puts its tables and pictures into docs/characters.md. Reads mutated pickles of bodies.
 exam: setup
 	$(BIN)/python -W ignore tests/anatomy/exam.py --before --tets 8000
 	$(BIN)/python -W ignore tests/anatomy/exam.py --page docs/characters.md
+	$(BIN)/python tests/formats/exam_pickles.py 100000
 
 lint: setup
 	$(BIN)/ruff check .

@@ -146,3 +146,14 @@ def test_the_engine_rig_space_moves_a_tail_of_a_file(tmp_path, monkeypatch, caps
         > 0.1
     )
     assert not new_issues(Path("rat.glb"), Path("rat_curves.glb"))
+
+
+def test_options_that_an_engine_has_not_are_refused(folder, capsys):
+    for words, said in (
+        (["--tolerance", "0.01"], "--tolerance: the engine springs has no such option"),
+        (["--damping", "tail*=2"], "the engine springs has no damping by name"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["curves", "tail.glb", *QUICK, *FREE, *words])
+        assert said in capsys.readouterr().err
+        assert not Path("tail_curves.glb").exists()

@@ -40,6 +40,13 @@ from supple.errors import SuppleError
 from supple.rig.poses.pose_weights import PoseWeights
 
 
+class BarSource(CharacterSource):
+    """A bar, built in a second."""
+
+    def recipe(self, engine: str) -> dict[str, Any]:
+        return bar_options()
+
+
 def words(figure: Figure) -> list[str]:
     """All that a figure says."""
     return [text.get_text() for text in figure.findobj(Text) if text.get_text().strip()]
@@ -181,7 +188,7 @@ def test_one_pose_and_many_regions_can_be_drawn(tmp_path):
 def test_a_build_draws_what_it_has_saved(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(
         "supple.app.building.read_any_character",
-        lambda *_: CharacterSource(bending_bar(), recipe=bar_options()),
+        lambda *_: BarSource(bending_bar()),
     )
     sheet = tmp_path / "bar.png"
     main(["build", "bar", "-o", str(tmp_path / "bar.supple"), "--sheet", str(sheet), "-q"])
@@ -212,7 +219,7 @@ def test_long_labels_keep_both_ends():
 def test_json_is_all_that_a_drawing_build_prints(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
         "supple.app.building.read_any_character",
-        lambda *_: CharacterSource(bending_bar(), recipe=bar_options()),
+        lambda *_: BarSource(bending_bar()),
     )
     output, sheet = str(tmp_path / "bar.supple"), str(tmp_path / "bar.png")
     main(["build", "bar", "-o", output, "--sheet", sheet, "--json"])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import io
-import os
-import shutil
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,30 +14,20 @@ import numpy as np
 import pytest
 
 import supple
+from helpers.browser_pages import PATIENCE, open_tab, running_browser, until
 from helpers.build_samples import MATERIAL, bar_options, bending_bar
 from supple.app.viewer.session.character_subject import CharacterSubject
 from supple.app.viewer.session.session import Session
 
 pytest.importorskip("viser", reason="viser is not installed")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-CHROMIUM = os.environ.get("SUPPLE_CHROMIUM") or shutil.which("chromium")
-if CHROMIUM is None:
-    pytest.skip("no chromium; apt-get install chromium", allow_module_level=True)
-
-SOFTWARE = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-SIZE = {"width": 800, "height": 480}
 #: Left of the panel, below notes.
 SCENE = {"x": 40, "y": 150, "width": 340, "height": 320}
-PATIENCE = 60_000  # ms: a page drawn without a graphics card, on a busy computer
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=CHROMIUM, args=SOFTWARE)
-        yield opened
-        opened.close()
+    yield from running_browser()
 
 
 @pytest.fixture(scope="module")
@@ -59,24 +47,6 @@ def tab(browser: Any, page: Any) -> Iterator[Any]:
     opened = open_tab(browser, page)
     yield opened
     opened.close()
-
-
-def open_tab(browser: Any, page: Any) -> Any:
-    tab = browser.new_page(viewport=SIZE)
-    tab.set_default_timeout(PATIENCE)
-    tab.goto(page.address)
-    tab.wait_for_selector("canvas[data-engine]")
-    tab.get_by_text("Drag the skin").wait_for()
-    return tab
-
-
-def until(tab: Any, fact: Callable[[], bool], what: str) -> None:
-    """Wait for it while the browser goes on."""
-    for _ in range(PATIENCE // 100):
-        if fact():
-            return
-        tab.wait_for_timeout(100)
-    pytest.fail(f"never: {what}")
 
 
 def pixels(tab: Any) -> np.ndarray:

@@ -267,7 +267,7 @@ def builds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, An
         return sample_model()
 
     recipe = {"tets": 5, "modes": (4, 3)}
-    shown = SimpleNamespace(character=None, recipe=lambda: recipe)
+    shown = SimpleNamespace(character=None, recipe=lambda engine: recipe)
     monkeypatch.setattr(character_models, "build", pretend)
     monkeypatch.setattr(character_models, "scene", lambda name: shown)
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))

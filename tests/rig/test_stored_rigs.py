@@ -20,6 +20,7 @@ from supple.rig.deformers.bend import Bend
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.free_form import Lattice
+from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.twist import Twist
 from supple.rig.deformers.wire import Wire
@@ -63,6 +64,12 @@ def shapes(base: Any) -> BlendShapeRig:
     return BlendShapeRig(base, deltas, ["smile", "frown"], rest=[0.25, 0])
 
 
+def pose_shapes(base: SkinnedRig) -> PoseBlendShapeRig:
+    deltas = 0.01 * np.random.default_rng(6).standard_normal((2, 9, len(POINTS), 3))
+    deltas[1, :, POINTS[:, 0] < 0.5] = 0
+    return PoseBlendShapeRig(base, deltas, [1, 2])
+
+
 def corrected(base: Rig) -> PoseSpaceDeformation:
     rng = np.random.default_rng(4)
     poses = base.rest_pose + 0.3 * np.arange(3)[:, None] * rng.standard_normal(len(base.rest_pose))
@@ -94,6 +101,8 @@ RIGS: dict[str, Callable[[], Rig]] = {
     "moving joints": lambda: skinned(JointPose(SKELETON, ["hip", "toe"], ["knee"])),
     "locked joints": lambda: skinned(PartialJointPose(SKELETON, ["knee.rz", "hip.tx"], ["hip"])),
     "blend shapes": lambda: shapes(skinned()),
+    "pose blend shapes": lambda: pose_shapes(skinned()),
+    "pose blend shapes on tets": lambda: on_tets(pose_shapes(skinned()), "carried"),
     "chain": lambda: RigChain(Twist(POINTS, axis=[1, 0.2, 0]), wire(), skinned()),
     "chain in a chain": lambda: RigChain(RigChain(wire("a"), wire("b")), wire("a")),
     "bend": lambda: Bend(POINTS, [0.1, 0, 0], [1, 0.1, 0.3], [0, 1, 0.2], low=-0.1, high=0.8),

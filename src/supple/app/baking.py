@@ -7,6 +7,7 @@ The way of a file: `checked_target` ▸ `read_character` and `prepared_model` (c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -15,6 +16,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from supple.app.body_words import body_words, motion_name
 from supple.app.character_models import (
     CharacterSource,
     PreparedModel,
@@ -71,7 +73,8 @@ def run_bake(
         _check_page(options.report)
     first_use_message(quiet)
     with working("reading", quiet):
-        source = read_character(given, options.unit)
+        source = read_character(given, options.unit, **body_words(options.motion, options.betas))
+        options = replace(options, motion=motion_name(options.motion))
         motions = _chosen_motions(source.character, options)
         targets = _checked_files(target, source.character, motions, Path(given), options)
         told = options.building()

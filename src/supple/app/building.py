@@ -15,6 +15,7 @@ from rich.table import Table
 
 from supple.anatomy.body_plan import anatomical_material
 from supple.anatomy.flesh_presets import flesh_material
+from supple.app.body_words import body_words
 from supple.app.character_models import CharacterSource, chosen_anatomy, read_any_character
 from supple.app.command_files import CHARACTER_MODEL, checked_sheet, model_target
 from supple.app.options import BuildOptions
@@ -58,11 +59,14 @@ def run_build(
         checked_sheet(sheet)
     first_use_message(quiet)
     with working("reading", quiet):
-        source = read_any_character(given, options.unit)
+        told = body_words(options.motion, options.betas)
+        if options.motion is not None and "motion" not in told:
+            raise SuppleError(f"--motion {options.motion}: use a file of a body's motion (.npz)")
+        source = read_any_character(given, options.unit, **told)
         anatomy = chosen_anatomy(options.anatomy, source)
     with build_log(quiet) as log, _executor(options.processes) as executor:
         with nullcontext() if anatomy is None else log.stage("anatomy"):
-            chosen = _chosen(source, options, anatomy)
+            chosen = _chosen(source, options, anatomy, row.name)
         offered = row.taken(**chosen, executor=executor, log=log)
         model = build(source.character, engine=row.name, **offered)
     with working("writing", quiet):
@@ -91,10 +95,10 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _chosen(
-    source: CharacterSource, options: BuildOptions, anatomy: GivenAnatomy
+    source: CharacterSource, options: BuildOptions, anatomy: GivenAnatomy, engine: str
 ) -> dict[str, Any]:
     """Return the builder's options: a scene's own, and before those what was asked for."""
-    chosen = source.recipe | options.building()
+    chosen = source.recipe(engine) | options.building()
     plan = body_plan_of(source.character, anatomy, chosen.get("tets", TETS))
     if options.ground is not None:
         chosen["obstacles"] = (Plane((0.0, options.ground, 0.0), (0.0, 1.0, 0.0)),)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -68,20 +68,21 @@ class CharacterSource:
     ----------
     scene
         Name of the scene, "" for none.
-    recipe
-        Options of the builder that a scene has.
     model
         Model of a model file.
     """
 
     character: Character
     scene: str = ""
-    recipe: dict[str, Any] = field(default_factory=dict)
     model: CharacterModel | None = None
+
+    def recipe(self, engine: str) -> dict[str, Any]:
+        """Return options of an engine's builder that a scene has; nothing for a file."""
+        return scene(self.scene).recipe(engine) if self.scene else {}
 
 
 def read_any_character(
-    given: str, unit: str | None = None, *, curves: bool = True
+    given: str, unit: str | None = None, *, curves: bool = True, **body: Any
 ) -> CharacterSource:
     """Read the character of a file or a scene; a file of that name goes first.
 
@@ -93,13 +94,16 @@ def read_any_character(
         Unit of the file, as `metres_in` reads it; by default what the file says.
     curves
         Whether curves that were added to the file are in it.
+    **body
+        Motion and shape of a body model, as `body_words` has them.
     """
     metres = None if unit is None else metres_in(unit)
     if source_kind(given) in ("scene", "body scene"):
+        _check_body(given, body)
         shown = scene(given)  # where there is none, an error that knows their names
         _check_unit(given, unit)
-        return CharacterSource(shown.character, given, shown.recipe())
-    return CharacterSource(load(given, metres_per_unit=metres, curves=curves))
+        return CharacterSource(shown.character, given)
+    return CharacterSource(load(given, metres_per_unit=metres, curves=curves, **body))
 
 
 def _check_unit(given: str, unit: str | None) -> None:
@@ -107,12 +111,19 @@ def _check_unit(given: str, unit: str | None) -> None:
         raise SuppleError(f"{given}: is in metres; --unit is for files of characters")
 
 
-def read_character(given: str, unit: str | None = None, *, curves: bool = True) -> CharacterSource:
+def _check_body(given: str, body: dict[str, Any]) -> None:
+    if body:
+        raise SuppleError(f"{given}: is no body model; motion files and --betas are for those")
+
+
+def read_character(
+    given: str, unit: str | None = None, *, curves: bool = True, **body: Any
+) -> CharacterSource:
     """Read the character of a file, a scene or a model, to which flesh can be given.
 
     Parameters
     ----------
-    given, unit, curves
+    given, unit, curves, **body
         As for `read_any_character`.
 
     Raises
@@ -122,10 +133,11 @@ def read_character(given: str, unit: str | None = None, *, curves: bool = True) 
     """
     if source_kind(given) == "model":
         _check_unit(given, unit)
+        _check_body(given, body)
         model = load_character_model(given)
         own = Character(model.name, model.surface, model.rig, dict(model.motions))
         return CharacterSource(own, model=model)
-    source = read_any_character(given, unit, curves=curves)
+    source = read_any_character(given, unit, curves=curves, **body)
     if not source.scene:
         _check_character(Path(given).name, source.character)
     return source
@@ -280,7 +292,7 @@ def prepared_model(
     if source.scene and flesh == "normal" and anatomy is None and not told:
         found = _scene_model(source.scene, engine, quiet)
     else:
-        recipe = engine_named(engine).taken(**source.recipe)
+        recipe = engine_named(engine).taken(**source.recipe(engine))
         wanted = {"painted": recipe.pop("young", None), "anatomy": anatomy, **recipe, **told}
         found = _own_model(character, flesh, engine, wanted, quiet, log)
     scaled = SCALED_LOADS if source.scene else anatomy is not None
@@ -362,7 +374,7 @@ def _scene_model(name: str, engine: str, quiet: bool, **changes: Any) -> Cached:
         shown = scene(name)
         with build_log(quiet) as log:
             row = engine_named(engine)
-            recipe = row.taken(**shown.recipe(), log=log) | changes
+            recipe = row.taken(**shown.recipe(engine), log=log) | changes
             return build(shown.character, engine=engine, **recipe)
 
     label, options = _scene_key(name, engine, changes)

@@ -16,6 +16,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from supple.app.body_words import body_words, motion_name
 from supple.app.character_models import (
     CharacterSource,
     chosen_anatomy,
@@ -38,7 +39,7 @@ from supple.rig.baked_motion import BakedMotion
 from supple.rig.free_curves import FreeCurves
 from supple.rig.motion.motion import Motion
 
-__all__ = ["run_curves"]
+__all__ = ["free_names", "run_curves"]
 
 #: Names that a file of free parameters may have.
 MOST_NAMES = 100_000
@@ -70,10 +71,12 @@ def run_curves(
         return _removed(Path(given), output, quiet)
     row = moving_engine(options.engine)
     target = _checked_target(given, output, options)
-    free, stepping = _free_names(options.free), _stepping(options, row)
+    free, stepping = free_names(options.free), _stepping(options, row)
     first_use_message(quiet)
     with working("reading", quiet):
-        source = read_character(given, options.unit, curves=False)
+        told = body_words(options.motion, options.betas)
+        source = read_character(given, options.unit, curves=False, **told)
+        options = replace(options, motion=motion_name(options.motion))
         plan = curve_plan(source.character, options.motion, **options.playing())
         anatomy = chosen_anatomy(options.anatomy, source, options.model)
     _say_what(source, plan.motion, options, quiet)
@@ -125,18 +128,20 @@ def run_curves(
 
 def _stepping(options: CurveOptions, row: Engine) -> dict[str, Any]:
     """Return options of the simulator: the flesh's damping, and what is said of controls."""
-    damping = flesh_damping(options.flesh, options.damping)
-    stepping: dict[str, Any] = {
-        name: value for name, value in damping.items() if name in row.step_options
+    told: dict[str, Any] = {
+        name: by_parameter(f"--{name}", words)
+        for name in ("follow", "firmness", "damping")
+        if (words := getattr(options, name)) is not None
     }
-    for name in ("follow", "firmness"):
-        words = getattr(options, name)
-        if words is None:
-            continue
+    if isinstance(told.get("damping"), float):  # of all flesh, not of some controls
+        told.pop("damping")
+    damping = flesh_damping(options.flesh, options.flesh_damping())
+    told |= {} if options.tolerance is None else {"tolerance": options.tolerance}
+    for name in told:
         if name not in row.step_options:
             raise SuppleError(f"--{name}: the engine {row.name} has no such option")
-        stepping[name] = by_parameter(f"--{name}", words)
-    return stepping
+    known = {name: value for name, value in damping.items() if name in row.step_options}
+    return known | told
 
 
 def _removed(source: Path, output: Path | None, quiet: bool) -> dict[str, Any]:
@@ -177,7 +182,7 @@ def _checked_target(given: str, output: Path | None, options: CurveOptions) -> P
     return output
 
 
-def _free_names(words: Sequence[str] | None) -> list[str] | str | None:
+def free_names(words: Sequence[str] | None) -> list[str] | str | None:
     """Return names of free parameters: words, the lines of a .txt file, or "auto"."""
     if words is None or list(words) == ["auto"]:
         return None
@@ -237,7 +242,7 @@ def _paged(
     own = _named(found.baked(), f"{found.name}, curves")
     start, end = float(found.times[0]), float(found.times[-1])
     how: dict[str, Any] = {"rate": max(found.rate, 24.0), "start": start, "end": end}
-    simulation = flesh_damping(options.flesh, options.damping)
+    simulation = flesh_damping(options.flesh, options.flesh_damping())
     with task_bar(quiet) as tell:
         flesh = bake(
             source.character,
@@ -295,6 +300,11 @@ def _print_summary(figures: dict[str, Any]) -> None:
         new = "new" if figures.get("new") else "changed"
         channels = counted(figures["channels"], "channel")
         rows.insert(4, ("animation", f"{figures['animation']}, {new}, {channels}"))
+    if "substeps" in figures:
+        cut = figures["substeps"]
+        told = f"{cut['least']} to {cut['most']} a step, {cut['mean']} on average"
+        error = f"{100 * figures['error_per_second']:.2g} % of the size a second at most"
+        rows.insert(4, ("sub-steps", f"{told}; estimated error {error}"))
     if figures["limits"]:
         acted = ", ".join(f"{name} in {count}" for name, count in figures["limits"].items())
         rows.insert(4, ("limits", f"{acted} of {figures['steps']} steps"))

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from supple.app.body_words import BetaWords
 from supple.engines.engine import ENGINES, FIRST_ENGINE
 from supple.errors import SuppleError, warn
 
@@ -66,7 +67,8 @@ class BakeOptions:
 
     motion: str | None = None
     """Motion by name; by default the liveliest. "wiggle" shakes and tilts, also what has no
-    motion."""
+    motion. Of a body model a file of AMASS or of a hand's poses (.npz)."""
+    betas: BetaWords = None
     all: Flag = False
     """All motions, with one model: into one file where the format holds several (glTF, USD), else
     a file for each."""
@@ -155,6 +157,9 @@ class BuildOptions:
 
     engine: EngineName = FIRST_ENGINE
     unit: UnitName = None
+    motion: str | None = None
+    """File with a motion of a body model, of AMASS or of a hand's poses (.npz)."""
+    betas: BetaWords = None
     free: Words = None
     """Controls that physics moves, for rig-space: names with *, such as 'tail*' belly; by default
     those that move flesh and that no motion keys."""
@@ -241,7 +246,8 @@ class CurveOptions:
     that no motion keys."""
     motion: str | None = None
     """Motion by name; by default the liveliest. What has none is shaken, and gets a new
-    animation."""
+    animation. Of a body model a file, as for bake."""
+    betas: BetaWords = None
     span: Annotated[tuple[float, float] | None, Parameter(name="--range")] = None
     """First and last second of the motion; around them curves come and go."""
     rate: Annotated[float | None, Parameter(name=["--fps", "--rate"])] = None
@@ -266,13 +272,17 @@ class CurveOptions:
     """Seconds at most that the first pose is held before, until nothing swings."""
     flesh: FleshName = "normal"
     """Stiffness by name: firm swings twice as fast as normal, jelly at a third."""
-    damping: float = 1.0
-    """Times the flesh's: 2 comes to rest sooner, 0.5 later."""
+    damping: Words = None
+    """Times the flesh's: 2 comes to rest sooner, 0.5 later; or numbers by name, likewise, such as
+    'tail*=2'."""
     follow: Words = None
     """Pull of controls to their keys, beside the flesh: a number, 1 leaves about a
     third of the motion, or numbers by name, such as 'tail*=0.5' belly=0."""
     firmness: Words = None
     """Factors on the stiffness of controls, likewise: 4 swings twice as fast."""
+    tolerance: float | None = None
+    """Error of time stepping that a second of motion may add, as a part of the size: steps are cut
+    as finely as that takes, such as 0.01; by default they are 1/90 s."""
     anatomy: AnatomyName = None
     engine: EngineName = "rig-space"
     unit: UnitName = None
@@ -286,6 +296,11 @@ class CurveOptions:
     """.html file that plays the rig alone, with curves, and with pose-space flesh."""
     remove: Flag = False
     """Take the curves out again: the file as it was before, to the byte; in place without -o."""
+
+    def flesh_damping(self) -> float:
+        """Return the factor on the damping of all flesh: 1 where some controls have their own."""
+        told = 1.0 if self.damping is None else by_parameter("--damping", self.damping)
+        return told if isinstance(told, float) else 1.0
 
     def playing(self) -> dict[str, Any]:
         """Return the options of `supple.curves` that say what is played, and how."""

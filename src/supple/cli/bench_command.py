@@ -14,6 +14,9 @@ from supple.errors import SuppleError
 
 __all__ = ["bench"]
 
+#: Names of what else is measured.
+COMMANDS = ("growth", "elastic", "rig", "rig-space", "reduction", "bake", "stvk")
+
 bench = App(name="bench", help="Measure Supple on this machine, beside other software.")
 
 
@@ -39,11 +42,17 @@ def step(
     fidelity
         Also compare with the unreduced simulation; takes minutes a scene.
     """
+    from supple.engines.engine import engine_named
     from supple.lab.bench.step_bench import measure, table
     from supple.scenes.characters.character_scene import SCENES
 
+    if "free" in engine_named(engine, "character").build_options:
+        if fidelity:
+            raise SuppleError(f"--fidelity is for pose-space; supple bench {engine} has its own")
+        rig_space(*scenes, model=model, steps=steps, display=display)
+        return
     for name in scenes:  # a misspelt command is taken for a scene
-        near = get_close_matches(name, ("growth", "elastic", "rig", "reduction", "bake", "stvk"), 1)
+        near = get_close_matches(name, COMMANDS, 1)
         if near and not get_close_matches(name, SCENES, 1, 0.5):
             raise SuppleError(f'no scene "{name}"; did you mean supple bench {near[0]}?')
     rows = measure(
@@ -163,6 +172,43 @@ def stvk(
         asked = stvk_growth.STEPS if steps is None else steps
         figures = stvk_growth.measure(growth, steps=asked, quiet=display.silent)
         display.show(figures, stvk_growth.table)
+
+
+@bench.command(name="rig-space")
+def rig_space(
+    *cases: str,
+    model: Path | None = None,
+    steps: int | None = None,
+    growth: Path | None = None,
+    display: Shown = DISPLAY,
+) -> None:
+    """Time steps of free parameters on one core, beside rig-space physics as hahn2013 has it.
+
+    Parameters
+    ----------
+    cases
+        Any of trunk (13 parameters of a wire), belly (36 shapes), shapes (174), or a scene with
+        free parameters, SCENE:GROUP for some of them; by default all.
+    model
+        A .supple file of your own with free parameters to time instead.
+    steps
+        How many steps of its motion to time; 1,000 by default, fewer for --growth.
+    growth
+        Instead, draw how times grow with parameters and tets into this .png file; the figures go
+        into a .json file beside it. A run that was ended goes on where it was.
+    """
+    from supple.lab.bench.rig_space import free_growth, rsp_bench
+
+    if growth is None:
+        asked = rsp_bench.STEPS if steps is None else steps
+        rows = rsp_bench.measure(cases, model=model, steps=asked, quiet=display.silent)
+        display.show(rows, rsp_bench.table)
+    elif cases or model is not None:
+        raise SuppleError("--growth has cases of its own; leave others out")
+    else:
+        asked = free_growth.STEPS if steps is None else steps
+        figures = free_growth.measure(growth, steps=asked, quiet=display.silent)
+        display.show(figures, free_growth.table)
 
 
 @bench.command

@@ -25,7 +25,8 @@ def build(
     Parameters
     ----------
     source
-        A character (.glb .gltf .usd .usda .usdc .usdz), or arm, x, bear or gorilla.
+        A character (.glb .gltf .usd .usda .usdc .usdz), a body model (.npz .pkl), or arm, x, bear,
+        gorilla, elephant or sumo.
     output
         The model file, NAME.supple; by default the character's name in this folder.
     """

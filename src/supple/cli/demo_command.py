@@ -26,7 +26,7 @@ def demo(
     output
         Folder for report.html, filmstrip.png and gorilla_soft.glb.
     scene
-        Another built-in character: arm, x, bear or gorilla.
+        Another built-in character: arm, x, bear, gorilla, elephant or sumo.
     tets
         How many tetrahedra to simulate; by default as many as the paper.
     """

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, TextIO
 from cyclopts import App, CycloptsError, Parameter
 
 import supple
+from supple.app.body_words import BetaWords
 from supple.cli.common_options import DISPLAY, Shown
 from supple.errors import SuppleError, SuppleWarning
 
@@ -56,6 +57,8 @@ def info(
     *,
     anatomy: Annotated[list[Path] | None, Parameter(consume_multiple=True, negative="")] = None,
     unit: str | None = None,
+    motion: str | None = None,
+    betas: BetaWords = None,
     display: Shown = DISPLAY,
 ) -> None:
     """Say what is in a file, and what is wrong with it.
@@ -63,19 +66,21 @@ def info(
     Parameters
     ----------
     file
-        A character (.glb .gltf .usd .usda .usdc .usdz), a motion (.bvh), a mesh (.obj .ply .stl
-        .off .veg .msh .mesh .vtk), a model (.supple), an elastic body (.stvk), or one of VegaFEM's
-        files (.cub, .U, .bou).
+        A character (.glb .gltf .usd .usda .usdc .usdz), a body model (.npz .pkl), a motion (.bvh,
+        of a body model .npz .pkl .smpl), a mesh (.obj .ply .stl .off .veg .msh .mesh .vtk), a model
+        (.supple), an elastic body (.stvk), or one of VegaFEM's files (.cub, .U, .bou).
     anatomy
         List a character's regions: what is bone, flesh, hard and apart, and why. With sheet.png
         they are drawn, with NAME.anatomy.json written to be changed, for bake, build and view.
     unit
         Unit of lengths in a character or a motion: m, cm, mm, in, ft, or how many metres one is; by
         default what the file says.
+    motion
+        File with a motion of a body model.
     """
     from supple.app.info.info import describe, print_info
 
-    display.show(describe(file, anatomy, unit), print_info)
+    display.show(describe(file, anatomy, unit, motion=motion, betas=betas), print_info)
 
 
 @app.command
@@ -85,7 +90,7 @@ def scene(name: str, /, *, sheet: Path | None = None, display: Shown = DISPLAY) 
     Parameters
     ----------
     name
-        arm, x, bear or gorilla.
+        arm, x, bear, gorilla, elephant or sumo.
     sheet
         PNG to draw all its poses and frames of its motion into.
     """

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from supple.app.options import AnatomyName, EngineName, FleshName, UnitName
+from supple.app.body_words import BetaWords
+from supple.app.options import AnatomyName, EngineName, FleshName, UnitName, Words
 from supple.cli.common_options import DISPLAY, Flag, Shown
 from supple.engines.engine import FIRST_ENGINE
 
@@ -17,9 +18,11 @@ def view(
     /,
     *,
     motion: str | None = None,
+    betas: BetaWords = None,
     flesh: FleshName = "normal",
     anatomy: AnatomyName = None,
     engine: EngineName = FIRST_ENGINE,
+    free: Words = None,
     unit: UnitName = None,
     model: Path | None = None,
     folder: Path | None = None,
@@ -35,14 +38,19 @@ def view(
     Parameters
     ----------
     source
-        A character (.glb .gltf .usd .usda .usdc .usdz), a model (.supple), or arm, x, bear or
-        gorilla. What has no model yet gets one, which is kept for the next time. Or an elastic
-        body: what `supple stvk` wrote (.stvk), a mesh (.obj .ply .stl .off .veg .msh .mesh
-        .vtk), or spoon, bridge, tower or heart.
+        A character (.glb .gltf .usd .usda .usdc .usdz), a body model (.npz .pkl), a model
+        (.supple), or arm, x, bear, gorilla, elephant or sumo. What has no model yet gets one, which
+        is kept for the next time.
+        Or an elastic body: what `supple stvk` wrote (.stvk), a mesh (.obj .ply .stl .off .veg .msh
+        .mesh .vtk), or spoon, bridge, tower or heart.
     motion
-        Which to begin with; by default the liveliest.
+        Which to begin with; by default the liveliest. Of a body model a file of AMASS or of a
+        hand's poses (.npz).
     flesh
         How soft a model that is built gets.
+    free
+        Controls that physics moves, with --engine rig-space: names with *, such as 'tail*' belly;
+        by default those that move flesh and that no motion keys. Their curves are drawn live.
     model
         A model file of this character to use instead of building one.
     folder
@@ -63,9 +71,11 @@ def view(
     figures = run_view(
         source,
         motion=motion,
+        betas=betas,
         flesh=flesh,
         anatomy=anatomy,
         engine=engine,
+        free=free,
         unit=unit,
         model=model,
         folder=folder,

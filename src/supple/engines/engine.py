@@ -42,6 +42,7 @@ __all__ = [
     "Engine",
     "FreeParameters",
     "LocalStiffness",
+    "ParameterSprings",
     "RigidObjects",
     "StepState",
     "engine_named",
@@ -172,6 +173,18 @@ class FreeParameters(Protocol):
     @property
     def parameters(self) -> Floats:
         """Pose of the rig now, (s,): the free parameters as physics has them."""
+
+
+@runtime_checkable
+class ParameterSprings(Protocol):
+    """Optional part of a character engine: springs of each free parameter, set between steps."""
+
+    @property
+    def springs(self) -> Any:
+        """Numbers of each free parameter, (k,): `follow`, `firmness`, `damping`."""
+
+    def tune(self, *, follow: Any = None, firmness: Any = None, damping: Any = None) -> None:
+        """Change them: a number, one for each, or numbers by name; None for no change."""
 
 
 @runtime_checkable

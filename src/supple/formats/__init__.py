@@ -7,18 +7,24 @@ from supple.formats.meshes.read_surface import read_surface
 from supple.formats.meshes.read_tets import read_tets
 from supple.formats.meshes.veg import VegFile, VegMaterial, read_veg, read_veg_hexes, write_veg
 from supple.formats.save import remove_curves, save
+from supple.formats.smpl.body_model import BodyModel, read_body_model
+from supple.formats.smpl.body_motion import MotionFile, read_body_motion
 from supple.formats.vega.bou import read_bou, write_bou
 from supple.formats.vega.cub import CubicForce, read_cub, write_cub
 from supple.formats.vega.modal_matrix import read_modal_matrix, write_modal_matrix
 from supple.formats.vega.vega_model import read_vega, veg_material, write_vega
 
 __all__ = [
+    "BodyModel",
     "BvhFile",
     "CubicForce",
     "EndSite",
+    "MotionFile",
     "VegFile",
     "VegMaterial",
     "load",
+    "read_body_model",
+    "read_body_motion",
     "read_bou",
     "read_bvh",
     "read_cub",

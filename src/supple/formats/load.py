@@ -13,9 +13,15 @@ from supple.rig.character import Character
 
 __all__ = ["load"]
 
+_NONE = inspect.Parameter("none", inspect.Parameter.POSITIONAL_ONLY)
+
 
 def load(
-    path: str | Path, *, metres_per_unit: float | None = None, curves: bool = True
+    path: str | Path,
+    *,
+    metres_per_unit: float | None = None,
+    curves: bool = True,
+    **options: Any,
 ) -> Character:
     """Read a rigged character.
 
@@ -25,13 +31,17 @@ def load(
         A glTF file (``.glb``, ``.gltf``), or USD (``.usd``, ``.usda``, ``.usdc``, ``.usdz``;
         needs the extra ``supple[usd]``), or the ``.json`` of an example of Complementary
         Dynamics (``elephant.json``) or Fast Complementary Dynamics (``skeleton_rig.json``, with
-        motions beside it or in ``anim/``).
+        motions beside it or in ``anim/``), or a body model (``.npz``, ``.pkl``) in the layout of
+        SMPL, SMPL-H, SMPL-X or MANO.
     metres_per_unit : float, optional
         Length of the file's unit, in place of what the file says: 0.01 for centimetres. What is
         saved into the file again keeps the file's unit.
     curves : bool
         Whether curves that Supple has added to a file (`supple.curves`) are in it; without, it is
         as it was before, so that they can be made anew.
+    **options
+        Of body models: `motion`, a file of AMASS or a hand's clip; `betas`, `expression`, and
+        others of `supple.formats.smpl.load_body.load_body`.
 
     Returns
     -------
@@ -58,5 +68,8 @@ def load(
         raise FormatError(f"{path.name}: {row.name} files are read in their own unit")
     if not curves and "curves" in taken:
         told["curves"] = False
-    character: Character = reader(path, **told)
+    unknown = [name for name in options if taken.get(name, _NONE).kind is not _NONE.KEYWORD_ONLY]
+    if unknown:
+        raise FormatError(f'{path.name}: {row.name} files take no "{unknown[0]}"')
+    character: Character = reader(path, **told, **options)
     return character

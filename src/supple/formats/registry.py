@@ -211,6 +211,11 @@ CHARACTERS = FormatTable(
             "supple.formats.research.json_example:load_json_example",
             body=False,
         ),
+        CharacterFormat(
+            "body model",
+            (".npz", ".pkl", ".smpl"),
+            "supple.formats.smpl.load_body:load_body",
+        ),
     ]
 )
 

@@ -47,6 +47,8 @@ class ParameterTake:
     added: Floats = field(init=False)
     limits: dict[str, int] = field(default_factory=dict)
     times: list[float] = field(default_factory=list)
+    substeps: list[int] = field(default_factory=list)
+    error: float = 0.0
     n_cycles: int = 0
     settled: float = 0.0
     gap: float | None = None
@@ -156,8 +158,13 @@ class ParameterTake:
         return values - pose[self.columns]
 
     def _note(self, done: Any) -> None:
-        for name in () if done is None else done.limits:
+        if done is None:  # a cut begins anew
+            return
+        for name in done.limits:
             self.limits[name] = self.limits.get(name, 0) + 1
+        if "error" in done.readings:  # of engines that choose their sub-steps by it
+            self.substeps.append(int(done.readings["substeps"]))
+            self.error = max(self.error, float(done.readings["error"]))
 
     def report(self, character: Character) -> dict[str, Any]:
         """Return figures for people and JSON."""
@@ -179,6 +186,15 @@ class ParameterTake:
             "settle_s": round(self.settled, 3),
             "limits": dict(sorted(self.limits.items())),
         }
+        if self.substeps:
+            figures |= {
+                "substeps": {
+                    "least": min(self.substeps),
+                    "mean": round(float(np.mean(self.substeps)), 2),
+                    "most": max(self.substeps),
+                },
+                "error_per_second": float(f"{self.error:.3g}"),
+            }
         if self.player.loop:
             figures |= {
                 "cycles": self.n_cycles,

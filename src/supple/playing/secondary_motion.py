@@ -20,6 +20,7 @@ from supple.engines.engine import (
     CharacterModel,
     Engine,
     FreeParameters,
+    ParameterSprings,
     engine_named,
     engine_of,
 )
@@ -121,7 +122,7 @@ def curves(
     scaled = building.get("anatomy", ANATOMY) is not None
     options: dict[str, Any] = {"flesh": kind, "damping": damping, "engine": row.name}
     options["scaled_loads"] = scaled
-    simulator = bake_simulator(model, plan.dt, **(options | dict(simulation or {})))
+    simulator = _made_simulator(model, plan.dt, options | dict(simulation or {}))
     if not isinstance(simulator, FreeParameters):
         raise SuppleError(f"the engine {row.name} moves no parameters of the rig; use {ENGINE}")
     columns = _columns(character, simulator.free)
@@ -290,6 +291,17 @@ def _checked_seconds(what: str, value: Any) -> float:
     if not 0 <= seconds <= 60:
         raise SuppleError(f"{what} is {seconds:g} s; use 0 to 60")
     return seconds
+
+
+def _made_simulator(model: Any, dt: float, options: dict[str, Any]) -> Any:
+    """Return the simulator; damping by names is that of parameters, not of all flesh."""
+    damping = options.pop("damping") if isinstance(options.get("damping"), Mapping) else None
+    simulator = bake_simulator(model, dt, **options)
+    if damping is not None:
+        if not isinstance(simulator, ParameterSprings):
+            raise SuppleError(f"the engine {engine_of(model).name} has no damping by name")
+        simulator.tune(damping=damping)
+    return simulator
 
 
 def _chosen_engine(engine: str | None, model: Any) -> Engine:

@@ -6,6 +6,7 @@ from supple.rig.deformers.bend import Bend
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.free_form import Lattice
+from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.twist import Twist
 from supple.rig.deformers.wire import Wire
@@ -43,6 +44,7 @@ __all__ = [
     "Lattice",
     "Motion",
     "Parameter",
+    "PoseBlendShapeRig",
     "PoseSpaceDeformation",
     "PoseWeights",
     "Rig",

@@ -21,6 +21,7 @@ from supple.arrays import Floats
 from supple.checks import checked_array
 from supple.errors import SuppleError
 from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
 from supple.rig.protocol import Deformer, Rig, checked_pose
 from supple.rig.skeleton.skinning import SkinnedRig
 
@@ -50,8 +51,8 @@ def offset_matrices(rig: Rig, pose: ArrayLike) -> Floats:
     Parameters
     ----------
     rig
-        Exact for skinned rigs, with or without blend shapes; by differences for others that move
-        given points.
+        Exact for skinned rigs, with or without (pose) blend shapes; by differences for others that
+        move given points.
     pose
         (s,)
 
@@ -179,7 +180,10 @@ def _without_shapes(rig: Rig, pose: ArrayLike) -> tuple[Deformer, Floats, Floats
         )
     base: Deformer = rig
     points = np.asarray(base.rest_points, np.float64)
-    while isinstance(base, BlendShapeRig):
+    while isinstance(base, (BlendShapeRig, PoseBlendShapeRig)):
+        if isinstance(base, PoseBlendShapeRig):
+            points, base = base.shaped(points, values), base.base
+            continue
         split = len(base.base.parameters)
         points = base.shaped(points, values[split:])
         base, values = base.base, values[:split]

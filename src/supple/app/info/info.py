@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from supple.app.body_words import body_words
 from supple.app.command_files import CHARACTER_MODEL
 from supple.app.info.info_model import describe_model, model_lines
 from supple.app.info.info_stvk import (
@@ -26,6 +27,8 @@ from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.formats.length_units import metres_in, unit_name
 from supple.formats.registry import CHARACTERS, SURFACES, TETS
 
+#: Reader of body models, whose motions have the same endings.
+BODY_READER = "supple.formats.smpl.load_body:load_body"
 #: Ending of files of `supple.anatomy.region_entries`, which takes long to import.
 ENTRIES_SUFFIX = ".anatomy.json"
 
@@ -86,19 +89,26 @@ def with_consequences(defects: list[Any]) -> list[dict[str, str]]:
 
 
 def describe(
-    path: str | Path, anatomy: Sequence[Path] | None = None, unit: str | None = None
+    path: str | Path,
+    anatomy: Sequence[Path] | None = None,
+    unit: str | None = None,
+    *,
+    motion: str | None = None,
+    betas: str | None = None,
 ) -> dict[str, Any]:
     """Describe a file by plain values that JSON can carry.
 
     Parameters
     ----------
     path : str or Path
-        A character (glTF, USD), a motion (BVH), a surface, a mesh of tets or hexahedra, a model,
-        an elastic body, or a file of VegaFEM's.
+        A character (glTF, USD, a body model), a motion (BVH, AMASS), a surface, a mesh of tets or
+        hexahedra, a model, an elastic body, or a file of VegaFEM's.
     anatomy : list of Path, optional
         Find a character's anatomy, and write it to these files; see `describe_anatomy`.
     unit : str, optional
         Unit of a character or a motion, as `metres_in` reads it; by default what the file says.
+    motion, betas : str, optional
+        Motion file and shape of a body model, as `body_words` reads them.
 
     Returns
     -------
@@ -119,7 +129,10 @@ def describe(
     path = Path(path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SuppleWarning)
-        found = _read(path, None if unit is None else metres_in(unit))
+        body = body_words(motion, betas)
+        if motion is not None and "motion" not in body:
+            raise SuppleError(f"--motion {motion}: use a file of a body's motion (.npz)")
+        found = _read(path, None if unit is None else metres_in(unit), body)
         if anatomy is not None:
             found["anatomy"] = _anatomy(path, found["format"], anatomy, unit)
     told = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]
@@ -140,7 +153,7 @@ def _anatomy(path: Path, kind: str, targets: Sequence[Path], unit: str | None) -
     return describe_anatomy(path, targets, unit)
 
 
-def _read(path: Path, metres: float | None) -> dict[str, Any]:
+def _read(path: Path, metres: float | None, body: dict[str, Any]) -> dict[str, Any]:
     from supple.formats.meshes.read_surface import read_surface
     from supple.formats.meshes.read_tets import read_tets
 
@@ -150,8 +163,15 @@ def _read(path: Path, metres: float | None) -> dict[str, Any]:
 
         return describe_entries(path)
     row = CHARACTERS.find(path)
+    if row is not None and row.reader == BODY_READER and not body:
+        from supple.formats.smpl.load_body import is_motion
+
+        if is_motion(path):
+            return _body_motion(path)
     if row is not None:
-        return {"format": row.name, **_character(path, metres)}
+        return {"format": row.name, **_character(path, metres, body)}
+    if body:
+        raise SuppleError(f"{path.name}: is no body model; --motion and --betas are for those")
     if suffix == ".bvh":
         return _bvh(path, metres)
     if metres is not None:
@@ -171,10 +191,10 @@ def _read(path: Path, metres: float | None) -> dict[str, Any]:
     raise FormatError(f'{path.name}: "{path.suffix}" files are not known; use one of {known}')
 
 
-def _character(path: Path, metres: float | None) -> dict[str, Any]:
+def _character(path: Path, metres: float | None, body: dict[str, Any]) -> dict[str, Any]:
     from supple.formats.load import load
 
-    character = load(path, metres_per_unit=metres)
+    character = load(path, metres_per_unit=metres, **body)
     found: dict[str, Any] = {
         "metres_per_unit": character.metres_per_unit,
         "unit_told": metres is not None,
@@ -238,6 +258,25 @@ def _bvh(path: Path, metres: float | None) -> dict[str, Any]:
         "size": _metres(np.ptp(places, axis=0)),
         "joints": list(file.skeleton.names),
         "clips": [_clip(file.motion)],
+    }
+
+
+def _body_motion(path: Path) -> dict[str, Any]:
+    from supple.formats.smpl.body_motion import read_body_motion
+
+    file = read_body_motion(path)
+    travel = np.linalg.norm(np.diff(file.translations, axis=0), axis=1).sum()
+    clip = {
+        "name": file.name,
+        "seconds": round((len(file.poses) - 1) / file.rate, 4),
+        "keys": len(file.poses),
+        "keys_per_second": round(file.rate, 2),
+        "root_travels_metres": round(float(travel), 4),
+    }
+    return {
+        "format": f"motion of a body model ({file.layout.kind or 'other'}, {file.up} up)",
+        "joints": list(file.layout.names),
+        "clips": [clip],
     }
 
 

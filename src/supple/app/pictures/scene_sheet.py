@@ -26,7 +26,7 @@ COLOURS = {
     "gorilla": (0.50, 0.46, 0.47),
 }
 #: Where cameras stand, in degrees.
-AZIMUTHS = {"arm": -22.0, "x": 42.0, "bear": 22.0, "gorilla": 38.0}
+AZIMUTHS = {"arm": -22.0, "x": 42.0, "bear": 22.0, "gorilla": 38.0, "elephant": 55.0}
 FRAMES, COLUMNS, WIDTH = 12, 6, 2.5
 
 
@@ -125,6 +125,16 @@ def _aspect(group: list[Floats], view: Floats) -> float:
     return float((high - low)[1] / (high - low)[0])
 
 
+def _colours(shown: Scene) -> Floats:
+    """Return the character's own colours (m, 3), or one of ours."""
+    own = shown.character.appearance
+    if own is None:
+        return np.array(COLOURS.get(shown.name, COLOURS["arm"]))
+    every = np.arange(len(own.material_of))
+    light = own.colours(every, np.full((len(every), 3), 1 / 3))
+    return np.asarray(light[:, :3] ** (1 / 2.2))
+
+
 def _draw(
     axes: Axes,
     shown: Scene,
@@ -133,9 +143,8 @@ def _draw(
     view: Floats,
     window: tuple[Floats, Floats],
 ) -> None:
-    colour = COLOURS.get(shown.name, COLOURS["arm"])
     triangles = shown.character.surface.triangles
-    draw_surface(axes, points, triangles, colour=colour, view=view)
+    draw_surface(axes, points, triangles, colour=_colours(shown), view=view)
     low, high = window
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     axes.set_title(caption, color=INK, fontsize=9, pad=2)

@@ -10,6 +10,7 @@ from typing import Any, Self
 from supple.app.viewer.clock import Clock
 from supple.app.viewer.meter import Costs
 from supple.app.viewer.panels.anatomy_panel import AnatomyPanel
+from supple.app.viewer.panels.curves_panel import CurvesPanel, SpringPanel
 from supple.app.viewer.panels.material_panel import add_material_controls
 from supple.app.viewer.panels.play_panel import PlayPanel, RecordPanel
 from supple.app.viewer.panels.pose_panel import HandlePanel, PosePanel
@@ -88,6 +89,11 @@ class Page:
             with tab("Pose"):
                 self._moving.append(HandlePanel(server, session, lambda: self.pose.take_over()))
                 self.pose = PosePanel(server, session)
+        if "curves" in parts:
+            self.curves = CurvesPanel(server, session)
+            self._live.append(self.curves)
+            with tab("Springs"):
+                SpringPanel(server, session, self.curves)
         if "anatomy" in parts:
             with tab("Anatomy"):
                 self.anatomy = AnatomyPanel(server, session, self.stage, self.show, self.folder)

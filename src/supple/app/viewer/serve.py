@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from supple.anatomy.anatomy import anatomy_of
 from supple.anatomy.region_entries import RegionEntry
 from supple.app.bodies.make_body import prepared_body
+from supple.app.body_words import body_words, motion_name
 from supple.app.character_models import (
     CharacterSource,
     chosen_anatomy,
@@ -23,7 +24,7 @@ from supple.app.viewer.session.body_subject import BodySubject
 from supple.app.viewer.session.character_subject import CharacterSubject
 from supple.app.viewer.session.session import Session
 from supple.app.viewer.session.subject import Subject
-from supple.engines.engine import FIRST_ENGINE, engine_named
+from supple.engines.engine import FIRST_ENGINE, Engine, engine_named
 from supple.errors import SuppleError
 from supple.playing.bake import chosen_motion
 from supple.playing.bake_model import GivenAnatomy
@@ -39,9 +40,11 @@ def run_view(
     given: str,
     *,
     engine: str = FIRST_ENGINE,
+    free: Sequence[str] | None = None,
     anatomy: str | None = None,
     unit: str | None = None,
     motion: str | None = None,
+    betas: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
     folder: Path | None = None,
@@ -59,13 +62,15 @@ def run_view(
     given
         A file, a scene or a model; what has no model yet gets one, which is kept.
     engine
-        Of the character, as for `supple.bake`; bodies have the one that suits them.
+        Of the character, as for `supple.bake`; bodies and models have the one that suits them.
+    free
+        Controls that physics moves, of engines that have any.
     anatomy
         ``"auto"``, ``"none"`` or a file of regions.
     unit
         Unit of the character's file, such as "cm"; by default what it says.
-    motion, flesh
-        As for `supple.bake`; elastic bodies have none.
+    motion, flesh, betas
+        As for `supple bake`; elastic bodies have none.
     model
         A model file to use instead of building one, of a character.
     folder
@@ -90,16 +95,14 @@ def run_view(
 
     body = is_body(given)
     own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
-    own |= {"flesh": flesh, "model": model}
+    own |= {"flesh": flesh, "model": model, "free": free, "betas": betas}
     if body:
         _check_body_options(given, **own, folder=folder)
     else:
-        engine_named(engine, "character")
+        _check_free(engine_named(engine, "character"), free)
     target = Path.cwd() if folder is None else folder
-    if not body and not (target.is_dir() and os.access(target, os.W_OK)):
-        raise SuppleError(
-            f"{target}: recordings cannot be saved there; give a folder with --folder"
-        )
+    if not body:
+        _check_folder(target)
     check_viser()
     free_port(host, port)  # better now than after the build
     first_use_message(quiet)
@@ -123,6 +126,18 @@ def _check_body_options(given: str, **others: Any) -> None:
             raise SuppleError(f"{given}: is an elastic body; --{name} is for characters")
 
 
+def _check_folder(folder: Path) -> None:
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise SuppleError(
+            f"{folder}: recordings cannot be saved there; give a folder with --folder"
+        )
+
+
+def _check_free(row: Engine, free: Sequence[str] | None) -> None:
+    if free is not None and "free" not in row.build_options:
+        raise SuppleError(f"--free: {row.name} moves no controls; use --engine rig-space")
+
+
 def _body(given: str, quiet: bool) -> BodySubject:
     body = prepared_body(given, quiet=quiet)
     with working("starting", quiet):
@@ -134,21 +149,29 @@ def _character(
     quiet: bool,
     *,
     engine: str = FIRST_ENGINE,
+    free: Sequence[str] | None = None,
     anatomy: str | None = None,
     unit: str | None = None,
     motion: str | None = None,
+    betas: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
 ) -> CharacterSubject:
     with working("reading", quiet):
-        source = read_character(given, unit)
+        source = read_character(given, unit, **body_words(motion, betas))
+        motion = motion_name(motion)
         chosen_motion(source.character, motion)
         chosen = chosen_anatomy(anatomy, source, model)
+    from supple.app.curve_making import free_names
+
+    names = free_names(free)
     ready = prepared_model(
-        source, model=model, flesh=flesh, engine=engine, anatomy=chosen, quiet=quiet
+        source, model=model, flesh=flesh, engine=engine, free=names, anatomy=chosen, quiet=quiet
     )
+    if ready.model.engine != engine_named(engine).model_class.engine:  # a file's is what it is
+        engine = ready.model.engine
     with working("starting", quiet):
-        editing = _editing(source, model, chosen, engine=engine, flesh=flesh)
+        editing = _editing(source, model, chosen, engine=engine, free=names, flesh=flesh)
         return CharacterSubject(
             ready.model,
             motion,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from supple.engines.rig_space.condensation import (
     held_modes,
     interior_vertices,
     reduced,
+    vertices_near,
 )
 from supple.engines.rig_space.flesh_rig import FleshRig, VertexTurns, affine_entries
 from supple.engines.rig_space.free_parameters import Free, entries_by_pattern, free_entries
@@ -47,6 +49,7 @@ from supple.rig.poses.farthest_poses import farthest_poses
 from supple.rig.protocol import Rig
 from supple.rig.stored.packed_arrays import rounded
 from supple.rig.stored.rigs import restored_rigs, stored_rigs
+from supple.rig.tets.bones import Bones, held_tets
 from supple.rig.tets.carried_links import rig_on_tets
 from supple.rig.tets.tet_rig import check_rest
 
@@ -56,10 +59,12 @@ __all__ = ["Bounds", "build"]
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]] | None
 #: Key poses that cubature is trained at.
 TRAINED_POSES = 6
+#: Flesh so many tets from what the free parameters move gives way with it.
+RINGS = 2
 #: States that interior modes and cubature are made from.
 SNAPSHOTS = 96
 #: Cubature tets, and more for each coordinate.
-FEWEST_TETS, TETS_PER_COORDINATE = 240, 2
+FEWEST_TETS, TETS_PER_COORDINATE = 288, 2
 
 
 def build(
@@ -67,12 +72,12 @@ def build(
     free: Free = "auto",
     *,
     tets: int | TetMesh = 4_000,
-    bones: ArrayLike | None = None,
+    bones: Bones | ArrayLike | None = None,
     anatomy: Anatomy | Literal["auto"] | None = "auto",
     material: Material | None = None,
     young: ArrayLike | None = None,
     poisson: ArrayLike | None = None,
-    modes: int = 16,
+    modes: int = 24,
     cubature: int | None = None,
     bounds: Bounds = None,
     seed: int = 0,
@@ -89,7 +94,8 @@ def build(
     tets
         Number of tets to make, or tets that fill the surface.
     bones
-        Tet vertices that are bone; by default what the anatomy says, and none without a skeleton.
+        Segments of bone, or tet vertices that are; by default what the anatomy says, and none
+        without a skeleton.
     anatomy
         Bone and flesh of the character: ``"auto"``, an `Anatomy`, None for no bones.
     material, young, poisson
@@ -98,7 +104,7 @@ def build(
     modes
         Modes of the interior flesh with the surface held, which are moved beside the parameters.
     cubature
-        Number of tets that a step evaluates; by default 240, of shapes alone 120, and
+        Number of tets that a step evaluates; by default 288, of shapes alone 144, and
         two for each coordinate.
     bounds
         (lower, upper) for all free parameters, or by names and patterns. By default weights of
@@ -180,7 +186,8 @@ def _reduce(
     seed: int,
 ) -> _Reduction:
     """Condense the interior, and find modes for what that misses."""
-    jacobian, interior = rig.jacobian.copy(), interior_vertices(body.mesh, held)
+    jacobian, every = rig.jacobian.copy(), interior_vertices(body.mesh, held)
+    interior = every[vertices_near(body.mesh, _jacobians(rig, poses), RINGS)[every]]
     turns = VertexTurns(body.mesh, interior)
     columns = condensed_columns(body, jacobian, interior)
     condensed = reduced(body, jacobian, interior, columns)
@@ -194,14 +201,24 @@ def _reduce(
     corrections = np.concatenate([columns, ringing, bent], axis=2)
     condensed = reduced(body, jacobian, interior, corrections)
     flesh = TurnedFlesh(rig, turns, interior, condensed.corrections)
-    return _Reduction(flesh, condensed, snapshots)
+    whole = np.zeros((len(every), *condensed.corrections.shape[1:]))
+    whole[np.searchsorted(every, interior)] = condensed.corrections
+    return _Reduction(flesh, replace(condensed, corrections=whole), snapshots)
+
+
+def _jacobians(rig: FleshRig, poses: list[Floats]) -> Iterator[Floats]:
+    """Yield ∂Φ/∂p at key poses; one at a time, as all of them would not fit."""
+    for pose in poses:
+        rig.set_key(pose)
+        rig.move(np.zeros(len(rig.entries)))
+        yield rig.jacobian
 
 
 def _flesh(
     character: Character,
     entries: Ints,
     tets: int | TetMesh,
-    bones: ArrayLike | None,
+    bones: Bones | ArrayLike | None,
     anatomy: Anatomy | Literal["auto"] | None,
     material: Material | None,
     young: ArrayLike | None,
@@ -221,6 +238,8 @@ def _flesh(
     if material is None:
         material = flesh_material(character.surface.size)
     filled = tets if isinstance(tets, TetMesh) else tetrahedralise(surface, tets=tets)
+    if isinstance(bones, Bones):
+        bones = held_tets(bones, surface, filled).vertices
     held = checked_held(bones, len(filled.vertices))
     log.tell(0.5, "carrying the rig to the tets")
     check_rest(rig, surface)
@@ -266,7 +285,8 @@ def _bounds(character: Character, entries: Ints, given: Bounds) -> tuple[Floats,
         if pattern == "*":
             lower[:], upper[:] = low, high
             continue
-        places = entries_by_pattern(parameters, pattern)
+        # Bounds of what is not free do no harm: a rig has them for all of its controls.
+        places = np.isin(entries, entries_by_pattern(character.rig.parameters, pattern))
         lower[places], upper[places] = low, high
     return lower, upper
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -11,15 +12,17 @@ from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused, compiled_sums
 from supple.mesh.laplacian import hat_gradients
 from supple.mesh.tets import TetMesh
+from supple.rig.jacobians.chain_jacobian import ChainJacobian
 from supple.rig.jacobians.differences import Jacobian
-from supple.rig.jacobians.rig_jacobian import rig_jacobian
-from supple.rig.placement.placement import Placement, placement
+from supple.rig.jacobians.rig_jacobian import ShapeJacobian, rig_jacobian
+from supple.rig.placement.placement import Placement, Positions, placement
 from supple.rig.protocol import Rig
 
 __all__ = ["FleshRig", "VertexTurns", "affine_entries"]
 
-#: Iterations and change, in radians, at which a rotation is found.
-MOST_TURNS, LEAST_TURN = 30, 1e-6
+#: Iterations and change, in radians, after which a rotation is found: the next would change it by
+#: the square of that.
+MOST_TURNS, LEAST_TURN = 30, 1e-3
 
 
 def affine_entries(rig: Rig, entries: Ints) -> Bools:
@@ -67,56 +70,73 @@ class FleshRig:
             rig, self.entries, vertices, differences=differences
         )
         self._pose = np.array(rig.rest_pose, np.float64)
+        self._moved = self._pose.copy()
         self.key = np.empty((self._placement.n_points, 3))
-        self.positions = np.empty_like(self.key)
-        self.jacobian = np.zeros((*self.key.shape, len(self.entries)))
-        self._moving = np.arange(len(self.key))
+        self.positions, self._bare = np.empty((2, *self.key.shape))
+        self._placed = False
 
-    def set_key(self, pose: Floats) -> None:
-        """Go to a key pose: sets `key`, and what follows from it alone."""
+    @cached_property
+    def jacobian(self) -> Floats:
+        """(n, 3, k) ∂Φ/∂p where it was last evaluated."""
+        return np.zeros((*self.key.shape, len(self.entries)))
+
+    def set_key(self, pose: Floats, *, jacobian: bool = True) -> bool:
+        """Go to a key pose: sets `key` and, of an affine rig and if wanted, `jacobian`.
+
+        Returns whether it is another key pose than before.
+        """
+        if self._placed and np.array_equal(pose, self._pose):
+            return False
+        self._placed = False
         self._pose[:] = pose
         self._placement.place(self._pose, self.key)
-        if self.affine:
-            self._evaluate()
+        if self.affine and jacobian:
+            self._evaluate(self._pose)
+        self._placed = True
+        return True
+
+    def turned_shapes(self) -> Floats | None:
+        """(n, 3, k) δ of an affine rig that moves flesh by A δ, or None; see `write_frames`."""
+        deltas = getattr(self._jacobian, "deltas", None) if self.affine else None
+        if deltas is None:
+            return None
+        shapes = np.array(deltas)
+        shapes[self._held] = 0.0
+        return shapes
+
+    def write_frames(self, out: Positions) -> None:
+        """Write A (n, 3, 3) at the key pose."""
+        assert isinstance(self._jacobian, ShapeJacobian | ChainJacobian)
+        self._jacobian.write_frames(self._pose, out)
 
     def move(self, away: Floats, *, jacobian: bool = True) -> None:
         """Set `positions`, and `jacobian` if wanted, with free parameters `away` (k,) from key."""
         if self.affine:
             self.positions[:] = self.key
-            _add_columns(self._moving, self.jacobian, away, self.positions)
+            _add_columns(self.jacobian, away, self.positions)
             return
-        entries, pose = self.entries, self._pose
-        for i in range(len(entries)):
-            pose[entries[i]] += away[i]
-        try:
-            self._placement.place(pose, self.positions)
-            if jacobian:
-                self._evaluate()
-            if len(self._columns) and len(self._held):
-                self._leave_bones(pose, away)
-        finally:
-            for i in range(len(entries)):
-                pose[entries[i]] -= away[i]
+        pose = self._moved
+        pose[:] = self._pose
+        pose[self.entries] += away
+        self._placement.place(pose, self.positions)
+        if jacobian:
+            self._evaluate(pose)
+        if len(self._columns) and len(self._held):
+            # Bones are where they are with the weights of shapes at their keys.
+            shapes = self.entries[self._columns]
+            pose[shapes] = self._pose[shapes]
+            self._placement.place(pose, self._bare)
+            self.positions[self._held] = self._bare[self._held]
 
-    def _evaluate(self) -> None:
-        self._jacobian.evaluate(self._pose, self.jacobian)
+    def _evaluate(self, pose: Floats) -> None:
+        self._jacobian.evaluate(pose, self.jacobian)
         if len(self._columns) and len(self._held):
             _clear(self.jacobian, self._held, self._columns)
 
-    def _leave_bones(self, pose: Floats, away: Floats) -> None:
-        """Put bones where they are with the weights of shapes at their keys."""
-        for i in self._columns:
-            pose[self.entries[i]] -= away[i]
-        bare = np.empty_like(self.positions)
-        self._placement.place(pose, bare)
-        self.positions[self._held] = bare[self._held]
-        for i in self._columns:
-            pose[self.entries[i]] += away[i]
-
 
 @compiled_sums
-def _add_columns(rows: Ints, jacobian: Floats, away: Floats, out: Floats) -> None:
-    for v in rows:
+def _add_columns(jacobian: Floats, away: Floats, out: Floats) -> None:
+    for v in range(len(jacobian)):
         for i in range(3):
             row, total = jacobian[v, i], 0.0
             for k in range(len(away)):
@@ -136,7 +156,7 @@ class VertexTurns:
     """Rotations of the flesh around tet vertices, from rest to where the rig has it.
 
     The rotation nearest to the mean deformation gradient of a vertex's tets, found from the last
-    one by Müller et al. 2016.
+    one.
 
     Parameters
     ----------
@@ -205,6 +225,8 @@ def _follow_turns(
             a, b, c = a + dx * s0, b + dx * s1, c + dx * s2
             d, e, f = d + dy * s0, e + dy * s1, f + dy * s2
             g, h, i = g + dz * s0, h + dz * s1, i + dz * s2
+        if not a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) > 0:
+            continue  # turned inside out, there is no rotation to follow
         F = (a, b, c, d, e, f, g, h, i)
         for _ in range(MOST_TURNS):
             if not _turn_towards(F, turns[v]) > LEAST_TURN:
@@ -215,16 +237,34 @@ def _follow_turns(
 def _turn_towards(
     F: tuple[float, float, float, float, float, float, float, float, float], R: Floats
 ) -> float:
-    """Turn R by ω = Σ r × f / |Σ r · f| of the columns of both; return |ω|."""
-    x = y = z = inner = 0.0
-    for c in range(3):
-        f0, f1, f2 = F[c], F[3 + c], F[6 + c]
-        x += R[1, c] * f2 - R[2, c] * f1
-        y += R[2, c] * f0 - R[0, c] * f2
-        z += R[0, c] * f1 - R[1, c] * f0
-        inner += R[0, c] * f0 + R[1, c] * f1 + R[2, c] * f2
-    scale = 1.0 / (abs(inner) + 1e-9)
-    x, y, z = x * scale, y * scale, z * scale
+    """Turn R by Newton's ω towards the largest R : F; return |ω|.
+
+    ω = (tr B − sym B)⁻¹ Σ r × f of the columns of both, B = F Rᵀ: two turns are enough near the
+    rotation. Where that is no maximum, ω is as long as in Müller et al. 2016.
+    """
+    b00 = F[0] * R[0, 0] + F[1] * R[0, 1] + F[2] * R[0, 2]
+    b01 = F[0] * R[1, 0] + F[1] * R[1, 1] + F[2] * R[1, 2]
+    b02 = F[0] * R[2, 0] + F[1] * R[2, 1] + F[2] * R[2, 2]
+    b10 = F[3] * R[0, 0] + F[4] * R[0, 1] + F[5] * R[0, 2]
+    b11 = F[3] * R[1, 0] + F[4] * R[1, 1] + F[5] * R[1, 2]
+    b12 = F[3] * R[2, 0] + F[4] * R[2, 1] + F[5] * R[2, 2]
+    b20 = F[6] * R[0, 0] + F[7] * R[0, 1] + F[8] * R[0, 2]
+    b21 = F[6] * R[1, 0] + F[7] * R[1, 1] + F[8] * R[1, 2]
+    b22 = F[6] * R[2, 0] + F[7] * R[2, 1] + F[8] * R[2, 2]
+    u, v, w = b21 - b12, b02 - b20, b10 - b01
+    p, q, r = b11 + b22, b00 + b22, b00 + b11
+    d, e, f = -0.5 * (b01 + b10), -0.5 * (b02 + b20), -0.5 * (b12 + b21)
+    c0, c1, c2 = q * r - f * f, e * f - d * r, d * f - e * q
+    determinant = p * c0 + d * c1 + e * c2
+    if p > 0 and c0 > 0 and determinant > 1e-3 * p * q * r:
+        k = 1.0 / determinant
+        c4, c5, c8 = p * r - e * e, d * e - p * f, p * q - d * d
+        x = k * (c0 * u + c1 * v + c2 * w)
+        y = k * (c1 * u + c4 * v + c5 * w)
+        z = k * (c2 * u + c5 * v + c8 * w)
+    else:
+        k = 1.0 / (abs(b00 + b11 + b22) + 1e-9)
+        x, y, z = k * u, k * v, k * w
     square = x * x + y * y + z * z
     angle = math.sqrt(square)
     if not 1e-12 < angle < 1e3:  # there, or not finite

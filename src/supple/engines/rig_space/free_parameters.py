@@ -34,6 +34,7 @@ LOOSE = ("soft", "ear", "tail")
 LOOSE_WORDS = re.compile("hair|braid|pony|mane|beard|whisker|antenna|tentacle|trunk|skirt|cloth")
 #: Channels of a joint, as names end.
 ROTATIONS, OTHERS = (".rx", ".ry", ".rz"), (".tx", ".ty", ".tz", ".sx", ".sy", ".sz")
+ANY_CHANNEL = (".*", ".r?", ".t?", ".s?", ".r*", ".t*", ".s*")
 
 
 def free_entries(character: Character, free: Free = "auto") -> Ints:
@@ -107,7 +108,7 @@ def _nearest_pattern(wanted: str, names: Sequence[str]) -> str | None:
 def _matches(name: str, pattern: str) -> bool:
     """Return whether a pattern means a parameter; one without a channel means a joint's angles."""
     joint = _joint_of(name)
-    if joint is None or pattern.endswith((*ROTATIONS, *OTHERS, ".r?", ".t?", ".s?", ".*")):
+    if joint is None or pattern.endswith((*ROTATIONS, *OTHERS, *ANY_CHANNEL)):
         return fnmatchcase(name, pattern)
     return name.endswith(ROTATIONS) and fnmatchcase(joint, pattern)
 
@@ -187,7 +188,7 @@ def _is_loose_word(name: str) -> bool:
 
 def values_by_parameter(
     what: str,
-    given: float | Mapping[str, float] | None,
+    given: float | Mapping[str, float] | Floats | None,
     parameters: Sequence[Parameter],
     usual: float | Floats,
     least: float = 0.0,
@@ -199,7 +200,8 @@ def values_by_parameter(
     what
         Name of the option, for messages.
     given
-        One number, or numbers by pattern, of which later ones count more; None for the usual.
+        One number, one for each, or numbers by pattern, of which later ones count more; None for
+        the usual.
     parameters
         The free ones.
     usual, least
@@ -211,7 +213,7 @@ def values_by_parameter(
             values[entries_by_pattern(parameters, pattern)] = value
     elif given is not None:
         try:
-            values[:] = float(given)
+            values[:] = np.asarray(given, np.float64)
         except (TypeError, ValueError):
             raise SuppleError(f"{what} is {given!r}; give a number, or numbers by name") from None
     if not (np.isfinite(values).all() and values.min(initial=least) >= least):

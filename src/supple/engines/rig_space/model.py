@@ -13,7 +13,7 @@ import numpy as np
 from supple.arrays import Bools, Floats, Ints
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
-from supple.engines.rig_space.condensation import Condensation, interior_vertices
+from supple.engines.rig_space.condensation import Condensation, interior_vertices, moved_vertices
 from supple.engines.rig_space.flesh_rig import FleshRig, VertexTurns
 from supple.engines.rig_space.rig_space_file import packed_rig_space, read_rig_space
 from supple.engines.rig_space.state_cubature import RigCubature
@@ -105,27 +105,34 @@ class RigSpaceModel:
         return VertexTurns(self.mesh, self.interior)
 
     @cached_property
-    def reached(self) -> Bools:
-        """(n, K) which tet vertices each coordinate moves."""
+    def _columns_by_vertex(self) -> tuple[Bools, Bools]:
+        """(n, K) coordinates that move each vertex at all, and (n,) vertices moved by more."""
         rig = FleshRig(self.tet_rig, self.entries, self.held)
         rng, rest = np.random.default_rng(0), np.asarray(self.rig.rest_pose, np.float64)
         found = np.zeros((len(self.mesh.vertices), self.condensed.corrections.shape[2]), bool)
+        much = np.zeros(len(found), bool)
         for size in (0.0, 0.1, 0.2):  # some places have no slope at rest
             rig.set_key(rest + size * rng.standard_normal(len(rest)))
             rig.move(np.zeros(len(self.entries)))
             found[:, : len(self.entries)] |= rig.jacobian.any(axis=1)
+            much |= moved_vertices(rig.jacobian).any(axis=1)
         found[self.interior] |= self.condensed.corrections.any(axis=1)
-        return found
+        much[self.interior] |= self.condensed.corrections.any(axis=(1, 2))
+        return found, much
+
+    @property
+    def reached(self) -> Bools:
+        """(n, K) which tet vertices each coordinate moves."""
+        return self._columns_by_vertex[0]
 
     @cached_property
     def moving_tets(self) -> Bools:
-        """(T,) tets of which some coordinate moves a corner."""
-        moved: Bools = np.asarray(self.reached.any(axis=1))
-        return np.asarray(moved[self.mesh.tets].any(axis=1))
+        """(T,) tets of which some coordinate moves a corner, and not faintly."""
+        return np.asarray(self._columns_by_vertex[1][self.mesh.tets].any(axis=1))
 
     @cached_property
     def active(self) -> Ints:
-        """Vertices of the tets of which some coordinate moves a corner, ascending."""
+        """Vertices of `moving_tets`, ascending."""
         return np.unique(self.mesh.tets[self.moving_tets])
 
     def flesh(self, vertices: Ints | None = None) -> TurnedFlesh:
@@ -146,7 +153,7 @@ class RigSpaceModel:
         turns = VertexTurns(self.mesh, self.interior[inside]).among(places)
         corrections = self.condensed.corrections[inside]
         inner = places[self.interior[inside]]
-        return TurnedFlesh(rig, turns, inner, corrections, self.reached[listed])
+        return TurnedFlesh(rig, turns, inner, corrections)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file; nothing in it runs."""

@@ -104,6 +104,8 @@ def _fields(header: dict[str, Any], tensors: dict[str, NDArray], rig: Rig | None
     )
     held = _below("held", reader.indices("held", (None,)), len(mesh.vertices))
     entries = reader.indices("free.entries", (None,))
+    if not len(entries):
+        raise FormatError("has no free parameters")
     _below("free.entries", entries, len(rigs["rig"].parameters))
     lower = reader.floats("free.lower", (len(entries),), single=False).copy()
     upper = reader.floats("free.upper", (len(entries),), single=False).copy()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,24 +22,25 @@ from supple.dynamics.character_inputs import (
 )
 from supple.dynamics.integrators import integrator_named
 from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode
-from supple.engines.rig_space.free_parameters import values_by_parameter
+from supple.engines.rig_space.error_control import ErrorControl
 from supple.engines.rig_space.model import RigSpaceModel
+from supple.engines.rig_space.parameter_springs import PerParameter, tuned_springs, usual_springs
 from supple.engines.rig_space.skin_push import SkinPush, checked_obstacles
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
 from supple.engines.rig_space.solvers.solver_list import make_solver
 from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage
-from supple.engines.rig_space.stage_history import History
+from supple.engines.rig_space.stage_history import (
+    History,
+    farthest,
+    into_frame,
+    out_of_frame,
+    write_weights,
+)
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.rig.placement.placement import placement
 
 __all__ = ["RigSpaceSimulator", "RigSpaceStep"]
-
-PerParameter = float | Mapping[str, float]
-#: Frequency in Hz that springs give a joint at least: muscles and bones hold a tail, and flesh
-#: alone would leave it limp. The least κ, as twists of neighbours in a line all but cancel each
-#: other. And most radians that physics adds to one.
-JOINT_HERTZ, LEAST_FOLLOW, ANGLE_REACH = 5.0, 0.1, 1.2
 
 
 class RigSpaceStep(NamedTuple):
@@ -51,7 +52,7 @@ class RigSpaceStep(NamedTuple):
 
 
 class RigSpaceSimulator:
-    """Steps the free parameters of a rig (hahn2013), at fixed sub-steps.
+    """Steps the free parameters of a rig (hahn2013), at sub-steps that are fixed or keep an error.
 
     Parameters
     ----------
@@ -64,6 +65,10 @@ class RigSpaceSimulator:
         ``"iv2-je1"``, ``"iv2-je2"``; see `make_solver`.
     substep
         Longest step of time inside, in s. It is what keeps motion alike at all frame rates.
+    tolerance
+        Error of time stepping that a second of motion may add, as a part of the body's size: as
+        many sub-steps are made as keep an estimate of it below, few where little moves; see
+        `supple.engines.rig_space.error_control`. None: as long as `substep` says.
     integrator
         Row of `supple.dynamics.integrators.INTEGRATORS` that has a code; ``"bdf2"`` rings truest.
     iterations
@@ -92,6 +97,7 @@ class RigSpaceSimulator:
         *,
         solver: str = "condensed",
         substep: float = 1 / 90,
+        tolerance: float | None = None,
         integrator: str = "bdf2",
         iterations: int = 2,
         alpha: float = 0.5,
@@ -110,7 +116,7 @@ class RigSpaceSimulator:
         self.model, self._dt = model, _checked_span("dt", dt)
         self._integrator = integrator_named(integrator, lambda row: row.code >= 0)
         self.substeps = max(1, math.ceil(self._dt / _checked_span("substep", substep) - 1e-6))
-        self._h = self._dt / self.substeps
+        self._h, self._usual_substeps = self._dt / self.substeps, self.substeps
         (count,) = checked_whole_numbers("iterations", [iterations])
         if not 1 <= count <= 1000:
             raise SuppleError(f"iterations must be 1 to 1000, not {count}")
@@ -119,24 +125,9 @@ class RigSpaceSimulator:
         self._limit = checked_number("displacement_limit", displacement_limit)
         if not self._limit > 0:
             raise SuppleError(f"displacement_limit is {self._limit:g}; it must be positive")
-        for name, value in (("alpha", alpha), ("beta", beta)):
-            if checked_number(name, value) < 0:
-                raise SuppleError(f"{name} is {value:g}; it must not be negative")
-        parameters = model.free_parameters
-        angles = np.array([parameter.unit == "rad" for parameter in parameters])
-        usual = np.where(angles, _joint_springs(model), 0.0)
-        self._springs = Springs(
-            float(alpha),
-            float(beta),
-            1.0,
-            follow=values_by_parameter("follow", follow, parameters, usual),
-            firmness=values_by_parameter("firmness", firmness, parameters, 1.0),
-            damping=values_by_parameter("damping", damping, parameters, 1.0),
-            mass=values_by_parameter("mass", mass, parameters, 1.0, 1.0),
-            lower=model.lower,
-            upper=model.upper,
-            reach=np.where(angles, ANGLE_REACH, np.inf),
-        )
+        self._springs = usual_springs(model, alpha, beta)
+        told = {"follow": follow, "firmness": firmness, "damping": damping, "mass": mass}
+        self._springs = tuned_springs(self._springs, model, told)
         self._inputs, self._size = CharacterInputs(model), model.mesh.size
         self._solver = make_solver(solver, model, iterations=count)
         self._masses = model.body.vertex_masses()[self._solver.vertices]
@@ -147,6 +138,10 @@ class RigSpaceSimulator:
         self._c = np.zeros(self._solver.size)
         self._skin = placement(model.rig, single=True)
         self._drawn = np.empty((len(model.surface.vertices), 3), np.float32)
+        self._control: ErrorControl | None = None
+        if tolerance is not None:
+            watched = tolerance, self._integrator, self._dt, self._size
+            self._control = ErrorControl(*watched, n)
         self._skin_push = SkinPush(model)
         self._obstacles: tuple[Obstacle, ...] = ()
         self.obstacles = tuple(obstacles)
@@ -185,6 +180,28 @@ class RigSpaceSimulator:
     @stiffness.setter
     def stiffness(self, factor: float) -> None:
         self._springs = replace(self._springs, stiffness=checked_stiffness(factor))
+
+    @property
+    def springs(self) -> Springs:
+        """Numbers (k,) of each free parameter: `follow`, `firmness`, `damping`, `mass`."""
+        return self._springs
+
+    def tune(
+        self,
+        *,
+        follow: PerParameter | None = None,
+        firmness: PerParameter | None = None,
+        damping: PerParameter | None = None,
+    ) -> None:
+        """Change numbers of parameters between steps; those that are not named stay.
+
+        Parameters
+        ----------
+        follow, firmness, damping
+            As for the simulator, or one for each parameter, (k,).
+        """
+        told = {"follow": follow, "firmness": firmness, "damping": damping}
+        self._springs = tuned_springs(self._springs, self.model, told)
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
@@ -241,12 +258,15 @@ class RigSpaceSimulator:
         earlier = (pose, root) if past is None else past
         solver.place(earlier[0], c - self._dt * rate)
         before = solver.x @ earlier[1][:3, :3].T + earlier[1][:3, 3]
+        was = solver.x - solver.key
         solver.place(pose, c)
         now = solver.x @ root[:3, :3].T + root[:3, 3]
         self.pose, self.root = pose.copy(), root.copy()
         self._world.reset(now, (now - before) / self._dt)
         self._world.x_before[...] = now - h * self._world.v
         self._away.reset(c.copy(), rate.copy())
+        if self._control is not None:
+            self._control.reset(solver.x - solver.key, was, self._usual_substeps)
         self._track = PoseTrack(self.pose, self.root)
         if past is not None:
             self._track = PoseTrack.moving(*past, self.pose, self.root)
@@ -271,28 +291,58 @@ class RigSpaceSimulator:
         there = self._inputs.pose(pose, self.pose)
         turned = self._inputs.root(root, self.root)
         pushed = None if not forces else self._inputs.forces(forces)
-        kept = self._world.copy(), self._away.copy(), self.pose, self.root, self._track
-        self._track = self._track.fork()
-        limits: list[str] = []
-        counts: dict[str, Any] = {"substeps": self.substeps}
+        if self._control is not None:
+            self._control.begin()
+        self._world.keep()
+        self._away.keep()
+        kept = self.pose, self.root, self._track
         try:
-            for at, placed in self._way(there, turned):
-                report = self._substep(at, placed, pushed)
-                limits += [each for each in report.limits if each not in limits]
-                for name, value in report.counts.items():
-                    last = name.startswith("contact")
-                    counts[name] = value if last else counts.get(name, 0) + value
+            found = self._advanced(there, turned, pushed)
+            while self._control is not None and not self._control.accept():
+                self._go_back(*kept)
+                self._control.restore()
+                found = self._advanced(there, turned, pushed)
         except BaseException:
-            self._world.restore(kept[0])
-            self._away.restore(kept[1])
-            self.pose, self.root, self._track = kept[2:]
+            self._go_back(*kept)
+            if self._control is not None:
+                self._control.restore()
             raise
         self._steps += 1
-        return RigSpaceStep(self.time, tuple(limits), counts)
+        limits, counts = found.limits, found.counts
+        if self._control is not None:
+            counts |= {"error": self._control.error, "tries": self._control.tries}
+            limits += ("tolerance",) if self._control.failed else ()
+        return RigSpaceStep(self.time, limits, counts)
+
+    def _go_back(self, pose: Floats, root: Floats, track: PoseTrack) -> None:
+        """Be where the step began."""
+        self._world.restore()
+        self._away.restore()
+        self.pose, self.root, self._track = pose, root, track
+
+    def _advanced(
+        self, pose: Floats, root: Floats, pushed: tuple[Ints, Floats] | None
+    ) -> SolverReport:
+        """Make all sub-steps of a step; return what their reports say together."""
+        self._track = self._track.fork()
+        if self._control is not None:
+            self.substeps = self._control.substeps
+            self._h = self._dt / self.substeps
+        limits: list[str] = []
+        counts: dict[str, Any] = {"substeps": self.substeps}
+        for at, placed in self._way(pose, root):
+            report = self._substep(at, placed, pushed)
+            limits += [each for each in report.limits if each not in limits]
+            for name, value in report.counts.items():
+                last = name.startswith("contact")
+                counts[name] = value if last else counts.get(name, 0) + value
+            if self._control is not None:
+                self._control.add(self._h, self._solver.x, self._solver.key)
+        return SolverReport(counts, tuple(limits))
 
     def _way(self, pose: Floats, root: Floats) -> Iterable[tuple[Floats, Floats]]:
         """Return pose and root at the sub-steps on the way to those given."""
-        if self.substeps == 1:
+        if self.substeps == 1 and self._control is None:
             return ((pose.copy(), root.copy()),)
         return self._track.towards(pose, root, self.substeps)
 
@@ -300,13 +350,12 @@ class RigSpaceSimulator:
         self, pose: Floats, root: Floats, pushed: tuple[Ints, Floats] | None
     ) -> SolverReport:
         world, away, solver = self._world, self._away, self._solver
-        turn, shift = root[:3, :3], root[:3, 3]
+        turn = root[:3, :3]
         tau = world.begin(self._integrator, self._h)
         away.begin(self._integrator, self._h)
-        np.subtract(world.target, shift, out=self._placed)
-        np.dot(self._placed, turn, out=self._target)
+        into_frame(world.target, root, self._target)
         gravity = acting_gravity(self.gravity_mode, self.gravity, root) @ turn
-        np.multiply(self._masses[:, None], gravity, out=self._load)
+        write_weights(self._masses, gravity, self._load)
         self._push[:] = 0.0
         if pushed is not None:
             here = self._free_pose(pose, away.x)
@@ -323,8 +372,7 @@ class RigSpaceSimulator:
         if touch is not None:
             report.counts |= touch[2]
         limits = report.limits + self._kept_near(pose)
-        np.dot(solver.x, turn.T, out=self._placed)
-        self._placed += shift
+        out_of_frame(solver.x, root, self._placed)
         world.finish(self._placed, tau)
         away.finish(self._c, tau)
         self.pose, self.root = pose, root
@@ -333,12 +381,11 @@ class RigSpaceSimulator:
     def _kept_near(self, pose: Floats) -> tuple[str, ...]:
         """Keep flesh within the limit of its key; return the limits that acted."""
         solver, c = self._solver, self._c
-        if not (np.isfinite(c).all() and np.isfinite(solver.x).all()):
+        far, most = float(farthest(solver.x, solver.key, c)), self._limit * self._size
+        if not math.isfinite(far):
             c[:] = 0.0
             solver.place(pose, c)
             return ("not finite",)
-        far = float(np.abs(solver.x - solver.key).max(initial=0.0))
-        most = self._limit * self._size
         if far <= most:
             return ()
         c *= most / far
@@ -358,20 +405,6 @@ class RigSpaceSimulator:
         np.dot(self._drawn, self.root[:3, :3].T.astype(np.float32), out=target)
         target += self.root[:3, 3].astype(np.float32)
         return target
-
-
-def _joint_springs(model: RigSpaceModel) -> Floats:
-    """κ (k,) with which each angle alone would swing at `JOINT_HERTZ` at least.
-
-    All angles of a joint have the spring of the heaviest. With less, a husky's tail twisted by 17°
-    at its end, there and back in four frames.
-    """
-    k = len(model.entries)
-    mass, stiffness = np.diag(model.condensed.mass)[:k], np.diag(model.condensed.stiffness)[:k]
-    joints = np.array([parameter.name.rpartition(".r")[0] for parameter in model.free_parameters])
-    heaviest = np.array([mass[joints == joint].max() for joint in joints])
-    wanted = (2 * np.pi * JOINT_HERTZ) ** 2 * heaviest
-    return np.maximum(wanted / np.maximum(stiffness, 1e-300) - 1, LEAST_FOLLOW)
 
 
 def _checked_span(name: str, value: float) -> float:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from supple.arrays import Floats
+from supple.compiled.jit import compiled_fused
 from supple.dynamics.integrators import BDF2, NEWMARK, Integrator
 
-__all__ = ["History"]
+__all__ = ["History", "farthest", "into_frame", "out_of_frame", "write_weights"]
+
+#: Rows of a history: the first five are its state.
+X, V, A, X_BEFORE, V_BEFORE, START, V_START, TARGET = range(8)
+STATE = 5
 
 
 class History:
@@ -23,10 +30,13 @@ class History:
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
-        self.x, self.v, self.a = np.zeros((3, *shape))
-        self.x_before, self.v_before = np.zeros((2, *shape))
-        self.start, self.v_start, self.target = np.zeros((3, *shape))
-        self.steps = 0
+        self._rows = np.zeros((8, math.prod(shape)))
+        self._kept, self._kept_steps = np.zeros((STATE, math.prod(shape))), 0
+        shaped = self._rows.reshape(8, *shape)
+        self.x, self.v, self.a = shaped[X], shaped[V], shaped[A]
+        self.x_before, self.v_before = shaped[X_BEFORE], shaped[V_BEFORE]
+        self.start, self.v_start, self.target = shaped[START], shaped[V_START], shaped[TARGET]
+        self.steps, self._h, self._kept_h = 0, 0.0, 0.0
 
     def reset(self, x: Floats, v: Floats | float = 0.0) -> None:
         """Start anew at a place and velocity."""
@@ -34,49 +44,100 @@ class History:
         self.steps = 0
 
     def begin(self, integrator: Integrator, h: float) -> float:
-        """Set `start`, `v_start` and `target` of the stage of a step of h; return its τ."""
-        if integrator.code == BDF2 and self.steps > 0:
-            tau = 2 * h / 3
-            for now, before, out in (
-                (self.x, self.x_before, self.start),
-                (self.v, self.v_before, self.v_start),
-            ):
-                np.multiply(now, 4 / 3, out=out)
-                np.multiply(before, 1 / 3, out=self.target)
-                out -= self.target
-        elif integrator.code == NEWMARK:
-            tau = 0.5 * h
-            np.multiply(self.v, tau, out=self.start)
-            self.start += self.x
-            np.multiply(self.a, tau, out=self.v_start)
-            self.v_start += self.v
-        else:
-            tau = h
-            self.start[...], self.v_start[...] = self.x, self.v
-        np.multiply(self.v_start, tau, out=self.target)
-        self.target += self.start
-        return tau
+        """Set `start`, `v_start` and `target` of the stage of a step of h; return its τ.
+
+        After a step of another length, h/ω, BDF2 has ((1+ω)² x − ω² x⁻) / (1+2ω) and
+        τ = h (1+ω)/(1+2ω).
+        """
+        first = self.steps == 0
+        code = -1 if integrator.code == BDF2 and first else integrator.code
+        ratio, self._h = 1.0 if first else h / self._h, h
+        return float(_begin(self._rows, code, h, ratio))
 
     def finish(self, x: Floats, tau: float) -> None:
         """Take the end of the stage for now."""
-        self.x_before[...], self.v_before[...] = self.x, self.v
-        self.x[...] = x
-        np.subtract(x, self.start, out=self.v)
-        self.v /= tau
-        np.subtract(self.v, self.v_start, out=self.a)
-        self.a /= tau
+        _finish(self._rows, x.reshape(-1), tau)
         self.steps += 1
 
-    def copy(self) -> dict[str, Floats | int]:
-        """Return all that `restore` needs."""
-        names = ("x", "v", "a", "x_before", "v_before")
-        kept: dict[str, Floats | int] = {name: getattr(self, name).copy() for name in names}
-        return kept | {"steps": self.steps}
+    def keep(self) -> None:
+        """Remember the state, for `restore`."""
+        np.copyto(self._kept, self._rows[:STATE])
+        self._kept_steps, self._kept_h = self.steps, self._h
 
-    def restore(self, kept: dict[str, Floats | int]) -> None:
-        """Go back to a copy."""
-        for name, value in kept.items():
-            if name == "steps":
-                self.steps = int(value)
-            else:
-                getattr(self, name)[...] = value
+    def restore(self) -> None:
+        """Go back to the state that was kept."""
+        np.copyto(self._rows[:STATE], self._kept)
+        self.steps, self._h = self._kept_steps, self._kept_h
+
+
+@compiled_fused
+def _begin(rows: Floats, code: int, h: float, ratio: float) -> float:
+    """Write where a stage starts, how fast, and where it ends without forces; return its τ."""
+    whole = 1.0 + 2.0 * ratio
+    now, past = (1.0 + ratio) ** 2 / whole, ratio**2 / whole
+    x, v, a = rows[X], rows[V], rows[A]
+    before, slower = rows[X_BEFORE], rows[V_BEFORE]
+    start, fast, target = rows[START], rows[V_START], rows[TARGET]
+    tau = (1.0 + ratio) * h / whole if code == BDF2 else 0.5 * h if code == NEWMARK else h
+    for i in range(len(x)):
+        if code == BDF2:
+            start[i] = x[i] * now - before[i] * past
+            fast[i] = v[i] * now - slower[i] * past
+        elif code == NEWMARK:
+            start[i] = v[i] * tau + x[i]
+            fast[i] = a[i] * tau + v[i]
+        else:
+            start[i], fast[i] = x[i], v[i]
+        target[i] = fast[i] * tau + start[i]
+    return tau
+
+
+@compiled_fused
+def _finish(rows: Floats, x: Floats, tau: float) -> None:
+    for i in range(len(x)):
+        rows[X_BEFORE, i], rows[V_BEFORE, i] = rows[X, i], rows[V, i]
+        rows[X, i] = x[i]
+        rows[V, i] = (x[i] - rows[START, i]) / tau
+        rows[A, i] = (rows[V, i] - rows[V_START, i]) / tau
+
+
+@compiled_fused
+def into_frame(points: Floats, root: Floats, out: Floats) -> None:
+    """Write Rᵀ(x − t) of points (n, 3) in the world, for a root (4, 4)."""
+    for v in range(len(points)):
+        x, y, z = points[v, 0] - root[0, 3], points[v, 1] - root[1, 3], points[v, 2] - root[2, 3]
+        for i in range(3):
+            out[v, i] = root[0, i] * x + root[1, i] * y + root[2, i] * z
+
+
+@compiled_fused
+def out_of_frame(points: Floats, root: Floats, out: Floats) -> None:
+    """Write R x + t of points (n, 3) in the root's frame."""
+    for v in range(len(points)):
+        x, y, z = points[v, 0], points[v, 1], points[v, 2]
+        for i in range(3):
+            out[v, i] = root[i, 0] * x + root[i, 1] * y + root[i, 2] * z + root[i, 3]
+
+
+@compiled_fused
+def farthest(x: Floats, key: Floats, c: Floats) -> float:
+    """Largest coordinate of x − key (n, 3); not finite if that, or any of c, is not."""
+    most = 0.0
+    for i in range(len(c)):
+        if not math.isfinite(c[i]):
+            return math.inf
+    for v in range(len(x)):
+        for i in range(3):
+            away = abs(x[v, i] - key[v, i])
+            if not away < math.inf:
+                return math.inf
+            most = max(most, away)
+    return most
+
+
+@compiled_fused
+def write_weights(masses: Floats, gravity: Floats, out: Floats) -> None:
+    """Write forces (n, 3) of gravity (3,)."""
+    for v in range(len(masses)):
+        for i in range(3):
+            out[v, i] = masses[v] * gravity[i]

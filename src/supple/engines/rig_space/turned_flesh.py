@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
-from supple.arrays import Bools, Floats, Ints
+from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.engines.rig_space.flesh_rig import FleshRig, VertexTurns
 
 __all__ = ["TurnedFlesh"]
-
-#: Below this part of (vertex, coordinate) pairs that are not zero, loops skip the others.
-SPARSE = 0.5
 
 
 class TurnedFlesh:
@@ -27,30 +26,21 @@ class TurnedFlesh:
         (q,) vertices that have corrections.
     corrections
         (q, 3, K) Z and Ψ of these.
-    reached
-        (n, K) which coordinates move which vertices; by default all may. Where few do, loops skip
-        the others.
     """
 
     def __init__(
-        self,
-        rig: FleshRig,
-        turns: VertexTurns,
-        interior: Ints,
-        corrections: Floats,
-        reached: Bools | None = None,
+        self, rig: FleshRig, turns: VertexTurns, interior: Ints, corrections: Floats
     ) -> None:
         self.rig, self.turns = rig, turns
         self.interior = np.asarray(interior, np.int64)
         self.corrections = np.ascontiguousarray(corrections, np.float64)
         self.n_free, self.size = len(rig.entries), corrections.shape[2]
         self.x = np.empty_like(rig.key)
-        self.Y = np.zeros((*self.x.shape, self.size))
-        #: Starts (n + 1,) and coordinates that move each vertex; (1,) where most move most.
-        self.starts, self.columns = np.zeros(1, np.int64), np.zeros(0, np.int64)
-        if reached is not None and reached.mean() < SPARSE:
-            rows, self.columns = np.nonzero(reached)
-            self.starts = np.searchsorted(rows, np.arange(len(reached) + 1))
+
+    @cached_property
+    def Y(self) -> Floats:
+        """(n, 3, K) ∂x/∂c where it was last evaluated."""
+        return np.zeros((*self.x.shape, self.size))
 
     @property
     def key(self) -> Floats:
@@ -72,38 +62,8 @@ class TurnedFlesh:
         self.x[:] = self.rig.positions
         R, tables = self.turns.matrices, (self.interior, self.corrections)
         _add_turned(*tables, R, c, self.x)
-        if not columns:
-            return
-        if len(self.starts) > 1:
-            _write_some(self.rig.jacobian, *tables, R, self.starts, self.columns, self.Y)
-        else:
+        if columns:
             _write_columns(self.rig.jacobian, *tables, R, self.Y)
-
-
-@compiled_fused
-def _write_some(
-    jacobian: Floats,
-    interior: Ints,
-    corrections: Floats,
-    turns: Floats,
-    starts: Ints,
-    columns: Ints,
-    Y: Floats,
-) -> None:
-    """Do as `_write_columns`, for the coordinates that move each vertex."""
-    n_free, row = jacobian.shape[2], 0
-    for v in range(len(jacobian)):
-        inside = row < len(interior) and interior[row] == v
-        for at in range(starts[v], starts[v + 1]):
-            k = columns[at]
-            for i in range(3):
-                Y[v, i, k] = jacobian[v, i, k] if k < n_free else 0.0
-            if inside:
-                x, y, z = corrections[row, 0, k], corrections[row, 1, k], corrections[row, 2, k]
-                for i in range(3):
-                    Y[v, i, k] += turns[row, i, 0] * x + turns[row, i, 1] * y + turns[row, i, 2] * z
-        if inside:
-            row += 1
 
 
 @compiled_sums

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -18,7 +19,14 @@ from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.linalg.nnls import nonnegative_fit
 from supple.mesh.tets import EDGES, TetMesh
 
-__all__ = ["VolumetricSkinning", "nearest_through", "sparse_weights", "volumetric_skinning"]
+__all__ = [
+    "VolumetricSkinning",
+    "example_shapes",
+    "nearest_through",
+    "sparse_weights",
+    "trained_skinning",
+    "volumetric_skinning",
+]
 
 #: Surface vertices that an interior one may follow at first, and example poses (paper: 20, 74).
 NEIGHBOURS, EXAMPLES = 20, 74
@@ -61,21 +69,33 @@ _made: WeakKeyDictionary[RigSpaceModel, VolumetricSkinning] = WeakKeyDictionary(
 def volumetric_skinning(model: RigSpaceModel) -> VolumetricSkinning:
     """Return the skinning of a model's interior, made when first asked for (Algorithm 1)."""
     if model not in _made:
-        _made[model] = _trained(model)
+        _made[model] = trained_skinning(model, example_shapes(model, EXAMPLES))
     return _made[model]
 
 
-def _trained(model: RigSpaceModel) -> VolumetricSkinning:
+def trained_skinning(
+    model: RigSpaceModel, examples: Floats, neighbours: int = NEIGHBOURS, *, drop: bool = True
+) -> VolumetricSkinning:
+    """Fit weights of a model's interior to examples.
+
+    Parameters
+    ----------
+    model
+        The model.
+    examples
+        (m, n, 3) shapes of the flesh; see `example_shapes`.
+    neighbours
+        Surface vertices that an interior one may follow.
+    drop
+        Leave those out that are not needed (Algorithm 1); or keep all that a non-negative fit has.
+    """
     interior = model.interior
-    inside = np.zeros(len(model.mesh.vertices), bool)
-    inside[interior] = True
-    surface = np.flatnonzero(~inside)
-    examples = example_shapes(model, EXAMPLES)
-    near = nearest_through(model.mesh, interior, surface, NEIGHBOURS)
+    surface = np.setdiff1d(np.arange(len(model.mesh.vertices)), interior)
+    near = nearest_through(model.mesh, interior, surface, neighbours)
     size, weights, dense = model.mesh.size, [], []
     for row, vertex in enumerate(interior):
         points = examples[:, surface[near[row]]]
-        fits = sparse_weights(points, examples[:, vertex], ALLOWED * size)
+        fits = sparse_weights(points, examples[:, vertex], ALLOWED * size, drop=drop)
         weights.append(fits[0])
         dense.append(fits[1])
     shape = (len(interior), len(surface))
@@ -136,7 +156,9 @@ def nearest_through(mesh: TetMesh, interior: Ints, surface: Ints, count: int) ->
     return found
 
 
-def sparse_weights(points: Floats, target: Floats, allowed: float) -> tuple[Floats, Floats]:
+def sparse_weights(
+    points: Floats, target: Floats, allowed: float, *, drop: bool = True
+) -> tuple[Floats, Floats]:
     """Find few surface vertices that explain an interior one (hahn2013 Algorithm 1).
 
     Vertices with the smallest weights of an L₁-regularised fit are dropped until the error is
@@ -151,6 +173,8 @@ def sparse_weights(points: Floats, target: Floats, allowed: float) -> tuple[Floa
         (m, 3) the interior vertex.
     allowed
         δ, in m.
+    drop
+        Whether to leave any out.
 
     Returns
     -------
@@ -162,24 +186,28 @@ def sparse_weights(points: Floats, target: Floats, allowed: float) -> tuple[Floa
     right = np.append(target.ravel(), 1.0)
     gram, pull = system.T @ system, system.T @ right
 
-    def fitted(kept: Ints, penalty: float = 0.0) -> tuple[Floats, float]:
-        found = nonnegative_fit(gram[np.ix_(kept, kept)], pull[kept] - penalty)
-        error = system[:, kept] @ found - right
-        return found, float(np.sqrt((error**2).mean()))
+    def fitted(kept: Ints, penalty: float = 0.0, start: Floats | None = None) -> Floats:
+        likely = None if start is None else start > 0
+        return nonnegative_fit(gram[np.ix_(kept, kept)], pull[kept] - penalty, likely)
+
+    def error(kept: Ints, found: Floats) -> float:
+        away = system[:, kept] @ found - right
+        return math.sqrt(float(away @ away) / len(away))
 
     kept = np.arange(c)
-    dense, first = fitted(kept)
+    dense = fitted(kept)
+    first = error(kept, dense)
     weights, penalty = dense, SPARSITY * float(np.trace(gram)) / c
     limit = max(allowed, WORSE * first)
-    while len(kept) > 1:
-        fewer = np.delete(kept, int(np.argmin(weights)))
-        fewer = fewer[weights[np.searchsorted(kept, fewer)] > 0]
-        if not len(fewer):
+    while drop and len(kept) > 1:
+        going = np.flatnonzero(weights > 0)
+        going = going[going != np.argmin(weights)]
+        if not len(going):
             break
-        penalised, _ = fitted(fewer, penalty)
-        if fitted(fewer)[1] > limit:
+        fewer, likely = kept[going], weights[going]
+        if error(fewer, fitted(fewer, start=likely)) > limit:
             break
-        kept, weights = fewer, penalised
+        kept, weights = fewer, fitted(fewer, penalty, likely)
     sparse = np.zeros(c)
-    sparse[kept] = fitted(kept)[0]
+    sparse[kept] = fitted(kept) if len(kept) < c else dense
     return sparse, dense

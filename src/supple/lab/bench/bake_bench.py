@@ -12,7 +12,7 @@ from typing import Any
 from supple.app.baking import run_bake
 from supple.app.progress_bar import first_use_message, progress_bar
 from supple.errors import SuppleError
-from supple.scenes.characters.character_scene import SCENES
+from supple.scenes.characters.character_scene import PAPERS
 
 __all__ = ["markdown", "measure", "table"]
 
@@ -43,7 +43,7 @@ def measure(files: Sequence[str] = (), *, quiet: bool = False) -> list[dict[str,
     Models are built anew, whatever is kept; nothing that is written stays. A file that cannot be
     baked has a row that says why as ``failed``.
     """
-    given = list(files) or list(SCENES)
+    given = list(files) or list(PAPERS["xu2016"])
     first_use_message(quiet)
     rows = []
     with TemporaryDirectory() as folder, progress_bar(quiet) as progress:

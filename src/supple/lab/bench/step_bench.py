@@ -31,7 +31,7 @@ from supple.lab.bench.timing import (
     time_steps,
     timed,
 )
-from supple.scenes.characters.character_scene import SCENES, scene
+from supple.scenes.characters.character_scene import PAPERS, SCENES, scene
 
 __all__ = ["KEYS", "STEPS", "checked_scenes", "limits_text", "measure", "number", "table"]
 
@@ -169,7 +169,7 @@ def checked_scenes(scenes: Sequence[str], model: Path | None = None) -> list[str
     for name in scenes:
         if name not in SCENES:
             scene(name)  # whose message knows which is near
-    return list(dict.fromkeys(scenes)) or list(SCENES)
+    return list(dict.fromkeys(scenes)) or list(PAPERS["xu2016"])
 
 
 @contextmanager

@@ -71,11 +71,20 @@ ITEMS = {
     "barbic2005-fig10": Item("barbic2005.fig10_sketch", "fig10", "a basis from a sketch"),
     "barbic2005-fig11": Item("barbic2005.cost_tables", "fig11", "the cost of a step"),
     "barbic2005-fig12": Item("barbic2005.fig12_impulse", "fig12", "a spoon's impulse response"),
+    "hahn2013-table1": Item("hahn2013.table1_solvers", "table1", "solvers in rig space"),
+    "hahn2013-fig2": Item("hahn2013.fig2_shaking", "fig2", "a trunk that is shaken"),
+    "hahn2013-fig3": Item("hahn2013.fig3_errors", "fig3", "errors against rig-space physics"),
+    "hahn2013-fig4": Item("hahn2013.fig4_wrestler", "fig4", "a wrestler with and without"),
+    "hahn2013-fig5": Item("hahn2013.fig5_energy", "fig5", "energy of skinned interiors"),
+    "hahn2013-skinning": Item("hahn2013.fig5_energy", "skinning", "Algorithm 1"),
+    "hahn2013-jacobians": Item(
+        "hahn2013.jacobian_updates", "jacobian_updates", "Jacobians that are kept"
+    ),
 }
 #: Papers, and what there is of each: xu2016's go by their bare names.
-GROUPS = {
-    "xu2016": tuple(name for name in ITEMS if not name.startswith("barbic2005-")),
-    "barbic2005": tuple(name for name in ITEMS if name.startswith("barbic2005-")),
+_OTHERS = ("barbic2005", "hahn2013")
+GROUPS = {"xu2016": tuple(name for name in ITEMS if not name.startswith(_OTHERS))} | {
+    paper: tuple(name for name in ITEMS if name.startswith(f"{paper}-")) for paper in _OTHERS
 }
 
 

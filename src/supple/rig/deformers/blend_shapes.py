@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, owned_array
-from supple.compiled.jit import compiled
+from supple.compiled.jit import compiled, compiled_plain
 from supple.rig.placement.placement import (
     CalledPlacement,
     DeformingPlacement,
@@ -32,6 +32,9 @@ from supple.rig.protocol import (
 )
 
 __all__ = ["BlendShapePlacement", "BlendShapeRig", "add_weighted"]
+
+#: Below this part of (vertex, shape) pairs that are not zero, shapes are listed by vertices.
+LOCAL = 0.25
 
 
 NO_SUBSET = np.empty(0, dtype=np.int64)
@@ -141,8 +144,15 @@ class BlendShapePlacement(Forkable):
         self, base: DeformingPlacement, points: Floats, deltas: Floats, split: int
     ) -> None:
         self._base, self._points, self._split = base, np.ascontiguousarray(points), split
-        self._rows = np.flatnonzero(np.any(deltas, axis=(1, 2)))
-        self._table = np.ascontiguousarray(deltas.reshape(len(deltas), -1)[self._rows])
+        moved = np.any(deltas, axis=2).T
+        self._local: tuple[Ints, Ints, Floats] | None = None
+        if moved.size and moved.mean() < LOCAL:
+            vertices, shapes = np.nonzero(moved)
+            starts = np.searchsorted(vertices, np.arange(len(moved) + 1))
+            self._local = starts, shapes, np.ascontiguousarray(deltas[shapes, vertices])
+        else:
+            self._rows = np.flatnonzero(moved.any(axis=0))
+            self._table = np.ascontiguousarray(deltas.reshape(len(deltas), -1)[self._rows])
         self._allocate()
 
     def _allocate(self) -> None:
@@ -160,9 +170,28 @@ class BlendShapePlacement(Forkable):
     def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
         """Displace and move vertices from `points` (k, 3)."""
         own = writable(pose)
-        np.copyto(self._shaped, points)
-        add_sum(self._table, self._rows, own[self._split :], self._shaped.reshape(-1))
+        weights = own[self._split :]
+        if self._local is not None:
+            _add_local(*self._local, weights, points, self._shaped)
+        else:
+            np.copyto(self._shaped, points)
+            add_sum(self._table, self._rows, weights, self._shaped.reshape(-1))
         self._base.deform(self._shaped, own[: self._split], out)
+
+
+@compiled_plain
+def _add_local(
+    starts: Ints, shapes: Ints, deltas: Floats, weights: Floats, points: Floats, out: Floats
+) -> None:
+    """Write points and Σ w Δ of the shapes that move each: listed by vertices, and many."""
+    for v in range(len(out)):
+        x, y, z = points[v, 0], points[v, 1], points[v, 2]
+        for at in range(starts[v], starts[v + 1]):
+            weight = weights[shapes[at]]
+            x += weight * deltas[at, 0]
+            y += weight * deltas[at, 1]
+            z += weight * deltas[at, 2]
+        out[v, 0], out[v, 1], out[v, 2] = x, y, z
 
 
 @compiled

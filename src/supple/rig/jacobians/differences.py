@@ -22,7 +22,7 @@ class Jacobian(Protocol):
 
     @property
     def affine(self) -> bool:
-        """Whether it does not change with these parameters, whatever the others are."""
+        """True if it does not change with these parameters, whatever the others are."""
 
     def evaluate(self, pose: Floats, out: Floats) -> None:
         """Write the derivative at a pose (s,) that has been checked into `out` (m, 3, k)."""

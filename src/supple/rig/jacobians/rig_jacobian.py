@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from supple.arrays import Floats, Ints, ShortInts
 from supple.compiled.jit import compiled
+from supple.maths.quaternions import exponential, to_matrix
 from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.chain import RigChain
+from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.wire import Wire
+from supple.rig.jacobians.chain_jacobian import ChainJacobian, DifferencedLink, LinkJacobian
 from supple.rig.jacobians.differences import DifferencedJacobian, Jacobian
-from supple.rig.jacobians.skin_jacobian import SkinJacobian
+from supple.rig.jacobians.skin_jacobian import (
+    SkinJacobian,
+    blend_frames,
+    right_jacobian_column,
+)
 from supple.rig.jacobians.wire_jacobian import WireJacobian
+from supple.rig.placement.placement import DeformingPlacement, Positions, placement
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.skinning import SkinnedRig
@@ -20,7 +31,7 @@ from supple.rig.tets.carried_weights import CarriedRig
 from supple.rig.tets.shepard import ShepardRig
 from supple.rig.tets.tet_rig import TetRig
 
-__all__ = ["rig_jacobian"]
+__all__ = ["ShapeJacobian", "rig_jacobian"]
 
 
 def rig_jacobian(
@@ -31,8 +42,9 @@ def rig_jacobian(
     Parameters
     ----------
     rig
-        Linear skinning, blend shapes on it, wires and pose-space corrections have derivatives of
-        their own, also carried to tets; all others are differenced.
+        Linear skinning, blend shapes and pose blend shapes on it, wires, pose-space corrections and
+        chains of these have derivatives of their own, also carried to tets; all others are
+        differenced, in a chain each by its own parameters.
     entries
         (k,) places of the parameters in the pose.
     vertices
@@ -73,7 +85,11 @@ def _analytic(rig: Rig, entries: Ints, vertices: Ints | None) -> Jacobian | None
     if kind is BlendShapeRig:
         base = rig.base  # type: ignore[attr-defined]
         if type(base) is SkinnedRig and base.method == "linear":
-            return _BlendJacobian(rig, entries, vertices)  # type: ignore[arg-type]
+            return ShapeJacobian(rig, entries, vertices)  # type: ignore[arg-type]
+    if kind is PoseBlendShapeRig and rig.base.method == "linear":  # type: ignore[attr-defined]
+        return _PoseBlendJacobian(rig, entries, vertices)  # type: ignore[arg-type]
+    if kind is RigChain:
+        return _chained(rig, entries, vertices)  # type: ignore[arg-type]
     if kind is PoseSpaceDeformation:
         return _CorrectedJacobian(rig, entries, vertices)  # type: ignore[arg-type]
     return None
@@ -83,6 +99,22 @@ def _analytic_tets(rig: TetRig, entries: Ints, vertices: Ints | None) -> Jacobia
     if np.any(rig.corrections):  # fitted ones turn with the flesh
         return None
     return rig_jacobian(rig.start, entries, vertices)
+
+
+def _chained(rig: RigChain, entries: Ints, vertices: Ints | None) -> Jacobian | None:
+    placements = [placement(link, vertices) for link in rig.rigs]
+    behind = placements[1:]
+    if not all(isinstance(each, DeformingPlacement) for each in behind):
+        return None
+    ends = np.cumsum([0, *(len(link.parameters) for link in rig.rigs)])
+    own = [entries[(entries >= a) & (entries < b)] - a for a, b in itertools.pairwise(ends)]
+    links: list[LinkJacobian] = []
+    for link, placed, each in zip(rig.rigs[1:], behind, own[1:], strict=True):
+        found = _analytic(link, each, vertices)
+        known = isinstance(found, (SkinJacobian, ShapeJacobian, WireJacobian))
+        links.append(found if known else DifferencedLink(placed, each))  # type: ignore[arg-type]
+    first = rig_jacobian(rig.rigs[0], own[0], vertices)
+    return ChainJacobian(first, links, placements, ends, entries)
 
 
 class _FollowedJacobian:
@@ -139,8 +171,20 @@ class _CarriedJacobian:
         add_rows(*self._rows, self._surface, out)
 
 
-class _BlendJacobian:
-    """Weights move a vertex by A δ, with A the blend of its joints' linear parts."""
+class ShapeJacobian:
+    """Weights move a vertex by A δ, with A the blend of its joints' linear parts.
+
+    Parameters
+    ----------
+    rig
+        Shapes on a linear skin.
+    entries
+        (k,) places of the parameters in its pose.
+    vertices
+        Indices of the vertices; None for all.
+    """
+
+    straight = True
 
     def __init__(self, rig: BlendShapeRig, entries: Ints, vertices: Ints | None) -> None:
         rows = slice(None) if vertices is None else vertices
@@ -150,29 +194,80 @@ class _BlendJacobian:
         self._bones = np.flatnonzero(entries < self._split)
         self._skin = SkinJacobian(base, entries[self._bones], vertices)
         chosen = rig.deltas[entries[self._shapes] - self._split][:, rows]
-        self._deltas = np.ascontiguousarray(chosen.transpose(1, 2, 0))
+        #: (m, 3, b) δ of those parameters that are weights.
+        self.deltas = np.ascontiguousarray(chosen.transpose(1, 2, 0))
         self._rig, self._vertices = rig, vertices
         self._points = np.ascontiguousarray(rig.rest_points[rows])
         self._joints = np.ascontiguousarray(base.joints[rows])
         self._weights = np.ascontiguousarray(base.weights[rows])
         count = len(self._points)
-        self._own = np.empty((count, 3, len(self._shapes)))
+        self._frames = np.empty((count, 3, 3))
+        self._own = np.empty((count, 3, len(self._shapes) if len(self._bones) else 0))
         self._other = np.empty((count, 3, len(self._bones)))
         self.affine = not len(self._bones)
 
-    def evaluate(self, pose: Floats, out: Floats) -> None:
-        """Write ∂x/∂p (m, 3, k) at a pose."""
+    def write_frames(self, pose: Floats, out: Positions) -> None:
+        """Write A (m, 3, 3) of every vertex at a pose."""
         bones = np.ascontiguousarray(pose[: self._split])
         matrices = self._rig.base.skin_matrices(bones)  # type: ignore[attr-defined]
+        blend_frames(self._joints, self._weights, matrices, out)
+
+    def write_slopes(self, points: Floats, pose: Floats, out: Positions) -> None:
+        """Write ∂x/∂X (m, 3, 3), which is A wherever points are."""
+        self.write_frames(pose, out)
+
+    def evaluate(self, pose: Floats, out: Floats) -> None:
+        """Write ∂x/∂p (m, 3, k) at a pose."""
+        self.evaluate_points(self._points, pose, out)
+
+    def evaluate_points(self, points: Floats, pose: Floats, out: Floats) -> None:
+        """Write ∂x/∂p (m, 3, k) for vertices that are at `points` (m, 3) before."""
+        self.write_frames(pose, self._frames)
         alone = not len(self._bones)
-        target = out if alone else self._own
-        _turned_deltas(self._joints, self._weights, matrices, self._deltas, target)
+        _turned_deltas(self._frames, self.deltas, out if alone else self._own)
         if alone:
             return
-        shaped = self._rig.shaped(self._points, pose[self._split :].copy(), self._vertices)
-        self._skin.evaluate_points(shaped, bones, self._other)
+        shaped = self._rig.shaped(points, pose[self._split :].copy(), self._vertices)
+        self._skin.evaluate_points(shaped, pose[: self._split].copy(), self._other)
         out[:, :, self._shapes] = self._own
         out[:, :, self._bones] = self._other
+
+
+class _PoseBlendJacobian:
+    """The skin's at the displaced points, and A Δ_j vec(∂R_j/∂p) of pose blend shapes."""
+
+    affine = False
+
+    def __init__(self, rig: PoseBlendShapeRig, entries: Ints, vertices: Ints | None) -> None:
+        rows = slice(None) if vertices is None else vertices
+        self._rig, self._vertices = rig, vertices
+        self._skin = SkinJacobian(rig.base, entries, vertices)
+        self._points = np.ascontiguousarray(rig.rest_points[rows])
+        self._frames = np.empty((len(self._points), 3, 3))
+        places = {int(at): (j, a) for (j, a), at in np.ndenumerate(rig.entries) if at >= 0}
+        #: Columns of the Jacobian whose parameter turns a joint that displaces.
+        self._columns = np.array([k for k, e in enumerate(entries) if int(e) in places], np.int64)
+        turning = [places[int(entries[k])] for k in self._columns]
+        self._turning = np.array(turning, np.int64).reshape(-1, 2)
+        self._deltas = [
+            np.ascontiguousarray(rig.deltas[j][:, rows].reshape(9, -1).T) for j, _ in turning
+        ]
+        self._slopes = np.empty((len(turning), 9))
+        self._moves = np.empty((len(self._points), 3, len(turning)))
+        self._turned = np.empty_like(self._moves)
+
+    def evaluate(self, pose: Floats, out: Floats) -> None:
+        """Write ∂x/∂p (m, 3, k) at a pose."""
+        shaped = self._rig.shaped(self._points, pose, self._vertices)
+        self._skin.evaluate_points(shaped, pose, out)
+        if not len(self._columns):
+            return
+        _rotation_slopes(pose, self._rig.entries, self._turning, self._slopes)
+        for column, (deltas, slope) in enumerate(zip(self._deltas, self._slopes, strict=True)):
+            self._moves[:, :, column] = (deltas @ slope).reshape(-1, 3)
+        self._skin.write_slopes(shaped, pose, self._frames)
+        _turned_deltas(self._frames, self._moves, self._turned)
+        out[:, :, self._columns] += self._turned
 
 
 class _CorrectedJacobian:
@@ -211,6 +306,21 @@ def weight_slopes(weights: PoseWeights, pose: Floats, entries: Ints) -> Floats:
 
 
 @compiled
+def _rotation_slopes(pose: Floats, entries: Ints, turning: Ints, out: Floats) -> None:
+    """Write vec(∂R_j/∂ω_a) (k, 9) of joints and axes (k, 2): R [J(ω) e_a]ₓ."""
+    vector, q, none = np.empty(3), np.empty(4), np.array([0.0, 0.0, 0.0, 1.0])
+    matrix, generator = np.empty((3, 3)), np.zeros((3, 3))
+    for k in range(len(turning)):
+        joint, axis = turning[k]
+        for i in range(3):
+            vector[i] = pose[entries[joint, i]] if entries[joint, i] >= 0 else 0.0
+        exponential(vector, q)
+        to_matrix(q, matrix)
+        right_jacobian_column(q, none, axis, generator)
+        out[k] = (matrix @ generator).ravel()
+
+
+@compiled
 def add_rows(
     starts: ShortInts, columns: ShortInts, shares: Floats, values: Floats, out: Floats
 ) -> None:
@@ -224,19 +334,10 @@ def add_rows(
 
 
 @compiled
-def _turned_deltas(
-    joints: ShortInts, weights: Floats, matrices: Floats, deltas: Floats, out: Floats
-) -> None:
-    """Write A δ (m, 3, k) with A = Σ w M of each vertex."""
-    a = np.empty((3, 3))
+def _turned_deltas(frames: Floats, deltas: Floats, out: Floats) -> None:
+    """Write A δ (m, 3, k)."""
     for v in range(len(out)):
-        a[:] = 0.0
-        for s in range(joints.shape[1]):
-            m, w = matrices[joints[v, s]], weights[v, s]
-            for i in range(3):
-                for j in range(3):
-                    a[i, j] += w * m[i, j]
-        d = deltas[v]
+        a, d = frames[v], deltas[v]
         for i in range(3):
             for k in range(out.shape[2]):
                 out[v, i, k] = a[i, 0] * d[0, k] + a[i, 1] * d[1, k] + a[i, 2] * d[2, k]

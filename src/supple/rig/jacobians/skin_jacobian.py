@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from supple.arrays import Floats, Ints, ShortInts
-from supple.compiled.jit import compiled
+from supple.compiled.jit import compiled, compiled_fused
+from supple.rig.placement.placement import Positions
 from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.skeleton.skinning_kernels import multiply_all
 
-__all__ = ["SkinJacobian"]
+__all__ = ["SkinJacobian", "blend_frames", "right_jacobian_column"]
 
 ROTATION, TRANSLATION, SCALE = range(3)
 #: Angles below this are series.
@@ -32,7 +34,7 @@ class SkinJacobian:
         Indices of the vertices; None for all.
     """
 
-    affine = False
+    affine, straight = False, True
 
     def __init__(self, rig: SkinnedRig, entries: Ints, vertices: Ints | None = None) -> None:
         rows = slice(None) if vertices is None else vertices
@@ -53,6 +55,8 @@ class SkinJacobian:
         self._below = np.ascontiguousarray(below[self._moved])
         count = len(self._moved)
         self._linear, self._origin = np.empty((count, 3, 3)), np.empty((count, 3))
+        self._matrices = np.empty((skeleton.n_joints, 4, 4))
+        self._part = np.empty((self._joints.shape[1], 3))
 
     def evaluate(self, pose: Floats, out: Floats) -> None:
         """Write ∂x/∂p (m, 3, k) at a pose."""
@@ -83,14 +87,20 @@ class SkinJacobian:
             self._origin,
             self._starts,
             self._columns,
+            self._part,
             out,
         )
+
+    def write_slopes(self, points: Floats, pose: Floats, out: Positions) -> None:
+        """Write A (m, 3, 3), the blend of joints' linear parts by which points move."""
+        blend_frames(self._joints, self._weights, self._rig.skin_matrices(pose), out)
 
     def transforms(self, pose: Floats) -> tuple[Floats, Floats, tuple[Floats, Floats, Floats]]:
         """Return skinning matrices, world matrices (J, 4, 4), and local transforms at a pose."""
         joint_pose = self._rig.joint_pose
-        local = joint_pose.unpack(pose)
-        return self._rig.skin_matrices(pose), joint_pose.matrices(pose), local
+        world = joint_pose.matrices(pose)
+        multiply_all(world, self._rig.inverse_bind, self._matrices)
+        return self._matrices, world, joint_pose.unpack(pose)
 
 
 def _hanging(joints: ShortInts, weights: Floats, below: np.ndarray) -> tuple[Ints, Ints]:
@@ -136,12 +146,12 @@ def _generators(
         if kind == SCALE:
             generator[axis, axis] = 1.0
         else:
-            _right_jacobian_column(rotations[joint], rest[joint], axis, generator)
+            right_jacobian_column(rotations[joint], rest[joint], axis, generator)
         linear[i] = turn @ generator @ np.linalg.inv(turn)
 
 
 @compiled
-def _right_jacobian_column(q: Floats, rest: Floats, axis: int, out: Floats) -> None:
+def right_jacobian_column(q: Floats, rest: Floats, axis: int, out: Floats) -> None:
     """Write [J(ω) e]ₓ with exp ω = rest⁻¹ q, J = 1 − (1 − cos θ)/θ² [ω]ₓ + (θ − sin θ)/θ³ [ω]ₓ²."""
     x = rest[3] * q[0] - rest[0] * q[3] - (rest[1] * q[2] - rest[2] * q[1])
     y = rest[3] * q[1] - rest[1] * q[3] - (rest[2] * q[0] - rest[0] * q[2])
@@ -165,7 +175,7 @@ def _right_jacobian_column(q: Floats, rest: Floats, axis: int, out: Floats) -> N
     out[1, 0], out[2, 0], out[2, 1] = a[2], -a[1], a[0]
 
 
-@compiled
+@compiled_fused
 def _skin_rows(
     points: Floats,
     joints: ShortInts,
@@ -177,11 +187,11 @@ def _skin_rows(
     origin: Floats,
     starts: Ints,
     columns: Ints,
+    part: Floats,
     out: Floats,
 ) -> None:
-    """Write the columns of each vertex that hangs on a joint which moves."""
+    """Write the columns of each vertex that hangs on a joint which moves; `part` is scratch."""
     slots = joints.shape[1]
-    part = np.empty((slots, 3))
     for v in range(len(points)):
         if starts[v] == starts[v + 1]:
             continue
@@ -209,3 +219,16 @@ def _skin_rows(
             d = linear[k]
             for i in range(3):
                 out[v, i, k] = d[i, 0] * x + d[i, 1] * y + d[i, 2] * z
+
+
+@compiled
+def blend_frames(joints: ShortInts, weights: Floats, matrices: Floats, out: Positions) -> None:
+    """Write A = Σ w M (m, 3, 3) of each vertex."""
+    for v in range(len(out)):
+        a = out[v]
+        a[:] = 0.0
+        for s in range(joints.shape[1]):
+            m, w = matrices[joints[v, s]], weights[v, s]
+            for i in range(3):
+                for j in range(3):
+                    a[i, j] += w * m[i, j]

@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 
-from supple.arrays import Floats, Ints, ShortInts
-from supple.compiled.jit import compiled, compiled_fused
+from supple.arrays import Floats, Ints
+from supple.compiled.argument_tables import ArgumentTable, table_contents
+from supple.compiled.jit import compiled_fused, compiled_fused_inline
 from supple.rig.deformers.wire import UNMOVED, Wire
+from supple.rig.placement.placement import Positions
 
 __all__ = ["WireJacobian"]
 
@@ -32,94 +34,139 @@ class WireJacobian:
         Indices of the vertices; None for all.
     """
 
-    affine = False
+    affine, straight = False, True
 
     def __init__(self, wire: Wire, entries: Ints, vertices: Ints | None = None) -> None:
         rows = slice(None) if vertices is None else vertices
-        self._columns = np.full(len(wire.parameters), -1, np.int64)
-        self._columns[entries] = np.arange(len(entries))
+        columns = np.full(len(wire.parameters), -1, np.int64)
+        columns[entries] = np.arange(len(entries))
         self._points = np.ascontiguousarray(wire.rest_points[rows])
-        self._influence = np.ascontiguousarray(wire.influence[rows])
-        self._pieces = np.ascontiguousarray(wire.pieces[rows])
-        self._places = np.ascontiguousarray(wire.places[rows])
-        self._first, self._turning = wire.first_control.astype(np.int64), wire.turning
-        self._powers, self._control = wire.powers.copy(), wire.control_points.copy()
+        pieces, places = wire.pieces[rows], wire.places[rows]
+        moved = np.flatnonzero(pieces != UNMOVED)
+        first = wire.first_control.astype(np.int64)[pieces[moved]]
+        parts = wire.influence[rows][moved]
+        # Values and slopes of the four polynomials that act on a vertex.
+        powers, u = wire.powers[pieces[moved]], places[moved][:, None]
+        value = powers[:, 0] + u * (powers[:, 1] + u * (powers[:, 2] + u * powers[:, 3]))
+        slope = powers[:, 1] + u * (2 * powers[:, 2] + 3 * u * powers[:, 3])
+        last = len(wire.control_points) - 1
+        acting = np.minimum(first[:, None] + np.arange(4), last)
+        control = wire.control_points[acting]
+        missing = first[:, None] + np.arange(4) > last
+        value, slope = np.where(missing, 0.0, value), np.where(missing, 0.0, slope)
+        centres = np.einsum("vk,vkc->vc", value, control)
+        tangents = np.einsum("vk,vkc->vc", slope, control)
+        values = np.column_stack([value * parts[:, None], slope, centres, tangents, parts])
+        self._table = ArgumentTable(
+            (
+                moved.astype(np.int64),
+                np.ascontiguousarray(values),
+                np.ascontiguousarray(3 * acting),
+                float(wire.turning),
+                columns,
+                np.empty((3, 3)),
+            )
+        )
 
     def evaluate(self, pose: Floats, out: Floats) -> None:
         """Write ∂x/∂p (m, 3, k) at a pose."""
-        out[...] = 0.0
-        _wire_rows(
-            pose.reshape(-1, 3),
-            self._points,
-            self._influence,
-            self._pieces,
-            self._places,
-            self._first,
-            self._powers,
-            self._control,
-            self._turning,
-            self._columns,
-            out,
-        )
+        _wire_rows(self._points, pose, self._table, out)
 
+    def evaluate_points(self, points: Floats, pose: Floats, out: Floats) -> None:
+        """Write ∂x/∂p (m, 3, k) for vertices that are at `points` (m, 3) before."""
+        _wire_rows(points, pose, self._table, out)
 
-@compiled
-def _wire_rows(
-    offsets: Floats,
-    points: Floats,
-    influence: Floats,
-    pieces: ShortInts,
-    places: Floats,
-    first: Ints,
-    powers: Floats,
-    control: Floats,
-    turning: float,
-    columns: Ints,
-    out: Floats,
-) -> None:
-    """Add the columns of every vertex that the wire moves."""
-    value, slope, turn = np.empty(4), np.empty(4), np.empty((3, 3))
-    a, t, e = np.empty(3), np.empty(3), np.empty(3)  # from the place on the curve; tangents
-    for v in range(len(points)):
-        piece = pieces[v]
-        if piece == UNMOVED:
-            continue
-        u, begin = places[v], first[piece]
-        acting = min(4, len(control) - begin)
-        for c in range(3):
-            a[c], t[c], e[c] = points[v, c], 0.0, 0.0
-        for k in range(acting):
-            p = powers[piece]
-            value[k] = p[0, k] + u * (p[1, k] + u * (p[2, k] + u * p[3, k]))
-            slope[k] = p[1, k] + u * (2 * p[2, k] + 3 * u * p[3, k])
-            for c in range(3):
-                a[c] -= value[k] * control[begin + k, c]
-                t[c] += slope[k] * control[begin + k, c]
-                e[c] += slope[k] * (control[begin + k, c] + offsets[begin + k, c])
-        tangents = (t[0], t[1], t[2]), (e[0], e[1], e[2])
-        _turn_derivative((a[0], a[1], a[2]), *tangents, influence[v] * turning, turn)
-        for k in range(acting):
-            for c in range(3):
-                column = columns[3 * (begin + k) + c]
-                if column >= 0:
-                    out[v, c, column] += influence[v] * value[k]
-                    for i in range(3):
-                        out[v, i, column] += turn[i, c] * slope[k]
+    def write_slopes(self, points: Floats, pose: Floats, out: Positions) -> None:
+        """Write R (m, 3, 3), by which points turn wherever they are."""
+        _wire_turns(pose, self._table, out)
 
 
 @compiled_fused
+def _wire_rows(points: Floats, pose: Floats, table: ArgumentTable, out: Floats) -> None:
+    """Write the columns of every vertex: none of those that the wire does not move."""
+    moved, values, acting, turning, columns, turn = table_contents(table)
+    for v in range(len(out)):
+        for i in range(3):
+            for k in range(out.shape[2]):
+                out[v, i, k] = 0.0
+    for row in range(len(moved)):
+        v, own = moved[row], values[row]
+        a = (points[v, 0] - own[8], points[v, 1] - own[9], points[v, 2] - own[10])
+        t, e = _tangents(own, acting[row], pose)
+        _turn_derivative(a, t, e, own[14] * turning, turn)
+        for k in range(4):
+            value, slope = own[k], own[4 + k]
+            for c in range(3):
+                column = columns[acting[row, k] + c]
+                if column >= 0:
+                    out[v, 0, column] += turn[0, c] * slope
+                    out[v, 1, column] += turn[1, c] * slope
+                    out[v, 2, column] += turn[2, c] * slope
+                    out[v, c, column] += value
+
+
+@compiled_fused
+def _wire_turns(pose: Floats, table: ArgumentTable, out: Positions) -> None:
+    """Write the rotation of every vertex."""
+    moved, values, acting, turning, _, _ = table_contents(table)
+    for v in range(len(out)):
+        for i in range(3):
+            for j in range(3):
+                out[v, i, j] = 1.0 if i == j else 0.0
+    for row in range(len(moved)):
+        own = values[row]
+        t, e = _tangents(own, acting[row], pose)
+        c, q = _cross(t, e), _dot(t, e)
+        s2 = _dot(c, c)
+        if s2 + q * q == 0.0 or (s2 == 0.0 and q < 0):
+            continue
+        much = own[14] * turning * _angle_over_sine(s2, q)[0]
+        rho = (much * c[0], much * c[1], much * c[2])
+        one, _, sine = _rotation_factors(_dot(rho, rho))
+        for j in range(3):
+            axis = (1.0, 0.0, 0.0) if j == 0 else (0.0, 1.0, 0.0) if j == 1 else (0.0, 0.0, 1.0)
+            once = _cross(rho, axis)
+            twice = _cross(rho, once)
+            for i in range(3):
+                out[moved[row], i, j] = axis[i] + sine * once[i] + one * twice[i]
+
+
+@compiled_fused_inline
+def _tangents(
+    own: Floats, acting: Ints, pose: Floats
+) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    """Return the tangent t of the curve at rest and e where it is now."""
+    t = (own[11], own[12], own[13])
+    x, y, z = t
+    for k in range(4):
+        at, slope = acting[k], own[4 + k]
+        x, y, z = x + slope * pose[at], y + slope * pose[at + 1], z + slope * pose[at + 2]
+    return t, (x, y, z)
+
+
+@compiled_fused_inline
+def _rotation_factors(angle2: float) -> tuple[float, float, float]:
+    """Return (1 − cos θ)/θ², (1 − sin θ/θ)/θ² and sin θ/θ."""
+    if angle2 < SMALL * SMALL:
+        return 0.5 - angle2 / 24.0, 1 / 6.0 - angle2 / 120.0, 1.0 - angle2 / 6.0
+    angle, inverse = math.sqrt(angle2), 1.0 / angle2
+    sine = math.sin(angle) / angle
+    return (1 - math.cos(angle)) * inverse, (1 - sine) * inverse, sine
+
+
+@compiled_fused_inline
 def _cross(
     a: tuple[float, float, float], b: tuple[float, float, float]
 ) -> tuple[float, float, float]:
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
-@compiled_fused
+@compiled_fused_inline
 def _dot(a: tuple[float, float, float], b: tuple[float, float, float]) -> float:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-@compiled_fused
+@compiled_fused_inline
 def _angle_over_sine(s2: float, q: float) -> tuple[float, float]:
     """Return g = θ / s, and (∂g/∂s) / s, for an angle θ of tangent s / q."""
     if s2 < SMALL * SMALL * q * q and q > 0:
@@ -129,7 +176,7 @@ def _angle_over_sine(s2: float, q: float) -> tuple[float, float]:
     return g, (q / (s2 + q * q) - g) / s2
 
 
-@compiled_fused
+@compiled_fused_inline
 def _turn_derivative(
     a: tuple[float, float, float],
     t: tuple[float, float, float],
@@ -145,13 +192,7 @@ def _turn_derivative(
         return
     g, bend = _angle_over_sine(s2, q)
     rho = (part * g * c[0], part * g * c[1], part * g * c[2])
-    angle2 = _dot(rho, rho)
-    if angle2 < SMALL * SMALL:
-        one, two, sine = 0.5 - angle2 / 24.0, 1 / 6.0 - angle2 / 120.0, 1.0 - angle2 / 6.0
-    else:
-        angle = math.sqrt(angle2)
-        one, sine = (1 - math.cos(angle)) / angle2, math.sin(angle) / angle
-        two = (1 - sine) / angle2
+    one, two, sine = _rotation_factors(_dot(rho, rho))
     once = _cross(rho, a)
     twice = _cross(rho, once)
     turned = (

@@ -8,11 +8,13 @@ from supple.rig.deformers.bend import Bend
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.free_form import Lattice
+from supple.rig.deformers.pose_blend_shapes import FEATURES, PoseBlendShapeRig
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.twist import Twist
 from supple.rig.deformers.wire import Wire
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Deformer, Rig
+from supple.rig.skeleton.skinning import SkinnedRig
 from supple.rig.stored.packed_arrays import narrowed, rounded
 from supple.rig.stored.stored_part import (
     Fields,
@@ -131,6 +133,17 @@ def _restore_blend_shapes(part: PartReader) -> BlendShapeRig:
     return BlendShapeRig(base, deltas, names, rest=part.floats("rest", (len(names),), single=False))
 
 
+def _store_pose_blend(rig: PoseBlendShapeRig, store: Store) -> Fields:
+    arrays = {"joints": narrowed(rig.joints), **rows_of("deltas", rig.deltas)}
+    return Fields(parts={"base": store(rig.base)}, arrays=arrays)
+
+
+def _restore_pose_blend(part: PartReader) -> PoseBlendShapeRig:
+    base, joints = part.part("base", SkinnedRig), part.indices("joints", (None,))
+    deltas = read_rows(part, "deltas", (len(joints), FEATURES, base.n_vertices, 3))
+    return PoseBlendShapeRig(base, deltas, joints)
+
+
 def _store_corrections(rig: PoseSpaceDeformation, store: Store) -> Fields:
     parts: dict[str, int | list[int]] = {
         "base": store(rig.base),
@@ -162,6 +175,7 @@ DEFORMERS = (
     Kind("wire", Wire, _store_wire, _restore_wire),
     Kind("lattice", Lattice, _store_lattice, _restore_lattice),
     Kind("blend shapes", BlendShapeRig, _store_blend_shapes, _restore_blend_shapes),
+    Kind("pose blend shapes", PoseBlendShapeRig, _store_pose_blend, _restore_pose_blend),
     Kind("corrections", PoseSpaceDeformation, _store_corrections, _restore_corrections),
     Kind("chain", RigChain, _store_chain, _restore_chain),
 )

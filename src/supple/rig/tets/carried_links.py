@@ -14,6 +14,7 @@ from supple.rig.deformers.bend import Bend
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.free_form import Lattice
+from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.twist import Twist
 from supple.rig.deformers.wire import Wire
@@ -88,6 +89,10 @@ def _carried(rig: Rig, carrier: _Carrier) -> Rig | None:
         )
     if kind is BlendShapeRig:
         return _carried_shapes(rig, carrier)  # type: ignore[arg-type]
+    if kind is PoseBlendShapeRig:
+        base = _carried_skin(rig.base, carrier)  # type: ignore[attr-defined]
+        deltas = carrier.spread(rig.deltas)  # type: ignore[attr-defined]
+        return PoseBlendShapeRig(base, deltas, rig.joints)  # type: ignore[attr-defined]
     if kind is PoseSpaceDeformation:
         return _carried_corrections(rig, carrier)  # type: ignore[arg-type]
     if kind is RigChain:
@@ -112,6 +117,16 @@ class _Carrier:
         found[self._same] = values[self._nearest[self._same]]
         return found
 
+    def spread(self, deltas: Floats) -> Floats:
+        """Extend displacements (…, n̄, 3); what a set leaves on the surface stays inside."""
+        leading = deltas.shape[:-2]
+        flat = deltas.reshape(-1, *deltas.shape[-2:]).transpose(1, 0, 2)
+        spread = self.extended(flat.reshape(len(flat), -1)).reshape(-1, flat.shape[1], 3)
+        faint = FAINT * np.abs(spread).max(axis=(0, 2), keepdims=True, initial=0.0)
+        kept = np.where(np.abs(spread).max(axis=2, keepdims=True) > faint, spread, 0.0)
+        out = np.ascontiguousarray(kept.transpose(1, 0, 2))
+        return out.reshape(*leading, *out.shape[-2:])
+
 
 def _carried_skin(rig: SkinnedRig, carrier: _Carrier) -> SkinnedRig:
     joints, weights = carried_influences(rig, carrier.mesh, carrier.samples)
@@ -123,13 +138,7 @@ def _carried_shapes(rig: BlendShapeRig, carrier: _Carrier) -> BlendShapeRig | No
     base = _carried(rig.base, carrier)
     if base is None:
         return None
-    count = len(rig.names)
-    flat = rig.deltas.transpose(1, 0, 2).reshape(rig.n_vertices, -1)
-    spread = carrier.extended(flat).reshape(-1, count, 3)
-    # What no shape moves on the surface stays where it is inside.
-    faint = FAINT * np.abs(spread).max(axis=(0, 2), keepdims=True)
-    deltas = np.where(np.abs(spread).max(axis=2, keepdims=True) > faint, spread, 0.0)
-    deltas = np.ascontiguousarray(deltas.transpose(1, 0, 2))
+    deltas = carrier.spread(rig.deltas)
     rest = rig.rest_pose[len(rig.base.parameters) :]
     if np.any(rest) and isinstance(base, SkinnedRig):
         bound = base.vertices - np.einsum("b,bvi->vi", rest, deltas)

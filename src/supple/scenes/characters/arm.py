@@ -267,7 +267,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
     segments = [(np.asarray(a, float), np.asarray(b, float)) for a, b in bones]
     return Scene(
         character=Character("arm", surface, rig, {motion.name: motion}),
-        tets=PAPER.tets,
+        tets=8_122,
         poses=poses,
         pose_names=tuple(POSES),
         # Two regions must not want the same joint: their handles end before it.

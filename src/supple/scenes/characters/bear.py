@@ -268,7 +268,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
     motion = _motion()
     return Scene(
         character=Character("bear", surface, rig, {motion.name: motion}),
-        tets=PAPER.tets,
+        tets=12_762,
         poses=poses,
         pose_names=tuple(POSES),
         handles=tuple(Handle(part, WIRES[part].control_points[[1, -2]]) for part in PARTS),

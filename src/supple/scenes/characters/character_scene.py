@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -19,29 +20,35 @@ from supple.rig.character import Character
 from supple.rig.tets.bones import Bones
 from supple.user_cache import cached_arrays
 
-__all__ = ["SCENES", "Bone", "Contact", "Handle", "PaperRow", "Scene", "scene"]
+__all__ = ["PAPERS", "SCENES", "Bone", "Contact", "Handle", "PaperRow", "Scene", "scene"]
 
 
-SCENES = ("arm", "x", "bear", "gorilla")
-_MODULES = {"arm": "arm", "x": "x_shape", "bear": "bear", "gorilla": "gorilla"}
+#: Characters by the paper that had such ones.
+PAPERS = {"xu2016": ("arm", "x", "bear", "gorilla"), "hahn2013": ("elephant", "sumo")}
+SCENES = tuple(name for names in PAPERS.values() for name in names)
+_MODULES = {name: name for name in SCENES} | {"x": "x_shape"}
 
 
 @dataclass(frozen=True)
 class PaperRow:
-    """A line of Table 3 of Xu and Barbič, Pose-Space Subspace Dynamics, 2016."""
+    """Figures that a paper gives of its character, None for those it does not.
+
+    Table 3 of Xu and Barbič, Pose-Space Subspace Dynamics, 2016; or sizes of Hahn et al. 2013, §5,
+    where the surface is that of the tets.
+    """
 
     tet_vertices: int
-    tets: int
+    tets: int | None
     surface_vertices: int
-    modes: int
-    regions: int
-    poses: int
-    contact_poses: int
-    elastic_cubature: int
-    inertial_cubature: int
-    milliseconds: float
-    megabytes: float
-    speed_up: float
+    modes: int | None = None
+    regions: int | None = None
+    poses: int | None = None
+    contact_poses: int | None = None
+    elastic_cubature: int | None = None
+    inertial_cubature: int | None = None
+    milliseconds: float | None = None
+    megabytes: float | None = None
+    speed_up: float | None = None
 
 
 @dataclass(frozen=True)
@@ -87,11 +94,17 @@ class Scene:
         Of its flesh; its lowest frequencies are some 2 to 6 Hz.
     modes : tuple of int
         How many for each of the handles.
-    young : (m, n) array, optional
-        Young's modulus painted on the surface in each pose, in Pa; the material's without.
+    young : (m, n) or (n,) array, optional
+        Young's modulus painted on the surface, in each pose or in all, in Pa; the material's
+        without.
     elastic_cubature : int, optional
         How many cubature tets are enough for an error well below the 3 % the paper allows; as
         many as the paper had without.
+    free : dict of str to tuple of str, optional
+        Names and patterns of the parameters that physics may move, in groups that can be free
+        apart or together.
+    bounds : dict of str to (float, float), optional
+        Bounds of those, by names and patterns.
     """
 
     character: Character
@@ -108,6 +121,8 @@ class Scene:
     modes: tuple[int, ...]
     young: Floats | None = None
     elastic_cubature: int | None = None
+    free: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[float, float]] | None = None
 
     @property
     def name(self) -> str:
@@ -127,26 +142,39 @@ class Scene:
             )
         return self.poses[self.pose_names.index(name)]
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, engine: str = "pose-space") -> dict[str, Any]:
         """Return options of `supple.build` for the character.
 
         The poses with their names, tets, bones, one handle for each of the regions and the
         modes of each, the material with what is painted, and the numbers of cubature tets and
-        vertices, which are the paper's unless fewer are enough.
+        vertices, which are the paper's unless fewer are enough. For ``"rig-space"`` tets, material
+        and what is free; flesh that is free has no bones in it, as in hahn2013.
         """
+        common = {"tets": self.tets, "material": self.material, "young": self.young}
         ends = np.array([[bone.start, bone.end] for bone in self.bones]).reshape(-1, 2, 3)
-        names = tuple(bone.name for bone in self.bones)
-        return {
-            "poses": dict(zip(self.pose_names, self.poses, strict=True)),
-            "tets": self.tets,
-            "bones": Bones(ends[:, 0], ends[:, 1], names),
-            "regions": self.handles,
-            "modes": self.modes,
-            "material": self.material,
-            "young": self.young,
+        bones = Bones(ends[:, 0], ends[:, 1], tuple(bone.name for bone in self.bones))
+        if engine == "rig-space":
+            own = {"anatomy": None} if self.free else {"bones": bones}
+            young = None if self.young is None else np.atleast_2d(self.young)[0]
+            return common | own | {"young": young} | self._free()
+        counts = {
             "elastic_cubature": self.elastic_cubature or self.paper.elastic_cubature,
             "inertial_cubature": self.paper.inertial_cubature,
         }
+        return {
+            "poses": dict(zip(self.pose_names, self.poses, strict=True)),
+            "bones": bones,
+            "regions": self.handles,
+            "modes": self.modes,
+            **common,
+            **{name: count for name, count in counts.items() if count is not None},
+        }
+
+    def _free(self) -> dict[str, Any]:
+        if not self.free:
+            return {}
+        free = [name for names in self.free.values() for name in names]
+        return {"free": free, "bounds": self.bounds}
 
     def __repr__(self) -> str:
         vertices, poses = len(self.character.surface.vertices), len(self.poses)

@@ -11,23 +11,21 @@ from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.motion.motion import Motion
-from supple.rig.skeleton.joint_pose import JointPose
-from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
 from supple.scenes.characters.character_scene import Bone, Contact, Handle, PaperRow, Scene
 from supple.scenes.characters.gorilla_shape import BOUNDS, JOINTS, gorilla_parts, gorilla_solid
 from supple.scenes.modelling.keyframes import Timeline
+from supple.scenes.modelling.puppet import Puppet, Turns
 from supple.scenes.modelling.sculpting import SkinRelaxer, bell, bulged, parted, ramp, untangled
-from supple.scenes.modelling.skin_weights import part_weights, rest_skeleton_arrays, strongest
+from supple.scenes.modelling.skin_weights import part_weights, strongest
 from supple.scenes.modelling.solids import polygonise, relaxed
 
-__all__ = ["POSES", "assemble", "joint_pose", "sculpt"]
+__all__ = ["POSES", "assemble", "sculpt"]
 
 
 # Poses, and a dance: leap, chest beat, turn, roar
 
 
-Turns = dict[str, tuple[float, float, float]]
 #: With three rotations for each joint and these four that move as well: 60 numbers. (The paper
 #: moved and turned ten of its joints, which is as many.)
 TRANSLATING = ("pelvis", "chest", "shoulder.L", "shoulder.R")
@@ -86,35 +84,14 @@ LEAP: Turns = {
 }
 
 
-def joint_pose() -> JointPose:
-    """Return the joint pose that gives the sixty numbers of a pose their meaning."""
-    names, parents, local, _ = rest_skeleton_arrays(JOINTS)
-    return JointPose(Skeleton(names, parents, local), translating=TRANSLATING)
-
-
-def flat_pose(turns: Turns) -> Floats:
-    """Return the pose vector of turns in degrees; a limb's name without a side stands for both."""
-    places = {entry.name: place for place, entry in enumerate(joint_pose().parameters)}
-    pose = np.zeros(len(places))
-    for name, values in turns.items():
-        kind, joint = ("t", name[1:]) if name.startswith("+") else ("r", name)
-        scale = 1.0 if kind == "t" else np.pi / 180
-        sides = [joint] if joint in JOINTS else [f"{joint}.L", f"{joint}.R"]
-        for side in sides:
-            # A mirrored rotation keeps its turn about x; a mirrored place loses its sign there.
-            flip = np.ones(3)
-            if joint not in JOINTS and side.endswith(".R"):
-                flip = np.array([1, -1, -1]) if kind == "r" else np.array([-1, 1, 1])
-            for axis, value in zip("xyz", scale * flip * values, strict=True):
-                pose[places[f"{side}.{kind}{axis}"]] = value
-    return pose
+PUPPET = Puppet(JOINTS, TRANSLATING)
 
 
 def gorilla_motion() -> Motion:
     """Return a motion of 7.5 s: a leap, a drumming chest, half a turn with a hop, a roar."""
     line = Timeline(7.5)
-    knuckles, beat, crouch, roar = (flat_pose(turns) for turns in POSES.values())
-    leap = flat_pose(LEAP)
+    knuckles, beat, crouch, roar = (PUPPET.pose(turns) for turns in POSES.values())
+    leap = PUPPET.pose(LEAP)
     poses = line.curve(
         [
             (0.0, knuckles),
@@ -141,7 +118,7 @@ def gorilla_motion() -> Motion:
 
 def _enliven(poses: Floats, line: Timeline) -> None:
     """Add fists that drum by turns, and a head shaken while roaring."""
-    places = {entry.name: place for place, entry in enumerate(joint_pose().parameters)}
+    places = PUPPET.places
     drum = line.wave(2.0, 2.3, 4.1)
     for side, sign in (("L", 1.0), ("R", -1.0)):
         away = ramp(sign * drum, 0.0, 1.0)
@@ -200,15 +177,14 @@ def sculpt() -> dict[str, NDArray]:
     relaxer = SkinRelaxer(surface, rounds=16)
     rig = _skinned(arrays)
     shapes = [
-        _sculpted(rig, surface, relaxer, name) - rig(flat_pose(turns))
+        _sculpted(rig, surface, relaxer, name) - rig(PUPPET.pose(turns))
         for name, turns in POSES.items()
     ]
     return arrays | {"corrections": np.array(shapes)}
 
 
 def _skinned(arrays: dict[str, NDArray]) -> SkinnedRig:
-    bound = (arrays["vertices"], arrays["joints"], arrays["weights"])
-    return SkinnedRig(joint_pose(), *bound, rest_skeleton_arrays(JOINTS)[3])
+    return PUPPET.skinned(arrays["vertices"], arrays["joints"], arrays["weights"])
 
 
 def _sculpted(rig: SkinnedRig, surface: SurfaceMesh, relaxer: SkinRelaxer, name: str) -> Floats:
@@ -216,7 +192,7 @@ def _sculpted(rig: SkinnedRig, surface: SurfaceMesh, relaxer: SkinRelaxer, name:
     if name == "on knuckles":
         return surface.vertices
     rest, triangles = surface.vertices, surface.triangles
-    points = relaxer(rig(flat_pose(POSES[name])))
+    points = relaxer(rig(PUPPET.pose(POSES[name])))
     points = bulged(points, triangles, MUSCLES[name](rest))
     weights = rig.weight_matrix().toarray()
     joints = list(JOINTS)
@@ -268,13 +244,13 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
     """Assemble the scene of the sculpted arrays."""
     surface = SurfaceMesh(arrays["vertices"], arrays["triangles"])
     skinned, motion = _skinned(arrays), gorilla_motion()
-    poses = np.array([flat_pose(turns) for turns in POSES.values()])
+    poses = np.array([PUPPET.pose(turns) for turns in POSES.values()])
     rig = PoseSpaceDeformation(skinned, poses, arrays["corrections"], names=list(POSES))
     places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
     handles = _handles(places)
     return Scene(
         character=Character("gorilla", surface, rig, {motion.name: motion}),
-        tets=PAPER.tets,
+        tets=16_297,
         poses=poses,
         pose_names=tuple(POSES),
         handles=handles,

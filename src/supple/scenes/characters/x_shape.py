@@ -72,7 +72,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
     rig = PoseSpaceDeformation(bend, poses, arrays["corrections"], names=list(POSES))
     return Scene(
         character=Character("x", surface, rig, {motion.name: motion}),
-        tets=PAPER.tets,
+        tets=9_303,
         poses=poses,
         pose_names=tuple(POSES),
         handles=(Handle("middle", np.zeros((1, 3))),),

@@ -18,6 +18,7 @@ __all__ = [
     "Solid",
     "ball",
     "box",
+    "coarsened",
     "ellipsoid",
     "polygonise",
     "relaxed",
@@ -186,6 +187,35 @@ def relaxed(surface: SurfaceMesh, solid: Solid, steps: int = 8) -> SurfaceMesh:
         chunks = np.array_split(points, n // 8192 + 1)
         points = np.concatenate([_onto_surface(solid, chunk, edge) for chunk in chunks])
     return SurfaceMesh(points, surface.triangles)
+
+
+def coarsened(
+    surface: SurfaceMesh,
+    solid: Solid,
+    vertices: int,
+    enlarged: Callable[[Floats], Floats] | None = None,
+) -> SurfaceMesh:
+    """Return a closed surface of one piece with so many vertices, denser where it is curved.
+
+    Edges collapse by quadric errors (Garland and Heckbert 1997), and what is left is relaxed on
+    the solid.
+
+    Parameters
+    ----------
+    surface, solid
+        A fine surface of the solid.
+    vertices
+        How many.
+    enlarged
+        From points (n, 3) to where they are in a shape in which details, a face say, are larger:
+        they keep more vertices. By default nothing is.
+    """
+    import igl
+
+    points = surface.vertices if enlarged is None else enlarged(surface.vertices)
+    _, triangles, _, kept = igl.qslim(points, surface.triangles, 2 * vertices - 4)
+    coarse = SurfaceMesh(surface.vertices[kept], triangles.astype(np.int64))
+    return relaxed(coarse, solid, 3)
 
 
 def _onto_surface(solid: Solid, points: Floats, edge: float) -> Floats:

@@ -13,11 +13,18 @@ from supple.anatomy.region_entries import RegionEntry
 from supple.app.viewer.session.anatomy_editing import AnatomyEditing
 from supple.app.viewer.session.hands import SkinGrip
 from supple.app.viewer.session.moving_obstacles import MovingObstacles
+from supple.app.viewer.session.parameter_traces import ParameterTraces
 from supple.app.viewer.session.posing import DampedFollower, IKHandles
 from supple.app.viewer.session.recording import Recorder
 from supple.app.viewer.session.subject import State, Subject, clamped
-from supple.arrays import Floats, Singles
-from supple.engines.engine import CharacterModel, LocalStiffness, engine_named
+from supple.arrays import Floats, Ints, Singles
+from supple.engines.engine import (
+    CharacterModel,
+    FreeParameters,
+    LocalStiffness,
+    ParameterSprings,
+    engine_named,
+)
 from supple.errors import SuppleError, SuppleWarning
 from supple.mesh.appearance import Appearance
 from supple.playing.bake import bake_plan, bake_simulator, chosen_motion, stable_stiffness
@@ -25,11 +32,13 @@ from supple.playing.bake_model import SCALED_LOADS
 from supple.playing.player import Player
 from supple.rig.character import Character
 
-__all__ = ["ENDINGS", "CharacterSubject", "Ending"]
+__all__ = ["ENDINGS", "SPRINGS", "CharacterSubject", "Ending"]
 
 Ending = Literal["loop", "restart", "stop"]
 ENDINGS: tuple[Ending, ...] = ("loop", "restart", "stop")
 
+#: Numbers of free parameters that can be changed while they move.
+SPRINGS = ("follow", "firmness", "damping")
 #: Optional parts that only some engines have, by the option of their simulators.
 ENGINE_PARTS = {"obstacles": "obstacles", "gravity_mode": "gravity mode"}
 
@@ -67,6 +76,8 @@ class CharacterSubject(Subject):
         Joints that can be dragged.
     obstacles, recorder
         Ground and ball; frames that are kept.
+    traces
+        Curves of the free parameters, if the engine has any.
     appearance
         Own colours of the character, or None.
     """
@@ -98,7 +109,6 @@ class CharacterSubject(Subject):
         self.appearance = self._own_appearance()
         optional |= {"appearance"} if self.appearance is not None else set()
         optional |= {"anatomy"} if anatomy is not None and anatomy.joints else set()
-        self.parts = frozenset({"motions", "poses", "recording", "stiffness"} | optional)
         self.anatomy = anatomy
         self._flesh: dict[str, Any] = {
             "flesh": flesh,
@@ -109,6 +119,12 @@ class CharacterSubject(Subject):
         self._factor = 1.0
         self._calm: dict[tuple[str, bool], float] = {}
         self.simulator: Any = bake_simulator(model, **self._flesh)
+        self.traces: ParameterTraces | None = None
+        if isinstance(self.simulator, FreeParameters):
+            self.traces = ParameterTraces(model.rig, self.simulator.free)
+            optional |= {"curves"}
+        optional |= {"springs"} if isinstance(self.simulator, ParameterSprings) else set()
+        self.parts = frozenset({"motions", "poses", "recording", "stiffness"} | optional)
         self.hands: dict[Hashable, SkinGrip] = {}
         self.handles = IKHandles(model.rig)
         self.obstacles = MovingObstacles(model.surface.size)
@@ -199,6 +215,8 @@ class CharacterSubject(Subject):
             self.pose = self._follower.step(self.simulator.dt)
             did = self.simulator.step(self.pose, self.root, forces)
         self.recorder.step(self.simulator.dt, self.surface, self.pose, self.root)
+        if self.traces is not None:
+            self.traces.add(self.simulator.dt, self.pose, lambda: self.simulator.parameters)
         return () if did is None else did.limits  # None where a cut begins anew
 
     def renew(self) -> None:
@@ -207,6 +225,7 @@ class CharacterSubject(Subject):
     def begin_anew(self) -> None:
         """Let all hands go, and start undeformed: the motion, or the pose that is held."""
         self.hands.clear()
+        self._forget_curves()
         if self._posed:
             self.simulator.reset(self.pose, self.root)
         else:
@@ -235,6 +254,20 @@ class CharacterSubject(Subject):
         calm = self._calm.get((self.motion.name, self.ending == "loop"), 1.0)
         self.simulator.stiffness = clamped(factor, 1e-2, 1e2) * calm
         self._factor = factor
+
+    def tune(self, numbers: Ints, name: str, value: float) -> None:
+        """Set `follow`, `firmness` or `damping` of some of the free parameters.
+
+        Parameters
+        ----------
+        numbers
+            Of parameters among the free ones.
+        name, value
+            Which number, and the number.
+        """
+        values = getattr(self.simulator.springs, name).copy()
+        values[numbers] = clamped(value, 0.0, 1e4)
+        self.simulator.tune(**{name: values})
 
     # Anatomy -----------------------------------------------------------------------------
 
@@ -293,6 +326,7 @@ class CharacterSubject(Subject):
     def seek(self, seconds: float) -> None:
         """Be at a time of the motion, with flesh that has not moved yet."""
         self.player.seek(float(seconds))
+        self._forget_curves()
         self._posed = False
         self._follow_player()
         if self.state == "posing":
@@ -309,6 +343,7 @@ class CharacterSubject(Subject):
             self.player = self._new_player(False)
         if at is not None:
             self.player.seek(at)
+        self._forget_curves()
         self._posed = False
         self._follow_player()
 
@@ -331,8 +366,15 @@ class CharacterSubject(Subject):
         kept = {"gravity_mode": old.gravity_mode} if "gravity mode" in self.parts else {}
         self.simulator = bake_simulator(self.model, dt, **self._flesh, **kept)
         self.simulator.stiffness = old.stiffness
+        if "springs" in self.parts and len(old.free) == len(self.simulator.free):
+            springs = {name: getattr(old.springs, name) for name in SPRINGS}
+            self.simulator.tune(**springs)
         self.heed_anatomy()
         self.obstacles.invalidate()
+
+    def _forget_curves(self) -> None:
+        if self.traces is not None:
+            self.traces.clear()
 
     def _follow_player(self) -> None:
         frame = self.player.frame

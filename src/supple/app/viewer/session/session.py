@@ -15,6 +15,7 @@ from supple.app.viewer.meter import Meter
 from supple.app.viewer.session.subject import Grip, State, Subject, clamped
 from supple.arrays import Floats
 from supple.errors import SuppleError
+from supple.linalg.blas import single_threaded
 
 __all__ = ["FASTEST", "Session"]
 
@@ -101,10 +102,12 @@ class Session(Generic[S]):
             self.subject.renew()
         except SuppleError as error:
             self._begin_anew(str(error))
-        for _ in range(times):
-            if self.state == "paused":
-                return
-            self._step(self.steps)
+        # Products of a step are small: in threads they wait for a browser that has the cores.
+        with single_threaded():
+            for _ in range(times):
+                if self.state == "paused":
+                    return
+                self._step(self.steps)
 
     def _step(self, count: int) -> None:
         begun, processor = time.perf_counter(), time.thread_time()

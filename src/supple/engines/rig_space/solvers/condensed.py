@@ -8,16 +8,28 @@ import numpy as np
 import scipy.linalg
 
 from supple.arrays import Floats, Ints
+from supple.compiled.argument_tables import ArgumentTable
+from supple.elastic.pattern import BlockPattern
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage, bounds_away
-from supple.engines.rig_space.step_kernels import (
-    TetTables,
-    bounded_change,
-    elastic_terms,
-    inertial_terms,
-    quadratic_terms,
+from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
+from supple.engines.rig_space.solvers.column_spans import column_spans, padded_columns, padded_width
+from supple.engines.rig_space.solvers.solver_stage import (
+    SolverReport,
+    Springs,
+    Stage,
+    write_bounds,
 )
-from supple.linalg.upper_triangle import padded_identity
+from supple.engines.rig_space.solvers.step_kernels import (
+    FleshArrays,
+    StageArrays,
+    TetArrays,
+    begin_pull,
+    evaluate,
+    measure_tets,
+    place_flesh,
+    write_columns,
+)
+from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.mesh.laplacian import hat_gradients
 from supple.mesh.tets import TetMesh
 
@@ -26,11 +38,12 @@ __all__ = ["CondensedSolver", "SpringMatrices"]
 #: Springs of all parameters towards the key, as a part of their mass over τ²: they hold those
 #: that do nothing, or the same as another.
 NULL_SPRING = 1e-8
-#: Above this part of (tet, coordinate) pairs that are not zero, all are multiplied.
-DENSE = 0.6
-#: Stages that a Hessian of shapes is kept for; and a second change of more than this part of the
-#: first is slow.
-MOST_KEPT, SLOW = 8, 0.25
+#: Stages that a Hessian is kept for, and a second change of more than this part of the first is
+#: slow: of rigs that bend, and of shapes.
+KEPT_BENT, SLOW_BENT = 4, 0.08
+KEPT_SHAPES, SLOW_SHAPES = 8, 0.5
+#: A Hessian is slow if it is that much slower than when it was new.
+SLOWER = 1.5
 #: Lengths of a step that are tried, each a quarter of the one before.
 MOST_SHORTER = 5
 
@@ -90,114 +103,115 @@ class CondensedSolver:
 
     def __init__(self, model: RigSpaceModel, *, iterations: int = 2, exact: bool = False) -> None:
         self.iterations = iterations
-        body, self.vertices = model.body, model.active
-        self._flesh = model.flesh(self.vertices)
-        self.size, self._k = self._flesh.size, len(model.entries)
-        self._entries = model.entries
-        cubature, count = model.cubature, len(model.mesh.tets)
-        whole = exact or len(cubature.tets) == count
-        chosen = np.flatnonzero(model.moving_tets) if whole else cubature.tets
-        weights = np.ones(len(chosen)) if whole else cubature.weights
-        missed = np.zeros((self.size, self.size)) if exact else cubature.missed.copy()
-        missed[: self._k, : self._k] += model.skin
-        self._kind = body.material.code
-        self._tables = _tet_tables(model, chosen, weights)
-        self._matrices = SpringMatrices(
-            model.condensed.mass, model.condensed.stiffness, missed, self._k
-        )
-        self._rest_mass = model.condensed.mass
-        self._masses, n = body.vertex_masses()[self.vertices], len(self.vertices)
-        rows = 9 if len(self._tables.starts) > 1 else 9 * len(chosen)
-        self._strains, self._stresses = np.empty((2, rows, self.size))
-        self._forces, self._pull = np.empty(rows), np.empty(3 * n)
-        # Where the rig is affine the mass hardly changes, as it is of flesh that turns.
-        self._whole = not self._flesh.rig.affine
-        self._heavy = np.empty((3 * n if self._whole else 1, self.size))
-        self._gradient, self._change, self._trial, self._line = np.empty((4, self.size))
-        self._hessian = np.empty((self.size, self.size))
-        self._factor, self._held = padded_identity(self.size), np.zeros(self.size, bool)
-        self._centre = np.zeros(self.size)
+        self.vertices, self._entries = model.active, model.entries
+        flesh = model.flesh(self.vertices)
+        self._rig, self._turns, self._bends = flesh.rig, flesh.turns, not flesh.rig.affine
+        self.size, self._k = flesh.size, len(model.entries)
+        cubature = model.cubature
+        whole = exact or len(cubature.tets) == len(model.mesh.tets)
+        # A tet that nothing moves is none of the flesh that is placed.
+        kept = model.moving_tets[cubature.tets]
+        chosen = np.flatnonzero(model.moving_tets) if whole else cubature.tets[kept]
+        weights = np.ones(len(chosen)) if whole else cubature.weights[kept]
+        missed = np.zeros((self.size, self.size)) if exact else cubature.missed
+        rest = model.condensed.mass, model.condensed.stiffness
+        self._rest_mass, self._own_stiffness = rest[0], rest[1] - missed
+        unseen = missed.copy()
+        unseen[: self._k, : self._k] += model.skin
+        self._matrices = SpringMatrices(*rest, unseen, self._k)
+        self._arrays = _stage_arrays(model, flesh, chosen, weights)
+        self._table = ArgumentTable(self._arrays)
+        #: (n, 3) flesh in the root's frame, where the last call left it; and at the key pose.
+        self.x, self.key = self._arrays.flesh.x, self._rig.key
+        self._shapes = self._rig.turned_shapes() is not None
+        self._gradient = self._arrays.gradient[: self.size]
+        self._here = self._arrays.c[: self.size]
+        self._system = BoundedSystem(self.size)
+        self._best, self._lower, self._upper = np.zeros((3, self.size))
+        self._lower[:], self._upper[:] = -np.inf, np.inf
+        self._weighs = False  # whether masses of parameters are changed
+        self._contact: tuple[Floats, Floats, Floats] | None = None
         self._settings: tuple[Springs, float] | None = None
-        self._kept = 0  # stages for which the Hessian is still good
-
-    @property
-    def x(self) -> Floats:
-        """(n, 3) flesh in the root's frame, where the last call left it."""
-        return self._flesh.x
-
-    @property
-    def key(self) -> Floats:
-        """(n, 3) flesh at the key pose."""
-        return self._flesh.key
+        self._left = 0  # stages for which the Hessian is still good
+        self._slow = False  # whether that of rest was not
+        self._new, self._pace = False, 0.0  # and what is slow for it
 
     def place(self, pose: Floats, c: Floats) -> None:
         """Set `x` at a key pose and coordinates (K,)."""
-        self._flesh.set_key(pose)
-        self._flesh.turn(c)
-        self._flesh.move(c, columns=False)
-        self._kept = 0
+        self._set_key(pose)
+        self._turns.reset()  # so that the past leaves no trace
+        self._turn(self.key)
+        self._move(c, columns=False)
+        self._left, self._slow = 0, False
+
+    def _set_key(self, pose: Floats) -> None:
+        """Go to a key pose."""
+        if not self._rig.set_key(pose, jacobian=not self._shapes):
+            return
+        flesh = self._arrays.flesh
+        if self._shapes:
+            self._rig.write_frames(flesh.frames.reshape(-1, 3, 3))
+        elif not self._bends:
+            flesh.shapes.reshape(*self.x.shape, -1)[:, :, : self._k] = self._rig.jacobian
+        measure_tets(self._table)
+
+    def _turn(self, positions: Floats) -> None:
+        """Turn corrections with flesh at these positions (n, 3)."""
+        self._turns.follow(positions)
+        if not self._bends:
+            write_columns(self._table)
+
+    def _move(self, c: Floats, *, columns: bool) -> None:
+        """Set `x`, and columns of a rig that bends, at coordinates (K,)."""
+        self._here[:] = c
+        if self._bends:
+            self._rig.move(self._here[: self._k], jacobian=columns)
+            if columns:
+                write_columns(self._table)
+        place_flesh(self._table)
 
     def begin(self, stage: Stage) -> None:
-        """Go to the key pose of a stage, and turn the flesh as it will be at its guess."""
-        if self._settings is None or self._settings != (stage.springs, stage.tau):
-            self._matrices.set(stage.springs, stage.tau)
-            self._settings = stage.springs, stage.tau
-            self._kept = 0
-        self._flesh.set_key(stage.pose)
-        self._flesh.turn(stage.guess)
+        """Go to the key pose of a stage, and turn the flesh as it would be without forces."""
+        given, arrays, k = stage.springs, self._arrays, self._k
+        if self._settings is None or self._settings != (given, stage.tau):
+            self._matrices.set(given, stage.tau)
+            self._settings = given, stage.tau
+            self._weighs = bool(np.any(given.mass != 1))
+            parts = self._matrices.springs, self._matrices.damping, self._matrices.inertia
+            arrays.matrix[: self.size] = sum(parts)
+            arrays.settings[:] = stage.tau, given.stiffness
+            self._left = 0
+        begin_pull(self._matrices.damping, stage.start, stage.push, arrays.pull)
+        if self._weighs:
+            arrays.pull[: self.size] += np.diag(self._matrices.inertia) * stage.guess
+        arrays.target[:], arrays.load[:] = stage.target, stage.load
+        self._contact = None if stage.contact is None else (*stage.contact, stage.guess[:k].copy())
+        self._set_key(stage.pose)
+        self._turn(stage.target)
 
     def value(self, stage: Stage, c: Floats, wanted: int = 2) -> float:
-        """H(c), in J.
+        """H(c), in J, but for a constant.
 
         Parameters
         ----------
         stage, c
-            Stage of time, and coordinates (K,).
+            Stage of time, which has begun, and coordinates (K,).
         wanted
             1 sets `gradient`, 2 the `hessian`, too, and 3 one of projected tets.
         """
-        flesh, matrices = self._flesh, self._matrices
-        flesh.move(c, columns=wanted > 0)
-        gradient, hessian = self._gradient, self._hessian
-        gradient[:] = 0.0
+        self._move(c, columns=wanted > 0)
+        total = float(evaluate(self._table, wanted))
         if wanted >= 2:
-            hessian[:] = 0.0
-        target = gradient, hessian, wanted
-        total = elastic_terms(
-            self._kind,
-            stage.springs.stiffness,
-            self._tables,
-            flesh.x,
-            flesh.key,
-            flesh.Y,
-            self._strains,
-            self._stresses,
-            self._forces,
-            self._line,
-            *target,
-        )
-        places = self._masses, stage.tau, flesh.x, stage.target, stage.load, flesh.Y
-        some = flesh.starts, flesh.columns
-        total += inertial_terms(*places, *some, self._pull, self._heavy, *target, self._whole)
-        if not self._whole and wanted >= 2:
-            hessian += self._rest_mass / stage.tau**2
-        total += quadratic_terms(matrices.springs, self._centre, c, *target)
-        total += quadratic_terms(matrices.damping, stage.start, c, *target)
-        if np.any(stage.springs.mass != 1):
-            total += quadratic_terms(matrices.inertia, stage.guess, c, *target)
-        if stage.contact is not None:
-            total += self._add_contact(*stage.contact, c - stage.guess, wanted)
-        total -= float(stage.push @ c[: self._k])
-        gradient[: self._k] -= stage.push
+            self._system.renew()
+        if self._contact is not None:
+            k, (matrix, pull, guess) = self._k, self._contact
+            away = self._here[:k] - guess
+            back = matrix @ away
+            total += float(away @ (0.5 * back - pull))
+            self._gradient[:k] += back - pull
+            if wanted >= 2:
+                self._arrays.hessian[:k, :k] += matrix
         return total
-
-    def _add_contact(self, matrix: Floats, pull: Floats, away: Floats, wanted: int) -> float:
-        k = self._k
-        own, back = away[:k], matrix @ away[:k]
-        self._gradient[:k] += back - pull
-        if wanted >= 2:
-            self._hessian[:k, :k] += matrix
-        return float(own @ (0.5 * back - pull))
 
     @property
     def gradient(self) -> Floats:
@@ -207,94 +221,172 @@ class CondensedSolver:
     @property
     def hessian(self) -> Floats:
         """(K, K) Gauss–Newton Hessian there."""
-        return self._hessian
+        return self._arrays.hessian[: self.size, : self.size]
 
     def advance(self, stage: Stage, c: Floats) -> SolverReport:
         """Minimise H over a stage; write the coordinates (K,) and set `x`."""
         self.begin(stage)
-        lower, upper = bounds_away(stage, self._entries, self.size)
-        np.clip(stage.guess, lower, upper, out=c)
+        write_bounds(stage, self._entries, self._lower, self._upper)
+        np.clip(stage.guess, self._lower, self._upper, out=self._best)
         limits: tuple[str, ...] = ()
-        energy, done, first = self._begun(stage, c), 0, 0.0
+        energy, done, first = self._begun(stage), 0, 0.0
         for done in range(1, self.iterations + 1):
-            if not (math.isfinite(energy) and self._solved(stage, c, lower, upper)):
-                limits, self._kept = ("solver",), 0
+            if not (math.isfinite(energy) and self._solved(stage)):
+                limits, self._left = ("solver",), 0
                 break
-            moved = float(np.abs(self._change).max())
+            moved = float(np.abs(self._system.change).max())
             first = moved if done == 1 else first
-            if done > 1 and moved > SLOW * first:
-                self._kept = 0
-            energy = self._go(stage, c, energy, last=done == self.iterations)
+            if done == 2:
+                self._judge(moved, first)
+            energy = self._go(stage, energy, last=done == self.iterations)
         if limits:
-            self._flesh.move(c, columns=False)
+            self._move(self._best, columns=False)
+        c[:] = self._best
         return SolverReport({"iterations": done}, limits)
 
-    def _begun(self, stage: Stage, c: Floats) -> float:
-        """H(c) with its gradient, and a Hessian that is new or good enough.
+    def _judge(self, second: float, first: float) -> None:
+        """Tell from the changes of two iterations whether the Hessian is still good."""
+        slow = SLOW_BENT if self._bends else SLOW_SHAPES
+        if self._new:
+            self._pace = max(slow * first, SLOWER * second) / max(first, 1e-300)
+        elif second > self._pace * first:
+            self._left, self._slow = 0, True
 
-        That of shapes hardly changes from step to step: flesh turns, and they turn with it. It is
-        kept for a while, unless the last steps were slow to converge.
+    def _begun(self, stage: Stage) -> float:
+        """H where the search begins with its gradient, and a Hessian that is new or good enough.
+
+        That of shapes hardly changes: flesh turns, and they turn with it. It is that of rest,
+        unless that was slow to converge. Others are kept for a while.
         """
-        lasting = self._flesh.rig.affine and stage.contact is None
-        self._kept = self._kept - 1 if lasting else 0
-        if self._kept > 0:
-            return self.value(stage, c, 1)
-        self._kept = MOST_KEPT if lasting else 0
-        return self.value(stage, c)
+        self._left -= 1
+        self._new = False
+        if self._left > 0 and self._contact is None:
+            return self.value(stage, self._best, 1)
+        if self._bends or self._slow:
+            self._slow, self._left = False, KEPT_BENT if self._bends else KEPT_SHAPES
+            if self._contact is not None:  # what touches must not be kept
+                self._left = 0
+            self._new = True
+            return self.value(stage, self._best, 2)
+        self._left, self._pace = 1 << 30, SLOW_SHAPES
+        energy = self.value(stage, self._best, 1)
+        hessian, size = self.hessian, self.size
+        np.multiply(self._own_stiffness, stage.springs.stiffness, out=hessian)
+        hessian += self._rest_mass / stage.tau**2
+        hessian += self._arrays.matrix[:size]
+        if self._contact is not None:
+            hessian[: self._k, : self._k] += self._contact[0]
+            self._left = 0  # it must not outlast the touch
+        self._system.renew()
+        return energy
 
-    def _solved(self, stage: Stage, c: Floats, lower: Floats, upper: Floats) -> bool:
+    def _solved(self, stage: Stage) -> bool:
         """Solve for the change that minimises the quadratic model between bounds.
 
-        Where it has no minimum, tets are projected: that costs twice as much, and is rare.
+        Where it has no minimum, tets are projected: that costs more, and is rare.
         """
-        bounds, scratch = (c, lower, upper), (self._factor, self._held)
-        if bounded_change(self._gradient, self._hessian, *bounds, *scratch, self._change):
+        terms = self._gradient, self._arrays.hessian
+        bounds = self._best, self._lower, self._upper
+        if self._system.solve(*terms, *bounds):
             return True
-        self.value(stage, c, 3)
-        return bounded_change(self._gradient, self._hessian, *bounds, *scratch, self._change)
+        self.value(stage, self._best, 3)
+        return self._system.solve(*terms, *bounds)
 
-    def _go(self, stage: Stage, c: Floats, energy: float, last: bool) -> float:
-        """Change c, by less where that would raise H, and set `x`; return H there.
+    def _go(self, stage: Stage, energy: float, last: bool) -> float:
+        """Change the coordinates, by less where that would raise H, and set `x`; return H there.
 
         Its gradient is taken too, but for the last change. After a whole change the Hessian is
-        near enough to what it was: it is kept, at a third of the cost of another.
+        near enough to what it was: it is kept.
         """
-        length, trial = 1.0, self._trial
+        length, best, trial = 1.0, self._best, self._here
         for _ in range(MOST_SHORTER):
-            np.multiply(self._change, length, out=trial)
-            trial += c
+            np.multiply(self._system.change, length, out=trial)
+            trial += best
             found = self.value(stage, trial, 0 if last else 1)
             if found <= energy + 1e-9 * abs(energy):
-                c[:] = trial
+                best[:] = trial
                 break
             length *= 0.25
         else:  # no change lowers H
-            length, found = 0.0, self.value(stage, c, 0)
+            length, found = 0.0, self.value(stage, best, 0)
         if length < 1:
-            self._kept = 0
+            self._left, self._slow = 0, True
             if not last:
-                found = self.value(stage, c)
+                found = self.value(stage, best)
         return found
 
 
-def _tet_tables(model: RigSpaceModel, chosen: Ints, weights: Floats) -> TetTables:
-    mesh = model.mesh
-    part = TetMesh(mesh.vertices, mesh.tets[chosen])
-    constants = model.material.element_parameters(len(mesh.tets))
-    return TetTables(
-        np.searchsorted(model.active, part.tets),
-        np.ascontiguousarray(weights, np.float64),
-        np.ascontiguousarray(constants[chosen]),
-        np.ascontiguousarray(hat_gradients(part)),
-        part.volumes(),
-        *_tet_columns(model, chosen),
+def _stage_arrays(
+    model: RigSpaceModel, flesh: TurnedFlesh, chosen: Ints, weights: Floats
+) -> StageArrays:
+    """Return the arrays of a solver: tables of a model, and scratch memory."""
+    n, K, width = len(model.active), flesh.size, padded_width(flesh.size)
+    vectors = np.zeros((3, width))
+    return StageArrays(
+        _tet_arrays(model, chosen, weights),
+        _flesh_arrays(model, flesh, width),
+        settings=np.ones(2),
+        masses=model.body.vertex_masses()[model.active],
+        target=np.zeros((n, 3)),
+        load=np.zeros((n, 3)),
+        matrix=np.zeros((width, K)),
+        pull=vectors[0],
+        c=vectors[1],
+        forces=np.zeros((n, 3)),
+        rows=np.zeros(3 * width),
+        gradient=vectors[2],
+        hessian=np.zeros((width, width)),
     )
 
 
-def _tet_columns(model: RigSpaceModel, chosen: Ints) -> tuple[Ints, Ints]:
-    """Return starts and columns of `TetTables`: none where most tets have most coordinates."""
-    reached = model.reached[model.mesh.tets[chosen]].any(axis=1)
-    if reached.mean() > DENSE:
-        return np.zeros(1, np.int64), np.zeros(0, np.int64)
-    rows, columns = np.nonzero(reached)
-    return np.searchsorted(rows, np.arange(len(chosen) + 1)), columns
+def _tet_arrays(model: RigSpaceModel, chosen: Ints, weights: Floats) -> TetArrays:
+    mesh, count = model.mesh, len(chosen)
+    part = TetMesh(mesh.vertices, mesh.tets[chosen])
+    places = np.searchsorted(model.active, part.tets)
+    pattern = BlockPattern.of(places, len(model.active))
+    constants = model.material.element_parameters(len(mesh.tets))
+    return TetArrays(
+        model.material.code,
+        places,
+        np.ascontiguousarray(weights, np.float64),
+        np.ascontiguousarray(constants[chosen]),
+        rest_slopes=np.ascontiguousarray(hat_gradients(part)),
+        rest_volumes=part.volumes(),
+        slopes=np.zeros((count, 4, 3)),
+        volumes=np.zeros(count),
+        pulled=np.zeros((count, 3, 3)),
+        offsets=np.zeros(count),
+        starts=pattern.start,
+        neighbours=pattern.neighbours,
+        slots=pattern.slots(places),
+        blocks=np.zeros(9 * len(pattern.neighbours)),
+        small=np.zeros((3, 3, 3)),
+        scratch=np.zeros((6, 3, 3)),
+        derivative=np.zeros((9, 9)),
+        frames=np.zeros((2, 9, 9)),
+        matrix=np.zeros((12, 12)),
+    )
+
+
+def _flesh_arrays(model: RigSpaceModel, flesh: TurnedFlesh, width: int) -> FleshArrays:
+    rig, n = flesh.rig, len(model.active)
+    inner = np.full(n, -1)
+    inner[flesh.interior] = np.arange(len(flesh.interior))
+    shapes = rig.turned_shapes()
+    empty = np.zeros((0 if rig.affine is False else n, 3, len(rig.entries)))
+    starts, spans = column_spans(model.reached[model.active])
+    return FleshArrays(
+        flesh.x,
+        rig.key,
+        rig.positions,
+        rig.jacobian if not rig.affine else empty[:0],
+        inner,
+        flesh.turns.matrices,
+        single_turns=np.zeros(9 * len(flesh.interior), np.float32),
+        corrections=padded_columns(flesh.corrections, width),
+        frames=np.tile(np.eye(3, dtype=np.float32).ravel(), n if rig.affine else 0),
+        shapes=padded_columns(empty if shapes is None else shapes, width),
+        columns=np.zeros(3 * width * n, np.float32),
+        starts=starts,
+        spans=spans,
+    )

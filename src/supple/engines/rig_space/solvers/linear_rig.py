@@ -5,17 +5,18 @@ Scripted parameters enter exactly: s ≈ Φ(p_s⁺, p_f) + J Δp_f.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import scipy.sparse as sp
 
 from supple.arrays import Floats
 from supple.engines.rig_space.flesh_rig import FleshRig
 from supple.engines.rig_space.model import RigSpaceModel
+from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.solvers.condensed import SpringMatrices
 from supple.engines.rig_space.solvers.interiors import Interior, SkinnedInterior, StaticInterior
 from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage, bounds_away
-from supple.engines.rig_space.step_kernels import bounded_change
-from supple.linalg.upper_triangle import padded_identity
 
 __all__ = ["LinearRigSolver"]
 
@@ -40,7 +41,9 @@ class LinearRigSolver:
         Keep Jacobians while the rig is nearly linear (JE2), or not (JE1). A step whose result
         shows too large an error is taken again with a new one.
     predictor
-        Look ahead by p̃ = 2p_n − p_{n−1} whether it will be, which saves most of those.
+        Look whether it will be where parameters are heading, which saves most of those:
+        ``"ahead"`` by p̃ = 2p_n − p_{n−1}; ``"printed"`` by p_n + (p_n − p_{n−1})/h, which is what
+        the paper has, and a hundred steps too far; None does not.
     differences
         Jacobians by finite differences, as the paper has them.
     """
@@ -52,7 +55,7 @@ class LinearRigSolver:
         iterations: int = 0,
         interior: str = "static",
         deferred: bool = False,
-        predictor: bool = True,
+        predictor: Literal["ahead", "printed"] | None = "ahead",
         differences: bool = False,
     ) -> None:
         self._rig = FleshRig(model.tet_rig, model.entries, model.held, differences=differences)
@@ -125,9 +128,12 @@ class LinearRigSolver:
 
     def _will_bend(self, stage: Stage, start: Floats) -> bool:
         """Tell whether the rig will be too far from linear where parameters are heading."""
-        if not self._predictor:
+        if self._predictor is None:
             return False
-        return self._bent(stage, start, 2 * self._last - self._last_but_one) > self._most
+        way = self._last - self._last_but_one
+        if self._predictor == "printed":
+            way /= stage.tau
+        return self._bent(stage, start, self._last + way) > self._most
 
     def _bent(self, stage: Stage, start: Floats, c: Floats) -> float:
         """ΔE = 1/(2h²) dᵀMd of surface vertices, d from the linear rig to the true (eq. 7)."""
@@ -142,7 +148,7 @@ class LinearRigSolver:
         """Return the parameters that minimise H with the rig as it is linear from `start`."""
         assert self._jacobian is not None
         lower, upper = bounds_away(stage, self._entries, self.size)
-        c, held, change = self._last.copy(), np.zeros(self.size, bool), np.empty(self.size)
+        c, system = self._last.copy(), BoundedSystem(self.size)
         np.clip(c, lower, upper, out=c)
         J, x = self._jacobian, self.x
         x[self._inner] = start[self._inner]
@@ -152,11 +158,10 @@ class LinearRigSolver:
             counts["iterations"] += 1
             columns = self._interior.columns(x, self.key, J)
             gradient, hessian = self._derivatives(stage, c, columns)
-            bounds = c, lower, upper
-            if not bounded_change(
-                gradient, hessian, *bounds, padded_identity(self.size), held, change
-            ):
+            system.renew()
+            if not system.solve(gradient, hessian, c, lower, upper):
                 break
+            change = system.change
             length, from_here = 1.0, c.copy()
             for _ in range(6):
                 c = from_here + length * change

@@ -15,11 +15,10 @@ from supple.arrays import Floats, Ints
 from supple.elastic.equilibrium import line_search
 from supple.engines.rig_space.flesh_rig import FleshRig
 from supple.engines.rig_space.model import RigSpaceModel
+from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.solvers.condensed import SpringMatrices
 from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage, bounds_away
-from supple.engines.rig_space.step_kernels import bounded_change
 from supple.linalg.cholesky import SparseCholesky
-from supple.linalg.upper_triangle import padded_identity
 
 __all__ = ["RigSpacePhysics"]
 
@@ -201,11 +200,11 @@ class RigSpacePhysics:
         solved = self._solved(qq, np.ascontiguousarray(right)) if len(right) else right
         reduced = pp - qp.T @ solved[:, 1:]
         slope = gradient[:k] - qp.T @ solved[:, 0]
-        found, held = np.empty(k), np.zeros(k, bool)
         symmetric = np.ascontiguousarray(0.5 * (reduced + reduced.T))
-        bounds = c[:k].copy(), lower, upper
-        if not bounded_change(slope, symmetric, *bounds, padded_identity(k), held, found):
+        system = BoundedSystem(k)
+        if not system.solve(slope, symmetric, c[:k].copy(), lower, upper):
             return None
+        found = system.change
         return np.concatenate([found, -solved[:, 0] - solved[:, 1:] @ found])
 
     def _solved(self, matrix: sp.csr_array, right: Floats) -> Floats:

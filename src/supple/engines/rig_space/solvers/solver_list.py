@@ -16,24 +16,31 @@ from supple.errors import SuppleError
 
 __all__ = ["SOLVERS", "make_solver"]
 
-_IV2_JE1 = partial(LinearRigSolver, interior="skinned")
-_IV2_JE2 = partial(LinearRigSolver, interior="skinned", deferred=True)
+#: Variants of the paper, and options that make them; and those whose Jacobians are as it has them.
+_LINEAR: dict[str, dict[str, Any]] = {
+    "iv1-je1": {},
+    "iv1-je2": {"deferred": True},
+    "iv2-je1": {"interior": "skinned"},
+    "iv2-je2": {"interior": "skinned", "deferred": True},
+    "iv2-offset-je1": {"interior": "skinned-offset"},
+    "iv1-je2-unpredicted": {"deferred": True, "predictor": None},
+    "iv1-je2-printed": {"deferred": True, "predictor": "printed"},
+    "iv2-je2-unpredicted": {"interior": "skinned", "deferred": True, "predictor": None},
+    "iv2-je2-printed": {"interior": "skinned", "deferred": True, "predictor": "printed"},
+}
+_IV = {name: partial(LinearRigSolver, **options) for name, options in _LINEAR.items()}
 #: Solvers by name, ours first. A new one is a file beside this and a row.
 SOLVERS: dict[str, Callable[..., Any]] = {
     "condensed": CondensedSolver,
     "condensed-all-tets": partial(CondensedSolver, exact=True),
     "rsp": RigSpacePhysics,
     "rsp-differences": partial(RigSpacePhysics, differences=True),
-    "iv1-je1": LinearRigSolver,
-    "iv1-je2": partial(LinearRigSolver, deferred=True),
-    "iv2-je1": _IV2_JE1,
-    "iv2-je2": _IV2_JE2,
-    "iv2-offset-je1": partial(LinearRigSolver, interior="skinned-offset"),
-    "iv2-je2-unpredicted": partial(_IV2_JE2, predictor=False),
-    "iv1": LinearRigSolver,
-    "iv2": _IV2_JE1,
-    "je1": _IV2_JE1,
-    "je2": _IV2_JE2,
+    **_IV,
+    **{f"{name}-differences": partial(_IV[name], differences=True) for name in list(_IV)[:4]},
+    "iv1": _IV["iv1-je1"],
+    "iv2": _IV["iv2-je1"],
+    "je1": _IV["iv2-je1"],
+    "je2": _IV["iv2-je2"],
 }
 
 

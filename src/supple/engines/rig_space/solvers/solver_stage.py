@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from supple.arrays import Floats, Ints
+from supple.compiled.jit import compiled_fused
 
-__all__ = ["Solver", "SolverReport", "Springs", "Stage"]
+__all__ = ["Solver", "SolverReport", "Springs", "Stage", "bounds_away", "write_bounds"]
 
 
 @dataclass(eq=False)
@@ -106,12 +107,32 @@ class Solver(Protocol):
         """Minimise H over a stage; write the coordinates (K,) and set `x`."""
 
 
-def bounds_away(stage: Stage, entries: Any, size: int) -> tuple[Floats, Floats]:
+def bounds_away(stage: Stage, entries: Ints, size: int) -> tuple[Floats, Floats]:
     """Return bounds (K,) of coordinates: those of parameters are relative to the key."""
     lower, upper = np.full(size, -np.inf), np.full(size, np.inf)
-    key, k = stage.pose[entries], len(entries)
-    # A key beyond its bounds is the animator's: it may stay where it is.
-    reach = stage.springs.reach
-    lower[:k] = np.maximum(np.minimum(stage.springs.lower - key, 0.0), -reach)
-    upper[:k] = np.minimum(np.maximum(stage.springs.upper - key, 0.0), reach)
+    write_bounds(stage, entries, lower, upper)
     return lower, upper
+
+
+def write_bounds(stage: Stage, entries: Ints, lower: Floats, upper: Floats) -> None:
+    """Write bounds of the parameters, relative to the key, into the front of (K,) arrays."""
+    given = stage.springs
+    limits = given.lower, given.upper, given.reach
+    _write_bounds(stage.pose, entries, *limits, lower, upper)
+
+
+@compiled_fused
+def _write_bounds(
+    pose: Floats,
+    entries: Ints,
+    low: Floats,
+    high: Floats,
+    reach: Floats,
+    lower: Floats,
+    upper: Floats,
+) -> None:
+    for i in range(len(entries)):
+        # A key beyond its bounds is the animator's: it may stay where it is.
+        key = pose[entries[i]]
+        lower[i] = max(min(low[i] - key, 0.0), -reach[i])
+        upper[i] = min(max(high[i] - key, 0.0), reach[i])

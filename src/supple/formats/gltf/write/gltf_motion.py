@@ -35,13 +35,16 @@ from supple.formats.gltf.write.morph_targets import (
     unused_names,
 )
 from supple.formats.gltf.write.new_scene import new_scene
+from supple.formats.gltf.write.new_skin import new_skin
 from supple.formats.gltf.write.node_animation import NodeMotion
 from supple.formats.gltf.write.offsets import ShapedNodes, fit_groups, normal_targets
 from supple.formats.gltf.write.weight_tracks import Times, Track, faded, play_weights, widen_weights
 from supple.formats.morph_fit import Progress
 from supple.formats.registry import GLTF_SUFFIXES
+from supple.formats.smpl.load_body import BodySource
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
+from supple.rig.skeleton.skinning import skinned_core
 from supple.saving import write_whole
 
 __all__ = ["holds_several", "write_gltf"]
@@ -63,8 +66,8 @@ def write_gltf(
         A ``.glb``, or a ``.gltf`` with everything in one file.
     baked
         One motion, or several of one character. A character that was loaded from a glTF file gets
-        that file back, with the motions in it; any other becomes a new file of one mesh, with all
-        its motion in morph targets.
+        that file back, with the motions in it; a body model becomes a new file with joints and a
+        skin; any other one of a mesh alone, with all its motion in morph targets.
     error
         How far any vertex may be from its simulated place at any frame, as part of the size.
     normals
@@ -99,7 +102,11 @@ def write_gltf(
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
     source, tell = bakes[0].character.source, progress or (lambda part, what: None)
     if not isinstance(source, GltfSource):
-        file, figures = new_scene(bakes, error, tell)
+        core = skinned_core(bakes[0].character.rig) if isinstance(source, BodySource) else None
+        if core is not None and core.rig.method == "linear":
+            file, figures = new_skin(bakes, core, error, tell)
+        else:
+            file, figures = new_scene(bakes, error, tell)
         size = _write_file(path, file)
         if figures["error"] > error:
             missed = f"{figures['n_shapes']} shapes miss the simulation by {figures['error']:.2%}"

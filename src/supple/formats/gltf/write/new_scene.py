@@ -20,7 +20,7 @@ from supple.mesh.surface import SurfaceMesh
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 
-__all__ = ["new_scene"]
+__all__ = ["new_scene", "plain_material", "root_tracks"]
 
 SKIN_COLOUR = [0.78, 0.58, 0.5, 1.0]
 #: Parts of the size, or of a turn, below which a root stays where it is.
@@ -92,7 +92,7 @@ def _scene(character: Character, shapes: Singles, turned: Singles, names: list[s
     primitive: dict[str, Any] = {
         "attributes": attributes,
         "indices": file.accessor(corners.reshape(-1, 1), target=CORNERS),
-        "material": file.add("materials", _material()),
+        "material": file.add("materials", plain_material()),
     }
     mesh: dict[str, Any] = {"name": label, "primitives": [primitive]}
     if len(shapes):
@@ -107,13 +107,15 @@ def _scene(character: Character, shapes: Singles, turned: Singles, names: list[s
     return file
 
 
-def _material() -> dict[str, Any]:
+def plain_material() -> dict[str, Any]:
+    """Return a material of plain skin."""
     surface = {"baseColorFactor": SKIN_COLOUR, "metallicFactor": 0.0, "roughnessFactor": 0.6}
     # Skins may be open, and thin things show both sides.
     return {"name": "skin", "pbrMetallicRoughness": surface, "doubleSided": True}
 
 
-def _animate(file: GltfFile, baked: BakedMotion, weights: Singles, name: str) -> None:
+def root_tracks(baked: BakedMotion) -> dict[str, NDArray[np.floating]]:
+    """Return the root's translation and rotation over the frames, as far as it moves."""
     roots = baked.motion.roots
     size = baked.character.surface.size
     tracks: dict[str, NDArray[np.floating]] = {}
@@ -121,6 +123,11 @@ def _animate(file: GltfFile, baked: BakedMotion, weights: Singles, name: str) ->
         tracks["translation"] = roots[:, :3, 3]
     if np.abs(roots[:, :3, :3] - np.eye(3)).max() > STILL:
         tracks["rotation"] = continuous(from_matrix(roots[:, :3, :3]))
+    return tracks
+
+
+def _animate(file: GltfFile, baked: BakedMotion, weights: Singles, name: str) -> None:
+    tracks = root_tracks(baked)
     if weights.shape[1]:
         tracks["weights"] = weights.reshape(-1, 1)
     if not tracks:

@@ -22,7 +22,14 @@ from supple.rig.unskinning import (
     undone,
 )
 
-__all__ = ["ShapedNodes", "fit_groups", "in_root_space", "normal_targets"]
+__all__ = [
+    "GIVEN_UP",
+    "ShapedNodes",
+    "fit_groups",
+    "in_root_space",
+    "normal_targets",
+    "offsets_of_frames",
+]
 
 #: What a vertex may miss for the sake of a small offset, as part of the allowed error.
 GIVEN_UP = 0.25
@@ -74,7 +81,8 @@ def fit_groups(
     `rig` and `source` are the file's, `poses` and `roots` what it plays by itself at the frames,
     (t, n, 3), of one motion or of several. `error` is a part of the size.
     """
-    offsets, moves, kept = _offsets(frames, rig, poses, roots, GIVEN_UP * error * size, progress)
+    given_up = GIVEN_UP * error * size
+    offsets, moves, kept = offsets_of_frames(frames, rig, poses, roots, given_up, progress)
     groups = _groups(source)
     found = []
     for number, (nodes, vertices) in enumerate(groups):
@@ -102,7 +110,7 @@ def _within(progress: Progress, begin: float, share: float) -> Progress:
     return lambda part, what: progress(begin + share * part, what)
 
 
-def _offsets(
+def offsets_of_frames(
     frames: Singles,
     rig: Rig,
     poses: Floats,

@@ -1,0 +1,219 @@
+"""Projected Newton: the minimum of a quadratic between bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supple.arrays import Bools, Floats, Ints
+from supple.compiled.jit import compiled_fused
+from supple.compiled.simd import LANES
+from supple.linalg.upper_triangle import cholesky, padded_identity, solve
+
+__all__ = ["BoundedSystem"]
+
+#: Changes of the set of parameters at their bounds that a step tries.
+MOST_SETS = 12
+
+
+class BoundedSystem:
+    """Solver of min gᵀd + ½ dᵀHd with bounds on d, which keeps the last factor of H.
+
+    Parameters
+    ----------
+    size
+        Number of parameters K.
+    """
+
+    def __init__(self, size: int) -> None:
+        #: (K,) d of the last call of `solve`.
+        self.change = np.zeros(size)
+        self._factor, self._order = padded_identity(size), np.full(1 + size, -1)
+        self._held, self._trial = np.zeros(size, bool), np.zeros(size)
+
+    def renew(self) -> None:
+        """Take note that H is another one."""
+        self._order[0] = -1
+
+    def solve(
+        self, gradient: Floats, hessian: Floats, c: Floats, lower: Floats, upper: Floats
+    ) -> bool:
+        """Set `change` so that c + d (K,) is between bounds; return False if H is not definite.
+
+        Parameters
+        ----------
+        gradient, hessian
+            (K,) g and (K, K) or larger H, the same since `renew`.
+        c, lower, upper
+            (K,) where it is, and bounds.
+        """
+        scratch = self._factor, self._order, self._held, self._trial
+        return bool(_bounded_change(gradient, hessian, c, lower, upper, *scratch, self.change))
+
+
+@compiled_fused
+def _bounded_change(
+    gradient: Floats,
+    hessian: Floats,
+    c: Floats,
+    lower: Floats,
+    upper: Floats,
+    factor: Floats,
+    order: Ints,
+    held: Bools,
+    trial: Floats,
+    change: Floats,
+) -> bool:
+    """Minimise gᵀd + ½ dᵀHd with c + d between bounds, by projected Newton; write d.
+
+    Parameters at a bound that would be left outwards are held, all others solved for; again until
+    none goes beyond a bound and none that is held wants back.
+
+    Parameters
+    ----------
+    gradient, hessian
+        (K,) g and (K, K) or larger H, positive definite.
+    c, lower, upper
+        (K,) where it is, and bounds.
+    factor
+        A matrix of `padded_identity`, written: the factor of what is not held.
+    order
+        (1 + K,) number of parameters that `factor` is of, and which; a number below zero says
+        that it is of another Hessian. It is used again where it fits.
+    held, trial
+        (K,) scratch.
+    change
+        (K,) d.
+
+    Returns
+    -------
+    False if H is not positive definite.
+    """
+    K = len(gradient)
+    for i in range(K):
+        change[i] = 0.0
+        low, high = c[i] <= lower[i] and gradient[i] > 0, c[i] >= upper[i] and gradient[i] < 0
+        held[i] = low or high
+        if c[i] < lower[i]:
+            change[i], held[i] = lower[i] - c[i], True
+        elif c[i] > upper[i]:
+            change[i], held[i] = upper[i] - c[i], True
+    for sets in range(MOST_SETS):
+        if not _fits(order, held) and not _factorised(hessian, held, factor, order):
+            return False
+        _solve_free(gradient, hessian, change, held, factor, order, trial)
+        beyond = False
+        for i in range(K):
+            if held[i]:
+                continue
+            if trial[i] < lower[i] - c[i]:
+                change[i], held[i], beyond = lower[i] - c[i], True, True
+            elif trial[i] > upper[i] - c[i]:
+                change[i], held[i], beyond = upper[i] - c[i], True, True
+        if not beyond:
+            for i in range(K):
+                if not held[i]:
+                    change[i] = trial[i]
+            if sets + 1 == MOST_SETS or not _released(
+                gradient, hessian, c, lower, upper, change, held
+            ):
+                return True
+    for i in range(K):  # not settled: what was found, kept within bounds
+        found = change[i] if held[i] else trial[i]
+        change[i] = min(max(found, lower[i] - c[i]), upper[i] - c[i])
+    return True
+
+
+@compiled_fused
+def _fits(order: Ints, held: Bools) -> bool:
+    """Tell whether the factor is of what is not held."""
+    if order[0] < 0:
+        return False
+    at = 0
+    for i in range(len(held)):
+        if not held[i]:
+            if at >= order[0] or order[1 + at] != i:
+                return False
+            at += 1
+    return at == order[0]
+
+
+@compiled_fused
+def _factorised(hessian: Floats, held: Bools, factor: Floats, order: Ints) -> bool:
+    """Factorise the Hessian of what is not held."""
+    count = 0
+    for i in range(len(held)):
+        if not held[i]:
+            order[1 + count] = i
+            count += 1
+    order[0] = -1
+    size = (count + LANES - 1) // LANES * LANES
+    width = size + LANES
+    own = factor.reshape(factor.size)[: size * width].reshape((size, width))
+    for k in range(size):
+        row = own[k]
+        if k < count:
+            source = hessian[order[1 + k]]
+            for l in range(k, count):
+                row[l] = source[order[1 + l]]
+            for l in range(count, width):
+                row[l] = 0.0
+        else:
+            for l in range(k, width):
+                row[l] = 1.0 if l == k else 0.0
+    if count > 0 and not cholesky(own):
+        return False
+    order[0] = count
+    return True
+
+
+@compiled_fused
+def _solve_free(
+    gradient: Floats,
+    hessian: Floats,
+    change: Floats,
+    held: Bools,
+    factor: Floats,
+    order: Ints,
+    out: Floats,
+) -> None:
+    """Write the change of what is not held, with what is held where it is."""
+    count = order[0]
+    if count == 0:
+        return
+    size = (count + LANES - 1) // LANES * LANES
+    width = size + LANES
+    own = factor.reshape(factor.size)[: size * width].reshape((size, width))
+    right = out[:count]
+    for k in range(count):
+        right[k] = -gradient[order[1 + k]]
+    for j in range(len(held)):
+        if held[j] and change[j] != 0:
+            row = hessian[j]
+            for k in range(count):
+                right[k] -= row[order[1 + k]] * change[j]
+    solve(own, right)
+    for k in range(count - 1, -1, -1):  # from the end: places are never before their numbers
+        out[order[1 + k]] = right[k]
+
+
+@compiled_fused
+def _released(
+    gradient: Floats,
+    hessian: Floats,
+    c: Floats,
+    lower: Floats,
+    upper: Floats,
+    change: Floats,
+    held: Bools,
+) -> bool:
+    """Let go of held parameters whose slope points inwards; return whether there are any."""
+    found = False
+    for i in range(len(gradient)):
+        if held[i]:
+            slope, row = gradient[i], hessian[i]
+            for j in range(len(gradient)):
+                slope += row[j] * change[j]
+            at_low = c[i] + change[i] <= lower[i]
+            if (at_low and slope < 0) or (not at_low and slope > 0):
+                held[i], found = False, True
+    return found

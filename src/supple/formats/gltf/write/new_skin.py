@@ -1,0 +1,178 @@
+"""Baked motions of body models as new glTF files: joints, a skin, and shapes before skinning.
+
+Files have no pose blend shapes. What these and the flesh add to linear skinning is fitted by as few
+morph targets as reach the error, measured after skinning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from supple.arrays import Singles
+from supple.formats.gltf.write.gltf_file import CORNERS, VERTICES, GltfFile
+from supple.formats.gltf.write.morph_targets import played_names, target_names, unused_names
+from supple.formats.gltf.write.new_scene import plain_material, root_tracks
+from supple.formats.gltf.write.offsets import GIVEN_UP, offsets_of_frames
+from supple.formats.morph_fit import Progress, fit_morphs
+from supple.formats.vertex_normals import VertexNormals
+from supple.rig.baked_motion import BakedMotion
+from supple.rig.character import Character
+from supple.rig.skeleton.skinning import SkinnedCore, SkinnedRig
+from supple.rig.unskinning import OffsetMatrices
+
+__all__ = ["new_skin"]
+
+#: Joints and weights of a vertex come in sets of four.
+SET = 4
+
+
+def new_skin(
+    bakes: Sequence[BakedMotion], core: SkinnedCore, error: float, progress: Progress
+) -> tuple[GltfFile, dict[str, Any]]:
+    """Make a glTF file of baked motions, of a character over a linearly skinned rig.
+
+    A node above the joints has the root's motion, joints their own, and morph targets the rest.
+
+    Parameters
+    ----------
+    bakes
+        Motions of one character.
+    core
+        The skinned rig inside of its rig.
+    error
+        Distance that any vertex may be from its simulated place, as a part of the size.
+    progress
+        Called with the part done, 0 to 1, and what is being done.
+
+    Returns
+    -------
+    GltfFile
+    dict
+        As for `new_scene`.
+    """
+    character, skin = bakes[0].character, core.rig
+    size = character.surface.size
+    poses = np.concatenate([baked.motion.poses[:, core.entries] for baked in bakes])
+    roots = np.concatenate([baked.motion.roots for baked in bakes])
+    frames = np.concatenate([baked.frames for baked in bakes])
+    offsets, moves, kept = offsets_of_frames(
+        frames, skin, poses, roots, GIVEN_UP * error * size, progress
+    )
+    shapes, weights, reached = fit_morphs(
+        offsets,
+        OffsetMatrices(skin, poses) if kept is None else kept,
+        size,
+        error,
+        moves=moves,
+        progress=lambda part, what: progress(0.4 + 0.6 * part, what),
+    )
+    names = unused_names([baked.motion.name or "motion" for baked in bakes], [])
+    file, mesh = _scene(character, skin, shapes, target_names(bakes, len(shapes)))
+    starts = np.cumsum([0, *(baked.n_frames for baked in bakes)])
+    for baked, name, (first, last) in zip(bakes, names, pairwise(starts), strict=True):
+        tracks = [(0, path, values) for path, values in root_tracks(baked).items()]
+        tracks += _joint_tracks(skin, poses[first:last])
+        if weights.shape[1]:
+            tracks.append((mesh, "weights", weights[first:last].reshape(-1, 1)))
+        _animate(file, name, baked.times.astype(np.float32), tracks)
+    figures = {"n_shapes": len(shapes), "error": reached, "new": True}
+    return file, figures | played_names(names)
+
+
+def _scene(
+    character: Character, skin: SkinnedRig, shapes: Singles, names: list[str]
+) -> tuple[GltfFile, int]:
+    """Return a file with the character at rest, and the number of the node that shows it.
+
+    Node 0 is the root, node 1 + j is joint j.
+    """
+    skeleton, label = skin.skeleton, character.name
+    file = GltfFile({"asset": {"version": "2.0", "generator": "Supple"}})
+    tops = [1 + int(j) for j in np.flatnonzero(skeleton.parents < 0)]
+    file.add("nodes", {"name": f"{label} root", "children": tops})
+    for joint, name in enumerate(skeleton.names):
+        node: dict[str, Any] = {"name": name}
+        below = np.flatnonzero(skeleton.parents == joint)
+        if len(below):
+            node["children"] = [1 + int(child) for child in below]
+        node["translation"] = skeleton.translations[joint].astype(np.float32).tolist()
+        node["rotation"] = skeleton.rotations[joint].astype(np.float32).tolist()
+        node["scale"] = skeleton.scales[joint].astype(np.float32).tolist()
+        file.add("nodes", node)
+    mesh: dict[str, Any] = {
+        "name": label,
+        "primitives": [_primitive(file, character, skin, shapes)],
+    }
+    if len(shapes):
+        mesh |= {"weights": [0.0] * len(shapes), "extras": {"targetNames": names}}
+    bind = skin.inverse_bind.transpose(0, 2, 1).reshape(-1, 16).astype(np.float32)
+    bound = {
+        "inverseBindMatrices": file.accessor(bind),
+        "joints": list(range(1, 1 + skeleton.n_joints)),
+        "skeleton": 0,
+    }
+    shown = {"name": label, "mesh": file.add("meshes", mesh), "skin": file.add("skins", bound)}
+    number = file.add("nodes", shown)
+    file.json["scene"] = file.add("scenes", {"name": label, "nodes": [0, number]})
+    return file, number
+
+
+def _primitive(
+    file: GltfFile, character: Character, skin: SkinnedRig, shapes: Singles
+) -> dict[str, Any]:
+    triangles = character.surface.triangles
+    count = len(skin.vertices)
+    normals = VertexNormals(triangles, count)(skin.vertices)
+    attributes = {
+        "POSITION": file.accessor(skin.vertices.astype(np.float32), bounds=True, target=VERTICES),
+        "NORMAL": file.accessor(normals.astype(np.float32), target=VERTICES),
+    }
+    sets = -(-skin.joints.shape[1] // SET)
+    joints = np.zeros((count, SET * sets), np.uint16)
+    weights = np.zeros((count, SET * sets), np.float32)
+    joints[:, : skin.joints.shape[1]] = np.where(skin.weights > 0, skin.joints, 0)
+    weights[:, : skin.joints.shape[1]] = skin.weights
+    for number in range(sets):
+        some = slice(SET * number, SET * (number + 1))
+        attributes[f"JOINTS_{number}"] = file.accessor(joints[:, some], target=VERTICES)
+        attributes[f"WEIGHTS_{number}"] = file.accessor(weights[:, some], target=VERTICES)
+    corners = triangles.astype(np.uint16 if count < 65535 else np.uint32)
+    primitive: dict[str, Any] = {
+        "attributes": attributes,
+        "indices": file.accessor(corners.reshape(-1, 1), target=CORNERS),
+        "material": file.add("materials", plain_material()),
+    }
+    if len(shapes):
+        moved = file.accessors(shapes, bounds=True, target=VERTICES)
+        primitive["targets"] = [{"POSITION": each} for each in moved]
+    return primitive
+
+
+def _joint_tracks(skin: SkinnedRig, poses: np.ndarray) -> list[tuple[int, str, np.ndarray]]:
+    """Return node, path and values of what joints do; those that keep still have none."""
+    skeleton = skin.skeleton
+    local = skin.joint_pose.unpack(poses)
+    rest = (skeleton.translations, skeleton.rotations, skeleton.scales)
+    found = []
+    for path, values, calm in zip(("translation", "rotation", "scale"), local, rest, strict=True):
+        for joint in np.flatnonzero(np.abs(values - calm).max(axis=(0, 2)) > 0):
+            found.append((1 + int(joint), path, values[:, joint]))
+    return found
+
+
+def _animate(
+    file: GltfFile, name: str, times: Singles, tracks: list[tuple[int, str, np.ndarray]]
+) -> None:
+    if not tracks:
+        return
+    at = file.accessor(times[:, None], bounds=True)
+    samplers, channels = [], []
+    for number, (node, path, values) in enumerate(tracks):
+        output = file.accessor(np.ascontiguousarray(values, np.float32))
+        samplers.append({"input": at, "output": output, "interpolation": "LINEAR"})
+        channels.append({"sampler": number, "target": {"node": node, "path": path}})
+    file.add("animations", {"name": name, "channels": channels, "samplers": samplers})

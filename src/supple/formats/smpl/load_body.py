@@ -1,0 +1,192 @@
+"""Characters made of body models, and of motions filed beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.arrays import Floats, Ints
+from supple.errors import FormatError, SuppleError, warn
+from supple.formats.smpl.archive_fields import PICKLES, archive_names, read_fields
+from supple.formats.smpl.body_model import BodyModel, read_body_model
+from supple.formats.smpl.body_motion import MotionFile, read_body_motion
+from supple.mesh.surface import SurfaceMesh
+from supple.rig.character import Character
+from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
+
+__all__ = ["BodySource", "body_character", "hole_triangles", "is_motion", "load_body"]
+
+#: Edges of a hole that is closed: ears are looked for anew after each.
+LONGEST_RIM = 2_000
+IS_MOTION = "is a motion; give the body that it moves, and this file as its motion"
+
+
+@dataclass(frozen=True, eq=False)
+class BodySource:
+    """The body model that a character was made of.
+
+    Attributes
+    ----------
+    path : Path
+    body : BodyModel
+    betas, expression : (b,), (e,) arrays
+        Its shape.
+    """
+
+    path: Path
+    body: BodyModel
+    betas: Floats
+    expression: Floats
+
+
+def load_body(
+    path: Path,
+    *,
+    motion: str | Path | None = None,
+    betas: ArrayLike | str = (),
+    expression: ArrayLike = (),
+    rate: float | None = None,
+    up: str | None = None,
+    mirror_shapes: bool | None = None,
+    closed: bool = False,
+) -> Character:
+    """Read a body or a hand, of a shape, with a motion.
+
+    Parameters
+    ----------
+    path : Path
+        ``.npz`` or ``.pkl`` in the layout of SMPL, SMPL-H, SMPL-X or MANO.
+    motion : str or Path, optional
+        A motion of AMASS, a hand's clip, or a ``.smpl`` file; see `read_body_motion`.
+    betas : (b,) array or "motion"
+        Coefficients of shape, as many as the body has or fewer; "motion" for those of the motion.
+    expression : (e,) array
+        Coefficients of a face's expression, of SMPL-X.
+    rate, up
+        Of the motion, in place of what its file says.
+    mirror_shapes : bool, optional
+        Whether shape directions are mirrored in x: left hands are often filed with those of right
+        ones. Without it, where a file called left has directions that do not fit its template.
+    closed : bool
+        Whether holes, such as a hand's at the wrist, are closed by triangles between their
+        vertices. Filling with tets closes them by itself.
+
+    Raises
+    ------
+    FormatError
+        When a file is damaged, or is something else.
+    """
+    path = Path(path)
+    if is_motion(path):
+        raise FormatError(f"{path.name}: {IS_MOTION}")
+    body = read_body_model(path)
+    told = None if motion is None else read_body_motion(motion, rate=rate, up=up)
+    if isinstance(betas, str):
+        betas = _motions_betas(path.name, betas, told, body)
+    try:
+        return body_character(path, body, told, betas, expression, mirror_shapes, closed)
+    except SuppleError as error:
+        text = str(error)
+        names = (f"{path.name}: ", *(() if told is None else (f"{told.name}: ",)))
+        raise type(error)(text if text.startswith(names) else f"{path.name}: {text}") from None
+
+
+def is_motion(path: Path) -> bool:
+    """Tell whether a file holds a body's motion rather than a body."""
+    if path.suffix.lower() == ".smpl":
+        return True
+    if path.suffix.lower() in PICKLES:
+        names = set(read_fields(path, ("v_template", "poses", "pose_body")))
+    else:
+        names = archive_names(path)
+    return "v_template" not in names and bool(names & {"poses", "pose_body", "bodyPose"})
+
+
+def _motions_betas(name: str, word: str, told: MotionFile | None, body: BodyModel) -> Floats:
+    if word != "motion":
+        raise SuppleError(f'{name}: betas "{word[:40]}"; give numbers, or "motion"')
+    if told is None or not len(told.betas):
+        raise SuppleError(f"{name}: no motion with betas is given; give numbers")
+    return told.betas[: body.n_betas]
+
+
+def body_character(
+    path: Path,
+    body: BodyModel,
+    motion: MotionFile | None,
+    betas: ArrayLike,
+    expression: ArrayLike,
+    mirror_shapes: bool | None,
+    closed: bool,
+) -> Character:
+    """Return the character of a body of some shape; arguments as for `load_body`."""
+    notes: list[str] = []
+    if mirror_shapes is None:
+        mirror_shapes = (
+            body.kind == "MANO" and "left" in path.stem.lower() and body.shapes_look_mirrored()
+        )
+        if mirror_shapes:
+            notes.append(
+                f"{path.name}: has the shape directions of a right hand; they are mirrored"
+                f" (mirror_shapes=False keeps them)"
+            )
+    if mirror_shapes:
+        body = body.mirrored_shapes()
+    rig = body.rig(betas, expression)
+    skin = rig.base if isinstance(rig, PoseBlendShapeRig) else rig
+    triangles = body.triangles
+    if closed:
+        triangles = np.vstack([triangles, hole_triangles(skin.vertices, triangles)])
+    surface = SurfaceMesh(skin.vertices, triangles)
+    notes += [f"{path.name}: {defect.message}; continuing" for defect in surface.defects()]
+    motions = {}
+    if motion is not None:
+        found = motion.motion(body, skin.joint_pose)
+        motions[found.name] = found
+    for note in notes:
+        warn(note)
+    source = BodySource(path, body, np.atleast_1d(betas), np.atleast_1d(expression))
+    return Character(path.stem, surface, rig, motions, source, warnings=tuple(notes))
+
+
+def hole_triangles(vertices: Floats, triangles: Ints) -> Ints:
+    """Return triangles (k, 3) that close the holes of a surface, between vertices of their rims.
+
+    Ears are cut off the rim, the one of the shortest new edge first: n − 2 triangles for n edges.
+    """
+    edges = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
+    there = {(int(a), int(b)) for a, b in edges}
+    follows: dict[int, int] = {}
+    for a, b in sorted(there):
+        if (b, a) not in there:
+            if b in follows:
+                raise SuppleError(f"two holes meet at vertex {b}; close them in a modeller")
+            follows[b] = a
+    found: list[tuple[int, int, int]] = []
+    while follows:
+        first = min(follows)
+        rim, at = [first], follows.pop(first)
+        while at != first:
+            rim.append(at)
+            if at not in follows:
+                raise SuppleError(f"the rim of a hole ends at vertex {at}; close it in a modeller")
+            at = follows.pop(at)
+        if len(rim) > LONGEST_RIM:
+            raise SuppleError(
+                f"a hole has {len(rim):,} edges, more than {LONGEST_RIM:,}; close it in a modeller"
+            )
+        while len(rim) > 2:
+            before, after = np.roll(rim, 1), np.roll(rim, -1)
+            lengths = np.linalg.norm(vertices[before] - vertices[after], axis=1)
+            if len(rim) > 3:  # an edge that the surface has already would have three triangles
+                ends = zip(before.tolist(), after.tolist(), strict=True)
+                lengths[[(a, b) in there or (b, a) in there for a, b in ends]] = np.inf
+            ear = int(np.argmin(lengths))
+            cut = (int(before[ear]), rim[ear], int(after[ear]))
+            found.append(cut)
+            there.add((cut[0], cut[2]))
+            del rim[ear]
+    return np.array(found, np.int64).reshape(-1, 3)

@@ -1,0 +1,264 @@
+"""Records that stand for the objects in pickles of body models: arrays, sparse matrices, chumpy.
+
+A record is given its state as plain values. `Resolver` makes arrays of records, after checking them
+against the bytes that are there.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.errors import FormatError
+
+__all__ = ["NAMES", "ArrayRecord", "Instance", "Name", "Resolver", "TypeRecord"]
+
+
+class Name(Enum):
+    """Meaning of a global name in a pickle; none of them is imported."""
+
+    ARRAY = "numpy.ndarray"
+    TYPE = "numpy.dtype"
+    RECONSTRUCT = "numpy.core.multiarray._reconstruct"
+    SCALAR = "numpy.core.multiarray.scalar"
+    CSC = "scipy.sparse.csc_matrix"
+    CSR = "scipy.sparse.csr_matrix"
+    COO = "scipy.sparse.coo_matrix"
+    SET = "set"
+    OBJECT = "object"
+    RECONSTRUCTOR = "copyreg._reconstructor"
+    ENCODE = "_codecs.encode"
+    CH = "chumpy.ch.Ch"
+    SELECT = "chumpy.reordering.Select"
+
+
+#: Names in the modules that Python 2 and 3, and old and new NumPy and SciPy, have them in.
+NAMES: dict[tuple[str, str], Name] = {
+    ("numpy", "ndarray"): Name.ARRAY,
+    ("numpy", "dtype"): Name.TYPE,
+    ("numpy.core.multiarray", "_reconstruct"): Name.RECONSTRUCT,
+    ("numpy._core.multiarray", "_reconstruct"): Name.RECONSTRUCT,
+    ("numpy.core.multiarray", "scalar"): Name.SCALAR,
+    ("numpy._core.multiarray", "scalar"): Name.SCALAR,
+    ("__builtin__", "set"): Name.SET,
+    ("builtins", "set"): Name.SET,
+    ("__builtin__", "object"): Name.OBJECT,
+    ("builtins", "object"): Name.OBJECT,
+    ("copy_reg", "_reconstructor"): Name.RECONSTRUCTOR,
+    ("copyreg", "_reconstructor"): Name.RECONSTRUCTOR,
+    ("_codecs", "encode"): Name.ENCODE,
+    ("chumpy.ch", "Ch"): Name.CH,
+    ("chumpy.reordering", "Select"): Name.SELECT,
+} | {
+    (f"scipy.sparse.{module}{kind.value[13:16]}", kind.value[13:]): kind
+    for kind in (Name.CSC, Name.CSR, Name.COO)
+    for module in ("", "_")
+}
+
+#: Classes whose instances are kept: matrices, and chumpy's wrapped arrays.
+KEPT = (Name.CSC, Name.CSR, Name.COO, Name.CH, Name.SELECT)
+#: Axes of an array, and arrays wrapped in arrays.
+MOST_AXES, DEEPEST = 8, 8
+#: Bytes that arrays may fill beside a few times the file's own.
+SPARE_BYTES = 256 * 2**20
+
+
+@dataclass(eq=False)
+class TypeRecord:
+    """Type of an array's numbers."""
+
+    code: str
+    """Kind and bytes, such as ``"f8"``."""
+    order: str = "<"
+
+    @classmethod
+    def of(cls, text: Any) -> TypeRecord:
+        """Make the record of a type's name; refuse structures."""
+        word = text.decode("latin-1") if isinstance(text, bytes) else text
+        found = re.fullmatch(r"([biufSUO])([0-9]{1,4})", word) if isinstance(word, str) else None
+        if found is None:
+            shown = word[:20] if isinstance(word, str) and word.isprintable() else "?"
+            raise FormatError(f'has an array of type "{shown}", which is refused')
+        if found[1] in "iuf" and found[2] not in ("1", "2", "4", "8"):
+            raise FormatError(f"has numbers of {found[2]} bytes")
+        return cls(word)
+
+    def build(self, state: Any) -> None:
+        """Take the byte order of a state; refuse fields and metadata."""
+        usable = isinstance(state, tuple) and len(state) >= 5
+        if not usable or any(part is not None for part in state[2:5]):
+            raise FormatError("has an array of structures, which is refused")
+        order = state[1].decode("latin-1") if isinstance(state[1], bytes) else state[1]
+        if order not in ("<", ">", "|", "="):
+            raise FormatError("has numbers of an unknown byte order")
+        self.order = order
+
+    def dtype(self) -> np.dtype[Any]:
+        """Return the type; refuse objects."""
+        if self.code[0] == "O":
+            raise FormatError("has an array of objects where numbers are wanted")
+        if self.code == "f1":
+            raise FormatError("has numbers of one byte that are no whole numbers")
+        return np.dtype(self.order + self.code)
+
+
+@dataclass(eq=False)
+class ArrayRecord:
+    """An array, or a number of NumPy's: shape, type, order and bytes."""
+
+    shape: tuple[int, ...] = ()
+    type: TypeRecord | None = None
+    fortran: bool = False
+    raw: bytes = b""
+
+    def build(self, state: Any) -> None:
+        """Take the state that NumPy writes: (version, shape, type, order, bytes)."""
+        if not isinstance(state, tuple) or len(state) not in (4, 5):
+            raise FormatError("has an array without a shape")
+        shape, kind, fortran, raw = state[-4:]
+        if isinstance(kind, TypeRecord) and kind.code[0] == "O":
+            raw = b""  # refused when somebody wants it; most bodies have one that nobody does
+        if not isinstance(kind, TypeRecord) or not isinstance(raw, bytes):
+            raise FormatError("has an array without bytes")
+        plain = isinstance(shape, tuple) and len(shape) <= MOST_AXES
+        if not plain or not all(type(n) is int and 0 <= n < 2**40 for n in shape):
+            raise FormatError("has an array without a shape")
+        self.shape, self.type, self.fortran, self.raw = shape, kind, bool(fortran), raw
+
+    def array(self) -> NDArray[Any]:
+        """Return the array, which shares the file's bytes."""
+        if self.type is None:
+            raise FormatError("has an array without numbers")
+        kind = self.type.dtype()
+        if math.prod(self.shape) * kind.itemsize != len(self.raw) or not kind.itemsize:
+            raise FormatError(f"has an array of shape {self.shape} in {len(self.raw):,} bytes")
+        flat = np.frombuffer(self.raw, kind)
+        return flat.reshape(self.shape, order="F" if self.fortran else "C")
+
+
+class Instance:
+    """A sparse matrix or an array of chumpy's: its class and its fields."""
+
+    def __init__(self, kind: Any) -> None:
+        if kind not in KEPT:
+            shown = kind.value if isinstance(kind, Name) else "?"
+            raise FormatError(f"makes an object ({shown}) that no body model has")
+        self.kind: Name = kind
+        self.fields: dict[Any, Any] = {}
+
+    def build(self, state: Any) -> None:
+        """Take a dict of fields, with or without slots beside it."""
+        fields = state[0] if isinstance(state, tuple) and len(state) == 2 else state
+        if not isinstance(fields, dict):
+            raise FormatError("has an object without fields")
+        self.fields = fields
+
+
+class Resolver:
+    """Makes arrays of records, as long as they fit into memory that the file is worth.
+
+    Parameters
+    ----------
+    file_bytes
+        Size of the file.
+    """
+
+    def __init__(self, file_bytes: int) -> None:
+        self._left = SPARE_BYTES + 4 * file_bytes
+
+    def resolve(self, value: Any, depth: int = 0) -> Any:
+        """Return the array, number or text that a value stands for; None for anything else."""
+        if depth > DEEPEST:
+            raise FormatError("wraps arrays in arrays too often")
+        if isinstance(value, ArrayRecord):
+            return value.array()
+        if isinstance(value, Instance):
+            return self._instance(value, depth)
+        if isinstance(value, bytes):
+            return value[:1000].decode("latin-1")
+        return value if isinstance(value, (str, int, float)) else None
+
+    def _instance(self, value: Instance, depth: int) -> NDArray[Any]:
+        if value.kind is Name.CH:
+            return self._field(value, "x", depth)
+        if value.kind is Name.SELECT:
+            return self._selected(value, depth)
+        return self._dense(value, depth)
+
+    def _field(self, value: Instance, name: str, depth: int) -> NDArray[Any]:
+        found = self.resolve(value.fields.get(name), depth + 1)
+        if not isinstance(found, np.ndarray):
+            raise FormatError(f'has a {value.kind.value} whose "{name}" is no array')
+        return found
+
+    def _take(self, count: int, item: int = 8) -> None:
+        self._left -= count * item
+        if self._left < 0:
+            raise FormatError("has arrays that would fill far more memory than the file")
+
+    def _selected(self, value: Instance, depth: int) -> NDArray[Any]:
+        """Return ravel(a)[idxs], of the shape that is preferred."""
+        inside, places = self._field(value, "a", depth), self._field(value, "idxs", depth)
+        if places.dtype.kind not in "iu" or (
+            places.size and (int(places.min()) < 0 or int(places.max()) >= inside.size)
+        ):
+            raise FormatError("selects entries of an array that are not there")
+        self._take(places.size + inside.size)
+        found = np.ravel(inside)[places.ravel()]
+        shape = value.fields.get("preferred_shape")
+        if isinstance(shape, ArrayRecord):
+            shape = tuple(shape.array().ravel().tolist())
+        if shape is None:
+            return found
+        listed = tuple(shape) if isinstance(shape, (tuple, list)) else ()
+        whole = len(listed) <= MOST_AXES and all(type(n) is int and n >= 0 for n in listed)
+        if not whole or math.prod(listed) != found.size:
+            raise FormatError("selects entries for a shape that they do not fill")
+        return found.reshape(listed)
+
+    def _dense(self, value: Instance, depth: int) -> NDArray[Any]:
+        """Return a sparse matrix as a whole one; entries in one place add up."""
+        shape: Any = value.fields.get("_shape", value.fields.get("shape"))
+        whole = isinstance(shape, tuple) and len(shape) == 2
+        if not whole or not all(type(n) is int and 0 < n < 2**31 for n in shape):
+            raise FormatError("has a sparse matrix without a shape")
+        data = self._field(value, "data", depth).ravel()
+        if data.dtype.kind not in "iuf":
+            raise FormatError("has a sparse matrix of no numbers")
+        if value.kind is Name.COO:
+            both = value.fields.get("coords")  # newer SciPy has both in one
+            if isinstance(both, tuple) and len(both) == 2:
+                value.fields = value.fields | {"row": both[0], "col": both[1]}
+            rows = _whole(self._field(value, "row", depth))
+            columns = _whole(self._field(value, "col", depth))
+        else:
+            inner = _whole(self._field(value, "indices", depth))
+            starts = _whole(self._field(value, "indptr", depth))
+            lines = shape[1] if value.kind is Name.CSC else shape[0]
+            fits = len(starts) == lines + 1 and starts[0] == 0 and starts[-1] == len(inner)
+            # Compared, not subtracted: differences of huge numbers wrap to what looks right.
+            if not fits or (starts[1:] < starts[:-1]).any():
+                raise FormatError("has a sparse matrix whose columns do not fit its entries")
+            outer = np.repeat(np.arange(lines), np.diff(starts))
+            rows, columns = (inner, outer) if value.kind is Name.CSC else (outer, inner)
+        if not len(rows) == len(columns) == len(data):
+            raise FormatError("has a sparse matrix whose indices do not fit its entries")
+        for listed, count in ((rows, shape[0]), (columns, shape[1])):
+            if len(listed) and (int(listed.min()) < 0 or int(listed.max()) >= count):
+                raise FormatError("has a sparse matrix with an entry outside of it")
+        self._take(shape[0] * shape[1])
+        out = np.zeros(shape)
+        np.add.at(out, (rows, columns), data)
+        return out
+
+
+def _whole(array: NDArray[Any]) -> NDArray[np.int64]:
+    if array.dtype.kind not in "iu":
+        raise FormatError("has a sparse matrix whose indices are no whole numbers")
+    return array.ravel().astype(np.int64)

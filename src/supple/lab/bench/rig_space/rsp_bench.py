@@ -1,0 +1,243 @@
+"""`supple bench rig-space`: times of a step of free parameters, beside rig-space physics.
+
+A step is whole: rig, all sub-steps of 1/90 s and skin, on one core. Rig-space physics (RSP, Hahn et
+al. 2012) is timed as the paper has it, with Jacobians by finite differences in every iteration,
+and with our analytic ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from supple.app.processes import with_cores
+from supple.app.progress_bar import first_use_message, progress_bar
+from supple.engines.engine import engine_of
+from supple.engines.factory import build, load_model
+from supple.errors import SuppleError
+from supple.lab.bench.rig_space.free_cases import PAPER, PaperTimes, checked_cases, prepared_case
+from supple.lab.bench.step_bench import limits_text, number
+from supple.lab.bench.timing import BREAKS, RATE, back_and_forth, motion_of, time_steps
+
+__all__ = ["KEYS", "STEPS", "check_steps", "measure", "step_figures", "table"]
+
+STEPS = 1_000
+#: Steps that rig-space physics is timed for, by solver: it takes long.
+SLOW_STEPS = {"rsp": 8, "rsp-differences": 4}
+#: Second of the motion at which it is timed: everything swings by then.
+SWINGING = 1.5
+#: Keys that a row has, whatever else it has.
+KEYS = (
+    "case",
+    "free",
+    "tets",
+    "modes",
+    "cubature",
+    "surface_vertices",
+    "step_ms",
+    "p99_over_median",
+    "dgemm256_ms",
+    "step_in_dgemm",
+    "limited_steps",
+    "build_s",
+    "model_mb",
+    "rsp_ms",
+    "rsp_differences_ms",
+    "speedup_over_rsp",
+    "speedup_over_differences",
+    "paper_ms",
+    "paper_speedup",
+)
+
+
+def measure(
+    cases: Sequence[str] = (),
+    *,
+    model: Path | None = None,
+    steps: int = STEPS,
+    quiet: bool = False,
+) -> list[dict[str, Any]]:
+    """Return one row for each case, or one for a model of your own.
+
+    Parameters
+    ----------
+    cases
+        Names of `CASES`, scenes with free parameters, or ``scene:group``; by default those made
+        for this and the paper's.
+    model
+        A .supple file with free parameters to measure rather than cases.
+    steps
+        Number of steps to time.
+    quiet
+        Show no progress.
+    """
+    check_steps(steps)
+    names = [model.stem] if model is not None else checked_cases(cases)
+    _check_model(cases, model)
+    first_use_message(quiet)
+    rows = []
+    with TemporaryDirectory() as folder, progress_bar(quiet) as progress:
+        task = progress.add_task("measuring", total=2 * len(names))
+        for name in names:
+            path, row = model, {"case": name, "build_s": None}
+            if path is None:
+                progress.update(task, description=f"{name}, build")
+                path = Path(folder) / "case.supple"
+                row["build_s"] = with_cores(None, _built, name, path)
+            progress.advance(task)
+            progress.update(task, description=f"{name}, one core")
+            row |= with_cores(1, _one_core, path, steps)
+            progress.advance(task)
+            rows.append(_finished(row, PAPER.get(name)))
+    return rows
+
+
+def check_steps(steps: int) -> None:
+    """Refuse numbers of steps that nothing can be said from, or that never end."""
+    if not 10 <= steps <= 1_000_000:
+        raise SuppleError(f"{steps:,} steps; choose between 10 and 1,000,000")
+
+
+def _check_model(cases: Sequence[str], model: Path | None) -> None:
+    if model is None:
+        return
+    if cases:
+        raise SuppleError(f"cases and --model {model}; give one or the other")
+    if not model.is_file():
+        raise SuppleError(f"{model}: there is no such file; supple build makes one")
+    if "free" not in engine_of(load_model(model)).build_options:
+        raise SuppleError(f"{model}: has no free parameters; build it with --engine rig-space")
+
+
+def _built(name: str, path: Path) -> float:
+    """Build the model of a case into a file; return the seconds."""
+    case = prepared_case(name)
+    return timed_build(case.character, case.options, path)
+
+
+def timed_build(character: Any, options: dict[str, Any], path: Path) -> float:
+    """Build a model into a file; return the seconds that it took, compiling apart."""
+    from supple.lab.bench.rig_space.free_cases import made_belly
+
+    small = made_belly(3, 200)  # whatever is compiled for the first time is compiled now
+    build(small.character, engine="rig-space", **small.options)
+    began = perf_counter()
+    model = build(character, engine="rig-space", **options)
+    seconds = perf_counter() - began
+    model.save(path)
+    return seconds
+
+
+def _one_core(path: Path, steps: int) -> dict[str, Any]:
+    model: Any = load_model(path)
+    row = dict(model.figures) | {"surface_vertices": len(model.surface.vertices)}
+    row |= {"model_mb": path.stat().st_size / 1e6} | step_figures(model, steps)
+    for solver, count in SLOW_STEPS.items():
+        row[f"{solver.replace('-', '_')}_ms"] = 1e3 * _slow_step(model, solver, count)
+    return row
+
+
+def step_figures(model: Any, steps: int) -> dict[str, Any]:
+    """Time steps of a model with its first motion; return milliseconds, and dense products."""
+    poses, roots = back_and_forth(motion_of(model), steps + BREAKS)
+    simulator = engine_of(model).simulate(model, 1 / RATE)
+    found = time_steps(simulator, poses, roots)
+    median, dense = float(np.median(found.whole)), float(np.median(found.products))
+    return {
+        "step_ms": 1e3 * median,
+        "p99_over_median": float(np.percentile(found.whole, 99)) / median,
+        "dgemm256_ms": 1e3 * dense,
+        "step_in_dgemm": median / dense,
+        "limited_steps": found.limited,
+        "steps": steps,
+    }
+
+
+def _slow_step(model: Any, solver: str, count: int) -> float:
+    """Return the median seconds of so many steps of another solver, from where all swings."""
+    first = round(SWINGING * RATE)
+    poses, roots = back_and_forth(motion_of(model), first + count + 1)
+    simulator = engine_of(model).simulate(model, 1 / RATE, solver=solver)
+    at = first - 1
+    simulator.reset(poses[at], roots[at], before=(poses[at - 1], roots[at - 1]))
+    simulator.step(poses[first], roots[first])  # the first analyses the matrix
+    out, seconds = np.array(simulator.surface()), []
+    for pose, root in zip(poses[first + 1 :], roots[first + 1 :], strict=True):
+        began = perf_counter()
+        simulator.step(pose, root)
+        simulator.surface(out)
+        seconds.append(perf_counter() - began)
+    return float(np.median(seconds))
+
+
+def _finished(row: dict[str, Any], paper: PaperTimes | None) -> dict[str, Any]:
+    """Return a row with speed-ups, `KEYS` first, and no more digits than mean something."""
+    row["speedup_over_rsp"] = row["rsp_ms"] / row["step_ms"]
+    row["speedup_over_differences"] = row["rsp_differences_ms"] / row["step_ms"]
+    row["paper_ms"] = None if paper is None else 1e3 * paper.seconds
+    row["paper_speedup"] = None if paper is None else paper.speed_up
+    ordered = {key: row[key] for key in KEYS} | row
+    return {key: _rounded(value) for key, value in ordered.items()}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.4g}")
+    return value
+
+
+def table(rows: list[dict[str, Any]]) -> None:
+    """Print a column for each case: times beside rig-space physics, and the sizes they are of."""
+    from rich.console import Console
+    from rich.table import Table
+
+    grid = Table(
+        title="Rig-space: a whole step with its skin on one core, milliseconds",
+        caption="dgemm: a 256³ product of float64 on the same core in the same run. RSP: rig-space "
+        "physics (Hahn et al. 2012) by the same rig and tets, with finite differences as the paper "
+        "has it, and with analytic Jacobians. The paper's: its fastest, on four cores of 2.8 GHz.",
+    )
+    grid.add_column("")
+    for row in rows:
+        grid.add_column(row["case"], justify="right")
+    for section in _SECTIONS:
+        for name, (key, digits) in section.items():
+            cells = (row[key] for row in rows)
+            shown = (limits_text(c) if isinstance(c, dict) else number(c, digits) for c in cells)
+            grid.add_row(name, *shown)
+        grid.add_section()
+    Console().print(grid)
+
+
+#: Lines of the table: key of the row, and how its numbers look.
+_SECTIONS: tuple[dict[str, tuple[str, str]], ...] = (
+    {
+        "step, median": ("step_ms", ".3f"),
+        "  99th percentile to median": ("p99_over_median", ".2f"),
+        "dgemm": ("dgemm256_ms", ".3f"),
+        "step in dgemm": ("step_in_dgemm", ".2f"),
+        "steps in which a limit acted": ("limited_steps", ""),
+    },
+    {
+        "RSP, analytic": ("rsp_ms", ",.0f"),
+        "RSP, finite differences": ("rsp_differences_ms", ",.0f"),
+        "speed-up over analytic": ("speedup_over_rsp", ",.0f"),
+        "speed-up over differences": ("speedup_over_differences", ",.0f"),
+        "  paper's": ("paper_speedup", ",.0f"),
+        "  paper's step": ("paper_ms", ",.0f"),
+    },
+    {
+        "build, s": ("build_s", ".1f"),
+        "free parameters": ("free", ","),
+        "modes": ("modes", ","),
+        "cubature tets": ("cubature", ","),
+        "tets": ("tets", ","),
+        "surface vertices": ("surface_vertices", ","),
+        "model, MB": ("model_mb", ".1f"),
+    },
+)

@@ -1,0 +1,46 @@
+"""Pages of the viewer in a real browser, drawn without a graphics card."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+SOFTWARE = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+SIZE = {"width": 800, "height": 480}
+PATIENCE = 60_000  # ms: a page drawn without a graphics card, on a busy computer
+
+
+def running_browser() -> Iterator[Any]:
+    """Give a chromium; skip where there is none."""
+    reason = "playwright is not installed"
+    playwright = pytest.importorskip("playwright.sync_api", reason=reason)
+    chromium = os.environ.get("SUPPLE_CHROMIUM") or shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium; apt-get install chromium")
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(executable_path=chromium, args=SOFTWARE)
+        yield opened
+        opened.close()
+
+
+def open_tab(browser: Any, page: Any, size: dict[str, int] | None = None) -> Any:
+    """Open a page, and wait until it is drawn."""
+    tab = browser.new_page(viewport=size or SIZE)
+    tab.set_default_timeout(PATIENCE)
+    tab.goto(page.address)
+    tab.wait_for_selector("canvas[data-engine]")
+    tab.get_by_text("Drag the skin").wait_for()
+    return tab
+
+
+def until(tab: Any, fact: Callable[[], bool], what: str) -> None:
+    """Wait for it while the browser goes on."""
+    for _ in range(PATIENCE // 100):
+        if fact():
+            return
+        tab.wait_for_timeout(100)
+    pytest.fail(f"never: {what}")
