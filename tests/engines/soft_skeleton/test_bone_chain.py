@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from supple.engines.soft_skeleton.body_points import BodyPoints, add_point_terms, point_tables
-from supple.engines.soft_skeleton.bone_chain import BoneChain
+from supple.engines.soft_skeleton.bones.body_points import BodyPoints, add_point_terms, point_tables
+from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 
 PARENTS = np.array([-1, 0, 1, 0, 3])
 JOINTS = np.array([[0.0, 0, 0], [0.3, 0, 0], [0.6, 0.1, 0], [0, 0.4, 0], [0, 0.7, 0.1]])

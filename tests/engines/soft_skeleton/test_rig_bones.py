@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from supple.engines.soft_skeleton.body_points import BodyPoints, point_tables
-from supple.engines.soft_skeleton.bone_chain import BoneChain
-from supple.engines.soft_skeleton.rig_bones import RigBones
+from supple.engines.soft_skeleton.bones.body_points import BodyPoints, point_tables
+from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
+from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.errors import SuppleError
 from supple.formats.load import load
 from supple.rig.deformers.wire import Wire

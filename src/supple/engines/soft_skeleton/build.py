@@ -15,18 +15,18 @@ from supple.arrays import Floats
 from supple.checks import checked_count, shown
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
-from supple.engines.soft_skeleton.body_points import point_tables
-from supple.engines.soft_skeleton.flesh_cubature import (
+from supple.engines.soft_skeleton.bones.body_points import point_tables
+from supple.engines.soft_skeleton.bones.rig_bones import RigBones
+from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms, flesh_tables
+from supple.engines.soft_skeleton.flesh.handle_weights import farthest_handles, handle_weights
+from supple.engines.soft_skeleton.flesh.residual_flexibility import residual_flexibility
+from supple.engines.soft_skeleton.flesh.tet_cubature import (
     force_samples,
     lloyd_tets,
     mass_weights,
     weighed_tets,
 )
-from supple.engines.soft_skeleton.flesh_energy import add_flesh_terms, flesh_tables
-from supple.engines.soft_skeleton.flesh_handles import farthest_handles, handle_weights
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
-from supple.engines.soft_skeleton.residual_flexibility import residual_flexibility
-from supple.engines.soft_skeleton.rig_bones import RigBones
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.mesh.embedding import embed_parts

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
 from supple.elastic.material import Material
-from supple.engines.soft_skeleton.body_points import PointTables
-from supple.engines.soft_skeleton.flesh_energy import FleshTables
+from supple.engines.soft_skeleton.bones.body_points import PointTables
+from supple.engines.soft_skeleton.flesh.flesh_energy import FleshTables
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig

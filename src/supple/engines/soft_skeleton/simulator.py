@@ -21,12 +21,12 @@ from supple.dynamics.character_inputs import (
 )
 from supple.dynamics.integrators import integrator_named
 from supple.engines.rig_space.stage_history import History
-from supple.engines.soft_skeleton.body_points import BodyPoints, add_point_terms
-from supple.engines.soft_skeleton.bone_chain import BoneChain
-from supple.engines.soft_skeleton.flesh_energy import add_flesh_terms
+from supple.engines.soft_skeleton.bones.body_points import BodyPoints, add_point_terms
+from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
+from supple.engines.soft_skeleton.bones.rig_bones import RigBones
+from supple.engines.soft_skeleton.contact.body_contact import BodyContact
+from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
-from supple.engines.soft_skeleton.rig_bones import RigBones
-from supple.engines.soft_skeleton.skin_contact import SkinContact
 from supple.errors import SuppleError
 from supple.linalg.upper_triangle import cholesky, padded_identity, solve
 from supple.mesh.obstacles import Obstacle
@@ -112,7 +112,7 @@ class SoftSkeletonSimulator:
         self._gradient, self._hessian = np.zeros(self.size), np.zeros((self.size, self.size))
         self._factor = padded_identity(self.size)
         self._forces = np.zeros_like(self._points.x)
-        self.contact = SkinContact(model, float(friction))
+        self.contact = BodyContact(model, float(friction))
         self._inputs = CharacterInputs(model)
         self.obstacles = tuple(obstacles)
         self.reset()

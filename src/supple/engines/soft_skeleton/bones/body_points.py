@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused
-from supple.engines.soft_skeleton.bone_chain import BoneChain
+from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 
 __all__ = ["BodyPoints", "PointTables", "add_point_terms", "point_tables", "write_rows"]
 

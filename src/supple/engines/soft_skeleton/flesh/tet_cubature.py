@@ -8,7 +8,11 @@ from scipy.cluster.vq import kmeans2
 
 from supple.arrays import Floats, Ints
 from supple.elastic.material import Material
-from supple.engines.soft_skeleton.flesh_energy import FleshTables, add_flesh_terms, flesh_tables
+from supple.engines.soft_skeleton.flesh.flesh_energy import (
+    FleshTables,
+    add_flesh_terms,
+    flesh_tables,
+)
 from supple.linalg.nnls import nonnegative_fit
 from supple.mesh.tets import TetMesh
 

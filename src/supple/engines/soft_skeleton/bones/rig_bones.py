@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
-from supple.engines.soft_skeleton.bone_chain import BoneChain
+from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.errors import SuppleError
 from supple.maths.rotations import from_matrix, inverse, logarithm, multiply
 from supple.rig.protocol import Rig

@@ -9,12 +9,12 @@ import numpy as np
 import scipy.linalg
 
 from supple.arrays import Floats, Ints
-from supple.engines.soft_skeleton.body_points import BodyPoints, write_rows
-from supple.engines.soft_skeleton.bone_chain import BoneChain
+from supple.engines.soft_skeleton.bones.body_points import BodyPoints, write_rows
+from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.mesh.obstacles import Obstacle
 
-__all__ = ["SkinContact"]
+__all__ = ["BodyContact"]
 
 #: Stiffness of contact, in Young's moduli over the size of the body, N/m³.
 HARDNESS = 400.0
@@ -24,7 +24,7 @@ STICKING = 0.01
 MOST_RELEASES = 6
 
 
-class SkinContact:
+class BodyContact:
     """Forces of obstacles on the skin, in coordinates of bones and flesh.
 
     Penetrations p of the points in contact cost ½ pᵀ (diag 1/(k a) + ΔC)⁻¹ p: a penalty of each

@@ -1,0 +1,1 @@
+"""Bones of a soft skeleton, and the points they move."""

@@ -1,0 +1,1 @@
+"""Contact of a soft skeleton with obstacles, objects and itself."""
