@@ -124,6 +124,14 @@ class BodyPoints:
         """Set `x` (n, 3) with bones as they are and flesh φ (m,)."""
         _place(self.tables, self.offsets, chain.turns, chain.shifts, phi, self.x)
 
+    def displacements(self, phi: Floats) -> Floats:
+        """(n, 3) Σ Ψ φ, before bones."""
+        tables = self.tables
+        rows = np.repeat(np.arange(len(self.x)), np.diff(tables.flesh_starts))
+        found = np.zeros_like(self.x)
+        np.add.at(found, rows, phi[tables.columns, None] * tables.shapes)
+        return found
+
     def jacobian(self, chain: BoneChain, phi: Floats) -> Floats:
         """(3n, 3 + 3K + m) ∂x/∂q, dense: for tests."""
         n, size = len(self.x), chain.size + len(phi)

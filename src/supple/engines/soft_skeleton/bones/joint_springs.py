@@ -23,7 +23,9 @@ class JointSprings(NamedTuple):
     springs: Floats
     """(K,) towards the pose, N m/rad."""
     dampers: Floats
-    """(K,) against turning on the parent, N m s/rad."""
+    """(K,) against turning on the parent otherwise than the pose does, N m s/rad."""
+    drags: Floats
+    """(K,) against turning on the parent at all, N m s/rad."""
     rest: Floats
     """(K,) towards the pose that the skin was bound in, N m/rad."""
     lowest: Floats
@@ -38,7 +40,8 @@ def joint_springs(inertias: Floats, chain: BoneChain) -> JointSprings:
     K = len(chain.parents)
     wide = np.full((K, 3), np.inf)
     stops = inertias * (2 * math.pi * LIMIT_FREQUENCY) ** 2
-    return JointSprings(np.zeros(K), np.zeros(K), np.zeros(K), -wide, wide, stops)
+    none = [np.zeros(K) for _ in range(4)]
+    return JointSprings(*none, -wide, wide, stops)
 
 
 @compiled
@@ -47,8 +50,9 @@ def add_joint_terms(
     parents: Ints,
     turns: Floats,
     wanted: Floats,
+    wanted_before: Floats,
     start: Floats,
-    tau: float,
+    h: float,
     first: int,
     gradient: Floats,
     hessian: Floats,
@@ -57,17 +61,19 @@ def add_joint_terms(
 ) -> int:
     """Add springs, dampers and limits of the joints from `first` on; return how many limits act.
 
-    ½k|log(R R̂ᵀ)|² towards the pose R̂, the same towards rest, c/(2τ) |log(R R₀ᵀ)|² against the
-    turn since the step began, and ½k|r − [r]|² of the rotation vector r beyond its limits.
+    ½k|log(R R̂ᵀ)|² towards the pose R̂, the same towards rest, c/(2h) |log(R (R̂ R̂₀ᵀ R₀)ᵀ)|² against
+    turning otherwise than the pose did since the step began at R₀, R̂₀, the same against turning at
+    all, and ½k|r − [r]|² of the rotation vector r beyond its limits.
 
     Parameters
     ----------
     joints, parents
         Springs and tree.
-    turns, wanted, start
-        (K, 3, 3) of the bones in the world: now, by the pose, and when the step began.
-    tau
-        Length of the stage in s.
+    turns, wanted, wanted_before, start
+        (K, 3, 3) of the bones in the world: now, by the pose, by the pose before, and when the step
+        began.
+    h
+        Length of the step in s.
     first
         0 where the root is held by springs, too, else 1.
     gradient, hessian
@@ -76,21 +82,26 @@ def add_joint_terms(
         (K, 3), (K, 3, 3) written: gradient and Hessian of each joint, for `write_torques`.
     """
     own, goal, away, small = np.empty((3, 3)), np.empty((3, 3)), np.empty(3), np.empty((3, 3))
+    back, led = np.empty((3, 3)), np.empty((3, 3))
     acting = 0
     for j in range(first, len(parents)):
         p = parents[j]
         torque, stiff = torques[j], stiffness[j]
         torque[:], stiff[:] = 0.0, 0.0
         write_joint_turns(parents, turns, j, own)
-        damper = joints.dampers[j] / tau
         if joints.springs[j] > 0:
             write_joint_turns(parents, wanted, j, goal)
             _write_away(own, goal, away)
             _pull(joints.springs[j], away, torque, stiff)
-        if damper > 0:
+            write_joint_turns(parents, wanted_before, j, small)
+            write_joint_turns(parents, start, j, back)
+            _write_led(goal, small, back, led)
+            _write_away(own, led, away)
+            _pull(joints.dampers[j] / h, away, torque, stiff)
+        if joints.drags[j] > 0:
             write_joint_turns(parents, start, j, goal)
             _write_away(own, goal, away)
-            _pull(damper, away, torque, stiff)
+            _pull(joints.drags[j] / h, away, torque, stiff)
         if joints.rest[j] > 0:
             _write_identity(goal)
             _write_away(own, goal, away)
@@ -111,6 +122,18 @@ def _write_identity(out: Floats) -> None:
     for i in range(3):
         for k in range(3):
             out[i, k] = 1.0 if i == k else 0.0
+
+
+@compiled_fused
+def _write_led(goal: Floats, before: Floats, start: Floats, out: Floats) -> None:
+    """R̂ R̂₀ᵀ R₀."""
+    for i in range(3):
+        for k in range(3):
+            total = 0.0
+            for a in range(3):
+                for b in range(3):
+                    total += goal[i, a] * before[b, a] * start[b, k]
+            out[i, k] = total
 
 
 @compiled_fused

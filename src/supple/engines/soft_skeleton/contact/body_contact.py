@@ -270,7 +270,9 @@ class BodyContact:
     def _name(self, thing: int) -> str:
         if thing < self._first_object:
             return f"obstacle {thing}"
-        return self.objects[thing - self._first_object].name or f"object {thing - self._first_object}"
+        return (
+            self.objects[thing - self._first_object].name or f"object {thing - self._first_object}"
+        )
 
     def pressure(self) -> Floats:
         """(n̄,) pressure on the skin in Pa."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats
 from supple.compiled.jit import compiled
 from supple.dynamics.integrators import Integrator
 from supple.dynamics.rigid_object import RigidObject

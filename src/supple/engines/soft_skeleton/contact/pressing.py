@@ -244,7 +244,7 @@ def _write_compliance(
     flexible: tuple[Ints, Ints, Floats],
     out: Pressing,
 ) -> None:
-    """diag 1/(k a) + S ΔC Sᵀ of the contacts; objects have their own hardness."""
+    """Diag 1/(k a) + S ΔC Sᵀ of the contacts; objects have their own hardness."""
     count, field = touches.count[0], out.work
     starts, columns, values = spread
     rows, others, much = flexible
@@ -384,7 +384,11 @@ def _add_system(out: Pressing, gradient: Floats, hessian: Floats) -> None:
     for k in range(size):
         for a in range(many):
             c = active[1 + a]
-            if out.rows[3 * c, k] != 0 or out.rows[3 * c + 1, k] != 0 or out.rows[3 * c + 2, k] != 0:
+            if (
+                out.rows[3 * c, k] != 0
+                or out.rows[3 * c + 1, k] != 0
+                or out.rows[3 * c + 2, k] != 0
+            ):
                 out.columns[used] = k
                 used += 1
                 break
