@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from supple.errors import SuppleError, SuppleWarning
 
 if TYPE_CHECKING:
+    from supple.dynamics.rigid_object import RigidObject
     from supple.elastic.material import Material
     from supple.engines.factory import Simulator, build, load_model
     from supple.engines.full.simulator import FullSimulator
@@ -45,6 +46,7 @@ __all__ = [
     "Plane",
     "Player",
     "PoseSpaceModel",
+    "RigidObject",
     "Simulator",
     "Solid",
     "Sphere",
@@ -78,6 +80,7 @@ _HOMES = {
     "Plane": "supple.mesh.obstacles",
     "Player": "supple.playing.player",
     "PoseSpaceModel": "supple.engines.pose_space.model.model",
+    "RigidObject": "supple.dynamics.rigid_object",
     "Simulator": "supple.engines.factory",
     "Solid": "supple.mesh.distance_field",
     "Sphere": "supple.mesh.obstacles",
