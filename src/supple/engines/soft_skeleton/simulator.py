@@ -326,7 +326,7 @@ class SoftSkeletonSimulator:
         self.pose, self.root = pose.copy(), root.copy()
 
     def _correct(self) -> None:
-        """Have the skin moved, before bones, as the rig's own shapes do at the pose of the bones."""
+        """Have the rig's own shapes at the pose of the bones move the skin, before bones do."""
         if self._correction is not None:
             self._correction.write(self.parameters, self.root, self.chain, self._skin.offsets)
 

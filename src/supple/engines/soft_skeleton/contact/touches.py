@@ -125,6 +125,8 @@ def find_touches(
         (bones, n̄) whether a point may touch the part of a bone; (0, n̄) for no self-contact.
     samples, radii, owners
         (s, 3), (s,) balls of the objects in the world, and the thing that each belongs to.
+    first_object, first_bone
+        Where objects and bones begin among the things.
     counts
         (things, levels) work.
     out
