@@ -10,16 +10,11 @@ from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.skin_regions import vertex_areas
-from supple.arrays import Floats
-from supple.checks import checked_count, shown
+from supple.arrays import Floats, Ints
+from supple.checks import checked_choice, checked_count, shown
 from supple.elastic.material import Material
 from supple.engines.soft_skeleton.bones.body_points import point_tables
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
-from supple.engines.soft_skeleton.flesh.flesh_energy import (
-    FleshTables,
-    flesh_tables,
-    rest_stiffness,
-)
 from supple.engines.soft_skeleton.flesh.flesh_layer import FleshLayer, flesh_layer
 from supple.engines.soft_skeleton.flesh.handle_weights import (
     farthest_handles,
@@ -27,13 +22,10 @@ from supple.engines.soft_skeleton.flesh.handle_weights import (
     same_entries,
     three_coordinates,
 )
+from supple.engines.soft_skeleton.flesh.mass_points import mass_weights
+from supple.engines.soft_skeleton.flesh.oblivious_cubature import oblivious_cubature
 from supple.engines.soft_skeleton.flesh.residual_flexibility import residual_flexibility
-from supple.engines.soft_skeleton.flesh.tet_cubature import (
-    force_samples,
-    lloyd_tets,
-    mass_weights,
-    weighed_tets,
-)
+from supple.engines.soft_skeleton.flesh.tet_cubature import TetCubature, fitted_cubature
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.soft_skeleton_file import stored_rows
 from supple.errors import SuppleError
@@ -46,8 +38,13 @@ from supple.rig.tets.surface_samples import typical_edge
 
 __all__ = ["build"]
 
-#: Coordinates that cubature is fitted to, and their strength.
-SAMPLES, STRAIN = 90, 1.0
+#: Samplings of the paper's cubature by name of method.
+CUBATURES = {
+    "fitted": "",
+    "paper": "uniform",
+    "paper-colocated": "colocated",
+    "paper-importance": "importance",
+}
 #: Points of the skin feel each other's contact beside the handles within so many edges of tets.
 REACH = 2.5
 
@@ -60,6 +57,7 @@ def build(
     anatomy: Anatomy | Literal["auto"] = "auto",
     material: Material | None = None,
     cubature: int = 600,
+    cubature_method: str = "fitted",
     points: int = 400,
     seed: int = 0,
     log: BuildLog | None = None,
@@ -80,6 +78,9 @@ def build(
         Of the flesh; by default that of the anatomy.
     cubature, points
         Tets that stand for the energy of all, and points for their mass.
+    cubature_method
+        ``"fitted"``: weights fitted to forces; ``"paper"``: the paper's, which needs no examples,
+        with points by volume; ``"paper-colocated"`` with the handles; ``"paper-importance"``.
     seed
         Of the samples. The same seed gives the same bytes.
     log
@@ -90,6 +91,7 @@ def build(
     log = BuildLog() if log is None else log
     for name, value in (("handles", handles), ("cubature", cubature), ("points", points)):
         checked_count(name, value)
+    checked_choice("cubature_method", cubature_method, CUBATURES)
     bones = RigBones(character.rig)
     with single_threaded():
         with log.stage("tets"):
@@ -99,7 +101,7 @@ def build(
             at = farthest_handles(layer.mesh, layer.outer, handles)
             shapes = three_coordinates(handle_weights(layer.mesh, layer.held, at))
         with log.stage("cubature"):
-            flesh, stiffness, error = _cubature(layer, shapes, cubature, seed)
+            few = _cubature(layer, shapes, at, cubature, cubature_method, seed, log)
         with log.stage("contact"):
             motion = residual_flexibility(
                 layer.body,
@@ -120,31 +122,33 @@ def build(
         parents=bones.parents,
         joints=bones.joints,
         material=layer.typical_material,
-        flesh=flesh,
-        stiffness=stiffness,
+        flesh=few.tables,
+        stiffness=few.stiffness,
         **tables,
         areas=vertex_areas(skin),
         spread=stored_rows(layer.places[:, layer.outer]),
         motion=tuple(stored_rows(each) for each in motion),
         normals=layer.normals,
         handles=cKDTree(skin.vertices).query(layer.mesh.vertices[at])[1].astype(np.int64),
-        error=error,
+        error=few.error,
         sizes={"tets": len(layer.mesh.tets), "tet_vertices": len(layer.mesh.vertices)},
         motions=dict(character.motions),
     )
 
 
 def _cubature(
-    layer: FleshLayer, shapes: list[sp.csr_array], count: int, seed: int
-) -> tuple[FleshTables, Floats, float]:
-    """Return tets that stand for all, the stiffness (m, m) of all at rest, and their error."""
-    mesh, material, soft = layer.mesh, layer.material, layer.soft
-    whole = flesh_tables(mesh, material, shapes, soft, np.ones(len(soft)))
-    stiffness = rest_stiffness(material, whole, shapes[0].shape[1])
-    samples = force_samples(stiffness, SAMPLES, STRAIN, seed)
-    few, volumes = lloyd_tets(mesh, soft, count, seed)
-    flesh, error = weighed_tets(mesh, material, shapes, whole, few, volumes, samples)
-    return flesh, stiffness, error
+    layer: FleshLayer,
+    shapes: list[sp.csr_array],
+    handles: Ints,
+    count: int,
+    method: str,
+    seed: int,
+    log: BuildLog,
+) -> TetCubature:
+    if method == "fitted":
+        return fitted_cubature(layer, shapes, count, seed, log.tell)
+    sampling = CUBATURES[method]
+    return oblivious_cubature(layer, shapes, handles, count, seed, sampling)
 
 
 def _points(

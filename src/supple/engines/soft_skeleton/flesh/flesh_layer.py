@@ -79,6 +79,15 @@ class FleshLayer:
         found = found[self.outer]
         return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-300)
 
+    @cached_property
+    def youngs(self) -> Floats:
+        """(T,) Young's modulus of each tet; the mean of its axes where it has three."""
+        young = np.asarray(self.material.young, np.float64)
+        count = len(self.mesh.tets)
+        if young.ndim == 2 or (young.shape == (3,) and not self.material.isotropic):
+            young = young.mean(axis=-1)
+        return np.broadcast_to(young, (count,))
+
     @property
     def typical_material(self) -> Material:
         """Material with the median of each constant."""
