@@ -12,8 +12,6 @@ import supple
 from helpers.soft_skeleton_samples import elbow, soft_skeleton_options
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.engines.soft_skeleton.flesh.flesh_energy import rest_stiffness
-from supple.engines.soft_skeleton.flesh.flesh_layer import flesh_layer
-from supple.engines.soft_skeleton.flesh.flesh_samples import MOST_PRESSED, flesh_samples
 from supple.engines.soft_skeleton.flesh.handle_weights import (
     farthest_handles,
     handle_weights,
@@ -23,6 +21,8 @@ from supple.engines.soft_skeleton.flesh.oblivious_cubature import (
     integrated_coordinates,
     oblivious_cubature,
 )
+from supple.engines.soft_skeleton.flesh.pressed_samples import MOST_PRESSED, flesh_samples
+from supple.engines.soft_skeleton.flesh.soft_layer import flesh_layer
 from supple.engines.soft_skeleton.flesh.tet_cubature import (
     FleshInCoordinates,
     fitted_cubature,

@@ -15,7 +15,6 @@ from supple.checks import checked_choice, checked_count, shown
 from supple.elastic.material import Material
 from supple.engines.soft_skeleton.bones.body_points import point_tables
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
-from supple.engines.soft_skeleton.flesh.flesh_layer import FleshLayer, flesh_layer
 from supple.engines.soft_skeleton.flesh.handle_weights import (
     farthest_handles,
     handle_weights,
@@ -25,6 +24,7 @@ from supple.engines.soft_skeleton.flesh.handle_weights import (
 from supple.engines.soft_skeleton.flesh.mass_points import mass_weights
 from supple.engines.soft_skeleton.flesh.oblivious_cubature import oblivious_cubature
 from supple.engines.soft_skeleton.flesh.residual_flexibility import residual_flexibility
+from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer, flesh_layer
 from supple.engines.soft_skeleton.flesh.tet_cubature import TetCubature, fitted_cubature
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.soft_skeleton_file import stored_rows
@@ -34,6 +34,7 @@ from supple.mesh.tets import TetMesh
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.stored.packed_arrays import rounded
+from supple.rig.tets.bone_meshes import BoneMeshes
 from supple.rig.tets.surface_samples import typical_edge
 
 __all__ = ["build"]
@@ -55,6 +56,7 @@ def build(
     handles: int = 90,
     tets: int | TetMesh = 12_000,
     anatomy: Anatomy | Literal["auto"] = "auto",
+    skeleton: BoneMeshes | None = None,
     material: Material | None = None,
     cubature: int = 600,
     cubature_method: str = "fitted",
@@ -74,6 +76,8 @@ def build(
         Number of tets to make, or tets that fill the surface. They are needed here only.
     anatomy
         Bone and flesh: ``"auto"``, or an `Anatomy`.
+    skeleton
+        Meshes of bones, in place of bone as deep as the anatomy says; see `read_bone_meshes`.
     material
         Of the flesh; by default that of the anatomy.
     cubature, points
@@ -91,12 +95,14 @@ def build(
     log = BuildLog() if log is None else log
     for name, value in (("handles", handles), ("cubature", cubature), ("points", points)):
         checked_count(name, value)
+    if not (skeleton is None or isinstance(skeleton, BoneMeshes)):
+        raise SuppleError(f"skeleton must be BoneMeshes, not {shown(skeleton)}")
     checked_choice("cubature_method", cubature_method, CUBATURES)
     bones = RigBones(character.rig)
     with single_threaded():
         with log.stage("tets"):
             chosen = None if isinstance(anatomy, str) else anatomy
-            layer = flesh_layer(character, bones, tets, chosen, material)
+            layer = flesh_layer(character, bones, tets, chosen, material, skeleton)
         with log.stage("handles"):
             at = farthest_handles(layer.mesh, layer.outer, handles)
             shapes = three_coordinates(handle_weights(layer.mesh, layer.held, at))
@@ -113,27 +119,35 @@ def build(
             )
         with log.stage("points"):
             tables = _points(character, bones, layer, shapes, points, seed)
-    skin = character.surface
     return SoftSkeletonModel(
         name=character.name,
-        surface=skin,
+        surface=character.surface,
         rig=character.rig,
         bones=tuple(bones.names),
         parents=bones.parents,
         joints=bones.joints,
-        material=layer.typical_material,
         flesh=few.tables,
         stiffness=few.stiffness,
-        **tables,
-        areas=vertex_areas(skin),
-        spread=stored_rows(layer.places[:, layer.outer]),
-        motion=tuple(stored_rows(each) for each in motion),
-        normals=layer.normals,
-        handles=cKDTree(skin.vertices).query(layer.mesh.vertices[at])[1].astype(np.int64),
         error=few.error,
-        sizes={"tets": len(layer.mesh.tets), "tet_vertices": len(layer.mesh.vertices)},
+        motion=tuple(stored_rows(each) for each in motion),
+        **tables,
+        **_of_layer(character, layer, at),
         motions=dict(character.motions),
     )
+
+
+def _of_layer(character: Character, layer: FleshLayer, handles: Ints) -> dict[str, Any]:
+    """Return what the model keeps of the tets."""
+    skin = character.surface
+    near = cKDTree(skin.vertices).query(layer.mesh.vertices[handles])[1]
+    return {
+        "material": layer.typical_material,
+        "areas": vertex_areas(skin),
+        "spread": stored_rows(layer.places[:, layer.outer]),
+        "normals": layer.normals,
+        "handles": near.astype(np.int64),
+        "sizes": {"tets": len(layer.mesh.tets), "tet_vertices": len(layer.mesh.vertices)},
+    }
 
 
 def _cubature(

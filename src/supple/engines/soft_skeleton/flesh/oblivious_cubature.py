@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
-from supple.engines.soft_skeleton.flesh.flesh_layer import FleshLayer
+from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer
 from supple.engines.soft_skeleton.flesh.tet_cubature import FleshInCoordinates, TetCubature
 from supple.errors import SuppleError
 from supple.linalg.cholesky import SparseCholesky

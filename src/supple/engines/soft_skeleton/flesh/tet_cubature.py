@@ -17,8 +17,8 @@ from supple.engines.soft_skeleton.flesh.flesh_energy import (
     flesh_tables,
     rest_stiffness,
 )
-from supple.engines.soft_skeleton.flesh.flesh_layer import FleshLayer
-from supple.engines.soft_skeleton.flesh.flesh_samples import flesh_samples
+from supple.engines.soft_skeleton.flesh.pressed_samples import flesh_samples
+from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer
 from supple.linalg.nnls import nonnegative_fit
 
 __all__ = ["FleshInCoordinates", "TetCubature", "fitted_cubature", "lloyd_centres"]

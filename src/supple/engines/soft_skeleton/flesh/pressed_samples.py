@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
 from supple.arrays import Floats, Ints
-from supple.engines.soft_skeleton.flesh.flesh_layer import FleshLayer
+from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer
 
 __all__ = ["SAMPLE_KINDS", "flesh_samples"]
 
