@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from supple.arrays import Floats
 from supple.elastic.material import Material
 from supple.errors import SuppleError
+from supple.mesh.surface import SurfaceMesh
 from supple.reduction.regions.handles import Handle
 from supple.rig.character import Character
 from supple.rig.tets.bones import Bones
@@ -24,7 +25,11 @@ __all__ = ["PAPERS", "SCENES", "Bone", "Contact", "Handle", "PaperRow", "Scene",
 
 
 #: Characters by the paper that had such ones.
-PAPERS = {"xu2016": ("arm", "x", "bear", "gorilla"), "hahn2013": ("elephant", "sumo")}
+PAPERS = {
+    "xu2016": ("arm", "x", "bear", "gorilla"),
+    "hahn2013": ("elephant", "sumo"),
+    "tapia2021": ("hand",),
+}
 SCENES = tuple(name for names in PAPERS.values() for name in names)
 _MODULES = {name: name for name in SCENES} | {"x": "x_shape"}
 
@@ -105,6 +110,8 @@ class Scene:
         apart or together.
     bounds : dict of str to (float, float), optional
         Bounds of those, by names and patterns.
+    skeleton : dict of str to SurfaceMesh, optional
+        Closed bones at rest by the joint that they follow; they lie inside the skin.
     """
 
     character: Character
@@ -123,6 +130,7 @@ class Scene:
     elastic_cubature: int | None = None
     free: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     bounds: Mapping[str, tuple[float, float]] | None = None
+    skeleton: Mapping[str, SurfaceMesh] | None = None
 
     @property
     def name(self) -> str:
