@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from supple.errors import SuppleError, SuppleWarning
 
 if TYPE_CHECKING:
+    from supple.dynamics.rigid_object import RigidObject
     from supple.elastic.material import Material
     from supple.engines.factory import Simulator, build, load_model
     from supple.engines.full.simulator import FullSimulator
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from supple.engines.stvk.simulator import StvkSimulator
     from supple.formats.load import load
     from supple.formats.save import save
+    from supple.mesh.distance_field import Solid
+    from supple.mesh.obstacles import Capsule, Plane, Sphere
+    from supple.mesh.polyhedra import Box, Convex
     from supple.playing.bake import bake, bake_all
     from supple.playing.player import Player
     from supple.playing.secondary_motion import curves
@@ -30,15 +34,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BakedMotion",
+    "Box",
+    "Capsule",
+    "Convex",
     "Crowd",
     "FreeCurves",
     "FreeStvkSimulator",
     "FullSimulator",
     "HapticBall",
     "Material",
+    "Plane",
     "Player",
     "PoseSpaceModel",
+    "RigidObject",
     "Simulator",
+    "Solid",
+    "Sphere",
     "StvkModel",
     "StvkSimulator",
     "SuppleError",
@@ -57,15 +68,22 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "BakedMotion": "supple.rig.baked_motion",
+    "Box": "supple.mesh.polyhedra",
+    "Capsule": "supple.mesh.obstacles",
+    "Convex": "supple.mesh.polyhedra",
     "Crowd": "supple.engines.pose_space.crowd",
     "FreeCurves": "supple.rig.free_curves",
     "FreeStvkSimulator": "supple.engines.stvk.free.simulator",
     "FullSimulator": "supple.engines.full.simulator",
     "HapticBall": "supple.engines.stvk.haptics.haptic_ball",
     "Material": "supple.elastic.material",
+    "Plane": "supple.mesh.obstacles",
     "Player": "supple.playing.player",
     "PoseSpaceModel": "supple.engines.pose_space.model.model",
+    "RigidObject": "supple.dynamics.rigid_object",
     "Simulator": "supple.engines.factory",
+    "Solid": "supple.mesh.distance_field",
+    "Sphere": "supple.mesh.obstacles",
     "StvkModel": "supple.engines.stvk.model",
     "StvkSimulator": "supple.engines.stvk.simulator",
     "bake": "supple.playing.bake",

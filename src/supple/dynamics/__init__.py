@@ -2,5 +2,6 @@
 
 from supple.dynamics.implicit import StepReport
 from supple.dynamics.integrators import INTEGRATORS, Integrator
+from supple.dynamics.rigid_object import RigidObject
 
-__all__ = ["INTEGRATORS", "Integrator", "StepReport"]
+__all__ = ["INTEGRATORS", "Integrator", "RigidObject", "StepReport"]

@@ -3,12 +3,14 @@
 from supple.mesh.appearance import Appearance, SurfaceMaterial, Texture
 from supple.mesh.biharmonic import biharmonic_weights
 from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
+from supple.mesh.distance_field import Solid
 from supple.mesh.embedding import embed, locate
 from supple.mesh.filling.tetrahedralise import stuff, tetrahedralise
 from supple.mesh.filling.voxelise import voxelise
 from supple.mesh.hex_embedding import embed_hexes, locate_hexes
 from supple.mesh.hexes import HexMesh
 from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
+from supple.mesh.polyhedra import Box, Convex
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import Defect
@@ -16,11 +18,14 @@ from supple.mesh.topology import Defect
 __all__ = [
     "Appearance",
     "BoundaryContacts",
+    "Box",
     "Capsule",
+    "Convex",
     "Defect",
     "HexMesh",
     "Obstacle",
     "Plane",
+    "Solid",
     "Sphere",
     "SurfaceMaterial",
     "SurfaceMesh",

@@ -1,0 +1,46 @@
+"""Coulomb's friction, lagged: forces and stiffness at contacts whose pressure is known."""
+
+from __future__ import annotations
+
+import math
+
+from supple.checks import checked_number
+from supple.compiled.jit import compiled_fused_inline
+from supple.errors import SuppleError
+
+__all__ = ["STICKING", "checked_friction", "friction_force", "friction_weight"]
+
+#: Speed in m/s below which friction is viscous. What sticks creeps: at a pull of half the cone by
+#: half of this. Ten times less, and one Newton step no longer finds the force (METHOD §12).
+STICKING = 0.01
+
+
+@compiled_fused_inline
+def friction_weight(mu, normal_force, slip_speed):  # type: ignore[no-untyped-def]
+    """μ λ / max(|v|, ε) in N s/m: force for a velocity along the surface.
+
+    The derivative of the force μ λ v/|v| is w (I − v vᵀ/|v|²); with w alone Newton's matrix stays
+    positive definite, and a step that slips more than it was thought to is braked by more than μ λ,
+    one that slips less by less.
+    """
+    return mu * max(normal_force, 0.0) / max(slip_speed, STICKING)
+
+
+@compiled_fused_inline
+def friction_force(mu, normal_force, vx, vy, vz, p, q, r):  # type: ignore[no-untyped-def]
+    """Return the force −w (I − n nᵀ) v on what moves with v past a surface of normal n, and w.
+
+    The stiffness by velocities is w (I − n nᵀ).
+    """
+    along = vx * p + vy * q + vz * r
+    x, y, z = vx - along * p, vy - along * q, vz - along * r
+    weight = friction_weight(mu, normal_force, math.sqrt(x * x + y * y + z * z))
+    return -weight * x, -weight * y, -weight * z, weight
+
+
+def checked_friction(value: float) -> float:
+    """Return a coefficient of friction, checked."""
+    mu = checked_number("friction", value)
+    if not 0.0 <= mu <= 10.0:
+        raise SuppleError(f"friction is {mu:g}; give a coefficient from 0 to 10, such as 0.5")
+    return mu

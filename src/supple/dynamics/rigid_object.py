@@ -1,0 +1,305 @@
+"""Rigid things with a mass, a place and a velocity: a ball in a hand, a bench that is pushed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.transform import Rotation
+
+from supple.arrays import Floats
+from supple.checks import checked_number, owned_array
+from supple.dynamics.root_frame import checked_root
+from supple.errors import SuppleError
+from supple.mesh.distance_field import Solid
+from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
+from supple.mesh.polyhedra import Box, Convex
+from supple.mesh.surface import SurfaceMesh
+
+__all__ = ["MassProperties", "RigidObject", "mass_properties", "surface_samples"]
+
+#: Points that stand for a surface in contact, at most.
+MOST_SAMPLES = 200
+#: Parts that edges of a box are cut into, by samples.
+EDGE_PARTS = 4
+#: Balls that stand for a capsule, at most.
+MOST_BALLS = 33
+
+
+class MassProperties(NamedTuple):
+    """Volume in m³, middle (3,) and second moments (3, 3) about it of a shape of density 1."""
+
+    volume: float
+    centre: Floats
+    moments: Floats
+
+    @property
+    def inertia(self) -> Floats:
+        """∫ |x|² 1 − x xᵀ about the middle, (3, 3)."""
+        return np.trace(self.moments) * np.eye(3) - self.moments
+
+
+class RigidObject:
+    """A solid thing that moves: by forces, or as it is led.
+
+    It is an obstacle as well, where it is now: engines that know no objects are pushed by it, and
+    feel how it moves where they have friction.
+
+    Parameters
+    ----------
+    shape
+        A `Sphere`, `Capsule`, `Box`, `Convex` or `Solid` in axes of its own.
+    mass
+        In kg; by default what its volume weighs.
+    density
+        In kg/m³, where no mass is given.
+    place
+        (4, 4) rigid, from its own axes to the world.
+    velocity, spin
+        (3,) of its centre of mass in m/s, and (3,) in rad/s, both in the world.
+    moved
+        Nothing pushes it: `moved_to` says where it goes.
+    name
+        For readings.
+
+    Attributes
+    ----------
+    mass
+        In kg.
+    offset
+        (3,) centre of mass in its own axes.
+    inertia
+        (3, 3) about the centre of mass in its own axes, kg m².
+    samples, sample_radii
+        (s, 3) points in its own axes about the centre of mass, and (s,) radii of balls around
+        them: together they touch what the surface touches. A ball is one point with its radius.
+
+    Examples
+    --------
+    >>> ball = RigidObject(Sphere((0, 0, 0), 0.05), mass=0.2)
+    >>> ball
+    RigidObject(Sphere, 0.2 kg)
+    >>> float(ball.inertia[0, 0])
+    0.0002
+    """
+
+    def __init__(
+        self,
+        shape: Obstacle,
+        mass: float | None = None,
+        density: float = 500.0,
+        place: ArrayLike | None = None,
+        velocity: ArrayLike = (0.0, 0.0, 0.0),
+        spin: ArrayLike = (0.0, 0.0, 0.0),
+        moved: bool = False,
+        name: str = "",
+    ) -> None:
+        self.shape, self.moved, self.name = shape, bool(moved), str(name)
+        found = mass_properties(shape)
+        if mass is None:
+            mass = found.volume * _positive("density of an object", density)
+        self.mass = _positive("mass of an object", mass)
+        self.offset = found.centre
+        self.inertia = self.mass / found.volume * found.inertia
+        self.samples, self.sample_radii = surface_samples(shape)
+        self.samples = self.samples - self.offset
+        self._place = _checked_place(np.eye(4) if place is None else place)
+        self.velocity, self.spin = velocity, spin  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        name = f"{self.name!r}, " if self.name else ""
+        return f"RigidObject({name}{type(self.shape).__name__}, {self.mass:.4g} kg)"
+
+    @property
+    def place(self) -> Floats:
+        """(4, 4) from its own axes to the world; setting it moves it without a velocity."""
+        return self._place
+
+    @place.setter
+    def place(self, place: ArrayLike) -> None:
+        self._place[:] = _checked_place(place)
+
+    @property
+    def turn(self) -> Floats:
+        """(3, 3) rotation of its place."""
+        return self._place[:3, :3]
+
+    @property
+    def centre(self) -> Floats:
+        """(3,) centre of mass in the world."""
+        return self.turn @ self.offset + self._place[:3, 3]
+
+    @property
+    def velocity(self) -> Floats:
+        """(3,) of the centre of mass, m/s."""
+        return self._velocity
+
+    @velocity.setter
+    def velocity(self, velocity: ArrayLike) -> None:
+        self._velocity = owned_array("velocity of an object", velocity, (3,))
+
+    @property
+    def spin(self) -> Floats:
+        """(3,) in the world, rad/s."""
+        return self._spin
+
+    @spin.setter
+    def spin(self, spin: ArrayLike) -> None:
+        self._spin = owned_array("spin of an object", spin, (3,))
+
+    def put(self, centre: Floats, turn: Floats) -> None:
+        """Have the centre of mass and the rotation there; for steps, unchecked."""
+        self._place[:3, :3] = turn
+        self._place[:3, 3] = centre - turn @ self.offset
+
+    def moved_to(self, place: ArrayLike, dt: float) -> None:
+        """Go to a place within `dt` seconds: velocity and spin are those that lead there."""
+        if not self.moved:
+            raise SuppleError("this object is moved by forces; moved=True makes one that is led")
+        seconds = _positive("time of a move", dt)
+        goal = _checked_place(place)
+        start, before = self.centre, self.turn.copy()
+        self._place[:] = goal
+        self._velocity = (self.centre - start) / seconds
+        self._spin = Rotation.from_matrix(self.turn @ before.T).as_rotvec() / seconds
+
+    def distances(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return signed distances (k,) of points, negative inside, and unit ways out (k, 3)."""
+        own = (np.asarray(points, np.float64) - self._place[:3, 3]) @ self.turn
+        gaps, ways = self.shape.distances(own)
+        return gaps, ways @ self.turn.T
+
+    def velocities(self, points: Floats) -> Floats:
+        """Return v + ω × (x − c) of its points in the world, (k, 3)."""
+        return self._velocity + np.cross(self._spin, points - self.centre)
+
+    def copy(self) -> Self:
+        """Return one that moves on its own; the shape, which nobody changes, is the same."""
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        for name in ("_place", "_velocity", "_spin"):
+            new.__dict__[name] = self.__dict__[name].copy()
+        return new
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self.copy()
+
+
+def mass_properties(shape: Obstacle) -> MassProperties:
+    """Return volume, middle and second moments of a shape; an error for what has none."""
+    if isinstance(shape, Sphere):
+        volume = 4 / 3 * math.pi * shape.radius**3
+        own = volume / 5 * shape.radius**2 * np.eye(3)
+        return MassProperties(volume, np.array(shape.centre, np.float64), own)
+    if isinstance(shape, Capsule):
+        return _capsule_properties(shape)
+    if isinstance(shape, Box):
+        volume = 8 * float(np.prod(shape.half))
+        own = shape.turn @ np.diag(volume / 3 * shape.half**2) @ shape.turn.T
+        return MassProperties(volume, np.array(shape.centre), own)
+    if isinstance(shape, Convex):
+        return _enclosed_properties(shape.surface())
+    if isinstance(shape, Solid):
+        return _enclosed_properties(shape.surface)
+    if isinstance(shape, Plane):
+        raise SuppleError("a plane has no end and no weight; give it as an obstacle, not an object")
+    raise SuppleError(
+        f"an object cannot be a {type(shape).__name__}; "
+        "give a Sphere, a Capsule, a Box, a Convex or a Solid"
+    )
+
+
+def _capsule_properties(shape: Capsule) -> MassProperties:
+    """A cylinder, and two halves of a ball whose own middles are 3/8 r beyond its ends."""
+    start, end, r = np.asarray(shape.start), np.asarray(shape.end), shape.radius
+    length = float(np.linalg.norm(end - start))
+    axis = (end - start) / length if length > 0 else np.array([0.0, 1.0, 0.0])
+    tube, ends = math.pi * r**2 * length, 4 / 3 * math.pi * r**3
+    across = tube * r**2 / 4 + ends * r**2 / 5
+    half = length / 2
+    along = tube * length**2 / 12 + ends * (r**2 / 5 + half**2 + 2 * half * 3 / 8 * r)
+    out = np.outer(axis, axis)
+    moments = across * (np.eye(3) - out) + along * out
+    return MassProperties(tube + ends, (start + end) / 2, moments)
+
+
+def _enclosed_properties(surface: SurfaceMesh) -> MassProperties:
+    """Sum tets from the middle of the box to every triangle."""
+    origin = surface.bounds.mean(axis=0)
+    corners = surface.vertices[surface.triangles] - origin  # (m, 3, 3)
+    volumes = np.linalg.det(corners) / 6
+    volume = float(volumes.sum())
+    if not volume > 0:
+        raise SuppleError("an object encloses no volume; its surface must be closed")
+    sums = corners.sum(axis=1)
+    centre = volumes @ sums / (4 * volume)
+    moments = np.einsum("t,tki,tkj->ij", volumes, corners, corners) / 20
+    moments += np.einsum("t,ti,tj->ij", volumes, sums, sums) / 20
+    return MassProperties(volume, origin + centre, moments - volume * np.outer(centre, centre))
+
+
+def surface_samples(shape: Obstacle) -> tuple[Floats, Floats]:
+    """Return points (s, 3) and radii (s,) of balls around them, which touch as the surface does."""
+    if isinstance(shape, Sphere):
+        return np.array(shape.centre, np.float64)[None], np.array([shape.radius])
+    if isinstance(shape, Capsule):
+        start, end = np.asarray(shape.start), np.asarray(shape.end)
+        parts = math.ceil(float(np.linalg.norm(end - start)) / shape.radius)
+        along = np.linspace(0, 1, min(parts + 1, MOST_BALLS) if parts else 1)
+        return start + along[:, None] * (end - start), np.full(len(along), shape.radius)
+    if isinstance(shape, Box):
+        grid = np.linspace(-1, 1, EDGE_PARTS + 1)
+        cells = np.stack(np.meshgrid(grid, grid, grid, indexing="ij"), axis=-1).reshape(-1, 3)
+        edges = cells[(np.abs(cells) == 1).sum(axis=1) >= 2]
+        points = shape.centre + (edges * shape.half) @ shape.turn.T
+    elif isinstance(shape, Convex):
+        points = np.concatenate([shape.points, _middles_of_edges(shape)])
+    elif isinstance(shape, Solid):
+        points = shape.surface.vertices
+    else:
+        mass_properties(shape)  # says what is wrong
+        points = np.zeros((0, 3))
+    chosen = _spread(points, MOST_SAMPLES)
+    return chosen, np.zeros(len(chosen))
+
+
+def _middles_of_edges(shape: Convex) -> Floats:
+    """Return middles (e, 3) of edges between faces that are not in one plane."""
+    ends = np.sort(shape.triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+    pairs, edge = np.unique(ends, axis=0, return_inverse=True)
+    beside = np.argsort(edge.reshape(-1), kind="stable").reshape(-1, 2) // 3
+    normals = shape.face_rows()[:, :3]
+    bent = np.einsum("ij,ij->i", normals[beside[:, 0]], normals[beside[:, 1]]) < 1 - 1e-9
+    middles: Floats = shape.points[pairs[bent]].mean(axis=1)
+    return middles
+
+
+def _spread(points: Floats, most: int) -> Floats:
+    """Return all points, or as many as may be, each as far as can be from those before."""
+    if len(points) <= most:
+        return points.copy()
+    chosen = [int(np.argmax(np.linalg.norm(points - points.mean(axis=0), axis=1)))]
+    near = np.linalg.norm(points - points[chosen[0]], axis=1)
+    while len(chosen) < most:
+        chosen.append(int(np.argmax(near)))
+        np.minimum(near, np.linalg.norm(points - points[chosen[-1]], axis=1), out=near)
+    return points[np.sort(chosen)]
+
+
+def _positive(what: str, value: float) -> float:
+    number = checked_number(what, value)
+    if number <= 0:
+        raise SuppleError(f"the {what} is {number:g}; it must be positive")
+    return number
+
+
+def _checked_place(place: ArrayLike) -> Floats:
+    try:
+        return checked_root(place).copy()
+    except SuppleError as error:
+        raise SuppleError(str(error).replace("root", "place of an object", 1)) from None

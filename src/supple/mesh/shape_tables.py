@@ -1,0 +1,234 @@
+"""Tables of solid things for compiled loops, and the signed distance to any of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from supple.arrays import Floats, Ints, Singles
+from supple.compiled.jit import compiled_fused_inline
+from supple.mesh.distance_field import Solid, grid_distance
+from supple.mesh.obstacles import CAPSULE, OTHER, PLANE, SPHERE, Capsule, Obstacle, Plane, Sphere
+from supple.mesh.polyhedra import Box, Convex, box_distance, hull_distance
+
+__all__ = [
+    "BOX",
+    "CONVEX",
+    "SOLID",
+    "PlacedShape",
+    "ShapeTables",
+    "place_shapes",
+    "shape_tables",
+    "signed_distance",
+]
+
+# All functions here are put into their callers: passing the tables costs ten times the distance to
+# a plane (measured: 77 against 7 ns).
+
+#: Kinds beyond those of `supple.mesh.obstacles`.
+BOX, CONVEX, SOLID = range(4, 7)
+
+
+@runtime_checkable
+class PlacedShape(Protocol):
+    """A shape in axes of its own, and the place (4, 4) of these in the world."""
+
+    @property
+    def shape(self) -> Obstacle:
+        """The shape."""
+
+    @property
+    def place(self) -> Floats:
+        """(4, 4) rigid."""
+
+
+class ShapeTables(NamedTuple):
+    """Shapes as numbers. Turns and shifts may be written between steps; the rest is fixed."""
+
+    kinds: Ints
+    """(o,) ``OTHER`` for what only knows distances: ask that in Python."""
+    numbers: Floats
+    """(o, 15) plane: point, normal; sphere: centre, radius; capsule: ends, radius; box: centre,
+    half sides, turn by rows."""
+    turns: Floats
+    """(o, 3, 3) from the axes of each shape to those of the world, and"""
+    shifts: Floats
+    """(o, 3) where the origin of these is."""
+    bounds: Floats
+    """(o, 4) a ball around each in its own axes, middle and radius; infinite for a plane and for
+    what only knows distances."""
+    faces: Floats
+    """(f, 13) of hulls: normal, level, three corners."""
+    face_starts: Ints
+    """(o + 1,) where the faces of each begin."""
+    grids: Singles
+    """Distances at all nodes of all solids."""
+    grid_starts: Ints
+    grid_sizes: Ints
+    grid_origins: Floats
+    grid_spacings: Floats
+    """(o,), (o, 3), (o, 3) and (o,) where the nodes of each begin, and what grid they are."""
+
+
+def shape_tables(obstacles: Sequence[Obstacle]) -> ShapeTables:
+    """Return tables of these obstacles, in their order.
+
+    A `PlacedShape` is its shape, carried by its place. Kinds derived from ours are ``OTHER``:
+    they may know better.
+    """
+    shapes = [each.shape if isinstance(each, PlacedShape) else each for each in obstacles]
+    o = len(shapes)
+    faces = [each.face_rows() for each in shapes if type(each) is Convex]
+    grids = [each.distance.reshape(-1) for each in shapes if type(each) is Solid]
+    tables = ShapeTables(
+        kinds=np.zeros(o, np.int64),
+        numbers=np.zeros((o, 15)),
+        turns=np.tile(np.eye(3), (o, 1, 1)),
+        shifts=np.zeros((o, 3)),
+        bounds=np.zeros((o, 4)),
+        faces=np.concatenate([np.zeros((0, 13)), *faces]),
+        face_starts=np.zeros(o + 1, np.int64),
+        grids=np.concatenate([np.zeros(0, np.float32), *grids]),
+        grid_starts=np.zeros(o, np.int64),
+        grid_sizes=np.zeros((o, 3), np.int64),
+        grid_origins=np.zeros((o, 3)),
+        grid_spacings=np.ones(o),
+    )
+    node = 0
+    for number, shape in enumerate(shapes):
+        kind, row, ball = _row(shape)
+        tables.kinds[number] = kind
+        tables.numbers[number, : len(row)] = row
+        tables.bounds[number] = ball
+        n_faces = len(shape.face_rows()) if type(shape) is Convex else 0
+        tables.face_starts[number + 1] = tables.face_starts[number] + n_faces
+        if type(shape) is Solid:
+            tables.grid_starts[number], node = node, node + shape.distance.size
+            tables.grid_sizes[number] = shape.distance.shape
+            tables.grid_origins[number] = shape.origin
+            tables.grid_spacings[number] = shape.spacing
+    place_shapes(tables, obstacles)
+    return tables
+
+
+def place_shapes(tables: ShapeTables, obstacles: Sequence[Obstacle]) -> None:
+    """Write the places that placed shapes among the obstacles have now."""
+    for number, each in enumerate(obstacles):
+        if isinstance(each, PlacedShape):
+            tables.turns[number] = each.place[:3, :3]
+            tables.shifts[number] = each.place[:3, 3]
+
+
+def _row(shape: Obstacle) -> tuple[int, list[float], list[float]]:
+    """Return kind, numbers and the ball around a shape."""
+    if type(shape) is Plane:
+        return PLANE, [*np.asarray(shape.point), *np.asarray(shape.normal)], [0, 0, 0, math.inf]
+    if type(shape) is Sphere:
+        row = [*np.asarray(shape.centre), shape.radius]
+        return SPHERE, row, row
+    if type(shape) is Capsule:
+        start, end = np.asarray(shape.start), np.asarray(shape.end)
+        reach = shape.radius + float(np.linalg.norm(end - start)) / 2
+        return CAPSULE, [*start, *end, shape.radius], [*(start + end) / 2, reach]
+    if type(shape) is Box:
+        row = [*shape.centre, *shape.half, *shape.turn.reshape(-1)]
+        return BOX, row, [*shape.centre, float(np.linalg.norm(shape.half))]
+    if type(shape) is Convex:
+        return CONVEX, [], _ball(shape.points)
+    if type(shape) is Solid:
+        return SOLID, [], _ball(shape.surface.vertices)
+    return OTHER, [], [0, 0, 0, math.inf]
+
+
+def _ball(points: Floats) -> list[float]:
+    middle = (points.min(axis=0) + points.max(axis=0)) / 2
+    return [*middle, float(np.linalg.norm(points - middle, axis=1).max())]
+
+
+@compiled_fused_inline
+def signed_distance(tables, o, x, y, z):  # type: ignore[no-untyped-def]
+    """Return the signed distance of a point in the world to shape `o`, and the way out.
+
+    Nothing is known of ``OTHER``: it is infinitely far away.
+    """
+    turn, shift = tables.turns[o], tables.shifts[o]
+    x, y, z = x - shift[0], y - shift[1], z - shift[2]
+    x, y, z = (
+        turn[0, 0] * x + turn[1, 0] * y + turn[2, 0] * z,
+        turn[0, 1] * x + turn[1, 1] * y + turn[2, 1] * z,
+        turn[0, 2] * x + turn[1, 2] * y + turn[2, 2] * z,
+    )
+    gap, p, q, r = _own_distance(tables, o, x, y, z)
+    return (
+        gap,
+        turn[0, 0] * p + turn[0, 1] * q + turn[0, 2] * r,
+        turn[1, 0] * p + turn[1, 1] * q + turn[1, 2] * r,
+        turn[2, 0] * p + turn[2, 1] * q + turn[2, 2] * r,
+    )
+
+
+@compiled_fused_inline
+def _own_distance(tables, o, x, y, z):  # type: ignore[no-untyped-def]
+    """Return distance and way out in the shape's own axes."""
+    kind, row = tables.kinds[o], tables.numbers[o]
+    if kind == PLANE:
+        p, q, r = row[3], row[4], row[5]
+        return (x - row[0]) * p + (y - row[1]) * q + (z - row[2]) * r, p, q, r
+    if kind == SPHERE:
+        return _around(x - row[0], y - row[1], z - row[2], row[3])
+    if kind == CAPSULE:
+        x, y, z = x - row[0], y - row[1], z - row[2]
+        p, q, r = row[3] - row[0], row[4] - row[1], row[5] - row[2]
+        squared = p * p + q * q + r * r
+        along = (x * p + y * q + z * r) / squared if squared > 0 else 0.0
+        along = min(max(along, 0.0), 1.0)
+        return _around(x - along * p, y - along * q, z - along * r, row[6])
+    if kind == BOX:
+        return _turned_box(row, x - row[0], y - row[1], z - row[2])
+    if kind == CONVEX:
+        first, last = tables.face_starts[o], tables.face_starts[o + 1]
+        return hull_distance(tables.faces, first, last, x, y, z)
+    if kind == SOLID:
+        sizes, origin = tables.grid_sizes[o], tables.grid_origins[o]
+        return grid_distance(
+            tables.grids,
+            tables.grid_starts[o],
+            sizes[0],
+            sizes[1],
+            sizes[2],
+            origin[0],
+            origin[1],
+            origin[2],
+            tables.grid_spacings[o],
+            x,
+            y,
+            z,
+        )
+    return math.inf, 0.0, 1.0, 0.0
+
+
+@compiled_fused_inline
+def _around(x, y, z, radius):  # type: ignore[no-untyped-def]
+    length = math.sqrt(x * x + y * y + z * z)
+    if length == 0:  # every way out is as good
+        return -radius, 0.0, 1.0, 0.0
+    return length - radius, x / length, y / length, z / length
+
+
+@compiled_fused_inline
+def _turned_box(row, x, y, z):  # type: ignore[no-untyped-def]
+    x, y, z = (
+        row[6] * x + row[9] * y + row[12] * z,
+        row[7] * x + row[10] * y + row[13] * z,
+        row[8] * x + row[11] * y + row[14] * z,
+    )
+    gap, p, q, r = box_distance(row[3], row[4], row[5], x, y, z)
+    return (
+        gap,
+        row[6] * p + row[7] * q + row[8] * r,
+        row[9] * p + row[10] * q + row[11] * r,
+        row[12] * p + row[13] * q + row[14] * r,
+    )
