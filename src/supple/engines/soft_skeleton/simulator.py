@@ -158,16 +158,31 @@ class SoftSkeletonSimulator:
     ) -> None:
         """Go to a pose and root with the flesh as it is."""
         there, place, past = self._inputs.start(pose, root, before)
-        self._go(there, place, past)
+        self._go(there, place, past, self._lean())
 
-    def _go(self, pose: Floats, root: Floats, past: tuple[Floats, Floats] | None) -> None:
+    def _lean(self) -> Floats:
+        """(1 + K, 3) how the bones are beside their pose, in the axes of what each hangs on."""
+        self._place(self._wanted, self.pose, self.root)
+        found = self._wanted.difference(self.chain).reshape(-1, 3)
+        return np.einsum("kji,kj->ki", self._axes(self.chain, self.root), found)
+
+    def _axes(self, chain: BoneChain, root: Floats) -> Floats:
+        return np.concatenate([[root[:3, :3]] * 2, chain.turns[chain.parents[1:]]])
+
+    def _go(
+        self,
+        pose: Floats,
+        root: Floats,
+        past: tuple[Floats, Floats] | None,
+        lean: Floats | None = None,
+    ) -> None:
         earlier = (pose, root) if past is None else past
-        self._place(self.chain, *earlier)
+        self._place(self.chain, *earlier, lean)
         self._points.place(self.chain, self.phi)
         self._skin.place(self.chain, self.phi)
         before, skin_before = self._points.x.copy(), self._skin.x.copy()
         self._start.place(self.chain.turns, self.chain.places[0], self.chain.slides)
-        self._place(self.chain, pose, root)
+        self._place(self.chain, pose, root, lean)
         self._points.place(self.chain, self.phi)
         self._skin.place(self.chain, self.phi)
         self._world.reset(self._points.x, (self._points.x - before) / self._dt)
@@ -180,11 +195,15 @@ class SoftSkeletonSimulator:
             self._track = PoseTrack.moving(*past, self.pose, self.root)
         self.contact.reset()
 
-    def _place(self, chain: BoneChain, pose: Floats, root: Floats) -> None:
-        """Put bones where a pose and root have them."""
+    def _place(
+        self, chain: BoneChain, pose: Floats, root: Floats, lean: Floats | None = None
+    ) -> None:
+        """Put bones where a pose and root have them, or beside it."""
         turns, first, slides = self._bones.turns(pose)
         turn = root[:3, :3]
         chain.place(turn @ turns, turn @ first + root[:3, 3], slides)
+        if lean is not None:
+            chain.change(np.einsum("kij,kj->ki", self._axes(chain, root), lean).ravel())
 
     def step(
         self, pose: Given = None, root: Given = None, forces: Forces | None = None

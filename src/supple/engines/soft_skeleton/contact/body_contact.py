@@ -98,7 +98,8 @@ class BodyContact:
             return
         points, depth, ways = found
         compliance = np.diag(1 / self._penalty[points])
-        compliance += self.model.residual[points][:, points].toarray()
+        own = self.model.spread[points]
+        compliance += (own @ self.model.flexibility @ own.T).toarray()
         rows = np.empty((len(points), len(gradient)))
         frames = chain.turns, chain.shifts, chain.places, phi
         kept = np.arange(len(points))
@@ -174,7 +175,7 @@ class BodyContact:
         """(n̄, 3) what the skin moves beside bones and handles."""
         load = np.zeros(len(skin.x))
         load[self._where] = self._pressure
-        turned = np.zeros_like(skin.x)
+        turned, pressed = np.zeros_like(skin.x), self.model.spread.T @ load
         for i in range(3):
-            turned[:, i] = -(self.model.motion[i] @ load)
+            turned[:, i] = -(self.model.spread @ (self.model.motion[i] @ pressed))
         return turned
