@@ -28,7 +28,7 @@ __all__ = ["PAPERS", "SCENES", "Bone", "Contact", "Handle", "PaperRow", "Scene",
 PAPERS = {
     "xu2016": ("arm", "x", "bear", "gorilla"),
     "hahn2013": ("elephant", "sumo"),
-    "tapia2021": ("hand",),
+    "tapia2021": ("hand", "human"),
 }
 SCENES = tuple(name for names in PAPERS.values() for name in names)
 _MODULES = {name: name for name in SCENES} | {"x": "x_shape"}
