@@ -156,8 +156,11 @@ class Scene:
         The poses with their names, tets, bones, one handle for each of the regions and the
         modes of each, the material with what is painted, and the numbers of cubature tets and
         vertices, which are the paper's unless fewer are enough. For ``"rig-space"`` tets, material
-        and what is free; flesh that is free has no bones in it, as in hahn2013.
+        and what is free; flesh that is free has no bones in it, as in hahn2013. For
+        ``"soft-skeleton"`` the tets alone: its anatomy says the rest.
         """
+        if engine == "soft-skeleton":
+            return {"tets": self.tets}
         common = {"tets": self.tets, "material": self.material, "young": self.young}
         ends = np.array([[bone.start, bone.end] for bone in self.bones]).reshape(-1, 2, 3)
         bones = Bones(ends[:, 0], ends[:, 1], tuple(bone.name for bone in self.bones))

@@ -43,7 +43,7 @@ VERTICES, SPACING = 2600, 0.0021
 #: Coefficients of shape, a standard deviation each.
 SHAPES = ("size", "thick", "long fingers", "broad palm")
 #: A ball that the grasp closes around: its centre in the hand's own axes, and radius, in m.
-GRASPED = (-0.095, -0.0535, 0.012), 0.035
+GRASPED = (-0.095, -0.0515, 0.012), 0.035
 
 
 def sculpt() -> dict[str, NDArray]:
@@ -162,13 +162,14 @@ POSES: dict[str, Bends] = {
         "thumb": (56, 20, 32, 52),
     },
 }
-#: The pose that a grasp strives for: through the ball, so that springs press fingers on it.
+#: The pose that a grasp strives for: through the ball, so that springs press fingers on it. Outer
+#: joints bend most: tips then reach below the ball's middle and pull it up against the palm.
 SQUEEZE: Bends = {
-    "index": (46, 40, 26, 0),
-    "middle": (45, 45, 30, 0),
-    "ring": (56, 38, 26, 3),
-    "pinky": (74, 34, 22, -8),
-    "thumb": (68, 30, 12, 22),
+    "index": (35, 55, 55, 0),
+    "middle": (34, 60, 59, 0),
+    "ring": (45, 55, 55, 3),
+    "pinky": (63, 53, 53, -8),
+    "thumb": (76, 36, 18, 24),
 }
 
 
@@ -187,12 +188,14 @@ def hand_pose(bends: Bends) -> Floats:
 
 
 def _grasp() -> Motion:
-    """Return 2.4 s: an open hand closes around a ball, and is lifted by 12 cm."""
+    """Return 2.4 s: an open hand comes down on a ball, closes around it, and is lifted by 12 cm."""
     line = Timeline(2.4, rate=90)
-    opened, closed = 0.35 * hand_pose(POSES["relaxed"]), hand_pose(SQUEEZE)
-    poses = line.curve([(0.0, opened), (0.15, opened), (0.85, closed), (1.1, closed)])
-    lift = line.roots([(1.15, (0, 0, 0)), (1.55, (0, 0.06, 0)), (1.95, (0, 0.12, 0))])
-    return Motion(line.times, poses, lift, "grasp")
+    opened, around = 0.35 * hand_pose(POSES["relaxed"]), hand_pose(POSES["grasp"])
+    squeezed = hand_pose(SQUEEZE)
+    keys = [(0.0, opened), (0.15, opened), (0.75, around), (1.05, squeezed), (1.2, squeezed)]
+    heights = [(0.0, 0.02), (0.45, 0.0), (1.25, 0.0), (1.65, 0.06), (2.05, 0.12)]
+    roots = line.roots([(time, (0.0, height, 0.0)) for time, height in heights])
+    return Motion(line.times, line.curve(keys), roots, "grasp")
 
 
 def _pinch() -> Motion:
