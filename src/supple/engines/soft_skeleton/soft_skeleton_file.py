@@ -205,7 +205,7 @@ def _material(told: HeaderReader) -> Material:
 
 
 def _flesh(reader: TensorReader, material: Material, m: int) -> FleshTables:
-    volumes = _positive(reader, "flesh.volumes", None)
+    volumes = reader.floats("flesh.volumes", (None,), single=False).copy()
     kinds = material.element_parameters(1).shape[1]
     constants = reader.floats("flesh.constants", (len(volumes), kinds), single=False).copy()
     columns = reader.indices("flesh.columns", (None,)).astype(np.int64)
