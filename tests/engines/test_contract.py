@@ -15,6 +15,7 @@ import pytest
 import supple
 from helpers.build_samples import bar_options, bending_bar
 from helpers.rig_space_samples import rig_space_options, rising_bar
+from helpers.soft_skeleton_samples import elbow, soft_skeleton_options
 from supple.engines.engine import (
     ENGINES,
     BodyEngine,
@@ -35,6 +36,7 @@ SAMPLES: dict[str, Callable[[], tuple[Any, dict[str, Any]]]] = {
     "pose-space": lambda: (bending_bar(cells=CELLS), bar_options(CELLS, modes=4)),
     "full": lambda: (bending_bar(cells=CELLS), bar_options(CELLS, modes=4)),
     "rig-space": lambda: (rising_bar(CELLS), rig_space_options(CELLS)),
+    "soft-skeleton": lambda: (elbow(), soft_skeleton_options()),
     "stvk": lambda: (BAR, {"modes": 4, "fixed": BAR.vertices[:, 0] == 0}),
     "stvk-free": lambda: (BAR, {"modes": 4}),
 }

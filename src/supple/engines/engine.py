@@ -358,6 +358,15 @@ ENGINES: dict[str, Engine] = {
             preparer="supple.engines.rig_space.shaped_flesh:prepared_character",
         ),
         Engine(
+            "soft-skeleton",
+            "bones, flesh and skin that touch things and feel it (Tapia et al. 2021)",
+            "character",
+            model="supple.engines.soft_skeleton.model:SoftSkeletonModel",
+            builder="supple.engines.soft_skeleton.build:build",
+            simulator="supple.engines.soft_skeleton.simulator:SoftSkeletonSimulator",
+            bake_options={"tets": 8_000},
+        ),
+        Engine(
             "stvk",
             "a Saint Venant–Kirchhoff body in a basis, at kilohertz (Barbič and James 2005)",
             "body",

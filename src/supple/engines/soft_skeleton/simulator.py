@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,19 +19,25 @@ from supple.dynamics.character_inputs import (
     Given,
     checked_stiffness,
 )
+from supple.dynamics.friction import checked_friction
 from supple.dynamics.integrators import integrator_named
-from supple.engines.rig_space.stage_history import History
-from supple.engines.soft_skeleton.bones.body_points import BodyPoints, add_point_terms
+from supple.dynamics.rigid_object import RigidObject
+from supple.engines.rig_space.skin_push import checked_obstacles
+from supple.engines.soft_skeleton.body_system import BodySystem
+from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
-from supple.engines.soft_skeleton.contact.body_contact import BodyContact
-from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms
+from supple.engines.soft_skeleton.contact.body_contact import BodyContact, Contacts
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.errors import SuppleError
-from supple.linalg.upper_triangle import cholesky, padded_identity, solve
 from supple.mesh.obstacles import Obstacle
 
 __all__ = ["SoftSkeletonSimulator", "SoftSkeletonStep"]
+
+#: Ways that the first bone moves.
+ROOTS = "driven", "tracked", "free"
+#: Iterations of a sub-step are repeated while contacts pull by more than this part of their push.
+PULLING = 0.1
 
 
 class SoftSkeletonStep(NamedTuple):
@@ -39,11 +45,11 @@ class SoftSkeletonStep(NamedTuple):
 
     time: float
     limits: tuple[str, ...]
-    readings: dict[str, Any]
+    readings: Mapping[str, Any]
 
 
 class SoftSkeletonSimulator:
-    """Steps bones and flesh of a body that follows a motion by springs.
+    """Steps bones and flesh of a body that follows a motion by springs, and what it touches.
 
     Parameters
     ----------
@@ -53,8 +59,10 @@ class SoftSkeletonSimulator:
         Seconds from one pose to the next.
     substep
         Longest step of time inside, in s.
+    integrator
+        Name of a row of `supple.dynamics.INTEGRATORS` that compiled engines take.
     iterations
-        Newton iterations a sub-step.
+        Newton iterations a sub-step, and as many as `most_iterations` where contacts change.
     tracking
         Frequency in Hz of the springs, critically damped, that pull each joint to the pose; 0 for a
         body that is limp.
@@ -62,13 +70,21 @@ class SoftSkeletonSimulator:
         ``"driven"``: the first bone is where pose and root have it; ``"tracked"``: springs pull it
         there, too; ``"free"``.
     gravity
-        In m/s².
+        In m/s², any direction.
+    sag
+        Whether flesh sags at rest; else the skin is taken to be as it is under gravity already.
     alpha, beta
         Damping αM + βK of the flesh, in 1/s and s.
+    joint_stiffness, joint_damping
+        Frequency in Hz of springs towards the pose that the skin was bound in, and of dampers.
+    joint_limits
+        Rotation vectors on the parent, by bone: lowest (3,) and highest (3,), in rad.
     friction
         Coefficient of friction.
-    obstacles
-        Solid things in the world.
+    obstacles, objects
+        Solid things in the world, and `RigidObject`s, which are moved or pushed.
+    self_contact
+        Whether parts of the body touch each other.
     """
 
     def __init__(
@@ -79,42 +95,41 @@ class SoftSkeletonSimulator:
         substep: float = 1 / 90,
         integrator: str = "bdf2",
         iterations: int = 1,
+        most_iterations: int = 4,
         tracking: float = 8.0,
         root: str = "driven",
         gravity: ArrayLike = (0.0, -9.81, 0.0),
+        sag: bool = False,
         alpha: float = 0.5,
         beta: float = 0.01,
+        joint_stiffness: float = 0.0,
+        joint_damping: float = 0.5,
+        joint_limits: Mapping[str, Any] | None = None,
         friction: float = 0.5,
         obstacles: Sequence[Obstacle] = (),
+        objects: Sequence[RigidObject] = (),
+        self_contact: bool = True,
     ) -> None:
         if not isinstance(model, SoftSkeletonModel):
             raise SuppleError(f"a SoftSkeletonSimulator needs its own model, not {shown(model)}")
-        self.model, self._dt = model, checked_number("dt", dt)
+        self.model, self._dt = model, _positive("dt", dt)
         self._integrator = integrator_named(integrator, lambda row: row.code >= 0)
-        self.substeps = max(1, math.ceil(self._dt / substep - 1e-6))
-        self._h = self._dt / self.substeps
-        self.iterations, self.tracking = int(iterations), checked_number("tracking", tracking)
-        if root not in ("driven", "tracked", "free"):
-            raise SuppleError(f"root is {shown(root)}; use driven, tracked or free")
-        self.root_mode = root
-        self.gravity = owned_array("gravity", gravity, (3,))
-        self._alpha, self._beta, self._stiff = float(alpha), float(beta), 1.0
+        self._longest = _positive("substep", substep)
+        self.iterations = max(1, int(iterations))
+        self.most_iterations = max(self.iterations, int(most_iterations))
         self._bones = RigBones(model.rig)
         self.chain = BoneChain(model.parents, model.joints)
-        self._wanted = BoneChain(model.parents, model.joints)
-        self._start = BoneChain(model.parents, model.joints)
-        self._points, self._skin = BodyPoints(model.points), BodyPoints(model.skin)
-        self._m = len(model.stiffness)
-        self.size = self.chain.size + self._m
-        self.phi, self._rate = np.zeros(self._m), np.zeros(self.size)
-        self._world = History(self._points.x.shape)
-        self._skin_at = History(self._skin.x.shape)
-        self._gradient, self._hessian = np.zeros(self.size), np.zeros((self.size, self.size))
-        self._factor = padded_identity(self.size)
-        self._forces = np.zeros_like(self._points.x)
-        self.contact = BodyContact(model, float(friction))
+        self._wanted, self._start = self.chain.fork(), self.chain.fork()
+        self._skin = BodyPoints(model.skin)
+        self._contact = BodyContact(model, checked_friction(friction), bool(self_contact))
+        self._system = BodySystem(model, self._contact, float(alpha), float(beta), bool(sag))
+        self._system.set_joints(joint_stiffness, joint_damping, joint_limits or {}, model.bones)
+        self.phi = self._system.phi
         self._inputs = CharacterInputs(model)
-        self.obstacles = tuple(obstacles)
+        self._correction = self._bones.correction(model.skin)
+        self.tracking, self.root_mode, self.gravity = tracking, root, gravity
+        self._contact.set_things(checked_obstacles(obstacles), _checked_objects(objects))
+        self._system.allocate()
         self.reset()
 
     @property
@@ -128,13 +143,82 @@ class SoftSkeletonSimulator:
         return self._steps * self._dt
 
     @property
+    def size(self) -> int:
+        """Number of coordinates: bones, flesh and objects."""
+        return self._system.size
+
+    @property
     def stiffness(self) -> float:
-        """Factor on the model's stiffness, to be set between steps."""
-        return self._stiff
+        """Factor on the model's stiffness; to be set between steps."""
+        return self._system.stiff
 
     @stiffness.setter
     def stiffness(self, factor: float) -> None:
-        self._stiff = checked_stiffness(factor)
+        self._system.stiff = checked_stiffness(factor)
+
+    @property
+    def tracking(self) -> float:
+        """Frequency in Hz of the springs to the pose; to be set between steps."""
+        return self._tracking
+
+    @tracking.setter
+    def tracking(self, frequency: float) -> None:
+        self._tracking = checked_number("tracking", frequency)
+        if not 0 <= self._tracking <= 1000:
+            raise SuppleError(
+                f"tracking is {self._tracking:g} Hz; use 0 for a limp body, or 1 to 50"
+            )
+        self._system.set_tracking(self._tracking)
+
+    @property
+    def root_mode(self) -> str:
+        """``"driven"``, ``"tracked"`` or ``"free"``; to be set between steps."""
+        return self._root_mode
+
+    @root_mode.setter
+    def root_mode(self, mode: str) -> None:
+        if mode not in ROOTS:
+            raise SuppleError(f"root is {shown(mode)}; use driven, tracked or free")
+        self._root_mode = self._system.root_mode = mode
+
+    @property
+    def gravity(self) -> Floats:
+        """(3,) in m/s²; to be set between steps."""
+        return self._system.gravity
+
+    @gravity.setter
+    def gravity(self, gravity: ArrayLike) -> None:
+        turns = self._bones.turns(np.asarray(self.model.rig.rest_pose, np.float64))[0]
+        self._system.set_gravity(owned_array("gravity", gravity, (3,)), turns)
+
+    @property
+    def friction(self) -> float:
+        """Coefficient of friction; to be set between steps."""
+        return self._contact.friction
+
+    @friction.setter
+    def friction(self, value: float) -> None:
+        self._contact.friction = checked_friction(value)
+
+    @property
+    def obstacles(self) -> tuple[Obstacle, ...]:
+        """Solid things in the world; to be set between steps."""
+        return self._contact.obstacles
+
+    @obstacles.setter
+    def obstacles(self, obstacles: Sequence[Obstacle]) -> None:
+        self._contact.set_things(checked_obstacles(obstacles), self._contact.objects)
+        self._system.allocate()
+
+    @property
+    def objects(self) -> tuple[RigidObject, ...]:
+        """Rigid objects, which move as the body and gravity push them; to be set between steps."""
+        return self._contact.objects
+
+    @objects.setter
+    def objects(self, objects: Sequence[RigidObject]) -> None:
+        self._contact.set_things(self._contact.obstacles, _checked_objects(objects))
+        self._system.allocate()
 
     @property
     def parameters(self) -> Floats:
@@ -149,8 +233,8 @@ class SoftSkeletonSimulator:
         """Start anew, undeformed: at rest, or as fast as from `before`, a step earlier."""
         there, place, past = self._inputs.start(pose, root, before)
         self.phi[:] = 0.0
-        self._rate[:] = 0.0
         self._go(there, place, past)
+        self._contact.reset()
         self._steps = 0
 
     def carry(
@@ -158,33 +242,45 @@ class SoftSkeletonSimulator:
     ) -> None:
         """Go to a pose and root with the flesh as it is."""
         there, place, past = self._inputs.start(pose, root, before)
-        self._go(there, place, past)
+        self._go(there, place, past, self._lean())
 
-    def _go(self, pose: Floats, root: Floats, past: tuple[Floats, Floats] | None) -> None:
+    def _lean(self) -> Floats:
+        """(1 + K, 3) how the bones are beside their pose, in the axes of what each hangs on."""
+        self._place(self._wanted, self.pose, self.root)
+        found = self._wanted.difference(self.chain).reshape(-1, 3)
+        return np.einsum("kji,kj->ki", self._axes(self.chain, self.root), found)
+
+    def _axes(self, chain: BoneChain, root: Floats) -> Floats:
+        return np.concatenate([[root[:3, :3]] * 2, chain.turns[chain.parents[1:]]])
+
+    def _go(
+        self,
+        pose: Floats,
+        root: Floats,
+        past: tuple[Floats, Floats] | None,
+        lean: Floats | None = None,
+    ) -> None:
         earlier = (pose, root) if past is None else past
-        self._place(self.chain, *earlier)
-        self._points.place(self.chain, self.phi)
-        self._skin.place(self.chain, self.phi)
-        before, skin_before = self._points.x.copy(), self._skin.x.copy()
-        self._start.place(self.chain.turns, self.chain.places[0], self.chain.slides)
-        self._place(self.chain, pose, root)
-        self._points.place(self.chain, self.phi)
-        self._skin.place(self.chain, self.phi)
-        self._world.reset(self._points.x, (self._points.x - before) / self._dt)
-        self._skin_at.reset(self._skin.x, (self._skin.x - skin_before) / self._dt)
-        bones = self.chain.size
-        self._rate[:bones] = self._start.difference(self.chain) / self._dt
+        self._place(self._start, *earlier, lean)
+        self._place(self.chain, pose, root, lean)
+        self.chain.copy_to(self._wanted)
         self.pose, self.root = pose.copy(), root.copy()
+        self._correct()
+        self._system.start(self._start, self.chain, self._dt)
+        self._skin.place(self.chain, self.phi)
         self._track = PoseTrack(self.pose, self.root)
         if past is not None:
             self._track = PoseTrack.moving(*past, self.pose, self.root)
-        self.contact.reset()
 
-    def _place(self, chain: BoneChain, pose: Floats, root: Floats) -> None:
-        """Put bones where a pose and root have them."""
+    def _place(
+        self, chain: BoneChain, pose: Floats, root: Floats, lean: Floats | None = None
+    ) -> None:
+        """Put bones where a pose and root have them, or beside it."""
         turns, first, slides = self._bones.turns(pose)
         turn = root[:3, :3]
         chain.place(turn @ turns, turn @ first + root[:3, 3], slides)
+        if lean is not None:
+            chain.change(np.einsum("kij,kj->ki", self._axes(chain, root), lean).ravel())
 
     def step(
         self, pose: Given = None, root: Given = None, forces: Forces | None = None
@@ -193,135 +289,79 @@ class SoftSkeletonSimulator:
         there = self._inputs.pose(pose, self.pose)
         turned = self._inputs.root(root, self.root)
         pushed = None if not forces else self._inputs.forces(forces)
-        readings: dict[str, Any] = {"substeps": self.substeps}
-        limits: list[str] = []
-        way = [(there.copy(), turned.copy())]
-        if self.substeps > 1:
-            way = list(self._track.towards(there, turned, self.substeps))
-        else:
-            self._track.towards(there, turned, 1)
-        for at, placed in way:
-            if not self._substep(at, placed, pushed):
-                limits.append("solver")
-        readings |= self.contact.readings
+        count = max(1, math.ceil(self._dt / self._longest - 1e-6))
+        limits: set[str] = set()
+        for at, placed in self._track.towards(there, turned, count):
+            self._substep(at, placed, pushed, self._dt / count, limits)
+        self._correct()
+        self._skin.place(self.chain, self.phi)
         self._steps += 1
-        return SoftSkeletonStep(self.time, tuple(limits), readings)
+        readings = {"substeps": count, **self._contact.readings(), **self._system.readings()}
+        return SoftSkeletonStep(self.time, tuple(sorted(limits)), readings)
 
-    def _substep(self, pose: Floats, root: Floats, pushed: tuple[Ints, Floats] | None) -> bool:
-        chain, h = self.chain, self._h
-        bones = chain.size
-        tau = self._world.begin(self._integrator, h)
-        self._skin_at.begin(self._integrator, h)
-        self._place(self._wanted, pose, root)
+    def _substep(
+        self,
+        pose: Floats,
+        root: Floats,
+        pushed: tuple[Ints, Floats] | None,
+        h: float,
+        limits: set[str],
+    ) -> None:
+        chain, system = self.chain, self._system
         chain.copy_to(self._start)
-        phi_start = self.phi.copy()
-        guess = h * self._rate
-        chain.slides[:] = self._wanted.slides
-        chain.change(guess[:bones])
-        self.phi += guess[bones:]
-        if self.root_mode == "driven":
-            chain.place_first(self._wanted.turns[0], self._wanted.places[0])
-        done = True
-        for _ in range(self.iterations):
-            self._points.place(chain, self.phi)
+        before = self._wanted.turns.copy()
+        self._place(self._wanted, pose, root)
+        system.begin(self._integrator, h, chain, self._wanted)
+        for iteration in range(self.most_iterations):
             self._skin.place(chain, self.phi)
-            self._evaluate(tau, phi_start, pushed)
-            if not self._solved():
-                done = False
+            system.evaluate(chain, self._start, self._wanted, before, self._skin, pushed)
+            if not system.advance(chain, limits):
                 break
-            chain.change(-self._gradient[:bones])
-            self.phi -= self._gradient[bones:]
-        if not (np.isfinite(self.phi).all() and np.isfinite(chain.turns).all()):
-            self._start.copy_to(chain)
-            self.phi[:] = phi_start
-            done = False
-        self._points.place(chain, self.phi)
+            if iteration + 1 >= self.iterations and system.pulling <= PULLING:
+                break
+        if not system.finish(chain, self._start, h):
+            limits.add("solver")
         self._skin.place(chain, self.phi)
-        self._world.finish(self._points.x, tau)
-        self._skin_at.finish(self._skin.x, tau)
-        self._rate[:bones] = self._start.difference(chain) / h
-        self._rate[bones:] = (self.phi - phi_start) / h
-        self.pose, self.root = pose, root
-        return done
+        self._contact.finish(self._skin, chain)
+        self.pose, self.root = pose.copy(), root.copy()
 
-    def _evaluate(self, tau: float, phi_start: Floats, pushed: tuple[Ints, Floats] | None) -> None:
-        """Write gradient and Hessian of H where bones and flesh are."""
-        model, chain, points = self.model, self.chain, self._points
-        gradient, hessian, bones = self._gradient, self._hessian, chain.size
-        gradient[:], hessian[:] = 0.0, 0.0
-        rate = 1 / tau**2
-        np.subtract(points.x, self._world.target, out=self._forces)
-        self._forces *= rate
-        self._forces -= self.gravity
-        self._forces *= model.masses[:, None]
-        frames = chain.turns, chain.shifts, chain.places, self.phi
-        masses = model.masses * rate
-        add_point_terms(
-            points.tables, points.offsets, *frames, self._forces, masses, gradient, hessian
-        )
-        code = model.material.code
-        add_flesh_terms(code, self._stiff, model.flesh, self.phi, bones, gradient, hessian, 2)
-        damp = self._beta * self._stiff / tau
-        gradient[bones:] += damp * (model.stiffness @ (self.phi - phi_start))
-        hessian[bones:, bones:] += damp * model.stiffness
-        self._add_tracking(tau)
-        if pushed is not None:
-            self.contact.add_forces(self._skin, chain, self.phi, *pushed, gradient)
-        self.contact.add(
-            self._skin, chain, self.phi, self._skin_at.start, tau, self.obstacles, gradient, hessian
-        )
-
-    def _add_tracking(self, tau: float) -> None:
-        """Add springs, critically damped, that pull joints towards the pose."""
-        if not self.tracking:
-            self._add_null()
-            return
-        omega = 2 * math.pi * self.tracking
-        first = 0 if self.root_mode == "tracked" else 1
-        error = self.chain.errors(self._wanted)
-        moved = self.chain.errors(self._start)
-        spring = self.model.inertias * omega**2
-        damper = 2 * self.model.inertias * omega / tau
-        for joint in range(first, len(spring)):
-            rows = slice(3 + 3 * joint, 6 + 3 * joint)
-            self._gradient[rows] += spring[joint] * error[joint] + damper[joint] * moved[joint]
-            for row in range(rows.start, rows.stop):
-                self._hessian[row, row] += spring[joint] + damper[joint]
-        if self.root_mode == "tracked":
-            mass = float(self.model.masses.sum())
-            away = self.chain.places[0] - self._wanted.places[0]
-            back = self.chain.places[0] - self._start.places[0]
-            self._gradient[:3] += mass * omega**2 * away + 2 * mass * omega / tau * back
-            for row in range(3):
-                self._hessian[row, row] += mass * omega**2 + 2 * mass * omega / tau
-        self._add_null()
-
-    def _add_null(self) -> None:
-        """Hold what nothing holds: a millionth of the largest of the diagonal."""
-        diagonal = np.einsum("ii->i", self._hessian)
-        diagonal += 1e-9 * diagonal.max()
-
-    def _solved(self) -> bool:
-        """Replace the gradient by the change that is subtracted; False where it fails."""
-        if self.root_mode == "driven":
-            self._gradient[:6] = 0.0
-            self._hessian[:6] = 0.0
-            np.einsum("ii->i", self._hessian[:6, :6])[:] = 1.0
-        n = self.size
-        self._factor[:n, :n] = self._hessian
-        self._factor[:n, n:] = 0.0
-        if not cholesky(self._factor):
-            return False
-        full = np.zeros(len(self._factor))
-        full[:n] = self._gradient
-        solve(self._factor, full)
-        self._gradient[:] = full[:n]
-        return True
+    def _correct(self) -> None:
+        """Have the skin moved, before bones, as the rig's own shapes do at the pose of the bones."""
+        if self._correction is not None:
+            self._correction.write(self.parameters, self.root, self.chain, self._skin.offsets)
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32. `out` is overwritten."""
         target = self._inputs.skin(out)
         target[:] = self._skin.x
-        if self.contact.pressed:
-            target += self.contact.dent(self._skin, self.chain)
+        dent = self._contact.dent(self.chain)
+        if dent is not None:
+            target += dent
         return target
+
+    def contacts(self) -> Contacts:
+        """Return the contacts of the skin in the last step."""
+        return self._contact.contacts()
+
+    def pressure(self) -> Floats:
+        """(n̄,) pressure on the skin in the last step, Pa."""
+        return self._contact.pressure()
+
+    def unposed(self) -> Floats:
+        """(n̄, 3) displacement of the flesh before bones move it, in m."""
+        return self._skin.displacements(self.phi)
+
+
+def _positive(what: str, value: float) -> float:
+    number = checked_number(what, value)
+    if number <= 0:
+        raise SuppleError(f"{what} is {number:g} s; it must be positive")
+    return number
+
+
+def _checked_objects(objects: Sequence[RigidObject]) -> tuple[RigidObject, ...]:
+    listed = tuple(objects)
+    for number, each in enumerate(listed):
+        if not isinstance(each, RigidObject):
+            raise SuppleError(f"object {number} is {shown(each)}; give a RigidObject")
+    return listed

@@ -12,7 +12,7 @@ from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 
-__all__ = ["BodyPoints", "PointTables", "add_point_terms", "point_tables", "write_rows"]
+__all__ = ["BodyPoints", "PointTables", "add_point_terms", "point_tables", "write_columns"]
 
 
 class PointTables(NamedTuple):
@@ -124,13 +124,21 @@ class BodyPoints:
         """Set `x` (n, 3) with bones as they are and flesh φ (m,)."""
         _place(self.tables, self.offsets, chain.turns, chain.shifts, phi, self.x)
 
+    def displacements(self, phi: Floats) -> Floats:
+        """(n, 3) Σ Ψ φ, before bones."""
+        tables = self.tables
+        rows = np.repeat(np.arange(len(self.x)), np.diff(tables.flesh_starts))
+        found = np.zeros_like(self.x)
+        np.add.at(found, rows, phi[tables.columns, None] * tables.shapes)
+        return found
+
     def jacobian(self, chain: BoneChain, phi: Floats) -> Floats:
         """(3n, 3 + 3K + m) ∂x/∂q, dense: for tests."""
         n, size = len(self.x), chain.size + len(phi)
         found = np.zeros((3 * n, size))
         own, place = np.empty((3, size)), np.empty(size, np.int64)
         for i in range(n):
-            count = _write_columns(
+            count = write_columns(
                 self.tables,
                 self.offsets,
                 chain.turns,
@@ -180,7 +188,7 @@ def _place(
 
 
 @compiled_fused
-def _write_columns(
+def write_columns(
     tables: PointTables,
     offsets: Floats,
     turns: Floats,
@@ -267,7 +275,7 @@ def add_point_terms(
     size = len(gradient)
     out, index, spread = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))
     for i in range(len(forces)):
-        count = _write_columns(tables, offsets, turns, shifts, places, phi, i, out, index, spread)
+        count = write_columns(tables, offsets, turns, shifts, places, phi, i, out, index, spread)
         f0, f1, f2, m = forces[i, 0], forces[i, 1], forces[i, 2], masses[i]
         for a in range(count):
             x, y, z, row = out[0, a], out[1, a], out[2, a], index[a]
@@ -276,29 +284,3 @@ def add_point_terms(
             target = hessian[row]
             for b in range(a, count):
                 target[index[b]] += x * out[0, b] + y * out[1, b] + z * out[2, b]
-
-
-@compiled
-def write_rows(
-    tables: PointTables,
-    offsets: Floats,
-    turns: Floats,
-    shifts: Floats,
-    places: Floats,
-    phi: Floats,
-    points: Ints,
-    ways: Floats,
-    out: Floats,
-) -> None:
-    """Write rows d_rᵀ ∂x_i/∂q (r, N) of points along ways (r, 3)."""
-    size = out.shape[1]
-    own, index, spread = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))
-    out[:] = 0.0
-    for r in range(len(points)):
-        count = _write_columns(
-            tables, offsets, turns, shifts, places, phi, points[r], own, index, spread
-        )
-        for a in range(count):
-            out[r, index[a]] = (
-                ways[r, 0] * own[0, a] + ways[r, 1] * own[1, a] + ways[r, 2] * own[2, a]
-            )

@@ -12,7 +12,7 @@ from supple.arrays import Floats, Ints
 from supple.checks import owned_array
 from supple.compiled.jit import compiled, compiled_fused
 
-__all__ = ["BoneChain"]
+__all__ = ["BoneChain", "write_joint_turns"]
 
 
 class BoneChain:
@@ -97,6 +97,22 @@ class BoneChain:
         twin = type(self)(self.parents, self.joints)
         self.copy_to(twin)
         return twin
+
+
+@compiled_fused
+def write_joint_turns(parents: Ints, turns: Floats, j: int, out: Floats) -> None:
+    """R_j = G_pᵀ G_j, or G_j of a bone without a parent."""
+    p = parents[j]
+    for i in range(3):
+        for k in range(3):
+            if p < 0:
+                out[i, k] = turns[j, i, k]
+            else:
+                out[i, k] = (
+                    turns[p, 0, i] * turns[j, 0, k]
+                    + turns[p, 1, i] * turns[j, 1, k]
+                    + turns[p, 2, i] * turns[j, 2, k]
+                )
 
 
 @compiled

@@ -8,9 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
+from supple.compiled.jit import compiled
+from supple.engines.soft_skeleton.bones.body_points import PointTables
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.errors import SuppleError
 from supple.maths.rotations import from_matrix, inverse, logarithm, multiply
+from supple.maths.small_matrices import cofactors, determinant
+from supple.rig.placement.placement import placement
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.skinning import skinned_core
 
@@ -45,7 +49,7 @@ class RigBones:
                 "a soft skeleton needs a rig with one skeleton and linear skinning; "
                 'for others use engine="pose-space"'
             )
-        self._core, skeleton = core, core.rig.skeleton
+        self._rig, self._core, skeleton = rig, core, core.rig.skeleton
         weights = sp.csc_array(core.rig.weight_matrix())
         self.kept: Ints = _moving(skeleton.parents, np.diff(weights.indptr) > 0)
         place = np.full(skeleton.n_joints + 1, -1, np.int64)
@@ -90,29 +94,84 @@ class RigBones:
         found = near.copy()
         own = found[self._core.entries]
         world = turns @ self._bound
-        joint_pose = self._core.rig.joint_pose
-        above = joint_pose.matrices(own)
+        above = self._core.rig.joint_pose.matrices(own)
         skeleton = self._core.rig.skeleton
-        for k, joint in enumerate(self.kept):
-            parent = skeleton.parents[joint]
-            frame = np.eye(3) if parent < 0 else _rotations(above[parent, :3, :3])
-            if self.parents[k] >= 0 and parent == self.kept[self.parents[k]]:
-                frame = world[self.parents[k]]
-            local = multiply(inverse(from_matrix(frame)), from_matrix(world[k]))
-            vector = logarithm(multiply(inverse(skeleton.rotations[joint]), local))
-            rows = self._entries[k, :3]
-            own[rows[rows >= 0]] = vector[rows >= 0]
+        parents = skeleton.parents[self.kept]
+        frames = np.where(parents[:, None, None] < 0, np.eye(3), above[parents, :3, :3])
+        stays = ~((self.parents >= 0) & (parents == self.kept[self.parents]))
+        frames[stays] = _rotations(frames[stays])
+        frames[~stays] = world[self.parents[~stays]]
+        local = from_matrix(np.swapaxes(frames, 1, 2) @ world)
+        vectors = logarithm(multiply(inverse(skeleton.rotations[self.kept]), local))
+        rows = self._entries[:, :3]
+        own[rows[rows >= 0]] = vectors[rows >= 0]
         rows = self._entries[0, 3:6]
         if (rows >= 0).all():
             own[rows] = own[rows] + self._shift(above, first)
         found[self._core.entries] = own
         return found
 
+    def correction(self, tables: PointTables) -> SkinCorrection | None:
+        """Return what the rig does beside linear skinning; None for nothing."""
+        if self._rig is self._core.rig:
+            return None
+        return SkinCorrection(self._rig, tables)
+
     def _shift(self, above: Floats, first: Floats) -> Floats:
         """Return the change of the first joint's offset that puts it where it is."""
         parent = self._core.rig.skeleton.parents[self.kept[0]]
         move = first - above[self.kept[0], :3, 3]
         return move if parent < 0 else np.linalg.solve(above[parent, :3, :3], move)
+
+
+class SkinCorrection:
+    """Displacements before bones by which a rig differs from linear skinning: its shapes.
+
+    Parameters
+    ----------
+    rig
+        The rig.
+    tables
+        Its skin by bones.
+    """
+
+    def __init__(self, rig: Rig, tables: PointTables) -> None:
+        self._placement, self._tables = placement(rig), tables
+        self._skin = np.empty_like(tables.rest)
+
+    def write(self, pose: Floats, root: Floats, chain: BoneChain, out: Floats) -> None:
+        """Write offsets (n, 3) of the skin at a pose that the bones are in.
+
+        (Σ w G)⁻¹ (Φ(p) − Σ w (G X + t)).
+        """
+        self._placement.place(pose, self._skin)
+        _write_offsets(self._tables, self._skin, root, chain.turns, chain.shifts, out)
+
+
+@compiled
+def _write_offsets(
+    tables: PointTables, skin: Floats, root: Floats, turns: Floats, shifts: Floats, out: Floats
+) -> None:
+    blend, adjoint, away = np.empty((3, 3)), np.empty((3, 3)), np.empty(3)
+    for i in range(len(skin)):
+        blend[:] = 0.0
+        for a in range(3):
+            away[a] = root[a, 3]
+            for b in range(3):
+                away[a] += root[a, b] * skin[i, b]
+        for at in range(tables.bone_starts[i], tables.bone_starts[i + 1]):
+            w, k = tables.weights[at], tables.bones[at]
+            for a in range(3):
+                away[a] -= w * shifts[k, a]
+                for b in range(3):
+                    blend[a, b] += w * turns[k, a, b]
+        # F⁻¹ = cof(F)ᵀ / det F.
+        cofactors(blend, adjoint)
+        scale = 1.0 / determinant(blend)
+        for a in range(3):
+            out[i, a] = -tables.rest[i, a]
+            for b in range(3):
+                out[i, a] += scale * adjoint[b, a] * away[b]
 
 
 def _moving(parents: Ints, used: Floats) -> Ints:

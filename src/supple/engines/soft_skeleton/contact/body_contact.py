@@ -1,34 +1,60 @@
-"""Contact of skin with solid things: pressure with the flexibility that handles lack, friction."""
+"""Contact of a body with obstacles, rigid objects and itself."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
+import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
-from supple.engines.soft_skeleton.bones.body_points import BodyPoints, write_rows
+from supple.dynamics.rigid_object import RigidObject
+from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
+from supple.engines.soft_skeleton.contact.body_parts import body_parts, dominant_bones
+from supple.engines.soft_skeleton.contact.object_motion import ObjectMotion
+from supple.engines.soft_skeleton.contact.pressing import (
+    Things,
+    add_contacts,
+    empty_pressing,
+    settle_contacts,
+    stick,
+)
+from supple.engines.soft_skeleton.contact.touches import (
+    contact_levels,
+    empty_touches,
+    find_touches,
+)
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
-from supple.mesh.obstacles import Obstacle
+from supple.mesh.obstacles import OTHER, Obstacle
+from supple.mesh.shape_tables import place_shapes, shape_tables
 
-__all__ = ["BodyContact"]
+__all__ = ["BodyContact", "Contacts"]
 
-#: Stiffness of contact, in Young's moduli over the size of the body, N/m³.
-HARDNESS = 400.0
-#: Speed in m/s below which friction is viscous.
-STICKING = 0.01
-#: Times that points which would be pulled are let go.
-MOST_RELEASES = 6
+#: Pressure on skin in Pa for a metre of depth: the weight of a person on a hand's width is 1 mm.
+HARDNESS = 1e7
+#: Frequency in Hz of an object on the spring that keeps it out of others: it sinks in 0.15 mm.
+OBJECT_FREQUENCY = 40.0
+
+
+class Contacts(NamedTuple):
+    """Contacts of the skin in a step."""
+
+    points: Ints
+    """(c,) vertices of the skin."""
+    places: Floats
+    """(c, 3) in the world."""
+    forces: Floats
+    """(c, 3) on the body, N."""
+    pressures: Floats
+    """(c,) Pa."""
+    things: Ints
+    """(c,) what they touch: obstacles, then objects, then bones, in their order."""
 
 
 class BodyContact:
-    """Forces of obstacles on the skin, in coordinates of bones and flesh.
-
-    Penetrations p of the points in contact cost ½ pᵀ (diag 1/(k a) + ΔC)⁻¹ p: a penalty of each
-    point's area, in series with the flexibility ΔC of the skin that handles lack.
+    """What touches a body, and the forces of it.
 
     Parameters
     ----------
@@ -36,145 +62,251 @@ class BodyContact:
         The model.
     friction
         Coefficient of Coulomb's law.
+    own
+        Whether parts of the body touch each other.
     """
 
-    def __init__(self, model: SoftSkeletonModel, friction: float) -> None:
+    def __init__(self, model: SoftSkeletonModel, friction: float, own: bool) -> None:
         self.model, self.friction = model, friction
-        young = float(np.median(np.asarray(model.material.young)))
-        self._penalty = HARDNESS * young / model.surface.size * model.areas
-        self.reset()
+        skin = model.skin
+        n, K = len(skin.rest), len(model.parents)
+        weights = sp.csr_array((skin.weights, skin.bones, skin.bone_starts), (n, K))
+        self._owner = dominant_bones(weights)
+        self._levels = contact_levels(skin.rest, model.areas)
+        self._spread = _csr(model.spread)
+        self._flexible = _csr(model.flexibility)
+        parts = body_parts(model.parents, skin.rest, weights) if own else None
+        self._parts = parts or ([], np.zeros(0, np.int64), np.zeros((0, n), bool))
+        self.motion = ObjectMotion(())
+        self.set_things((), ())
+
+    def set_things(self, obstacles: Sequence[Obstacle], objects: Sequence[RigidObject]) -> None:
+        """Have these around: obstacles, and objects that are moved or pushed."""
+        capsules, bones, self._allowed = self._parts
+        self.obstacles, self.objects = tuple(obstacles), tuple(objects)
+        self._listed: tuple[Any, ...] = (*self.obstacles, *self.objects, *capsules)
+        self.motion = ObjectMotion([each for each in self.objects if not each.moved])
+        self._shapes = shape_tables(self._listed)
+        o, first = len(self.obstacles), len(self.obstacles) + len(self.objects)
+        self._first_object, self._first_bone = o, first
+        count = len(self._listed)
+        free, on, hardness = np.full(count, -1), np.full(count, -1), np.zeros(count)
+        on[first:] = bones
+        for k, each in enumerate(self.objects):
+            hardness[o + k] = each.mass * (2 * np.pi * OBJECT_FREQUENCY) ** 2
+            if not each.moved:
+                free[o + k] = self.motion.objects.index(each)
+            else:
+                hardness[o + k] = 0.0
+        sampled = [each for each in self.objects if not each.moved]
+        owners = [o + k for k, each in enumerate(self.objects) for _ in each.samples]
+        owners = [own for own in owners if free[own] >= 0]
+        self._own_samples = np.concatenate([np.zeros((0, 3)), *(e.samples for e in sampled)])
+        self._radii = np.concatenate([np.zeros(0), *(e.sample_radii for e in sampled)])
+        self._samples = np.zeros_like(self._own_samples)
+        self._things = Things(
+            free.astype(np.int64),
+            on.astype(np.int64),
+            np.array(owners, np.int64),
+            self.motion.centres,
+            self._shapes.turns,
+            self._shapes.shifts,
+            hardness,
+        )
+        n, levels = len(self.model.skin.rest), len(self._levels.areas)
+        self._counts = np.zeros((count, levels), np.int64)
+        self._touches = empty_touches(count, levels - 1)
+        size = 3 + 3 * len(self.model.parents) + len(self.model.stiffness) + self.motion.size
+        self._pressing = empty_pressing(size, n + len(self._radii), self.model.spread.shape[1])
+        self._others = [
+            k for k in range(o) if self._shapes.kinds[k] == OTHER
+        ]  # known by distances alone
+        self._nothing = count == 0
 
     def reset(self) -> None:
-        """Forget the last contact."""
-        self.pressed = False
-        self._where: Ints = np.zeros(0, np.int64)
-        self._pressure: Floats = np.zeros(0)
-        self.readings: dict[str, Any] = {"contacts": 0, "contact_force": np.zeros(3)}
+        """Forget what touched."""
+        self._touches.count[0] = self._pressing.active[0] = 0
+        self._touches.levels[:] = len(self._levels.areas) - 1
+        self._pressing.held_by[:], self._pressing.pressed[:] = -1, 0.0
+        self._pressing.forces[:] = 0.0
+        self.motion.reset()
 
-    def add_forces(
-        self,
-        skin: BodyPoints,
-        chain: BoneChain,
-        phi: Floats,
-        vertices: Ints,
-        forces: Floats,
-        gradient: Floats,
-    ) -> None:
-        """Add forces (k, 3) on vertices of the skin."""
-        points = np.repeat(np.asarray(vertices, np.int64), 3)
-        rows = np.empty((len(points), len(gradient)))
-        frames = chain.turns, chain.shifts, chain.places, phi
-        ways = np.tile(np.eye(3), (len(vertices), 1))
-        write_rows(skin.tables, skin.offsets, *frames, points, ways, rows)
-        gradient -= rows.T @ np.asarray(forces, np.float64).ravel()
+    @property
+    def count(self) -> int:
+        """Number of contacts."""
+        return 0 if self._nothing else int(self._touches.count[0])
+
+    def place(self, chain: BoneChain) -> None:
+        """Put moved things, objects and the body's parts where they are."""
+        if self._nothing:
+            return
+        shapes, o, first = self._shapes, self._first_object, self._first_bone
+        place_shapes(shapes, self._listed[:o])
+        at = 0
+        for k, each in enumerate(self.objects):
+            free = self._things.objects[o + k]
+            if free < 0:
+                shapes.turns[o + k], shapes.shifts[o + k] = each.turn, each.place[:3, 3]
+                continue
+            turn, centre = self.motion.turns[free], self.motion.centres[free]
+            shapes.turns[o + k], shapes.shifts[o + k] = turn, centre - turn @ each.offset
+            own = slice(at, at + len(each.samples))
+            self._samples[own] = self._own_samples[own] @ turn.T + centre
+            at = own.stop
+        bones = self._parts[1]
+        if len(bones):
+            shapes.turns[first:] = chain.turns[bones]
+            shapes.shifts[first:] = chain.shifts[bones]
 
     def add(
-        self,
-        skin: BodyPoints,
-        chain: BoneChain,
-        phi: Floats,
-        start: Floats,
-        tau: float,
-        obstacles: Sequence[Obstacle],
-        gradient: Floats,
-        hessian: Floats,
+        self, skin: BodyPoints, chain: BoneChain, phi: Floats, gradient: Floats, hessian: Floats
     ) -> None:
-        """Add what obstacles do to gradient and Hessian.
-
-        Parameters
-        ----------
-        skin, chain, phi
-            Where the skin is.
-        start, tau
-            (n̄, 3) where it was when the stage of τ began.
-        obstacles
-            Solid things.
-        gradient, hessian
-            Added to; the upper half.
-        """
-        self.reset()
-        found = self._found(skin.x, obstacles)
-        if found is None:
+        """Find contacts where skin and things are, and add their forces to the system."""
+        if self._nothing:
             return
-        points, depth, ways = found
-        compliance = np.diag(1 / self._penalty[points])
-        compliance += self.model.residual[points][:, points].toarray()
-        rows = np.empty((len(points), len(gradient)))
-        frames = chain.turns, chain.shifts, chain.places, phi
-        kept = np.arange(len(points))
-        for _ in range(MOST_RELEASES):
-            own = scipy.linalg.cho_factor(compliance[np.ix_(kept, kept)], check_finite=False)
-            force = scipy.linalg.cho_solve(own, depth[kept], check_finite=False)
-            if (force >= 0).all():
+        self.place(chain)
+        find_touches(
+            self._shapes,
+            skin.x,
+            self._levels,
+            self._allowed,
+            self._samples,
+            self._radii,
+            self._things.owners,
+            self._first_object,
+            self._first_bone,
+            self._counts,
+            self._touches,
+        )
+        for k in self._others:
+            self._ask(k, skin.x)
+        if self._touches.count[0] == 0:
+            self._pressing.active[0] = 0
+            return
+        add_contacts(
+            self._touches,
+            self._things,
+            HARDNESS,
+            self.friction,
+            self._spread,
+            self._flexible,
+            skin.tables,
+            skin.offsets,
+            chain.parents,
+            chain.turns,
+            chain.shifts,
+            chain.places,
+            phi,
+            gradient,
+            hessian,
+            self._pressing,
+        )
+
+    def _ask(self, thing: int, x: Floats) -> None:
+        """Find contacts with something that only knows distances."""
+        gaps, ways = self.obstacles[thing].distances(x)
+        inside = np.flatnonzero(gaps < 0)
+        for level in range(len(self._levels.areas) - 1, -1, -1):
+            if len(inside) <= 64 or level == 0:
                 break
-            kept = kept[force > 0]
-        points, ways, force = points[kept], ways[kept], np.maximum(force, 0.0)
-        rows = np.empty((len(points), len(gradient)))
-        write_rows(skin.tables, skin.offsets, *frames, points, ways, rows)
-        gradient -= rows.T @ force
-        hessian += rows.T @ scipy.linalg.cho_solve(own, rows, check_finite=False)
-        total = force @ ways
-        if self.friction > 0:
-            total = total + self._add_friction(
-                skin, frames, start, tau, points, ways, force, gradient, hessian
-            )
-        self.pressed, self._where, self._pressure = True, points, force
-        self._ways = ways
-        self.readings = {"contacts": len(points), "contact_force": total}
+            inside = inside[self._levels.ranks[inside] < level]
+        touches, c = self._touches, int(self._touches.count[0])
+        inside = inside[: len(touches.points) - c]
+        own = slice(c, c + len(inside))
+        touches.points[own], touches.things[own] = inside, thing
+        touches.depths[own], touches.ways[own] = -gaps[inside], ways[inside]
+        touches.places[own], touches.areas[own] = x[inside], self._levels.areas[level, inside]
+        touches.count[0] = own.stop
 
-    def _found(
-        self, x: Floats, obstacles: Sequence[Obstacle]
-    ) -> tuple[Ints, Floats, Floats] | None:
-        points, depths, ways = [], [], []
-        for each in obstacles:
-            distance, out = each.distances(x)
-            own = np.flatnonzero(distance < 0)
-            points.append(own)
-            depths.append(-distance[own])
-            ways.append(out[own])
-        if not points or not sum(len(own) for own in points):
+    def settle(self, change: Floats) -> float:
+        """Take forces as the solver applied them; return the part of them that pulls."""
+        if self._nothing or self._touches.count[0] == 0:
+            return 0.0
+        return float(settle_contacts(self._touches, change, self._pressing))
+
+    def finish(self, skin: BodyPoints, chain: BoneChain) -> None:
+        """End a step: remember where points stick."""
+        if self._nothing:
+            return
+        self.place(chain)
+        places = skin.x, self._samples, self._radii
+        stick(self._touches, self._things, *places, self.friction, self._pressing)
+
+    def contacts(self) -> Contacts:
+        """Return the contacts of the skin as they were applied."""
+        c = self.count
+        kept = np.flatnonzero(self._touches.points[:c] < len(self.model.skin.rest))
+        press, touches = self._pressing, self._touches
+        along = np.maximum(press.forces[kept], 0.0)
+        forces = along[:, None] * touches.ways[kept] + press.across[kept]
+        pressures = along / np.maximum(touches.areas[kept], 1e-12)
+        return Contacts(
+            touches.points[kept],
+            touches.places[kept],
+            forces,
+            pressures,
+            touches.things[kept],
+        )
+
+    def readings(self) -> dict[str, Any]:
+        """Return sums of the forces: in all, by part of the body, by thing."""
+        found = self.contacts()
+        outside = found.things < self._first_bone
+        depth = found.pressures.max(initial=0.0) / HARDNESS
+        parts, things = {}, {}
+        for bone in np.unique(self._owner[found.points]):
+            own = self._owner[found.points] == bone
+            parts[self.model.bones[bone]] = found.forces[own].sum(axis=0)
+        for thing in np.unique(found.things[outside]):
+            things[self._name(int(thing))] = found.forces[found.things == thing].sum(axis=0)
+        return {
+            "contacts": len(found.points),
+            "contact_force": found.forces[outside].sum(axis=0),
+            "penetration": float(depth),
+            "parts": parts,
+            "things": things,
+        }
+
+    def _name(self, thing: int) -> str:
+        if thing < self._first_object:
+            return f"obstacle {thing}"
+        return (
+            self.objects[thing - self._first_object].name or f"object {thing - self._first_object}"
+        )
+
+    def pressure(self) -> Floats:
+        """(n̄,) pressure on the skin in Pa."""
+        found = self.contacts()
+        field = np.zeros(len(self.model.skin.rest))
+        np.add.at(field, found.points, found.pressures)
+        return field
+
+    def dent(self, chain: BoneChain) -> Floats | None:
+        """(n̄, 3) what the skin moves beside bones and handles; None for nothing."""
+        if self.count == 0:
             return None
-        # A point in two things is pushed by the one it is deeper in.
-        joined = np.concatenate(points), np.concatenate(depths), np.concatenate(ways)
-        order = np.lexsort((-joined[1], joined[0]))
-        where, depth, way = (each[order] for each in joined)
-        first = np.concatenate([[True], where[1:] != where[:-1]])
-        return where[first], depth[first], way[first]
+        found = self.contacts()
+        load = np.zeros(len(self.model.skin.rest))
+        np.add.at(load, found.points, found.pressures * self._touched_areas())
+        outer = self.model.spread.T @ load
+        away = np.stack([-(each @ outer) for each in self.model.motion], axis=1)
+        moved: Floats = self.model.spread @ away
+        skin = self.model.skin
+        turns = sp.csr_array(
+            (skin.weights, skin.bones, skin.bone_starts), (len(load), len(chain.turns))
+        )
+        blend = (turns @ chain.turns.reshape(-1, 9)).reshape(-1, 3, 3)
+        return np.einsum("nij,nj->ni", blend, moved)
 
-    def _add_friction(
-        self,
-        skin: BodyPoints,
-        frames: tuple[Floats, ...],
-        start: Floats,
-        tau: float,
-        points: Ints,
-        ways: Floats,
-        force: Floats,
-        gradient: Floats,
-        hessian: Floats,
-    ) -> Floats:
-        """Add −μ λ v/max(|v|, ε) across the ways out; return its sum."""
-        moved = skin.x[points] - start[points]
-        across = moved - (moved * ways).sum(axis=1)[:, None] * ways
-        speed = np.linalg.norm(across, axis=1) / tau
-        much = self.friction * force / np.maximum(speed, STICKING) / tau
-        aside = np.cross(ways, np.where(np.abs(ways[:, :1]) < 0.6, [[1.0, 0, 0]], [[0, 1.0, 0]]))
-        aside /= np.linalg.norm(aside, axis=1, keepdims=True)
-        pairs = np.concatenate([aside, np.cross(ways, aside)])
-        rows = np.empty((len(pairs), len(gradient)))
-        both = np.concatenate([points, points])
-        write_rows(skin.tables, skin.offsets, *frames, both, pairs, rows)
-        weights = np.concatenate([much, much])
-        along = (np.concatenate([across, across]) * pairs).sum(axis=1)
-        gradient += rows.T @ (weights * along)
-        hessian += rows.T @ (weights[:, None] * rows)
-        return -(much[:, None] * across).sum(axis=0)
+    def _touched_areas(self) -> Floats:
+        kept = self._touches.points[: self.count] < len(self.model.skin.rest)
+        return self._touches.areas[: self.count][kept]
 
-    def dent(self, skin: BodyPoints, chain: BoneChain) -> Floats:
-        """(n̄, 3) what the skin moves beside bones and handles."""
-        load = np.zeros(len(skin.x))
-        load[self._where] = self._pressure
-        turned = np.zeros_like(skin.x)
-        for i in range(3):
-            turned[:, i] = -(self.model.motion[i] @ load)
-        return turned
+
+def _csr(matrix: sp.csr_array) -> tuple[Ints, Ints, Floats]:
+    own = sp.csr_array(matrix)
+    return (
+        own.indptr.astype(np.int64),
+        own.indices.astype(np.int64),
+        np.ascontiguousarray(own.data, np.float64),
+    )

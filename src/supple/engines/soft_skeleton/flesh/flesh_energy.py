@@ -20,14 +20,21 @@ from supple.maths.svd import project_psd
 from supple.mesh.laplacian import hat_gradients
 from supple.mesh.tets import TetMesh
 
-__all__ = ["FleshTables", "add_flesh_terms", "flesh_tables"]
+__all__ = [
+    "FleshTables",
+    "add_flesh_terms",
+    "add_tet_forces",
+    "flesh_tables",
+    "nodal_weights",
+    "rest_stiffness",
+]
 
 
 class FleshTables(NamedTuple):
     """Tets whose energy is summed: F = I + Σ_c B_c φ_c (tapia2021 eq. 4).
 
     Skinning and pose blend shapes do not strain flesh: it is strained where it is not where they
-    put it.
+    put it. Where coordinates are three a handle, F = I + Σ_a φ_a g_aᵀ, and B is not kept.
     """
 
     volumes: Floats
@@ -37,9 +44,11 @@ class FleshTables(NamedTuple):
     starts: Ints
     """(c + 1,) where the coordinates of each tet begin in `columns`."""
     columns: Ints
-    """Coordinates that strain a tet, ascending."""
+    """Coordinates that strain a tet, ascending; of handles the first of three."""
     strains: Floats
-    """(9, …) B, a column for each of `columns`."""
+    """(9, …) B, a column for each of `columns`; (9, 0) for handles."""
+    gradients: Floats
+    """(3, …) g, a column for each of `columns`; (3, 0) for other coordinates."""
 
 
 def flesh_tables(
@@ -57,24 +66,99 @@ def flesh_tables(
         (c,) which, and what each counts.
     """
     part = TetMesh(mesh.vertices, mesh.tets[tets])
-    gradients = hat_gradients(part)
-    starts, columns, blocks = [0], [], []
-    x, y, z = (sp.csr_array(each) for each in shapes)
-    for e, corners in enumerate(part.tets):
-        rows = [sp.csr_array(each[corners]) for each in (x, y, z)]
-        own = np.unique(rows[0].indices)
-        dense = np.stack([row[:, own].toarray() for row in rows])  # (3, 4, a)
-        blocks.append(np.einsum("iaq,aj->ijq", dense, gradients[e]).reshape(9, -1))
-        columns.append(own)
-        starts.append(starts[-1] + len(own))
-    constants = material.element_parameters(len(mesh.tets))[tets]
+    hats = np.ascontiguousarray(hat_gradients(part))
+    reach = nodal_weights(shapes)
+    if reach is None:
+        pattern = sp.csr_array(shapes[0])
+        values = np.column_stack([sp.csr_array(each).data for each in shapes])
+    else:
+        pattern, values = reach, reach.data[:, None]
+    corners = np.ascontiguousarray(part.tets, np.int64)
+    rows = pattern.indptr.astype(np.int64), pattern.indices.astype(np.int64)
+    slots = np.full(pattern.shape[1], -1)
+    starts = _counted(*rows, corners, slots)
+    columns = np.empty(starts[-1], np.int64)
+    table = np.zeros((3 * values.shape[1], starts[-1]))
+    _fill(*rows, np.ascontiguousarray(values, np.float64), corners, hats, starts, columns, table)
     return FleshTables(
         np.ascontiguousarray(part.volumes() * weights),
-        np.ascontiguousarray(constants),
-        np.array(starts, np.int64),
-        np.concatenate([*columns, np.zeros(0, np.int64)]).astype(np.int64),
-        np.ascontiguousarray(np.concatenate([*blocks, np.zeros((9, 0))], axis=1)),
+        np.ascontiguousarray(material.element_parameters(len(mesh.tets))[tets]),
+        starts,
+        columns if reach is None else 3 * columns,
+        table if reach is None else np.zeros((9, 0)),
+        np.zeros((3, 0)) if reach is None else table,
     )
+
+
+def rest_stiffness(material: Material, tables: FleshTables, m: int) -> Floats:
+    """(m, m) ∂²W/∂φ² at rest."""
+    found = np.zeros((m, m))
+    add_flesh_terms(material.code, 1.0, tables, np.zeros(m), 0, np.zeros(m), found, 2)
+    return np.triu(found) + np.triu(found, 1).T
+
+
+def nodal_weights(shapes: list[sp.csr_array]) -> sp.csr_array | None:
+    """(n, h) of Ψ whose coordinates are x, y and z of handles; None for another Ψ."""
+    pattern = sp.csr_array(shapes[0])
+    values = np.column_stack([sp.csr_array(each).data for each in shapes])
+    if not len(values) or pattern.shape[1] % 3 or (np.diff(pattern.indptr) % 3).any():
+        return None
+    columns, blocks = pattern.indices.reshape(-1, 3), values.reshape(-1, 3, 3)
+    if (columns[:, :1] % 3 != 0).any() or (columns != columns[:, :1] + np.arange(3)).any():
+        return None
+    if (blocks != blocks[:, :1, :1] * np.eye(3)).any():
+        return None
+    shape = pattern.shape[0], pattern.shape[1] // 3
+    return sp.csr_array((blocks[:, 0, 0], columns[:, 0] // 3, pattern.indptr // 3), shape)
+
+
+@compiled
+def _counted(indptr: Ints, indices: Ints, corners: Ints, slots: Ints) -> Ints:
+    """(c + 1,) where the coordinates of each tet begin; slots (m,) are −1."""
+    starts = np.zeros(len(corners) + 1, np.int64)
+    for e in range(len(corners)):
+        count = 0
+        for corner in corners[e]:
+            for at in range(indptr[corner], indptr[corner + 1]):
+                if slots[indices[at]] != e:
+                    slots[indices[at]] = e
+                    count += 1
+        starts[e + 1] = starts[e] + count
+    return starts
+
+
+@compiled
+def _fill(
+    indptr: Ints,
+    indices: Ints,
+    values: Floats,
+    corners: Ints,
+    hats: Floats,
+    starts: Ints,
+    columns: Ints,
+    table: Floats,
+) -> None:
+    """Write columns of each tet, ascending, and Σ_corners values ⊗ ∇N: rows 3i + j."""
+    slots = np.full(1 + (indices.max() if len(indices) else 0), -1)
+    for e in range(len(corners)):
+        begin, end = starts[e], starts[e]
+        for corner in corners[e]:
+            for at in range(indptr[corner], indptr[corner + 1]):
+                if slots[indices[at]] < 0:
+                    slots[indices[at]] = 0
+                    columns[end] = indices[at]
+                    end += 1
+        columns[begin:end].sort()
+        for k in range(begin, end):
+            slots[columns[k]] = k
+        for a in range(4):
+            for at in range(indptr[corners[e, a]], indptr[corners[e, a] + 1]):
+                k = slots[indices[at]]
+                for i in range(values.shape[1]):
+                    for j in range(3):
+                        table[3 * i + j, k] += values[at, i] * hats[e, a, j]
+        for k in range(begin, end):
+            slots[columns[k]] = -1
 
 
 @compiled
@@ -101,35 +185,134 @@ def add_flesh_terms(
     gradient, hessian
         Added to.
     wanted
-        0 for the energy alone, 1 for the gradient, too, 2 for both, with every tet's part of the
-        Hessian made positive semi-definite.
+        0 for the energy alone, 1 for the gradient, too, 2 for the Hessian as well, with every tet's
+        part made positive semi-definite, 3 for the Hessian as it is.
     """
     F, P, H = np.empty((3, 3)), np.empty((3, 3)), np.empty((9, 9))
     scratch, frames = np.empty((6, 3, 3)), np.empty((2, 9, 9))
     most = 0
     for e in range(len(tables.volumes)):
         most = max(most, tables.starts[e + 1] - tables.starts[e])
-    stresses, total = np.empty((9, most)), 0.0
+    nodal = tables.gradients.shape[1] > 0
+    stresses, blocks, total = np.empty((27, most)), np.empty((9, most)), 0.0
     for e in range(len(tables.volumes)):
         begin, end = tables.starts[e], tables.starts[e + 1]
         strains, columns = tables.strains[:, begin:end], tables.columns[begin:end]
-        _write_gradient(strains, columns, phi, F)
+        gradients = tables.gradients[:, begin:end]
+        if nodal:
+            _write_nodal_gradient(gradients, columns, phi, F)
+        else:
+            _write_gradient(strains, columns, phi, F)
         constants, much = tables.constants[e], stiffness * tables.volumes[e]
         total += much * energy_density(kind, F, constants, scratch)
         if wanted == 0:
             continue
         stress(kind, F, constants, P, scratch)
-        for k in range(len(columns)):
-            pull = 0.0
-            for i in range(3):
-                for j in range(3):
-                    pull += P[i, j] * strains[3 * i + j, k]
-            gradient[first + columns[k]] += much * pull
+        if nodal:
+            _add_nodal_pull(much, P, gradients, columns, first, gradient)
+        else:
+            _add_pull(much, P, strains, columns, first, gradient)
         if wanted >= 2:
             stress_derivative(kind, F, constants, H, scratch)
-            project_psd(F, is_isotropic(kind), H, frames)
-            _add_hessian(much, H, strains, columns, first, stresses, hessian)
+            if wanted == 2:
+                project_psd(F, is_isotropic(kind), H, frames)
+            if nodal:
+                _add_nodal_hessian(much, H, gradients, columns, first, stresses, blocks, hessian)
+            else:
+                _add_hessian(much, H, strains, columns, first, stresses, hessian)
     return total
+
+
+@compiled
+def add_tet_forces(kind: int, tables: FleshTables, phi: Floats, out: Floats) -> None:
+    """Add ∂W_e/∂φ of each tet by itself to its row of (c, m)."""
+    F, P, scratch = np.empty((3, 3)), np.empty((3, 3)), np.empty((6, 3, 3))
+    for e in range(len(tables.volumes)):
+        begin, end = tables.starts[e], tables.starts[e + 1]
+        columns, much = tables.columns[begin:end], tables.volumes[e]
+        if tables.gradients.shape[1] > 0:
+            gradients = tables.gradients[:, begin:end]
+            _write_nodal_gradient(gradients, columns, phi, F)
+            stress(kind, F, tables.constants[e], P, scratch)
+            _add_nodal_pull(much, P, gradients, columns, 0, out[e])
+        else:
+            strains = tables.strains[:, begin:end]
+            _write_gradient(strains, columns, phi, F)
+            stress(kind, F, tables.constants[e], P, scratch)
+            _add_pull(much, P, strains, columns, 0, out[e])
+
+
+@compiled_fused
+def _write_nodal_gradient(gradients: Floats, columns: Ints, phi: Floats, F: Floats) -> None:
+    for i in range(3):
+        for j in range(3):
+            F[i, j] = 1.0 if i == j else 0.0
+    for k in range(len(columns)):
+        at, x, y, z = columns[k], gradients[0, k], gradients[1, k], gradients[2, k]
+        for i in range(3):
+            F[i, 0] += phi[at + i] * x
+            F[i, 1] += phi[at + i] * y
+            F[i, 2] += phi[at + i] * z
+
+
+@compiled_fused
+def _add_nodal_pull(
+    much: float, P: Floats, gradients: Floats, columns: Ints, first: int, out: Floats
+) -> None:
+    for k in range(len(columns)):
+        x, y, z = gradients[0, k], gradients[1, k], gradients[2, k]
+        for i in range(3):
+            out[first + columns[k] + i] += much * (P[i, 0] * x + P[i, 1] * y + P[i, 2] * z)
+
+
+@compiled_fused
+def _add_nodal_hessian(
+    much: float,
+    H: Floats,
+    gradients: Floats,
+    columns: Ints,
+    first: int,
+    stresses: Floats,
+    blocks: Floats,
+    out: Floats,
+) -> None:
+    """Add Σ_jl g_aj H_ij,kl g_bl to rows 3a + i and columns 3b + k, for a ≤ b."""
+    count = len(columns)
+    x, y, z = gradients[0], gradients[1], gradients[2]
+    for i in range(9):
+        for k in range(3):
+            row = stresses[3 * i + k]
+            p, q, r = much * H[i, 3 * k], much * H[i, 3 * k + 1], much * H[i, 3 * k + 2]
+            for b in range(count):
+                row[b] = p * x[b] + q * y[b] + r * z[b]
+    for a in range(count):
+        for i in range(3):
+            for k in range(3):
+                row = blocks[3 * i + k]
+                u, v, w = stresses[9 * i + k], stresses[9 * i + 3 + k], stresses[9 * i + 6 + k]
+                for b in range(a, count):
+                    row[b] = x[a] * u[b] + y[a] * v[b] + z[a] * w[b]
+        for i in range(3):
+            target = out[first + columns[a] + i]
+            for k in range(i, 3):
+                target[first + columns[a] + k] += blocks[3 * i + k, a]
+            for b in range(a + 1, count):
+                at = first + columns[b]
+                target[at] += blocks[3 * i, b]
+                target[at + 1] += blocks[3 * i + 1, b]
+                target[at + 2] += blocks[3 * i + 2, b]
+
+
+@compiled_fused
+def _add_pull(
+    much: float, P: Floats, strains: Floats, columns: Ints, first: int, out: Floats
+) -> None:
+    for k in range(len(columns)):
+        pull = 0.0
+        for i in range(3):
+            for j in range(3):
+                pull += P[i, j] * strains[3 * i + j, k]
+        out[first + columns[k]] += much * pull
 
 
 @compiled_fused

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
@@ -13,7 +15,7 @@ from supple.linalg.sparse import symmetrised
 from supple.mesh.biharmonic import bilaplacian
 from supple.mesh.tets import EDGES, TetMesh
 
-__all__ = ["farthest_handles", "handle_weights"]
+__all__ = ["farthest_handles", "handle_weights", "same_entries", "three_coordinates"]
 
 #: Weights fade between these, so that a handle reaches only what is near (tapia2021 §3.2).
 FADE = 0.03, 0.1
@@ -80,3 +82,32 @@ def handle_weights(mesh: TetMesh, held: Ints, handles: Ints) -> sp.csr_array:
     low, high = FADE
     part = np.clip((np.abs(found) - low) / (high - low), 0.0, 1.0)
     return sp.csr_array(found * part**2 * (3 - 2 * part))
+
+
+def three_coordinates(reach: sp.csr_array) -> list[sp.csr_array]:
+    """x, y and z (n, 3h) of Ψ with three coordinates for each handle, all with the same entries."""
+    return [_of_axis(sp.csr_array(reach), axis) for axis in range(3)]
+
+
+def _of_axis(reach: sp.csr_array, axis: int) -> sp.csr_array:
+    columns = (3 * reach.indices[:, None] + np.arange(3)).ravel()
+    values = np.zeros((len(reach.data), 3))
+    values[:, axis] = reach.data
+    return sp.csr_array(
+        (values.ravel(), columns, 3 * reach.indptr), (reach.shape[0], 3 * reach.shape[1])
+    )
+
+
+def same_entries(shapes: Sequence[sp.csr_array]) -> list[sp.csr_array]:
+    """Return x, y and z of Ψ with the entries of all three; products of SciPy drop zeros."""
+    parts = [sp.coo_array(each) for each in shapes]
+    n, m = parts[0].shape
+    keys = [part.row.astype(np.int64) * m + part.col for part in parts]
+    every = np.unique(np.concatenate(keys))
+    starts = np.searchsorted(every, np.arange(n + 1) * m)
+    found = []
+    for key, part in zip(keys, parts, strict=True):
+        values = np.zeros(len(every))
+        values[np.searchsorted(every, key)] = part.data
+        found.append(sp.csr_array((values, every % m, starts), (n, m)))
+    return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -9,7 +11,7 @@ from supple.arrays import Floats, Ints
 from supple.elastic.body import ElasticBody
 from supple.linalg.cholesky import SparseCholesky
 
-__all__ = ["residual_flexibility"]
+__all__ = ["along_normals", "residual_flexibility"]
 
 #: Columns that are solved for at once.
 BATCH = 256
@@ -22,8 +24,8 @@ def residual_flexibility(
     points: Ints,
     normals: Floats,
     reach: float,
-) -> tuple[sp.csr_array, list[sp.csr_array]]:
-    """ΔC = N (K⁻¹ − U (UᵀKU)⁻¹ Uᵀ) Nᵀ among points of the skin, and the motion of all of them.
+) -> list[sp.csr_array]:
+    """(K⁻¹ − U (UᵀKU)⁻¹ Uᵀ) Nᵀ: the motion of points of the skin that handles lack.
 
     Handles of the flesh are three to five times too stiff under a small sphere. With what they
     leave of the static flexibility among the points in contact, its force is that of the whole
@@ -44,8 +46,8 @@ def residual_flexibility(
 
     Returns
     -------
-    (p, p) in m/N along the normals, and x, y and z of the motion (p, p) of the points by a force
-    of 1 N along the normal of each.
+    x, y and z of the motion (p, p) of the points, a row each, by a force of 1 N along the normal of
+    each, a column.
     """
     n = len(body.rest)
     unknown = (3 * free[:, None] + np.arange(3)).ravel()
@@ -58,7 +60,6 @@ def residual_flexibility(
     rows = 3 * place[points][:, None] + np.arange(3)
     near = sp.csr_array(_neighbours(body.rest[points], reach))
     parts: list[list[sp.csr_array]] = [[], [], []]
-    along = []
     for first in range(0, len(points), BATCH):
         own = slice(first, min(first + BATCH, len(points)))
         count = own.stop - own.start
@@ -69,10 +70,13 @@ def residual_flexibility(
         seen = near[:, first : own.stop].toarray() > 0
         for i in range(3):
             parts[i].append(sp.csr_array(np.where(seen, there[:, i], 0.0)))
-        along.append(sp.csr_array(np.where(seen, np.einsum("pi,pic->pc", normals, there), 0.0)))
-    matrix = sp.csr_array(sp.hstack(along))
-    motion = [sp.csr_array(sp.hstack(part)) for part in parts]
-    return sp.csr_array(0.5 * (matrix + matrix.T)), motion
+    return [sp.csr_array(sp.hstack(part)) for part in parts]
+
+
+def along_normals(motion: Sequence[sp.csr_array], normals: Floats) -> sp.csr_array:
+    """ΔC (p, p) of a motion along the normals (p, 3), symmetric, in m/N."""
+    found = sum(sp.diags_array(normals[:, i]) @ each for i, each in enumerate(motion))
+    return sp.csr_array(0.5 * (found + found.T))
 
 
 def _stacked(shapes: list[sp.csr_array], n: int) -> sp.csr_array:

@@ -11,6 +11,7 @@ from supple.elastic.material import Material
 from supple.engines.soft_skeleton.flesh.flesh_energy import (
     FleshTables,
     add_flesh_terms,
+    add_tet_forces,
     flesh_tables,
 )
 from supple.linalg.nnls import nonnegative_fit
@@ -103,7 +104,8 @@ def weighed_tets(
     for s, phi in enumerate(samples):
         total = np.zeros(m)
         add_flesh_terms(kind, 1.0, whole, phi, 0, total, none, 1)
-        own = _single_forces(kind, single, phi)
+        own = np.zeros((len(tets), m))
+        add_tet_forces(kind, single, phi, own)
         length = max(float(np.linalg.norm(total)), 1e-300)
         rows.append((own / length, total / length))
         if s % 3 < 2:
@@ -125,23 +127,6 @@ def weighed_tets(
     kept = weights > 0
     table = flesh_tables(mesh, material, shapes, tets[kept], weights[kept])
     return table, float(np.mean(held_out)) if held_out else 0.0
-
-
-def _single_forces(kind: int, tables: FleshTables, phi: Floats) -> Floats:
-    """(c, m) forces of each tet by itself."""
-    found = np.zeros((len(tables.volumes), len(phi)))
-    none = np.zeros((1, 1))
-    for e in range(len(found)):
-        begin, end = tables.starts[e], tables.starts[e + 1]
-        own = FleshTables(
-            tables.volumes[e : e + 1],
-            tables.constants[e : e + 1],
-            np.array([0, end - begin]),
-            tables.columns[begin:end],
-            np.ascontiguousarray(tables.strains[:, begin:end]),
-        )
-        add_flesh_terms(kind, 1.0, own, phi, 0, found[e], none, 1)
-    return found
 
 
 def mass_weights(

@@ -1,0 +1,356 @@
+"""The system of a step: gradient and Hessian of bones, flesh and objects, and its solution."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from supple.arrays import Floats, Ints
+from supple.checks import checked_number, owned_array
+from supple.compiled.jit import compiled
+from supple.dynamics.integrators import Integrator
+from supple.engines.rig_space.stage_history import History
+from supple.engines.soft_skeleton.bones.body_points import (
+    BodyPoints,
+    PointTables,
+    add_point_terms,
+    write_columns,
+)
+from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
+from supple.engines.soft_skeleton.bones.joint_springs import (
+    add_joint_terms,
+    joint_springs,
+    write_torques,
+)
+from supple.engines.soft_skeleton.contact.body_contact import BodyContact
+from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms
+from supple.engines.soft_skeleton.model import SoftSkeletonModel
+from supple.errors import SuppleError
+from supple.linalg.upper_triangle import cholesky, padded_identity, solve
+
+__all__ = ["BodySystem"]
+
+#: Part of the largest of the diagonal that holds what nothing holds.
+HOLD = 1e-9
+#: Largest turn of a joint in one iteration, in rad.
+MOST_TURN = 1.5
+
+
+class BodySystem:
+    """Energy H(q) of a stage, its derivatives, and Newton's change of q.
+
+    H = ½ Σ m |x − x̂|²/τ² − Σ m g·x + W(φ) + damping + springs of joints + contact, of points x on
+    bones and flesh, flesh φ, and objects. Coordinates: (3 + 3K) bones, m flesh, 6 an object.
+
+    Parameters
+    ----------
+    model, contact
+        The model, and what it touches.
+    alpha, beta
+        Damping of the flesh.
+    sag
+        Whether gravity bends flesh that is at rest.
+    """
+
+    def __init__(
+        self, model: SoftSkeletonModel, contact: BodyContact, alpha: float, beta: float, sag: bool
+    ) -> None:
+        self.model, self._contact, self._sag = model, contact, sag
+        self._bones, self._m = 3 + 3 * len(model.parents), len(model.stiffness)
+        self.phi, self.stiff, self.root_mode = np.zeros(self._m), 1.0, "driven"
+        self._points = BodyPoints(model.points)
+        self._world, self._flesh = History(self._points.x.shape), History((self._m,))
+        self._rate = np.zeros(self._bones + self._m)
+        self._damping = alpha * _flesh_mass(model.points, model.masses, self._m)
+        self._beta = beta
+        self._forces = np.zeros_like(self._points.x)
+        self._masses = np.zeros_like(model.masses)
+        self.gravity, self._preload = np.zeros(3), np.zeros(self._m)
+        chain = BoneChain(model.parents, model.joints)
+        self._springs = joint_springs(model.inertias, chain)
+        self._torques = np.zeros((len(model.parents), 3))
+        self._joint_forces = np.zeros((len(model.parents), 3))
+        self._joint_stiffness = np.zeros((len(model.parents), 3, 3))
+        self._reaction = np.zeros(6)
+        self._led = chain.turns.copy()
+        self.pulling, self._tau, self._tracking = 0.0, 0.0, 0.0
+        self.allocate()
+
+    def allocate(self) -> None:
+        """Make room for as many coordinates as there are with the objects."""
+        self.size = self._bones + self._m + self._contact.motion.size
+        self._gradient, self._hessian = np.zeros(self.size), np.zeros((self.size, self.size))
+        self._factor = padded_identity(self.size)
+        self._full = np.zeros(len(self._factor))
+        self._firm = np.zeros((6, self.size))
+
+    def set_tracking(self, frequency: float) -> None:
+        """Have springs towards the pose of a frequency in Hz, critically damped."""
+        omega, self._tracking = 2 * math.pi * frequency, frequency
+        self._springs.springs[:] = self.model.inertias * omega**2
+        self._springs.dampers[:] = 2 * self.model.inertias * omega
+
+    def set_joints(
+        self,
+        stiffness: float,
+        damping: float,
+        limits: Mapping[str, Any],
+        names: Sequence[str],
+    ) -> None:
+        """Have springs towards rest, dampers of frequencies in Hz, and limits by bone."""
+        soft = 2 * math.pi * checked_number("joint_stiffness", stiffness)
+        slow = 2 * math.pi * checked_number("joint_damping", damping)
+        self._springs.rest[:] = self.model.inertias * soft**2
+        self._springs.drags[:] = 2 * self.model.inertias * slow
+        for name, given in limits.items():
+            if name not in names:
+                near = difflib.get_close_matches(str(name), names, 1)
+                hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names)}"
+                raise SuppleError(f'joint_limits: no bone "{name}"; {hint}')
+            low, high = owned_array(f"limits of {name}", given, (2, 3))
+            if (low > high).any():
+                raise SuppleError(f"limits of {name}: the lowest are above the highest")
+            bone = list(names).index(name)
+            self._springs.lowest[bone], self._springs.highest[bone] = low, high
+
+    def set_gravity(self, gravity: Floats, rest: Floats) -> None:
+        """Have gravity (3,); flesh is as it is under it, with bones turned by `rest` (K, 3, 3)."""
+        self.gravity[:] = gravity
+        self._preload[:] = 0.0
+        if not self._sag:
+            _write_preload(self.model.points, self.model.masses, rest, gravity, self._preload)
+
+    def start(self, before: BoneChain, now: BoneChain, dt: float) -> None:
+        """Start at rest or, where bones were elsewhere a step earlier, in motion."""
+        self._points.place(before, self.phi)
+        earlier = self._points.x.copy()
+        self._points.place(now, self.phi)
+        self._world.reset(self._points.x, (self._points.x - earlier) / dt)
+        self._flesh.reset(self.phi)
+        self._rate[:] = 0.0
+        self._rate[: self._bones] = before.difference(now) / dt
+
+    def begin(self, integrator: Integrator, h: float, chain: BoneChain, wanted: BoneChain) -> None:
+        """Begin a stage, and move on as fast as before."""
+        self._tau = self._world.begin(integrator, h)
+        self._flesh.begin(integrator, h)
+        self._contact.motion.begin(integrator, h)
+        self._h = h
+        chain.slides[:] = wanted.slides
+        chain.change(h * self._rate[: self._bones])
+        self.phi += h * self._rate[self._bones :]
+        if self.root_mode == "driven":
+            chain.place_first(wanted.turns[0], wanted.places[0])
+
+    def evaluate(
+        self,
+        chain: BoneChain,
+        start: BoneChain,
+        wanted: BoneChain,
+        wanted_before: Floats,
+        skin: BodyPoints,
+        pushed: tuple[Ints, Floats] | None,
+    ) -> None:
+        """Write gradient and Hessian where bones, flesh and objects are."""
+        model, points, tau = self.model, self._points, self._tau
+        gradient, hessian, bones = self._gradient, self._hessian, self._bones
+        gradient[:], hessian[:] = 0.0, 0.0
+        points.place(chain, self.phi)
+        rate = 1 / tau**2
+        np.subtract(points.x, self._world.target, out=self._forces)
+        self._forces *= rate
+        self._forces -= self.gravity
+        self._forces *= model.masses[:, None]
+        np.multiply(model.masses, rate, out=self._masses)
+        frames = chain.turns, chain.shifts, chain.places, self.phi
+        pushes = self._forces, self._masses
+        add_point_terms(points.tables, points.offsets, *frames, *pushes, gradient, hessian)
+        code = model.material.code
+        add_flesh_terms(code, self.stiff, model.flesh, self.phi, bones, gradient, hessian, 2)
+        _add_damping(
+            model.stiffness,
+            self._damping,
+            self._beta * self.stiff / tau,
+            1 / tau,
+            self.phi,
+            self._flesh.start,
+            self._preload,
+            bones,
+            gradient,
+            hessian,
+        )
+        self._acting = self._add_joints(chain, start, wanted, wanted_before)
+        end = bones + self._m
+        self._contact.motion.add_terms(tau, self.gravity, end, gradient, hessian)
+        if pushed is not None:
+            _add_pushes(skin.tables, skin.offsets, *frames, *pushed, gradient)
+        self._contact.add(skin, chain, self.phi, gradient, hessian)
+
+    def _add_joints(
+        self, chain: BoneChain, start: BoneChain, wanted: BoneChain, before: Floats
+    ) -> int:
+        first = 0 if self.root_mode == "tracked" else 1
+        acting = add_joint_terms(
+            self._springs,
+            chain.parents,
+            chain.turns,
+            wanted.turns,
+            before,
+            start.turns,
+            self._h,
+            first,
+            self._gradient,
+            self._hessian,
+            self._joint_forces,
+            self._joint_stiffness,
+        )
+        if self.root_mode == "tracked":
+            omega, mass = 2 * math.pi * self._tracking, float(self.model.masses.sum())
+            away = chain.places[0] - wanted.places[0]
+            back = chain.places[0] - start.places[0]
+            self._gradient[:3] += mass * omega**2 * away + 2 * mass * omega / self._h * back
+            for row in range(3):
+                self._hessian[row, row] += mass * omega**2 + 2 * mass * omega / self._h
+        return int(acting)
+
+    def advance(self, chain: BoneChain, limits: set[str]) -> bool:
+        """Solve, and change bones, flesh and objects; False where there is no solution."""
+        n, gradient = self.size, self._gradient
+        diagonal = np.einsum("ii->i", self._hessian)
+        diagonal += HOLD * diagonal.max()
+        self._reaction[:] = gradient[:6]
+        if self.root_mode == "driven":
+            self._firm[:] = self._hessian[:6]
+            gradient[:6], self._hessian[:6] = 0.0, 0.0
+            np.einsum("ii->i", self._hessian[:6, :6])[:] = 1.0
+        self._factor[:n, :n] = self._hessian
+        self._factor[:n, n:] = 0.0
+        self._full[:n], self._full[n:] = gradient, 0.0
+        if not cholesky(self._factor):
+            return False
+        solve(self._factor, self._full)
+        change = self._full[:n]
+        if not np.isfinite(change).all():
+            return False
+        turned = float(np.abs(change[3 : self._bones]).max(initial=0.0))
+        if turned > MOST_TURN:
+            change *= MOST_TURN / turned
+            limits.add("turn")
+        if self.root_mode == "driven":
+            self._reaction -= self._firm @ change
+        chain.change(-change[: self._bones])
+        self.phi -= change[self._bones : self._bones + self._m]
+        self._contact.motion.change(-change[self._bones + self._m :])
+        self.pulling = self._contact.settle(change)
+        first = 0 if self.root_mode == "tracked" else 1
+        forces = self._joint_forces, self._joint_stiffness
+        write_torques(first, *forces, change, self._torques)
+        if self._acting:
+            limits.add("joints")
+        return True
+
+    def finish(self, chain: BoneChain, start: BoneChain, h: float) -> bool:
+        """End the stage; where it is not finite, go back to where it began and return False."""
+        good = bool(np.isfinite(self.phi).all() and np.isfinite(chain.turns).all())
+        good = good and bool(np.isfinite(chain.places).all())
+        if not good:
+            start.copy_to(chain)
+            self.phi[:] = self._flesh.x
+            self._contact.motion.go_back()
+        before = self._flesh.x.copy()
+        self._points.place(chain, self.phi)
+        if good:
+            self._world.finish(self._points.x, self._tau)
+            self._flesh.finish(self.phi, self._tau)
+            self._contact.motion.finish(self._tau, h)
+            self._rate[: self._bones] = start.difference(chain) / h
+            self._rate[self._bones :] = (self.phi - before) / h
+        else:
+            self._world.reset(self._points.x)
+            self._flesh.reset(self.phi)
+            self._rate[:] = 0.0
+        return good
+
+    def readings(self) -> dict[str, Any]:
+        """Return torques of the joints and, of a root that is driven, what drives it."""
+        found: dict[str, Any] = {"torques": self._torques.copy()}
+        if self.root_mode == "driven":
+            found["root_force"], found["root_torque"] = self._reaction[:3], self._reaction[3:]
+        return found
+
+
+@compiled
+def _add_damping(
+    stiffness: Floats,
+    damping: Floats,
+    beta: float,
+    alpha: float,
+    phi: Floats,
+    start: Floats,
+    preload: Floats,
+    first: int,
+    gradient: Floats,
+    hessian: Floats,
+) -> None:
+    """Add (β K + α C) (φ − φ*) and the preload to the gradient, and the matrix to the Hessian."""
+    m = len(phi)
+    for i in range(m):
+        row, own, other = hessian[first + i, first : first + m], stiffness[i], damping[i]
+        total = preload[i]
+        for j in range(m):
+            much = beta * own[j] + alpha * other[j]
+            total += much * (phi[j] - start[j])
+            row[j] += much
+        gradient[first + i] += total
+
+
+@compiled
+def _add_pushes(
+    tables: PointTables,
+    offsets: Floats,
+    turns: Floats,
+    shifts: Floats,
+    places: Floats,
+    phi: Floats,
+    vertices: Ints,
+    forces: Floats,
+    gradient: Floats,
+) -> None:
+    """Subtract Σ Jᵀ f of forces (k, 3) on vertices."""
+    size = len(gradient)
+    own, index, spread = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))
+    for r in range(len(vertices)):
+        count = write_columns(
+            tables, offsets, turns, shifts, places, phi, vertices[r], own, index, spread
+        )
+        for a in range(count):
+            for i in range(3):
+                gradient[index[a]] -= forces[r, i] * own[i, a]
+
+
+@compiled
+def _write_preload(
+    tables: PointTables, masses: Floats, turns: Floats, gravity: Floats, out: Floats
+) -> None:
+    """Σ m Ψᵀ Gᵀ g at rest: what holds flesh against gravity there."""
+    for i in range(len(masses)):
+        for at in range(tables.bone_starts[i], tables.bone_starts[i + 1]):
+            w, G = tables.weights[at] * masses[i], turns[tables.bones[at]]
+            for k in range(tables.flesh_starts[i], tables.flesh_starts[i + 1]):
+                for a in range(3):
+                    for b in range(3):
+                        out[tables.columns[k]] += w * tables.shapes[k, a] * G[b, a] * gravity[b]
+
+
+def _flesh_mass(tables: PointTables, masses: Floats, m: int) -> Floats:
+    """(m, m) Σ m ΨᵀΨ of the flesh alone."""
+    found = np.zeros((m, m))
+    for i in range(len(masses)):
+        own = slice(tables.flesh_starts[i], tables.flesh_starts[i + 1])
+        columns, shapes = tables.columns[own], tables.shapes[own]
+        found[np.ix_(columns, columns)] += masses[i] * shapes @ shapes.T
+    return found

@@ -1,0 +1,246 @@
+"""Springs of joints: towards the pose, towards rest, and back into their limits."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from supple.arrays import Floats, Ints
+from supple.compiled.jit import compiled, compiled_fused
+from supple.engines.soft_skeleton.bones.bone_chain import BoneChain, write_joint_turns
+
+__all__ = ["JointSprings", "add_joint_terms", "joint_springs", "write_torques"]
+
+#: Frequency in Hz of the springs that bring a joint back into its limits.
+LIMIT_FREQUENCY = 12.0
+
+
+class JointSprings(NamedTuple):
+    """Stiffness and damping of each joint, and the box that its rotation vector should stay in."""
+
+    springs: Floats
+    """(K,) towards the pose, N m/rad."""
+    dampers: Floats
+    """(K,) against turning on the parent otherwise than the pose does, N m s/rad."""
+    drags: Floats
+    """(K,) against turning on the parent at all, N m s/rad."""
+    rest: Floats
+    """(K,) towards the pose that the skin was bound in, N m/rad."""
+    lowest: Floats
+    highest: Floats
+    """(K, 3) rotation vectors on the parent since then; infinite for none."""
+    stops: Floats
+    """(K,) of the limits, N m/rad."""
+
+
+def joint_springs(inertias: Floats, chain: BoneChain) -> JointSprings:
+    """Return springs of no strength for joints with these inertias (K,)."""
+    K = len(chain.parents)
+    wide = np.full((K, 3), np.inf)
+    stops = inertias * (2 * math.pi * LIMIT_FREQUENCY) ** 2
+    none = [np.zeros(K) for _ in range(4)]
+    return JointSprings(*none, -wide, wide, stops)
+
+
+@compiled
+def add_joint_terms(
+    joints: JointSprings,
+    parents: Ints,
+    turns: Floats,
+    wanted: Floats,
+    wanted_before: Floats,
+    start: Floats,
+    h: float,
+    first: int,
+    gradient: Floats,
+    hessian: Floats,
+    torques: Floats,
+    stiffness: Floats,
+) -> int:
+    """Add springs, dampers and limits of the joints from `first` on; return how many limits act.
+
+    ½k|log(R R̂ᵀ)|² towards the pose R̂, the same towards rest, c/(2h) |log(R (R̂ R̂₀ᵀ R₀)ᵀ)|² against
+    turning otherwise than the pose did since the step began at R₀, R̂₀, the same against turning at
+    all, and ½k|r − [r]|² of the rotation vector r beyond its limits.
+
+    Parameters
+    ----------
+    joints, parents
+        Springs and tree.
+    turns, wanted, wanted_before, start
+        (K, 3, 3) of the bones in the world: now, by the pose, by the pose before, and when the step
+        began.
+    h
+        Length of the step in s.
+    first
+        0 where the root is held by springs, too, else 1.
+    gradient, hessian
+        Added to, from row 3 on; the upper half.
+    torques, stiffness
+        (K, 3), (K, 3, 3) written: gradient and Hessian of each joint, for `write_torques`.
+    """
+    own, goal, away, small = np.empty((3, 3)), np.empty((3, 3)), np.empty(3), np.empty((3, 3))
+    back, led = np.empty((3, 3)), np.empty((3, 3))
+    acting = 0
+    for j in range(first, len(parents)):
+        p = parents[j]
+        torque, stiff = torques[j], stiffness[j]
+        torque[:], stiff[:] = 0.0, 0.0
+        write_joint_turns(parents, turns, j, own)
+        if joints.springs[j] > 0:
+            write_joint_turns(parents, wanted, j, goal)
+            _write_away(own, goal, away)
+            _pull(joints.springs[j], away, torque, stiff)
+            write_joint_turns(parents, wanted_before, j, small)
+            write_joint_turns(parents, start, j, back)
+            _write_led(goal, small, back, led)
+            _write_away(own, led, away)
+            _pull(joints.dampers[j] / h, away, torque, stiff)
+        if joints.drags[j] > 0:
+            write_joint_turns(parents, start, j, goal)
+            _write_away(own, goal, away)
+            _pull(joints.drags[j] / h, away, torque, stiff)
+        if joints.rest[j] > 0:
+            _write_identity(goal)
+            _write_away(own, goal, away)
+            _pull(joints.rest[j], away, torque, stiff)
+        if p >= 0:
+            acting += _stop(joints, j, own, away, small, torque, stiff)
+            _to_world(turns[p], torque, stiff, away, small)
+        row = 3 + 3 * j
+        for i in range(3):
+            gradient[row + i] += torque[i]
+            for k in range(i, 3):
+                hessian[row + i, row + k] += stiff[i, k]
+    return acting
+
+
+@compiled_fused
+def _write_identity(out: Floats) -> None:
+    for i in range(3):
+        for k in range(3):
+            out[i, k] = 1.0 if i == k else 0.0
+
+
+@compiled_fused
+def _write_led(goal: Floats, before: Floats, start: Floats, out: Floats) -> None:
+    """R̂ R̂₀ᵀ R₀."""
+    for i in range(3):
+        for k in range(3):
+            total = 0.0
+            for a in range(3):
+                for b in range(3):
+                    total += goal[i, a] * before[b, a] * start[b, k]
+            out[i, k] = total
+
+
+@compiled_fused
+def _pull(much: float, away: Floats, torque: Floats, stiff: Floats) -> None:
+    for i in range(3):
+        torque[i] += much * away[i]
+        stiff[i, i] += much
+
+
+@compiled_fused
+def _write_away(own: Floats, goal: Floats, out: Floats) -> None:
+    """log(R R̂ᵀ) as a vector."""
+    x = y = z = trace = 0.0
+    for k in range(3):
+        x += own[2, k] * goal[1, k] - own[1, k] * goal[2, k]
+        y += own[0, k] * goal[2, k] - own[2, k] * goal[0, k]
+        z += own[1, k] * goal[0, k] - own[0, k] * goal[1, k]
+        trace += own[0, k] * goal[0, k] + own[1, k] * goal[1, k] + own[2, k] * goal[2, k]
+    sine = 0.5 * math.sqrt(x * x + y * y + z * z)
+    angle = math.atan2(sine, 0.5 * (trace - 1.0))
+    scale = 0.5 * (angle / sine if sine > 1e-9 else 1.0)
+    out[0], out[1], out[2] = scale * x, scale * y, scale * z
+
+
+@compiled_fused
+def _stop(
+    joints: JointSprings,
+    j: int,
+    own: Floats,
+    r: Floats,
+    left: Floats,
+    torque: Floats,
+    stiff: Floats,
+) -> int:
+    """Add the limits of one joint, in axes of its parent; return 1 where they act.
+
+    dr = J⁻¹ ω with J⁻¹ = 1 − [r]×/2 + c [r]×², c = 1/|r|² − (1 + cos|r|)/(2|r| sin|r|). Of the
+    vectors r and r − 2π r/|r|, which are one rotation, that nearer to the middle of the limits is
+    meant.
+    """
+    low, high = joints.lowest[j], joints.highest[j]
+    if not (low[0] > -math.inf or low[1] > -math.inf or low[2] > -math.inf):
+        return 0
+    _write_identity(left)
+    _write_away(own, left, r)
+    angle = math.sqrt(r[0] * r[0] + r[1] * r[1] + r[2] * r[2])
+    if angle > 1e-6:
+        other, near, far = 1.0 - 2.0 * math.pi / angle, 0.0, 0.0
+        for i in range(3):
+            middle = 0.5 * (low[i] + high[i])
+            near += (r[i] - middle) ** 2
+            far += (other * r[i] - middle) ** 2
+        if far < near:
+            for i in range(3):
+                r[i] *= other
+            angle = 2.0 * math.pi - angle
+    beyond0 = r[0] - min(max(r[0], low[0]), high[0])
+    beyond1 = r[1] - min(max(r[1], low[1]), high[1])
+    beyond2 = r[2] - min(max(r[2], low[2]), high[2])
+    if beyond0 == 0.0 and beyond1 == 0.0 and beyond2 == 0.0:
+        return 0
+    c = 1.0 / 12.0
+    if angle > 1e-3:
+        c = 1.0 / angle**2 - (1.0 + math.cos(angle)) / (2.0 * angle * math.sin(angle))
+    x, y, z = r[0], r[1], r[2]
+    left[0, 0], left[1, 1], left[2, 2] = (
+        1.0 - c * (y * y + z * z),
+        1.0 - c * (x * x + z * z),
+        1.0 - c * (x * x + y * y),
+    )
+    left[0, 1], left[1, 0] = 0.5 * z + c * x * y, -0.5 * z + c * x * y
+    left[0, 2], left[2, 0] = -0.5 * y + c * x * z, 0.5 * y + c * x * z
+    left[1, 2], left[2, 1] = 0.5 * x + c * y * z, -0.5 * x + c * y * z
+    much = joints.stops[j]
+    for a in range(3):
+        beyond = beyond0 if a == 0 else beyond1 if a == 1 else beyond2
+        if beyond == 0.0:
+            continue
+        for i in range(3):
+            torque[i] += much * left[a, i] * beyond
+            for k in range(3):
+                stiff[i, k] += much * left[a, i] * left[a, k]
+    return 1
+
+
+@compiled_fused
+def _to_world(turn: Floats, torque: Floats, stiff: Floats, v: Floats, m: Floats) -> None:
+    """Turn a vector and a matrix from axes of the parent to the world's: G v, G M Gᵀ."""
+    for i in range(3):
+        v[i] = turn[i, 0] * torque[0] + turn[i, 1] * torque[1] + turn[i, 2] * torque[2]
+        for k in range(3):
+            m[i, k] = turn[i, 0] * stiff[0, k] + turn[i, 1] * stiff[1, k] + turn[i, 2] * stiff[2, k]
+    for i in range(3):
+        torque[i] = v[i]
+        for k in range(3):
+            stiff[i, k] = m[i, 0] * turn[k, 0] + m[i, 1] * turn[k, 1] + m[i, 2] * turn[k, 2]
+
+
+@compiled
+def write_torques(
+    first: int, torques: Floats, stiffness: Floats, change: Floats, out: Floats
+) -> None:
+    """Write torques (K, 3) in N m that springs exert on joints after a change is subtracted."""
+    out[:] = 0.0
+    for j in range(first, len(out)):
+        for i in range(3):
+            left = torques[j, i]
+            for k in range(3):
+                left -= stiffness[j, i, k] * change[3 + 3 * j + k]
+            out[j, i] = -left

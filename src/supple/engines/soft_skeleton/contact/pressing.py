@@ -1,0 +1,551 @@
+"""Forces of contacts: pressure in series with what handles lack, and friction that sticks."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from supple.arrays import Floats, Ints
+from supple.compiled.jit import compiled, compiled_fused
+from supple.engines.soft_skeleton.bones.body_points import PointTables, write_columns
+from supple.engines.soft_skeleton.contact.touches import MOST, Touches
+
+__all__ = ["Pressing", "Things", "add_contacts", "empty_pressing", "settle_contacts", "stick"]
+
+#: Times that points which would be pulled are let go.
+MOST_RELEASES = 8
+
+
+class Things(NamedTuple):
+    """Things as the contact's rows need them: thing t is a free object, a bone, or neither."""
+
+    objects: Ints
+    """(things,) which free object it is, or −1."""
+    bones: Ints
+    """(things,) which bone, or −1."""
+    owners: Ints
+    """(s,) the thing of each sample."""
+    centres: Floats
+    """(O, 3) of free objects."""
+    turns: Floats
+    shifts: Floats
+    """(things, 3, 3), (things, 3) from their own axes to the world."""
+    hardness: Floats
+    """(things,) of objects, N/m; 0 for others."""
+
+
+class Pressing(NamedTuple):
+    """Work and result of a step's contacts, and the memory of friction."""
+
+    rows: Floats
+    """(3 MOST, N) relative motion along the way out and two ways across it, by coordinates."""
+    packed: Floats
+    """(3 MOST, N) the same in the columns that are not zero, weighed."""
+    product: Floats
+    """(N, N) work."""
+    columns: Ints
+    compliance: Floats
+    """(MOST, MOST) of contacts, m/N."""
+    factor: Floats
+    """Its factor, for those that press."""
+    active: Ints
+    """(1 + MOST,) how many press, and which."""
+    forces: Floats
+    """(MOST,) along the ways out, N; after `settle_contacts` as the solver applied them."""
+    across: Floats
+    """(MOST, 3) friction, N, likewise."""
+    weights: Floats
+    """(MOST,) stiffness of friction, N/m."""
+    grips: Floats
+    """(MOST,) of friction that sticks, N/m: that of the pressure, without what handles lack."""
+    slips: Floats
+    """(MOST, 2) how far points are from where they stick, along the two ways across."""
+    aside: Floats
+    """(MOST, 2, 3) these ways."""
+    anchors: Floats
+    """(n̄ + s, 3) where each point sticks, in axes of the thing,"""
+    held_by: Ints
+    """(n̄ + s,) which that is, or −1,"""
+    pressed: Floats
+    """(n̄ + s,) and how hard it was pressed in the step before."""
+    work: Floats
+
+
+def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
+    """Return room for contacts of a system of `size` coordinates."""
+    return Pressing(
+        np.zeros((3 * MOST, size)),
+        np.zeros((3 * MOST, size)),
+        np.zeros((size, size)),
+        np.zeros(size, np.int64),
+        np.zeros((MOST, MOST)),
+        np.zeros((MOST, MOST)),
+        np.zeros(MOST + 1, np.int64),
+        np.zeros(MOST),
+        np.zeros((MOST, 3)),
+        np.zeros(MOST),
+        np.zeros(MOST),
+        np.zeros((MOST, 2)),
+        np.zeros((MOST, 2, 3)),
+        np.zeros((n_points, 3)),
+        np.full(n_points, -1, np.int64),
+        np.zeros(n_points),
+        np.zeros(max(size, n_outer, MOST) + 64),
+    )
+
+
+@compiled
+def add_contacts(
+    touches: Touches,
+    things: Things,
+    hard: float,
+    friction: float,
+    spread: tuple[Ints, Ints, Floats],
+    flexible: tuple[Ints, Ints, Floats],
+    tables: PointTables,
+    offsets: Floats,
+    parents: Ints,
+    turns: Floats,
+    shifts: Floats,
+    places: Floats,
+    phi: Floats,
+    gradient: Floats,
+    hessian: Floats,
+    out: Pressing,
+) -> None:
+    """Add ½ dᵀ(diag 1/(k a) + ΔC)⁻¹ d of depths d, and friction, to gradient and Hessian.
+
+    Points that would be pulled are let go. Friction is a spring from where a point sticks on the
+    thing, of no more than μ times the pressure of the step before.
+
+    Parameters
+    ----------
+    touches, things
+        Contacts, and what they touch.
+    hard
+        Stiffness k of skin on things, N/m³.
+    friction
+        Coefficient μ.
+    spread, flexible
+        CSR of the skin on the outer points of the flesh, and of the flexibility ΔC of these.
+    tables, offsets, parents, turns, shifts, places, phi
+        The skin and the body.
+    gradient, hessian
+        Added to; the upper half.
+    out
+        Work, and the contacts' forces.
+    """
+    count, n_skin = touches.count[0], len(tables.rest)
+    if count == 0:
+        out.active[0] = 0
+        return
+    size = len(gradient)
+    own, index, spans = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))
+    for c in range(count):
+        for i in range(3):
+            out.rows[3 * c + i] = 0.0
+        body = out.rows[3 * c : 3 * c + 3]
+        point, thing = touches.points[c], touches.things[c]
+        if point < n_skin:
+            found = write_columns(
+                tables, offsets, turns, shifts, places, phi, point, own, index, spans
+            )
+            for a in range(found):
+                for i in range(3):
+                    body[i, index[a]] += own[i, a]
+        else:
+            sampled = things.objects[things.owners[point - n_skin]]
+            if sampled >= 0:
+                _add_object(things, size, sampled, touches.places[c], 1.0, body)
+        if things.objects[thing] >= 0:
+            _add_object(things, size, things.objects[thing], touches.places[c], -1.0, body)
+        elif things.bones[thing] >= 0:
+            _add_bone(parents, places, things.bones[thing], touches.places[c], -1.0, body)
+        _into_frame(touches.ways[c], out.aside[c], body)
+    _write_compliance(touches, things, hard, n_skin, spread, flexible, out)
+    _press(touches, out)
+    _rub(touches, things, friction, out)
+    _add_system(out, gradient, hessian)
+
+
+@compiled
+def _add_object(
+    things: Things, size: int, o: int, place: Floats, sign: float, body: Floats
+) -> None:
+    """Add the motion of a point of a free object: a move, and ω × r."""
+    at = size - 6 * (len(things.centres) - o)
+    x, y, z = (
+        sign * (place[0] - things.centres[o, 0]),
+        sign * (place[1] - things.centres[o, 1]),
+        sign * (place[2] - things.centres[o, 2]),
+    )
+    for i in range(3):
+        body[i, at + i] += sign
+    _add_turn(at + 3, x, y, z, body)
+
+
+@compiled
+def _add_bone(
+    parents: Ints, places: Floats, bone: int, place: Floats, sign: float, body: Floats
+) -> None:
+    """Add the motion of a point that is fixed to a bone."""
+    for i in range(3):
+        body[i, i] += sign
+    j = bone
+    while j >= 0:
+        x = sign * (place[0] - places[j, 0])
+        y = sign * (place[1] - places[j, 1])
+        z = sign * (place[2] - places[j, 2])
+        _add_turn(3 + 3 * j, x, y, z, body)
+        j = parents[j]
+
+
+@compiled_fused
+def _add_turn(at: int, x: float, y: float, z: float, body: Floats) -> None:
+    """Add −[r]×: columns of ω × r."""
+    body[0, at + 1] += z
+    body[0, at + 2] -= y
+    body[1, at] -= z
+    body[1, at + 2] += x
+    body[2, at] += y
+    body[2, at + 1] -= x
+
+
+@compiled_fused
+def _into_frame(n: Floats, aside: Floats, body: Floats) -> None:
+    """Replace rows x, y, z by rows along n and two ways across, which are written."""
+    if abs(n[0]) < 0.6:
+        u, v, w = 0.0, n[2], -n[1]
+    else:
+        u, v, w = -n[2], 0.0, n[0]
+    length = 1.0 / math.sqrt(u * u + v * v + w * w)
+    u, v, w = u * length, v * length, w * length
+    p, q, r = n[1] * w - n[2] * v, n[2] * u - n[0] * w, n[0] * v - n[1] * u
+    aside[0, 0], aside[0, 1], aside[0, 2] = u, v, w
+    aside[1, 0], aside[1, 1], aside[1, 2] = p, q, r
+    n0, n1, n2 = n[0], n[1], n[2]
+    first, second, third = body[0], body[1], body[2]
+    for k in range(body.shape[1]):
+        x, y, z = first[k], second[k], third[k]
+        first[k] = n0 * x + n1 * y + n2 * z
+        second[k] = u * x + v * y + w * z
+        third[k] = p * x + q * y + r * z
+
+
+@compiled
+def _write_compliance(
+    touches: Touches,
+    things: Things,
+    hard: float,
+    n_skin: int,
+    spread: tuple[Ints, Ints, Floats],
+    flexible: tuple[Ints, Ints, Floats],
+    out: Pressing,
+) -> None:
+    """Diag 1/(k a) + S ΔC Sᵀ of the contacts; objects have their own hardness."""
+    count, field = touches.count[0], out.work
+    starts, columns, values = spread
+    rows, others, much = flexible
+    for c in range(count):
+        for d in range(count):
+            out.compliance[c, d] = 0.0
+    for c in range(count):
+        point = touches.points[c]
+        if point >= n_skin:
+            stiff = things.hardness[things.owners[point - n_skin]]
+            other = things.hardness[touches.things[c]]
+            if other > 0:
+                stiff = min(stiff, other) if stiff > 0 else other
+            out.compliance[c, c], out.grips[c] = 1.0 / stiff, stiff
+            continue
+        for at in range(starts[point], starts[point + 1]):
+            part, row = values[at], columns[at]
+            for k in range(rows[row], rows[row + 1]):
+                field[others[k]] += part * much[k]
+        for d in range(c, count):
+            other = touches.points[d]
+            if other < n_skin:
+                total = 0.0
+                for at in range(starts[other], starts[other + 1]):
+                    total += values[at] * field[columns[at]]
+                out.compliance[c, d] = out.compliance[d, c] = total
+        for at in range(starts[point], starts[point + 1]):
+            row = columns[at]
+            for k in range(rows[row], rows[row + 1]):
+                field[others[k]] = 0.0
+        out.grips[c] = hard * max(touches.areas[c], 1e-12)
+        out.compliance[c, c] += 1.0 / out.grips[c]
+
+
+@compiled
+def _press(touches: Touches, out: Pressing) -> None:
+    """Solve for forces of the contacts that push; others are let go."""
+    count, active = touches.count[0], out.active
+    active[0] = count
+    for c in range(count):
+        active[1 + c] = c
+        out.forces[c] = 0.0
+    for _ in range(MOST_RELEASES):
+        many = active[0]
+        _factorise(out, many)
+        for a in range(many):
+            out.work[a] = touches.depths[active[1 + a]]
+        _solve(out, many, out.work)
+        kept = 0
+        for a in range(many):
+            force = out.work[a]
+            out.work[a] = 0.0
+            c = active[1 + a]
+            out.forces[c] = max(force, 0.0)
+            if force > 0:
+                active[1 + kept] = c
+                kept += 1
+        if kept == many:
+            return
+        active[0] = kept
+    _factorise(out, active[0])
+
+
+@compiled
+def _factorise(out: Pressing, many: int) -> None:
+    for a in range(many):
+        for b in range(a, many):
+            out.factor[a, b] = out.compliance[out.active[1 + a], out.active[1 + b]]
+    # A flexibility that is cut off where it is small may be indefinite by a little.
+    _small_cholesky(out.factor, many)
+
+
+@compiled_fused
+def _small_cholesky(a: Floats, n: int) -> None:
+    """A = UᵀU in place, upper triangle; pivots are kept above a part of what they were."""
+    for k in range(n):
+        least = 1e-3 * a[k, k]
+        total = a[k, k]
+        for i in range(k):
+            total -= a[i, k] * a[i, k]
+        pivot = math.sqrt(max(total, least))
+        a[k, k] = pivot
+        for i in range(k):
+            much = a[i, k]
+            row, target = a[i], a[k]
+            for j in range(k + 1, n):
+                target[j] -= much * row[j]
+        for j in range(k + 1, n):
+            a[k, j] /= pivot
+
+
+@compiled_fused
+def _solve(out: Pressing, n: int, x: Floats) -> None:
+    """X ← (UᵀU)⁻¹ x."""
+    u = out.factor
+    for i in range(n):
+        x[i] /= u[i, i]
+        for j in range(i + 1, n):
+            x[j] -= u[i, j] * x[i]
+    for i in range(n - 1, -1, -1):
+        total = x[i]
+        for j in range(i + 1, n):
+            total -= u[i, j] * x[j]
+        x[i] = total / u[i, i]
+
+
+@compiled
+def _rub(touches: Touches, things: Things, friction: float, out: Pressing) -> None:
+    """Set stiffness and stretch of friction: a spring from the anchor, no stronger than μλ."""
+    for c in range(touches.count[0]):
+        point, thing = touches.points[c], touches.things[c]
+        out.weights[c] = 0.0
+        if friction <= 0:
+            continue
+        turn, shift = things.turns[thing], things.shifts[thing]
+        if out.held_by[point] != thing:
+            continue
+        x = y = 0.0
+        for i in range(3):
+            stuck = shift[i]
+            for k in range(3):
+                stuck += turn[i, k] * out.anchors[point, k]
+            away = touches.places[c, i] - stuck
+            x += away * out.aside[c, 0, i]
+            y += away * out.aside[c, 1, i]
+        out.slips[c, 0], out.slips[c, 1] = x, y
+        stiff = out.grips[c]
+        most, far = friction * out.pressed[point], math.sqrt(x * x + y * y)
+        out.weights[c] = stiff if stiff * far <= most else most / far
+
+
+@compiled
+def _add_system(out: Pressing, gradient: Floats, hessian: Floats) -> None:
+    """Add R_nᵀ S⁻¹ R_n + R_tᵀ w R_t and forces, in the columns that contacts have."""
+    many, active, size = out.active[0], out.active, len(gradient)
+    used = 0
+    for k in range(size):
+        for a in range(many):
+            c = active[1 + a]
+            if (
+                out.rows[3 * c, k] != 0
+                or out.rows[3 * c + 1, k] != 0
+                or out.rows[3 * c + 2, k] != 0
+            ):
+                out.columns[used] = k
+                used += 1
+                break
+    filled = many
+    for a in range(many):
+        c = active[1 + a]
+        row = out.rows[3 * c]
+        for k in range(used):
+            out.packed[a, k] = row[out.columns[k]]
+            gradient[out.columns[k]] -= out.forces[c] * row[out.columns[k]]
+        if out.weights[c] > 0:
+            root = math.sqrt(out.weights[c])
+            for side in range(2):
+                row = out.rows[3 * c + 1 + side]
+                pull = out.weights[c] * out.slips[c, side]
+                for k in range(used):
+                    out.packed[filled, k] = root * row[out.columns[k]]
+                    gradient[out.columns[k]] += pull * row[out.columns[k]]
+                filled += 1
+    # U⁻ᵀ R_n, row by row.
+    for i in range(many):
+        target = out.packed[i, :used]
+        for k in range(i):
+            _subtract(out.factor[k, i], out.packed[k, :used], target)
+        scale = 1.0 / out.factor[i, i]
+        for k in range(used):
+            target[k] *= scale
+    _add_product(out, filled, used, hessian)
+
+
+@compiled_fused
+def _subtract(much: float, row: Floats, target: Floats) -> None:
+    for k in range(len(target)):
+        target[k] -= much * row[k]
+
+
+@compiled_fused
+def _add_product(out: Pressing, filled: int, used: int, hessian: Floats) -> None:
+    """Add ZᵀZ of the packed rows, four at a time."""
+    for i in range(used):
+        for j in range(i, used):
+            out.product[i, j] = 0.0
+    for r in range(filled, -(-filled // 4) * 4):
+        for k in range(used):
+            out.packed[r, k] = 0.0
+    for r in range(0, filled, 4):
+        first, second, third, fourth = (
+            out.packed[r],
+            out.packed[r + 1],
+            out.packed[r + 2],
+            out.packed[r + 3],
+        )
+        for i in range(used):
+            a, b, c, d = first[i], second[i], third[i], fourth[i]
+            target = out.product[i]
+            for j in range(i, used):
+                target[j] += a * first[j] + b * second[j] + c * third[j] + d * fourth[j]
+    for i in range(used):
+        row, source = hessian[out.columns[i]], out.product[i]
+        for j in range(i, used):
+            row[out.columns[j]] += source[j]
+
+
+@compiled
+def settle_contacts(touches: Touches, change: Floats, out: Pressing) -> float:
+    """Set forces as the solver applied them when it subtracted a change; return the deepest.
+
+    Forces are linear in the change: S⁻¹ (d + R_n Δ) along the ways out, −w (s − R_t Δ) across. The
+    depth that is left is that of the hard skin, f/(k a).
+    """
+    many, active = out.active[0], out.active
+    count = touches.count[0]
+    for c in range(count):
+        out.across[c] = 0.0
+    for a in range(many):
+        c = active[1 + a]
+        total = touches.depths[c]
+        row = out.rows[3 * c]
+        for k in range(len(change)):
+            total += row[k] * change[k]
+        out.work[a] = total
+        if out.weights[c] > 0:
+            for side in range(2):
+                slip, row = out.slips[c, side], out.rows[3 * c + 1 + side]
+                for k in range(len(change)):
+                    slip -= row[k] * change[k]
+                for i in range(3):
+                    out.across[c, i] -= out.weights[c] * slip * out.aside[c, side, i]
+    _solve(out, many, out.work)
+    pulled = pushed = 0.0
+    for a in range(many):
+        c, force = active[1 + a], out.work[a]
+        out.forces[c] = force
+        out.work[a] = 0.0
+        pulled += max(-force, 0.0)
+        pushed += max(force, 0.0)
+    return pulled / max(pushed, 1e-12)
+
+
+@compiled
+def stick(
+    touches: Touches,
+    things: Things,
+    skin: Floats,
+    samples: Floats,
+    radii: Floats,
+    friction: float,
+    out: Pressing,
+) -> None:
+    """Remember how hard points were pressed, and where they stick on what they touch.
+
+    A point that slips drags its anchor along, as far behind as the spring of its friction reaches.
+
+    Parameters
+    ----------
+    touches, things
+        Contacts, and what they touch, where it is at the end of the step.
+    skin, samples, radii
+        (n̄, 3), (s, 3), (s,) at the end of the step, in the world.
+    friction
+        Coefficient μ.
+    out
+        Forces as they were applied; anchors are written.
+    """
+    n_skin, place, stuck = len(skin), np.empty(3), np.empty(3)
+    for c in range(touches.count[0]):
+        out.pressed[touches.points[c]] *= -1.0  # still touched
+    for point in range(len(out.pressed)):
+        if out.pressed[point] > 0.0 or out.held_by[point] < 0:
+            out.pressed[point], out.held_by[point] = 0.0, -1
+        out.pressed[point] = abs(out.pressed[point])
+    for c in range(touches.count[0]):
+        point, thing, force = touches.points[c], touches.things[c], max(out.forces[c], 0.0)
+        turn, shift = things.turns[thing], things.shifts[thing]
+        for i in range(3):
+            if point < n_skin:
+                place[i] = skin[point, i]
+            else:
+                place[i] = samples[point - n_skin, i] - radii[point - n_skin] * touches.ways[c, i]
+        if out.held_by[point] == thing and out.weights[c] > 0:
+            far = slip = 0.0
+            for i in range(3):
+                stuck[i] = shift[i]
+                for k in range(3):
+                    stuck[i] += turn[i, k] * out.anchors[point, k]
+            for side in range(2):
+                away = 0.0
+                for i in range(3):
+                    away += (place[i] - stuck[i]) * out.aside[c, side, i]
+                far += away * away
+            far = math.sqrt(far)
+            reach = friction * force / out.grips[c]
+            slip = 1.0 - reach / far if far > reach else 0.0
+            for i in range(3):
+                place[i] = stuck[i] + slip * (place[i] - stuck[i])
+        for i in range(3):
+            out.anchors[point, i] = 0.0
+            for k in range(3):
+                out.anchors[point, i] += turn[k, i] * (place[k] - shift[k])
+        out.held_by[point], out.pressed[point] = thing, force

@@ -1,0 +1,139 @@
+"""Layer of flesh between skin and bone: tets that a soft skeleton is built with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from supple.anatomy.anatomy import Anatomy
+from supple.anatomy.body_plan import anatomical_material, plan_body
+from supple.anatomy.painted_material import pose_materials
+from supple.arrays import Floats, Ints
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.engines.soft_skeleton.bones.rig_bones import RigBones
+from supple.errors import SuppleError
+from supple.mesh.embedding import embed_parts
+from supple.mesh.tets import TetMesh
+from supple.rig.character import Character
+from supple.rig.skeleton.skinning import skinned_core
+from supple.rig.tets.carried_weights import carried_influences
+from supple.rig.tets.surface_samples import SurfaceSamples
+
+__all__ = ["FleshLayer", "flesh_layer"]
+
+
+@dataclass(frozen=True, eq=False)
+class FleshLayer:
+    """Hold tets of flesh and bone, at rest.
+
+    Attributes
+    ----------
+    mesh, held
+        Tets, and their vertices that are bone.
+    material
+        Of each tet.
+    places
+        (n̄, n) the skin's vertices by those of the tets.
+    weights
+        (n, K) of the bones.
+    """
+
+    mesh: TetMesh
+    held: Ints
+    material: Material
+    places: sp.csr_array
+    weights: sp.csr_array
+
+    @cached_property
+    def body(self) -> ElasticBody:
+        """Elasticity of the tets."""
+        return ElasticBody(self.mesh, self.material)
+
+    @cached_property
+    def soft(self) -> Ints:
+        """Tets with a corner that is not bone."""
+        return np.flatnonzero(~np.isin(self.mesh.tets, self.held).all(axis=1))
+
+    @cached_property
+    def free(self) -> Ints:
+        """Vertices of tets that are not bone."""
+        return np.setdiff1d(np.unique(self.mesh.tets), self.held)
+
+    @cached_property
+    def outer(self) -> Ints:
+        """(p,) vertices of the boundary that are not bone."""
+        return np.setdiff1d(np.unique(self.mesh.boundary()), self.held)
+
+    @cached_property
+    def normals(self) -> Floats:
+        """(p, 3) of the outer vertices, outwards."""
+        corners = self.mesh.boundary()
+        a, b, c = (self.mesh.vertices[corners[:, i]] for i in range(3))
+        across, found = np.cross(b - a, c - a), np.zeros_like(self.mesh.vertices)
+        for i in range(3):
+            np.add.at(found, corners[:, i], across)
+        found = found[self.outer]
+        return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-300)
+
+    @property
+    def typical_material(self) -> Material:
+        """Material with the median of each constant."""
+        young, poisson, density = (
+            float(np.median(np.asarray(value, np.float64)))
+            for value in (self.material.young, self.material.poisson, self.material.density)
+        )
+        return Material(self.material.kind, young, poisson, density)
+
+
+def flesh_layer(
+    character: Character,
+    bones: RigBones,
+    tets: int | TetMesh,
+    anatomy: Anatomy | None,
+    material: Material | None,
+) -> FleshLayer:
+    """Fill a character with tets, and say which are bone.
+
+    Parameters
+    ----------
+    character, bones
+        The character, and bones of its rig.
+    tets
+        How many to make, or tets that fill the surface.
+    anatomy
+        Bone and flesh; None for what the shape tells.
+    material
+        Of the flesh; None for that of the anatomy.
+    """
+    surface = character.surface
+    plan = plan_body(character, tets, anatomy)
+    mesh = plan.mesh
+    used = anatomical_material(plan.anatomy) if material is None else material
+    places = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), mesh)
+    young = plan.factors * np.asarray(used.young) if material is None else None
+    used = pose_materials(used, mesh, places, 1, young=young)[0]
+    layer = FleshLayer(
+        mesh, plan.held, used, sp.csr_array(places), _tet_weights(character, bones, mesh)
+    )
+    if not len(layer.outer):
+        raise SuppleError("its tets are all bone; give more of them, or an anatomy with flesh")
+    return layer
+
+
+def _tet_weights(character: Character, bones: RigBones, mesh: TetMesh) -> sp.csr_array:
+    """(n, K) weights of the bones at tet vertices."""
+    core = skinned_core(character.rig)
+    assert core is not None
+    samples = SurfaceSamples.of(character.surface, mesh)
+    joints, values = carried_influences(core.rig, mesh, samples)
+    n, count = joints.shape
+    total = core.rig.skeleton.n_joints
+    rows = np.repeat(np.arange(n), count)
+    matrix = sp.coo_array((values.ravel(), (rows, joints.ravel())), (n, total))
+    found = sp.csr_array(matrix.tocsr()[:, bones.kept])
+    found.eliminate_zeros()
+    return found
