@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.skin_regions import vertex_areas
 from supple.arrays import Floats, Ints
-from supple.checks import checked_choice, checked_count, shown
+from supple.checks import (
+    checked_array,
+    checked_choice,
+    checked_count,
+    checked_number,
+    shown,
+)
 from supple.elastic.material import Material
 from supple.engines.soft_skeleton.bones.body_points import point_tables
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
-from supple.engines.soft_skeleton.flesh.handle_weights import (
-    farthest_handles,
-    handle_weights,
-    same_entries,
-    three_coordinates,
-)
+from supple.engines.soft_skeleton.flesh.deformation_bases import BASES
+from supple.engines.soft_skeleton.flesh.handle_weights import same_entries
 from supple.engines.soft_skeleton.flesh.mass_points import mass_weights
 from supple.engines.soft_skeleton.flesh.oblivious_cubature import oblivious_cubature
 from supple.engines.soft_skeleton.flesh.residual_flexibility import residual_flexibility
@@ -54,6 +59,8 @@ def build(
     character: Character,
     *,
     handles: int = 90,
+    basis: str = "handles",
+    denser: Mapping[str, float] | ArrayLike | None = None,
     tets: int | TetMesh = 12_000,
     anatomy: Anatomy | Literal["auto"] = "auto",
     skeleton: BoneMeshes | None = None,
@@ -72,6 +79,13 @@ def build(
         A surface, its rig with one skeleton and linear skinning, and motions.
     handles
         Places of the skin that flesh is moved by, three coordinates each.
+    basis
+        ``"handles"``; ``"paper"``: with the paper's linearly precise coordinates; ``"interior"``:
+        handles inside, too; ``"modal"``: softest modes; ``"responses"``: half of the handles, and
+        answers to loads on patches. What it lacks in contact is added to any of them.
+    denser
+        How many times nearer to each other handles are, by names of bones with *, such as
+        ``{"*hand*": 3}``, or painted (n̄,) on the skin.
     tets
         Number of tets to make, or tets that fill the surface. They are needed here only.
     anatomy
@@ -97,6 +111,7 @@ def build(
         checked_count(name, value)
     if not (skeleton is None or isinstance(skeleton, BoneMeshes)):
         raise SuppleError(f"skeleton must be BoneMeshes, not {shown(skeleton)}")
+    checked_choice("basis", basis, BASES)
     checked_choice("cubature_method", cubature_method, CUBATURES)
     bones = RigBones(character.rig)
     with single_threaded():
@@ -104,8 +119,8 @@ def build(
             chosen = None if isinstance(anatomy, str) else anatomy
             layer = flesh_layer(character, bones, tets, chosen, material, skeleton)
         with log.stage("handles"):
-            at = farthest_handles(layer.mesh, layer.outer, handles)
-            shapes = three_coordinates(handle_weights(layer.mesh, layer.held, at))
+            near = _nearness(denser, character, bones, layer)
+            shapes, at = BASES[basis](layer, handles, near)
         with log.stage("cubature"):
             few = _cubature(layer, shapes, at, cubature, cubature_method, seed, log)
         with log.stage("contact"):
@@ -136,6 +151,31 @@ def build(
     )
 
 
+def _nearness(
+    denser: Mapping[str, float] | ArrayLike | None,
+    character: Character,
+    bones: RigBones,
+    layer: FleshLayer,
+) -> Floats | None:
+    """(n,) how many times nearer to each other handles are, by tet vertex; None for even."""
+    if denser is None:
+        return None
+    skin = character.surface.vertices
+    painted = np.ones(len(skin))
+    if isinstance(denser, Mapping):
+        for pattern, times in denser.items():
+            named = [k for k, name in enumerate(bones.names) if fnmatchcase(name, pattern)]
+            if not named:
+                checked_choice("bone", pattern, bones.names)
+            own = np.asarray(bones.weights[:, named].sum(axis=1)).ravel() > 0.5
+            painted[own] = checked_number(f'denser["{pattern}"]', times)
+    else:
+        painted = checked_array("denser", denser, (len(skin),))
+    if not (painted > 0).all():
+        raise SuppleError(f"denser must be positive, not {painted.min():g}")
+    return painted[cKDTree(skin).query(layer.mesh.vertices)[1]]
+
+
 def _of_layer(character: Character, layer: FleshLayer, handles: Ints) -> dict[str, Any]:
     """Return what the model keeps of the tets."""
     skin = character.surface
@@ -143,11 +183,20 @@ def _of_layer(character: Character, layer: FleshLayer, handles: Ints) -> dict[st
     return {
         "material": layer.typical_material,
         "areas": vertex_areas(skin),
+        "thickness": _thickness(skin.vertices, layer),
         "spread": stored_rows(layer.places[:, layer.outer]),
         "normals": layer.normals,
         "handles": near.astype(np.int64),
         "sizes": {"tets": len(layer.mesh.tets), "tet_vertices": len(layer.mesh.vertices)},
     }
+
+
+def _thickness(skin: Floats, layer: FleshLayer) -> Floats:
+    """(n̄,) from the skin to the nearest bone, in m; the body's size where there is none."""
+    if not len(layer.held):
+        return np.full(len(skin), float(np.ptp(skin, axis=0).max()))
+    found: Floats = cKDTree(layer.mesh.vertices[layer.held]).query(skin)[0]
+    return found
 
 
 def _cubature(

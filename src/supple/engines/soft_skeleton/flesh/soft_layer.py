@@ -26,6 +26,9 @@ from supple.rig.tets.surface_samples import SurfaceSamples
 
 __all__ = ["FleshLayer", "flesh_layer"]
 
+#: Young's modulus in Pa of the softest flesh that carries weight.
+SOFTEST = 10e3
+
 
 @dataclass(frozen=True, eq=False)
 class FleshLayer:
@@ -127,7 +130,7 @@ def flesh_layer(
     mesh, held = plan.mesh, plan.held
     if skeleton is not None:
         mesh, held, joints = meet_bones(mesh, skeleton)
-    used = anatomical_material(plan.anatomy) if material is None else material
+    used = _carrying(anatomical_material(plan.anatomy)) if material is None else material
     places = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), mesh)
     young = plan.factors * np.asarray(used.young) if material is None else None
     used = pose_materials(used, mesh, places, 1, young=young)[0]
@@ -166,3 +169,13 @@ def _on_bones(weights: sp.csr_array, bones: RigBones, held: Ints, joints: Ints) 
     found[held] = 0.0
     found[held, place[joints]] = 1.0
     return sp.csr_array(found)
+
+
+def _carrying(material: Material) -> Material:
+    """Return a material that is no softer than living flesh.
+
+    Flesh that swings as a body's does is softer in what is small, 200 Pa in a hand: a ball of
+    200 g falls through it.
+    """
+    young = max(float(np.min(material.young)), SOFTEST)
+    return Material(material.kind, young, material.poisson, material.density)
