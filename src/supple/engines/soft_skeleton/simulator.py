@@ -364,7 +364,7 @@ class SoftSkeletonSimulator:
 
     def unposed(self) -> Floats:
         """(n̄, 3) displacement of the flesh before bones move it, in m."""
-        return self._skin.displacements(self.phi)
+        return self._skin.displacements(self.phi) + self._contact.beside_handles()
 
 
 def _positive(what: str, value: float) -> float:

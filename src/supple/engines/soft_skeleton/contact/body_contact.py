@@ -293,6 +293,12 @@ class BodyContact:
         np.add.at(field, touches.members[: lengths.sum()], np.repeat(each, lengths))
         return field
 
+    def beside_handles(self) -> Floats:
+        """(n̄, 3) how pressure moves the skin beside handles, before bones move it, in m."""
+        outer = self.model.spread.T @ (self.pressure() * self.model.areas)
+        away = np.stack([-(each @ outer) for each in self.model.motion], axis=1)
+        return np.asarray(self.model.spread @ away)
+
     def shown(self, skin: Floats, chain: BoneChain, out: Singles) -> None:
         """Write the skin (n̄, 3) with what contact moves beside bones and handles.
 
@@ -302,10 +308,8 @@ class BodyContact:
         out[:] = skin
         if self.count == 0:
             return
-        outer = self.model.spread.T @ (self.pressure() * self.model.areas)
-        away = np.stack([-(each @ outer) for each in self.model.motion], axis=1)
         blend = (self._weights @ chain.turns.reshape(-1, 9)).reshape(-1, 3, 3)
-        out += np.einsum("nij,nj->ni", blend, self.model.spread @ away)
+        out += np.einsum("nij,nj->ni", blend, self.beside_handles())
         push_out(self._shapes, self._touches, self._first_bone, out)
 
 
