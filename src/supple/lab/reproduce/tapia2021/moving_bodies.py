@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.formats.smpl.load_body import body_character
 from supple.lab.reproduce.tapia2021.soft_bodies import (
-    QUICK,
     SIZES,
     Tell,
     model_of,
@@ -23,7 +22,7 @@ from supple.lab.reproduce.tapia2021.soft_bodies import (
     played,
 )
 from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, key_of, sheet, window_of
-from supple.rig.character import Character
+from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import scene
 from supple.scenes.characters.human import POSES, human_pose
@@ -169,13 +168,9 @@ def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     times = [0.3, 1.0, 1.7, 2.4]
     figure, grid = sheet("Limp people of two shapes hang, and are pushed", len(PEOPLE), len(times))
     rows = []
-    for number, (name, betas) in enumerate(PEOPLE.items()):
+    for number, name in enumerate(PEOPLE):
         tell(number / len(PEOPLE), f"{name}: building")
-        person = _person(name, betas)
-        handles, cubature = SIZES["human"]
-        options: dict[str, Any] = {"handles": handles, "cubature": cubature}
-        options |= scene("human").recipe("soft-skeleton") | (QUICK if quick else {})
-        model = build(person, engine="soft-skeleton", **options)
+        model, skin = _person(name, quick)
         shown = contact_scene("body-hang")
         begun = (number + 0.3) / len(PEOPLE)
         take = play_scene(
@@ -192,7 +187,7 @@ def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             frame = take.frames[time]
             draw_body(
                 grid[number, column],
-                person.surface,
+                skin,
                 frame.skin,
                 f"{name}, {time:.1f} s",
                 things=frame.things,
@@ -223,10 +218,14 @@ def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     }
 
 
-def _person(name: str, betas: tuple[float, ...]) -> Character:
-    """Return our person with other coefficients of shape."""
-    own = scene("human").character
-    body: Any = own.source
-    shaped = body_character(Path(name), body.body, None, np.array(betas), (), False, False)
-    return replace(shaped, motions=dict(own.motions))
-
+@cache
+def _person(name: str, quick: bool) -> tuple[SoftSkeletonModel, SurfaceMesh]:
+    """Return our person with other coefficients of shape; of a quick run, with its own."""
+    shown = scene("human")
+    if quick:
+        return model_of("human", quick), shown.character.surface
+    source: Any = shown.character.source
+    shaped = body_character(Path(name), source.body, None, PEOPLE[name], (), False, False)
+    handles, cubature = SIZES["human"]
+    sizes = shown.recipe("soft-skeleton") | {"handles": handles, "cubature": cubature}
+    return build(shaped, engine="soft-skeleton", **sizes), shaped.surface
