@@ -1,5 +1,1 @@
-<<<<<<< HEAD
-"""Times of soft skeletons, beside all of their tets and as sizes grow."""
-=======
-"""Figures of soft skeletons: compliance, times, growth."""
->>>>>>> w-flesh
+"""Times of soft skeletons beside all of their tets, how they grow, and how soft they are."""

@@ -39,7 +39,7 @@ from supple.scenes.modelling.sculpting import ramp
 __all__ = ["fig1", "fig3", "fig6", "fig8", "fig10"]
 
 #: Stiffness of flesh that is to be rigid, in parts of its own.
-RIGID = 1e4
+RIGID = 1e3
 
 
 def fig1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
