@@ -80,6 +80,7 @@ ITEMS = {
     "hahn2013-jacobians": Item(
         "hahn2013.jacobian_updates", "jacobian_updates", "Jacobians that are kept"
     ),
+    "tapia2021-table1": Item("tapia2021.table1_costs", "table1", "the cost of a step"),
     "tapia2021-fig1": Item("tapia2021.touched_bodies", "fig1", "soft skeletons"),
     "tapia2021-fig2": Item("tapia2021.static_shapes", "fig2", "skin at rest is the model's"),
     "tapia2021-fig3": Item("tapia2021.touched_bodies", "fig3", "contact on rigid flesh and soft"),
@@ -91,6 +92,11 @@ ITEMS = {
     "tapia2021-fig9": Item("tapia2021.moving_bodies", "fig9", "a motion that springs track"),
     "tapia2021-fig10": Item("tapia2021.touched_bodies", "fig10", "fingertips that slide"),
     "tapia2021-fig12": Item("tapia2021.moving_bodies", "fig12", "two shapes hang limp"),
+    "tapia2021-fig13": Item("tapia2021.pressed_bodies", "fig13", "reduced against all tets"),
+    "tapia2021-fig14": Item("tapia2021.pressed_bodies", "fig14", "handles and modes, a hand"),
+    "tapia2021-fig15": Item("tapia2021.pressed_bodies", "fig15", "handles and modes, a body"),
+    "tapia2021-fig16": Item("tapia2021.pressed_bodies", "fig16", "a pin and the handles' density"),
+    "tapia2021-modes": Item("tapia2021.table1_costs", "modes", "the cost of modes"),
 }
 #: Papers, and what there is of each: xu2016's go by their bare names.
 _OTHERS = ("barbic2005", "hahn2013", "tapia2021")

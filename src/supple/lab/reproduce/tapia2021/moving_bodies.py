@@ -201,7 +201,8 @@ def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
                 "mass_kg": float(model.masses.sum()),
                 "largest_push_N": float(np.linalg.norm(take.forces, axis=1).max()),
                 "flesh_mm": 1e3 * float(take.flesh.max()),
-                "middle_moves_mm": 1e3 * float(np.linalg.norm(last.mean(axis=0) - first.mean(axis=0))),
+                "middle_moves_mm": 1e3
+                * float(np.linalg.norm(last.mean(axis=0) - first.mean(axis=0))),
                 "limits": ", ".join(take.limits) or "none",
             }
         )

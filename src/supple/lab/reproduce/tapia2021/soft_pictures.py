@@ -109,9 +109,7 @@ def _coloured(values: Floats, most: float, signed: bool) -> Floats:
     return np.asarray(matplotlib.colormaps[SIGNED if signed else LENGTHS](share))[:, :3]
 
 
-def key_of(
-    figure: Figure, axes: Any, most: float, text: str, *, signed: bool = False
-) -> None:
+def key_of(figure: Figure, axes: Any, most: float, text: str, *, signed: bool = False) -> None:
     """Add a bar of colours beside axes."""
     scale = Normalize(-most if signed else 0.0, most)
     bar = figure.colorbar(

@@ -51,9 +51,7 @@ def fig1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         shown = contact_scene(name)
         tell(row / 2, f"{name}: building")
         model = model_of(shown.scene.character.name, quick)
-        take = play_scene(
-            shown, model, [time], quick=quick, tell=_told(tell, row / 2, 0.4, name)
-        )
+        take = play_scene(shown, model, [time], quick=quick, tell=_told(tell, row / 2, 0.4, name))
         frame, skin = take.frames[time], shown.scene.character.surface
         far = 1e3 * np.linalg.norm(frame.unposed, axis=1)
         camera = draw_body(
@@ -138,8 +136,7 @@ def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         takes[said] = take
         turned = np.degrees(np.abs(take.parameters[-1, 3:48] - take.wanted[-1, 3:48]))
         rows.append(
-            _touch_row(said, take)
-            | {"largest_turn_degrees": float(turned.max()), "flesh": said}
+            _touch_row(said, take) | {"largest_turn_degrees": float(turned.max()), "flesh": said}
         )
     window = window_of(TIPS["index"] + np.array([[-0.03, -0.03, -0.03], [0.04, 0.03, 0.03]]), 1.0)
     for column, (said, take) in enumerate(takes.items()):
