@@ -31,8 +31,8 @@ __all__ = [
     "Run",
     "SoftCase",
     "checked_cases",
-    "pressed",
     "prepared_case",
+    "pressed",
     "touching",
     "untouched",
 ]

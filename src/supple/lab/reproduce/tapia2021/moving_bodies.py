@@ -111,15 +111,15 @@ def fig9(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     for number, frequency in enumerate(frequencies):
         simulator = SoftSkeletonSimulator(model, 1 / 90, tracking=frequency, self_contact=False)
         simulator.reset(*motion.at(0.0))
-        begun = 0.1 + 0.7 * number / len(frequencies)
+        begun, much = 0.1 + 0.7 * number / len(frequencies), 0.7 / len(frequencies)
         take = played(
             simulator,
             motion,
             chosen,
             seconds=motion.duration,
             quick=quick,
-            tell=lambda part, begun=begun, count=len(frequencies): tell(  # type: ignore[misc]
-                begun + 0.7 * part / count, "tracking"
+            tell=lambda part, begun=begun, much=much: tell(  # type: ignore[misc]
+                begun + much * part, "tracking"
             ),
         )
         if frequency == 8.0:
@@ -194,14 +194,14 @@ def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
                 azimuth=shown.azimuth,
                 window=window,
             )
-        first, last = take.frames[times[0]].skin, take.frames[times[-1]].skin
+        way = (take.frames[times[-1]].skin - take.frames[times[0]].skin).mean(axis=0)
         rows.append(
             {
                 "person": name,
                 "mass_kg": float(model.masses.sum()),
                 "largest_push_N": float(np.linalg.norm(take.forces, axis=1).max()),
                 "flesh_mm": 1e3 * float(take.flesh.max()),
-                "middle_moves_mm": 1e3
+                "middle_moves_mm": 1e3 * float(np.linalg.norm(way)),
                 * float(np.linalg.norm(last.mean(axis=0) - first.mean(axis=0))),
                 "limits": ", ".join(take.limits) or "none",
             }

@@ -20,7 +20,7 @@ from supple.mesh.obstacles import Obstacle
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
 from supple.rig.tets.bone_meshes import BoneMeshes
-from supple.scenes.characters.character_scene import Scene, scene
+from supple.scenes.characters.character_scene import Scene
 from supple.scenes.contact.contact_scene import ContactScene
 from supple.scenes.contact.props import thing_surface
 

@@ -24,6 +24,8 @@ SKIN = np.array([0.87, 0.70, 0.61])
 THING = np.array([0.56, 0.62, 0.70])
 #: Colours of a length, and of something with a sign.
 LENGTHS, SIGNED = "YlOrRd", "RdBu_r"
+#: Where light suits, in degrees.
+_FRONT = 20.0, 12.0
 _PAPER = np.array([0.984, 0.98, 0.969])
 
 
@@ -90,12 +92,16 @@ def draw_body(
     view = view_axes(azimuth, elevation)
     centre, across = window_of(placed) if window is None else window
     camera = Camera(view, np.asarray(centre, np.float64), pixels / across, (pixels, pixels))
+    # Turned rather than looked at from elsewhere: light comes from above and before the picture.
+    front = view_axes(*_FRONT)
+    vertices = (vertices - camera.centre) @ view.T @ front
+    lit = Camera(front, np.zeros(3), camera.scale, camera.pixels)
     shaded = np.ones(len(vertices))
     shaded[: len(placed)] = cavities(SurfaceMesh(placed, surface.triangles))
     body = Body(
         vertices, triangles, vertex_normals(vertices, triangles), np.concatenate(tones), shaded
     )
-    picture, _ = render(body, camera, float(centre[1]) - 50 * across, _PAPER)
+    picture, _ = render(body, lit, -50 * across, _PAPER)
     axes.imshow(picture)
     axes.set_axis_off()
     if caption:

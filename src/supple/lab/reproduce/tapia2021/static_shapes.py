@@ -32,6 +32,8 @@ HELD = 20
 _SHOWN = {"hand": ("fist", -150.0, -20.0), "human": ("crouched", 60.0, 9.0)}
 #: Tets of the paper's layers (§5.1, §5.2), and its vertices.
 PAPER_TETS = {"hand": (88_716, 20_214), "human": (41_585, 10_111)}
+#: Tets of a hand with bones of its own: they are thin.
+MESHED_TETS = 40_000
 _BONE, _CUT = np.array([0.93, 0.90, 0.80]), np.array([0.80, 0.36, 0.33])
 
 
@@ -69,9 +71,9 @@ def fig2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         away = float(np.linalg.norm(right - plain, axis=1).max())
         window = window_of(right)
         for column, (points, said) in enumerate(((plain, "without"), (right, "with"))):
-            caption = f"{name}, {pose_name}: {said} blend shapes"
+            caption = f"{pose_name}: {said}"
             if column:
-                caption += f" (≤ {1e3 * away:.1f} mm)"
+                caption += f", which move by up to {1e3 * away:.0f} mm"
             draw_body(
                 grid[0, 2 * at + column],
                 character.surface,
@@ -100,10 +102,10 @@ def fig4(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         tell(at / len(cases), f"{name}: tets")
         shown = scene(name)
         bones = scene_bones(shown) if meshes else None
-        tets = QUICK["tets"] if quick else shown.tets
+        tets = QUICK["tets"] if quick else (MESHED_TETS if meshes else shown.tets)
         rig_bones = RigBones(shown.character.rig)
         layer = flesh_layer(shown.character, rig_bones, tets, None, None, bones)
-        axis, view = (2, view_axes(0, 0)) if name == "human" else (1, view_axes(180, -89))
+        axis, view = (2, view_axes(0, 0)) if name == "human" else (1, view_axes(0, 89))
         _draw_cut(grid[0, at], layer, axis, view)
         said = "bone meshes" if meshes else "thickness of flesh"
         grid[0, at].set_title(f"{name}, {said}: {len(layer.soft):,} tets of flesh", fontsize=9)
@@ -136,13 +138,15 @@ def _draw_cut(axes: Any, layer: FleshLayer, axis: int, view: Floats) -> None:
     held[layer.held] = True
     middles = mesh.vertices[mesh.tets].mean(axis=1)
     towards = view[2][axis]
-    place = np.median(mesh.vertices[:, axis]) if axis == 1 else 0.0
+    place = float(np.median(mesh.vertices[held, axis]))
     kept = np.flatnonzero((middles[:, axis] - place) * np.sign(towards) < 0)
     part = TetMesh(mesh.vertices, mesh.tets[kept])
     faces = part.boundary()
     outside = {tuple(row) for row in np.sort(mesh.boundary(), axis=1)}
     skin = np.array([tuple(row) in outside for row in np.sort(faces, axis=1)])
-    colours = np.where(held[faces].all(axis=1)[:, None], _BONE, _CUT)
+    colours = np.where(held[faces].all(axis=1)[:, None], #: Tets of a hand with bones of its own: they are thin.
+MESHED_TETS = 40_000
+_BONE, _CUT)
     colours[skin] = [0.87, 0.70, 0.61]
     draw_surface(axes, mesh.vertices, faces, colour=colours, view=view)
     flat = mesh.vertices @ view[:2].T

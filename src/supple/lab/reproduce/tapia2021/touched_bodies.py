@@ -40,6 +40,8 @@ __all__ = ["fig1", "fig3", "fig6", "fig8", "fig10"]
 
 #: Stiffness of flesh that is to be rigid, in parts of its own.
 RIGID = 1e3
+#: Springs of fingers that press, in Hz: fingers are light.
+FIRM = 50.0
 
 
 def fig1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
@@ -124,7 +126,7 @@ def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     for at_row, (said, own) in enumerate((("rigid", without_residual(model)), ("soft", model))):
         motion, bar, path = _lifted_bar()
         simulator = SoftSkeletonSimulator(
-            own, 1 / 90, tracking=8.0, objects=(bar,), gravity=(0, 0, 0)
+            own, 1 / 90, tracking=FIRM, objects=(bar,), gravity=(0, 0, 0)
         )
         simulator.reset(*motion.at(0.0))
         if said == "rigid":
@@ -138,7 +140,8 @@ def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         rows.append(
             _touch_row(said, take) | {"largest_turn_degrees": float(turned.max()), "flesh": said}
         )
-    window = window_of(TIPS["index"] + np.array([[-0.03, -0.03, -0.03], [0.04, 0.03, 0.03]]), 1.0)
+    tips = 0.5 * (TIPS["index"] + TIPS["ring"])
+    window = tips + np.array([0.02, 0.0, 0.0]), 0.09
     for column, (said, take) in enumerate(takes.items()):
         frame = take.frames[0.8]
         draw_body(
@@ -149,6 +152,7 @@ def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             things=frame.things,
             azimuth=0.0,
             elevation=5.0,
+            window=window,
         )
         far = 1e3 * np.linalg.norm(frame.unposed, axis=1)
         draw_body(
@@ -227,7 +231,7 @@ def fig6(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     near = window_of(np.concatenate([frame.skin[far > 0.4 * far.max()], [path(1.0)[:3, 3]]]), 3.0)
     draw_body(grid[0, 0], skin, points, "alone: the parametric skin", window=window)
     draw_body(
-        grid[0, 1], skin, frame.skin, "pushed", things=frame.things, window=near, azimuth=60.0
+        grid[0, 1], skin, frame.skin, "pushed", things=frame.things, window=near, azimuth=100.0
     )
     most = max(1.0, float(np.ceil(far.max())))
     draw_body(
