@@ -202,7 +202,6 @@ def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
                 "largest_push_N": float(np.linalg.norm(take.forces, axis=1).max()),
                 "flesh_mm": 1e3 * float(take.flesh.max()),
                 "middle_moves_mm": 1e3 * float(np.linalg.norm(way)),
-                * float(np.linalg.norm(last.mean(axis=0) - first.mean(axis=0))),
                 "limits": ", ".join(take.limits) or "none",
             }
         )

@@ -144,9 +144,7 @@ def _draw_cut(axes: Any, layer: FleshLayer, axis: int, view: Floats) -> None:
     faces = part.boundary()
     outside = {tuple(row) for row in np.sort(mesh.boundary(), axis=1)}
     skin = np.array([tuple(row) in outside for row in np.sort(faces, axis=1)])
-    colours = np.where(held[faces].all(axis=1)[:, None], #: Tets of a hand with bones of its own: they are thin.
-MESHED_TETS = 40_000
-_BONE, _CUT)
+    colours = np.where(held[faces].all(axis=1)[:, None], _BONE, _CUT)
     colours[skin] = [0.87, 0.70, 0.61]
     draw_surface(axes, mesh.vertices, faces, colour=colours, view=view)
     flat = mesh.vertices @ view[:2].T
