@@ -95,10 +95,8 @@ def _touched(skin: SurfaceMesh, start: Floats, way: Floats) -> tuple[Floats, Flo
     away = skin.vertices - start
     along = away @ way
     aside = np.linalg.norm(away - along[:, None] * way, axis=1)
-    near = np.flatnonzero((along > 0) & (aside < max(0.02 * skin.size, float(aside.min()) * 1.5)))
-    found = near[
-        aside[near].argmin() if len(near) < 2 else (along[near] - 2 * aside[near]).argmax()
-    ]
+    ahead = np.where(along > 0, along - 2 * aside, -np.inf)
+    found = int(ahead.argmax())
     corners = skin.triangles[(skin.triangles == found).any(axis=1)]
     a, b, c = (skin.vertices[corners[:, i]] for i in range(3))
     normal = np.cross(b - a, c - a).sum(axis=0)
@@ -142,7 +140,11 @@ def press_full(layer: FleshLayer, surface: SurfaceMesh, areas: Floats, probe: Pr
             x.ravel()[unknown] += step
             if size < 1e-7 * probe.depth:
                 break
-    return Pressed(force, layer.places @ (x - body.rest))
+    moved = layer.places @ (x - body.rest)
+    # The skin is shown out of what it touches, as that of a simulator.
+    distance, out = probe.sphere().distances(surface.vertices + moved)
+    moved -= np.minimum(distance, 0.0)[:, None] * out
+    return Pressed(force, moved)
 
 
 def _newton_step(
