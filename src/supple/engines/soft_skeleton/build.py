@@ -52,7 +52,7 @@ CUBATURES = {
     "paper-importance": "importance",
 }
 #: Points of the skin feel each other's contact beside the handles within so many edges of tets.
-REACH = 2.5
+REACH = 3.0
 
 
 def build(

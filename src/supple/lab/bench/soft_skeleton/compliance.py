@@ -19,6 +19,7 @@ from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.mesh.obstacles import Sphere
 from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_core
 
@@ -95,10 +96,8 @@ def _touched(skin: SurfaceMesh, start: Floats, way: Floats) -> tuple[Floats, Flo
     away = skin.vertices - start
     along = away @ way
     aside = np.linalg.norm(away - along[:, None] * way, axis=1)
-    near = np.flatnonzero((along > 0) & (aside < max(0.02 * skin.size, float(aside.min()) * 1.5)))
-    found = near[
-        aside[near].argmin() if len(near) < 2 else (along[near] - 2 * aside[near]).argmax()
-    ]
+    ahead = np.where(along > 0, along - 2 * aside, -np.inf)
+    found = int(ahead.argmax())
     corners = skin.triangles[(skin.triangles == found).any(axis=1)]
     a, b, c = (skin.vertices[corners[:, i]] for i in range(3))
     normal = np.cross(b - a, c - a).sum(axis=0)
@@ -142,7 +141,11 @@ def press_full(layer: FleshLayer, surface: SurfaceMesh, areas: Floats, probe: Pr
             x.ravel()[unknown] += step
             if size < 1e-7 * probe.depth:
                 break
-    return Pressed(force, layer.places @ (x - body.rest))
+    moved = layer.places @ (x - body.rest)
+    # The skin is shown out of what it touches, as that of a simulator.
+    distance, out = probe.sphere().distances(surface.vertices + moved)
+    moved -= np.minimum(distance, 0.0)[:, None] * out
+    return Pressed(force, moved)
 
 
 def _newton_step(
@@ -181,7 +184,7 @@ def compliance(
     *,
     handles: Iterable[int] = (82,),
     bases: Iterable[str] = ("handles",),
-    meshes: Sequence[int] = (12_000, 24_000),
+    meshes: Sequence[int | TetMesh] = (12_000, 24_000),
     tell: Callable[[str], None] | None = None,
     **options: Any,
 ) -> list[dict[str, Any]]:
@@ -194,7 +197,7 @@ def compliance(
     handles, bases
         Numbers of handles, and names of bases, that models are built with.
     meshes
-        Numbers of tets. Models are of the first; the whole flesh is of each.
+        Numbers of tets, or tets. Models are of the first; the whole flesh is of each.
     tell
         Told what is done.
     **options
@@ -208,21 +211,19 @@ def compliance(
         F/F_full, and ``motion_error`` ‖u − u_full‖/‖u_full‖ of the skin.
     """
     say = tell or (lambda text: None)
-    bones, truths = RigBones(character.rig), {}
+    bones = RigBones(character.rig)
+    truths: dict[int, list[Pressed]] = {}
     kept = {name: options.get(name) for name in ("material", "skeleton")}
-    areas = None
     rows: list[dict[str, Any]] = []
     for basis in bases:
         for count in handles:
             say(f"{basis}, {count} handles")
             model = build(character, handles=count, basis=basis, tets=meshes[0], **options)
-            areas = model.areas
-            for tets in meshes:
-                if tets in truths:
-                    continue
-                say(f"all of {tets:,} tets")
+            for tets in meshes if not truths else ():
                 layer = flesh_layer(character, bones, tets, None, **kept)
-                truths[tets] = [press_full(layer, character.surface, areas, p) for p in probes]
+                say(f"all of {len(layer.mesh.tets):,} tets")
+                skin = character.surface, model.areas
+                truths[len(layer.mesh.tets)] = [press_full(layer, *skin, p) for p in probes]
             for residual in (True, False):
                 used = model if residual else _without_residual(model)
                 rows += _compared(used, probes, truths, basis, count, residual)
