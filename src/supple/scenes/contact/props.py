@@ -37,7 +37,7 @@ def ball(centre: ArrayLike, radius: float, mass: float) -> RigidObject:
     return RigidObject(Sphere((0, 0, 0), radius), mass=mass, place=at(centre), name="ball")
 
 
-def pin(tip: ArrayLike, radius: float = 0.002, length: float = 0.05) -> RigidObject:
+def pin(tip: ArrayLike, radius: float = 0.003, length: float = 0.05) -> RigidObject:
     """Return an upright pin with a round tip at the top, which is led."""
     shape = Capsule((0, -length, 0), (0, -radius, 0), radius)
     return RigidObject(shape, mass=0.01, place=at(tip), moved=True, name="pin")
