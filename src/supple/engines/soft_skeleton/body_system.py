@@ -17,6 +17,7 @@ from supple.engines.rig_space.stage_history import History
 from supple.engines.soft_skeleton.bones.body_points import (
     BodyPoints,
     PointTables,
+    add_gravity,
     add_point_terms,
     write_columns,
 )
@@ -75,7 +76,7 @@ class BodySystem:
         self._torques = np.zeros((len(model.parents), 3))
         self._joint_forces = np.zeros((len(model.parents), 3))
         self._joint_stiffness = np.zeros((len(model.parents), 3, 3))
-        self._reaction = np.zeros(6)
+        self._held, self._reaction = np.zeros((len(model.parents), 3)), np.zeros(6)
         self._led = chain.turns.copy()
         self.pulling, self._tau, self._tracking = 0.0, 0.0, 0.0
         self.allocate()
@@ -87,6 +88,7 @@ class BodySystem:
         self._factor = padded_identity(self.size)
         self._full = np.zeros(len(self._factor))
         self._firm = np.zeros((6, self.size))
+        self._weight = np.zeros(self.size)
 
     def set_tracking(self, frequency: float) -> None:
         """Have springs towards the pose of a frequency in Hz, critically damped."""
@@ -163,12 +165,12 @@ class BodySystem:
         rate = 1 / tau**2
         np.subtract(points.x, self._world.target, out=self._forces)
         self._forces *= rate
-        self._forces -= self.gravity
         self._forces *= model.masses[:, None]
         np.multiply(model.masses, rate, out=self._masses)
         frames = chain.turns, chain.shifts, chain.places, self.phi
         pushes = self._forces, self._masses
         add_point_terms(points.tables, points.offsets, *frames, *pushes, gradient, hessian)
+        self._add_weight(points, frames)
         code = model.material.code
         add_flesh_terms(code, self.stiff, model.flesh, self.phi, bones, gradient, hessian, 2)
         _add_damping(
@@ -189,6 +191,18 @@ class BodySystem:
         if pushed is not None:
             _add_pushes(skin.tables, skin.offsets, *frames, *pushed, gradient)
         self._contact.add(skin, chain, self.phi, gradient, hessian)
+
+    def _add_weight(self, points: BodyPoints, frames: tuple[Floats, ...]) -> None:
+        """Add gravity; joints that follow a pose are held against it, as muscles do."""
+        self._weight[:] = 0.0
+        add_gravity(
+            points.tables, points.offsets, *frames, self.model.masses, self.gravity, self._weight
+        )
+        self._held[:] = 0.0
+        if self._tracking:
+            self._held[1:] = self._weight[6 : self._bones].reshape(-1, 3)
+            self._weight[6 : self._bones] = 0.0
+        self._gradient += self._weight
 
     def _add_joints(
         self, chain: BoneChain, start: BoneChain, wanted: BoneChain, before: Floats
@@ -277,7 +291,7 @@ class BodySystem:
 
     def readings(self) -> dict[str, Any]:
         """Return torques of the joints and, of a root that is driven, what drives it."""
-        found: dict[str, Any] = {"torques": self._torques.copy()}
+        found: dict[str, Any] = {"torques": self._torques + self._held}
         if self.root_mode == "driven":
             found["root_force"], found["root_torque"] = self._reaction[:3], self._reaction[3:]
         return found
