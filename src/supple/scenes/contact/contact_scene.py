@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Singles
 from supple.dynamics.rigid_object import RigidObject
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import Scene
+from supple.scenes.contact.props import Rope
 
 if TYPE_CHECKING:
     from supple.engines.soft_skeleton.model import SoftSkeletonModel
@@ -53,6 +54,8 @@ class ContactScene:
         They move: a scene is played once, and made anew for another time.
     led : dict of str to function
         For objects that are led, by name, from seconds since the start to a place (4, 4).
+    ropes : tuple of Rope
+        They pull at the skin.
     options : dict
         Options of the simulator.
     azimuth : float
@@ -67,6 +70,7 @@ class ContactScene:
     obstacles: tuple[Obstacle, ...] = ()
     objects: tuple[RigidObject, ...] = ()
     led: Mapping[str, Callable[[float], Floats]] = field(default_factory=dict)
+    ropes: tuple[Rope, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     azimuth: float = 25.0
 
@@ -124,10 +128,25 @@ class ContactScene:
             How long; by default to the motion's end.
         """
         dt = simulator.dt
+        before = simulator.surface() if self.ropes else None
         for step in range(1, round((self.seconds if seconds is None else seconds) / dt) + 1):
             for name, path in self.led.items():
                 self.object(name).moved_to(path(step * dt), dt)
-            yield simulator.step(*self.motion.at(min(self.start + step * dt, self.motion.duration)))
+            forces = None
+            if before is not None:
+                now = simulator.surface()
+                forces = self._pulls(now, (now - before) / dt)
+                before = now
+            time = min(self.start + step * dt, self.motion.duration)
+            yield simulator.step(*self.motion.at(time), forces)
+
+    def _pulls(self, places: Singles, velocities: Singles) -> dict[int, Floats]:
+        """Return the forces of the ropes by vertex."""
+        found: dict[int, Floats] = {}
+        for rope in self.ropes:
+            pulls = rope.forces(places, velocities)
+            found |= dict(zip(rope.vertices.tolist(), pulls, strict=True))
+        return found
 
 
 def contact_scene(name: str) -> ContactScene:
