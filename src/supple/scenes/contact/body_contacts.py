@@ -97,5 +97,5 @@ def _wrist_rope(shown: Scene, pose: Floats, root: Floats, side: str) -> props.Ro
     wrist = np.array(JOINTS[f"{side}_wrist"][1])
     patch = np.flatnonzero(np.abs(rest[:, 0] - wrist[0]) < 0.025)
     place = shown.character.rig(pose, patch).mean(axis=0) + root[:3, 3]
-    anchor = place + [0.0, 0.25, 0.0]
+    anchor = place + np.array([0.0, 0.25, 0.0])
     return props.Rope(patch, anchor, 0.25 - WEIGHT / 2 / ROPE, ROPE, 120.0)
