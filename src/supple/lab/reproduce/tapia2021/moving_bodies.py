@@ -12,21 +12,19 @@ from scipy.spatial.transform import Rotation
 from supple.app.pictures.drawing import save_picture
 from supple.engines.factory import build
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
-from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.formats.smpl.load_body import body_character
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     SIZES,
     Tell,
     model_of,
-    play_scene,
-    played,
+    watched,
 )
 from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, key_of, sheet, window_of
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import scene
 from supple.scenes.characters.human import POSES, human_pose
-from supple.scenes.contact.contact_scene import contact_scene
+from supple.scenes.contact.contact_scene import ContactScene, contact_scene
 from supple.scenes.modelling.keyframes import Timeline
 from supple.scenes.modelling.sculpting import ramp
 
@@ -42,12 +40,14 @@ def fig7(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Spin a body about the vertical, faster and slower, and draw what its flesh does."""
     tell(0.0, "building")
     shown, model = scene("human"), model_of("human", quick)
-    motion = _spun()
-    simulator = SoftSkeletonSimulator(model, 1 / 90, tracking=20.0, self_contact=False)
-    simulator.reset(*motion.at(0.0))
+    spun = _moved(_spun(), 20.0)
     times = {0.26: "turns faster", 0.86: "turns slower"}
-    take = played(
-        simulator, motion, list(times), quick=quick, tell=lambda part: tell(0.2 + 0.5 * part, "")
+    take = watched(
+        spun,
+        spun.simulator(model),
+        list(times),
+        quick=quick,
+        tell=lambda part: tell(0.2 + 0.5 * part, "turning"),
     )
     skin, rows = shown.character.surface, []
     figure, grid = sheet("Flesh of a body that is turned about the vertical", 1, 4, 2.9)
@@ -90,6 +90,12 @@ def _spun() -> Motion:
     return Motion(line.times, np.tile(pose, (len(line.times), 1)), roots, "spun")
 
 
+def _moved(motion: Motion, tracking: float) -> ContactScene:
+    """Return our person in a motion, touching nothing."""
+    options = {"tracking": tracking, "self_contact": False}
+    return ContactScene(motion.name, motion.name, scene("human"), motion, options=options)
+
+
 def _lag(model: SoftSkeletonModel, frame: Any) -> float:
     """Return the mean displacement of the trunk's flesh along a turn about the vertical."""
     rest = model.surface.vertices
@@ -109,12 +115,11 @@ def fig9(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     chosen = [0.35 * motion.duration, 0.55 * motion.duration, 0.75 * motion.duration]
     frequencies = (8.0,) if quick else (4.0, 8.0, 20.0)
     for number, frequency in enumerate(frequencies):
-        simulator = SoftSkeletonSimulator(model, 1 / 90, tracking=frequency, self_contact=False)
-        simulator.reset(*motion.at(0.0))
+        jumping = _moved(motion, frequency)
         begun, much = 0.1 + 0.7 * number / len(frequencies), 0.7 / len(frequencies)
-        take = played(
-            simulator,
-            motion,
+        take = watched(
+            jumping,
+            jumping.simulator(model),
             chosen,
             seconds=motion.duration,
             quick=quick,
@@ -173,9 +178,9 @@ def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         model, skin = _person(name, quick)
         shown = contact_scene("body-hang")
         begun = (number + 0.3) / len(PEOPLE)
-        take = play_scene(
+        take = watched(
             shown,
-            model,
+            shown.simulator(model),
             times,
             quick=quick,
             tell=lambda part, begun=begun, name=name: tell(  # type: ignore[misc]

@@ -12,39 +12,36 @@ import scipy.sparse as sp
 
 from supple.app.character_models import scene_model_file
 from supple.arrays import Floats
-from supple.dynamics.rigid_object import RigidObject
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.linalg.blas import single_threaded
-from supple.mesh.obstacles import Obstacle
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
 from supple.rig.tets.bone_meshes import BoneMeshes
 from supple.scenes.characters.character_scene import Scene
 from supple.scenes.contact.contact_scene import ContactScene
 from supple.scenes.contact.props import thing_surface
+from supple.scenes.modelling.keyframes import Timeline
 
 __all__ = [
     "SIZES",
-    "Led",
     "Take",
     "Tell",
     "model_of",
-    "play_scene",
-    "played",
     "scene_bones",
+    "still",
+    "told_part",
+    "touch_row",
+    "watched",
     "without_residual",
 ]
 
 Tell = Callable[[float, str], None]
-Led = Sequence[tuple[RigidObject, Callable[[float], Floats]]]
 #: Handles and cubature of the paper's two bodies (§5.1, §5.2).
 SIZES = {"hand": (87, 700), "human": (82, 500)}
 #: What is built in a second, and how much of a motion is played then.
 QUICK: dict[str, Any] = {"tets": 1_500, "handles": 12, "cubature": 60, "points": 60}
 QUICK_SECONDS = 0.12
-#: Steps a second (tapia2021 §5.3: close to 100).
-RATE = 90
 
 
 @cache
@@ -126,54 +123,47 @@ class Take:
     limits: tuple[str, ...]
 
 
-def played(
+def watched(
+    shown: ContactScene,
     simulator: SoftSkeletonSimulator,
-    motion: Motion,
     times: Sequence[float],
     *,
     seconds: float | None = None,
-    start: float = 0.0,
-    things: Sequence[Obstacle] = (),
-    led: Led = (),
     quick: bool = False,
     tell: Callable[[float], None] | None = None,
 ) -> Take:
-    """Play a motion with a simulator that is at its start, and keep some frames.
+    """Play a scene with a simulator of it that is at the start, and keep some frames.
 
     Parameters
     ----------
-    simulator, motion, start
-        Who, what, and the second to begin at.
+    shown, simulator
+        The scene, and who plays it.
     times
-        Seconds from there at which frames are kept.
+        Seconds from the start at which frames are kept.
     seconds
         How long; by default until the last of those.
-    things, led
-        What is drawn, and what is led along which path.
     quick
         A few steps alone; frames are then of the last.
     tell
         Told the part done, 0 to 1.
     """
-    length = max(times) if seconds is None else seconds
-    count = round((QUICK_SECONDS if quick else length) * RATE)
-    wanted = {min(max(round(time * RATE), 1), count): time for time in times}
+    length = QUICK_SECONDS if quick else (max(times) if seconds is None else seconds)
+    dt, last = simulator.dt, float(shown.motion.times[-1])
+    count = round(length / dt)
+    wanted = {min(max(round(time / dt), 1), count): time for time in times}
     frames: dict[float, Frame] = {}
     rows: list[tuple[Any, ...]] = []
     limits: dict[str, None] = {}
     with single_threaded():
-        for step in range(1, count + 1):
-            for each, path in led:
-                each.moved_to(path(step / RATE), 1 / RATE)
-            pose, root = motion.at(min(start + step / RATE, float(motion.times[-1])))
-            state = simulator.step(pose, root)
+        for step, state in enumerate(shown.play(simulator, length), 1):
             read, moved = state.readings, simulator.unposed()
             far = float(np.linalg.norm(moved, axis=1).max())
-            told = read["contact_force"], read["contacts"], far, read["penetration"]
+            told = read["contact_force"].copy(), read["contacts"], far, read["penetration"]
+            pose = shown.motion.at(min(shown.start + step * dt, last))[0]
             rows.append((*told, simulator.parameters, np.array(pose)))
             limits |= dict.fromkeys(state.limits)
             if step in wanted:
-                frames[wanted[step]] = _frame(simulator, things)
+                frames[wanted[step]] = _frame(shown, simulator)
             if tell is not None:
                 tell(step / count)
     for time in times:
@@ -182,29 +172,31 @@ def played(
     return Take(frames, *columns, tuple(limits))
 
 
-def _frame(simulator: SoftSkeletonSimulator, things: Sequence[Obstacle]) -> Frame:
-    skin = simulator.surface().astype(np.float64)
-    meshes = [mesh for each in things if (mesh := thing_surface(each)) is not None]
-    return Frame(skin, simulator.unposed(), tuple(meshes))
+def _frame(shown: ContactScene, simulator: SoftSkeletonSimulator) -> Frame:
+    things = (thing_surface(each) for each in (*shown.obstacles, *shown.objects))
+    meshes = tuple(mesh for mesh in things if mesh is not None)
+    return Frame(simulator.surface().astype(np.float64), simulator.unposed(), meshes)
 
 
-def play_scene(
-    shown: ContactScene,
-    model: SoftSkeletonModel,
-    times: Sequence[float],
-    *,
-    quick: bool = False,
-    tell: Callable[[float], None] | None = None,
-    **changes: Any,
-) -> Take:
-    """Play a contact scene, with some of the simulator's options changed."""
-    return played(
-        shown.simulator(model, 1 / RATE, **changes),
-        shown.motion,
-        times,
-        start=shown.start,
-        things=(*shown.obstacles, *shown.objects),
-        led=[(shown.object(name), path) for name, path in shown.led.items()],
-        quick=quick,
-        tell=tell,
-    )
+def touch_row(name: str, take: Take) -> dict[str, Any]:
+    """Return figures of a take that touched something."""
+    return {
+        "scene": name,
+        "most_contacts": int(take.contacts.max()),
+        "largest_force_N": float(np.linalg.norm(take.forces, axis=1).max()),
+        "last_force_N": float(np.linalg.norm(take.forces[-1])),
+        "flesh_mm": 1e3 * float(take.flesh.max()),
+        "deepest_mm": 1e3 * float(take.depths.max()),
+        "limits": ", ".join(take.limits) or "none",
+    }
+
+
+def told_part(tell: Tell, first: float, much: float, text: str) -> Callable[[float], None]:
+    """Return what is told of a part of an item's work."""
+    return lambda part: tell(first + much * part, text)
+
+
+def still(pose: Floats, seconds: float) -> Motion:
+    """Return a motion that stays in a pose."""
+    line = Timeline(seconds, rate=90)
+    return Motion(line.times, np.tile(pose, (len(line.times), 1)), line.roots(), "still")
