@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from supple.app.pictures.drawing import save_picture
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.lab.reproduce.tapia2021.skin_strain import skin_strain
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     Tell,
@@ -123,7 +123,7 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     ways = {0.95: "towards +z", 1.55: "towards −z"}
     told = told_part(tell, 0.2, 0.6, "sliding")
     take = watched(sliding, sliding.simulator(model), list(ways), quick=quick, tell=told)
-    points, x = shown.character.rig(sliding.motion.poses[0]), float(sliding.obstacles[0].start[0])
+    points, x = shown.character.rig(sliding.motion.poses[0]), _bar_place(sliding)
     skin = shown.character.surface
     figure, grid = sheet("Fingertips slide along a cylinder: how their skin is strained", 1, 4, 2.9)
     near, sides = window_of(points[points[:, 0] < x + 0.025], 1.15), []
@@ -191,7 +191,13 @@ def _fingers_on_cylinder() -> ContactScene:
     )
 
 
-def _sides(parts: Floats, names: tuple[str, ...], rest: Floats, strain: Floats) -> float:
+def _bar_place(sliding: ContactScene) -> float:
+    (bar,) = sliding.obstacles
+    assert isinstance(bar, Capsule)
+    return float(np.asarray(bar.start, np.float64)[0])
+
+
+def _sides(parts: Ints, names: tuple[str, ...], rest: Floats, strain: Floats) -> float:
     """Return the mean strain of fingertips on the side of +z less that on the other."""
     found = []
     for finger in ("index", "middle", "ring"):

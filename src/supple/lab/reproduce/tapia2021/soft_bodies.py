@@ -158,9 +158,9 @@ def watched(
         for step, state in enumerate(shown.play(simulator, length), 1):
             read, moved = state.readings, simulator.unposed()
             far = float(np.linalg.norm(moved, axis=1).max())
-            told = read["contact_force"].copy(), read["contacts"], far, read["penetration"]
+            felt = read["contact_force"].copy(), read["contacts"], far, read["penetration"]
             pose = shown.motion.at(min(shown.start + step * dt, last))[0]
-            rows.append((*told, simulator.parameters, np.array(pose)))
+            rows.append((*felt, simulator.parameters, np.array(pose)))
             limits |= dict.fromkeys(state.limits)
             if step in wanted:
                 frames[wanted[step]] = _frame(shown, simulator)
@@ -168,8 +168,10 @@ def watched(
                 tell(step / count)
     for time in times:
         frames.setdefault(time, next(reversed(frames.values())))
-    columns = [np.array(column, np.float64) for column in zip(*rows, strict=True)]
-    return Take(frames, *columns, tuple(limits))
+    forces, contacts, flesh, depths, poses, goals = (
+        np.array(column, np.float64) for column in zip(*rows, strict=True)
+    )
+    return Take(frames, forces, contacts, flesh, depths, poses, goals, tuple(limits))
 
 
 def _frame(shown: ContactScene, simulator: SoftSkeletonSimulator) -> Frame:

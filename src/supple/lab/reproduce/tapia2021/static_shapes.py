@@ -39,7 +39,7 @@ _BONE, _CUT = np.array([0.93, 0.90, 0.80]), np.array([0.80, 0.36, 0.33])
 
 def fig2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Draw poses with pose blend shapes and without, and measure how far the skin is from them."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     figure, grid = sheet("Without the shapes of poses, and with: what the skin is at rest", 1, 4)
     for at, name in enumerate(SIZES):
         tell(at / 2, f"{name}: building")
