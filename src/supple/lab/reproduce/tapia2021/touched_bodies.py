@@ -37,14 +37,14 @@ __all__ = ["fig1", "fig3", "fig6"]
 #: Stiffness of flesh that is to be rigid, in parts of its own.
 RIGID = 1e3
 #: Springs of fingers that press, in Hz: fingers are light.
-FIRM = 50.0
+FIRM = 150.0
 
 
 def fig1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Draw the unposed shape, what contact does to it, and the posed skin; a hand and a body."""
     figure, grid = sheet("Unposed with handles, what contact moves, and the posed skin", 2, 3)
     rows = []
-    cases = (("hand-ball", 1.3, 4.0, (200.0, -70.0)), ("body-bench", 1.2, 15.0, (190.0, 5.0)))
+    cases = (("hand-ball", 1.3, 4.0, (200.0, -70.0)), ("body-bench", 1.2, 40.0, (190.0, 5.0)))
     for row, (name, time, most, (azimuth, elevation)) in enumerate(cases):
         shown = contact_scene(name)
         tell(row / 2, f"{name}: building")
