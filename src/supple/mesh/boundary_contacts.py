@@ -179,7 +179,8 @@ def _obstacle_contacts(
 ) -> BoundaryContacts:
     if not isinstance(obstacle, Obstacle):
         raise SuppleError(
-            f"obstacle {number} is a {type(obstacle).__name__}; use a Plane, a Sphere or a Capsule"
+            f"obstacle {number} is a {type(obstacle).__name__}, which has no distances; "
+            "give a Plane, a Sphere, a Capsule, a Box, a Convex or a Solid"
         )
     gaps, normals = _checked_distances(obstacle, posed[vertices], number)
     touching = np.flatnonzero(gaps <= near)

@@ -13,6 +13,7 @@ from supple.app.viewer.scene.colours import FLESH, Banding, Colour
 from supple.app.viewer.scene.own_colours import OwnColours
 from supple.app.viewer.session.session import Session
 from supple.arrays import Floats, Ints, Singles
+from supple.mesh.polyhedra import Box, Convex
 from supple.mesh.shape_surface import shape_surface
 
 __all__ = ["CubaturePoints", "ObstacleNodes", "SkinNode", "TetNode"]
@@ -285,7 +286,7 @@ class ObstacleNodes:
             surface.vertices.astype(np.float32),
             surface.triangles.astype(np.uint32),
             color=(86, 128, 168),
-            flat_shading=around.kind == "box",
+            flat_shading=isinstance(around.thing.shape, Box | Convex),
             position=tuple(around.centre),
             wxyz=tuple(around.turn),
             visible=False,
