@@ -17,6 +17,7 @@ from supple.engines.rig_space.stage_history import History
 from supple.engines.soft_skeleton.bones.body_points import (
     BodyPoints,
     PointTables,
+    add_gravity,
     add_point_terms,
     write_columns,
 )
@@ -64,7 +65,7 @@ class BodySystem:
         self.phi, self.stiff, self.root_mode = np.zeros(self._m), 1.0, "driven"
         self._points = BodyPoints(model.points)
         self._world, self._flesh = History(self._points.x.shape), History((self._m,))
-        self._rate = np.zeros(self._bones + self._m)
+        self._rate, self._gain = (np.zeros(self._bones + self._m) for _ in range(2))
         self._damping = alpha * _flesh_mass(model.points, model.masses, self._m)
         self._beta = beta
         self._forces = np.zeros_like(self._points.x)
@@ -75,9 +76,9 @@ class BodySystem:
         self._torques = np.zeros((len(model.parents), 3))
         self._joint_forces = np.zeros((len(model.parents), 3))
         self._joint_stiffness = np.zeros((len(model.parents), 3, 3))
-        self._reaction = np.zeros(6)
+        self._held, self._reaction = np.zeros((len(model.parents), 3)), np.zeros(6)
         self._led = chain.turns.copy()
-        self.pulling, self._tau, self._tracking = 0.0, 0.0, 0.0
+        self.pulling, self.turned, self._tau, self._tracking = 0.0, 0.0, 0.0, 0.0
         self.allocate()
 
     def allocate(self) -> None:
@@ -87,6 +88,7 @@ class BodySystem:
         self._factor = padded_identity(self.size)
         self._full = np.zeros(len(self._factor))
         self._firm = np.zeros((6, self.size))
+        self._weight = np.zeros(self.size)
 
     def set_tracking(self, frequency: float) -> None:
         """Have springs towards the pose of a frequency in Hz, critically damped."""
@@ -131,8 +133,27 @@ class BodySystem:
         self._points.place(now, self.phi)
         self._world.reset(self._points.x, (self._points.x - earlier) / dt)
         self._flesh.reset(self.phi)
-        self._rate[:] = 0.0
+        self._rate[:], self._gain[:] = 0.0, 0.0
         self._rate[: self._bones] = before.difference(now) / dt
+
+    def start_moving(self, chain: BoneChain, speeds: Floats) -> None:
+        """Start with velocities of the bones (3 + 3K,)."""
+        small, ends = 1e-6, []
+        for sign in (1, -1):
+            there = chain.fork()
+            there.change(sign * small * speeds)
+            self._points.place(there, self.phi)
+            ends.append(self._points.x.copy())
+        self._points.place(chain, self.phi)
+        self._world.reset(self._points.x, (ends[0] - ends[1]) / (2 * small))
+        self._flesh.reset(self.phi)
+        self._rate[:], self._gain[:] = 0.0, 0.0
+        self._rate[: self._bones] = speeds
+
+    def momentum(self) -> tuple[Floats, Floats]:
+        """Return Σ m v and Σ x × m v of the body."""
+        each = self.model.masses[:, None] * self._world.v
+        return each.sum(axis=0), np.cross(self._world.x, each).sum(axis=0)
 
     def begin(self, integrator: Integrator, h: float, chain: BoneChain, wanted: BoneChain) -> None:
         """Begin a stage, and move on as fast as before."""
@@ -141,8 +162,9 @@ class BodySystem:
         self._contact.motion.begin(integrator, h)
         self._h = h
         chain.slides[:] = wanted.slides
-        chain.change(h * self._rate[: self._bones])
-        self.phi += h * self._rate[self._bones :]
+        guess = self._rate + self._gain if self._contact.count == 0 else self._rate
+        chain.change(h * guess[: self._bones])
+        self.phi += h * guess[self._bones :]
         if self.root_mode == "driven":
             chain.place_first(wanted.turns[0], wanted.places[0])
 
@@ -163,12 +185,12 @@ class BodySystem:
         rate = 1 / tau**2
         np.subtract(points.x, self._world.target, out=self._forces)
         self._forces *= rate
-        self._forces -= self.gravity
         self._forces *= model.masses[:, None]
         np.multiply(model.masses, rate, out=self._masses)
         frames = chain.turns, chain.shifts, chain.places, self.phi
         pushes = self._forces, self._masses
         add_point_terms(points.tables, points.offsets, *frames, *pushes, gradient, hessian)
+        self._add_weight(points, frames)
         code = model.material.code
         add_flesh_terms(code, self.stiff, model.flesh, self.phi, bones, gradient, hessian, 2)
         _add_damping(
@@ -189,6 +211,18 @@ class BodySystem:
         if pushed is not None:
             _add_pushes(skin.tables, skin.offsets, *frames, *pushed, gradient)
         self._contact.add(skin, chain, self.phi, gradient, hessian)
+
+    def _add_weight(self, points: BodyPoints, frames: tuple[Floats, ...]) -> None:
+        """Add gravity; joints that follow a pose are held against it, as muscles do."""
+        self._weight[:] = 0.0
+        add_gravity(
+            points.tables, points.offsets, *frames, self.model.masses, self.gravity, self._weight
+        )
+        self._held[:] = 0.0
+        if self._tracking:
+            self._held[1:] = self._weight[6 : self._bones].reshape(-1, 3)
+            self._weight[6 : self._bones] = 0.0
+        self._gradient += self._weight
 
     def _add_joints(
         self, chain: BoneChain, start: BoneChain, wanted: BoneChain, before: Floats
@@ -221,7 +255,7 @@ class BodySystem:
         """Solve, and change bones, flesh and objects; False where there is no solution."""
         n, gradient = self.size, self._gradient
         diagonal = np.einsum("ii->i", self._hessian)
-        diagonal += HOLD * diagonal.max()
+        diagonal += HOLD * diagonal + HOLD**1.5 * diagonal.max()
         self._reaction[:] = gradient[:6]
         if self.root_mode == "driven":
             self._firm[:] = self._hessian[:6]
@@ -236,9 +270,9 @@ class BodySystem:
         change = self._full[:n]
         if not np.isfinite(change).all():
             return False
-        turned = float(np.abs(change[3 : self._bones]).max(initial=0.0))
-        if turned > MOST_TURN:
-            change *= MOST_TURN / turned
+        self.turned = float(np.abs(change[3 : self._bones]).max(initial=0.0))
+        if self.turned > MOST_TURN:
+            change *= MOST_TURN / self.turned
             limits.add("turn")
         if self.root_mode == "driven":
             self._reaction -= self._firm @ change
@@ -267,17 +301,21 @@ class BodySystem:
             self._world.finish(self._points.x, self._tau)
             self._flesh.finish(self.phi, self._tau)
             self._contact.motion.finish(self._tau, h)
+            np.negative(self._rate, out=self._gain)
             self._rate[: self._bones] = start.difference(chain) / h
             self._rate[self._bones :] = (self.phi - before) / h
+            self._gain += self._rate
+            if self._world.steps < 2:
+                self._gain[:] = 0.0
         else:
             self._world.reset(self._points.x)
             self._flesh.reset(self.phi)
-            self._rate[:] = 0.0
+            self._rate[:], self._gain[:] = 0.0, 0.0
         return good
 
     def readings(self) -> dict[str, Any]:
         """Return torques of the joints and, of a root that is driven, what drives it."""
-        found: dict[str, Any] = {"torques": self._torques.copy()}
+        found: dict[str, Any] = {"torques": self._torques + self._held}
         if self.root_mode == "driven":
             found["root_force"], found["root_torque"] = self._reaction[:3], self._reaction[3:]
         return found

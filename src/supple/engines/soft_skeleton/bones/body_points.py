@@ -12,7 +12,14 @@ from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 
-__all__ = ["BodyPoints", "PointTables", "add_point_terms", "point_tables", "write_columns"]
+__all__ = [
+    "BodyPoints",
+    "PointTables",
+    "add_gravity",
+    "add_point_terms",
+    "point_tables",
+    "write_columns",
+]
 
 
 class PointTables(NamedTuple):
@@ -284,3 +291,25 @@ def add_point_terms(
             target = hessian[row]
             for b in range(a, count):
                 target[index[b]] += x * out[0, b] + y * out[1, b] + z * out[2, b]
+
+
+@compiled
+def add_gravity(
+    tables: PointTables,
+    offsets: Floats,
+    turns: Floats,
+    shifts: Floats,
+    places: Floats,
+    phi: Floats,
+    masses: Floats,
+    gravity: Floats,
+    gradient: Floats,
+) -> None:
+    """Add −Σ m_i J_iᵀ g to the gradient (N,); other arguments as for `add_point_terms`."""
+    size = len(gradient)
+    out, index, spread = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))
+    for i in range(len(masses)):
+        count = write_columns(tables, offsets, turns, shifts, places, phi, i, out, index, spread)
+        for a in range(count):
+            pull = out[0, a] * gravity[0] + out[1, a] * gravity[1] + out[2, a] * gravity[2]
+            gradient[index[a]] -= masses[i] * pull

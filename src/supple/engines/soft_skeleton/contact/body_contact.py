@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats, Ints, Singles
 from supple.dynamics.rigid_object import RigidObject
 from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
@@ -17,14 +17,18 @@ from supple.engines.soft_skeleton.contact.object_motion import ObjectMotion
 from supple.engines.soft_skeleton.contact.pressing import (
     Things,
     add_contacts,
+    depth_mismatch,
     empty_pressing,
     settle_contacts,
     stick,
 )
 from supple.engines.soft_skeleton.contact.touches import (
-    contact_levels,
     empty_touches,
     find_touches,
+    gather_members,
+    push_out,
+    spread_order,
+    take_point,
 )
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.mesh.obstacles import OTHER, Obstacle
@@ -71,8 +75,8 @@ class BodyContact:
         skin = model.skin
         n, K = len(skin.rest), len(model.parents)
         weights = sp.csr_array((skin.weights, skin.bones, skin.bone_starts), (n, K))
-        self._owner = dominant_bones(weights)
-        self._levels = contact_levels(skin.rest, model.areas)
+        self._owner, self._weights = dominant_bones(weights), weights
+        self._order = spread_order(skin.rest)
         self._spread = _csr(model.spread)
         self._flexible = _csr(model.flexibility)
         parts = body_parts(model.parents, skin.rest, weights) if own else None
@@ -113,9 +117,8 @@ class BodyContact:
             self._shapes.shifts,
             hardness,
         )
-        n, levels = len(self.model.skin.rest), len(self._levels.areas)
-        self._counts = np.zeros((count, levels), np.int64)
-        self._touches = empty_touches(count, levels - 1)
+        n = len(self.model.skin.rest)
+        self._touches = empty_touches(n)
         size = 3 + 3 * len(self.model.parents) + len(self.model.stiffness) + self.motion.size
         self._pressing = empty_pressing(size, n + len(self._radii), self.model.spread.shape[1])
         self._others = [
@@ -126,7 +129,6 @@ class BodyContact:
     def reset(self) -> None:
         """Forget what touched."""
         self._touches.count[0] = self._pressing.active[0] = 0
-        self._touches.levels[:] = len(self._levels.areas) - 1
         self._pressing.held_by[:], self._pressing.pressed[:] = -1, 0.0
         self._pressing.forces[:] = 0.0
         self.motion.reset()
@@ -168,14 +170,14 @@ class BodyContact:
         find_touches(
             self._shapes,
             skin.x,
-            self._levels,
+            self._order,
+            self.model.areas,
             self._allowed,
             self._samples,
             self._radii,
             self._things.owners,
             self._first_object,
             self._first_bone,
-            self._counts,
             self._touches,
         )
         for k in self._others:
@@ -188,6 +190,8 @@ class BodyContact:
             self._things,
             HARDNESS,
             self.friction,
+            self.model.areas,
+            self.model.thickness,
             self._spread,
             self._flexible,
             skin.tables,
@@ -205,24 +209,29 @@ class BodyContact:
     def _ask(self, thing: int, x: Floats) -> None:
         """Find contacts with something that only knows distances."""
         gaps, ways = self.obstacles[thing].distances(x)
-        inside = np.flatnonzero(gaps < 0)
-        for level in range(len(self._levels.areas) - 1, -1, -1):
-            if len(inside) <= 64 or level == 0:
-                break
-            inside = inside[self._levels.ranks[inside] < level]
-        touches, c = self._touches, int(self._touches.count[0])
-        inside = inside[: len(touches.points) - c]
-        own = slice(c, c + len(inside))
-        touches.points[own], touches.things[own] = inside, thing
-        touches.depths[own], touches.ways[own] = -gaps[inside], ways[inside]
-        touches.places[own], touches.areas[own] = x[inside], self._levels.areas[level, inside]
-        touches.count[0] = own.stop
+        touches, first = self._touches, int(self._touches.count[0])
+        total = int(touches.starts[first])
+        # Those that are gathered already stay with theirs.
+        touches.found[0, :total] = touches.members[:total]
+        lengths = np.diff(touches.starts[: first + 1])
+        touches.found[1, :total] = np.repeat(np.arange(first), lengths)
+        for v in self._order[gaps[self._order] < 0]:
+            if total < touches.found.shape[1]:
+                total = take_point(touches, total, first, v, thing, gaps[v], *ways[v], x)
+        gather_members(touches, total, self.model.areas)
 
     def settle(self, change: Floats) -> float:
         """Take forces as the solver applied them; return the part of them that pulls."""
         if self._nothing or self._touches.count[0] == 0:
             return 0.0
         return float(settle_contacts(self._touches, change, self._pressing))
+
+    def mismatch(self, skin: BodyPoints, chain: BoneChain) -> float:
+        """Return how far, in m, contacts of the skin are from the depths that the solver meant."""
+        if self._nothing or self._pressing.active[0] == 0:
+            return 0.0
+        self.place(chain)
+        return float(depth_mismatch(self._shapes, skin.x, self._touches, self._pressing))
 
     def finish(self, skin: BodyPoints, chain: BoneChain) -> None:
         """End a step: remember where points stick."""
@@ -276,31 +285,28 @@ class BodyContact:
 
     def pressure(self) -> Floats:
         """(n̄,) pressure on the skin in Pa."""
-        found = self.contacts()
+        touches, count = self._touches, self.count
         field = np.zeros(len(self.model.skin.rest))
-        np.add.at(field, found.points, found.pressures)
+        along = np.maximum(self._pressing.forces[:count], 0.0)
+        each = along / np.maximum(touches.areas[:count], 1e-12)
+        lengths = np.diff(touches.starts[: count + 1])
+        np.add.at(field, touches.members[: lengths.sum()], np.repeat(each, lengths))
         return field
 
-    def dent(self, chain: BoneChain) -> Floats | None:
-        """(n̄, 3) what the skin moves beside bones and handles; None for nothing."""
-        if self.count == 0:
-            return None
-        found = self.contacts()
-        load = np.zeros(len(self.model.skin.rest))
-        np.add.at(load, found.points, found.pressures * self._touched_areas())
-        outer = self.model.spread.T @ load
-        away = np.stack([-(each @ outer) for each in self.model.motion], axis=1)
-        moved: Floats = self.model.spread @ away
-        skin = self.model.skin
-        turns = sp.csr_array(
-            (skin.weights, skin.bones, skin.bone_starts), (len(load), len(chain.turns))
-        )
-        blend = (turns @ chain.turns.reshape(-1, 9)).reshape(-1, 3, 3)
-        return np.einsum("nij,nj->ni", blend, moved)
+    def shown(self, skin: Floats, chain: BoneChain, out: Singles) -> None:
+        """Write the skin (n̄, 3) with what contact moves beside bones and handles.
 
-    def _touched_areas(self) -> Floats:
-        kept = self._touches.points[: self.count] < len(self.model.skin.rest)
-        return self._touches.areas[: self.count][kept]
+        That is the flexibility that handles lack under the pressure, and out of what is touched
+        where a vertex between contacts is still inside.
+        """
+        out[:] = skin
+        if self.count == 0:
+            return
+        outer = self.model.spread.T @ (self.pressure() * self.model.areas)
+        away = np.stack([-(each @ outer) for each in self.model.motion], axis=1)
+        blend = (self._weights @ chain.turns.reshape(-1, 9)).reshape(-1, 3, 3)
+        out += np.einsum("nij,nj->ni", blend, self.model.spread @ away)
+        push_out(self._shapes, self._touches, self._first_bone, out)
 
 
 def _csr(matrix: sp.csr_array) -> tuple[Ints, Ints, Floats]:

@@ -11,11 +11,22 @@ from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused
 from supple.engines.soft_skeleton.bones.body_points import PointTables, write_columns
 from supple.engines.soft_skeleton.contact.touches import MOST, Touches
+from supple.mesh.shape_tables import ShapeTables, signed_distance
 
-__all__ = ["Pressing", "Things", "add_contacts", "empty_pressing", "settle_contacts", "stick"]
+__all__ = [
+    "Pressing",
+    "Things",
+    "add_contacts",
+    "depth_mismatch",
+    "empty_pressing",
+    "settle_contacts",
+    "stick",
+]
 
 #: Times that points which would be pulled are let go.
 MOST_RELEASES = 8
+#: Part of its flexibility that is left to flesh which is pressed onto the bone.
+HARDEST = 0.02
 
 
 class Things(NamedTuple):
@@ -54,6 +65,8 @@ class Pressing(NamedTuple):
     """(1 + MOST,) how many press, and which."""
     forces: Floats
     """(MOST,) along the ways out, N; after `settle_contacts` as the solver applied them."""
+    meant: Floats
+    """(MOST,) depths after the change, were they linear in it."""
     across: Floats
     """(MOST, 3) friction, N, likewise."""
     weights: Floats
@@ -84,6 +97,7 @@ def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
         np.zeros((MOST, MOST)),
         np.zeros(MOST + 1, np.int64),
         np.zeros(MOST),
+        np.zeros(MOST),
         np.zeros((MOST, 3)),
         np.zeros(MOST),
         np.zeros(MOST),
@@ -102,6 +116,8 @@ def add_contacts(
     things: Things,
     hard: float,
     friction: float,
+    areas: Floats,
+    thickness: Floats,
     spread: tuple[Ints, Ints, Floats],
     flexible: tuple[Ints, Ints, Floats],
     tables: PointTables,
@@ -128,6 +144,8 @@ def add_contacts(
         Stiffness k of skin on things, N/m³.
     friction
         Coefficient μ.
+    areas, thickness
+        (n̄,) of the skin's vertices, m², and how deep bone is below them, m.
     spread, flexible
         CSR of the skin on the outer points of the flesh, and of the flexibility ΔC of these.
     tables, offsets, parents, turns, shifts, places, phi
@@ -164,7 +182,7 @@ def add_contacts(
         elif things.bones[thing] >= 0:
             _add_bone(parents, places, things.bones[thing], touches.places[c], -1.0, body)
         _into_frame(touches.ways[c], out.aside[c], body)
-    _write_compliance(touches, things, hard, n_skin, spread, flexible, out)
+    _write_compliance(touches, things, hard, n_skin, areas, thickness, spread, flexible, out)
     _press(touches, out)
     _rub(touches, things, friction, out)
     _add_system(out, gradient, hessian)
@@ -240,6 +258,8 @@ def _write_compliance(
     things: Things,
     hard: float,
     n_skin: int,
+    areas: Floats,
+    thickness: Floats,
     spread: tuple[Ints, Ints, Floats],
     flexible: tuple[Ints, Ints, Floats],
     out: Pressing,
@@ -260,23 +280,38 @@ def _write_compliance(
                 stiff = min(stiff, other) if stiff > 0 else other
             out.compliance[c, c], out.grips[c] = 1.0 / stiff, stiff
             continue
-        for at in range(starts[point], starts[point + 1]):
-            part, row = values[at], columns[at]
-            for k in range(rows[row], rows[row + 1]):
-                field[others[k]] += part * much[k]
+        first, last = touches.starts[c], touches.starts[c + 1]
+        for member in range(first, last):
+            v = touches.members[member]
+            part = areas[v] / max(touches.areas[c], 1e-30)
+            for at in range(starts[v], starts[v + 1]):
+                row, share = columns[at], part * values[at]
+                for k in range(rows[row], rows[row + 1]):
+                    field[others[k]] += share * much[k]
+        soft = _softness(touches, c, thickness)
         for d in range(c, count):
-            other = touches.points[d]
-            if other < n_skin:
+            if touches.points[d] < n_skin:
                 total = 0.0
-                for at in range(starts[other], starts[other + 1]):
-                    total += values[at] * field[columns[at]]
+                for member in range(touches.starts[d], touches.starts[d + 1]):
+                    v = touches.members[member]
+                    part = areas[v] / max(touches.areas[d], 1e-30)
+                    for at in range(starts[v], starts[v + 1]):
+                        total += part * values[at] * field[columns[at]]
+                total *= math.sqrt(soft * _softness(touches, d, thickness))
                 out.compliance[c, d] = out.compliance[d, c] = total
-        for at in range(starts[point], starts[point + 1]):
-            row = columns[at]
-            for k in range(rows[row], rows[row + 1]):
-                field[others[k]] = 0.0
+        for member in range(first, last):
+            v = touches.members[member]
+            for at in range(starts[v], starts[v + 1]):
+                row = columns[at]
+                for k in range(rows[row], rows[row + 1]):
+                    field[others[k]] = 0.0
         out.grips[c] = hard * max(touches.areas[c], 1e-12)
         out.compliance[c, c] += 1.0 / out.grips[c]
+
+
+@compiled_fused
+def _softness(touches: Touches, c: int, thickness: Floats) -> float:
+    return max(1.0 - touches.depths[c] / thickness[touches.points[c]], HARDEST)
 
 
 @compiled
@@ -454,10 +489,10 @@ def _add_product(out: Pressing, filled: int, used: int, hessian: Floats) -> None
 
 @compiled
 def settle_contacts(touches: Touches, change: Floats, out: Pressing) -> float:
-    """Set forces as the solver applied them when it subtracted a change; return the deepest.
+    """Set forces as the solver applied them when it subtracted a change; return what pulls.
 
     Forces are linear in the change: S⁻¹ (d + R_n Δ) along the ways out, −w (s − R_t Δ) across. The
-    depth that is left is that of the hard skin, f/(k a).
+    result is the sum of forces that pull, over that of those that push.
     """
     many, active = out.active[0], out.active
     count = touches.count[0]
@@ -469,7 +504,7 @@ def settle_contacts(touches: Touches, change: Floats, out: Pressing) -> float:
         row = out.rows[3 * c]
         for k in range(len(change)):
             total += row[k] * change[k]
-        out.work[a] = total
+        out.work[a] = out.meant[c] = total
         if out.weights[c] > 0:
             for side in range(2):
                 slip, row = out.slips[c, side], out.rows[3 * c + 1 + side]
@@ -486,6 +521,20 @@ def settle_contacts(touches: Touches, change: Floats, out: Pressing) -> float:
         pulled += max(-force, 0.0)
         pushed += max(force, 0.0)
     return pulled / max(pushed, 1e-12)
+
+
+@compiled
+def depth_mismatch(shapes: ShapeTables, skin: Floats, touches: Touches, out: Pressing) -> float:
+    """Return the largest difference of a depth from what the solver meant, in m."""
+    worst = 0.0
+    for a in range(out.active[0]):
+        c = out.active[1 + a]
+        v = touches.points[c]
+        if v < len(skin):
+            x, y, z = skin[v, 0], skin[v, 1], skin[v, 2]
+            gap = signed_distance(shapes, touches.things[c], x, y, z)[0]
+            worst = max(worst, abs(gap + out.meant[c]))
+    return worst
 
 
 @compiled

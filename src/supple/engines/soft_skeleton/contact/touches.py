@@ -5,30 +5,30 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import cKDTree
 
-from supple.arrays import Bools, Floats, Ints
+from supple.arrays import Bools, Floats, Ints, Singles
 from supple.compiled.jit import compiled
 from supple.mesh.obstacles import CAPSULE
 from supple.mesh.shape_tables import ShapeTables, signed_distance
 
-__all__ = ["ContactLevels", "Touches", "contact_levels", "empty_touches", "find_touches"]
+__all__ = [
+    "Touches",
+    "empty_touches",
+    "find_touches",
+    "gather_members",
+    "push_out",
+    "spread_order",
+    "take_point",
+]
 
-#: Points of the skin that touch one thing at a time, at most; where more would, coarser ones do.
-MOST_A_THING = 64
+#: Points of the skin that touch one thing at a time, at most; others that do are theirs.
+MOST_A_THING = 96
 #: Contacts at a time, at most; the first ones are kept.
 MOST = 256
-#: Sizes of the coarser levels of the skin's points.
-LEVELS = 128, 512, 2048
-
-
-class ContactLevels(NamedTuple):
-    """Points of the skin, evenly spread, as coarse as it takes."""
-
-    ranks: Ints
-    """(n̄,) the coarsest level that a vertex belongs to, 0 the coarsest."""
-    areas: Floats
-    """(levels, n̄) in m² that each vertex stands for in a level."""
+#: Points of the skin that are put in an order of their own; the rest follow as they are listed.
+SPREAD = 4096
+#: Points of the skin that may touch the body's own parts: the first ones in that order.
+OWN = 1500
 
 
 class Touches(NamedTuple):
@@ -46,12 +46,15 @@ class Touches(NamedTuple):
     places: Floats
     """(…, 3) in the world."""
     areas: Floats
-    """Of the skin, in m²; 0 for objects."""
-    levels: Ints
-    """(things,) that each thing was touched at."""
+    """Of the skin that a contact stands for, in m²; 0 for objects."""
+    starts: Ints
+    """(… + 1,) where its vertices begin in `members`."""
+    members: Ints
+    found: Ints
+    """(2, 2 n̄) vertices that touch, and the contact that stands for each; work."""
 
 
-def empty_touches(n_things: int, finest: int) -> Touches:
+def empty_touches(n_skin: int) -> Touches:
     """Return room for contacts."""
     return Touches(
         np.zeros(1, np.int64),
@@ -61,33 +64,26 @@ def empty_touches(n_things: int, finest: int) -> Touches:
         np.zeros((MOST, 3)),
         np.zeros((MOST, 3)),
         np.zeros(MOST),
-        np.full(n_things, finest, np.int64),
+        np.zeros(MOST + 1, np.int64),
+        np.zeros(2 * n_skin, np.int64),
+        np.zeros((2, 2 * n_skin), np.int64),
     )
 
 
-def contact_levels(places: Floats, areas: Floats) -> ContactLevels:
-    """Return levels of points (n̄, 3) with areas (n̄,): each the farthest from those before it."""
+def spread_order(places: Floats) -> Ints:
+    """Return the points (n, 3) in an order in which each is the farthest from those before it.
+
+    Those of the first ones that are in some region are evenly spread over it.
+    """
     n = len(places)
-    sizes = [size for size in LEVELS if size < n]
-    order = np.empty(sizes[-1] if sizes else 0, np.int64)
-    if sizes:
-        _farthest(np.ascontiguousarray(places), order)
-    ranks = np.full(n, len(sizes), np.int64)
-    table = np.zeros((len(sizes) + 1, n))
-    table[-1] = areas
-    for level in range(len(sizes) - 1, -1, -1):
-        own = order[: sizes[level]]
-        ranks[own] = level
-        nearest = cKDTree(places[own]).query(places)[1]
-        table[level, own] = np.bincount(nearest, areas, len(own))
-    return ContactLevels(ranks, table)
+    order = np.zeros(min(n, SPREAD), np.int64)
+    _farthest(np.ascontiguousarray(places), order)
+    return np.concatenate([order, np.setdiff1d(np.arange(n), order)])
 
 
 @compiled
 def _farthest(places: Floats, order: Ints) -> None:
-    """Write the order in which points are the farthest from all before; the first starts."""
-    away = np.full(len(places), np.inf)
-    last = 0
+    away, last = np.full(len(places), np.inf), 0
     for k in range(len(order)):
         order[k] = last
         x, y, z = places[last, 0], places[last, 1], places[last, 2]
@@ -103,14 +99,14 @@ def _farthest(places: Floats, order: Ints) -> None:
 def find_touches(
     shapes: ShapeTables,
     skin: Floats,
-    levels: ContactLevels,
+    order: Ints,
+    areas: Floats,
     allowed: Bools,
     samples: Floats,
     radii: Floats,
     owners: Ints,
     first_object: int,
     first_bone: int,
-    counts: Ints,
     out: Touches,
 ) -> None:
     """Find points of the skin, and samples of objects, inside of things.
@@ -119,45 +115,33 @@ def find_touches(
     ----------
     shapes
         Obstacles, then objects from `first_object` on, then bones from `first_bone` on.
-    skin, levels
-        (n̄, 3) in the world, and the levels of these points.
+    skin, order, areas
+        (n̄, 3) in the world, these points as `spread_order` has them, and their areas.
     allowed
         (bones, n̄) whether a point may touch the part of a bone; (0, n̄) for no self-contact.
     samples, radii, owners
         (s, 3), (s,) balls of the objects in the world, and the thing that each belongs to.
-    counts
-        (things, levels) work.
+    first_object, first_bone
+        Where objects and bones begin among the things.
     out
         Written.
     """
-    n_things, finest = len(shapes.kinds), levels.areas.shape[0] - 1
-    out.count[0] = 0
-    for thing in range(n_things):
-        counts[thing] = 0
-        bone = thing - first_bone
+    out.count[0], total = 0, 0
+    for thing in range(len(shapes.kinds)):
+        first, bone = out.count[0], thing - first_bone
         cx, cy, cz, reach = _ball(shapes, thing)
-        for v in range(len(skin)):
-            if bone >= 0 and (levels.ranks[v] > 2 or not allowed[bone, v]):
-                continue
+        for k in range(min(len(order), OWN) if bone >= 0 else len(order)):
+            v = order[k]
             x, y, z = skin[v, 0], skin[v, 1], skin[v, 2]
             if (x - cx) ** 2 + (y - cy) ** 2 + (z - cz) ** 2 > reach:
                 continue
-            if signed_distance(shapes, thing, x, y, z)[0] < 0:
-                counts[thing, levels.ranks[v]] += 1
-        # The finest level that has no more than the most; finer again only well below it.
-        total, level = 0, 0
-        for k in range(finest + 1):
-            total += counts[thing, k]
-            most = MOST_A_THING if k <= out.levels[thing] else MOST_A_THING // 2
-            if total <= most:
-                level = k
-        if bone >= 0:
-            level = min(level, 2)
-        out.levels[thing] = level
-        if total:
-            _take_skin(shapes, skin, levels, allowed, thing, bone, level, out)
+            if bone >= 0 and not allowed[bone, v]:
+                continue
+            gap, p, q, r = signed_distance(shapes, thing, x, y, z)
+            if gap < 0 and total < out.found.shape[1]:
+                total = take_point(out, total, first, v, thing, gap, p, q, r, skin)
         for s in range(len(samples)):
-            if thing >= first_bone or owners[s] == thing:
+            if thing >= first_bone or owners[s] == thing or out.count[0] >= MOST:
                 continue
             x, y, z = samples[s, 0], samples[s, 1], samples[s, 2]
             gap, p, q, r = signed_distance(shapes, thing, x, y, z)
@@ -165,11 +149,16 @@ def find_touches(
             round_ones = radii[s] > 0 and shapes.kinds[thing] <= CAPSULE
             # Two round objects would be found twice, once from each.
             if gap < 0 and not (thing >= first_object and round_ones and owners[s] > thing):
-                _take(out, len(skin) + s, thing, gap, p, q, r, x, y, z, radii[s], 0.0)
+                _take(out, len(skin) + s, thing, gap, p, q, r)
+                c = out.count[0] - 1
+                out.places[c, 0], out.places[c, 1] = x - radii[s] * p, y - radii[s] * q
+                out.places[c, 2] = z - radii[s] * r
+    gather_members(out, total, areas)
 
 
 @compiled
 def _ball(shapes: ShapeTables, thing: int) -> tuple[float, float, float, float]:
+    """Return the middle of the ball around a thing in the world, and its radius squared."""
     turn, shift, ball = shapes.turns[thing], shapes.shifts[thing], shapes.bounds[thing]
     x = turn[0, 0] * ball[0] + turn[0, 1] * ball[1] + turn[0, 2] * ball[2] + shift[0]
     y = turn[1, 0] * ball[0] + turn[1, 1] * ball[1] + turn[1, 2] * ball[2] + shift[1]
@@ -178,48 +167,82 @@ def _ball(shapes: ShapeTables, thing: int) -> tuple[float, float, float, float]:
 
 
 @compiled
-def _take_skin(
-    shapes: ShapeTables,
-    skin: Floats,
-    levels: ContactLevels,
-    allowed: Bools,
-    thing: int,
-    bone: int,
-    level: int,
+def take_point(
     out: Touches,
-) -> None:
-    cx, cy, cz, reach = _ball(shapes, thing)
-    for v in range(len(skin)):
-        if levels.ranks[v] > level or (bone >= 0 and not allowed[bone, v]):
-            continue
-        x, y, z = skin[v, 0], skin[v, 1], skin[v, 2]
-        if (x - cx) ** 2 + (y - cy) ** 2 + (z - cz) ** 2 > reach:
-            continue
-        gap, p, q, r = signed_distance(shapes, thing, x, y, z)
-        if gap < 0:
-            _take(out, v, thing, gap, p, q, r, x, y, z, 0.0, levels.areas[level, v])
-
-
-@compiled
-def _take(
-    out: Touches,
-    point: int,
+    total: int,
+    first: int,
+    v: int,
     thing: int,
     gap: float,
     p: float,
     q: float,
     r: float,
-    x: float,
-    y: float,
-    z: float,
-    radius: float,
-    area: float,
-) -> None:
+    skin: Floats,
+) -> int:
+    """Take a vertex for a contact or, where a thing has enough since `first`, give it to one."""
+    if out.count[0] - first < MOST_A_THING and out.count[0] < MOST:
+        _take(out, v, thing, gap, p, q, r)
+        owner = out.count[0] - 1
+        for i in range(3):
+            out.places[owner, i] = skin[v, i]
+    else:
+        owner, best = -1, np.inf
+        for c in range(first, out.count[0]):
+            away = 0.0
+            for i in range(3):
+                away += (out.places[c, i] - skin[v, i]) ** 2
+            if away < best and out.points[c] < len(skin):
+                best, owner = away, c
+        if owner < 0:
+            return total
+    out.found[0, total], out.found[1, total] = v, owner
+    return total + 1
+
+
+@compiled
+def _take(out: Touches, point: int, thing: int, gap: float, p: float, q: float, r: float) -> None:
     c = out.count[0]
-    if c >= len(out.points):
-        return
-    out.points[c], out.things[c], out.depths[c], out.areas[c] = point, thing, -gap, area
+    out.points[c], out.things[c], out.depths[c] = point, thing, -gap
     out.ways[c, 0], out.ways[c, 1], out.ways[c, 2] = p, q, r
-    out.places[c, 0], out.places[c, 1] = x - radius * p, y - radius * q
-    out.places[c, 2] = z - radius * r
     out.count[0] = c + 1
+
+
+@compiled
+def gather_members(out: Touches, total: int, areas: Floats) -> None:
+    """Sort vertices by the contact that stands for them, and sum up their areas."""
+    count = out.count[0]
+    for c in range(count + 1):
+        out.starts[c] = 0
+    for c in range(count):
+        out.areas[c] = 0.0
+    for k in range(total):
+        out.starts[out.found[1, k] + 1] += 1
+        out.areas[out.found[1, k]] += areas[out.found[0, k]]
+    for c in range(count):
+        out.starts[c + 1] += out.starts[c]
+    for k in range(total):
+        c = out.found[1, k]
+        out.members[out.starts[c]] = out.found[0, k]
+        out.starts[c] += 1
+    for c in range(count, 0, -1):
+        out.starts[c] = out.starts[c - 1]
+    out.starts[0] = 0
+
+
+@compiled
+def push_out(shapes: ShapeTables, touches: Touches, first_bone: int, skin: Singles) -> None:
+    """Move vertices (n̄, 3) that are inside of things that are touched to their surface."""
+    for thing in range(first_bone):
+        touched = False
+        for c in range(touches.count[0]):
+            touched |= touches.things[c] == thing
+        if not touched:
+            continue
+        cx, cy, cz, reach = _ball(shapes, thing)
+        for v in range(len(skin)):
+            x, y, z = float(skin[v, 0]), float(skin[v, 1]), float(skin[v, 2])
+            if (x - cx) ** 2 + (y - cy) ** 2 + (z - cz) ** 2 <= reach:
+                gap, p, q, r = signed_distance(shapes, thing, x, y, z)
+                if gap < 0:
+                    skin[v, 0], skin[v, 1] = x - gap * p, y - gap * q
+                    skin[v, 2] = z - gap * r
