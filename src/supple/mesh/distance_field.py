@@ -12,7 +12,7 @@ from supple.checks import checked_count
 from supple.compiled.jit import compiled_fused
 from supple.errors import SuppleError
 from supple.mesh.filling.signed_distance import SoupDistance, outward_triangles
-from supple.mesh.polyhedra import FARTHEST
+from supple.mesh.obstacles import FARTHEST
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.topology import counted
 
