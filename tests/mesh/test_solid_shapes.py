@@ -151,6 +151,15 @@ def test_a_solid_is_continuous_where_its_grid_ends():
     np.testing.assert_allclose(inner[1], outer[1], atol=1e-6)
 
 
+def test_places_that_are_no_numbers_have_no_distance():
+    solid = Solid(ball(), nodes=20_000)
+    hostile = np.full((3, 3), 0.1)
+    hostile[0, 0], hostile[1, 1], hostile[2, 2] = np.nan, np.inf, -np.inf
+    assert not np.isfinite(solid.distances(hostile)[0]).any()
+    assert not (solid.distances(hostile)[0] < 0).any()
+    assert solid.distances(np.full((1, 3), 1e100))[0] > 1e99
+
+
 def test_compiled_loops_know_the_distances_of_every_kind_wherever_it_is_carried():
     place = np.eye(4)
     place[:3, :3], place[:3, 3] = TURN, [0.3, -0.2, 0.5]
