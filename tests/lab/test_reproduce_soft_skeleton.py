@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from supple.lab.bench.soft_skeleton.soft_cases import scene_bones
 from supple.lab.reproduce.reproduce import GROUPS, chosen_items, run_reproduce
 from supple.lab.reproduce.tapia2021.skin_strain import skin_strain
-from supple.lab.reproduce.tapia2021.soft_bodies import model_of, scene_bones, without_residual
+from supple.lab.reproduce.tapia2021.soft_bodies import model_of, without_residual
 from supple.lab.reproduce.tapia2021.table1_costs import PAPER
 from supple.mesh.surface import SurfaceMesh
 from supple.scenes.characters.character_scene import scene

@@ -17,11 +17,12 @@ from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.errors import SuppleError
 from supple.lab.bench.timing import RATE, motion_of
 from supple.mesh.obstacles import Sphere
-from supple.mesh.surface import vertex_normals
+from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 from supple.rig.skeleton.skinning import skinned_core
-from supple.scenes.characters.character_scene import scene
+from supple.rig.tets.bone_meshes import BoneMeshes
+from supple.scenes.characters.character_scene import Scene, scene
 from supple.scenes.contact.contact_scene import contact_scene
 from supple.scenes.contact.props import at
 
@@ -33,6 +34,8 @@ __all__ = [
     "checked_cases",
     "prepared_case",
     "pressed",
+    "scene_bones",
+    "soft_options",
     "touching",
     "untouched",
 ]
@@ -105,14 +108,37 @@ def prepared_case(name: str) -> tuple[Character, dict[str, Any]]:
     """Return the character of a case or file, and what it is built with."""
     if name in CASES:
         case = CASES[name]
-        shown = scene(case.scene)
         sizes = {"handles": case.handles, "cubature": case.cubature}
-        return shown.character, shown.recipe("soft-skeleton") | sizes
+        return scene(case.scene).character, soft_options(case.scene) | sizes
     character = read_character(name).character
     core = skinned_core(character.rig)
     small = core is not None and core.rig.skeleton.n_joints <= _HAND_BONES
     own = CASES["hand" if small else "body"]
     return character, {"handles": own.handles, "cubature": own.cubature}
+
+
+def soft_options(name: str) -> dict[str, Any]:
+    """Return what a scene is built with; as in the paper, a hand's flesh is around its bones."""
+    shown = scene(name)
+    bones = scene_bones(shown) if name == "hand" else None
+    return shown.recipe("soft-skeleton") | ({} if bones is None else {"skeleton": bones})
+
+
+def scene_bones(shown: Scene) -> BoneMeshes | None:
+    """Return the bones of a scene as one mesh."""
+    if not shown.skeleton:
+        return None
+    joints = list(shown.part_names)
+    names = tuple(shown.skeleton)
+    shift, vertices, triangles, owner = 0, [], [], []
+    for number, mesh in enumerate(shown.skeleton.values()):
+        vertices.append(mesh.vertices)
+        triangles.append(mesh.triangles + shift)
+        owner.append(np.full(len(mesh.vertices), number))
+        shift += len(mesh.vertices)
+    surface = SurfaceMesh(np.concatenate(vertices), np.concatenate(triangles))
+    found = np.array([joints.index(name) for name in names])
+    return BoneMeshes(surface, np.concatenate(owner), names, found)
 
 
 def touching(model: SoftSkeletonModel, name: str) -> Run:

@@ -14,8 +14,8 @@ from supple.engines.factory import build
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.formats.smpl.load_body import body_character
 from supple.lab.reproduce.tapia2021.soft_bodies import (
-    SIZES,
     Tell,
+    build_options,
     model_of,
     watched,
 )
@@ -231,6 +231,4 @@ def _person(name: str, quick: bool) -> tuple[SoftSkeletonModel, SurfaceMesh]:
         return model_of("human", quick), shown.character.surface
     source: Any = shown.character.source
     shaped = body_character(Path(name), source.body, None, PEOPLE[name], (), False, False)
-    handles, cubature = SIZES["human"]
-    sizes = shown.recipe("soft-skeleton") | {"handles": handles, "cubature": cubature}
-    return build(shaped, engine="soft-skeleton", **sizes), shaped.surface
+    return build(shaped, engine="soft-skeleton", **build_options("human")), shaped.surface

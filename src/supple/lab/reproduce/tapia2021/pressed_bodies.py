@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from time import process_time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -24,7 +24,12 @@ from supple.lab.bench.soft_skeleton.compliance import (
     probes_of,
 )
 from supple.lab.bench.soft_skeleton.full_flesh import layer_of
-from supple.lab.reproduce.tapia2021.soft_bodies import QUICK, Tell, model_of, without_residual
+from supple.lab.reproduce.tapia2021.soft_bodies import (
+    Tell,
+    build_options,
+    model_of,
+    without_residual,
+)
 from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, key_of, sheet, window_of
 from supple.mesh.surface import vertex_normals
 from supple.scenes.characters.character_scene import scene
@@ -32,7 +37,7 @@ from supple.scenes.characters.character_scene import scene
 __all__ = ["fig13", "fig14", "fig15", "fig16"]
 
 #: Numbers of handles on the hand that a pin is pressed with.
-DENSITIES = (22, 44, 87, 176, 350)
+DENSITIES, SHOWN = (22, 44, 87, 176, 350), 87
 #: Pins of fig. 16: radius and depth in m, and places from a handle to the middle between two.
 PIN, PLACES = (0.004, 0.002), (0.0, 0.25, 0.5)
 _VIEWS = {"hand": (200.0, -70.0), "human": (20.0, 5.0)}
@@ -41,9 +46,7 @@ _COLOURS = {"handles": "#3d7ab8", "handles + what they lack": "#c8453b"}
 
 @cache
 def _layer(name: str, quick: bool) -> FleshLayer:
-    shown = scene(name)
-    options = shown.recipe("soft-skeleton") | ({"tets": QUICK["tets"]} if quick else {})
-    return layer_of(shown.character, options)
+    return layer_of(scene(name).character, build_options(name, quick))
 
 
 def _full(name: str, probe: Probe, model: SoftSkeletonModel, quick: bool) -> Pressed:
@@ -207,17 +210,27 @@ def _broad_probe(name: str) -> Probe:
     return Probe("chest, r 60 mm", skin.vertices[place], normals[place], 0.06, 0.012)
 
 
+class _Shot(NamedTuple):
+    """Pin that was pressed in, in full and in a basis."""
+
+    pin: Probe
+    basis: str
+    take: Pressed
+    full: Pressed
+    model: SoftSkeletonModel
+
+
 def fig16(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Press a pin on and between handles, with ever more of them."""
     densities = DENSITIES[:1] if quick else DENSITIES
     rows: list[dict[str, Any]] = []
     skin = scene("hand").character.surface
     pins: list[Probe] = []
-    shots = []
+    shots: list[_Shot] = []
     for at, count in enumerate(densities):
         tell(at / len(densities), f"{count} handles")
         model = model_of("hand", quick, handles=count, cubature=max(700, 6 * count))
-        if count == 87 or quick:
+        if count == SHOWN or quick:
             pins = list(_pins(model))
     truths = [_full("hand", pin, model, quick) for pin in pins]
     for at, count in enumerate(densities):
@@ -231,8 +244,8 @@ def fig16(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
                 basis = "handles" if said == "handles" else "handles + what they lack"
                 found = _row(basis, pin, take, full, skin.vertices)
                 rows.append({"handles": count, "from_handle_mm": 1e3 * away} | found)
-                if count == (12 if quick else 87) or quick:
-                    shots.append((pin, basis, take, full, own))
+                if count == SHOWN or quick:
+                    shots.append(_Shot(pin, basis, take, full, own))
     save_picture(_pin_picture(shots), folder / "tapia2021-fig16.png")
     save_picture(_density_plot(rows), folder / "tapia2021-fig16-density.png")
     plain = [row for row in rows if row["basis"] == "handles"]
@@ -264,16 +277,17 @@ def _pins(model: SoftSkeletonModel) -> Iterable[Probe]:
         yield Probe(f"{part:g} of the way", skin.vertices[at], normals[at], *PIN)
 
 
-def _pin_picture(shots: Sequence[Any]) -> Figure:
+def _pin_picture(shots: Sequence[_Shot]) -> Figure:
     figure, grid = sheet("A pin on a handle (black), and on the way to the next", 3, len(PLACES))
     most = 2.0
     skin = scene("hand").character.surface
-    for column, pin in enumerate(dict.fromkeys(shot[0] for shot in shots)):
-        own = {basis: take for each, basis, take, _, _ in shots if each is pin}
-        full, model = next((shot[3], shot[4]) for shot in shots if shot[0] is pin)
-        for row, (said, take) in enumerate(({"all tets": full} | own).items()):
-            if row == 3:
-                break
+    by_pin: dict[str, list[_Shot]] = {}
+    for shot in shots:
+        by_pin.setdefault(shot.pin.name, []).append(shot)
+    for column, same in enumerate(by_pin.values()):
+        pin, full, model = same[0].pin, same[0].full, same[0].model
+        takes = {"all tets": full} | {shot.basis: shot.take for shot in same}
+        for row, (said, take) in enumerate(takes.items()):
             camera = draw_body(
                 grid[row, column],
                 skin,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +13,10 @@ from supple.app.character_models import scene_model_file
 from supple.arrays import Floats
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
+from supple.lab.bench.soft_skeleton.soft_cases import soft_options
 from supple.linalg.blas import single_threaded
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
-from supple.rig.tets.bone_meshes import BoneMeshes
-from supple.scenes.characters.character_scene import Scene
 from supple.scenes.contact.contact_scene import ContactScene
 from supple.scenes.contact.props import thing_surface
 from supple.scenes.modelling.keyframes import Timeline
@@ -27,8 +25,8 @@ __all__ = [
     "SIZES",
     "Take",
     "Tell",
+    "build_options",
     "model_of",
-    "scene_bones",
     "still",
     "told_part",
     "touch_row",
@@ -44,42 +42,32 @@ QUICK: dict[str, Any] = {"tets": 1_500, "handles": 12, "cubature": 60, "points":
 QUICK_SECONDS = 0.12
 
 
-@cache
-def _model(name: str, quick: bool, changes: tuple[tuple[str, Any], ...]) -> SoftSkeletonModel:
+def build_options(name: str, quick: bool = False) -> dict[str, Any]:
+    """Return what the soft skeleton of a scene is built with: the paper's sizes."""
     handles, cubature = SIZES[name]
-    given = {"handles": handles, "cubature": cubature} | dict(changes)
-    if quick:
-        given |= {key: min(given.get(key, value), value) for key, value in QUICK.items()}
-    with scene_model_file(name, engine="soft-skeleton", **given) as path:
-        return SoftSkeletonModel.load(path)
+    found = soft_options(name) | {"handles": handles, "cubature": cubature}
+    return found | (QUICK if quick else {})
+
+
+_models: dict[str, SoftSkeletonModel] = {}
 
 
 def model_of(name: str, quick: bool = False, **changes: Any) -> SoftSkeletonModel:
     """Return the soft skeleton of a scene with the paper's sizes; built once, and kept."""
-    return _model(name, quick, tuple(sorted(changes.items())))
+    key = f"{name} {quick} {sorted(changes.items())}"
+    if key not in _models:
+        given = build_options(name, quick) | changes
+        if quick:
+            given |= {each: min(given[each], most) for each, most in QUICK.items()}
+        with scene_model_file(name, engine="soft-skeleton", **given) as path:
+            _models[key] = SoftSkeletonModel.load(path)
+    return _models[key]
 
 
 def without_residual(model: SoftSkeletonModel) -> SoftSkeletonModel:
     """Return a model whose contacts press in nothing beside its handles, as in the paper."""
     none = sp.csr_array(model.motion[0].shape)
     return replace(model, motion=(none, none, none))
-
-
-def scene_bones(shown: Scene) -> BoneMeshes | None:
-    """Return the bones of a scene as one mesh."""
-    if not shown.skeleton:
-        return None
-    joints = list(shown.part_names)
-    names = tuple(shown.skeleton)
-    shift, vertices, triangles, owner = 0, [], [], []
-    for number, mesh in enumerate(shown.skeleton.values()):
-        vertices.append(mesh.vertices)
-        triangles.append(mesh.triangles + shift)
-        owner.append(np.full(len(mesh.vertices), number))
-        shift += len(mesh.vertices)
-    surface = SurfaceMesh(np.concatenate(vertices), np.concatenate(triangles))
-    found = np.array([joints.index(name) for name in names])
-    return BoneMeshes(surface, np.concatenate(owner), names, found)
 
 
 class Frame(NamedTuple):

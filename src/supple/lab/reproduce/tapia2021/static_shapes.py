@@ -12,12 +12,12 @@ from supple.arrays import Floats
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer, flesh_layer
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
+from supple.lab.bench.soft_skeleton.soft_cases import scene_bones
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     QUICK,
     SIZES,
     Tell,
     model_of,
-    scene_bones,
 )
 from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, sheet, window_of
 from supple.mesh.surface import vertex_normals

@@ -12,7 +12,7 @@ from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.lab.bench.soft_skeleton.full_flesh import full_figures, layer_of
 from supple.lab.bench.soft_skeleton.soft_bench import run_figures
 from supple.lab.bench.soft_skeleton.soft_cases import pressed
-from supple.lab.reproduce.tapia2021.soft_bodies import QUICK, SIZES, Tell, model_of
+from supple.lab.reproduce.tapia2021.soft_bodies import SIZES, Tell, build_options, model_of
 from supple.linalg.blas import single_threaded
 from supple.scenes.characters.character_scene import scene
 
@@ -84,11 +84,9 @@ def _part(tell: Tell, first: float, much: float, name: str) -> Callable[[float, 
 
 
 def _full_row(name: str, quick: bool, told: Tell, tets: int | None = None) -> dict[str, Any]:
-    shown = scene(name)
-    options = shown.recipe("soft-skeleton") | ({"tets": QUICK["tets"]} if quick else {})
-    options |= {} if tets is None else {"tets": tets}
+    options = build_options(name, quick) | ({} if tets is None else {"tets": tets})
     told(0.0 if tets is None else 0.2, "all tets")
-    layer = layer_of(shown.character, options)
+    layer = layer_of(scene(name).character, options)
     times = full_figures(layer)
     row = {
         "what": "all tets" if tets is None else "all tets, as many as the paper's",
