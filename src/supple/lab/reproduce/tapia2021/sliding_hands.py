@@ -167,7 +167,7 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         + ", ".join(f"{side:+.3f} {said}" for side, said in zip(sides, ways.values(), strict=True))
         + ".",
         "rows": [touch_row("fingers on a cylinder", take)],
-        "note": "150 handles, 2.5 times as near to each other at fingertips. tr C − 2 of the skin's "
+        "note": "150 handles, 2.5 times as near to each other at fingertips. tr C − 2 of skin's "
         "own right Cauchy–Green tensor, in its plane.",
     }
 

@@ -24,6 +24,8 @@ SKIN = np.array([0.87, 0.70, 0.61])
 THING = np.array([0.56, 0.62, 0.70])
 #: Colours of a length, and of something with a sign.
 LENGTHS, SIGNED = "YlOrRd", "RdBu_r"
+#: Width and height of a picture.
+PIXELS = 340
 #: Where light suits, in degrees.
 _FRONT = 20.0, 12.0
 _PAPER = np.array([0.984, 0.98, 0.969])
@@ -61,7 +63,7 @@ def draw_body(
     azimuth: float = 25.0,
     elevation: float = 9.0,
     window: tuple[Floats, float] | None = None,
-    pixels: int = 340,
+    pixels: int | None = None,
 ) -> Camera:
     """Render skin and things into axes; return the camera.
 
@@ -79,7 +81,7 @@ def draw_body(
         Of the camera, in degrees; place in the middle and metres across, by default all of it;
         width and height.
     """
-    placed = np.ascontiguousarray(points, np.float64)
+    placed, wide = np.ascontiguousarray(points, np.float64), pixels or PIXELS
     colours = np.tile(SKIN, (len(placed), 1))
     if values is not None:
         colours = _coloured(np.asarray(values, np.float64), most, signed)
@@ -91,7 +93,7 @@ def draw_body(
     vertices, triangles = np.concatenate(whole), np.concatenate(faces)
     view = view_axes(azimuth, elevation)
     centre, across = window_of(placed) if window is None else window
-    camera = Camera(view, np.asarray(centre, np.float64), pixels / across, (pixels, pixels))
+    camera = Camera(view, np.asarray(centre, np.float64), wide / across, (wide, wide))
     # Turned rather than looked at from elsewhere: light comes from above and before the picture.
     front = view_axes(*_FRONT)
     vertices = (vertices - camera.centre) @ view.T @ front
