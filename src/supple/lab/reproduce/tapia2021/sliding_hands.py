@@ -30,7 +30,15 @@ from supple.scenes.modelling.keyframes import Timeline
 __all__ = ["fig8", "fig10"]
 
 #: Distance of bars that a palm slides over, and how deep it is pressed on them, in m.
-BARS, PALM_DEPTH = 0.014, 0.006
+BARS, PALM_DEPTH = 0.018, 0.006
+#: More handles, and where they are nearer to each other.
+FINER_PALM: dict[str, Any] = {
+    "handles": 176,
+    "cubature": 1_200,
+    "tets": 20_000,
+    "denser": {"wrist": 2.0},
+}
+FINER_TIPS: dict[str, Any] = {"handles": 150, "cubature": 1_000, "denser": {"*3": 2.5}}
 #: Degree of what is smooth of the palm's motion, and no ripple.
 SMOOTH = 4
 #: Springs of a hand that slides, in Hz, and of fingers that press: they are light.
@@ -41,7 +49,8 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Draw a hand that slides over fine bars, and its flesh unposed below."""
     tell(0.0, "building")
     shown, times = _palm_on_bars(), [0.5, 0.8, 1.1, 1.45]
-    simulator = shown.simulator(model_of("hand", quick))
+    finer = {} if quick else FINER_PALM
+    simulator = shown.simulator(model_of("hand", quick, **finer))
     told = told_part(tell, 0.2, 0.6, "sliding")
     take = watched(shown, simulator, times, quick=quick, tell=told)
     skin = shown.scene.character.surface
@@ -83,7 +92,7 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 def _palm_on_bars() -> ContactScene:
     """Return a flat hand whose palm is pressed on bars, and slides along them."""
     shown, pose, line = scene("hand"), hand_pose(POSES["flat"]), Timeline(2.0, rate=90)
-    skin, radius = shown.character.rig(pose), 0.004
+    skin, radius = shown.character.rig(pose), 0.005
     palm = skin[(shown.parts == 0) & (skin[:, 0] < 0)]
     down = -PALM_DEPTH
     keys = [
@@ -100,7 +109,7 @@ def _palm_on_bars() -> ContactScene:
         "a palm slides over fine bars",
         shown,
         Motion(line.times, poses, line.roots(keys), "slide"),
-        obstacles=bars(first, (-BARS, 0, 0), (0, 0, 0.035), 11, radius),
+        obstacles=bars(first, (-BARS, 0, 0), (0, 0, 0.035), 9, radius),
         options={"tracking": FIRM, "friction": 0.3},
         azimuth=-30.0,
     )
@@ -124,7 +133,7 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Draw fingertips that slide sideways along a cylinder: stretched ahead, or behind."""
     tell(0.0, "building")
     shown = scene("hand")
-    finer = {} if quick else {"handles": 150, "cubature": 1_000, "denser": {"*3": 2.5}}
+    finer = {} if quick else FINER_TIPS
     model, sliding = model_of("hand", quick, **finer), _fingers_on_cylinder()
     ways = {0.95: "towards +z", 1.55: "towards −z"}
     told = told_part(tell, 0.2, 0.6, "sliding")
