@@ -46,7 +46,9 @@ def oblivious_cubature(
     flesh = FleshInCoordinates.of(layer, shapes)
     soft = TetMesh(layer.mesh.vertices, layer.mesh.tets[layer.soft])
     own = soft.volumes()
-    around = np.bincount(soft.tets.ravel(), np.repeat(own / 4, 4), len(soft.vertices))
+    around: Floats = np.asarray(
+        np.bincount(soft.tets.ravel(), np.repeat(own / 4, 4), len(soft.vertices)), np.float64
+    )
     if sampling == "colocated":
         points = np.sort(handles)
     else:
