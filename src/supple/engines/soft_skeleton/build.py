@@ -104,13 +104,10 @@ def build(
     log
         Told about stages and progress.
     """
-    if not isinstance(character, Character):
-        raise SuppleError(f"build needs a Character, not {shown(character)}; see supple.load")
+    _check_kinds(character, skeleton)
     log = BuildLog() if log is None else log
     for name, value in (("handles", handles), ("cubature", cubature), ("points", points)):
         checked_count(name, value)
-    if not (skeleton is None or isinstance(skeleton, BoneMeshes)):
-        raise SuppleError(f"skeleton must be BoneMeshes, not {shown(skeleton)}")
     checked_choice("basis", basis, BASES)
     checked_choice("cubature_method", cubature_method, CUBATURES)
     bones = RigBones(character.rig)
@@ -138,6 +135,13 @@ def build(
         **tables,
         **_of_layer(character, layer, at),
     )
+
+
+def _check_kinds(character: object, skeleton: object) -> None:
+    if not isinstance(character, Character):
+        raise SuppleError(f"build needs a Character, not {shown(character)}; see supple.load")
+    if not (skeleton is None or isinstance(skeleton, BoneMeshes)):
+        raise SuppleError(f"skeleton must be BoneMeshes, not {shown(skeleton)}")
 
 
 def _residual(
