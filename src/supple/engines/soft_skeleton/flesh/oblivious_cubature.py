@@ -55,7 +55,8 @@ def oblivious_cubature(
         likely = around
         if sampling == "importance":
             matters = flesh.stiffness_parts(flesh.whole, layer.youngs[layer.soft]).sum(axis=1)
-            likely = np.bincount(soft.tets.ravel(), np.repeat(matters, 4), len(around))
+            counted = np.bincount(soft.tets.ravel(), np.repeat(matters, 4), len(around))
+            likely = np.asarray(counted, np.float64)
         elif sampling != "uniform":
             raise SuppleError(f"no sampling {sampling!r}; use uniform, colocated or importance")
         drawn, some = np.random.default_rng(seed), int((likely > 0).sum())
