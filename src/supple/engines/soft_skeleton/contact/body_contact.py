@@ -41,7 +41,7 @@ from supple.mesh.shape_tables import place_shapes, shape_tables
 __all__ = ["BodyContact", "Contacts"]
 
 #: Pressure on skin in Pa for a metre of depth: the weight of a person on a hand's width is 1 mm.
-HARDNESS = 1e7
+HARDNESS = 3e7
 #: Frequency in Hz of an object on the spring that keeps it out of others: it sinks in 0.15 mm.
 OBJECT_FREQUENCY = 40.0
 #: Parts that edges of the skin are cut into, per edge over the radius of a thing.
