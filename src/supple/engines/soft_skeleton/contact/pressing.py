@@ -94,6 +94,10 @@ class Pressing(NamedTuple):
     """(1 + MOST,) how many points are held, and which."""
     still: Bools
     """(…,) work."""
+    released: Bools
+    """(…,) which points pulled in an iteration of this step, and are let go in the next,"""
+    freed: Ints
+    """(1 + MOST,) and a list of them."""
     work: Floats
 
 
@@ -120,6 +124,8 @@ def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
         np.zeros(n_points),
         np.zeros(MOST + 1, np.int64),
         np.zeros(n_points, np.bool_),
+        np.zeros(n_points, np.bool_),
+        np.zeros(MOST + 1, np.int64),
         np.zeros(max(size, n_outer, MOST) + 64),
     )
 
@@ -351,32 +357,42 @@ def _write_approach(touches: Touches, things: Things, since: Floats, out: Pressi
 
 @compiled
 def _press(touches: Touches, damping: float, out: Pressing) -> None:
-    """Solve for forces of the contacts that push; others are let go."""
+    """Solve for forces of the contacts that depths press, and those that did not pull before.
+
+    Others are let go. Which ones press is not for the damping to say: it counts a motion that was
+    guessed, and what lies at rest would be let go in every other step.
+    """
     count, active = touches.count[0], out.active
-    active[0] = count
+    active[0] = 0
     for c in range(count):
-        active[1 + c] = c
         out.forces[c] = 0.0
+        if not out.released[touches.points[c]]:
+            active[1 + active[0]] = c
+            active[0] += 1
     for _ in range(MOST_RELEASES):
         many = active[0]
         _factorise(out, many)
         for a in range(many):
-            c = active[1 + a]
-            out.work[a] = touches.depths[c] - damping * out.left[c]
+            out.work[a] = touches.depths[active[1 + a]]
         _solve(out, many, out.work)
         kept = 0
         for a in range(many):
-            force = out.work[a]
-            out.work[a] = 0.0
-            c = active[1 + a]
-            out.forces[c] = max(force, 0.0)
-            if force > 0:
-                active[1 + kept] = c
+            if out.work[a] > 0:
+                active[1 + kept] = active[1 + a]
                 kept += 1
-        if kept == many:
-            return
+            out.work[a] = 0.0
         active[0] = kept
-    _factorise(out, active[0])
+        if kept == many:
+            break
+    many = active[0]
+    _factorise(out, many)
+    for a in range(many):
+        c = active[1 + a]
+        out.work[a] = touches.depths[c] - damping * out.left[c]
+    _solve(out, many, out.work)
+    for a in range(many):
+        out.forces[active[1 + a]] = out.work[a]
+        out.work[a] = 0.0
 
 
 @compiled
@@ -558,6 +574,10 @@ def settle_contacts(touches: Touches, change: Floats, damping: float, out: Press
         c, force = active[1 + a], out.work[a]
         out.forces[c] = force
         out.work[a] = 0.0
+        if force < 0 and out.freed[0] < MOST:
+            out.released[touches.points[c]] = True
+            out.freed[1 + out.freed[0]] = touches.points[c]
+            out.freed[0] += 1
         pulled += max(-force, 0.0)
         pushed += max(force, 0.0)
     return pulled / max(pushed, 1e-12)
