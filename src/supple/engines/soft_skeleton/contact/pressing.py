@@ -27,7 +27,7 @@ __all__ = [
 #: Times that points which would be pulled are let go.
 MOST_RELEASES = 8
 #: Part of its flexibility that is left to flesh which is pressed onto the bone.
-HARDEST = 0.02
+HARDEST = 0.05
 #: Dents are no deeper than this part of the way to the bone.
 MOST_DENT = 0.8
 
@@ -70,6 +70,10 @@ class Pressing(NamedTuple):
     """(1 + MOST,) how many press, and which."""
     forces: Floats
     """(MOST,) along the ways out, N; after `settle_contacts` as the solver applied them."""
+    soft: Floats
+    """(MOST,) part of its flexibility that flesh has left so deep."""
+    base: Floats
+    """(MOST,) forces of the depths alone, N."""
     left: Floats
     """(MOST,) how far they went out of their things since the step began, m."""
     meant: Floats
@@ -111,6 +115,8 @@ def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
         np.zeros((MOST, MOST)),
         np.zeros((MOST, MOST)),
         np.zeros(MOST + 1, np.int64),
+        np.zeros(MOST),
+        np.zeros(MOST),
         np.zeros(MOST),
         np.zeros(MOST),
         np.zeros(MOST),
@@ -294,8 +300,8 @@ def _write_compliance(
     """Diag 1/(k a) + S ΔC Sᵀ of the contacts; objects have their own hardness.
 
     S spreads a contact over the skin that it stands for: a load at one point would dent more. Flesh
-    that is pressed in by d is softer by 1 − d/t only, with bone at a depth of t: linear flesh would
-    let a fist through to the other side.
+    that is pressed in by d is as soft as 1 − d/t, with bone at a depth of t, and for more depth as
+    the square of that: linear flesh would let a fist through to the other side.
     """
     count, field = touches.count[0], out.work
     starts, columns, values = spread
@@ -309,7 +315,7 @@ def _write_compliance(
             other = things.hardness[touches.things[c]]
             if other > 0:
                 stiff = min(stiff, other) if stiff > 0 else other
-            out.compliance[c, c], out.grips[c] = 1.0 / stiff, stiff
+            out.compliance[c, c], out.grips[c], out.soft[c] = 1.0 / stiff, stiff, 1.0
             continue
         first, last = touches.starts[c], touches.starts[c + 1]
         for member in range(first, last):
@@ -318,7 +324,7 @@ def _write_compliance(
                 row, share = columns[at], part * values[at]
                 for k in range(rows[row], rows[row + 1]):
                     field[others[k]] += share * much[k]
-        soft = _softness(touches, c, thickness)
+        soft = out.soft[c] = _softness(touches, c, thickness)
         for d in range(c, count):
             if touches.areas[d] > 0:
                 total = 0.0
@@ -387,11 +393,23 @@ def _press(touches: Touches, damping: float, out: Pressing) -> None:
     many = active[0]
     _factorise(out, many)
     for a in range(many):
-        c = active[1 + a]
-        out.work[a] = touches.depths[c] - damping * out.left[c]
+        out.work[a] = touches.depths[active[1 + a]]
     _solve(out, many, out.work)
     for a in range(many):
-        out.forces[active[1 + a]] = out.work[a]
+        out.base[active[1 + a]] = out.work[a]
+    # From here on it is the flexibility for a little more depth that counts.
+    for a in range(many):
+        for b in range(a, many):
+            c, d = active[1 + a], active[1 + b]
+            less = 1.0 / out.grips[c] if a == b else 0.0
+            soft = math.sqrt(out.soft[c] * out.soft[d])
+            out.factor[a, b] = less + soft * (out.compliance[c, d] - less)
+        out.work[a] = -damping * out.left[active[1 + a]]
+    _small_cholesky(out.factor, many)
+    _solve(out, many, out.work)
+    for a in range(many):
+        c = active[1 + a]
+        out.forces[c] = out.base[c] + out.work[a]
         out.work[a] = 0.0
 
 
@@ -547,7 +565,7 @@ def _add_product(out: Pressing, filled: int, used: int, hessian: Floats) -> None
 def settle_contacts(touches: Touches, change: Floats, damping: float, out: Pressing) -> float:
     """Set forces as the solver applied them when it subtracted a change; return what pulls.
 
-    Forces are linear in the change: S⁻¹ (d + R_n Δ), damped, along the ways out, −w (s − R_t Δ)
+    Forces are linear in the change: f + S⁻¹ R_n Δ, damped, along the ways out, −w (s − R_t Δ)
     across. The result is the sum of forces that pull, over that of those that push.
     """
     many, active = out.active[0], out.active
@@ -560,7 +578,7 @@ def settle_contacts(touches: Touches, change: Floats, damping: float, out: Press
         for k in range(len(change)):
             total += row[k] * change[k]
         out.meant[c] = touches.depths[c] + total
-        out.work[a] = touches.depths[c] + (1 + damping) * total - damping * out.left[c]
+        out.work[a] = (1 + damping) * total - damping * out.left[c]
         if out.weights[c] > 0:
             for side in range(2):
                 slip, row = out.slips[c, side], out.rows[3 * c + 1 + side]
@@ -571,7 +589,8 @@ def settle_contacts(touches: Touches, change: Floats, damping: float, out: Press
     _solve(out, many, out.work)
     pulled = pushed = 0.0
     for a in range(many):
-        c, force = active[1 + a], out.work[a]
+        c = active[1 + a]
+        force = out.base[c] + out.work[a]
         out.forces[c] = force
         out.work[a] = 0.0
         if force < 0 and out.freed[0] < MOST:
