@@ -44,6 +44,7 @@ class Subject(ABC):
         - ``"obstacles"``: `obstacles`, a ground and a ball;
         - ``"stiffness"``: `stiffen(factor)`, of all flesh;
         - ``"gravity mode"``: `simulator.gravity_mode`;
+        - ``"friction"``: `simulator.friction`;
         - ``"curves"``: `traces`, curves of free parameters;
         - ``"springs"``: `simulator.springs`; `tune`, of free parameters;
         - ``"materials"``: `stiffen(group, doublings)`, of each group of elements;
