@@ -39,6 +39,8 @@ __all__ = ["BodySystem"]
 HOLD = 1e-9
 #: Largest turn of a joint in one iteration, in rad.
 MOST_TURN = 1.5
+#: Seconds in which contact gives way again: shorter, and what is pushed out of a thing flies off.
+CONTACT_DAMPING = 0.03
 
 
 class BodySystem:
@@ -88,7 +90,7 @@ class BodySystem:
         self._factor = padded_identity(self.size)
         self._full = np.zeros(len(self._factor))
         self._firm = np.zeros((6, self.size))
-        self._weight = np.zeros(self.size)
+        self._weight, self._since = np.zeros(self.size), np.zeros(self.size)
 
     def set_tracking(self, frequency: float) -> None:
         """Have springs towards the pose of a frequency in Hz, critically damped."""
@@ -160,10 +162,18 @@ class BodySystem:
         each = self.model.masses[:, None] * self._world.v
         return each.sum(axis=0), np.cross(self._world.x, each).sum(axis=0)
 
-    def begin(self, integrator: Integrator, h: float, chain: BoneChain, wanted: BoneChain) -> None:
+    def begin(
+        self,
+        integrator: Integrator,
+        h: float,
+        chain: BoneChain,
+        start: BoneChain,
+        wanted: BoneChain,
+    ) -> None:
         """Begin a stage, and move on as fast as before."""
         self._tau = self._world.begin(integrator, h)
         self._flesh.begin(integrator, h)
+        self._contact.begin()
         self._contact.motion.begin(integrator, h)
         self._h = h
         chain.slides[:] = wanted.slides
@@ -172,6 +182,10 @@ class BodySystem:
         self.phi += h * guess[self._bones :]
         if self.root_mode == "driven":
             chain.place_first(wanted.turns[0], wanted.places[0])
+        bones = self._bones
+        self._since[:bones] = start.difference(chain)
+        self._since[bones : bones + self._m] = self.phi - self._flesh.x
+        self._since[bones + self._m :] = self._contact.motion.guess
 
     def evaluate(
         self,
@@ -215,7 +229,8 @@ class BodySystem:
         self._contact.motion.add_terms(tau, self.gravity, end, gradient, hessian)
         if pushed is not None:
             _add_pushes(skin.tables, skin.offsets, *frames, *pushed, gradient)
-        self._contact.add(skin, chain, self.phi, gradient, hessian)
+        damping = max(self._beta, CONTACT_DAMPING) / self._h
+        self._contact.add(skin, chain, self.phi, self._since, damping, gradient, hessian)
 
     def _add_weight(self, points: BodyPoints, frames: tuple[Floats, ...]) -> None:
         """Add gravity; joints that follow a pose are held against it, as muscles do."""
@@ -284,6 +299,7 @@ class BodySystem:
         chain.change(-change[: self._bones])
         self.phi -= change[self._bones : self._bones + self._m]
         self._contact.motion.change(-change[self._bones + self._m :])
+        self._since -= change
         self.pulling = self._contact.settle(change)
         first = 0 if self.root_mode == "tracked" else 1
         forces = self._joint_forces, self._joint_stiffness
@@ -291,6 +307,15 @@ class BodySystem:
         if self._acting:
             limits.add("joints")
         return True
+
+    def go_back(self, chain: BoneChain, start: BoneChain) -> None:
+        """Be where the stage began, as if it had not."""
+        start.copy_to(chain)
+        self.phi[:] = self._flesh.x
+        self._contact.motion.go_back()
+        self._contact.forget_last()
+        for each in (self._world, self._flesh):
+            each.give_up()
 
     def finish(self, chain: BoneChain, start: BoneChain, h: float) -> bool:
         """End the stage; where it is not finite, go back to where it began and return False."""

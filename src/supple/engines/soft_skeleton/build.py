@@ -104,13 +104,10 @@ def build(
     log
         Told about stages and progress.
     """
-    if not isinstance(character, Character):
-        raise SuppleError(f"build needs a Character, not {shown(character)}; see supple.load")
+    _check_kinds(character, skeleton)
     log = BuildLog() if log is None else log
     for name, value in (("handles", handles), ("cubature", cubature), ("points", points)):
         checked_count(name, value)
-    if not (skeleton is None or isinstance(skeleton, BoneMeshes)):
-        raise SuppleError(f"skeleton must be BoneMeshes, not {shown(skeleton)}")
     checked_choice("basis", basis, BASES)
     checked_choice("cubature_method", cubature_method, CUBATURES)
     bones = RigBones(character.rig)
@@ -124,31 +121,42 @@ def build(
         with log.stage("cubature"):
             few = _cubature(layer, shapes, at, cubature, cubature_method, seed, log)
         with log.stage("contact"):
-            motion = residual_flexibility(
-                layer.body,
-                layer.free,
-                shapes,
-                layer.outer,
-                layer.normals,
-                REACH * typical_edge(layer.mesh),
-            )
+            motion = _residual(layer, shapes)
         with log.stage("points"):
             tables = _points(character, bones, layer, shapes, points, seed)
     return SoftSkeletonModel(
-        name=character.name,
-        surface=character.surface,
-        rig=character.rig,
         bones=tuple(bones.names),
         parents=bones.parents,
         joints=bones.joints,
         flesh=few.tables,
         stiffness=few.stiffness,
         error=few.error,
-        motion=tuple(stored_rows(each) for each in motion),
+        motion=motion,
         **tables,
         **_of_layer(character, layer, at),
-        motions=dict(character.motions),
     )
+
+
+def _check_kinds(character: object, skeleton: object) -> None:
+    if not isinstance(character, Character):
+        raise SuppleError(f"build needs a Character, not {shown(character)}; see supple.load")
+    if not (skeleton is None or isinstance(skeleton, BoneMeshes)):
+        raise SuppleError(f"skeleton must be BoneMeshes, not {shown(skeleton)}")
+
+
+def _residual(
+    layer: FleshLayer, shapes: list[sp.csr_array]
+) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
+    """Return x, y and z of what handles lack, among vertices that are near to each other."""
+    x, y, z = residual_flexibility(
+        layer.body,
+        layer.free,
+        shapes,
+        layer.outer,
+        layer.normals,
+        REACH * typical_edge(layer.mesh),
+    )
+    return stored_rows(x), stored_rows(y), stored_rows(z)
 
 
 def _nearness(
@@ -177,10 +185,14 @@ def _nearness(
 
 
 def _of_layer(character: Character, layer: FleshLayer, handles: Ints) -> dict[str, Any]:
-    """Return what the model keeps of the tets."""
+    """Return what the model keeps of the character and the tets."""
     skin = character.surface
     near = cKDTree(skin.vertices).query(layer.mesh.vertices[handles])[1]
     return {
+        "name": character.name,
+        "surface": skin,
+        "rig": character.rig,
+        "motions": dict(character.motions),
         "material": layer.typical_material,
         "areas": vertex_areas(skin),
         "thickness": _thickness(skin.vertices, layer),

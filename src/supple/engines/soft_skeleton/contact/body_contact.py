@@ -41,7 +41,7 @@ from supple.mesh.shape_tables import place_shapes, shape_tables
 __all__ = ["BodyContact", "Contacts"]
 
 #: Pressure on skin in Pa for a metre of depth: the weight of a person on a hand's width is 1 mm.
-HARDNESS = 1e7
+HARDNESS = 3e7
 #: Frequency in Hz of an object on the spring that keeps it out of others: it sinks in 0.15 mm.
 OBJECT_FREQUENCY = 40.0
 #: Parts that edges of the skin are cut into, per edge over the radius of a thing.
@@ -95,7 +95,7 @@ class BodyContact:
         self._dents, self._dent_work = np.zeros((n, 3)), (np.zeros(p), np.zeros((p, 3)))
         parts = body_parts(model.parents, skin.rest, weights) if own else None
         self._parts = parts or ([], np.zeros(0, np.int64), np.zeros((0, n), bool))
-        self.motion = ObjectMotion(())
+        self.motion, self._damping = ObjectMotion(()), 0.0
         self.set_things((), ())
 
     def set_things(self, obstacles: Sequence[Obstacle], objects: Sequence[RigidObject]) -> None:
@@ -112,6 +112,7 @@ class BodyContact:
         on[first:] = bones
         for k, each in enumerate(self.objects):
             hardness[o + k] = each.mass * (2 * np.pi * OBJECT_FREQUENCY) ** 2
+            hardness[o + k] /= min(len(each.samples), 4)
             if not each.moved:
                 free[o + k] = self.motion.objects.index(each)
             else:
@@ -130,10 +131,11 @@ class BodyContact:
             self._shapes.turns,
             self._shapes.shifts,
             hardness,
+            np.zeros((count, 3)),
         )
         n = len(self.model.skin.rest)
         self._touches = empty_touches(n)
-        self._were, self.part = np.zeros((len(self.objects), 3)), 1.0
+        self._were, self.part, self.part_before = np.zeros((len(self.objects), 3)), 1.0, 0.0
         self.end_step()
         self._cuts = np.ones(count, np.int64)
         if first:
@@ -165,8 +167,19 @@ class BodyContact:
                 most = max(most, dt * speed / (0.5 * self._shapes.bounds[k, 3]))
         return min(math.ceil(most - 1e-9), MOST_SUBSTEPS)
 
+    def begin(self) -> None:
+        """Begin a stage: all points may press again."""
+        freed = self._pressing.freed
+        self._pressing.released[freed[1 : 1 + freed[0]]] = False
+        freed[0] = 0
+
+    def forget_last(self) -> None:
+        """Drop the contacts of a stage that was given up."""
+        self._touches.count[0] = self._pressing.active[0] = 0
+
     def end_step(self) -> None:
         """Remember where moved objects are."""
+        self.part_before = 0.0
         for k, each in enumerate(self.objects):
             self._were[k] = each.place[:3, 3]
 
@@ -197,6 +210,7 @@ class BodyContact:
                 shapes.turns[o + k] = each.turn
                 there, was = each.place[:3, 3], self._were[k]
                 shapes.shifts[o + k] = was + self.part * (there - was)
+                self._things.moves[o + k] = (self.part - self.part_before) * (there - was)
                 continue
             turn, centre = self.motion.turns[free], self.motion.centres[free]
             shapes.turns[o + k], shapes.shifts[o + k] = turn, centre - turn @ each.offset
@@ -209,9 +223,20 @@ class BodyContact:
             shapes.shifts[first:] = chain.shifts[bones]
 
     def add(
-        self, skin: BodyPoints, chain: BoneChain, phi: Floats, gradient: Floats, hessian: Floats
+        self,
+        skin: BodyPoints,
+        chain: BoneChain,
+        phi: Floats,
+        since: Floats,
+        damping: float,
+        gradient: Floats,
+        hessian: Floats,
     ) -> None:
-        """Find contacts where skin and things are, and add their forces to the system."""
+        """Find contacts where skin and things are, and add their forces to the system.
+
+        `since` is the change (N,) since the step began, `damping` β/h.
+        """
+        self._damping = damping
         if self._nothing:
             return
         self.place(chain)
@@ -241,6 +266,8 @@ class BodyContact:
             self._things,
             HARDNESS,
             self.friction,
+            damping,
+            since,
             self.model.thickness,
             self._spread,
             self._flexible,
@@ -278,7 +305,7 @@ class BodyContact:
         """Take forces as the solver applied them; return the part of them that pulls."""
         if self._nothing or self._touches.count[0] == 0:
             return 0.0
-        return float(settle_contacts(self._touches, change, self._pressing))
+        return float(settle_contacts(self._touches, change, self._damping, self._pressing))
 
     def mismatch(self, skin: BodyPoints, chain: BoneChain) -> float:
         """Return how far, in m, contacts of the skin are from the depths that the solver meant."""
@@ -294,6 +321,7 @@ class BodyContact:
         if self._nothing:
             return
         self.place(chain)
+        self.part_before = self.part
         places = skin.x, self._samples, self._radii
         stick(self._touches, self._things, *places, self.friction, self._pressing)
         write_dents(
@@ -301,6 +329,7 @@ class BodyContact:
             self._pressing.forces,
             self._spread,
             self._motion,
+            self.model.thickness,
             skin.tables,
             chain.turns,
             *self._dent_work,
@@ -311,7 +340,7 @@ class BodyContact:
         """Return the contacts of the skin as they were applied."""
         kept = np.flatnonzero(self._touches.areas[: self.count] > 0)
         press, touches = self._pressing, self._touches
-        along = np.maximum(press.forces[kept], 0.0)
+        along = press.forces[kept]
         most = touches.shares[kept].argmax(axis=1)
         return Contacts(
             touches.corners[kept, most],

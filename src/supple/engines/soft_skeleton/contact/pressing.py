@@ -27,7 +27,9 @@ __all__ = [
 #: Times that points which would be pulled are let go.
 MOST_RELEASES = 8
 #: Part of its flexibility that is left to flesh which is pressed onto the bone.
-HARDEST = 0.02
+HARDEST = 0.05
+#: Dents are no deeper than this part of the way to the bone.
+MOST_DENT = 0.8
 
 
 class Things(NamedTuple):
@@ -46,6 +48,8 @@ class Things(NamedTuple):
     """(things, 3, 3), (things, 3) from their own axes to the world."""
     hardness: Floats
     """(things,) of objects, N/m; 0 for others."""
+    moves: Floats
+    """(things, 3) how far those that are led went since the step began."""
 
 
 class Pressing(NamedTuple):
@@ -66,6 +70,12 @@ class Pressing(NamedTuple):
     """(1 + MOST,) how many press, and which."""
     forces: Floats
     """(MOST,) along the ways out, N; after `settle_contacts` as the solver applied them."""
+    soft: Floats
+    """(MOST,) part of its flexibility that flesh has left so deep."""
+    base: Floats
+    """(MOST,) forces of the depths alone, N."""
+    left: Floats
+    """(MOST,) how far they went out of their things since the step began, m."""
     meant: Floats
     """(MOST,) depths after the change, were they linear in it."""
     across: Floats
@@ -88,6 +98,10 @@ class Pressing(NamedTuple):
     """(1 + MOST,) how many points are held, and which."""
     still: Bools
     """(…,) work."""
+    released: Bools
+    """(…,) which points pulled in an iteration of this step, and are let go in the next,"""
+    freed: Ints
+    """(1 + MOST,) and a list of them."""
     work: Floats
 
 
@@ -103,6 +117,9 @@ def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
         np.zeros(MOST + 1, np.int64),
         np.zeros(MOST),
         np.zeros(MOST),
+        np.zeros(MOST),
+        np.zeros(MOST),
+        np.zeros(MOST),
         np.zeros((MOST, 3)),
         np.zeros(MOST),
         np.zeros(MOST),
@@ -113,6 +130,8 @@ def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
         np.zeros(n_points),
         np.zeros(MOST + 1, np.int64),
         np.zeros(n_points, np.bool_),
+        np.zeros(n_points, np.bool_),
+        np.zeros(MOST + 1, np.int64),
         np.zeros(max(size, n_outer, MOST) + 64),
     )
 
@@ -123,6 +142,8 @@ def add_contacts(
     things: Things,
     hard: float,
     friction: float,
+    damping: float,
+    since: Floats,
     thickness: Floats,
     spread: tuple[Ints, Ints, Floats],
     flexible: tuple[Ints, Ints, Floats],
@@ -150,6 +171,8 @@ def add_contacts(
         Stiffness k of skin on things, N/m³.
     friction
         Coefficient μ.
+    damping, since
+        β/h of the contact, which damps as flesh does, and the change (N,) since the step began.
     thickness
         (n̄,) how deep bone is below vertices of the skin, m.
     spread, flexible
@@ -193,9 +216,10 @@ def add_contacts(
             _add_bone(parents, places, things.bones[thing], touches.places[c], -1.0, body)
         _into_frame(touches.ways[c], out.aside[c], body)
     _write_compliance(touches, things, hard, n_skin, thickness, spread, flexible, out)
-    _press(touches, out)
+    _write_approach(touches, things, since, out)
+    _press(touches, damping, out)
     _rub(touches, things, friction, out)
-    _add_system(out, gradient, hessian)
+    _add_system(damping, out, gradient, hessian)
 
 
 @compiled
@@ -276,8 +300,8 @@ def _write_compliance(
     """Diag 1/(k a) + S ΔC Sᵀ of the contacts; objects have their own hardness.
 
     S spreads a contact over the skin that it stands for: a load at one point would dent more. Flesh
-    that is pressed in by d is softer by 1 − d/t only, with bone at a depth of t: linear flesh would
-    let a fist through to the other side.
+    that is pressed in by d is as soft as 1 − d/t, with bone at a depth of t, and for more depth as
+    the square of that: linear flesh would let a fist through to the other side.
     """
     count, field = touches.count[0], out.work
     starts, columns, values = spread
@@ -291,7 +315,7 @@ def _write_compliance(
             other = things.hardness[touches.things[c]]
             if other > 0:
                 stiff = min(stiff, other) if stiff > 0 else other
-            out.compliance[c, c], out.grips[c] = 1.0 / stiff, stiff
+            out.compliance[c, c], out.grips[c], out.soft[c] = 1.0 / stiff, stiff, 1.0
             continue
         first, last = touches.starts[c], touches.starts[c + 1]
         for member in range(first, last):
@@ -300,7 +324,7 @@ def _write_compliance(
                 row, share = columns[at], part * values[at]
                 for k in range(rows[row], rows[row + 1]):
                     field[others[k]] += share * much[k]
-        soft = _softness(touches, c, thickness)
+        soft = out.soft[c] = _softness(touches, c, thickness)
         for d in range(c, count):
             if touches.areas[d] > 0:
                 total = 0.0
@@ -326,13 +350,31 @@ def _softness(touches: Touches, c: int, thickness: Floats) -> float:
 
 
 @compiled
-def _press(touches: Touches, out: Pressing) -> None:
-    """Solve for forces of the contacts that push; others are let go."""
+def _write_approach(touches: Touches, things: Things, since: Floats, out: Pressing) -> None:
+    """Set how far contacts went out of their things since the step began."""
+    for c in range(touches.count[0]):
+        row, total = out.rows[3 * c], 0.0
+        for k in range(len(since)):
+            total += row[k] * since[k]
+        for i in range(3):
+            total -= touches.ways[c, i] * things.moves[touches.things[c], i]
+        out.left[c] = total
+
+
+@compiled
+def _press(touches: Touches, damping: float, out: Pressing) -> None:
+    """Solve for forces of the contacts that depths press, and those that did not pull before.
+
+    Others are let go. Which ones press is not for the damping to say: it counts a motion that was
+    guessed, and what lies at rest would be let go in every other step.
+    """
     count, active = touches.count[0], out.active
-    active[0] = count
+    active[0] = 0
     for c in range(count):
-        active[1 + c] = c
         out.forces[c] = 0.0
+        if not out.released[touches.points[c]]:
+            active[1 + active[0]] = c
+            active[0] += 1
     for _ in range(MOST_RELEASES):
         many = active[0]
         _factorise(out, many)
@@ -341,17 +383,34 @@ def _press(touches: Touches, out: Pressing) -> None:
         _solve(out, many, out.work)
         kept = 0
         for a in range(many):
-            force = out.work[a]
-            out.work[a] = 0.0
-            c = active[1 + a]
-            out.forces[c] = max(force, 0.0)
-            if force > 0:
-                active[1 + kept] = c
+            if out.work[a] > 0:
+                active[1 + kept] = active[1 + a]
                 kept += 1
-        if kept == many:
-            return
+            out.work[a] = 0.0
         active[0] = kept
-    _factorise(out, active[0])
+        if kept == many:
+            break
+    many = active[0]
+    _factorise(out, many)
+    for a in range(many):
+        out.work[a] = touches.depths[active[1 + a]]
+    _solve(out, many, out.work)
+    for a in range(many):
+        out.base[active[1 + a]] = out.work[a]
+    # From here on it is the flexibility for a little more depth that counts.
+    for a in range(many):
+        for b in range(a, many):
+            c, d = active[1 + a], active[1 + b]
+            less = 1.0 / out.grips[c] if a == b else 0.0
+            soft = math.sqrt(out.soft[c] * out.soft[d])
+            out.factor[a, b] = less + soft * (out.compliance[c, d] - less)
+        out.work[a] = -damping * out.left[active[1 + a]]
+    _small_cholesky(out.factor, many)
+    _solve(out, many, out.work)
+    for a in range(many):
+        c = active[1 + a]
+        out.forces[c] = out.base[c] + out.work[a]
+        out.work[a] = 0.0
 
 
 @compiled
@@ -423,7 +482,7 @@ def _rub(touches: Touches, things: Things, friction: float, out: Pressing) -> No
 
 
 @compiled
-def _add_system(out: Pressing, gradient: Floats, hessian: Floats) -> None:
+def _add_system(damping: float, out: Pressing, gradient: Floats, hessian: Floats) -> None:
     """Add R_nᵀ S⁻¹ R_n + R_tᵀ w R_t and forces, in the columns that contacts have."""
     many, active, size = out.active[0], out.active, len(gradient)
     used = 0
@@ -462,6 +521,10 @@ def _add_system(out: Pressing, gradient: Floats, hessian: Floats) -> None:
         scale = 1.0 / out.factor[i, i]
         for k in range(used):
             target[k] *= scale
+    stiffer = math.sqrt(1.0 + damping)
+    for i in range(many):
+        for k in range(used):
+            out.packed[i, k] *= stiffer
     _add_product(out, filled, used, hessian)
 
 
@@ -499,11 +562,11 @@ def _add_product(out: Pressing, filled: int, used: int, hessian: Floats) -> None
 
 
 @compiled
-def settle_contacts(touches: Touches, change: Floats, out: Pressing) -> float:
+def settle_contacts(touches: Touches, change: Floats, damping: float, out: Pressing) -> float:
     """Set forces as the solver applied them when it subtracted a change; return what pulls.
 
-    Forces are linear in the change: S⁻¹ (d + R_n Δ) along the ways out, −w (s − R_t Δ) across. The
-    result is the sum of forces that pull, over that of those that push.
+    Forces are linear in the change: f + S⁻¹ R_n Δ, damped, along the ways out, −w (s − R_t Δ)
+    across. The result is the sum of forces that pull, over that of those that push.
     """
     many, active = out.active[0], out.active
     count = touches.count[0]
@@ -511,11 +574,11 @@ def settle_contacts(touches: Touches, change: Floats, out: Pressing) -> float:
         out.across[c] = 0.0
     for a in range(many):
         c = active[1 + a]
-        total = touches.depths[c]
-        row = out.rows[3 * c]
+        total, row = 0.0, out.rows[3 * c]
         for k in range(len(change)):
             total += row[k] * change[k]
-        out.work[a] = out.meant[c] = total
+        out.meant[c] = touches.depths[c] + total
+        out.work[a] = (1 + damping) * total - damping * out.left[c]
         if out.weights[c] > 0:
             for side in range(2):
                 slip, row = out.slips[c, side], out.rows[3 * c + 1 + side]
@@ -526,9 +589,14 @@ def settle_contacts(touches: Touches, change: Floats, out: Pressing) -> float:
     _solve(out, many, out.work)
     pulled = pushed = 0.0
     for a in range(many):
-        c, force = active[1 + a], out.work[a]
+        c = active[1 + a]
+        force = out.base[c] + out.work[a]
         out.forces[c] = force
         out.work[a] = 0.0
+        if force < 0 and out.freed[0] < MOST:
+            out.released[touches.points[c]] = True
+            out.freed[1 + out.freed[0]] = touches.points[c]
+            out.freed[0] += 1
         pulled += max(-force, 0.0)
         pushed += max(force, 0.0)
     return pulled / max(pushed, 1e-12)
@@ -560,6 +628,7 @@ def write_dents(
     forces: Floats,
     spread: tuple[Ints, Ints, Floats],
     motion: tuple[Ints, Ints, Floats],
+    thickness: Floats,
     tables: PointTables,
     turns: Floats,
     load: Floats,
@@ -576,6 +645,8 @@ def write_dents(
         CSR of the skin on the outer points of the flesh.
     motion
         CSC of the motion of these points, (…, 3) values, by 1 N out along the normal of each.
+    thickness
+        (n̄,) how deep bone is below vertices of the skin, m.
     tables, turns
         The skin, and its bones.
     load, away
@@ -588,8 +659,9 @@ def write_dents(
     load[:], away[:] = 0.0, 0.0
     for c in range(touches.count[0]):
         if touches.areas[c] > 0 and forces[c] > 0:
+            soft = _softness(touches, c, thickness)
             for member in range(touches.starts[c], touches.starts[c + 1]):
-                v, much = touches.members[member], forces[c] * touches.parts[member]
+                v, much = touches.members[member], soft * forces[c] * touches.parts[member]
                 for at in range(starts[v], starts[v + 1]):
                     load[columns[at]] -= much * values[at]
     for p in range(len(load)):
@@ -607,6 +679,10 @@ def write_dents(
         out[v, 0] = out[v, 1] = out[v, 2] = 0.0
         if x == 0 and y == 0 and z == 0:
             continue
+        # No deeper than bone, nor as deep: flexibility is cut off, and forces overshoot.
+        far = MOST_DENT * thickness[v] / math.sqrt(x * x + y * y + z * z)
+        if far < 1:
+            x, y, z = far * x, far * y, far * z
         for at in range(tables.bone_starts[v], tables.bone_starts[v + 1]):
             w, G = tables.weights[at], turns[tables.bones[at]]
             for i in range(3):

@@ -7,7 +7,7 @@ import pytest
 
 from helpers.build_samples import bar_mesh
 from helpers.soft_skeleton_samples import elbow
-from supple.lab.bench.soft_skeleton.compliance import Probe, compliance
+from supple.lab.bench.soft_skeleton.sphere_compliance import Probe, compliance
 
 CELLS = (15, 4, 4)
 
