@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.lab.bench.soft_skeleton import compliance
+from supple.lab.bench.soft_skeleton import sphere_compliance
 from supple.lab.bench.soft_skeleton.soft_cases import scene_bones
 from supple.lab.reproduce.reproduce import GROUPS, chosen_items, run_reproduce
 from supple.lab.reproduce.tapia2021 import soft_pictures
@@ -30,8 +30,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
     items = [f"tapia2021-{name}" for name in SMALL]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(soft_pictures, "PIXELS", 60)
-        patch.setattr(compliance, "COMING", 5)
-        patch.setattr(compliance, "SETTLING", 15)
+        patch.setattr(sphere_compliance, "COMING", 5)
+        patch.setattr(sphere_compliance, "SETTLING", 15)
         return folder, run_reproduce(items, folder, quick=True, quiet=True)
 
 

@@ -98,7 +98,9 @@ def test_what_the_ball_feels_is_what_the_hand_feels():
     assert before is not ball.velocity
 
 
-@pytest.mark.parametrize(("friction", "angle"), [(0.5, 20.0), (0.5, 30.0), (0.3, 14.0), (0.3, 20.0)])
+@pytest.mark.parametrize(
+    ("friction", "angle"), [(0.5, 20.0), (0.5, 30.0), (0.3, 14.0), (0.3, 20.0)]
+)
 def test_what_lies_on_a_slope_slides_where_the_slope_is_steeper_than_friction(friction, angle):
     slope, model = np.radians(angle), soft_elbow()
     gravity = GRAVITY * np.array([np.sin(slope), -np.cos(slope), 0])

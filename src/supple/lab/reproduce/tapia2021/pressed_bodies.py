@@ -16,14 +16,14 @@ from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
 from supple.arrays import Floats
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
-from supple.lab.bench.soft_skeleton.compliance import (
+from supple.lab.bench.soft_skeleton.full_flesh import layer_of
+from supple.lab.bench.soft_skeleton.sphere_compliance import (
     Pressed,
     Probe,
     press_full,
     press_model,
     probes_of,
 )
-from supple.lab.bench.soft_skeleton.full_flesh import layer_of
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     Tell,
     build_options,
