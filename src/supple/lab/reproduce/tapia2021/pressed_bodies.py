@@ -25,6 +25,7 @@ from supple.lab.bench.soft_skeleton.sphere_compliance import (
     probes_of,
 )
 from supple.lab.reproduce.tapia2021.soft_bodies import (
+    MODAL,
     Tell,
     build_options,
     model_of,
@@ -37,7 +38,7 @@ from supple.scenes.characters.character_scene import scene
 __all__ = ["fig13", "fig14", "fig15", "fig16"]
 
 #: Numbers of handles on the hand that a pin is pressed with.
-DENSITIES, SHOWN = (22, 44, 87, 176, 350), 87
+DENSITIES, SHOWN = (22, 44, 87, 176), 87
 #: Pins of fig. 16: radius and depth in m, and places from a handle to the middle between two.
 PIN, PLACES = (0.004, 0.002), (0.0, 0.25, 0.5)
 _VIEWS = {"hand": (200.0, -70.0), "human": (20.0, 5.0)}
@@ -147,13 +148,11 @@ def _against_modes(folder: Path, name: str, number: int, quick: bool, tell: Tell
         "handles + what they lack": handles,
         "handles": without_residual(handles),
         "paper": without_residual(model_of(name, quick, basis="paper")),
-        "modal": without_residual(model_of(name, quick, basis="modal")),
+        "modal": without_residual(model_of(name, quick, **MODAL)),
     }
     if not quick:
         tell(0.3, "modes with more cubature")
-        models[f"modal, {many}"] = without_residual(
-            model_of(name, quick, basis="modal", cubature=many)
-        )
+        models[f"modal, {many}"] = without_residual(model_of(name, quick, **MODAL, cubature=many))
     tell(0.5, "all tets")
     full = _full(name, probe, handles, quick)
     takes, rest = {}, shown.character.surface.vertices
@@ -195,7 +194,7 @@ def _against_modes(folder: Path, name: str, number: int, quick: bool, tell: Tell
         },
         "rows": rows,
         "note": "modal: as many softest modes of the flesh, bones held, as handles have "
-        "coordinates. paper: handles with linearly precise coordinates.",
+        "coordinates, with the paper's cubature. paper: handles with linearly precise coordinates.",
     }
 
 

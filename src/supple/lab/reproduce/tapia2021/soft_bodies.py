@@ -22,6 +22,7 @@ from supple.scenes.contact.props import thing_surface
 from supple.scenes.modelling.keyframes import Timeline
 
 __all__ = [
+    "MODAL",
     "SIZES",
     "Take",
     "Tell",
@@ -37,6 +38,8 @@ __all__ = [
 Tell = Callable[[float, str], None]
 #: Handles and cubature of the paper's two bodies (§5.1, §5.2).
 SIZES = {"hand": (87, 700), "human": (82, 500)}
+#: Modes as the paper has them: its cubature needs no fit, which takes minutes with all of flesh.
+MODAL: dict[str, Any] = {"basis": "modal", "cubature_method": "paper"}
 #: What is built in a second, and how much of a motion is played then.
 QUICK: dict[str, Any] = {"tets": 1_500, "handles": 12, "cubature": 60, "points": 60}
 QUICK_SECONDS = 0.12
