@@ -11,7 +11,7 @@ import pytest
 
 from supple.cli.main import main
 from supple.errors import SuppleError
-from supple.lab.bench.soft_skeleton import soft_bench, soft_growth
+from supple.lab.bench.soft_skeleton import flesh_growth, soft_bench
 from supple.lab.bench.soft_skeleton.soft_bench import KEYS, split_of, table
 from supple.lab.bench.soft_skeleton.soft_cases import CASES, checked_cases, pressed, untouched
 from supple.lab.bench.soft_skeleton.step_clock import ClockedRun
@@ -105,15 +105,16 @@ def test_growth_is_drawn_and_goes_on_where_it_was(
         calls.append(given)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        sizes = {"handles": given[2], "cubature": given[3], "most_contacts": int(1000 * given[4])}
-        kept = {"coordinates": 3 * given[2], "contacts": 1.0, "step_in_dgemm": 1.0, "build_s": 1.0}
-        return sizes | kept | {key: 0.01 * given[2] for key in soft_growth._PARTS}
+        handles, cubature, ball = given[3:6]
+        sizes = {"handles": handles, "cubature": cubature, "most_contacts": int(1000 * ball)}
+        kept = {"coordinates": 3 * handles, "contacts": 1.0, "step_in_dgemm": 1.0, "build_s": 1.0}
+        return sizes | kept | {key: 0.01 * handles for key in flesh_growth._PARTS}
 
-    monkeypatch.setattr(soft_growth, "_row", row)
+    monkeypatch.setattr(flesh_growth, "_row", row)
     sizes: dict[str, Any] = {"handles": (10, 20), "cubature": (50, 100), "balls": (0.01, 0.1)}
     with pytest.raises(KeyboardInterrupt):
-        soft_growth.measure(picture, **sizes, quiet=True)
-    figures = soft_growth.measure(picture, **sizes, quiet=True)
+        flesh_growth.measure(picture, **sizes, quiet=True)
+    figures = flesh_growth.measure(picture, **sizes, quiet=True)
     assert len(calls) == 3 + 4  # six cases, of which two were there
     assert figures["exponents"]["handles"]["step_ms"] == pytest.approx(1.0)
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -248,7 +248,7 @@ def soft_skeleton(
         Instead, draw how times grow with handles, cubature and contacts into this .png file; the
         figures go into a .json file beside it. A run that was ended goes on where it was.
     """
-    from supple.lab.bench.soft_skeleton import soft_bench, soft_growth
+    from supple.lab.bench.soft_skeleton import flesh_growth, soft_bench
 
     if growth is None:
         asked = soft_bench.STEPS if steps is None else steps
@@ -257,9 +257,9 @@ def soft_skeleton(
     elif cases or model is not None:
         raise SuppleError("--growth has cases of its own; leave others out")
     else:
-        asked = soft_growth.STEPS if steps is None else steps
-        figures = soft_growth.measure(growth, steps=asked, quiet=display.silent)
-        display.show(figures, soft_growth.table)
+        asked = flesh_growth.STEPS if steps is None else steps
+        figures = flesh_growth.measure(growth, steps=asked, quiet=display.silent)
+        display.show(figures, flesh_growth.table)
 
 
 @bench.command
