@@ -58,7 +58,7 @@ class RigBones:
         self.parents: Ints = place[skeleton.parents[self.kept]]
         if (self.parents < 0).sum() != 1:
             raise SuppleError("its skeleton has several roots that move skin; join them to one")
-        bind = np.linalg.inv(core.rig.inverse_bind[self.kept])
+        bind: Floats = np.linalg.inv(core.rig.inverse_bind[self.kept]).astype(np.float64)
         self.joints: Floats = bind[:, :3, 3].copy()
         self._bound = _rotations(bind[:, :3, :3])
         self.weights = sp.csr_array(weights[:, self.kept])
@@ -121,7 +121,10 @@ class RigBones:
         """Return the change of the first joint's offset that puts it where it is."""
         parent = self._core.rig.skeleton.parents[self.kept[0]]
         move = first - above[self.kept[0], :3, 3]
-        return move if parent < 0 else np.linalg.solve(above[parent, :3, :3], move)
+        if parent < 0:
+            return move
+        found: Floats = np.linalg.solve(above[parent, :3, :3], move).astype(np.float64)
+        return found
 
 
 class SkinCorrection:
