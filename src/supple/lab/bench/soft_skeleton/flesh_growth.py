@@ -104,7 +104,7 @@ def measure(
     }
     figures["exponents"] = {
         line: {key: exponent(figures[line], _OVER[line], key) for key in _PARTS if key != "skin_ms"}
-        for line in _LINES
+        for line in ("handles", "cubature")  # contacts do not vary by enough
     }
     save_picture(growth_picture(figures), path)
     _write(kept, {"steps": steps, "complete": True, "rows": rows} | figures)
@@ -160,13 +160,16 @@ def table(figures: dict[str, Any]) -> None:
 
     console = Console()
     for line, title in _LINES.items():
-        powers = figures["exponents"][line]
+        powers = figures["exponents"].get(line, {})
         caption = ", ".join(
             f"{_PARTS[key][0]} like the power {power:.2f}"
             for key, power in powers.items()
             if power is not None
         )
-        grid = Table(title=f"As {title.partition(',')[0]} grow", caption=f"Growth: {caption}")
+        grid = Table(
+            title=f"As {title.partition(',')[0]} grow",
+            caption=f"Growth: {caption}" if caption else None,
+        )
         headings = {"handles": ",", "cubature": ",", "coordinates": ",", "most_contacts": ","}
         for heading in (*headings, "in dgemm", *_PARTS, "build s"):
             grid.add_column(heading.replace("_", " "), justify="right")
@@ -190,7 +193,7 @@ def _draw(axes: Axes, figures: dict[str, Any], line: str) -> None:
     rows = sorted(figures[line], key=lambda row: row[_OVER[line]])
     over = [max(row[_OVER[line]], 1) for row in rows]
     for key, (name, colour) in _PARTS.items():
-        power = figures["exponents"][line].get(key)
+        power = figures["exponents"].get(line, {}).get(key)
         said = name if power is None else f"{name}, power {power:.2f}"
         wide = 2.2 if key == "step_ms" else 1.2
         values = [max(row[key], 1e-3) for row in rows]
@@ -199,7 +202,8 @@ def _draw(axes: Axes, figures: dict[str, Any], line: str) -> None:
     axes.set_xlabel(_LINES[line], color=INK, fontsize=9)
     if line == "handles":
         axes.set_ylabel("milliseconds", color=INK, fontsize=9)
-    axes.set_xticks(over, [f"{tick:,}" for tick in over])
+    ticks = sorted(set(over))
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     for along in (axes.xaxis, axes.yaxis):
         along.set_minor_formatter(NullFormatter())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

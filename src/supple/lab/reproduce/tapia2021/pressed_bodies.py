@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import NullFormatter
 
 from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
 from supple.arrays import Floats
@@ -319,15 +319,13 @@ def _density_plot(rows: list[dict[str, Any]]) -> Figure:
                 if own:
                     style = ("-", "--", ":")[number % 3]
                     said = f"{basis}, {probe}"
-                    axes.loglog(counts, values, "o" + style, color=colour, label=said, ms=4)
+                    axes.semilogx(counts, values, "o" + style, color=colour, label=said, ms=4)
         ticks = sorted({row["handles"] for row in rows})
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
         axes.set_xlabel("handles", color=INK)
         axes.set_ylabel(text, color=INK)
         axes.axhline(1.0, color=INK, lw=0.6, ls=":")
         axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
         plain_axes(axes)
     figure.axes[0].legend(frameon=False, fontsize=6)
     return figure
