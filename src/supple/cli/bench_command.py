@@ -15,7 +15,16 @@ from supple.errors import SuppleError
 __all__ = ["bench"]
 
 #: Names of what else is measured.
-COMMANDS = ("growth", "elastic", "rig", "rig-space", "reduction", "bake", "stvk")
+COMMANDS = (
+    "growth",
+    "elastic",
+    "rig",
+    "rig-space",
+    "soft-skeleton",
+    "reduction",
+    "bake",
+    "stvk",
+)
 
 bench = App(name="bench", help="Measure Supple on this machine, beside other software.")
 
@@ -50,6 +59,11 @@ def step(
         if fidelity:
             raise SuppleError(f"--fidelity is for pose-space; supple bench {engine} has its own")
         rig_space(*scenes, model=model, steps=steps, display=display)
+        return
+    if engine == "soft-skeleton":
+        if fidelity:
+            raise SuppleError(f"--fidelity is for pose-space; supple bench {engine} has its own")
+        soft_skeleton(*scenes, model=model, steps=steps, display=display)
         return
     for name in scenes:  # a misspelt command is taken for a scene
         near = get_close_matches(name, COMMANDS, 1)
@@ -209,6 +223,43 @@ def rig_space(
         asked = free_growth.STEPS if steps is None else steps
         figures = free_growth.measure(growth, steps=asked, quiet=display.silent)
         display.show(figures, free_growth.table)
+
+
+@bench.command(name="soft-skeleton")
+def soft_skeleton(
+    *cases: str,
+    model: Path | None = None,
+    steps: int | None = None,
+    growth: Path | None = None,
+    display: Shown = DISPLAY,
+) -> None:
+    """Time steps of bodies that touch things on one core, beside all of their tets.
+
+    Parameters
+    ----------
+    cases
+        Any of hand (87 handles), body (82) and many (176), which are our own, or files of bodies
+        and characters, such as body.npz; by default the former.
+    model
+        A .supple file of a soft skeleton to time instead.
+    steps
+        How many steps to time, with contact and without; 600 by default, fewer for --growth.
+    growth
+        Instead, draw how times grow with handles, cubature and contacts into this .png file; the
+        figures go into a .json file beside it. A run that was ended goes on where it was.
+    """
+    from supple.lab.bench.soft_skeleton import flesh_growth, soft_bench
+
+    if growth is None:
+        asked = soft_bench.STEPS if steps is None else steps
+        rows = soft_bench.measure(cases, model=model, steps=asked, quiet=display.silent)
+        display.show(rows, soft_bench.table)
+    elif cases or model is not None:
+        raise SuppleError("--growth has cases of its own; leave others out")
+    else:
+        asked = flesh_growth.STEPS if steps is None else steps
+        figures = flesh_growth.measure(growth, steps=asked, quiet=display.silent)
+        display.show(figures, flesh_growth.table)
 
 
 @bench.command

@@ -26,7 +26,8 @@ def reproduce(
         Of xu2016: table1, table2, table3, fig4, fig5, fig6, fig7, fig10, fig11, fig14, fig15,
         projection and beam. Of barbic2005: barbic2005-fig5, -fig8, -fig10, -fig11 and -fig12,
         also written barbic2005/fig12. Of hahn2013: hahn2013-table1, -fig2, -fig3, -fig4, -fig5,
-        -skinning and -jacobians. A paper's name stands for all of it; by default, all there is.
+        -skinning and -jacobians. Of tapia2021: tapia2021-table1, -modes, and -fig1 to -fig16 but
+        the live -fig11. A paper's name stands for all of it; by default, all there is.
     output
         Folder for NAME.png, NAME.json and the page reproduce.md.
     quick

@@ -405,7 +405,7 @@ class SoftSkeletonSimulator:
 
     def unposed(self) -> Floats:
         """(n̄, 3) displacement of the flesh before bones move it, in m."""
-        return self._skin.displacements(self.phi)
+        return self._skin.displacements(self.phi) + self._contact.unposed_dents(self.chain)
 
 
 def _between(pose: Floats, other: Floats) -> Floats:

@@ -80,9 +80,26 @@ ITEMS = {
     "hahn2013-jacobians": Item(
         "hahn2013.jacobian_updates", "jacobian_updates", "Jacobians that are kept"
     ),
+    "tapia2021-table1": Item("tapia2021.table1_costs", "table1", "the cost of a step"),
+    "tapia2021-fig1": Item("tapia2021.touched_bodies", "fig1", "soft skeletons"),
+    "tapia2021-fig2": Item("tapia2021.static_shapes", "fig2", "skin at rest is the model's"),
+    "tapia2021-fig3": Item("tapia2021.touched_bodies", "fig3", "contact on rigid flesh and soft"),
+    "tapia2021-fig4": Item("tapia2021.static_shapes", "fig4", "tets of the flesh"),
+    "tapia2021-fig5": Item("tapia2021.static_shapes", "fig5", "handles"),
+    "tapia2021-fig6": Item("tapia2021.touched_bodies", "fig6", "at rest, and pushed"),
+    "tapia2021-fig7": Item("tapia2021.moving_bodies", "fig7", "inertia of the flesh"),
+    "tapia2021-fig8": Item("tapia2021.sliding_hands", "fig8", "a hand slides over bars"),
+    "tapia2021-fig9": Item("tapia2021.moving_bodies", "fig9", "a motion that springs track"),
+    "tapia2021-fig10": Item("tapia2021.sliding_hands", "fig10", "fingertips that slide"),
+    "tapia2021-fig12": Item("tapia2021.moving_bodies", "fig12", "two shapes hang limp"),
+    "tapia2021-fig13": Item("tapia2021.pressed_bodies", "fig13", "reduced against all tets"),
+    "tapia2021-fig14": Item("tapia2021.pressed_bodies", "fig14", "handles and modes, a hand"),
+    "tapia2021-fig15": Item("tapia2021.pressed_bodies", "fig15", "handles and modes, a body"),
+    "tapia2021-fig16": Item("tapia2021.pressed_bodies", "fig16", "a pin and the handles' density"),
+    "tapia2021-modes": Item("tapia2021.table1_costs", "modes", "the cost of modes"),
 }
 #: Papers, and what there is of each: xu2016's go by their bare names.
-_OTHERS = ("barbic2005", "hahn2013")
+_OTHERS = ("barbic2005", "hahn2013", "tapia2021")
 GROUPS = {"xu2016": tuple(name for name in ITEMS if not name.startswith(_OTHERS))} | {
     paper: tuple(name for name in ITEMS if name.startswith(f"{paper}-")) for paper in _OTHERS
 }

@@ -388,6 +388,14 @@ class BodyContact:
         np.add.at(load, touches.members[:total], np.repeat(along, lengths) * touches.parts[:total])
         return load / np.maximum(self.model.areas, 1e-12)
 
+    def unposed_dents(self, chain: BoneChain) -> Floats:
+        """(n̄, 3) how contact moves the skin beside handles, before bones move it, in m."""
+        tables = self.model.skin
+        pattern = tables.weights, tables.bones, tables.bone_starts
+        weights = sp.csr_array(pattern, (len(tables.rest), len(chain.turns)))
+        blend = (weights @ chain.turns.reshape(-1, 9)).reshape(-1, 3, 3)
+        return np.asarray(np.linalg.solve(blend, self._dents[..., None])[..., 0])
+
     def shown(self, skin: Floats, out: Singles) -> None:
         """Write the skin (n̄, 3) with what contact moves beside bones and handles.
 

@@ -40,6 +40,7 @@ def flesh_samples(
     random, m = np.random.default_rng(seed), len(stiffness)
     outer, places = layer.outer, layer.mesh.vertices[layer.outer]
     thick = cKDTree(layer.mesh.vertices[layer.held]).query(places)[0]
+    thick = np.maximum(thick, 1e-3 * layer.mesh.size)  # bone of a finger that touches is at none
     skin = [sp.csr_array(each[outer]) for each in shapes]
     pushed = _pushes(layer, skin, stiffness, random)
     values, modes = scipy.linalg.eigh(stiffness, subset_by_index=[0, min(MODES, m) - 1])

@@ -1,1 +1,1 @@
-"""Figures of soft skeletons: compliance, times, growth."""
+"""Times of soft skeletons beside all of their tets, how they grow, and how soft they are."""

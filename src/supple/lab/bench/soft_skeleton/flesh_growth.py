@@ -1,0 +1,208 @@
+"""`supple bench soft-skeleton --growth`: times as handles, cubature and contacts grow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from supple.app.command_files import checked_sheet
+from supple.app.pictures.drawing import INK, PAPER, save_picture
+from supple.app.processes import with_cores
+from supple.app.progress_bar import first_use_message, progress_bar
+from supple.engines.soft_skeleton.model import SoftSkeletonModel
+from supple.errors import SuppleError
+from supple.lab.bench.rig_space.rsp_bench import check_steps
+from supple.lab.bench.soft_skeleton.soft_bench import run_figures, timed_build
+from supple.lab.bench.soft_skeleton.soft_cases import pressed
+from supple.lab.bench.stvk_growth import exponent
+from supple.saving import write_whole
+from supple.scenes.characters.character_scene import scene
+
+__all__ = ["BALLS", "CUBATURE", "HANDLES", "STEPS", "measure", "table"]
+
+HANDLES = (20, 41, 82, 176)
+CUBATURE = (125, 250, 500, 1_000, 2_000)
+#: Radii of a ball that is pressed into the body, in parts of its height: more contacts each.
+BALLS = (0.01, 0.02, 0.04, 0.08, 0.16)
+#: What stays while the others grow: the paper's body.
+_HANDLES, _CUBATURE, _BALL = 82, 500, 0.06
+STEPS = 180
+#: Lines: what grows, and the key of the row that says how far.
+_LINES = {
+    "handles": "handles",
+    "cubature": "cubature tets, 82 handles",
+    "contacts": "contacts, 82 handles",
+}
+_OVER = {"handles": "handles", "cubature": "cubature", "contacts": "most_contacts"}
+_PARTS = {
+    "step_ms": ("a step", "#2b2b33"),
+    "force_ms": ("force", "#7a9e57"),
+    "hessian_ms": ("Hessian", "#3d7ab8"),
+    "solve_ms": ("solution", "#8a6bb0"),
+    "contact_ms": ("contact", "#c8453b"),
+    "skin_ms": ("skin", "#c9a13b"),
+}
+_KEPT = ("handles", "cubature", "coordinates", "contacts", "most_contacts", "step_in_dgemm")
+
+
+def measure(
+    path: Path,
+    *,
+    handles: Sequence[int] = HANDLES,
+    cubature: Sequence[int] = CUBATURE,
+    balls: Sequence[float] = BALLS,
+    body: str = "human",
+    tets: int | None = None,
+    steps: int = STEPS,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Time steps of our person as handles, cubature and contacts grow; draw and write the times.
+
+    Parameters
+    ----------
+    path
+        The picture, a .png file; figures are written beside it as .json, after each case: a run
+        that was ended goes on where it was.
+    handles, cubature, balls
+        How many of each, and radii of the ball.
+    body, tets
+        Scene, and how many tets to fill it with; by default the scene's own.
+    steps
+        Length of a run of steps.
+    quiet
+        Show no progress.
+    """
+    check_steps(steps)
+    checked_sheet(path)
+    kept = path.with_suffix(".json")
+    if kept.is_dir():
+        raise SuppleError(f"{kept}: cannot be written, it is a folder")
+    cases = [("handles", h, _CUBATURE if h <= _HANDLES else 6 * h, _BALL) for h in handles]
+    cases += [("cubature", _HANDLES, c, _BALL) for c in cubature]
+    cases += [("contacts", _HANDLES, _CUBATURE, ball) for ball in balls]
+    rows = _begun(kept, steps)
+    first_use_message(quiet)
+    with TemporaryDirectory() as folder, progress_bar(quiet) as progress:
+        task = progress.add_task("measuring", total=len(cases))
+        for line, h, c, ball in cases:
+            key = _key(line, h, c, ball)
+            if key not in rows:
+                progress.update(task, description=f"{h} handles, {c} tets, ball {ball:g}")
+                rows[key] = {"line": line} | _row(Path(folder), body, tets, h, c, ball, steps)
+                _write(kept, {"steps": steps, "complete": False, "rows": rows})
+            progress.advance(task)
+    wanted = [rows[_key(*case)] for case in cases]
+    figures: dict[str, Any] = {
+        line: [row for row in wanted if row["line"] == line] for line in _LINES
+    }
+    figures["exponents"] = {
+        line: {key: exponent(figures[line], _OVER[line], key) for key in _PARTS if key != "skin_ms"}
+        for line in _LINES
+    }
+    save_picture(growth_picture(figures), path)
+    _write(kept, {"steps": steps, "complete": True, "rows": rows} | figures)
+    return figures
+
+
+def _key(line: str, handles: int, cubature: int, ball: float) -> str:
+    return f"{line}, {handles} handles, {cubature} tets, ball {ball:g}"
+
+
+def _begun(path: Path, steps: int) -> dict[str, Any]:
+    """Return rows of a run that was ended before it was done; none of one that was done."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        rows = found["rows"]
+        mine = all({"line", *_PARTS, *_KEPT} <= set(row) for row in rows.values())
+        return dict(rows) if mine and found["steps"] == steps and not found["complete"] else {}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return {}
+
+
+def _write(path: Path, figures: dict[str, Any]) -> None:
+    write_whole(path, (json.dumps(figures, indent=2) + "\n").encode())
+
+
+def _row(
+    folder: Path, body: str, tets: int | None, handles: int, cubature: int, ball: float, steps: int
+) -> dict[str, Any]:
+    """Measure one: its build on all cores, its steps on one. Lines share what is built."""
+    path, told = folder / f"{handles}-{cubature}.supple", folder / f"{handles}-{cubature}.txt"
+    if not told.exists():
+        sizes = {"handles": handles, "cubature": cubature}
+        sizes |= {} if tets is None else {"tets": tets}
+        told.write_text(f"{with_cores(None, _built, body, sizes, path):.3f}")
+    return {"build_s": float(told.read_text())} | with_cores(1, _stepped, path, ball, steps)
+
+
+def _built(body: str, sizes: dict[str, Any], path: Path) -> float:
+    shown = scene(body)
+    return timed_build(shown.character, shown.recipe("soft-skeleton") | sizes, path)
+
+
+def _stepped(path: Path, ball: float, steps: int) -> dict[str, Any]:
+    model = SoftSkeletonModel.load(path)
+    found = dict(model.figures) | run_figures(lambda: pressed(model, ball), steps)
+    return {key: round(found[key], 4) for key in (*_KEPT, *_PARTS)}
+
+
+def table(figures: dict[str, Any]) -> None:
+    """Print the figures for people."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    for line, title in _LINES.items():
+        powers = figures["exponents"][line]
+        caption = ", ".join(
+            f"{_PARTS[key][0]} like the power {power:.2f}"
+            for key, power in powers.items()
+            if power is not None
+        )
+        grid = Table(title=f"As {title.partition(',')[0]} grow", caption=f"Growth: {caption}")
+        headings = {"handles": ",", "cubature": ",", "coordinates": ",", "most_contacts": ","}
+        for heading in (*headings, "in dgemm", *_PARTS, "build s"):
+            grid.add_column(heading.replace("_", " "), justify="right")
+        for row in figures[line]:
+            sizes = [format(row[name], look) for name, look in headings.items()]
+            times = [f"{row['step_in_dgemm']:.2f}", *(f"{row[key]:.2f}" for key in _PARTS)]
+            grid.add_row(*sizes, *times, f"{row['build_s']:.1f}")
+        console.print(grid)
+
+
+def growth_picture(figures: dict[str, Any]) -> Figure:
+    """Draw milliseconds of a step and its parts over each of the three; logarithmic."""
+    figure = Figure(figsize=(12.6, 4.6), facecolor=PAPER, layout="constrained")
+    figure.suptitle("Soft skeletons: a step as handles, cubature and contacts grow", color=INK)
+    for axes, line in zip(figure.subplots(1, 3, sharey=True), _LINES, strict=True):
+        _draw(axes, figures, line)
+    return figure
+
+
+def _draw(axes: Axes, figures: dict[str, Any], line: str) -> None:
+    rows = sorted(figures[line], key=lambda row: row[_OVER[line]])
+    over = [max(row[_OVER[line]], 1) for row in rows]
+    for key, (name, colour) in _PARTS.items():
+        power = figures["exponents"][line].get(key)
+        said = name if power is None else f"{name}, power {power:.2f}"
+        wide = 2.2 if key == "step_ms" else 1.2
+        values = [max(row[key], 1e-3) for row in rows]
+        axes.plot(over, values, "o-", color=colour, lw=wide, ms=4, label=said)
+    axes.set(xscale="log", yscale="log", facecolor=PAPER)
+    axes.set_xlabel(_LINES[line], color=INK, fontsize=9)
+    if line == "handles":
+        axes.set_ylabel("milliseconds", color=INK, fontsize=9)
+    axes.set_xticks(over, [f"{tick:,}" for tick in over])
+    for along in (axes.xaxis, axes.yaxis):
+        along.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.grid(True, which="major", color="#e4e0d6", lw=0.7)
+    axes.tick_params(colors=INK, labelsize=8)
+    axes.legend(framealpha=0.9, facecolor=PAPER, edgecolor="none", fontsize=7)

@@ -1,0 +1,234 @@
+"""tapia2021 figs. 7, 9 and 12: flesh that lags behind, motions that are tracked, limp bodies."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from supple.app.pictures.drawing import save_picture
+from supple.engines.factory import build
+from supple.engines.soft_skeleton.model import SoftSkeletonModel
+from supple.formats.smpl.load_body import body_character
+from supple.lab.reproduce.tapia2021.soft_bodies import (
+    Tell,
+    build_options,
+    model_of,
+    watched,
+)
+from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, key_of, sheet, window_of
+from supple.mesh.surface import SurfaceMesh
+from supple.rig.motion.motion import Motion
+from supple.scenes.characters.character_scene import scene
+from supple.scenes.characters.human import POSES, human_pose
+from supple.scenes.contact.contact_scene import ContactScene, contact_scene
+from supple.scenes.modelling.keyframes import Timeline
+from supple.scenes.modelling.sculpting import ramp
+
+__all__ = ["fig7", "fig9", "fig12"]
+
+#: Turn of the whole body, in rad, and seconds of its start and end.
+TURN, STARTS, ENDS = 3.0, (0.1, 0.35), (0.7, 0.95)
+#: Coefficients of shape of two people: size, weight, legs, shoulders.
+PEOPLE = {"slim": (0.0, -1.5, 0.0, -1.0), "heavy": (0.0, 3.0, 0.0, 1.0)}
+
+
+def fig7(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+    """Spin a body about the vertical, faster and slower, and draw what its flesh does."""
+    tell(0.0, "building")
+    shown, model = scene("human"), model_of("human", quick)
+    spun = _moved(_spun(), 20.0)
+    times = {0.26: "turns faster", 0.86: "turns slower"}
+    take = watched(
+        spun,
+        spun.simulator(model),
+        list(times),
+        quick=quick,
+        tell=lambda part: tell(0.2 + 0.5 * part, "turning"),
+    )
+    skin, rows = shown.character.surface, []
+    figure, grid = sheet("Flesh of a body that is turned about the vertical", 1, 4, 2.9)
+    fields = {time: 1e3 * np.linalg.norm(take.frames[time].unposed, axis=1) for time in times}
+    most = max(0.5, float(np.round(np.percentile(np.concatenate([*fields.values()]), 99.5), 1)))
+    for column, (time, said) in enumerate(times.items()):
+        frame, far = take.frames[time], fields[time]
+        draw_body(grid[0, 2 * column], skin, frame.skin, said, values=far, most=most)
+        draw_body(
+            grid[0, 2 * column + 1],
+            skin,
+            skin.vertices + frame.unposed,
+            f"unposed, at most {far.max():.1f} mm",
+            values=far,
+            most=most,
+            azimuth=10.0,
+        )
+        rows.append(
+            {"when": said, "largest_mm": float(far.max()), "lag_mm": 1e3 * _lag(model, frame)}
+        )
+    key_of(figure, grid[0, -1], most, "mm")
+    save_picture(figure, folder / "tapia2021-fig7.png")
+    return {
+        "title": "tapia2021 fig. 7: inertia of the flesh",
+        "message": f"Flesh of the trunk is {rows[0]['lag_mm']:+.2g} mm along the turn when it gets "
+        f"faster, and {rows[1]['lag_mm']:+.2g} mm when it gets slower.",
+        "rows": rows,
+    }
+
+
+def _spun() -> Motion:
+    """Return a body that stands, and is turned about the vertical and stopped again."""
+    line = Timeline(1.2, rate=180)
+    fast = TURN / (0.5 * (sum(ENDS) - sum(STARTS)))
+    speed = fast * (ramp(line.times, *STARTS) - ramp(line.times, *ENDS))
+    angle = np.concatenate([[0.0], np.cumsum(0.5 * (speed[1:] + speed[:-1]) * np.diff(line.times))])
+    roots = np.tile(np.eye(4), (len(line.times), 1, 1))
+    roots[:, :3, :3] = Rotation.from_rotvec(angle[:, None] * np.array([0.0, 1.0, 0.0])).as_matrix()
+    pose = human_pose(POSES["standing"])
+    return Motion(line.times, np.tile(pose, (len(line.times), 1)), roots, "spun")
+
+
+def _moved(motion: Motion, tracking: float) -> ContactScene:
+    """Return our person in a motion, touching nothing."""
+    options = {"tracking": tracking, "self_contact": False}
+    return ContactScene(motion.name, motion.name, scene("human"), motion, options=options)
+
+
+def _lag(model: SoftSkeletonModel, frame: Any) -> float:
+    """Return the mean displacement of the trunk's flesh along a turn about the vertical."""
+    rest = model.surface.vertices
+    round_about = np.cross([0.0, 1.0, 0.0], rest * [1.0, 0.0, 1.0])
+    lengths = np.linalg.norm(round_about, axis=1, keepdims=True)
+    trunk = (np.abs(rest[:, 0]) < 0.2) & (rest[:, 1] > 0.85) & (rest[:, 1] < 1.35)
+    along = (frame.unposed * round_about / np.maximum(lengths, 1e-9)).sum(axis=1)
+    return float(along[trunk & (lengths[:, 0] > 0.05)].mean())
+
+
+def fig9(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+    """Track a jump with springs, and draw three frames with the flesh unposed below."""
+    tell(0.0, "building")
+    shown, model = scene("human"), model_of("human", quick)
+    motion = shown.character.motions["jump"]
+    rows, frames = [], {}
+    chosen = [0.35 * motion.duration, 0.55 * motion.duration, 0.75 * motion.duration]
+    frequencies = (8.0,) if quick else (4.0, 8.0, 20.0)
+    for number, frequency in enumerate(frequencies):
+        jumping = _moved(motion, frequency)
+        begun, much = 0.1 + 0.7 * number / len(frequencies), 0.7 / len(frequencies)
+        take = watched(
+            jumping,
+            jumping.simulator(model),
+            chosen,
+            seconds=motion.duration,
+            quick=quick,
+            tell=lambda part, begun=begun, much=much: tell(  # type: ignore[misc]
+                begun + much * part, "tracking"
+            ),
+        )
+        if frequency == 8.0:
+            frames = take.frames
+        missed = np.degrees(take.parameters[:, 3:72] - take.wanted[:, 3:72])
+        rows.append(
+            {
+                "tracking_Hz": frequency,
+                "joints_rms_degrees": float(np.sqrt((missed**2).mean())),
+                "joints_largest_degrees": float(np.abs(missed).max()),
+                "flesh_mm": 1e3 * float(take.flesh.max()),
+                "limits": ", ".join(take.limits) or "none",
+            }
+        )
+    skin = shown.character.surface
+    figure, grid = sheet("A jump that springs of 8 Hz track; below, the flesh", 2, 3)
+    most = 0.5 * np.ceil(
+        2e3 * max(np.percentile(np.linalg.norm(f.unposed, axis=1), 99.5) for f in frames.values())
+    )
+    for column, (time, frame) in enumerate(frames.items()):
+        draw_body(grid[0, column], skin, frame.skin, f"{time:.2f} s", azimuth=50.0)
+        draw_body(
+            grid[1, column],
+            skin,
+            skin.vertices + frame.unposed,
+            values=1e3 * np.linalg.norm(frame.unposed, axis=1),
+            most=max(most, 0.5),
+            azimuth=10.0,
+        )
+    key_of(figure, grid[1, -1], max(most, 0.5), "mm")
+    save_picture(figure, folder / "tapia2021-fig9.png")
+    return {
+        "title": "tapia2021 fig. 9: a motion that springs track",
+        "message": "; ".join(
+            f"{row['tracking_Hz']:g} Hz: joints within {row['joints_rms_degrees']:.2g}° (rms), "
+            f"flesh {row['flesh_mm']:.2g} mm"
+            for row in rows
+        )
+        + ".",
+        "rows": rows,
+    }
+
+
+def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+    """Hang two limp people by their wrists, push them with a bar, and draw what each does."""
+    times = [0.3, 1.0, 1.7, 2.4]
+    figure, grid = sheet("Limp people of two shapes hang, and are pushed", len(PEOPLE), len(times))
+    rows = []
+    for number, name in enumerate(PEOPLE):
+        tell(number / len(PEOPLE), f"{name}: building")
+        model, skin = _person(name, quick)
+        shown = contact_scene("body-hang")
+        begun = (number + 0.3) / len(PEOPLE)
+        take = watched(
+            shown,
+            shown.simulator(model),
+            times,
+            quick=quick,
+            tell=lambda part, begun=begun, name=name: tell(  # type: ignore[misc]
+                begun + 0.3 * part, f"{name}: hanging"
+            ),
+        )
+        window = window_of(take.frames[times[0]].skin, 1.15)
+        for column, time in enumerate(times):
+            frame = take.frames[time]
+            draw_body(
+                grid[number, column],
+                skin,
+                frame.skin,
+                f"{name}, {time:.1f} s",
+                things=frame.things,
+                azimuth=shown.azimuth,
+                window=window,
+            )
+        way = (take.frames[times[-1]].skin - take.frames[times[0]].skin).mean(axis=0)
+        rows.append(
+            {
+                "person": name,
+                "mass_kg": float(model.masses.sum()),
+                "largest_push_N": float(np.linalg.norm(take.forces, axis=1).max()),
+                "flesh_mm": 1e3 * float(take.flesh.max()),
+                "middle_moves_mm": 1e3 * float(np.linalg.norm(way)),
+                "limits": ", ".join(take.limits) or "none",
+            }
+        )
+    save_picture(figure, folder / "tapia2021-fig12.png")
+    return {
+        "title": "tapia2021 fig. 12: two shapes in the same scene",
+        "message": "; ".join(
+            f"{row['person']}: {row['mass_kg']:.0f} kg, flesh moves by {row['flesh_mm']:.2g} mm, "
+            f"the body by {row['middle_moves_mm']:.0f} mm"
+            for row in rows
+        )
+        + ".",
+        "rows": rows,
+    }
+
+
+@cache
+def _person(name: str, quick: bool) -> tuple[SoftSkeletonModel, SurfaceMesh]:
+    """Return our person with other coefficients of shape; of a quick run, with its own."""
+    shown = scene("human")
+    if quick:
+        return model_of("human", quick), shown.character.surface
+    source: Any = shown.character.source
+    shaped = body_character(Path(name), source.body, None, PEOPLE[name], (), False, False)
+    return build(shaped, engine="soft-skeleton", **build_options("human")), shaped.surface
