@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from supple.arrays import Floats
 from supple.elastic.material import Material
 from supple.errors import SuppleError
+from supple.mesh.surface import SurfaceMesh
 from supple.reduction.regions.handles import Handle
 from supple.rig.character import Character
 from supple.rig.tets.bones import Bones
@@ -24,7 +25,11 @@ __all__ = ["PAPERS", "SCENES", "Bone", "Contact", "Handle", "PaperRow", "Scene",
 
 
 #: Characters by the paper that had such ones.
-PAPERS = {"xu2016": ("arm", "x", "bear", "gorilla"), "hahn2013": ("elephant", "sumo")}
+PAPERS = {
+    "xu2016": ("arm", "x", "bear", "gorilla"),
+    "hahn2013": ("elephant", "sumo"),
+    "tapia2021": ("hand", "human"),
+}
 SCENES = tuple(name for names in PAPERS.values() for name in names)
 _MODULES = {name: name for name in SCENES} | {"x": "x_shape"}
 
@@ -105,6 +110,8 @@ class Scene:
         apart or together.
     bounds : dict of str to (float, float), optional
         Bounds of those, by names and patterns.
+    skeleton : dict of str to SurfaceMesh, optional
+        Closed bones at rest by the joint that they follow; they lie inside the skin.
     """
 
     character: Character
@@ -123,6 +130,7 @@ class Scene:
     elastic_cubature: int | None = None
     free: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     bounds: Mapping[str, tuple[float, float]] | None = None
+    skeleton: Mapping[str, SurfaceMesh] | None = None
 
     @property
     def name(self) -> str:
@@ -148,8 +156,11 @@ class Scene:
         The poses with their names, tets, bones, one handle for each of the regions and the
         modes of each, the material with what is painted, and the numbers of cubature tets and
         vertices, which are the paper's unless fewer are enough. For ``"rig-space"`` tets, material
-        and what is free; flesh that is free has no bones in it, as in hahn2013.
+        and what is free; flesh that is free has no bones in it, as in hahn2013. For
+        ``"soft-skeleton"`` the tets alone: its anatomy says the rest.
         """
+        if engine == "soft-skeleton":
+            return {"tets": self.tets}
         common = {"tets": self.tets, "material": self.material, "young": self.young}
         ends = np.array([[bone.start, bone.end] for bone in self.bones]).reshape(-1, 2, 3)
         bones = Bones(ends[:, 0], ends[:, 1], tuple(bone.name for bone in self.bones))

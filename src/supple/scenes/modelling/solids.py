@@ -194,11 +194,12 @@ def coarsened(
     solid: Solid,
     vertices: int,
     enlarged: Callable[[Floats], Floats] | None = None,
+    even: bool = False,
 ) -> SurfaceMesh:
     """Return a closed surface of one piece with so many vertices, denser where it is curved.
 
-    Edges collapse by quadric errors (Garland and Heckbert 1997), and what is left is relaxed on
-    the solid.
+    Edges collapse by quadric errors (Garland and Heckbert 1997), or the shortest ones first, and
+    what is left is relaxed on the solid.
 
     Parameters
     ----------
@@ -209,11 +210,14 @@ def coarsened(
     enlarged
         From points (n, 3) to where they are in a shape in which details, a face say, are larger:
         they keep more vertices. By default nothing is.
+    even
+        Whether all edges are about as long as each other, as contact wants them.
     """
     import igl
 
     points = surface.vertices if enlarged is None else enlarged(surface.vertices)
-    _, triangles, _, kept = igl.qslim(points, surface.triangles, 2 * vertices - 4)
+    collapse = igl.decimate if even else igl.qslim
+    _, triangles, _, kept = collapse(points, surface.triangles, 2 * vertices - 4)
     coarse = SurfaceMesh(surface.vertices[kept], triangles.astype(np.int64))
     return relaxed(coarse, solid, 3)
 

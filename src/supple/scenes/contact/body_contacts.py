@@ -1,0 +1,104 @@
+"""The person on a bench, falling, and hanging by the wrists."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supple.arrays import Floats
+from supple.dynamics.rigid_object import RigidObject
+from supple.mesh.obstacles import Capsule
+from supple.rig.motion.motion import Motion
+from supple.scenes.characters.character_scene import Scene, scene
+from supple.scenes.characters.human import POSES, human_pose
+from supple.scenes.characters.human_shape import JOINTS
+from supple.scenes.contact import props
+from supple.scenes.contact.contact_scene import ContactScene
+from supple.scenes.modelling.keyframes import Timeline
+from supple.scenes.modelling.sculpting import ramp
+
+__all__ = ["body_bench", "body_fall", "body_hang"]
+
+BENCH = 0.45
+
+
+def _held(name: str, pose: Floats, seconds: float, root: Floats) -> Motion:
+    """Return a motion that stays in a pose."""
+    line = Timeline(seconds, rate=90)
+    count = len(line.times)
+    return Motion(line.times, np.tile(pose, (count, 1)), np.tile(root, (count, 1, 1)), name)
+
+
+def body_bench() -> ContactScene:
+    """Return a person on the back, who comes to rest on a bench from 3 cm above it."""
+    shown = scene("human")
+    pose = human_pose(POSES["standing"])
+    lying = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])  # face up
+    skin = shown.character.rig(pose) @ lying.T
+    low, high = skin.min(axis=0), skin.max(axis=0)
+    root = props.at((0.0, BENCH + 0.03 - low[1], -(low[2] + high[2]) / 2), lying)
+    return ContactScene(
+        "body-bench",
+        "a person comes to rest on a bench",
+        shown,
+        _held("lying", pose, 2.0, root),
+        obstacles=(props.bench((0.0, BENCH, 0.0), 1.9, 0.5), props.floor()),
+        options={"tracking": 6.0, "root": "free", "friction": 0.6},
+        azimuth=60.0,
+    )
+
+
+def body_fall() -> ContactScene:
+    """Return a person who has lost balance, and falls ahead."""
+    shown = scene("human")
+    return ContactScene(
+        "body-fall",
+        "a person falls",
+        shown,
+        shown.character.motions["fall"],
+        start=0.5,
+        obstacles=(props.floor(),),
+        options={"tracking": 6.0, "root": "free", "friction": 0.6},
+        azimuth=70.0,
+    )
+
+
+def body_hang() -> ContactScene:
+    """Return a limp person who hangs by the wrists and is pushed by a cylinder (fig. 12)."""
+    shown = scene("human")
+    pose = human_pose(POSES["hanging"])
+    root = props.at((0.0, 0.35, 0.0))
+    held = [each for side in ("left", "right") for each in _wrist_cuff(shown, pose, root, side)]
+
+    def path(seconds: float) -> Floats:
+        ahead = ramp(np.array([seconds]), 0.4, 2.0)[0]
+        return props.at((0.0, 1.05 + 0.35, 0.40 - 0.30 * ahead))
+
+    push = RigidObject(
+        Capsule((-0.3, 0, 0), (0.3, 0, 0), 0.05), mass=5.0, place=path(0.0), moved=True, name="bar"
+    )
+    return ContactScene(
+        "body-hang",
+        "a limp person hangs by the wrists and is pushed",
+        shown,
+        _held("hanging", pose, 2.5, root),
+        obstacles=tuple(held),
+        objects=(push,),
+        led={"bar": path},
+        options={"tracking": 1.5, "root": "free", "friction": 0.8},
+        azimuth=50.0,
+    )
+
+
+def _wrist_cuff(shown: Scene, pose: Floats, root: Floats, side: str) -> tuple[Capsule, ...]:
+    """Return a ring around a wrist, below the hand that it holds."""
+    rest = shown.character.surface.vertices
+    wrist, elbow = (np.array(JOINTS[f"{side}_{joint}"][1]) for joint in ("wrist", "elbow"))
+    place = 0.97 * wrist + 0.03 * elbow
+    skin = shown.character.rig(pose)
+
+    def around(spot: Floats) -> Floats:
+        ring = np.linalg.norm((rest - spot) * [3.0, 1.0, 1.0], axis=1) < 0.06
+        return skin[ring].mean(axis=0) + root[:3, 3]
+
+    centre = around(place)
+    return props.cuff(centre, centre - around(0.8 * wrist + 0.2 * elbow), (0.019, 0.027), 0.008)
