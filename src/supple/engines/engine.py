@@ -24,7 +24,7 @@ from supple.errors import SuppleError
 if TYPE_CHECKING:  # commands list engines, and should not wait for NumPy and Numba
     from numpy.typing import ArrayLike
 
-    from supple.arrays import Floats, Singles
+    from supple.arrays import Floats, Ints, Singles
     from supple.dynamics.character_inputs import Before, Forces, Given
     from supple.mesh.obstacles import Obstacle
     from supple.mesh.surface import SurfaceMesh
@@ -44,6 +44,7 @@ __all__ = [
     "LocalStiffness",
     "ParameterSprings",
     "RigidObjects",
+    "SoftContact",
     "StepState",
     "engine_named",
     "engine_of",
@@ -205,6 +206,44 @@ class RigidObjects(Protocol):
         """The objects; to be set between steps."""
 
 
+@runtime_checkable
+class SoftContact(Protocol):
+    """Optional part of a character engine: bones that follow by springs, skin that feels."""
+
+    @property
+    def tracking(self) -> float:
+        """Frequency in Hz of the springs to the pose, 0 for none; to be set between steps."""
+
+    @property
+    def root_mode(self) -> str:
+        """``"driven"``, ``"tracked"`` or ``"free"``; to be set between steps."""
+
+    @property
+    def gravity(self) -> Floats:
+        """(3,) in m/s²; to be set between steps."""
+
+    @property
+    def friction(self) -> float:
+        """Coefficient of friction; to be set between steps."""
+
+    @property
+    def things(self) -> tuple[str, ...]:
+        """Names of what can be touched, as contacts number it."""
+
+    @property
+    def owners(self) -> Ints:
+        """(n̄,) bone that each vertex of the skin goes with most, a number in `model.bones`."""
+
+    def contacts(self) -> Any:
+        """Return points, places, forces in N, pressures in Pa and things of the last step."""
+
+    def pressure(self) -> Floats:
+        """(n̄,) on the skin in the last step, Pa."""
+
+    def unposed(self) -> Floats:
+        """(n̄, 3) displacement of the flesh before bones move it, in m."""
+
+
 class Crowd(Protocol):
     """Optional part of an engine: many characters of one model, stepped in one call."""
 
@@ -240,6 +279,9 @@ class Engine:
         build with these options is of, or None if it has none; empty where it is the same.
     firms
         Whether `supple.bake` may make flesh stiffer where a motion is too violent for it.
+    real_loads
+        Whether forces are read in newtons: gravity is then the world's for bodies of any size,
+        rather than as much larger or smaller as they are.
     file_format
         Text that opens its model files.
     """
@@ -254,6 +296,7 @@ class Engine:
     bake_options: Mapping[str, Any] = field(default_factory=dict)
     preparer: str = ""
     firms: bool = False
+    real_loads: bool = False
     file_format: str = MODEL_FORMAT
 
     @cached_property
@@ -365,6 +408,7 @@ ENGINES: dict[str, Engine] = {
             builder="supple.engines.soft_skeleton.build:build",
             simulator="supple.engines.soft_skeleton.simulator:SoftSkeletonSimulator",
             bake_options={"tets": 8_000},
+            real_loads=True,
         ),
         Engine(
             "stvk",

@@ -75,7 +75,7 @@ class BodyContact:
         skin = model.skin
         n, K = len(skin.rest), len(model.parents)
         weights = sp.csr_array((skin.weights, skin.bones, skin.bone_starts), (n, K))
-        self._owner, self._weights = dominant_bones(weights), weights
+        self.owners, self._weights = dominant_bones(weights), weights
         self._order = spread_order(skin.rest)
         self._spread = _csr(model.spread)
         self._flexible = _csr(model.flexibility)
@@ -262,8 +262,8 @@ class BodyContact:
         outside = found.things < self._first_bone
         depth = found.pressures.max(initial=0.0) / HARDNESS
         parts, things = {}, {}
-        for bone in np.unique(self._owner[found.points]):
-            own = self._owner[found.points] == bone
+        for bone in np.unique(self.owners[found.points]):
+            own = self.owners[found.points] == bone
             parts[self.model.bones[bone]] = found.forces[own].sum(axis=0)
         for thing in np.unique(found.things[outside]):
             things[self._name(int(thing))] = found.forces[found.things == thing].sum(axis=0)
@@ -274,6 +274,12 @@ class BodyContact:
             "parts": parts,
             "things": things,
         }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of obstacles, objects, and bones of the body's own parts."""
+        bones = [self.model.bones[bone] for bone in self._parts[1]]
+        return (*map(self._name, range(self._first_bone)), *bones)
 
     def _name(self, thing: int) -> str:
         if thing < self._first_object:
