@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from supple.errors import SuppleError
 
 __all__ = [
     "checked_array",
+    "checked_choice",
     "checked_count",
     "checked_indices",
     "checked_masses",
@@ -113,6 +115,16 @@ def checked_count(what: str, value: object, least: int = 1) -> int:
         )
         raise SuppleError(f"{what} must be a {wanted}, not {shown(value)}")
     return int(value)
+
+
+def checked_choice(what: str, value: object, known: Iterable[str]) -> str:
+    """Return one of the known names; refuse others, with the nearest or all of them."""
+    names = list(known)
+    if isinstance(value, str) and value in names:
+        return value
+    near = difflib.get_close_matches(str(value), names, 1)
+    hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names)}"
+    raise SuppleError(f"no {what} {shown(value)}; {hint}")
 
 
 def checked_indices(what: str, listed: ArrayLike, count: int) -> Ints:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from supple.arrays import Floats
 from supple.checks import checked_number
 from supple.compiled.jit import compiled_fused_inline
 from supple.errors import SuppleError
 
-__all__ = ["STICKING", "checked_friction", "friction_force", "friction_weight"]
+__all__ = ["STICKING", "checked_friction", "friction_force", "friction_weight", "friction_weights"]
 
 #: Speed in m/s below which friction is viscous. What sticks creeps: at a pull of half the cone by
 #: half of this. Ten times less, and one Newton step no longer finds the force (METHOD §12).
@@ -36,6 +39,11 @@ def friction_force(mu, normal_force, vx, vy, vz, p, q, r):  # type: ignore[no-un
     x, y, z = vx - along * p, vy - along * q, vz - along * r
     weight = friction_weight(mu, normal_force, math.sqrt(x * x + y * y + z * z))
     return -weight * x, -weight * y, -weight * z, weight
+
+
+def friction_weights(mu: float, normal_forces: Floats, slip_speeds: Floats) -> Floats:
+    """Return the `friction_weight` of many contacts, (k,)."""
+    return mu * np.maximum(normal_forces, 0.0) / np.maximum(slip_speeds, STICKING)
 
 
 def checked_friction(value: float) -> float:

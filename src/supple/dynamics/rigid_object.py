@@ -106,7 +106,7 @@ class RigidObject:
         self.samples, self.sample_radii = surface_samples(shape)
         self.samples = self.samples - self.offset
         self._place = _checked_place(np.eye(4) if place is None else place)
-        self.velocity, self.spin = velocity, spin  # type: ignore[assignment]
+        self.velocity, self.spin = velocity, spin
 
     def __repr__(self) -> str:
         name = f"{self.name!r}, " if self.name else ""

@@ -57,6 +57,8 @@ class Box:
         if sides.min() <= 0:
             raise SuppleError(f"a half side of a box is {sides.min():g}; all must be positive")
         middle = owned_array("centre of the box", centre, (3,))
+        if max(np.abs(middle).max(), sides.max()) > FARTHEST:
+            raise SuppleError(f"a box is farther away or larger than {FARTHEST:.0e} m")
         for name, array in (("centre", middle), ("half", sides), ("turn", own)):
             array.setflags(write=False)
             object.__setattr__(self, name, array)

@@ -73,8 +73,8 @@ class ShapeTables(NamedTuple):
     """(o,), (o, 3), (o, 3) and (o,) where the nodes of each begin, and what grid they are."""
 
 
-def shape_tables(obstacles: Sequence[Obstacle]) -> ShapeTables:
-    """Return tables of these obstacles, in their order.
+def shape_tables(obstacles: Sequence[Obstacle | None]) -> ShapeTables:
+    """Return tables of these obstacles, in their order; None is left out, as an ``OTHER``.
 
     A `PlacedShape` is its shape, carried by its place. Kinds derived from ours are ``OTHER``:
     they may know better.
@@ -114,7 +114,7 @@ def shape_tables(obstacles: Sequence[Obstacle]) -> ShapeTables:
     return tables
 
 
-def place_shapes(tables: ShapeTables, obstacles: Sequence[Obstacle]) -> None:
+def place_shapes(tables: ShapeTables, obstacles: Sequence[Obstacle | None]) -> None:
     """Write the places that placed shapes among the obstacles have now."""
     for number, each in enumerate(obstacles):
         if isinstance(each, PlacedShape):
@@ -122,7 +122,7 @@ def place_shapes(tables: ShapeTables, obstacles: Sequence[Obstacle]) -> None:
             tables.shifts[number] = each.place[:3, 3]
 
 
-def _row(shape: Obstacle) -> tuple[int, list[float], list[float]]:
+def _row(shape: Obstacle | None) -> tuple[int, list[float], list[float]]:
     """Return kind, numbers and the ball around a shape."""
     if type(shape) is Plane:
         return PLANE, [*np.asarray(shape.point), *np.asarray(shape.normal)], [0, 0, 0, math.inf]

@@ -13,12 +13,14 @@ import pytest
 from helpers.build_samples import WIDTH, bar_options, bending_bar
 from helpers.dense_step import DenseStep
 from supple import PoseSpaceModel, build
-from supple.engines.pose_space.contact.obstacle_detection import into_root
+from supple.compiled.argument_tables import ArgumentTable
+from supple.engines.pose_space.contact.seen_obstacles import into_root
 from supple.engines.pose_space.contact.skin_contact import HARDEST, SETTLING, usual_stiffness
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError
 from supple.maths.rotations import exponential, to_matrix
 from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere, plain_numbers
+from supple.mesh.shape_tables import shape_tables
 from supple.reduction.regions.handles import Handle
 from supple.scenes.characters.character_scene import scene
 
@@ -355,7 +357,7 @@ def test_plain_numbers_know_the_distances_of_the_solids():
         Capsule((1, 0, 0), (1, 0, 0), 0.4),
         BlackBox(ground(0)),
     ]
-    shapes = plain_numbers(solids)
+    shapes, tables = plain_numbers(solids), ArgumentTable(shape_tables([]))
     assert shapes[4, 0] == 0
     seen = np.zeros_like(shapes)
     root = np.eye(4)
@@ -366,9 +368,9 @@ def test_plain_numbers_know_the_distances_of_the_solids():
     for o, solid in enumerate(solids[:4]):
         gaps, normals = solid.distances(points)
         for x, gap, normal in zip(points, gaps, normals, strict=True):
-            np.testing.assert_allclose(_gap(shapes, o, *x), [gap, *normal], atol=1e-14)
+            np.testing.assert_allclose(_gap(shapes, tables, o, *x), [gap, *normal], atol=1e-14)
             turned = root[:3, :3].T @ (x - root[:3, 3])
-            answer = _gap(seen, o, *turned)
+            answer = _gap(seen, tables, o, *turned)
             assert answer[0] == pytest.approx(gap, abs=1e-12)
             if np.linalg.norm(x - points[0]) > 0:  # in a ball's middle every way is as good
                 np.testing.assert_allclose(root[:3, :3] @ answer[1:], normal, atol=1e-12)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
@@ -57,6 +58,8 @@ class PoseSpaceStep:
         forces, stiffness and solving.
     contacts
         Skin vertices that obstacles pushed, counted for each obstacle.
+    contact_force
+        Of all obstacles on the skin, with friction, in N in the world.
     """
 
     time: float
@@ -64,6 +67,7 @@ class PoseSpaceStep:
     core: float
     dynamics: float
     contacts: int = 0
+    contact_force: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -72,8 +76,8 @@ class PoseSpaceStep:
 
     @property
     def readings(self) -> dict[str, Any]:
-        """Figures of the step: the number of ``"contacts"``."""
-        return {"contacts": self.contacts}
+        """Figures of the step: the number of ``"contacts"`` and their ``"contact_force"`` (3,)."""
+        return {"contacts": self.contacts, "contact_force": np.array(self.contact_force)}
 
 
 class PoseSpaceSimulator(Copyable):
@@ -104,13 +108,16 @@ class PoseSpaceSimulator(Copyable):
         (3,) in m/s². ``"relative"``: the sculpted shape sags already, so that only what the
         root's turn changes acts; ``"absolute"``; ``"none"``.
     obstacles
-        Solid things in the world that the skin is pushed out of: `supple.mesh.Plane`, `Sphere`,
-        `Capsule`, or anything that knows distances. The attribute `obstacles` may be set
-        between steps.
+        Solid things in the world that the skin is pushed out of: `supple.Plane`, `Sphere`,
+        `Capsule`, `Box`, `Convex`, `Solid`, a `RigidObject`, or anything that knows distances.
+        The attribute `obstacles` may be set between steps.
     obstacle_stiffness
         Pressure with which an obstacle answers a depth, in Pa/m. By default the body sinks in
         a thousandth of its size where a hundredth of its skin carries its weight and as much
         again as Young's modulus; stiffer is as stable.
+    friction
+        Coefficient of Coulomb's friction on obstacles; 0 lets skin glide. Objects
+        (`supple.RigidObject`) drag along what they press.
     acceleration_limit
         In m/s²: no vertex of the moving rest shape is taken to accelerate more, and where all do
         on average, it is taken for a cut in the animation.
@@ -169,6 +176,7 @@ class PoseSpaceSimulator(Copyable):
         frames: Frames = "followed",
         negligible_weight: float = 0.02,
         obstacle_stiffness: float | None = None,
+        friction: float = 0.0,
         stiffness: float = 1.0,
     ) -> None:
         self._built = self.runtime = RuntimeModel.of(model, frames=frames)
@@ -188,6 +196,7 @@ class PoseSpaceSimulator(Copyable):
             transport=transport,
             negligible_weight=negligible_weight,
             obstacle_stiffness=obstacle_stiffness,
+            friction=friction,
             stiffness=stiffness,
         )
         self._rebuild(obstacles)
@@ -218,6 +227,15 @@ class PoseSpaceSimulator(Copyable):
     @stiffness.setter
     def stiffness(self, factor: float) -> None:
         self._change(stiffness=factor)
+
+    @property
+    def friction(self) -> float:
+        """Coefficient of friction on obstacles; it may change between steps."""
+        return self.options.friction
+
+    @friction.setter
+    def friction(self, friction: float) -> None:
+        self._change(friction=friction)
 
     @property
     def local_stiffness(self) -> Floats | None:
@@ -344,8 +362,14 @@ class PoseSpaceSimulator(Copyable):
         acting = None if forces is None else self._inputs.forces(forces)
         limits = self._stepper.step(state, now, here, acting)
         timing = self._stepper.timing
+        x, y, z = state.contact.force.tolist()
         return PoseSpaceStep(
-            self.time, limit_names(limits), timing.core, timing.dynamics, state.contact.count
+            self.time,
+            limit_names(limits),
+            timing.core,
+            timing.dynamics,
+            state.contact.count,
+            (x, y, z),
         )
 
     def surface(self, out: Singles | None = None) -> Singles:

@@ -64,6 +64,11 @@ class ContactMemory:
         put elsewhere.
     count
         Skin vertices that were pushed.
+    force
+        (3,) of all obstacles on the skin in the last step, in N in the world.
+    loads, places
+        (o, n̄) pushes of each contact in the last step, in N, and (n̄, 3) its place in the world,
+        where there is friction.
     """
 
     def __init__(self) -> None:
@@ -71,10 +76,23 @@ class ContactMemory:
         self.kinds: tuple[int, ...] = ()
         self.known = False
         self.count = 0
+        self.force = np.zeros(3)
+        self.loads, self.places = np.zeros((0, 0), np.float32), np.zeros((0, 3))
+
+    def fit(self, kinds: tuple[int, ...], vertices: int, rubs: bool) -> None:
+        """Have arrays for obstacles of these kinds, with friction or without."""
+        if kinds != self.kinds:
+            self.kinds, self.known = kinds, False
+            self.depths = np.zeros((len(kinds), vertices), np.float32)
+        rubbed = vertices if rubs else 0
+        if self.loads.shape != (len(kinds) if rubs else 0, rubbed):
+            self.loads = np.zeros((len(kinds) if rubs else 0, rubbed), np.float32)
+            self.places = np.zeros((rubbed, 3))
 
     def forget(self) -> None:
         """Take skin that is inside an obstacle at the next step for having been there."""
         self.known, self.count = False, 0
+        self.force[:] = 0
 
 
 class State:

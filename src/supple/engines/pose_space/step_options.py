@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats
 from supple.checks import checked_number, checked_whole_numbers, owned_array
 from supple.dynamics.character_inputs import checked_stiffness
+from supple.dynamics.friction import checked_friction
 from supple.dynamics.integrators import BACKWARD_EULER, integrator_named
 from supple.dynamics.root_frame import checked_gravity_mode
 from supple.errors import SuppleError
@@ -46,6 +47,7 @@ class StepOptions:
     transport: bool = True
     negligible_weight: float = 0.02
     obstacle_stiffness: float | None = None
+    friction: float = 0.0
     stiffness: float = 1.0
 
     def __post_init__(self) -> None:
@@ -56,6 +58,7 @@ class StepOptions:
         self._check_numbers()
         if self.obstacle_stiffness is not None:
             self._set("obstacle_stiffness", _checked_hardness(self.obstacle_stiffness))
+        self._set("friction", checked_friction(self.friction))
         counts = checked_whole_numbers("iterations and substeps", [self.iterations, self.substeps])
         if not all(1 <= count <= 1000 for count in counts):
             raise SuppleError("iterations and substeps must be between 1 and 1000")

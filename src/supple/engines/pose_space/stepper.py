@@ -69,6 +69,7 @@ class Stepper:
         obstacles: Iterable[Obstacle] = (),
         batch: int = 1,
     ) -> None:
+        self._contact: SkinContact | None = None
         self.runtime, self.options = runtime, options
         self.workspace = work = Workspace(runtime, batch)
         self.timing = Timing()
@@ -86,7 +87,6 @@ class Stepper:
         self.busy_with = 0
         #: State and step whose pose the placement and the blend are at.
         self._placed: tuple[State | None, int] = (None, -1)
-        self._contact: SkinContact | None = None
         self.obstacles = obstacles
 
     @property
@@ -98,6 +98,8 @@ class Stepper:
     def options(self, options: StepOptions) -> None:
         self._options = options
         self._settings = StepSettings.of(options, self.runtime.size)
+        if self._contact is not None:
+            self._contact.friction = options.friction
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:

@@ -20,12 +20,13 @@ from supple.dynamics.character_inputs import (
     Given,
     checked_stiffness,
 )
+from supple.dynamics.friction import checked_friction
 from supple.dynamics.integrators import integrator_named
 from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode
 from supple.engines.rig_space.error_control import ErrorControl
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.parameter_springs import PerParameter, tuned_springs, usual_springs
-from supple.engines.rig_space.skin_push import SkinPush, checked_obstacles
+from supple.engines.rig_space.skin_push import Rubbing, SkinPush, checked_obstacles
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
 from supple.engines.rig_space.solvers.solver_list import make_solver
 from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage
@@ -88,6 +89,9 @@ class RigSpaceSimulator:
         Flesh goes no farther from its key than this part of the body's size.
     obstacles
         Solid things in the world that push the skin, as far as the free parameters can move it.
+    friction
+        Coefficient of Coulomb's friction on obstacles; 0 lets skin glide. Objects
+        (`supple.RigidObject`) drag along what they press. It may be set between steps.
     """
 
     def __init__(
@@ -110,6 +114,7 @@ class RigSpaceSimulator:
         mass: PerParameter = 1.0,
         displacement_limit: float = 0.35,
         obstacles: Sequence[Obstacle] = (),
+        friction: float = 0.0,
     ) -> None:
         if not isinstance(model, RigSpaceModel):
             raise SuppleError(f"a RigSpaceSimulator needs a RigSpaceModel, not {shown(model)}")
@@ -143,6 +148,7 @@ class RigSpaceSimulator:
             watched = tolerance, self._integrator, self._dt, self._size
             self._control = ErrorControl(*watched, n)
         self._skin_push = SkinPush(model)
+        self.friction = friction
         self._obstacles: tuple[Obstacle, ...] = ()
         self.obstacles = tuple(obstacles)
         self.reset()
@@ -214,6 +220,15 @@ class RigSpaceSimulator:
         if listed and not isinstance(self._solver, CondensedSolver):
             raise SuppleError("solvers of the paper in rig-space know no obstacles; condensed does")
         self._obstacles = listed
+
+    @property
+    def friction(self) -> float:
+        """Coefficient of friction on obstacles, to be set between steps."""
+        return self._friction
+
+    @friction.setter
+    def friction(self, friction: float) -> None:
+        self._friction = checked_friction(friction)
 
     def reset(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
@@ -363,20 +378,30 @@ class RigSpaceSimulator:
         stage = Stage(
             tau, pose, self._target, self._load, self._push, away.start, away.target, self._springs
         )
-        touch = None
-        if self._obstacles:
-            there = self._free_pose(pose, stage.guess)
-            touch = self._skin_push.touching(there, root, self._obstacles)
-            stage.contact = None if touch is None else touch[:2]
-        report = solver.advance(stage, self._c)
-        if touch is not None:
-            report.counts |= touch[2]
+        report = self._touched(stage, root) if self._obstacles else solver.advance(stage, self._c)
         limits = report.limits + self._kept_near(pose)
         out_of_frame(solver.x, root, self._placed)
         world.finish(self._placed, tau)
         away.finish(self._c, tau)
         self.pose, self.root = pose, root
         return SolverReport(report.counts, limits)
+
+    def _touched(self, stage: Stage, root: Floats) -> SolverReport:
+        """Advance among obstacles."""
+        there = self._free_pose(stage.pose, stage.guess)
+        touch = self._skin_push.touching(there, root, self._obstacles, self._rubbing())
+        if touch is None:
+            return self._solver.advance(stage, self._c)
+        stage.contact = touch.matrix, touch.pull
+        report, k = self._solver.advance(stage, self._c), len(self._push)
+        report.counts |= touch.readings(self._c[:k] - stage.guess[:k])
+        return report
+
+    def _rubbing(self) -> Rubbing | None:
+        """Return where a sub-step begins, if there is friction."""
+        if self.friction == 0.0:
+            return None
+        return Rubbing(self.friction, self._h, self.parameters, self.root)
 
     def _kept_near(self, pose: Floats) -> tuple[str, ...]:
         """Keep flesh within the limit of its key; return the limits that acted."""

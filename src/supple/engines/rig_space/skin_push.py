@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from supple.arrays import Floats, Ints
+from supple.dynamics.friction import friction_weights
+from supple.dynamics.rigid_object import RigidObject
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
@@ -16,7 +18,7 @@ from supple.rig.jacobians.rig_jacobian import rig_jacobian
 from supple.rig.placement.placement import placement
 from supple.rig.tets.tet_rig import vertex_areas
 
-__all__ = ["SkinPush", "checked_obstacles"]
+__all__ = ["Rubbing", "SkinPush", "SkinTouch", "checked_obstacles"]
 
 #: Obstacles press so many times harder on a metre of depth than flesh on a metre of the body.
 HARDNESS = 30.0
@@ -30,9 +32,71 @@ def checked_obstacles(given: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
     for number, each in enumerate(listed):
         if not isinstance(each, Obstacle) or isinstance(each, type):
             raise SuppleError(
-                f"obstacle {number} is a {type(each).__name__}; use a Plane, a Sphere or a Capsule"
+                f"obstacle {number} is a {type(each).__name__}, which has no distances; "
+                "give a Plane, a Sphere, a Capsule, a Box, a Convex or a Solid"
             )
     return listed
+
+
+class Rubbing(NamedTuple):
+    """Coefficient of friction, seconds of the step, and pose and root at its beginning."""
+
+    friction: float
+    span: float
+    pose: Floats
+    root: Floats
+
+
+class SkinTouch:
+    """A penalty ½ ΔpᵀAΔp − bᵀΔp on what parameters do beyond where they would go on their own.
+
+    Parameters
+    ----------
+    count
+        Free parameters k.
+    turn
+        (3, 3) of the root.
+
+    Attributes
+    ----------
+    matrix, pull
+        A (k, k) and b (k,).
+    """
+
+    def __init__(self, count: int, turn: Floats) -> None:
+        self.matrix, self.pull, self._turn = np.zeros((count, count)), np.zeros(count), turn
+        self._force, self._slope, self._count = np.zeros(3), np.zeros((3, count)), 0
+
+    def press(self, rows: Floats, normals: Floats, hard: Floats, depth: Floats) -> None:
+        """Add ½ h (d − n·J̄Δp)² of vertices at depths d (m,), by rows J̄ (m, 3, k)."""
+        lifted = np.einsum("vi,vik->vk", normals @ self._turn, rows)
+        self.matrix += lifted.T @ (hard[:, None] * lifted)
+        self.pull += lifted.T @ (hard * depth)
+        self._force += (hard * depth) @ normals
+        self._slope += normals.T @ (hard[:, None] * lifted)
+        self._count += len(depth)
+
+    def rub(self, rows: Floats, normals: Floats, slip: Floats, load: Floats, span: float) -> None:
+        """Add ½ g |s + (1 − n nᵀ) J̄Δp|² of vertices that slip by s (m, 3) in `span` seconds.
+
+        `load` (m,) is μ λ, what friction has at most.
+        """
+        way = slip - np.einsum("vi,vi->v", slip, normals)[:, None] * normals
+        grip = friction_weights(1.0, load, np.linalg.norm(way, axis=1) / span) / span
+        own = normals @ self._turn
+        along = rows - own[:, :, None] * np.einsum("vi,vik->vk", own, rows)[:, None]
+        held = grip[:, None, None] * along
+        self.matrix += np.tensordot(held, along, ((0, 1), (0, 1)))
+        self.pull -= np.einsum("vik,vi->k", held, way @ self._turn)
+        self._force -= grip @ way
+        self._slope += self._turn @ held.sum(axis=0)
+
+    def readings(self, change: Floats) -> dict[str, Any]:
+        """Return how many vertices touch, and the force on them in N after a change Δp (k,)."""
+        return {
+            "contacts": self._count,
+            "contact_force": self._force - self._slope @ change,
+        }
 
 
 class SkinPush:
@@ -69,29 +133,52 @@ class SkinPush:
         return found
 
     def touching(
-        self, pose: Floats, root: Floats, obstacles: Sequence[Obstacle]
-    ) -> tuple[Floats, Floats, dict[str, Any]] | None:
-        """Return A (k, k), b (k,) of a penalty ½ ΔpᵀAΔp − bᵀΔp, and figures; None if none touch.
+        self,
+        pose: Floats,
+        root: Floats,
+        obstacles: Sequence[Obstacle],
+        rub: Rubbing | None = None,
+    ) -> SkinTouch | None:
+        """Return what obstacles do to the skin at this pose; None if none touches.
 
-        ½ h (d − n·J̄Δp)² of every vertex that is at depth d in an obstacle at this pose.
+        Parameters
+        ----------
+        pose, root
+            Where parameters would go on their own.
+        obstacles
+            Solid things.
+        rub
+            What friction needs to know; without, there is none.
         """
-        self._placement.place(pose, self._skin)
-        world = self._skin @ root[:3, :3].T + root[:3, 3]
-        k = len(self._entries)
-        matrix, pull, force, count = np.zeros((k, k)), np.zeros(k), np.zeros(3), 0
+        world = self._in_world(pose, root)
+        found: SkinTouch | None = None
+        before: Floats | None = None
         for obstacle in obstacles:
             away, ways = obstacle.distances(world)
             inside = np.flatnonzero(away < 0)
             if not len(inside):
                 continue
+            if found is None:
+                found = SkinTouch(len(self._entries), root[:3, :3])
             deepest = inside[np.argsort(away[inside], kind="stable")[:MOST_TOUCHED]]
             touched = np.sort(deepest)
             depth, normals, hard = -away[touched], ways[touched], self._hard[touched]
-            lifted = np.einsum("vi,vik->vk", normals @ root[:3, :3], self._rows(pose, touched))
-            matrix += lifted.T @ (hard[:, None] * lifted)
-            pull += lifted.T @ (hard * depth)
-            force += (hard * depth) @ normals
-            count += len(touched)
-        if not count:
-            return None
-        return matrix, pull, {"contacts": count, "contact_force": force}
+            rows = self._rows(pose, touched)
+            found.press(rows, normals, hard, depth)
+            if rub is not None:
+                if before is None:
+                    before = self._in_world(rub.pose, rub.root)
+                start = before[touched]
+                # Where parameters would go on their own it may be far deeper than it will be.
+                load = hard * np.minimum(depth, np.maximum(-obstacle.distances(start)[0], 0.0))
+                slip = world[touched] - start
+                if isinstance(obstacle, RigidObject):
+                    slip -= rub.span * obstacle.velocities(start)
+                found.rub(rows, normals, slip, rub.friction * load, rub.span)
+        return found
+
+    def _in_world(self, pose: Floats, root: Floats) -> Floats:
+        """Return the skin of the rig at a pose and root, (n̄, 3)."""
+        self._placement.place(pose, self._skin)
+        found: Floats = self._skin @ root[:3, :3].T + root[:3, 3]
+        return found

@@ -10,30 +10,22 @@ from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.skin_regions import vertex_areas
-from supple.arrays import Floats
-from supple.checks import checked_count, shown
+from supple.arrays import Floats, Ints
+from supple.checks import checked_choice, checked_count, shown
 from supple.elastic.material import Material
 from supple.engines.soft_skeleton.bones.body_points import point_tables
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
-from supple.engines.soft_skeleton.flesh.flesh_energy import (
-    FleshTables,
-    flesh_tables,
-    rest_stiffness,
-)
-from supple.engines.soft_skeleton.flesh.flesh_layer import FleshLayer, flesh_layer
 from supple.engines.soft_skeleton.flesh.handle_weights import (
     farthest_handles,
     handle_weights,
     same_entries,
     three_coordinates,
 )
+from supple.engines.soft_skeleton.flesh.mass_points import mass_weights
+from supple.engines.soft_skeleton.flesh.oblivious_cubature import oblivious_cubature
 from supple.engines.soft_skeleton.flesh.residual_flexibility import residual_flexibility
-from supple.engines.soft_skeleton.flesh.tet_cubature import (
-    force_samples,
-    lloyd_tets,
-    mass_weights,
-    weighed_tets,
-)
+from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer, flesh_layer
+from supple.engines.soft_skeleton.flesh.tet_cubature import TetCubature, fitted_cubature
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.soft_skeleton_file import stored_rows
 from supple.errors import SuppleError
@@ -42,12 +34,18 @@ from supple.mesh.tets import TetMesh
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.stored.packed_arrays import rounded
+from supple.rig.tets.bone_meshes import BoneMeshes
 from supple.rig.tets.surface_samples import typical_edge
 
 __all__ = ["build"]
 
-#: Coordinates that cubature is fitted to, and their strength.
-SAMPLES, STRAIN = 90, 1.0
+#: Samplings of the paper's cubature by name of method.
+CUBATURES = {
+    "fitted": "",
+    "paper": "uniform",
+    "paper-colocated": "colocated",
+    "paper-importance": "importance",
+}
 #: Points of the skin feel each other's contact beside the handles within so many edges of tets.
 REACH = 2.5
 
@@ -58,8 +56,10 @@ def build(
     handles: int = 90,
     tets: int | TetMesh = 12_000,
     anatomy: Anatomy | Literal["auto"] = "auto",
+    skeleton: BoneMeshes | None = None,
     material: Material | None = None,
     cubature: int = 600,
+    cubature_method: str = "fitted",
     points: int = 400,
     seed: int = 0,
     log: BuildLog | None = None,
@@ -76,10 +76,15 @@ def build(
         Number of tets to make, or tets that fill the surface. They are needed here only.
     anatomy
         Bone and flesh: ``"auto"``, or an `Anatomy`.
+    skeleton
+        Meshes of bones, in place of bone as deep as the anatomy says; see `read_bone_meshes`.
     material
         Of the flesh; by default that of the anatomy.
     cubature, points
         Tets that stand for the energy of all, and points for their mass.
+    cubature_method
+        ``"fitted"``: weights fitted to forces; ``"paper"``: the paper's, which needs no examples,
+        with points by volume; ``"paper-colocated"`` with the handles; ``"paper-importance"``.
     seed
         Of the samples. The same seed gives the same bytes.
     log
@@ -90,16 +95,19 @@ def build(
     log = BuildLog() if log is None else log
     for name, value in (("handles", handles), ("cubature", cubature), ("points", points)):
         checked_count(name, value)
+    if not (skeleton is None or isinstance(skeleton, BoneMeshes)):
+        raise SuppleError(f"skeleton must be BoneMeshes, not {shown(skeleton)}")
+    checked_choice("cubature_method", cubature_method, CUBATURES)
     bones = RigBones(character.rig)
     with single_threaded():
         with log.stage("tets"):
             chosen = None if isinstance(anatomy, str) else anatomy
-            layer = flesh_layer(character, bones, tets, chosen, material)
+            layer = flesh_layer(character, bones, tets, chosen, material, skeleton)
         with log.stage("handles"):
             at = farthest_handles(layer.mesh, layer.outer, handles)
             shapes = three_coordinates(handle_weights(layer.mesh, layer.held, at))
         with log.stage("cubature"):
-            flesh, stiffness, error = _cubature(layer, shapes, cubature, seed)
+            few = _cubature(layer, shapes, at, cubature, cubature_method, seed, log)
         with log.stage("contact"):
             motion = residual_flexibility(
                 layer.body,
@@ -111,40 +119,59 @@ def build(
             )
         with log.stage("points"):
             tables = _points(character, bones, layer, shapes, points, seed)
-    skin = character.surface
     return SoftSkeletonModel(
         name=character.name,
-        surface=skin,
+        surface=character.surface,
         rig=character.rig,
         bones=tuple(bones.names),
         parents=bones.parents,
         joints=bones.joints,
-        material=layer.typical_material,
-        flesh=flesh,
-        stiffness=stiffness,
-        **tables,
-        areas=vertex_areas(skin),
-        spread=stored_rows(layer.places[:, layer.outer]),
+        flesh=few.tables,
+        stiffness=few.stiffness,
+        error=few.error,
         motion=tuple(stored_rows(each) for each in motion),
-        normals=layer.normals,
-        handles=cKDTree(skin.vertices).query(layer.mesh.vertices[at])[1].astype(np.int64),
-        error=error,
-        sizes={"tets": len(layer.mesh.tets), "tet_vertices": len(layer.mesh.vertices)},
+        **tables,
+        **_of_layer(character, layer, at),
         motions=dict(character.motions),
     )
 
 
+def _of_layer(character: Character, layer: FleshLayer, handles: Ints) -> dict[str, Any]:
+    """Return what the model keeps of the tets."""
+    skin = character.surface
+    near = cKDTree(skin.vertices).query(layer.mesh.vertices[handles])[1]
+    return {
+        "material": layer.typical_material,
+        "areas": vertex_areas(skin),
+        "thickness": _thickness(skin.vertices, layer),
+        "spread": stored_rows(layer.places[:, layer.outer]),
+        "normals": layer.normals,
+        "handles": near.astype(np.int64),
+        "sizes": {"tets": len(layer.mesh.tets), "tet_vertices": len(layer.mesh.vertices)},
+    }
+
+
+def _thickness(skin: Floats, layer: FleshLayer) -> Floats:
+    """(n̄,) from the skin to the nearest bone, in m; the body's size where there is none."""
+    if not len(layer.held):
+        return np.full(len(skin), float(np.ptp(skin, axis=0).max()))
+    found: Floats = cKDTree(layer.mesh.vertices[layer.held]).query(skin)[0]
+    return found
+
+
 def _cubature(
-    layer: FleshLayer, shapes: list[sp.csr_array], count: int, seed: int
-) -> tuple[FleshTables, Floats, float]:
-    """Return tets that stand for all, the stiffness (m, m) of all at rest, and their error."""
-    mesh, material, soft = layer.mesh, layer.material, layer.soft
-    whole = flesh_tables(mesh, material, shapes, soft, np.ones(len(soft)))
-    stiffness = rest_stiffness(material, whole, shapes[0].shape[1])
-    samples = force_samples(stiffness, SAMPLES, STRAIN, seed)
-    few, volumes = lloyd_tets(mesh, soft, count, seed)
-    flesh, error = weighed_tets(mesh, material, shapes, whole, few, volumes, samples)
-    return flesh, stiffness, error
+    layer: FleshLayer,
+    shapes: list[sp.csr_array],
+    handles: Ints,
+    count: int,
+    method: str,
+    seed: int,
+    log: BuildLog,
+) -> TetCubature:
+    if method == "fitted":
+        return fitted_cubature(layer, shapes, count, seed, log.tell)
+    sampling = CUBATURES[method]
+    return oblivious_cubature(layer, shapes, handles, count, seed, sampling)
 
 
 def _points(

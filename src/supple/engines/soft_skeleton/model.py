@@ -43,8 +43,9 @@ class SoftSkeletonModel:
         (m, m) of the flesh at rest.
     points, masses
         Points that stand for the mass of flesh and bone, and their masses in kg.
-    skin, areas
-        The skin's vertices by bones and flesh, and the area of each, in m².
+    skin, areas, thickness
+        The skin's vertices by bones and flesh, and (n̄,) the area of each in m², and how far bone is
+        below it, in m.
     spread, normals, motion
         Flexibility that handles lack, at p vertices on the outside of the flesh: (n̄, p) the skin by
         them, their normals (p, 3) at rest, and x, y and z (p, p) of how a force of 1 N along the
@@ -74,6 +75,7 @@ class SoftSkeletonModel:
     masses: Floats
     skin: PointTables
     areas: Floats
+    thickness: Floats
     spread: sp.csr_array
     normals: Floats
     motion: tuple[sp.csr_array, sp.csr_array, sp.csr_array]

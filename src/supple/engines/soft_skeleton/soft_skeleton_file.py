@@ -61,6 +61,7 @@ def packed_soft_skeleton(model: Any) -> bytes:
         "stiffness": model.stiffness,
         "masses": model.masses,
         "areas": model.areas,
+        "thickness": model.thickness,
         "normals": model.normals,
         "inertias": model.inertias,
         "handles": narrowed(model.handles),
@@ -163,6 +164,7 @@ def _fields(header: dict[str, Any], tensors: Arrays, rig: Rig | None) -> dict[st
         "masses": masses,
         "skin": _points(reader, "skin", n, parents, m),
         "areas": _positive(reader, "areas", n),
+        "thickness": _positive(reader, "thickness", n),
         "spread": _rows(reader, "spread", (n, p)),
         "normals": normals,
         "motion": tuple(_rows(reader, f"motion.{axis}", (p, p)) for axis in "xyz"),
@@ -205,7 +207,7 @@ def _material(told: HeaderReader) -> Material:
 
 
 def _flesh(reader: TensorReader, material: Material, m: int) -> FleshTables:
-    volumes = _positive(reader, "flesh.volumes", None)
+    volumes = reader.floats("flesh.volumes", (None,), single=False).copy()
     kinds = material.element_parameters(1).shape[1]
     constants = reader.floats("flesh.constants", (len(volumes), kinds), single=False).copy()
     columns = reader.indices("flesh.columns", (None,)).astype(np.int64)

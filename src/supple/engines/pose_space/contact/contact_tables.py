@@ -75,6 +75,10 @@ class ContactScratch(NamedTuple):
     """(c, 3) position of each contact and its way out of the obstacle, in the root's frame."""
     target: Singles
     """(c,) depth at which a contact pushes no more, or −1 where it does not push."""
+    slip: Singles
+    grip: Singles
+    """(c, 3) way along the obstacle in this step, if the flesh goes on its own, and (c,) the force
+    of friction for a metre more of it, in N/m; without friction there are none."""
     slots: Shorts
     """(b + 1,) a carrier's number among the touched ones, or −1."""
     touched: Shorts
@@ -96,7 +100,7 @@ class ContactScratch(NamedTuple):
     """(r,) coordinates at which contacts were looked for, stretched by ϒ."""
 
     @classmethod
-    def of(cls, tables: ContactTables, obstacles: int, modes: int) -> Self:
+    def of(cls, tables: ContactTables, obstacles: int, modes: int, rubs: bool) -> Self:
         """Make arrays for as many contacts as there can be with these many obstacles."""
         most, carriers = obstacles * len(tables.vertices), tables.places.shape[1]
         widest = int(tables.width.max(initial=1))
@@ -114,6 +118,8 @@ class ContactScratch(NamedTuple):
             place=np.zeros((most, 3), np.float32),
             normal=np.zeros((most, 3), np.float32),
             target=np.zeros(most, np.float32),
+            slip=np.zeros((most if rubs else 0, 3), np.float32),
+            grip=np.zeros(most if rubs else 0, np.float32),
             slots=np.zeros(carriers, np.int32),
             touched=np.zeros(carriers, np.int32),
             used=np.zeros(1, np.int32),

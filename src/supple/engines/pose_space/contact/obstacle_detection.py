@@ -7,12 +7,14 @@ import math
 import numpy as np
 
 from supple.arrays import Floats, Singles
-from supple.compiled.jit import compiled
+from supple.compiled.argument_tables import ArgumentTable, table_contents
+from supple.compiled.jit import compiled_fused, compiled_plain
 from supple.engines.pose_space.contact.contact_tables import ContactScratch, ContactTables
+from supple.engines.pose_space.contact.seen_obstacles import TABLED, turned_back
 from supple.mesh.obstacles import CAPSULE, OTHER, PLANE
+from supple.mesh.shape_tables import signed_distance
 
 __all__ = [
-    "into_root",
     "list_contacts",
     "longest_displacement",
     "mark_near",
@@ -21,7 +23,7 @@ __all__ = [
 ]
 
 
-@compiled
+@compiled_plain
 def predict(
     q: Floats,
     v: Floats,
@@ -43,8 +45,8 @@ def predict(
     return bound * total
 
 
-@compiled
-def mark_near(shapes: Floats, bound: float, scratch: ContactScratch) -> bool:
+@compiled_plain
+def mark_near(shapes: Floats, solids: ArgumentTable, bound: float, scratch: ContactScratch) -> bool:
     """Mark skin that may be inside an obstacle, displaced by `bound` at most; return if any is."""
     rest, near = scratch.rest, scratch.near
     near[:] = False
@@ -64,6 +66,9 @@ def mark_near(shapes: Floats, bound: float, scratch: ContactScratch) -> bool:
             if kind == CAPSULE:
                 reach += 0.5 * math.sqrt((p - a) ** 2 + (q - b) ** 2 + (r - c) ** 2)
                 a, b, c = 0.5 * (a + p), 0.5 * (b + q), 0.5 * (c + r)
+            elif kind == TABLED:
+                a, b, c, radius = _ball_around(solids, o)
+                reach = radius + bound
             for v in range(len(near)):
                 x, y, z = rest[v, 0] - a, rest[v, 1] - b, rest[v, 2] - c
                 near[v] |= x * x + y * y + z * z < reach * reach
@@ -72,7 +77,7 @@ def mark_near(shapes: Floats, bound: float, scratch: ContactScratch) -> bool:
     return any_near
 
 
-@compiled
+@compiled_plain
 def longest_displacement(u: Singles) -> float:
     """Return the longest displacement of carriers (b, 3)."""
     most = np.float32(0)
@@ -81,12 +86,13 @@ def longest_displacement(u: Singles) -> float:
     return math.sqrt(most)
 
 
-@compiled
+@compiled_plain
 def list_contacts(
     tables: ContactTables,
     u: Singles,
     reach: float,
     shapes: Floats,
+    solids: ArgumentTable,
     root: Floats,
     gaps: Floats,
     normals: Floats,
@@ -95,8 +101,8 @@ def list_contacts(
     """List the skin vertices inside obstacles, group by group; return how many.
 
     `u` (b + 1, 3) are displacements of the carriers, of which `reach` may be this step's; `shapes`
-    (o, 8) those of `supple.mesh.obstacles.plain_numbers`, as the root sees them; `gaps` (o′, n̄)
-    and `normals` (o′, n̄, 3) in the world those of obstacles that only know distances.
+    (o, 8) and `solids` are those of `SeenObstacles`; `gaps` (o′, n̄) and
+    `normals` (o′, n̄, 3) in the world those of obstacles that only know distances.
     """
     count, going = 0, scratch.going
     # Names of their own: taking an array out of a tuple is not free in a loop.
@@ -113,18 +119,18 @@ def list_contacts(
             for o in range(len(shapes)):
                 if shapes[o, 0] == OTHER:
                     gap = gaps[other, v]
-                    p, q, r = _turned_back(
+                    p, q, r = turned_back(
                         root, normals[other, v, 0], normals[other, v, 1], normals[other, v, 2]
                     )
                     other += 1
                 else:
-                    gap, p, q, r = _gap(shapes, o, x, y, z)
+                    gap, p, q, r = _gap(shapes, solids, o, x, y, z)
                 if gap >= reach:
                     continue
                 dx, dy, dz = _carried(carriers, shares, v, going)
                 still = gap - (p * dx + q * dy + r * dz)
                 if shapes[o, 0] != OTHER:
-                    still = _gap(shapes, o, x - dx, y - dy, z - dz)[0]
+                    still = _gap(shapes, solids, o, x - dx, y - dy, z - dz)[0]
                 if gap < 0 or still < 0:
                     scratch.group[count], scratch.vertex[count], scratch.obstacle[count] = g, v, o
                     scratch.depth[count], scratch.still[count] = -gap, -still
@@ -142,7 +148,7 @@ def list_contacts(
     return count
 
 
-@compiled
+@compiled_plain
 def _carried(carriers, shares, v, u):  # type: ignore[no-untyped-def]
     """Return Σ share u of the four carriers of a skin vertex."""
     x, y, z = np.float32(0), np.float32(0), np.float32(0)
@@ -154,34 +160,12 @@ def _carried(carriers, shares, v, u):  # type: ignore[no-untyped-def]
     return x, y, z
 
 
-@compiled
-def _turned_back(root, p, q, r):  # type: ignore[no-untyped-def]
-    """Return Rᵀ (p, q, r)."""
-    return (
-        root[0, 0] * p + root[1, 0] * q + root[2, 0] * r,
-        root[0, 1] * p + root[1, 1] * q + root[2, 1] * r,
-        root[0, 2] * p + root[1, 2] * q + root[2, 2] * r,
-    )
-
-
-@compiled
-def into_root(shapes: Floats, root: Floats, out: Floats) -> None:
-    """Write obstacles (o, 8) as the root sees them."""
-    s, t, u = root[0, 3], root[1, 3], root[2, 3]
-    for o in range(len(shapes)):
-        a, b = shapes[o], out[o]
-        b[0], b[7] = a[0], a[7]
-        b[1], b[2], b[3] = _turned_back(root, a[1] - s, a[2] - t, a[3] - u)
-        if a[0] == PLANE:  # a direction, not a place
-            s, t, u = 0.0, 0.0, 0.0
-        b[4], b[5], b[6] = _turned_back(root, a[4] - s, a[5] - t, a[6] - u)
-        s, t, u = root[0, 3], root[1, 3], root[2, 3]
-
-
-@compiled
-def _gap(shapes, o, x, y, z):  # type: ignore[no-untyped-def]
+@compiled_plain
+def _gap(shapes, solids, o, x, y, z):  # type: ignore[no-untyped-def]
     """Return the signed distance of a point to an obstacle, and the way out, a unit vector."""
     kind, radius = shapes[o, 0], shapes[o, 7]
+    if kind == TABLED:
+        return _tabled_gap(solids, o, np.float64(x), np.float64(y), np.float64(z))
     x, y, z = x - shapes[o, 1], y - shapes[o, 2], z - shapes[o, 3]
     p, q, r = shapes[o, 4], shapes[o, 5], shapes[o, 6]
     if kind == PLANE:
@@ -198,22 +182,51 @@ def _gap(shapes, o, x, y, z):  # type: ignore[no-untyped-def]
     return length - radius, x / length, y / length, z / length
 
 
-@compiled
+@compiled_fused
+def _tabled_gap(solids, o, x, y, z):  # type: ignore[no-untyped-def]
+    return signed_distance(table_contents(solids), o, x, y, z)
+
+
+@compiled_fused
+def _ball_around(solids, o):  # type: ignore[no-untyped-def]
+    """Return middle and radius of a ball around a shape, as the root sees it."""
+    tables = table_contents(solids)
+    ball, turn, shift = tables.bounds[o], tables.turns[o], tables.shifts[o]
+    return (
+        turn[0, 0] * ball[0] + turn[0, 1] * ball[1] + turn[0, 2] * ball[2] + shift[0],
+        turn[1, 0] * ball[0] + turn[1, 1] * ball[1] + turn[1, 2] * ball[2] + shift[1],
+        turn[2, 0] * ball[0] + turn[2, 1] * ball[1] + turn[2, 2] * ball[2] + shift[2],
+        ball[3],
+    )
+
+
+@compiled_plain
 def write_depths(
     tables: ContactTables,
     count: int,
     shapes: Floats,
+    solids: ArgumentTable,
+    hardness: float,
     frames: Singles,
     stretch: Floats,
     q: Floats,
+    root: Floats,
     scratch: ContactScratch,
     depths: Singles,
+    loads: Singles,
+    places: Floats,
+    total: Floats,
 ) -> None:
     """Write depths of the contacts at the end of the step to `depths` (o, n̄).
 
-    Obstacles that only know distances are taken for flat as far as the vertex went.
+    Obstacles that only know distances are taken for flat as far as the vertex went. Beside it the
+    force that contacts had in this step is written to `total` (3,), in N in the world; for
+    friction, each one's push to `loads` (o, n̄) and its place in the world to `places` (n̄, 3),
+    unless these are empty.
     """
     depths[:] = 0
+    loads[:] = 0
+    total[:] = 0
     if count == 0:
         return
     _move_touched(tables, frames, stretch, q, scratch)
@@ -225,16 +238,41 @@ def write_depths(
             dx += share * scratch.moved[slot, 0]
             dy += share * scratch.moved[slot, 1]
             dz += share * scratch.moved[slot, 2]
-        if shapes[o, 0] == OTHER:
-            x, y, z = scratch.normal[k, 0], scratch.normal[k, 1], scratch.normal[k, 2]
-            depth = scratch.depth[k] - (dx * x + dy * y + dz * z)
-        else:
-            x, y, z = scratch.place[k, 0] + dx, scratch.place[k, 1] + dy, scratch.place[k, 2] + dz
-            depth = -_gap(shapes, o, x, y, z)[0]
+        x, y, z = scratch.normal[k, 0], scratch.normal[k, 1], scratch.normal[k, 2]
+        flat = scratch.depth[k] - (dx * x + dy * y + dz * z)
+        depth = flat
+        if scratch.target[k] >= 0:
+            load = hardness * tables.areas[v] * (flat - scratch.target[k])
+            fx, fy, fz = load * x, load * y, load * z
+            if len(loads):
+                loads[o, v] = max(load, 0.0)
+                gx, gy, gz = _held_back(scratch, k, dx, dy, dz)
+                fx, fy, fz = fx + gx, fy + gy, fz + gz
+            for i in range(3):
+                total[i] += root[i, 0] * fx + root[i, 1] * fy + root[i, 2] * fz
+        x, y, z = scratch.place[k, 0] + dx, scratch.place[k, 1] + dy, scratch.place[k, 2] + dz
+        if shapes[o, 0] != OTHER:
+            depth = -_gap(shapes, solids, o, x, y, z)[0]
         depths[o, v] = max(depth, 0.0)
+        if len(places):
+            for i in range(3):
+                places[v, i] = root[i, 3] + root[i, 0] * x + root[i, 1] * y + root[i, 2] * z
 
 
-@compiled
+@compiled_plain
+def _held_back(scratch, k, dx, dy, dz):  # type: ignore[no-untyped-def]
+    """Return the friction of a contact that went on by d since it was looked for."""
+    x, y, z = scratch.normal[k, 0], scratch.normal[k, 1], scratch.normal[k, 2]
+    along = dx * x + dy * y + dz * z
+    grip = scratch.grip[k]
+    return (
+        -grip * (scratch.slip[k, 0] + dx - along * x),
+        -grip * (scratch.slip[k, 1] + dy - along * y),
+        -grip * (scratch.slip[k, 2] + dz - along * z),
+    )
+
+
+@compiled_plain
 def _move_touched(tables, frames, stretch, q, scratch):  # type: ignore[no-untyped-def]
     """Write how far touched carriers went since contacts were looked for."""
     r, z = len(q), scratch.z
@@ -262,7 +300,7 @@ def _move_touched(tables, frames, stretch, q, scratch):  # type: ignore[no-untyp
         scratch.moved[slot, 0], scratch.moved[slot, 1], scratch.moved[slot, 2] = x, y, w
 
 
-@compiled
+@compiled_plain
 def _dot(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(len(a)):

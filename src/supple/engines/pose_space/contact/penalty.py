@@ -3,7 +3,8 @@
 A skin vertex x = Φ̄ + Σ share R Ũ z that an obstacle of normal n holds at some depth has one row
 of derivatives c = Σ share (Rᵀn)ᵀ Ũ. Its force is s (depth − target) along n, so that all contacts
 add Σ s (depth − target) c to the reduced force and Σ s c cᵀ to the stiffness: exactly what their
-energy ½ Σ s (depth − target)² has.
+energy ½ Σ s (depth − target)² has. Friction adds two rows a contact, along the obstacle: a damper
+of `supple.dynamics.friction` for the push that the contact had in the step before.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import numpy as np
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled
+from supple.dynamics.friction import friction_weight
 from supple.engines.pose_space.contact.contact_tables import (
     MOST_PRODUCTS,
     ContactScratch,
     ContactTables,
 )
+from supple.engines.pose_space.contact.seen_obstacles import turned_back
 from supple.linalg.blas import NO, YES, gemm
 from supple.linalg.upper_triangle import symmetric_times
 
@@ -37,6 +40,7 @@ def add_contacts(
     before: Singles,
     known: bool,
     numbers: tuple[float, float, float, float],
+    friction: tuple[float, float, Floats, Floats, Singles, Floats],
     blas: Ints,
     scratch: ContactScratch,
     stiffness: Floats,
@@ -49,7 +53,8 @@ def add_contacts(
     `count` contacts were found. `before` (o, n̄) are depths at the end of the last step, if they
     are `known`. `numbers` are the stiffness in Pa/m; the part of a depth that is to be left;
     how much it may lessen at once; and how much it may grow in a step, before the rest is taken
-    for having been there.
+    for having been there. `friction` is its coefficient, the step, the root, motions (o, 9) of
+    obstacles as it sees them, and loads (o, n̄) and places (n̄, 3) that `write_depths` left.
     """
     stiffness[:] = 0
     if count == 0:
@@ -58,6 +63,8 @@ def add_contacts(
     pressing = _targets(count, before, known, numbers, scratch)
     if pressing == 0:
         return 0
+    if friction[0] > 0:
+        _write_grips(tables, count, known, numbers[0], friction, scratch)
     begin = 0
     while begin < count:
         group, end = scratch.group[begin], begin
@@ -86,6 +93,38 @@ def _targets(count, before, known, numbers, scratch):  # type: ignore[no-untyped
             scratch.target[k] = target
             pressing += 1
     return pressing
+
+
+@compiled
+def _write_grips(tables, count, known, hardness, friction, scratch):  # type: ignore[no-untyped-def]
+    """Write how far contacts would slip along obstacles in the step, and what holds them."""
+    mu, h, root, motions, loads, places = friction
+    for k in range(count):
+        o, v = scratch.obstacle[k], scratch.vertex[k]
+        scratch.grip[k] = 0.0
+        if not known or loads[o, v] <= 0 or scratch.target[k] < 0:
+            continue
+        was = turned_back(
+            root,
+            places[v, 0] - root[0, 3],
+            places[v, 1] - root[1, 3],
+            places[v, 2] - root[2, 3],
+        )
+        # Where the obstacle has taken the point of it that was there.
+        m, (x, y, z) = motions[o], was
+        a, b, c = x - m[6], y - m[7], z - m[8]
+        x += h * (m[0] + m[4] * c - m[5] * b)
+        y += h * (m[1] + m[5] * a - m[3] * c)
+        z += h * (m[2] + m[3] * b - m[4] * a)
+        x, y, z = scratch.place[k, 0] - x, scratch.place[k, 1] - y, scratch.place[k, 2] - z
+        p, q, r = scratch.normal[k, 0], scratch.normal[k, 1], scratch.normal[k, 2]
+        along = x * p + y * q + z * r
+        x, y, z = x - along * p, y - along * q, z - along * r
+        # Flesh that comes off is held by no more than it will press.
+        push = hardness * tables.areas[v] * (scratch.depth[k] - scratch.target[k])
+        speed = math.sqrt(x * x + y * y + z * z) / h
+        scratch.grip[k] = friction_weight(mu, min(loads[o, v], push), speed) / h
+        scratch.slip[k, 0], scratch.slip[k, 1], scratch.slip[k, 2] = x, y, z
 
 
 @compiled
@@ -134,7 +173,7 @@ def _add_scaled(factors, row, out):  # type: ignore[no-untyped-def]
 @compiled
 def _add_group(tables, group, begin, end, hardness, frames, blas, scratch, stiffness, force):  # type: ignore[no-untyped-def]
     """Add contacts of one group: their rows, some at a time, and the products of these."""
-    width, columns = tables.width[group], tables.columns[group]
+    width = tables.width[group]
     product = scratch.product
     product[: width * width] = 0
     most = max(1, MOST_PRODUCTS // (width * width))
@@ -142,20 +181,27 @@ def _add_group(tables, group, begin, end, hardness, frames, blas, scratch, stiff
     for k in range(begin, end):
         if scratch.target[k] < 0:
             continue
-        line = scratch.lines[filled * width : (filled + 1) * width]
-        _write_line(tables, group, k, frames, scratch, line)
+        x, y, z = scratch.normal[k, 0], scratch.normal[k, 1], scratch.normal[k, 2]
         scale = math.sqrt(hardness * tables.areas[scratch.vertex[k]])
         push = scale * (scratch.depth[k] - scratch.target[k])
-        for j in range(width):
-            line[j] *= scale
-            if columns[j] >= 0:
-                force[columns[j]] += push * line[j]
+        _add_line(tables, group, k, (x, y, z), scale, push, frames, filled, scratch, force)
         filled += 1
         if filled == most:
             _subtract_products(blas, width, filled, scratch.lines, product)
             filled = 0
+        if len(scratch.grip) == 0 or scratch.grip[k] <= 0:
+            continue
+        scale, slip = math.sqrt(scratch.grip[k]), scratch.slip[k]
+        for way in _along(x, y, z):
+            push = -scale * (slip[0] * way[0] + slip[1] * way[1] + slip[2] * way[2])
+            _add_line(tables, group, k, way, scale, push, frames, filled, scratch, force)
+            filled += 1
+            if filled == most:
+                _subtract_products(blas, width, filled, scratch.lines, product)
+                filled = 0
     if filled > 0:
         _subtract_products(blas, width, filled, scratch.lines, product)
+    columns = tables.columns[group]
     for i in range(width):
         if columns[i] < 0:
             continue
@@ -163,6 +209,33 @@ def _add_group(tables, group, begin, end, hardness, frames, blas, scratch, stiff
         for j in range(i, width):
             if columns[j] >= 0:
                 row[columns[j]] -= product[i * width + j]
+
+
+@compiled
+def _add_line(tables, group, k, way, scale, push, frames, place, scratch, force):  # type: ignore[no-untyped-def]
+    """Write a contact's row along a way, scaled, as line `place`; add `push` times it to forces."""
+    width, columns = tables.width[group], tables.columns[group]
+    line = scratch.lines[place * width : (place + 1) * width]
+    _write_line(tables, group, k, way, frames, scratch, line)
+    for j in range(width):
+        line[j] *= scale
+        if columns[j] >= 0:
+            force[columns[j]] += push * line[j]
+
+
+@compiled
+def _along(x, y, z):  # type: ignore[no-untyped-def]
+    """Return two unit vectors at right angles to a unit vector and to each other."""
+    # By the axis that it is farthest from: no digits are lost.
+    if abs(x) <= abs(y) and abs(x) <= abs(z):
+        p, q, r = np.float32(0), z, -y
+    elif abs(y) <= abs(z):
+        p, q, r = -z, np.float32(0), x
+    else:
+        p, q, r = y, -x, np.float32(0)
+    length = np.float32(math.sqrt(p * p + q * q + r * r))
+    p, q, r = p / length, q / length, r / length
+    return (p, q, r), (y * r - z * q, z * p - x * r, x * q - y * p)
 
 
 @compiled
@@ -184,10 +257,10 @@ def _subtract_products(blas, width, count, lines, product):  # type: ignore[no-u
 
 
 @compiled
-def _write_line(tables, group, k, frames, scratch, line):  # type: ignore[no-untyped-def]
-    """Write the row c of a contact, in the columns of its group."""
+def _write_line(tables, group, k, way, frames, scratch, line):  # type: ignore[no-untyped-def]
+    """Write the row c of a contact along a way, in the columns of its group."""
     r, v = scratch.factors.shape[1], scratch.vertex[k]
-    x, y, z = scratch.normal[k, 0], scratch.normal[k, 1], scratch.normal[k, 2]
+    x, y, z = way
     line[:] = 0
     for corner in range(4):
         carrier, share = tables.carriers[v, corner], tables.shares[v, corner]

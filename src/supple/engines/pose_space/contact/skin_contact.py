@@ -11,7 +11,6 @@ from supple.arrays import Floats, Ints, Singles
 from supple.checks import numbers
 from supple.engines.pose_space.contact.contact_tables import ContactScratch, contact_tables
 from supple.engines.pose_space.contact.obstacle_detection import (
-    into_root,
     list_contacts,
     longest_displacement,
     mark_near,
@@ -19,13 +18,14 @@ from supple.engines.pose_space.contact.obstacle_detection import (
     write_depths,
 )
 from supple.engines.pose_space.contact.penalty import add_contacts
+from supple.engines.pose_space.contact.seen_obstacles import SeenObstacles
 from supple.engines.pose_space.runtime import RuntimeModel
 from supple.engines.pose_space.skin import carry_skin, displace_carriers, turn_carriers
 from supple.engines.pose_space.state import ContactMemory
 from supple.engines.pose_space.step import Workspace
 from supple.engines.pose_space.step_options import StepOptions
 from supple.errors import SuppleError
-from supple.mesh.obstacles import OTHER, Obstacle, plain_numbers
+from supple.mesh.obstacles import Obstacle, plain_numbers
 from supple.rig.protocol import LARGEST_VALUE
 from supple.rig.tets.character_placement import CharacterPlacement
 
@@ -82,22 +82,41 @@ class SkinContact:
         self._going = np.zeros(runtime.n_modes)
         #: Whether `rest` is the skin at the pose where the stepper is.
         self.placed = False
-        self.kinds: tuple[int, ...] = ()
+        self._seen, self._root = SeenObstacles(), np.eye(4)
+        self._friction = options.friction
         self.set_obstacles(obstacles)
 
     def set_obstacles(self, obstacles: tuple[Obstacle, ...]) -> None:
         """Have these obstacles from now on; as many of the same kinds are the same, moved."""
-        shapes = plain_numbers(obstacles)
-        self.obstacles, self._shapes = obstacles, shapes
-        kinds = tuple(int(kind) for kind in shapes[:, 0])
-        if kinds == self.kinds:
-            return
-        self.kinds, self.placed, n = kinds, False, len(self._tables.carriers)
-        self._seen = np.zeros_like(shapes)
-        self._scratch = ContactScratch.of(self._tables, len(kinds), self._runtime.n_modes)
-        others = kinds.count(OTHER)
+        kinds = self._seen.kinds
+        self._seen.set(obstacles)
+        if self._seen.kinds != kinds:
+            self._make_arrays()
+
+    def _make_arrays(self) -> None:
+        self.placed, n = False, len(self._tables.carriers)
+        count, modes = len(self._seen.kinds), self._runtime.n_modes
+        self._scratch = ContactScratch.of(self._tables, count, modes, self._friction > 0)
+        others = len(self._seen.others)
         self._gaps, self._normals = np.zeros((others, n)), np.zeros((others, n, 3))
         self._world = np.zeros((n if others else 0, 3), np.float32)
+
+    @property
+    def obstacles(self) -> tuple[Obstacle, ...]:
+        """Solid things that there are."""
+        return self._seen.obstacles
+
+    @property
+    def friction(self) -> float:
+        """Coefficient of friction."""
+        return self._friction
+
+    @friction.setter
+    def friction(self, friction: float) -> None:
+        anew = (friction > 0) != (self._friction > 0)
+        self._friction = friction
+        if anew:
+            self._make_arrays()
 
     @property
     def rest(self) -> Singles:
@@ -125,19 +144,21 @@ class SkinContact:
         )
         placement.place_surface(scratch.rest)
         self.placed = True
-        into_root(self._shapes, root, self._seen)
-        if not mark_near(self._seen, self._spread * farthest, scratch):
+        seen, self._root[:] = self._seen, root
+        seen.look(root)
+        if not mark_near(seen.rows, seen.solids, self._spread * farthest, scratch):
             return
         self._displace(work)
         self._ask(root, work)
         reach = self._spread * longest_displacement(scratch.going)
         farthest = self._spread * longest_displacement(work.skin.carriers)
-        if mark_near(self._seen, farthest + reach, scratch):
+        if mark_near(seen.rows, seen.solids, farthest + reach, scratch):
             self._found = list_contacts(
                 self._tables,
                 work.skin.carriers,
                 reach,
-                self._seen,
+                seen.rows,
+                seen.solids,
                 root,
                 self._gaps,
                 self._normals,
@@ -157,9 +178,10 @@ class SkinContact:
 
     def press(self, memory: ContactMemory, work: Workspace, blas: Ints) -> None:
         """Add penalty forces of the contacts, and their stiffness, to the system."""
-        if memory.kinds != self.kinds:
-            memory.depths = np.zeros((len(self.kinds), len(self._tables.carriers)), np.float32)
-            memory.kinds, memory.known = self.kinds, False
+        seen, rubs = self._seen, self._friction > 0
+        memory.fit(seen.kinds, len(self._tables.carriers), rubs)
+        if rubs:
+            seen.look_at_motions(self._root)
         system = work.system
         memory.count = system.pressing[0] = add_contacts(
             self._tables,
@@ -169,6 +191,14 @@ class SkinContact:
             memory.depths,
             memory.known,
             self._numbers,
+            (
+                self._friction,
+                self._options.dt,
+                self._root,
+                seen.motions,
+                memory.loads,
+                memory.places,
+            ),
             blas,
             self._scratch,
             system.contact,
@@ -183,12 +213,18 @@ class SkinContact:
         write_depths(
             self._tables,
             self._found,
-            self._seen,
+            self._seen.rows,
+            self._seen.solids,
+            self._numbers[0],
             work.skin.frames,
             work.blend.stretch,
             q,
+            self._root,
             self._scratch,
             memory.depths,
+            memory.loads,
+            memory.places,
+            memory.force,
         )
 
     def _ask(self, root: Floats, work: Workspace) -> None:
@@ -197,10 +233,7 @@ class SkinContact:
             return
         self._world[:] = self._scratch.rest
         carry_skin(self._runtime.skin, work.skin.carriers, root, self._world)
-        others = (
-            each for each, kind in zip(self.obstacles, self.kinds, strict=True) if kind == OTHER
-        )
-        for row, obstacle in enumerate(others):
+        for row, obstacle in enumerate(self._seen.others):
             self._gaps[row], self._normals[row] = _distances(obstacle, self._world)
 
 
@@ -240,7 +273,7 @@ def checked_obstacles(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
         if not isinstance(each, Obstacle) or isinstance(each, type):
             raise SuppleError(
                 f"obstacle {number} is a {type(each).__name__}, which has no distances; "
-                "give a Plane, a Sphere or a Capsule"
+                "give a Plane, a Sphere, a Capsule, a Box, a Convex or a Solid"
             )
     far = np.abs(plain_numbers(listed)).max(axis=1, initial=0.0)
     if far.max(initial=0.0) > LARGEST_VALUE:

@@ -191,6 +191,7 @@ class BodyContact:
             HARDNESS,
             self.friction,
             self.model.areas,
+            self.model.thickness,
             self._spread,
             self._flexible,
             skin.tables,

@@ -25,6 +25,8 @@ __all__ = [
 
 #: Times that points which would be pulled are let go.
 MOST_RELEASES = 8
+#: Part of its flexibility that is left to flesh which is pressed onto the bone.
+HARDEST = 0.02
 
 
 class Things(NamedTuple):
@@ -115,6 +117,7 @@ def add_contacts(
     hard: float,
     friction: float,
     areas: Floats,
+    thickness: Floats,
     spread: tuple[Ints, Ints, Floats],
     flexible: tuple[Ints, Ints, Floats],
     tables: PointTables,
@@ -141,8 +144,8 @@ def add_contacts(
         Stiffness k of skin on things, N/m³.
     friction
         Coefficient μ.
-    areas
-        (n̄,) of the skin's vertices, m².
+    areas, thickness
+        (n̄,) of the skin's vertices, m², and how deep bone is below them, m.
     spread, flexible
         CSR of the skin on the outer points of the flesh, and of the flexibility ΔC of these.
     tables, offsets, parents, turns, shifts, places, phi
@@ -179,7 +182,7 @@ def add_contacts(
         elif things.bones[thing] >= 0:
             _add_bone(parents, places, things.bones[thing], touches.places[c], -1.0, body)
         _into_frame(touches.ways[c], out.aside[c], body)
-    _write_compliance(touches, things, hard, n_skin, areas, spread, flexible, out)
+    _write_compliance(touches, things, hard, n_skin, areas, thickness, spread, flexible, out)
     _press(touches, out)
     _rub(touches, things, friction, out)
     _add_system(out, gradient, hessian)
@@ -256,6 +259,7 @@ def _write_compliance(
     hard: float,
     n_skin: int,
     areas: Floats,
+    thickness: Floats,
     spread: tuple[Ints, Ints, Floats],
     flexible: tuple[Ints, Ints, Floats],
     out: Pressing,
@@ -284,6 +288,7 @@ def _write_compliance(
                 row, share = columns[at], part * values[at]
                 for k in range(rows[row], rows[row + 1]):
                     field[others[k]] += share * much[k]
+        soft = _softness(touches, c, thickness)
         for d in range(c, count):
             if touches.points[d] < n_skin:
                 total = 0.0
@@ -292,6 +297,7 @@ def _write_compliance(
                     part = areas[v] / max(touches.areas[d], 1e-30)
                     for at in range(starts[v], starts[v + 1]):
                         total += part * values[at] * field[columns[at]]
+                total *= math.sqrt(soft * _softness(touches, d, thickness))
                 out.compliance[c, d] = out.compliance[d, c] = total
         for member in range(first, last):
             v = touches.members[member]
@@ -301,6 +307,11 @@ def _write_compliance(
                     field[others[k]] = 0.0
         out.grips[c] = hard * max(touches.areas[c], 1e-12)
         out.compliance[c, c] += 1.0 / out.grips[c]
+
+
+@compiled_fused
+def _softness(touches: Touches, c: int, thickness: Floats) -> float:
+    return max(1.0 - touches.depths[c] / thickness[touches.points[c]], HARDEST)
 
 
 @compiled

@@ -20,10 +20,14 @@ from supple.mesh.embedding import embed_parts
 from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_core
+from supple.rig.tets.bone_meshes import BoneMeshes, meet_bones
 from supple.rig.tets.carried_weights import carried_influences
 from supple.rig.tets.surface_samples import SurfaceSamples
 
 __all__ = ["FleshLayer", "flesh_layer"]
+
+#: Young's modulus in Pa of the softest flesh that carries weight.
+SOFTEST = 10e3
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +83,15 @@ class FleshLayer:
         found = found[self.outer]
         return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-300)
 
+    @cached_property
+    def youngs(self) -> Floats:
+        """(T,) Young's modulus of each tet; the mean of its axes where it has three."""
+        young = np.asarray(self.material.young, np.float64)
+        count = len(self.mesh.tets)
+        if young.ndim == 2 or (young.shape == (3,) and not self.material.isotropic):
+            young = young.mean(axis=-1)
+        return np.broadcast_to(young, (count,))
+
     @property
     def typical_material(self) -> Material:
         """Material with the median of each constant."""
@@ -95,6 +108,7 @@ def flesh_layer(
     tets: int | TetMesh,
     anatomy: Anatomy | None,
     material: Material | None,
+    skeleton: BoneMeshes | None = None,
 ) -> FleshLayer:
     """Fill a character with tets, and say which are bone.
 
@@ -108,17 +122,22 @@ def flesh_layer(
         Bone and flesh; None for what the shape tells.
     material
         Of the flesh; None for that of the anatomy.
+    skeleton
+        Meshes of bones; None for bone as deep as the anatomy says.
     """
     surface = character.surface
     plan = plan_body(character, tets, anatomy)
-    mesh = plan.mesh
-    used = anatomical_material(plan.anatomy) if material is None else material
+    mesh, held = plan.mesh, plan.held
+    if skeleton is not None:
+        mesh, held, joints = meet_bones(mesh, skeleton)
+    used = _carrying(anatomical_material(plan.anatomy)) if material is None else material
     places = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), mesh)
     young = plan.factors * np.asarray(used.young) if material is None else None
     used = pose_materials(used, mesh, places, 1, young=young)[0]
-    layer = FleshLayer(
-        mesh, plan.held, used, sp.csr_array(places), _tet_weights(character, bones, mesh)
-    )
+    weights = _tet_weights(character, bones, mesh)
+    if skeleton is not None:
+        weights = _on_bones(weights, bones, held, joints)
+    layer = FleshLayer(mesh, held, used, sp.csr_array(places), weights)
     if not len(layer.outer):
         raise SuppleError("its tets are all bone; give more of them, or an anatomy with flesh")
     return layer
@@ -137,3 +156,26 @@ def _tet_weights(character: Character, bones: RigBones, mesh: TetMesh) -> sp.csr
     found = sp.csr_array(matrix.tocsr()[:, bones.kept])
     found.eliminate_zeros()
     return found
+
+
+def _on_bones(weights: sp.csr_array, bones: RigBones, held: Ints, joints: Ints) -> sp.csr_array:
+    """Return weights (n, K) with vertices of bone on their joints (k,) alone."""
+    place = np.full(max(int(joints.max(initial=0)), int(bones.kept.max())) + 1, -1)
+    place[bones.kept] = np.arange(len(bones.kept))
+    if (place[joints] < 0).any():
+        missing = int(joints[place[joints] < 0][0])
+        raise SuppleError(f"a bone turns with joint {missing}, which moves no skin of the rig")
+    found = weights.tolil()
+    found[held] = 0.0
+    found[held, place[joints]] = 1.0
+    return sp.csr_array(found)
+
+
+def _carrying(material: Material) -> Material:
+    """Return a material that is no softer than living flesh.
+
+    Flesh that swings as a body's does is softer in what is small, 200 Pa in a hand: a ball of
+    200 g falls through it.
+    """
+    young = max(float(np.min(material.young)), SOFTEST)
+    return Material(material.kind, young, material.poisson, material.density)

@@ -1,0 +1,59 @@
+"""Files of bone meshes, for bodies and hands in the layouts of SMPL and MANO."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from supple.errors import FormatError, SuppleError
+from supple.formats.smpl.archive_fields import read_fields
+from supple.mesh.surface import SurfaceMesh
+from supple.rig.tets.bone_meshes import BoneMeshes
+
+__all__ = ["read_bone_meshes"]
+
+FIELDS = ("vertices", "faces", "bone", "bone_names", "bone_joint")
+MOST_BONES = 10_000
+
+
+def read_bone_meshes(path: str | Path) -> BoneMeshes:
+    """Read meshes of bones.
+
+    Parameters
+    ----------
+    path
+        ``.npz`` with ``vertices`` (n, 3) in m, where the body is at rest; ``faces`` (m, 3);
+        ``bone`` (n,) which bone each vertex is of; ``bone_names`` (b,) texts; ``bone_joint`` (b,)
+        joint of the body that each bone turns with. Others are passed over.
+
+    Raises
+    ------
+    FormatError
+        When the file is damaged, or something else.
+    """
+    path = Path(path)
+    fields = read_fields(path, FIELDS)
+    try:
+        for name in FIELDS:
+            if name not in fields or not isinstance(fields[name], np.ndarray):
+                raise FormatError(f'has no array "{name}"; it is no file of bones')
+        names = fields["bone_names"]
+        if names.ndim != 1 or names.dtype.kind != "U" or not 0 < len(names) <= MOST_BONES:
+            raise FormatError(f'"bone_names" must be 1 to {MOST_BONES:,} texts')
+        for name in ("faces", "bone", "bone_joint"):
+            if fields[name].dtype.kind not in "iu":
+                raise FormatError(f'"{name}" is {fields[name].dtype}; expected whole numbers')
+        if fields["vertices"].dtype.kind != "f":
+            raise FormatError(f'"vertices" is {fields["vertices"].dtype}; expected float')
+        surface = SurfaceMesh(
+            fields["vertices"].astype(np.float64), fields["faces"].astype(np.int64)
+        )
+        return BoneMeshes(
+            surface,
+            fields["bone"].astype(np.int64),
+            tuple(str(name) for name in names),
+            fields["bone_joint"].astype(np.int64),
+        )
+    except SuppleError as error:
+        raise FormatError(f"{path.name}: {error}") from error

@@ -1,0 +1,148 @@
+"""Meshes of bones, and how tets meet them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import igl
+import numpy as np
+
+from supple.arrays import Floats, Ints
+from supple.checks import checked_indices
+from supple.errors import SuppleError
+from supple.mesh.filling.signed_distance import outward_triangles
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.mesh.topology import components
+from supple.rig.tets.surface_samples import typical_edge
+
+__all__ = ["BoneMeshes", "BoneTets", "meet_bones"]
+
+#: Vertices within this part of an edge are moved onto the bone.
+SNAPPED = 0.4
+#: Moved vertices go back where a tet is left with less of its volume.
+LEAST_VOLUME = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class BoneMeshes:
+    """Surfaces of bones, at rest, and the joints they turn with.
+
+    Attributes
+    ----------
+    surface
+        All bones; each should be closed. Parts outside of the skin are cut off.
+    bone
+        (n,) bone that each vertex is of.
+    names
+        (b,) of the bones.
+    joints
+        (b,) joint of the skeleton that each turns with.
+
+    Examples
+    --------
+    >>> cube = SurfaceMesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], [[0, 2, 1], [0, 1, 3]])
+    >>> BoneMeshes(cube, [0, 0, 0, 0], ("ulna",), [1]).names
+    ('ulna',)
+    """
+
+    surface: SurfaceMesh
+    bone: Ints
+    names: tuple[str, ...]
+    joints: Ints
+
+    def __post_init__(self) -> None:
+        """Check that all fit together."""
+        if not isinstance(self.surface, SurfaceMesh):
+            raise SuppleError("bones need a SurfaceMesh")
+        object.__setattr__(self, "names", tuple(self.names))
+        count = len(self.names)
+        bone = checked_indices("bone", self.bone, count)
+        if bone.shape != (len(self.surface.vertices),):
+            raise SuppleError(
+                f"bone has {bone.size:,} entries; there are {len(self.surface.vertices):,} vertices"
+            )
+        joints = np.asarray(self.joints)
+        if joints.shape != (count,) or joints.dtype.kind not in "iu" or (joints < 0).any():
+            raise SuppleError(f"joints must be {count} indices of joints, one for each bone")
+        object.__setattr__(self, "bone", bone)
+        object.__setattr__(self, "joints", joints.astype(np.int64))
+
+
+class BoneTets(NamedTuple):
+    """Tets that meet bones."""
+
+    mesh: TetMesh
+    """The tets, vertices near the surface of a bone moved onto it."""
+    held: Ints
+    """Vertices in bones or on them, ascending."""
+    joints: Ints
+    """(k,) joint of each."""
+
+
+def meet_bones(mesh: TetMesh, bones: BoneMeshes) -> BoneTets:
+    """Move vertices onto bones that are near, and tell which are bone.
+
+    Vertices of the boundary are never bone, nor moved: bones that stick out of the skin end a tet
+    below it. A bone too small for the tets holds the vertex nearest to its middle; bodies of tets
+    that no bone meets are held whole.
+
+    Parameters
+    ----------
+    mesh
+        Tets that fill the skin.
+    bones
+        In the same place.
+    """
+    surface, edge = bones.surface, typical_edge(mesh)
+    inner = np.setdiff1d(np.unique(mesh.tets), np.unique(mesh.boundary()))
+    if not len(inner):
+        raise SuppleError("its tets have no vertex inside; give more of them")
+    moved, inside = mesh.vertices.copy(), np.zeros(len(mesh.vertices), bool)
+    squared, triangle, nearest = igl.point_mesh_squared_distance(
+        mesh.vertices[inner], surface.vertices, surface.triangles
+    )
+    facing = outward_triangles(surface.vertices, surface.triangles)
+    turns = igl.fast_winding_number(surface.vertices, facing, mesh.vertices[inner])
+    near = np.sqrt(squared) < SNAPPED * edge
+    moved[inner[near]] = nearest[near]
+    back = _flattened(mesh, moved, inner[near])
+    moved[back] = mesh.vertices[back]
+    inside[inner[near]] = True
+    inside[back] = False
+    inside[inner] |= np.abs(turns) > 0.5
+    owner = np.zeros(len(mesh.vertices), np.int64)
+    owner[inner] = bones.bone[surface.triangles[triangle, 0]]
+    for bone in range(len(bones.names)):
+        own = surface.vertices[bones.bone == bone]
+        if len(own) and not (inside & (owner == bone)).any():
+            there = inner[np.linalg.norm(moved[inner] - own.mean(axis=0), axis=1).argmin()]
+            inside[there], owner[there] = True, bone
+    body = components(mesh.tets, len(mesh.vertices))
+    met = np.zeros(int(body.max()) + 1, bool)
+    np.logical_or.at(met, body, inside[mesh.tets].any(axis=1))
+    alone = np.unique(mesh.tets[~met[body]])
+    if len(alone):
+        tree = igl.point_mesh_squared_distance(
+            mesh.vertices[alone], surface.vertices, surface.triangles
+        )
+        inside[alone], owner[alone] = True, bones.bone[surface.triangles[tree[1], 0]]
+    held = np.flatnonzero(inside)
+    return BoneTets(TetMesh(moved, mesh.tets, mesh.sets), held, bones.joints[owner[held]])
+
+
+def _flattened(mesh: TetMesh, moved: Floats, snapped: Ints) -> Ints:
+    """Return vertices that must go back, for no tet to lose more than most of its volume."""
+    own, back = mesh.volumes(), np.zeros(len(moved), bool)
+    could, trial = np.zeros(len(moved), bool), moved.copy()
+    could[snapped] = True
+    for _ in range(len(snapped) + 1):
+        bad = TetMesh(trial, mesh.tets).volumes() < LEAST_VOLUME * own
+        corners = np.unique(mesh.tets[bad])
+        corners = corners[could[corners] & ~back[corners]]
+        if not len(corners):
+            break
+        back[corners] = True
+        trial[corners] = mesh.vertices[corners]
+    return np.flatnonzero(back)
