@@ -191,7 +191,9 @@ class _FleshOptions:
             report = _report(model, take, row) | {"build_s": round(built, 3)}
             kept = _kept_motion(take.player, plan.every, len(frames))
             rate = 1 / (plan.dt * plan.every)
-            found.append(BakedMotion(character, kept, frames, rate, plan.loop, report, take.readings))
+            found.append(
+                BakedMotion(character, kept, frames, rate, plan.loop, report, take.readings)
+            )
         return found
 
 

@@ -16,9 +16,11 @@ from supple.app.character_models import (
     chosen_anatomy,
     prepared_model,
     read_character,
+    stepped_by,
 )
 from supple.app.command_files import is_body
 from supple.app.progress_bar import console, first_use_message, working
+from supple.app.touch_options import TouchOptions
 from supple.app.viewer.session.anatomy_editing import AnatomyEditing
 from supple.app.viewer.session.body_subject import BodySubject
 from supple.app.viewer.session.character_subject import CharacterSubject
@@ -47,6 +49,7 @@ def run_view(
     betas: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
+    touch: TouchOptions | None = None,
     folder: Path | None = None,
     clay: bool = False,
     host: str = "127.0.0.1",
@@ -73,6 +76,8 @@ def run_view(
         As for `supple bake`; elastic bodies have none.
     model
         A model file to use instead of building one, of a character.
+    touch
+        Obstacles, and how bones follow the motion.
     folder
         For recordings and anatomy files; by default the current one.
     clay
@@ -96,6 +101,7 @@ def run_view(
     body = is_body(given)
     own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
     own |= {"flesh": flesh, "model": model, "free": free, "betas": betas}
+    own["touch"] = None if touch == TouchOptions() else touch
     if body:
         _check_body_options(given, **own, folder=folder)
     else:
@@ -123,7 +129,8 @@ def _check_body_options(given: str, **others: Any) -> None:
     usual = {"engine": FIRST_ENGINE, "flesh": "normal"}
     for name, value in others.items():
         if value != usual.get(name):
-            raise SuppleError(f"{given}: is an elastic body; --{name} is for characters")
+            word = "what it touches" if name == "touch" else f"--{name}"
+            raise SuppleError(f"{given}: is an elastic body; {word} is for characters")
 
 
 def _check_folder(folder: Path) -> None:
@@ -156,20 +163,25 @@ def _character(
     betas: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
+    touch: TouchOptions | None = None,
 ) -> CharacterSubject:
     with working("reading", quiet):
         source = read_character(given, unit, **body_words(motion, betas))
         motion = motion_name(motion)
         chosen_motion(source.character, motion)
         chosen = chosen_anatomy(anatomy, source, model)
+        row, touch = engine_named(engine, "character"), touch or TouchOptions()
+        built = model is None and source.model is None
+        around = touch.stepping(row) if built else {}
     from supple.app.curve_making import free_names
 
     names = free_names(free)
     ready = prepared_model(
         source, model=model, flesh=flesh, engine=engine, free=names, anatomy=chosen, quiet=quiet
     )
-    if ready.model.engine != engine_named(engine).model_class.engine:  # a file's is what it is
-        engine = ready.model.engine
+    if not built:  # a file's engine is what it is
+        row = stepped_by(row, ready.model)
+        engine, around = row.name, touch.stepping(row)
     with working("starting", quiet):
         editing = _editing(source, model, chosen, engine=engine, free=names, flesh=flesh)
         return CharacterSubject(
@@ -180,6 +192,7 @@ def _character(
             flesh=flesh,
             scaled_loads=ready.scaled_loads,
             anatomy=editing,
+            simulation=around,
         )
 
 

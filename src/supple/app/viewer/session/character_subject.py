@@ -11,18 +11,21 @@ from numpy.typing import ArrayLike
 
 from supple.anatomy.region_entries import RegionEntry
 from supple.app.viewer.session.anatomy_editing import AnatomyEditing
-from supple.app.viewer.session.hands import SkinGrip
+from supple.app.viewer.session.hands import BoneGrip, SkinGrip
 from supple.app.viewer.session.moving_obstacles import MovingObstacles
 from supple.app.viewer.session.parameter_traces import ParameterTraces
 from supple.app.viewer.session.posing import DampedFollower, IKHandles
 from supple.app.viewer.session.recording import Recorder
 from supple.app.viewer.session.subject import State, Subject, clamped
+from supple.app.viewer.session.thrown_objects import ThrownObjects
 from supple.arrays import Floats, Ints, Singles
 from supple.engines.engine import (
     CharacterModel,
     FreeParameters,
     LocalStiffness,
     ParameterSprings,
+    RigidObjects,
+    SoftContact,
     engine_named,
 )
 from supple.errors import SuppleError, SuppleWarning
@@ -35,6 +38,7 @@ from supple.rig.character import Character
 __all__ = ["ENDINGS", "SPRINGS", "CharacterSubject", "Ending"]
 
 Ending = Literal["loop", "restart", "stop"]
+Grabbed = Literal["flesh", "bone"]
 ENDINGS: tuple[Ending, ...] = ("loop", "restart", "stop")
 
 #: Numbers of free parameters that can be changed while they move.
@@ -60,6 +64,8 @@ class CharacterSubject(Subject):
         As for `bake_simulator`.
     anatomy
         Its regions, to be changed.
+    simulation
+        Options of the simulator, beside those of its flesh; obstacles stay where they are.
 
     Attributes
     ----------
@@ -74,8 +80,10 @@ class CharacterSubject(Subject):
         (s,), (4, 4) at the last step.
     handles
         Joints that can be dragged.
-    obstacles, recorder
-        Ground and ball; frames that are kept.
+    obstacles, objects, recorder
+        Ground and ball; balls and boxes that are thrown; frames that are kept.
+    grabs
+        ``"flesh"``, or of bones that follow by springs ``"bone"``: what a hand takes hold of.
     traces
         Curves of the free parameters, if the engine has any.
     appearance
@@ -97,6 +105,7 @@ class CharacterSubject(Subject):
         damping: float = 1.0,
         scaled_loads: bool = SCALED_LOADS,
         anatomy: AnatomyEditing | None = None,
+        simulation: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
         own = Character(model.name, model.surface, model.rig, dict(model.motions))
@@ -115,6 +124,7 @@ class CharacterSubject(Subject):
             "damping": damping,
             "engine": engine,
             "scaled_loads": scaled_loads,
+            **(simulation or {}),
         }
         self._factor = 1.0
         self._calm: dict[tuple[str, bool], float] = {}
@@ -124,10 +134,14 @@ class CharacterSubject(Subject):
             self.traces = ParameterTraces(model.rig, self.simulator.free)
             optional |= {"curves"}
         optional |= {"springs"} if isinstance(self.simulator, ParameterSprings) else set()
+        optional |= {"touch"} if isinstance(self.simulator, SoftContact) else set()
+        optional |= {"objects"} if isinstance(self.simulator, RigidObjects) else set()
+        self.grabs: Grabbed = "flesh"
         self.parts = frozenset({"motions", "poses", "recording", "stiffness"} | optional)
         self.hands: dict[Hashable, SkinGrip] = {}
         self.handles = IKHandles(model.rig)
-        self.obstacles = MovingObstacles(model.surface.size)
+        self.obstacles = MovingObstacles(model.surface.size, self._flesh.get("obstacles", ()))
+        self.objects = ThrownObjects(model.surface.size)
         self.recorder = Recorder(len(model.surface.vertices))
         self.pose, self.root = model.rig.rest_pose.copy(), np.eye(4)
         self._follower = DampedFollower(self.pose)
@@ -205,6 +219,8 @@ class CharacterSubject(Subject):
             self.player.restart()
         walked = np.eye(4) if self._posed else self.player.moved
         self.obstacles.step(self.simulator, self.simulator.dt, walked)
+        if "objects" in self.parts:
+            self.objects.step(self.simulator, self.simulator.dt, walked)
         forces = None
         if self.hands:
             forces = SkinGrip.total(self.hands.values(), self.surface(self._skin))
@@ -246,7 +262,10 @@ class CharacterSubject(Subject):
             self.hold()
 
     def grip(self, skin: Singles, where: Floats) -> SkinGrip:
-        """Return a hold of the skin (n̄, 3) nearest to a point (3,)."""
+        """Return a hold of the skin (n̄, 3), or of the bone below it, nearest to a point (3,)."""
+        if self.grabs == "bone" and "touch" in self.parts:
+            owners = self.simulator.owners
+            return BoneGrip.hold(self.model, owners, skin, where, self.simulator.dt)
         return SkinGrip.take(self.model, skin, where, self.simulator.dt)
 
     def stiffen(self, factor: float) -> None:
@@ -364,13 +383,17 @@ class CharacterSubject(Subject):
         """Have a simulator that is as it was made, but for its step."""
         old = self.simulator
         kept = {"gravity_mode": old.gravity_mode} if "gravity mode" in self.parts else {}
-        self.simulator = bake_simulator(self.model, dt, **self._flesh, **kept)
+        if "touch" in self.parts:
+            kept = {name: getattr(old, name) for name in ("tracking", "gravity", "friction")}
+            kept["root"] = old.root_mode
+        self.simulator = bake_simulator(self.model, dt, **(self._flesh | kept))
         self.simulator.stiffness = old.stiffness
         if "springs" in self.parts and len(old.free) == len(self.simulator.free):
             springs = {name: getattr(old.springs, name) for name in SPRINGS}
             self.simulator.tune(**springs)
         self.heed_anatomy()
         self.obstacles.invalidate()
+        self.objects.invalidate()
 
     def _forget_curves(self) -> None:
         if self.traces is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ class MovingObstacles:
     ----------
     size
         Of the character, in m.
+    fixed
+        Obstacles that are there all the time.
 
     Attributes
     ----------
@@ -35,7 +38,8 @@ class MovingObstacles:
         Of the ball, in m.
     """
 
-    def __init__(self, size: float) -> None:
+    def __init__(self, size: float, fixed: Sequence[Obstacle] = ()) -> None:
+        self.fixed = tuple(fixed)
         self.radius = BALL * size
         self.height = 0.0
         self.ground = False
@@ -92,7 +96,7 @@ class MovingObstacles:
 
     def _obstacles(self, walked: Floats) -> list[Obstacle]:
         turn, shift = walked[:3, :3], walked[:3, 3]
-        there: list[Obstacle] = []
+        there: list[Obstacle] = list(self.fixed)
         if self.ground:
             point = turn @ np.array([0.0, self.height, 0.0]) + shift
             there.append(Plane(point, turn @ np.array([0.0, 1.0, 0.0])))
