@@ -195,6 +195,13 @@ class CharacterSubject(Subject):
         place = self.model.rig(self.pose)
         return (place @ self.root[:3, :3].T + self.root[:3, 3]).astype(np.float32)
 
+    def in_scene(self, points: Floats) -> Floats:
+        """Return points (k, 3) of the simulator's world where the clip has them, as `surface`."""
+        if self._posed:
+            return points
+        moved = self.player.moved
+        return np.asarray((points - moved[:3, 3]) @ moved[:3, :3])
+
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin now, (n̄, 3), where the clip has it: a loop's walk comes back."""
         return (self.simulator if self._posed else self.player).surface(out)
