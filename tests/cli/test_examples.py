@@ -19,7 +19,8 @@ def example(name: str) -> Any:
 
 
 def test_every_example_is_tested_here():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {"haptic_bridge", "from_vegafem"}
+    known = {"haptic_bridge", "from_vegafem", "grasp", "fall"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == known
 
 
 def test_a_hand_feels_the_bridge_faster_than_a_device_asks(tmp_path, capsys):
@@ -45,3 +46,25 @@ def test_a_model_of_vegafems_moves_over(assets):
     with pytest.warns(SuppleWarning, match="unreferenced"):
         moved = example("from_vegafem")([*files, "--frequency-scaling", "0.02"])
     assert moved == pytest.approx(0.126, rel=0.2)
+
+
+SMALL = ["--tets", "3000", "--handles", "24"]
+
+
+def test_a_hand_lifts_a_ball_and_feels_its_weight(tmp_path, capsys):
+    picture = tmp_path / "grasp.png"
+    found = example("grasp")([*SMALL, "--picture", str(picture)])
+    assert found["lifted"] > 0.1
+    assert found["carried"] == pytest.approx(found["weight"], rel=0.15)
+    assert found["strongest"] > found["grip"] > found["weight"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "the ball weighs 0.57 N" in capsys.readouterr().out
+
+
+def test_a_body_falls_and_says_how_hard(tmp_path, capsys):
+    picture = tmp_path / "fall.png"
+    found = example("fall")([*SMALL, "--limp", "--seconds", "0.9", "--picture", str(picture)])
+    assert 2000 < found["peak"] < 20_000
+    assert 0.2 < found["at"] < 0.9
+    assert found["hardest"] in capsys.readouterr().out.replace(" ", "_")
+    assert picture.read_bytes().startswith(b"\x89PNG")

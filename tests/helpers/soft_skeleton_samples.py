@@ -14,6 +14,7 @@ from supple.rig.character import Character
 from supple.rig.skeleton.joint_pose import PartialJointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
+from supple.scenes.characters.character_scene import scene
 
 Cells = tuple[int, int, int]
 
@@ -47,3 +48,19 @@ def soft_skeleton_options(cells: Cells = (8, 3, 3), **changed: Any) -> dict[str,
 def soft_elbow() -> SoftSkeletonModel:
     """The arm, built."""
     return build(elbow(), **soft_skeleton_options())
+
+
+@cache
+def soft_hand() -> SoftSkeletonModel:
+    """The hand of our own scenes, coarse."""
+    return _coarse("hand")
+
+
+@cache
+def soft_body() -> SoftSkeletonModel:
+    """The person of our own scenes, coarse."""
+    return _coarse("human")
+
+
+def _coarse(name: str) -> SoftSkeletonModel:
+    return build(scene(name).character, tets=3_000, handles=24, cubature=80, points=160)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from supple.app.contact_demo import CONTACT_DEMOS, run_contact_demo
+from supple.app.demo_files import DemoClock, demo_folder
 from supple.app.progress_bar import console, first_use_message, task_bar, working
-from supple.errors import SuppleError
+from supple.scenes.contact.contact_scene import CONTACT_SCENES
 
 if TYPE_CHECKING:
     from supple.engines.pose_space.model.model import PoseSpaceModel
@@ -47,7 +47,8 @@ def run_demo(
     output
         A folder, made if need be: filmstrip.png, SCENE_soft.glb and report.html go there.
     scene
-        One of `supple.scenes.SCENES`.
+        One of `supple.scenes.SCENES` or `CONTACT_SCENES`; those of the latter, and hand and human,
+        touch things: see `run_contact_demo`.
     tets
         How many to simulate; by default the paper's.
     quiet
@@ -57,9 +58,11 @@ def run_demo(
     """
     from supple.app.character_models import load_character_model, scene_model_file
 
-    with _folder(output):
+    if scene in (*CONTACT_DEMOS, *CONTACT_SCENES):
+        return run_contact_demo(output, scene, tets=tets, quiet=quiet, **recipe)
+    with demo_folder(output):
         first_use_message(quiet)
-        clock = _Clock()
+        clock = DemoClock()
         changes = recipe | ({} if tets is None else {"tets": int(tets)})
         with clock("building"):
             _sculpt(scene, quiet)
@@ -74,43 +77,6 @@ def run_demo(
     if not quiet:
         _tell(figures, files, written, clock)
     return figures | written | {"seconds": clock.seconds, "files": files.names}
-
-
-@contextmanager
-def _folder(output: Path) -> Iterator[None]:
-    """Make a folder and try it before the work begins; remove it if nothing came of it."""
-    if output.exists() and not output.is_dir():
-        raise SuppleError(f"{output}: is a file; choose a folder with --output")
-    made = [folder for folder in (output, *output.parents) if not folder.exists()]
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=output):
-            pass
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise SuppleError(
-            f"{output}: cannot be written to ({why}); choose another --output"
-        ) from None
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError):  # one that is not empty stays
-            for folder in made:
-                folder.rmdir()
-        raise
-
-
-@dataclass
-class _Clock:
-    """Clock of the demonstration's parts."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def __call__(self, part: str) -> Iterator[None]:
-        began = perf_counter()
-        yield
-        self.seconds[part] = round(perf_counter() - began, 2)
 
 
 def _sculpt(name: str, quiet: bool) -> None:
@@ -204,7 +170,7 @@ class _Files:
         return [str(path) for path in (self.page, self.strip, self.character)]
 
     def written(
-        self, baked: BakedMotion, figures: dict[str, Any], clock: _Clock, quiet: bool
+        self, baked: BakedMotion, figures: dict[str, Any], clock: DemoClock, quiet: bool
     ) -> dict[str, Any]:
         """Write all, each whole or not at all; figures of each."""
         from supple.app.pictures.filmstrip import filmstrip
@@ -237,7 +203,9 @@ def _bar(what: str, quiet: bool) -> Iterator[Callable[[float], None]]:
         yield lambda part: tell(part, what)
 
 
-def _tell(figures: dict[str, Any], files: _Files, written: dict[str, Any], clock: _Clock) -> None:
+def _tell(
+    figures: dict[str, Any], files: _Files, written: dict[str, Any], clock: DemoClock
+) -> None:
     """Print a table beside the paper's row, on standard output; files made, on standard error."""
     from rich.console import Console
     from rich.table import Table

@@ -28,7 +28,7 @@ def bake(
     ----------
     source
         A character (.glb .gltf .usd .usda .usdc .usdz, or the .json of a small one), a body model
-        (.npz .pkl), a model (.supple), or arm, x, bear, gorilla, elephant or sumo.
+        (.npz .pkl), a model (.supple), or arm, x, bear, gorilla, elephant, sumo, hand or human.
     output
         NAME_soft.glb or .usd… by default. Of .glb and .usd… the original is kept, and shapes
         are added; .pc2 .mdd .npz .abc hold every vertex at every frame.

@@ -26,7 +26,7 @@ def build(
     ----------
     source
         A character (.glb .gltf .usd .usda .usdc .usdz), a body model (.npz .pkl), or arm, x, bear,
-        gorilla, elephant or sumo.
+        gorilla, elephant, sumo, hand or human.
     output
         The model file, NAME.supple; by default the character's name in this folder.
     """

@@ -26,8 +26,8 @@ def curves(
     ----------
     source
         A character (.glb .gltf .usd .usda .usdc .usdz, or the .json of a small one), a body model
-        (.npz .pkl), a model (.supple), or arm, x, bear, gorilla, elephant or sumo. Curves
-        that are in it already are replaced.
+        (.npz .pkl), a model (.supple), or arm, x, bear, gorilla, elephant, sumo, hand or human.
+        Curves that are in it already are replaced.
     output
         NAME_curves.glb, .usd… by default: the same file with new keys on free channels alone;
         .bvh has the skeleton's motion, .csv and .json hold curves of any rig.

@@ -13,9 +13,9 @@ __all__ = ["demo"]
 
 
 def demo(
+    scene: str = "gorilla",
     *,
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("supple-demo"),
-    scene: str = "gorilla",
     tets: int | None = None,
     display: Shown = DISPLAY,
 ) -> None:
@@ -23,10 +23,11 @@ def demo(
 
     Parameters
     ----------
+    scene
+        Another built-in character: arm, x, bear, gorilla, elephant or sumo; hand or human, which
+        touch things; or one of hand-ball, hand-pin, hand-bars, body-bench, body-fall, body-hang.
     output
         Folder for report.html, filmstrip.png and gorilla_soft.glb.
-    scene
-        Another built-in character: arm, x, bear, gorilla, elephant or sumo.
     tets
         How many tetrahedra to simulate; by default as many as the paper.
     """

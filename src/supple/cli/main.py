@@ -90,7 +90,7 @@ def scene(name: str, /, *, sheet: Path | None = None, display: Shown = DISPLAY) 
     Parameters
     ----------
     name
-        arm, x, bear, gorilla, elephant or sumo.
+        arm, x, bear, gorilla, elephant, sumo, hand or human.
     sheet
         PNG to draw all its poses and frames of its motion into.
     """

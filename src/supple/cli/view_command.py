@@ -43,8 +43,8 @@ def view(
     ----------
     source
         A character (.glb .gltf .usd .usda .usdc .usdz), a body model (.npz .pkl), a model
-        (.supple), or arm, x, bear, gorilla, elephant or sumo. What has no model yet gets one, which
-        is kept for the next time.
+        (.supple), or arm, x, bear, gorilla, elephant, sumo, hand or human. What has no
+        model yet gets one, which is kept for the next time.
         Or an elastic body: what `supple stvk` wrote (.stvk), a mesh (.obj .ply .stl .off .veg .msh
         .mesh .vtk), or spoon, bridge, tower or heart.
     motion

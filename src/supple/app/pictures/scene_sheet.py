@@ -26,7 +26,7 @@ COLOURS = {
     "gorilla": (0.50, 0.46, 0.47),
 }
 #: Where cameras stand, in degrees.
-AZIMUTHS = {"arm": -22.0, "x": 42.0, "bear": 22.0, "gorilla": 38.0, "elephant": 55.0}
+AZIMUTHS = {"arm": -22.0, "x": 42.0, "bear": 22.0, "gorilla": 38.0, "elephant": 55.0, "hand": -40.0}
 FRAMES, COLUMNS, WIDTH = 12, 6, 2.5
 
 

@@ -65,7 +65,7 @@ class BodySystem:
         self.phi, self.stiff, self.root_mode = np.zeros(self._m), 1.0, "driven"
         self._points = BodyPoints(model.points)
         self._world, self._flesh = History(self._points.x.shape), History((self._m,))
-        self._rate = np.zeros(self._bones + self._m)
+        self._rate, self._gain = (np.zeros(self._bones + self._m) for _ in range(2))
         self._damping = alpha * _flesh_mass(model.points, model.masses, self._m)
         self._beta = beta
         self._forces = np.zeros_like(self._points.x)
@@ -78,7 +78,7 @@ class BodySystem:
         self._joint_stiffness = np.zeros((len(model.parents), 3, 3))
         self._held, self._reaction = np.zeros((len(model.parents), 3)), np.zeros(6)
         self._led = chain.turns.copy()
-        self.pulling, self._tau, self._tracking = 0.0, 0.0, 0.0
+        self.pulling, self.turned, self._tau, self._tracking = 0.0, 0.0, 0.0, 0.0
         self.allocate()
 
     def allocate(self) -> None:
@@ -133,8 +133,27 @@ class BodySystem:
         self._points.place(now, self.phi)
         self._world.reset(self._points.x, (self._points.x - earlier) / dt)
         self._flesh.reset(self.phi)
-        self._rate[:] = 0.0
+        self._rate[:], self._gain[:] = 0.0, 0.0
         self._rate[: self._bones] = before.difference(now) / dt
+
+    def start_moving(self, chain: BoneChain, speeds: Floats) -> None:
+        """Start with velocities of the bones (3 + 3K,)."""
+        small, ends = 1e-6, []
+        for sign in (1, -1):
+            there = chain.fork()
+            there.change(sign * small * speeds)
+            self._points.place(there, self.phi)
+            ends.append(self._points.x.copy())
+        self._points.place(chain, self.phi)
+        self._world.reset(self._points.x, (ends[0] - ends[1]) / (2 * small))
+        self._flesh.reset(self.phi)
+        self._rate[:], self._gain[:] = 0.0, 0.0
+        self._rate[: self._bones] = speeds
+
+    def momentum(self) -> tuple[Floats, Floats]:
+        """Return Σ m v and Σ x × m v of the body."""
+        each = self.model.masses[:, None] * self._world.v
+        return each.sum(axis=0), np.cross(self._world.x, each).sum(axis=0)
 
     def begin(self, integrator: Integrator, h: float, chain: BoneChain, wanted: BoneChain) -> None:
         """Begin a stage, and move on as fast as before."""
@@ -143,8 +162,9 @@ class BodySystem:
         self._contact.motion.begin(integrator, h)
         self._h = h
         chain.slides[:] = wanted.slides
-        chain.change(h * self._rate[: self._bones])
-        self.phi += h * self._rate[self._bones :]
+        guess = self._rate + self._gain if self._contact.count == 0 else self._rate
+        chain.change(h * guess[: self._bones])
+        self.phi += h * guess[self._bones :]
         if self.root_mode == "driven":
             chain.place_first(wanted.turns[0], wanted.places[0])
 
@@ -235,7 +255,7 @@ class BodySystem:
         """Solve, and change bones, flesh and objects; False where there is no solution."""
         n, gradient = self.size, self._gradient
         diagonal = np.einsum("ii->i", self._hessian)
-        diagonal += HOLD * diagonal.max()
+        diagonal += HOLD * diagonal + HOLD**1.5 * diagonal.max()
         self._reaction[:] = gradient[:6]
         if self.root_mode == "driven":
             self._firm[:] = self._hessian[:6]
@@ -250,9 +270,9 @@ class BodySystem:
         change = self._full[:n]
         if not np.isfinite(change).all():
             return False
-        turned = float(np.abs(change[3 : self._bones]).max(initial=0.0))
-        if turned > MOST_TURN:
-            change *= MOST_TURN / turned
+        self.turned = float(np.abs(change[3 : self._bones]).max(initial=0.0))
+        if self.turned > MOST_TURN:
+            change *= MOST_TURN / self.turned
             limits.add("turn")
         if self.root_mode == "driven":
             self._reaction -= self._firm @ change
@@ -281,12 +301,16 @@ class BodySystem:
             self._world.finish(self._points.x, self._tau)
             self._flesh.finish(self.phi, self._tau)
             self._contact.motion.finish(self._tau, h)
+            np.negative(self._rate, out=self._gain)
             self._rate[: self._bones] = start.difference(chain) / h
             self._rate[self._bones :] = (self.phi - before) / h
+            self._gain += self._rate
+            if self._world.steps < 2:
+                self._gain[:] = 0.0
         else:
             self._world.reset(self._points.x)
             self._flesh.reset(self.phi)
-            self._rate[:] = 0.0
+            self._rate[:], self._gain[:] = 0.0, 0.0
         return good
 
     def readings(self) -> dict[str, Any]:

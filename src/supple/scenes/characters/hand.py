@@ -49,9 +49,9 @@ GRASPED = (-0.095, -0.0515, 0.012), 0.035
 def sculpt() -> dict[str, NDArray]:
     """Sculpt skin, weights and directions."""
     solid = hand_solid()
-    fine = relaxed(polygonise(solid, BOUNDS, SPACING), solid, 6)
+    fine = relaxed(polygonise(solid, BOUNDS, SPACING), solid, 4)
     surface = coarsened(fine, solid, VERTICES)
-    weights = part_weights(surface, list(hand_parts().values()), 0.008)
+    weights = part_weights(surface, list(hand_parts().values()), 0.0065)
     return {"vertices": surface.vertices, "triangles": surface.triangles, "weights": weights}
 
 
@@ -193,7 +193,7 @@ def _grasp() -> Motion:
     opened, around = 0.35 * hand_pose(POSES["relaxed"]), hand_pose(POSES["grasp"])
     squeezed = hand_pose(SQUEEZE)
     keys = [(0.0, opened), (0.15, opened), (0.75, around), (1.05, squeezed), (1.2, squeezed)]
-    heights = [(0.0, 0.02), (0.45, 0.0), (1.25, 0.0), (1.65, 0.06), (2.05, 0.12)]
+    heights = [(0.0, 0.02), (0.45, 0.006), (1.25, 0.006), (1.65, 0.06), (2.05, 0.12)]
     roots = line.roots([(time, (0.0, height, 0.0)) for time, height in heights])
     return Motion(line.times, line.curve(keys), roots, "grasp")
 

@@ -47,7 +47,7 @@ SHAPES = ("size", "weight", "long legs", "broad shoulders")
 def sculpt() -> dict[str, NDArray]:
     """Sculpt skin and weights."""
     solid = human_solid()
-    fine = relaxed(polygonise(solid, BOUNDS, SPACING), solid, 5)
+    fine = relaxed(polygonise(solid, BOUNDS, SPACING), solid, 3)
     surface = coarsened(fine, solid, PAPER.surface_vertices, enlarged, even=True)
     # Limbs' joints are narrower than the trunk's.
     wide = np.where(np.abs(surface.vertices[:, 0]) < 0.2, 0.045, 0.028)

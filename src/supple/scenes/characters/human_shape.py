@@ -104,9 +104,10 @@ def human_solid() -> Solid:
     for side, sign in _SIDES:
         leg = [s for n in ("hip", "knee", "ankle", "foot") for s in parts[f"{side}_{n}"]]
         arm = [s for n in ("collar", "shoulder", "elbow") for s in parts[f"{side}_{n}"]]
-        limbs.append(smooth_union(leg, 0.018))
-        limbs.append(smooth_union([smooth_union(arm, 0.020), _of_hand(sign)], 0.012))
-    grown = smooth_union([trunk, *limbs, _neck()], 0.030)
+        whole_arm = smooth_union([smooth_union(arm, 0.020), _of_hand(sign)], 0.012)
+        limbs.append(_beyond(smooth_union(leg, 0.018), 1, -1.0, -1.02))
+        limbs.append(_beyond(whole_arm, 0, sign, -0.07))
+    grown = smooth_union([_beyond(trunk, 1, 1.0, 0.73), *limbs, _neck()], 0.030)
 
     def body(points: Floats) -> Floats:
         return grown(points) + 0.002 * ramp(-np.abs(points[:, 0]), -0.62, -0.5)

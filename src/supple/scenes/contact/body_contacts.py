@@ -19,6 +19,8 @@ from supple.scenes.modelling.sculpting import ramp
 __all__ = ["body_bench", "body_fall", "body_hang"]
 
 BENCH = 0.45
+#: Weight of the person in N, and stiffness of a rope in N/m.
+WEIGHT, ROPE = 690.0, 5e3
 
 
 def _held(name: str, pose: Floats, seconds: float, root: Floats) -> Motion:
@@ -67,11 +69,11 @@ def body_hang() -> ContactScene:
     shown = scene("human")
     pose = human_pose(POSES["hanging"])
     root = props.at((0.0, 0.35, 0.0))
-    held = [each for side in ("left", "right") for each in _wrist_cuff(shown, pose, root, side)]
+    ropes = tuple(_wrist_rope(shown, pose, root, side) for side in ("left", "right"))
 
     def path(seconds: float) -> Floats:
         ahead = ramp(np.array([seconds]), 0.4, 2.0)[0]
-        return props.at((0.0, 1.05 + 0.35, 0.40 - 0.30 * ahead))
+        return props.at((0.0, 1.05 + 0.35, 0.40 - 0.42 * ahead))
 
     push = RigidObject(
         Capsule((-0.3, 0, 0), (0.3, 0, 0), 0.05), mass=5.0, place=path(0.0), moved=True, name="bar"
@@ -81,24 +83,19 @@ def body_hang() -> ContactScene:
         "a limp person hangs by the wrists and is pushed",
         shown,
         _held("hanging", pose, 2.5, root),
-        obstacles=tuple(held),
         objects=(push,),
         led={"bar": path},
+        ropes=ropes,
         options={"tracking": 1.5, "root": "free", "friction": 0.8},
         azimuth=50.0,
     )
 
 
-def _wrist_cuff(shown: Scene, pose: Floats, root: Floats, side: str) -> tuple[Capsule, ...]:
-    """Return a ring around a wrist, below the hand that it holds."""
+def _wrist_rope(shown: Scene, pose: Floats, root: Floats, side: str) -> props.Rope:
+    """Return a rope of 25 cm that half of the weight has stretched, straight above a wrist."""
     rest = shown.character.surface.vertices
-    wrist, elbow = (np.array(JOINTS[f"{side}_{joint}"][1]) for joint in ("wrist", "elbow"))
-    place = 0.97 * wrist + 0.03 * elbow
-    skin = shown.character.rig(pose)
-
-    def around(spot: Floats) -> Floats:
-        ring = np.linalg.norm((rest - spot) * [3.0, 1.0, 1.0], axis=1) < 0.06
-        return skin[ring].mean(axis=0) + root[:3, 3]
-
-    centre = around(place)
-    return props.cuff(centre, centre - around(0.8 * wrist + 0.2 * elbow), (0.019, 0.027), 0.008)
+    wrist = np.array(JOINTS[f"{side}_wrist"][1])
+    patch = np.flatnonzero(np.abs(rest[:, 0] - wrist[0]) < 0.025)
+    place = shown.character.rig(pose, patch).mean(axis=0) + root[:3, 3]
+    anchor = place + np.array([0.0, 0.25, 0.0])
+    return props.Rope(patch, anchor, 0.25 - WEIGHT / 2 / ROPE, ROPE, 120.0)

@@ -8,18 +8,22 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from supple.arrays import Floats
+import numpy as np
+
+from supple.arrays import Floats, Singles
 from supple.dynamics.rigid_object import RigidObject
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
+from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import Scene
+from supple.scenes.contact.props import Rope, thing_surface
 
 if TYPE_CHECKING:
     from supple.engines.soft_skeleton.model import SoftSkeletonModel
     from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator, SoftSkeletonStep
 
-__all__ = ["CONTACT_SCENES", "ContactScene", "contact_scene"]
+__all__ = ["CONTACT_SCENES", "ContactRecord", "ContactScene", "contact_scene"]
 
 #: Module and function of each.
 _MAKERS = {
@@ -53,6 +57,8 @@ class ContactScene:
         They move: a scene is played once, and made anew for another time.
     led : dict of str to function
         For objects that are led, by name, from seconds since the start to a place (4, 4).
+    ropes : tuple of Rope
+        They pull at the skin.
     options : dict
         Options of the simulator.
     azimuth : float
@@ -67,6 +73,7 @@ class ContactScene:
     obstacles: tuple[Obstacle, ...] = ()
     objects: tuple[RigidObject, ...] = ()
     led: Mapping[str, Callable[[float], Floats]] = field(default_factory=dict)
+    ropes: tuple[Rope, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     azimuth: float = 25.0
 
@@ -124,10 +131,86 @@ class ContactScene:
             How long; by default to the motion's end.
         """
         dt = simulator.dt
+        before = simulator.surface() if self.ropes else None
         for step in range(1, round((self.seconds if seconds is None else seconds) / dt) + 1):
             for name, path in self.led.items():
                 self.object(name).moved_to(path(step * dt), dt)
-            yield simulator.step(*self.motion.at(min(self.start + step * dt, self.motion.duration)))
+            forces = None
+            if before is not None:
+                now = simulator.surface()
+                forces = self._pulls(now, (now - before) / dt)
+                before = now
+            time = min(self.start + step * dt, self.motion.duration)
+            yield simulator.step(*self.motion.at(time), forces)
+
+    def _pulls(self, places: Singles, velocities: Singles) -> dict[int, Floats]:
+        """Return the forces of the ropes by vertex."""
+        found: dict[int, Floats] = {}
+        for rope in self.ropes:
+            pulls = rope.forces(places, velocities)
+            found |= dict(zip(rope.vertices.tolist(), pulls, strict=True))
+        return found
+
+    def record(
+        self, simulator: SoftSkeletonSimulator, rate: float = 30.0, seconds: float | None = None
+    ) -> ContactRecord:
+        """Play, and keep skins and things `rate` times a second, and forces of every step."""
+        every = max(1, round(1 / (rate * simulator.dt)))
+        skins, things, times = [simulator.surface()], [self._drawn()], [0.0]
+        forces, by_thing, limits = [np.zeros(3)], [{}], set()
+        for step, state in enumerate(self.play(simulator, seconds), 1):
+            forces.append(state.readings["contact_force"].copy())
+            by_thing.append(dict(state.readings["things"]))
+            limits.update(state.limits)
+            if step % every == 0:
+                skins.append(simulator.surface())
+                things.append(self._drawn())
+                times.append(step * simulator.dt)
+        names = sorted({name for each in by_thing for name in each})
+        return ContactRecord(
+            np.array(times),
+            np.array(skins),
+            things,
+            simulator.dt * np.arange(len(forces)),
+            np.array(forces),
+            {k: np.array([each.get(k, np.zeros(3)) for each in by_thing]) for k in names},
+            tuple(sorted(limits)),
+        )
+
+    def _drawn(self) -> list[SurfaceMesh]:
+        found = [thing_surface(each) for each in (*self.obstacles, *self.objects)]
+        return [each for each in found if each is not None]
+
+
+@dataclass(frozen=True, eq=False)
+class ContactRecord:
+    """Record of a scene that was played.
+
+    Attributes
+    ----------
+    times
+        (t,) seconds of the frames.
+    skins
+        (t, n̄, 3) the skin in the world.
+    things
+        Surfaces of obstacles and objects at each of the frames.
+    step_times
+        (s,) seconds of the steps, the start included.
+    forces
+        (s, 3) force on the body by all that it touches, in N.
+    by_thing
+        The same by each thing, by its name.
+    limits
+        Limits that acted in any step.
+    """
+
+    times: Floats
+    skins: Singles
+    things: list[list[SurfaceMesh]]
+    step_times: Floats
+    forces: Floats
+    by_thing: Mapping[str, Floats]
+    limits: tuple[str, ...]
 
 
 def contact_scene(name: str) -> ContactScene:

@@ -77,21 +77,21 @@ def hand_bars() -> ContactScene:
     low = float(skin[np.abs(skin[:, 2]) < 0.03, 1].min())
     keys = [
         (0.0, (0.0, 0.010, 0.0)),
-        (0.4, (0.0, -0.003, 0.0)),
-        (0.6, (0.0, -0.003, 0.0)),
-        (1.1, (-0.03, -0.003, 0.0)),
-        (1.6, (0.02, -0.003, 0.0)),
+        (0.4, (0.0, -0.0015, 0.0)),
+        (0.6, (0.0, -0.0015, 0.0)),
+        (1.1, (-0.03, -0.0015, 0.0)),
+        (1.6, (0.02, -0.0015, 0.0)),
         (1.9, (0.02, 0.010, 0.0)),
     ]
     poses = np.tile(pose, (len(line.times), 1))
-    radius = 0.004
+    radius = 0.005
     first = (0.0, low - radius, -0.006)
     return ContactScene(
         "hand-bars",
         "a hand slides over fine bars",
         shown,
         Motion(line.times, poses, line.roots(keys), "slide"),
-        obstacles=props.bars(first, (-0.016, 0, 0), (0, 0, 0.06), 14, radius),
+        obstacles=props.bars(first, (-0.018, 0, 0), (0, 0, 0.06), 13, radius),
         options={"tracking": STRONG, "friction": 0.3},
         azimuth=-30.0,
     )

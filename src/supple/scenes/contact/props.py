@@ -1,13 +1,13 @@
-"""Things to touch: balls, bars, benches, pins and cuffs, and their surfaces for pictures."""
+"""Things to touch: balls, bars, benches, pins and ropes, and their surfaces for pictures."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.dynamics.rigid_object import RigidObject
 from supple.mesh.distance_field import Solid
 from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
@@ -15,7 +15,7 @@ from supple.mesh.polyhedra import Box
 from supple.mesh.surface import SurfaceMesh
 from supple.scenes.modelling.lathe import capsule_shape
 
-__all__ = ["at", "ball", "bars", "bench", "cuff", "floor", "pin", "thing_surface"]
+__all__ = ["Rope", "at", "ball", "bars", "bench", "floor", "pin", "thing_surface"]
 
 
 def at(place: ArrayLike, turn: ArrayLike | None = None) -> Floats:
@@ -37,7 +37,7 @@ def ball(centre: ArrayLike, radius: float, mass: float) -> RigidObject:
     return RigidObject(Sphere((0, 0, 0), radius), mass=mass, place=at(centre), name="ball")
 
 
-def pin(tip: ArrayLike, radius: float = 0.002, length: float = 0.05) -> RigidObject:
+def pin(tip: ArrayLike, radius: float = 0.003, length: float = 0.05) -> RigidObject:
     """Return an upright pin with a round tip at the top, which is led."""
     shape = Capsule((0, -length, 0), (0, -radius, 0), radius)
     return RigidObject(shape, mass=0.01, place=at(tip), moved=True, name="pin")
@@ -58,32 +58,39 @@ def bench(centre: ArrayLike, length: float, width: float, thick: float = 0.08) -
     return Box((x, y - thick / 2, z), (width / 2, thick / 2, length / 2))
 
 
-def cuff(
-    centre: ArrayLike, along: ArrayLike, inner: tuple[float, float], thick: float, sides: int = 10
-) -> tuple[Capsule, ...]:
-    """Return a ring of capsules around an arm.
+@dataclass(frozen=True, eq=False)
+class Rope:
+    """Elastic rope from a place in the world to a patch of skin: it pulls, and never pushes.
 
-    Parameters
+    It pulls with the force of where the skin was a step ago, so it must be soft: the stiffness is
+    to be below mass/dt² of what it holds.
+
+    Attributes
     ----------
-    centre
-        Where it is.
-    along
-        Direction of the arm.
-    inner
-        Half of its opening sideways, across z and `along`, and towards z.
-    thick
-        Radius of the ring itself.
-    sides
-        Capsules that it is made of.
+    vertices
+        (k,) of the skin, which share the force.
+    anchor
+        (3,) where it is tied.
+    length
+        In m, when it does not pull.
+    stiffness, damping
+        In N/m and N s/m.
     """
-    way = np.asarray(along, float) / np.linalg.norm(along)
-    side = np.cross(way, [0.0, 0.0, 1.0])
-    side /= np.linalg.norm(side)
-    angle = np.linspace(0, 2 * np.pi, sides + 1)[:, None]
-    out = (inner[0] + thick) * np.cos(angle) * side
-    out = out + (inner[1] + thick) * np.sin(angle) * np.cross(side, way)
-    corners = np.asarray(centre, float) + out
-    return tuple(Capsule(start, end, thick) for start, end in pairwise(corners))
+
+    vertices: Ints
+    anchor: Floats
+    length: float
+    stiffness: float
+    damping: float
+
+    def forces(self, places: Floats, velocities: Floats) -> Floats:
+        """Return forces (k, 3) on the patch, from places and velocities (n̄, 3) of the skin."""
+        away = self.anchor - places[self.vertices].mean(axis=0)
+        far = float(np.linalg.norm(away))
+        way = away / max(far, 1e-12)
+        closing = float(way @ velocities[self.vertices].mean(axis=0))
+        pull = max(self.stiffness * (far - self.length) - self.damping * closing, 0.0)
+        return np.tile(pull * way / len(self.vertices), (len(self.vertices), 1))
 
 
 def thing_surface(thing: Obstacle, around: int = 32) -> SurfaceMesh | None:
