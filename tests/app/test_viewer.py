@@ -23,11 +23,13 @@ from supple.app.viewer.panels.pose_panel import parameter_groups
 from supple.app.viewer.scene.colours import Banding, by_displacement, by_region, by_stiffness
 from supple.app.viewer.server import _welcome, free_port
 from supple.app.viewer.session.character_subject import CharacterSubject
+from supple.app.viewer.session.moving_obstacles import THINGS
 from supple.app.viewer.session.posing import IKHandles
 from supple.app.viewer.session.recording import Recorder, checked_name, take_name
 from supple.app.viewer.session.session import FASTEST, Session
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SolverError, SuppleError, SuppleWarning
+from supple.mesh.shape_surface import shape_surface
 from supple.playing.bake import bake
 from supple.playing.player import Player
 from supple.rig.motion.motion import Motion
@@ -413,6 +415,49 @@ def test_a_ball_that_is_moved_pushes_flesh(session: CharacterSession) -> None:
     session.ask(lambda: setattr(around, "ball", False))
     session.advance(800)
     assert abs(session.subject.surface()[vertex, 1] - before[1]) < 2e-3
+
+
+@pytest.mark.parametrize("kind", list(THINGS))
+def test_any_thing_in_place_of_the_ball_pushes_flesh(session: CharacterSession, kind: str) -> None:
+    held(session)
+    before = session.skin[tip(session)].copy()
+    around = session.subject.obstacles
+    around.kind = kind
+    top = shape_surface(around.thing.shape).bounds[1, 1]
+    offset = np.array([0.0, top, around.radius if kind == "ring" else 0.0])
+    session.ask(lambda: setattr(around, "ball", True))
+    session.ask(lambda: around.move_ball(before - offset + up(-0.1)))
+    session.advance(60)
+    free = session.subject.surface().copy()
+    session.ask(lambda: around.move_ball(before - offset + up(0.03)))
+    session.advance(90)
+    assert np.abs(session.subject.surface() - free).max() > 0.005  # a cone pushes sideways
+
+
+def test_the_ball_turns_with_its_handle_and_knows_its_velocity(session: CharacterSession) -> None:
+    held(session)
+    around = session.subject.obstacles
+    around.ball, around.kind = True, "box"
+    session.advance(2)
+    start = around.thing.place.copy()
+    session.ask(lambda: around.move_ball(around.centre + up(0.1), [0.8, 0, 0.6, 0]))
+    session.advance(3)
+    assert around.thing.velocity[1] > 0.01
+    assert around.thing.spin[1] > 0.01
+    session.advance(300)
+    np.testing.assert_allclose(around.thing.place[:3, 3], start[:3, 3] + up(0.1), atol=1e-4)
+    np.testing.assert_allclose(around.turn, [0.8, 0, 0.6, 0], atol=1e-4)
+    np.testing.assert_allclose([around.thing.velocity, around.thing.spin], 0, atol=1e-3)
+    with pytest.raises(SuppleError, match="there are ball, bar"):
+        around.kind = "pyramid"
+
+
+def test_friction_stays_when_the_simulator_is_made_anew(session: CharacterSession) -> None:
+    session.subject.simulator.friction = 0.7
+    before = session.subject.simulator
+    session.subject._step_by(1 / 120)
+    assert session.subject.simulator is not before
+    assert session.subject.simulator.friction == 0.7
 
 
 def test_the_ground_holds_what_would_sag_below(session: CharacterSession) -> None:

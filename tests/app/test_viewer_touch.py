@@ -61,10 +61,12 @@ def test_an_object_falls_on_the_floor_and_is_led_while_it_is_held():
         felt.append(len(opened.subject.simulator.contacts().points))
     assert np.allclose(box.place[:3, 3], (0.8, 0.1, 0.1), atol=1e-3)
     assert max(felt) > 0, "it went through the arm and nothing was felt"
+    objects.lead(box, (0.8, 0.3, 0.8))
     objects.lead(box, (np.nan, 0.0, 0.0))  # pages may send anything
+    advanced(opened, 60)
     objects.release(box)
     advanced(opened, 20)
-    assert box.place[1, 3] < 0.09, "it is let go, and does not fall"
+    assert box.place[1, 3] < 0.25, "it is let go, and does not fall"
 
 
 def test_an_object_that_is_lost_comes_back_and_there_are_not_too_many():

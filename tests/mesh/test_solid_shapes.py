@@ -17,6 +17,7 @@ from supple.errors import SuppleError
 from supple.mesh.distance_field import Solid
 from supple.mesh.obstacles import OTHER, Capsule, Obstacle, Plane, Sphere
 from supple.mesh.polyhedra import Box, Convex
+from supple.mesh.shape_surface import shape_surface
 from supple.mesh.shape_tables import place_shapes, shape_tables, signed_distance
 from supple.mesh.surface import SurfaceMesh
 
@@ -150,6 +151,15 @@ def test_a_solid_is_continuous_where_its_grid_ends():
     np.testing.assert_allclose(inner[1], outer[1], atol=1e-6)
 
 
+def test_places_that_are_no_numbers_have_no_distance():
+    solid = Solid(ball(), nodes=20_000)
+    hostile = np.full((3, 3), 0.1)
+    hostile[0, 0], hostile[1, 1], hostile[2, 2] = np.nan, np.inf, -np.inf
+    assert not np.isfinite(solid.distances(hostile)[0]).any()
+    assert not (solid.distances(hostile)[0] < 0).any()
+    assert solid.distances(np.full((1, 3), 1e100))[0] > 1e99
+
+
 def test_compiled_loops_know_the_distances_of_every_kind_wherever_it_is_carried():
     place = np.eye(4)
     place[:3, :3], place[:3, 3] = TURN, [0.3, -0.2, 0.5]
@@ -234,3 +244,19 @@ def test_what_is_no_solid_thing_is_refused_in_one_line(make: Any, words: str):
     with pytest.raises(SuppleError, match=words) as error:
         make()
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("shape", shapes()[1:], ids=lambda shape: type(shape).__name__)
+def test_what_is_drawn_is_the_surface_of_the_shape(shape):
+    surface = shape_surface(shape)
+    assert not [each for each in surface.defects() if each.kind != "inside-out components"]
+    assert surface.volume() > 0
+    near = 2 * shape.spacing if isinstance(shape, Solid) else 0.005
+    np.testing.assert_allclose(shape.distances(surface.vertices)[0], 0, atol=near)
+    middles = surface.vertices[surface.triangles].mean(axis=1)
+    assert np.abs(shape.distances(middles)[0]).max() < 0.05
+
+
+def test_a_plane_is_not_drawn():
+    with pytest.raises(SuppleError, match="no surface to draw"):
+        shape_surface(shapes()[0])

@@ -282,6 +282,9 @@ class Engine:
     real_loads
         Whether forces are read in newtons: gravity is then the world's for bodies of any size,
         rather than as much larger or smaller as they are.
+    softest
+        Least Young's modulus in Pa of flesh that nobody gave one: what carries a load is no softer
+        for being small.
     file_format
         Text that opens its model files.
     """
@@ -297,6 +300,7 @@ class Engine:
     preparer: str = ""
     firms: bool = False
     real_loads: bool = False
+    softest: float = 0.0
     file_format: str = MODEL_FORMAT
 
     @cached_property
@@ -409,6 +413,7 @@ ENGINES: dict[str, Engine] = {
             simulator="supple.engines.soft_skeleton.simulator:SoftSkeletonSimulator",
             bake_options={"tets": 8_000},
             real_loads=True,
+            softest=10e3,
         ),
         Engine(
             "stvk",

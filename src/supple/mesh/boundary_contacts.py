@@ -12,7 +12,7 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_array, checked_number, numbers
 from supple.errors import SuppleError
 from supple.mesh.contact_search import APART, facing_triangles, posed_boundary
-from supple.mesh.obstacles import Obstacle
+from supple.mesh.obstacles import Obstacle, check_obstacle
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import LARGEST_COORDINATE
 
@@ -177,10 +177,7 @@ def _own_contacts(
 def _obstacle_contacts(
     posed: Floats, vertices: Ints, obstacle: Obstacle, number: int, near: float
 ) -> BoundaryContacts:
-    if not isinstance(obstacle, Obstacle):
-        raise SuppleError(
-            f"obstacle {number} is a {type(obstacle).__name__}; use a Plane, a Sphere or a Capsule"
-        )
+    check_obstacle(number, obstacle)
     gaps, normals = _checked_distances(obstacle, posed[vertices], number)
     touching = np.flatnonzero(gaps <= near)
     gaps, normals = gaps[touching], normals[touching]

@@ -12,7 +12,7 @@ from supple.checks import checked_count
 from supple.compiled.jit import compiled_fused
 from supple.errors import SuppleError
 from supple.mesh.filling.signed_distance import SoupDistance, outward_triangles
-from supple.mesh.polyhedra import FARTHEST
+from supple.mesh.obstacles import FARTHEST
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.topology import counted
 
@@ -138,6 +138,8 @@ def grid_distance(values, first, a, b, c, ox, oy, oz, spacing, x, y, z):  # type
     is a few hundredths too far where another part of the surface is nearer.
     """
     u, v, w = (x - ox) / spacing, (y - oy) / spacing, (z - oz) / spacing
+    if 0.0 * u + 0.0 * v + 0.0 * w != 0.0:  # no place of the grid: it must not be read there
+        return math.nan, 0.0, 1.0, 0.0
     fu, fv, fw = min(max(u, 0.0), a - 1.0), min(max(v, 0.0), b - 1.0), min(max(w, 0.0), c - 1.0)
     i, j, k = min(int(fu), a - 2), min(int(fv), b - 2), min(int(fw), c - 2)
     p, q, r = fu - i, fv - j, fw - k

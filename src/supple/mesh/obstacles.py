@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -13,11 +14,23 @@ from supple.arrays import Floats
 from supple.checks import checked_number, owned_array, without_overflow
 from supple.errors import SuppleError
 
-__all__ = ["Capsule", "Obstacle", "Plane", "Sphere", "plain_numbers"]
+__all__ = [
+    "Capsule",
+    "Obstacle",
+    "Plane",
+    "Sphere",
+    "check_obstacle",
+    "checked_obstacles",
+    "plain_numbers",
+]
 
 
 #: Kinds of obstacles, as `plain_numbers` has them.
 OTHER, PLANE, SPHERE, CAPSULE = range(4)
+#: Every obstacle is tried against every vertex of a skin, so there is a bound.
+MOST_OBSTACLES = 64
+#: Nothing is farther away or larger than this, in m: squares of more lose all digits.
+FARTHEST = 1e9
 
 
 @runtime_checkable
@@ -115,6 +128,40 @@ class Capsule:
         squared = float(axis @ axis)
         along = np.clip(away @ axis / squared, 0.0, 1.0) if squared > 0 else np.zeros(len(points))
         return _around(away - along[:, None] * axis, self.radius)
+
+
+def check_obstacle(number: int, obstacle: object) -> None:
+    """Refuse what is no obstacle; `number` names it."""
+    if not isinstance(obstacle, Obstacle) or isinstance(obstacle, type):
+        raise SuppleError(
+            f"obstacle {number} is a {type(obstacle).__name__}, which has no distances; "
+            "give a Plane, a Sphere, a Capsule, a Box, a Convex or a Solid"
+        )
+
+
+def checked_obstacles(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
+    """Return obstacles as a tuple, each of them checked.
+
+    Raises
+    ------
+    SuppleError
+        If one has no `distances`, is too far away, or there are too many.
+    """
+    if isinstance(obstacles, Obstacle) or not isinstance(obstacles, Iterable):
+        raise SuppleError("obstacles must be a list, even if there is only one")
+    listed = tuple(islice(obstacles, MOST_OBSTACLES + 1))
+    if len(listed) > MOST_OBSTACLES:
+        raise SuppleError(
+            f"there are more than {MOST_OBSTACLES} obstacles; give those that are near"
+        )
+    for number, each in enumerate(listed):
+        check_obstacle(number, each)
+    far = np.abs(plain_numbers(listed)).max(axis=1, initial=0.0)
+    if far.max(initial=0.0) > FARTHEST:
+        raise SuppleError(
+            f"obstacle {int(far.argmax())} is farther away or larger than {FARTHEST:.0e} m"
+        )
+    return listed
 
 
 def plain_numbers(obstacles: Iterable[Obstacle]) -> Floats:

@@ -13,6 +13,7 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_array, numbers, owned_array
 from supple.compiled.jit import compiled_fused
 from supple.errors import SuppleError
+from supple.mesh.obstacles import FARTHEST
 from supple.mesh.surface import SurfaceMesh
 
 __all__ = ["Box", "Convex", "box_distance", "hull_distance"]
@@ -21,8 +22,6 @@ __all__ = ["Box", "Convex", "box_distance", "hull_distance"]
 RIGHT_ANGLES = 1e-6
 #: Faces of a hull, at most: every one is looked at for every point.
 MOST_FACES = 2000
-#: Points may lie no farther away than this, in m: squares of more lose all digits.
-FARTHEST = 1e9
 
 
 @dataclass(frozen=True, eq=False, init=False)

@@ -197,7 +197,7 @@ def test_a_material_that_is_none_is_told_what_one_is():
         ("seed", -1, "seed must be a whole number"),
         ("seed", 2.5, "seed must be a whole number"),
         ("seed", 2**70, "seed .*2⁶³"),
-        ("obstacles", [3], "obstacle 0 is a int; use a Plane"),
+        ("obstacles", [3], "obstacle 0 is a int, which"),
         ("obstacles", None, "obstacles"),
         ("obstacles", Plane((0, 0, 0), (0, 0, 1)), "obstacles"),
         ("most_poses", "x", "most_poses"),

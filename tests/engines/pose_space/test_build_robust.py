@@ -374,7 +374,7 @@ def test_errors_of_a_pose_name_it():
         ("executor", ThreadPoolExecutor, "executor"),
         ("material", Material("orthotropic"), "material is orthotropic; a model needs another"),
         ("material", 2e4, r"material is 20000.0; give a Material, such as Material\("),
-        ("obstacles", [Plane], "obstacle 0 is a type; use a Plane"),
+        ("obstacles", [Plane], "obstacle 0 is a type, which"),
         ("obstacles", "ground", "obstacle 0 is a str"),
         ("contacts", ["fixed"], "of contact; use two-sided"),
         ("interpolation", ["frames"], "use one of frames, world"),

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array, checked_whole_numbers, numbers
 from supple.dynamics.character_inputs import CharacterInputs
-from supple.engines.pose_space.contact.skin_contact import checked_obstacles
 from supple.engines.pose_space.copying import Copyable
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.runtime import Frames, RuntimeModel
@@ -23,7 +22,7 @@ from supple.engines.pose_space.state import states_of
 from supple.engines.pose_space.step_options import StepOptions
 from supple.engines.pose_space.stepper import Stepper
 from supple.errors import SuppleError
-from supple.mesh.obstacles import Obstacle
+from supple.mesh.obstacles import Obstacle, checked_obstacles
 
 __all__ = ["Crowd"]
 

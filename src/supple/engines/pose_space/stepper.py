@@ -10,7 +10,7 @@ import numpy as np
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.argument_tables import ArgumentTable
-from supple.engines.pose_space.contact.skin_contact import SkinContact, checked_obstacles
+from supple.engines.pose_space.contact.skin_contact import SkinContact
 from supple.engines.pose_space.newton import DISPLACEMENT, RESET, TELEPORT
 from supple.engines.pose_space.runtime import RuntimeModel
 from supple.engines.pose_space.skin import (
@@ -33,7 +33,7 @@ from supple.engines.pose_space.step import (
 from supple.engines.pose_space.step_options import StepOptions
 from supple.errors import SuppleError
 from supple.linalg.blas import addresses
-from supple.mesh.obstacles import Obstacle
+from supple.mesh.obstacles import Obstacle, checked_obstacles
 
 __all__ = ["Stepper"]
 

@@ -26,7 +26,7 @@ from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode
 from supple.engines.rig_space.error_control import ErrorControl
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.parameter_springs import PerParameter, tuned_springs, usual_springs
-from supple.engines.rig_space.skin_push import Rubbing, SkinPush, checked_obstacles
+from supple.engines.rig_space.skin_push import Rubbing, SkinPush
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
 from supple.engines.rig_space.solvers.solver_list import make_solver
 from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage
@@ -38,7 +38,7 @@ from supple.engines.rig_space.stage_history import (
     write_weights,
 )
 from supple.errors import SuppleError
-from supple.mesh.obstacles import Obstacle
+from supple.mesh.obstacles import Obstacle, checked_obstacles
 from supple.rig.placement.placement import placement
 
 __all__ = ["RigSpaceSimulator", "RigSpaceStep"]

@@ -11,8 +11,7 @@ from supple.arrays import Floats, Ints
 from supple.dynamics.friction import friction_weights
 from supple.dynamics.rigid_object import RigidObject
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.errors import SuppleError
-from supple.mesh.obstacles import Obstacle
+from supple.mesh.obstacles import Obstacle, checked_obstacles
 from supple.rig.jacobians.differences import Jacobian
 from supple.rig.jacobians.rig_jacobian import rig_jacobian
 from supple.rig.placement.placement import placement
@@ -24,18 +23,6 @@ __all__ = ["Rubbing", "SkinPush", "SkinTouch", "checked_obstacles"]
 HARDNESS = 30.0
 #: Skin vertices that an obstacle pushes at a time, the deepest.
 MOST_TOUCHED = 256
-
-
-def checked_obstacles(given: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
-    """Return obstacles as a tuple; an error for what is none."""
-    listed = tuple(given)
-    for number, each in enumerate(listed):
-        if not isinstance(each, Obstacle) or isinstance(each, type):
-            raise SuppleError(
-                f"obstacle {number} is a {type(each).__name__}, which has no distances; "
-                "give a Plane, a Sphere, a Capsule, a Box, a Convex or a Solid"
-            )
-    return listed
 
 
 class Rubbing(NamedTuple):

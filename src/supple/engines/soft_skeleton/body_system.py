@@ -150,6 +150,11 @@ class BodySystem:
         self._rate[:], self._gain[:] = 0.0, 0.0
         self._rate[: self._bones] = speeds
 
+    @property
+    def speed(self) -> float:
+        """Speed of the fastest point of the body, m/s."""
+        return float(np.sqrt((self._world.v**2).sum(axis=1).max(initial=0.0)))
+
     def momentum(self) -> tuple[Floats, Floats]:
         """Return Σ m v and Σ x × m v of the body."""
         each = self.model.masses[:, None] * self._world.v

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
@@ -58,6 +59,7 @@ def build(
     anatomy: Anatomy | Literal["auto"] = "auto",
     skeleton: BoneMeshes | None = None,
     material: Material | None = None,
+    young: ArrayLike | None = None,
     cubature: int = 600,
     cubature_method: str = "fitted",
     points: int = 400,
@@ -80,6 +82,8 @@ def build(
         Meshes of bones, in place of bone as deep as the anatomy says; see `read_bone_meshes`.
     material
         Of the flesh; by default that of the anatomy.
+    young
+        Young's modulus in Pa at each vertex of the skin, in place of the material's.
     cubature, points
         Tets that stand for the energy of all, and points for their mass.
     cubature_method
@@ -102,7 +106,7 @@ def build(
     with single_threaded():
         with log.stage("tets"):
             chosen = None if isinstance(anatomy, str) else anatomy
-            layer = flesh_layer(character, bones, tets, chosen, material, skeleton)
+            layer = flesh_layer(character, bones, tets, chosen, material, skeleton, young)
         with log.stage("handles"):
             at = farthest_handles(layer.mesh, layer.outer, handles)
             shapes = three_coordinates(handle_weights(layer.mesh, layer.held, at))

@@ -311,10 +311,13 @@ class SoftSkeletonSimulator:
         turned = self._inputs.root(root, self.root)
         pushed = None if not forces else self._inputs.forces(forces)
         count = max(1, math.ceil(self._dt / self._longest - 1e-6))
+        count = max(count, self._contact.substeps(self._dt, self._system.speed))
         limits: set[str] = set()
         self._iterations = 0
-        for at, placed in self._track.towards(there, turned, count):
+        for number, (at, placed) in enumerate(self._track.towards(there, turned, count)):
+            self._contact.part = (number + 1) / count
             self._substep(at, placed, pushed, self._dt / count, limits)
+        self._contact.end_step()
         self._correct()
         self._skin.place(self.chain, self.phi)
         self._steps += 1
@@ -370,7 +373,7 @@ class SoftSkeletonSimulator:
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32. `out` is overwritten."""
         target = self._inputs.skin(out)
-        self._contact.shown(self._skin.x, self.chain, target)
+        self._contact.shown(self._skin.x, target)
         return target
 
     @property

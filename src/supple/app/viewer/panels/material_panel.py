@@ -9,6 +9,7 @@ import viser
 
 from supple.app.viewer.scene.scene_nodes import ObstacleNodes
 from supple.app.viewer.session.body_subject import DAMPING, DOUBLINGS, GRAVITIES
+from supple.app.viewer.session.moving_obstacles import THINGS
 from supple.app.viewer.session.session import Session
 from supple.dynamics.root_frame import GRAVITY_MODES
 
@@ -111,17 +112,35 @@ def _add_modes(gui: viser.GuiApi, session: Session[Any]) -> None:
 def _add_obstacles(gui: viser.GuiApi, session: Session[Any], nodes: ObstacleNodes) -> None:
     ground = gui.add_checkbox("Ground", False)
     ball = gui.add_checkbox("Ball", False, hint="Push the flesh with it")
+    shape = gui.add_dropdown("Ball's shape", tuple(THINGS), hint="Another thing in its place")
 
     def place() -> None:
         around = session.subject.obstacles
-        around.ground, around.ball = ground.value, ball.value
+        around.ground, around.ball, around.kind = ground.value, ball.value, shape.value
         nodes.show(ground.value, ball.value)
 
     async def switched(event: Any) -> None:
         session.ask(place)
 
-    for box in (ground, ball):
+    for box in (ground, ball, shape):
         box.on_update(switched)
+
+
+def _add_friction(gui: viser.GuiApi, session: Session[Any]) -> None:
+    subject = session.subject
+    slider = gui.add_slider(
+        "Friction",
+        0.0,
+        1.5,
+        0.05,
+        min(float(subject.simulator.friction), 1.5),
+        hint="Coefficient of the skin on ground and ball; 0 glides",
+    )
+
+    @slider.on_update
+    async def rub(event: Any) -> None:
+        value = float(slider.value)
+        session.ask(lambda: setattr(subject.simulator, "friction", value))
 
 
 #: Controls by the part that they are for; see `Subject.parts`.
@@ -131,5 +150,6 @@ CONTROLS: dict[str, Callable[[viser.GuiApi, Session[Any]], None]] = {
     "damping": _add_damping,
     "gravity mode": _add_gravity_mode,
     "gravity": _add_gravity,
+    "friction": _add_friction,
     "modes": _add_modes,
 }

@@ -17,8 +17,8 @@ from supple.app.viewer.session.thrown_objects import OBJECT_KINDS
 
 __all__ = ["FeltPanel", "TouchPanel"]
 
-#: Sliders of the tracking's frequency in Hz, and of friction.
-TRACKING, FRICTION = (0.5, 30.0), (0.0, 2.0)
+#: Slider of the tracking's frequency, in Hz.
+TRACKING = (0.5, 30.0)
 ROOTS = ("driven", "tracked", "free")
 #: Directions of gravity on the page, y up.
 DIRECTIONS = {
@@ -37,7 +37,7 @@ MOST_PARTS = 4
 
 
 class TouchPanel:
-    """Tracking, root, gravity and friction; objects to drag; bones to drag; what is shown."""
+    """Tracking, root and gravity; objects to drag; bones to drag; what is shown."""
 
     def __init__(
         self, server: viser.ViserServer, session: Session[CharacterSubject], stage: Stage
@@ -104,8 +104,6 @@ class TouchPanel:
             initial_value="down" if strength > 0 else "none",
             hint="Of bones, flesh and objects",
         )
-        slip = clamped(simulator.friction, *FRICTION)
-        friction = gui.add_slider("Friction", *FRICTION, 0.05, slip)
 
         @gravity.on_update
         async def fall(event: Any) -> None:
@@ -113,16 +111,10 @@ class TouchPanel:
                 way = np.array(DIRECTIONS[gravity.value])
                 self._set("gravity", (strength or STANDARD) * way)
 
-        @friction.on_update
-        async def rub(event: Any) -> None:
-            self._set("friction", clamped(friction.value, *FRICTION))
-
     def _add_objects(self) -> None:
         gui, session, subject = self._gui, self._session, self._subject
         for kind in OBJECT_KINDS:
-            button = gui.add_button(
-                f"Add a {kind}", hint="Drag it into the body, and let go"
-            )
+            button = gui.add_button(f"Add a {kind}", hint="Drag it into the body, and let go")
 
             @button.on_click
             async def add(event: Any, kind: Any = kind) -> None:

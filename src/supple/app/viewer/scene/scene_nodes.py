@@ -13,6 +13,8 @@ from supple.app.viewer.scene.colours import FLESH, Banding, Colour
 from supple.app.viewer.scene.own_colours import OwnColours
 from supple.app.viewer.session.session import Session
 from supple.arrays import Floats, Ints, Singles
+from supple.mesh.polyhedra import Box, Convex
+from supple.mesh.shape_surface import shape_surface
 
 __all__ = ["CubaturePoints", "ObstacleNodes", "SkinNode", "TetNode"]
 
@@ -252,40 +254,59 @@ class TetNode:
 class ObstacleNodes:
     """Ground, and the ball with a handle to move it where the subject has obstacles."""
 
+    _ball: viser.MeshHandle | None
+
     def __init__(self, server: viser.ViserServer, session: Session[Any]) -> None:
         subject = session.subject
         self._grid = _ground_grid(server, subject.model.surface.size, subject.ground)
         if "obstacles" not in subject.parts:
             self._ball = None
             return
-        self._obstacles = around = subject.obstacles
-        centre = tuple(around.centre)
-        self._ball = server.scene.add_icosphere(
-            "/ball", radius=around.radius, color=(86, 128, 168), position=centre
-        )
-        self._ball.visible = False
+        self._server, self._obstacles = server, subject.obstacles
+        around = self._obstacles
+        self._ball, self._kind = self._drawn(), around.kind
         self._handle = server.scene.add_transform_controls(
             "/ball handle",
             scale=2.2 * around.radius,
-            disable_rotations=True,
-            position=centre,
+            position=tuple(around.centre),
             visible=False,
         )
 
         @self._handle.on_update
         async def moved(event: Any) -> None:
-            session.ask(around.move_ball, np.array(event.target.position))
+            target = event.target
+            session.ask(around.move_ball, np.array(target.position), np.array(target.wxyz))
+
+    def _drawn(self) -> viser.MeshHandle:
+        """Draw the thing that is moved, in place of the one before."""
+        around = self._obstacles
+        surface = shape_surface(around.thing.shape)
+        return self._server.scene.add_mesh_simple(
+            "/ball",
+            surface.vertices.astype(np.float32),
+            surface.triangles.astype(np.uint32),
+            color=(86, 128, 168),
+            flat_shading=isinstance(around.thing.shape, Box | Convex),
+            position=tuple(around.centre),
+            wxyz=tuple(around.turn),
+            visible=False,
+        )
 
     def show(self, ground: bool, ball: bool) -> None:
         """Show what is there."""
         self._grid.plane_opacity = SOLID if ground else 0.0  # its lines show where it would be
-        if self._ball is not None:
-            self._ball.visible = self._handle.visible = ball
+        if self._ball is None:
+            return
+        if self._kind != self._obstacles.kind:
+            self._ball.remove()
+            self._ball, self._kind = self._drawn(), self._obstacles.kind
+        self._ball.visible = self._handle.visible = ball
 
     def move(self) -> None:
         """Put the ball where the flesh feels it."""
         if self._ball is not None and self._ball.visible:
             self._ball.position = tuple(self._obstacles.centre)
+            self._ball.wxyz = tuple(self._obstacles.turn)
 
 
 def _ground_grid(

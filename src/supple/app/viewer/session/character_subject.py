@@ -44,7 +44,9 @@ ENDINGS: tuple[Ending, ...] = ("loop", "restart", "stop")
 #: Numbers of free parameters that can be changed while they move.
 SPRINGS = ("follow", "firmness", "damping")
 #: Optional parts that only some engines have, by the option of their simulators.
-ENGINE_PARTS = {"obstacles": "obstacles", "gravity_mode": "gravity mode"}
+ENGINE_PARTS = {"obstacles": "obstacles", "gravity_mode": "gravity mode", "friction": "friction"}
+#: Those of them that another simulator of the character keeps.
+KEPT = ("gravity_mode", "friction")
 
 
 class CharacterSubject(Subject):
@@ -389,10 +391,11 @@ class CharacterSubject(Subject):
     def _step_by(self, dt: float) -> None:
         """Have a simulator that is as it was made, but for its step."""
         old = self.simulator
-        kept = {"gravity_mode": old.gravity_mode} if "gravity mode" in self.parts else {}
+        kept = {
+            option: getattr(old, option) for option in KEPT if ENGINE_PARTS[option] in self.parts
+        }
         if "touch" in self.parts:
-            kept = {name: getattr(old, name) for name in ("tracking", "gravity", "friction")}
-            kept["root"] = old.root_mode
+            kept |= {"tracking": old.tracking, "gravity": old.gravity, "root": old.root_mode}
         self.simulator = bake_simulator(self.model, dt, **(self._flesh | kept))
         self.simulator.stiffness = old.stiffness
         if "springs" in self.parts and len(old.free) == len(self.simulator.free):

@@ -46,6 +46,7 @@ class Subject(ABC):
         - ``"touch"``: a `SoftContact` as `simulator`; `grabs`, flesh or bones;
         - ``"stiffness"``: `stiffen(factor)`, of all flesh;
         - ``"gravity mode"``: `simulator.gravity_mode`;
+        - ``"friction"``: `simulator.friction`;
         - ``"curves"``: `traces`, curves of free parameters;
         - ``"springs"``: `simulator.springs`; `tune`, of free parameters;
         - ``"materials"``: `stiffen(group, doublings)`, of each group of elements;

@@ -7,18 +7,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple.app.viewer.session.moving_obstacles import THINGS
 from supple.app.viewer.session.posing import DampedFollower
 from supple.arrays import Floats
 from supple.dynamics.rigid_object import RigidObject
 from supple.errors import SuppleError
-from supple.mesh.obstacles import Sphere
-from supple.mesh.polyhedra import Box
 
 __all__ = ["OBJECT_KINDS", "ObjectKind", "ThrownObjects"]
 
 ObjectKind = Literal["ball", "box"]
 OBJECT_KINDS: tuple[ObjectKind, ...] = ("ball", "box")
-#: Radius of a ball and half a box's side, as a part of the body's size; their density in kg/m³.
+#: Radius of a ball, as a part of the body's size, and density in kg/m³.
 RADIUS, DENSITY = 0.07, 300.0
 #: Objects at once: each adds six coordinates to every step.
 MOST_OBJECTS = 8
@@ -65,8 +64,7 @@ class ThrownObjects:
         self._middle = (low + high) / 2
         place = np.array([self._middle[0], high[1], high[2]]) + self.radius * np.array([0, 1.5, 1])
         place[0] += 2.5 * self.radius * (self._made % 3 - 1)
-        r = self.radius
-        shape = Sphere((0, 0, 0), r) if kind == "ball" else Box((0, 0, 0), (r, 0.8 * r, 0.8 * r))
+        shape = THINGS[kind](self.radius)
         self._made += 1
         name = f"{kind} {self._made}"
         made = RigidObject(shape, density=DENSITY, place=self._world(place), name=name)

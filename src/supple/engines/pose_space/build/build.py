@@ -26,7 +26,7 @@ from supple.engines.pose_space.build.training import train_model
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
-from supple.mesh.obstacles import Obstacle
+from supple.mesh.obstacles import Obstacle, check_obstacle
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 from supple.reduction.build_log import BuildLog
@@ -281,12 +281,7 @@ def _check_contact(contacts: ContactKind | None, obstacles: Sequence[Obstacle]) 
     if not isinstance(obstacles, Sequence):
         raise SuppleError(f"obstacles is {shown(obstacles)}; give a list of them, or ()")
     for number, obstacle in enumerate(obstacles):
-        # A class has the method too, and is no obstacle.
-        if not isinstance(obstacle, Obstacle) or isinstance(obstacle, type):
-            raise SuppleError(
-                f"obstacle {number} is a {type(obstacle).__name__}; use a Plane, a Sphere or a "
-                "Capsule"
-            )
+        check_obstacle(number, obstacle)
 
 
 def _check_executor(executor: Executor | None) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice
-
 import numpy as np
 
 from supple.arrays import Floats, Ints, Singles
@@ -25,11 +22,10 @@ from supple.engines.pose_space.state import ContactMemory
 from supple.engines.pose_space.step import Workspace
 from supple.engines.pose_space.step_options import StepOptions
 from supple.errors import SuppleError
-from supple.mesh.obstacles import Obstacle, plain_numbers
-from supple.rig.protocol import LARGEST_VALUE
+from supple.mesh.obstacles import Obstacle
 from supple.rig.tets.character_placement import CharacterPlacement
 
-__all__ = ["SkinContact", "checked_obstacles", "usual_stiffness"]
+__all__ = ["SkinContact", "usual_stiffness"]
 
 
 #: Seconds in which what is inside an obstacle comes out, and its depth's most change: sizes of
@@ -44,8 +40,6 @@ G = 9.80665
 #: hardly know (a bar of 24 modes thrown about at 1/10 to 1/300 s: calm at 3·10³, at 10⁴ it now
 #: and then goes on shaking).
 HARDEST = 3e3
-#: Every obstacle is tried against every skin vertex, so there is a bound.
-MOST_OBSTACLES = 64
 #: How far the length of a way out may be from 1.
 UNIT = 1e-3
 
@@ -252,35 +246,6 @@ def _mass_and_area(runtime: RuntimeModel) -> tuple[float, float]:
     model = runtime.model
     mass = (model.mesh.volumes() * np.asarray(model.density, np.float64)).sum()
     return float(mass), float(model.surface.areas().sum())
-
-
-def checked_obstacles(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
-    """Return obstacles as a tuple, each of them checked.
-
-    Raises
-    ------
-    SuppleError
-        If one has no `distances`, is too far away, or there are too many.
-    """
-    if isinstance(obstacles, Obstacle) or not isinstance(obstacles, Iterable):
-        raise SuppleError("obstacles must be a list, even if there is only one")
-    listed = tuple(islice(obstacles, MOST_OBSTACLES + 1))
-    if len(listed) > MOST_OBSTACLES:
-        raise SuppleError(
-            f"there are more than {MOST_OBSTACLES} obstacles; give those that are near"
-        )
-    for number, each in enumerate(listed):
-        if not isinstance(each, Obstacle) or isinstance(each, type):
-            raise SuppleError(
-                f"obstacle {number} is a {type(each).__name__}, which has no distances; "
-                "give a Plane, a Sphere, a Capsule, a Box, a Convex or a Solid"
-            )
-    far = np.abs(plain_numbers(listed)).max(axis=1, initial=0.0)
-    if far.max(initial=0.0) > LARGEST_VALUE:
-        raise SuppleError(
-            f"obstacle {int(far.argmax())} is farther away or larger than {LARGEST_VALUE:.0e} m"
-        )
-    return listed
 
 
 def _distances(obstacle: Obstacle, points: Singles) -> tuple[Floats, Floats]:

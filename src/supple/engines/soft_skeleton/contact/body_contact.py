@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,8 +22,10 @@ from supple.engines.soft_skeleton.contact.pressing import (
     empty_pressing,
     settle_contacts,
     stick,
+    write_dents,
 )
 from supple.engines.soft_skeleton.contact.touches import (
+    FINEST,
     empty_touches,
     find_touches,
     gather_members,
@@ -30,6 +33,7 @@ from supple.engines.soft_skeleton.contact.touches import (
     spread_order,
     take_point,
 )
+from supple.engines.soft_skeleton.flesh.handle_weights import same_entries
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.mesh.obstacles import OTHER, Obstacle
 from supple.mesh.shape_tables import place_shapes, shape_tables
@@ -40,13 +44,17 @@ __all__ = ["BodyContact", "Contacts"]
 HARDNESS = 1e7
 #: Frequency in Hz of an object on the spring that keeps it out of others: it sinks in 0.15 mm.
 OBJECT_FREQUENCY = 40.0
+#: Parts that edges of the skin are cut into, per edge over the radius of a thing.
+CUT = 4.0
+#: Sub-steps that fast things are followed in, at most.
+MOST_SUBSTEPS = 8
 
 
 class Contacts(NamedTuple):
     """Contacts of the skin in a step."""
 
     points: Ints
-    """(c,) vertices of the skin."""
+    """(c,) vertices of the skin, the nearest."""
     places: Floats
     """(c, 3) in the world."""
     forces: Floats
@@ -75,10 +83,16 @@ class BodyContact:
         skin = model.skin
         n, K = len(skin.rest), len(model.parents)
         weights = sp.csr_array((skin.weights, skin.bones, skin.bone_starts), (n, K))
-        self.owners, self._weights = dominant_bones(weights), weights
+        self.owners = dominant_bones(weights)
         self._order = spread_order(skin.rest)
+        self._triangles = np.ascontiguousarray(model.surface.triangles, np.int64)
+        ends = skin.rest[self._triangles] - skin.rest[np.roll(self._triangles, 1, axis=1)]
+        self._edge = float(np.median(np.linalg.norm(ends, axis=2)))
         self._spread = _csr(model.spread)
         self._flexible = _csr(model.flexibility)
+        self._motion = _columns(model.motion)
+        p = model.spread.shape[1]
+        self._dents, self._dent_work = np.zeros((n, 3)), (np.zeros(p), np.zeros((p, 3)))
         parts = body_parts(model.parents, skin.rest, weights) if own else None
         self._parts = parts or ([], np.zeros(0, np.int64), np.zeros((0, n), bool))
         self.motion = ObjectMotion(())
@@ -119,16 +133,48 @@ class BodyContact:
         )
         n = len(self.model.skin.rest)
         self._touches = empty_touches(n)
+        self._were, self.part = np.zeros((len(self.objects), 3)), 1.0
+        self.end_step()
+        self._cuts = np.ones(count, np.int64)
+        if first:
+            thin = self._shapes.bounds[:first, 3]
+            cuts = np.ceil(np.minimum(CUT * self._edge / np.maximum(thin, 1e-9), FINEST))
+            self._cuts[:first] = np.maximum(cuts, 1)
         size = 3 + 3 * len(self.model.parents) + len(self.model.stiffness) + self.motion.size
-        self._pressing = empty_pressing(size, n + len(self._radii), self.model.spread.shape[1])
+        numbers = n + len(self._radii) + FINEST**2 * len(self._triangles)
+        self._pressing = empty_pressing(size, numbers, self.model.spread.shape[1])
         self._others = [
             k for k in range(o) if self._shapes.kinds[k] == OTHER
         ]  # known by distances alone
         self._nothing = count == 0
 
+    def substeps(self, dt: float, speed: float) -> int:
+        """Return how many sub-steps keep things from passing through skin, at most `MOST_SUBSTEPS`.
+
+        Objects, and skin that moves with a speed in m/s near obstacles, go no farther in one than
+        half of what is thinnest.
+        """
+        most, o = 1.0, self._first_object
+        for k, each in enumerate(self.objects):
+            far = float(np.linalg.norm(each.place[:3, 3] - self._were[k]))
+            if not each.moved:
+                far = dt * float(np.linalg.norm(each.velocity))
+            most = max(most, far / (0.5 * self._shapes.bounds[o + k, 3]))
+        for k in range(o):
+            if math.isfinite(self._shapes.bounds[k, 3]):
+                most = max(most, dt * speed / (0.5 * self._shapes.bounds[k, 3]))
+        return min(math.ceil(most - 1e-9), MOST_SUBSTEPS)
+
+    def end_step(self) -> None:
+        """Remember where moved objects are."""
+        for k, each in enumerate(self.objects):
+            self._were[k] = each.place[:3, 3]
+
     def reset(self) -> None:
         """Forget what touched."""
-        self._touches.count[0] = self._pressing.active[0] = 0
+        self.end_step()
+        self._dents[:] = 0.0
+        self._touches.count[0] = self._pressing.active[0] = self._pressing.holding[0] = 0
         self._pressing.held_by[:], self._pressing.pressed[:] = -1, 0.0
         self._pressing.forces[:] = 0.0
         self.motion.reset()
@@ -148,7 +194,9 @@ class BodyContact:
         for k, each in enumerate(self.objects):
             free = self._things.objects[o + k]
             if free < 0:
-                shapes.turns[o + k], shapes.shifts[o + k] = each.turn, each.place[:3, 3]
+                shapes.turns[o + k] = each.turn
+                there, was = each.place[:3, 3], self._were[k]
+                shapes.shifts[o + k] = was + self.part * (there - was)
                 continue
             turn, centre = self.motion.turns[free], self.motion.centres[free]
             shapes.turns[o + k], shapes.shifts[o + k] = turn, centre - turn @ each.offset
@@ -170,8 +218,11 @@ class BodyContact:
         find_touches(
             self._shapes,
             skin.x,
+            self._dents,
             self._order,
             self.model.areas,
+            self._triangles,
+            self._cuts,
             self._allowed,
             self._samples,
             self._radii,
@@ -190,7 +241,6 @@ class BodyContact:
             self._things,
             HARDNESS,
             self.friction,
-            self.model.areas,
             self.model.thickness,
             self._spread,
             self._flexible,
@@ -208,17 +258,21 @@ class BodyContact:
 
     def _ask(self, thing: int, x: Floats) -> None:
         """Find contacts with something that only knows distances."""
-        gaps, ways = self.obstacles[thing].distances(x)
+        gaps, ways = self.obstacles[thing].distances(x + self._dents)
+        gaps = gaps - np.einsum("ni,ni->n", ways, self._dents)
         touches, first = self._touches, int(self._touches.count[0])
         total = int(touches.starts[first])
         # Those that are gathered already stay with theirs.
         touches.found[0, :total] = touches.members[:total]
         lengths = np.diff(touches.starts[: first + 1])
         touches.found[1, :total] = np.repeat(np.arange(first), lengths)
+        areas = np.repeat(touches.areas[:first], lengths)
+        touches.loads[:total] = touches.parts[:total] * areas
         for v in self._order[gaps[self._order] < 0]:
-            if total < touches.found.shape[1]:
-                total = take_point(touches, total, first, v, thing, gaps[v], *ways[v], x)
-        gather_members(touches, total, self.model.areas)
+            if total + 3 < len(touches.loads):
+                gap, way = gaps[v], ways[v]
+                total = take_point(touches, total, first, v, thing, gap, *way, x, self.model.areas)
+        gather_members(touches, total)
 
     def settle(self, change: Floats) -> float:
         """Take forces as the solver applied them; return the part of them that pulls."""
@@ -231,7 +285,9 @@ class BodyContact:
         if self._nothing or self._pressing.active[0] == 0:
             return 0.0
         self.place(chain)
-        return float(depth_mismatch(self._shapes, skin.x, self._touches, self._pressing))
+        return float(
+            depth_mismatch(self._shapes, skin.x, self._dents, self._touches, self._pressing)
+        )
 
     def finish(self, skin: BodyPoints, chain: BoneChain) -> None:
         """End a step: remember where points stick."""
@@ -240,20 +296,28 @@ class BodyContact:
         self.place(chain)
         places = skin.x, self._samples, self._radii
         stick(self._touches, self._things, *places, self.friction, self._pressing)
+        write_dents(
+            self._touches,
+            self._pressing.forces,
+            self._spread,
+            self._motion,
+            skin.tables,
+            chain.turns,
+            *self._dent_work,
+            self._dents,
+        )
 
     def contacts(self) -> Contacts:
         """Return the contacts of the skin as they were applied."""
-        c = self.count
-        kept = np.flatnonzero(self._touches.points[:c] < len(self.model.skin.rest))
+        kept = np.flatnonzero(self._touches.areas[: self.count] > 0)
         press, touches = self._pressing, self._touches
         along = np.maximum(press.forces[kept], 0.0)
-        forces = along[:, None] * touches.ways[kept] + press.across[kept]
-        pressures = along / np.maximum(touches.areas[kept], 1e-12)
+        most = touches.shares[kept].argmax(axis=1)
         return Contacts(
-            touches.points[kept],
+            touches.corners[kept, most],
             touches.places[kept],
-            forces,
-            pressures,
+            along[:, None] * touches.ways[kept] + press.across[kept],
+            along / touches.areas[kept],
             touches.things[kept],
         )
 
@@ -292,14 +356,14 @@ class BodyContact:
     def pressure(self) -> Floats:
         """(n̄,) pressure on the skin in Pa."""
         touches, count = self._touches, self.count
-        field = np.zeros(len(self.model.skin.rest))
+        load = np.zeros(len(self.model.skin.rest))
         along = np.maximum(self._pressing.forces[:count], 0.0)
-        each = along / np.maximum(touches.areas[:count], 1e-12)
         lengths = np.diff(touches.starts[: count + 1])
-        np.add.at(field, touches.members[: lengths.sum()], np.repeat(each, lengths))
-        return field
+        total = int(lengths.sum())
+        np.add.at(load, touches.members[:total], np.repeat(along, lengths) * touches.parts[:total])
+        return load / np.maximum(self.model.areas, 1e-12)
 
-    def shown(self, skin: Floats, chain: BoneChain, out: Singles) -> None:
+    def shown(self, skin: Floats, out: Singles) -> None:
         """Write the skin (n̄, 3) with what contact moves beside bones and handles.
 
         That is the flexibility that handles lack under the pressure, and out of what is touched
@@ -308,10 +372,7 @@ class BodyContact:
         out[:] = skin
         if self.count == 0:
             return
-        outer = self.model.spread.T @ (self.pressure() * self.model.areas)
-        away = np.stack([-(each @ outer) for each in self.model.motion], axis=1)
-        blend = (self._weights @ chain.turns.reshape(-1, 9)).reshape(-1, 3, 3)
-        out += np.einsum("nij,nj->ni", blend, self.model.spread @ away)
+        out += self._dents
         push_out(self._shapes, self._touches, self._first_bone, out)
 
 
@@ -322,3 +383,10 @@ def _csr(matrix: sp.csr_array) -> tuple[Ints, Ints, Floats]:
         own.indices.astype(np.int64),
         np.ascontiguousarray(own.data, np.float64),
     )
+
+
+def _columns(motion: Sequence[sp.csr_array]) -> tuple[Ints, Ints, Floats]:
+    """Return x, y and z by columns: where each begins, rows, and values (…, 3)."""
+    kept = same_entries([sp.csr_array(each.T) for each in motion])
+    values = np.column_stack([each.data for each in kept]).astype(np.float64)
+    return kept[0].indptr.astype(np.int64), kept[0].indices.astype(np.int64), values

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused
 from supple.engines.soft_skeleton.bones.body_points import PointTables, write_columns
 from supple.engines.soft_skeleton.contact.touches import MOST, Touches
@@ -21,6 +21,7 @@ __all__ = [
     "empty_pressing",
     "settle_contacts",
     "stick",
+    "write_dents",
 ]
 
 #: Times that points which would be pulled are let go.
@@ -78,11 +79,15 @@ class Pressing(NamedTuple):
     aside: Floats
     """(MOST, 2, 3) these ways."""
     anchors: Floats
-    """(n̄ + s, 3) where each point sticks, in axes of the thing,"""
+    """(…, 3) where each point sticks, in axes of the thing,"""
     held_by: Ints
-    """(n̄ + s,) which that is, or −1,"""
+    """(…,) which that is, or −1,"""
     pressed: Floats
-    """(n̄ + s,) and how hard it was pressed in the step before."""
+    """(…,) and how hard it was pressed in the step before."""
+    holding: Ints
+    """(1 + MOST,) how many points are held, and which."""
+    still: Bools
+    """(…,) work."""
     work: Floats
 
 
@@ -106,6 +111,8 @@ def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
         np.zeros((n_points, 3)),
         np.full(n_points, -1, np.int64),
         np.zeros(n_points),
+        np.zeros(MOST + 1, np.int64),
+        np.zeros(n_points, np.bool_),
         np.zeros(max(size, n_outer, MOST) + 64),
     )
 
@@ -116,7 +123,6 @@ def add_contacts(
     things: Things,
     hard: float,
     friction: float,
-    areas: Floats,
     thickness: Floats,
     spread: tuple[Ints, Ints, Floats],
     flexible: tuple[Ints, Ints, Floats],
@@ -144,8 +150,8 @@ def add_contacts(
         Stiffness k of skin on things, N/m³.
     friction
         Coefficient μ.
-    areas, thickness
-        (n̄,) of the skin's vertices, m², and how deep bone is below them, m.
+    thickness
+        (n̄,) how deep bone is below vertices of the skin, m.
     spread, flexible
         CSR of the skin on the outer points of the flesh, and of the flexibility ΔC of these.
     tables, offsets, parents, turns, shifts, places, phi
@@ -166,13 +172,17 @@ def add_contacts(
             out.rows[3 * c + i] = 0.0
         body = out.rows[3 * c : 3 * c + 3]
         point, thing = touches.points[c], touches.things[c]
-        if point < n_skin:
-            found = write_columns(
-                tables, offsets, turns, shifts, places, phi, point, own, index, spans
-            )
-            for a in range(found):
-                for i in range(3):
-                    body[i, index[a]] += own[i, a]
+        if touches.areas[c] > 0:
+            for corner in range(3):
+                share, v = touches.shares[c, corner], touches.corners[c, corner]
+                if share == 0.0:
+                    continue
+                found = write_columns(
+                    tables, offsets, turns, shifts, places, phi, v, own, index, spans
+                )
+                for a in range(found):
+                    for i in range(3):
+                        body[i, index[a]] += share * own[i, a]
         else:
             sampled = things.objects[things.owners[point - n_skin]]
             if sampled >= 0:
@@ -182,7 +192,7 @@ def add_contacts(
         elif things.bones[thing] >= 0:
             _add_bone(parents, places, things.bones[thing], touches.places[c], -1.0, body)
         _into_frame(touches.ways[c], out.aside[c], body)
-    _write_compliance(touches, things, hard, n_skin, areas, thickness, spread, flexible, out)
+    _write_compliance(touches, things, hard, n_skin, thickness, spread, flexible, out)
     _press(touches, out)
     _rub(touches, things, friction, out)
     _add_system(out, gradient, hessian)
@@ -258,13 +268,17 @@ def _write_compliance(
     things: Things,
     hard: float,
     n_skin: int,
-    areas: Floats,
     thickness: Floats,
     spread: tuple[Ints, Ints, Floats],
     flexible: tuple[Ints, Ints, Floats],
     out: Pressing,
 ) -> None:
-    """Diag 1/(k a) + S ΔC Sᵀ of the contacts; objects have their own hardness."""
+    """Diag 1/(k a) + S ΔC Sᵀ of the contacts; objects have their own hardness.
+
+    S spreads a contact over the skin that it stands for: a load at one point would dent more. Flesh
+    that is pressed in by d is softer by 1 − d/t only, with bone at a depth of t: linear flesh would
+    let a fist through to the other side.
+    """
     count, field = touches.count[0], out.work
     starts, columns, values = spread
     rows, others, much = flexible
@@ -272,9 +286,8 @@ def _write_compliance(
         for d in range(count):
             out.compliance[c, d] = 0.0
     for c in range(count):
-        point = touches.points[c]
-        if point >= n_skin:
-            stiff = things.hardness[things.owners[point - n_skin]]
+        if touches.areas[c] == 0.0:
+            stiff = things.hardness[things.owners[touches.points[c] - n_skin]]
             other = things.hardness[touches.things[c]]
             if other > 0:
                 stiff = min(stiff, other) if stiff > 0 else other
@@ -282,19 +295,17 @@ def _write_compliance(
             continue
         first, last = touches.starts[c], touches.starts[c + 1]
         for member in range(first, last):
-            v = touches.members[member]
-            part = areas[v] / max(touches.areas[c], 1e-30)
+            v, part = touches.members[member], touches.parts[member]
             for at in range(starts[v], starts[v + 1]):
                 row, share = columns[at], part * values[at]
                 for k in range(rows[row], rows[row + 1]):
                     field[others[k]] += share * much[k]
         soft = _softness(touches, c, thickness)
         for d in range(c, count):
-            if touches.points[d] < n_skin:
+            if touches.areas[d] > 0:
                 total = 0.0
                 for member in range(touches.starts[d], touches.starts[d + 1]):
-                    v = touches.members[member]
-                    part = areas[v] / max(touches.areas[d], 1e-30)
+                    v, part = touches.members[member], touches.parts[member]
                     for at in range(starts[v], starts[v + 1]):
                         total += part * values[at] * field[columns[at]]
                 total *= math.sqrt(soft * _softness(touches, d, thickness))
@@ -305,13 +316,13 @@ def _write_compliance(
                 row = columns[at]
                 for k in range(rows[row], rows[row + 1]):
                     field[others[k]] = 0.0
-        out.grips[c] = hard * max(touches.areas[c], 1e-12)
+        out.grips[c] = hard * touches.areas[c]
         out.compliance[c, c] += 1.0 / out.grips[c]
 
 
 @compiled_fused
 def _softness(touches: Touches, c: int, thickness: Floats) -> float:
-    return max(1.0 - touches.depths[c] / thickness[touches.points[c]], HARDEST)
+    return max(1.0 - touches.depths[c] / thickness[touches.corners[c, 0]], HARDEST)
 
 
 @compiled
@@ -524,17 +535,82 @@ def settle_contacts(touches: Touches, change: Floats, out: Pressing) -> float:
 
 
 @compiled
-def depth_mismatch(shapes: ShapeTables, skin: Floats, touches: Touches, out: Pressing) -> float:
+def depth_mismatch(
+    shapes: ShapeTables, skin: Floats, dents: Floats, touches: Touches, out: Pressing
+) -> float:
     """Return the largest difference of a depth from what the solver meant, in m."""
     worst = 0.0
     for a in range(out.active[0]):
         c = out.active[1 + a]
-        v = touches.points[c]
-        if v < len(skin):
-            x, y, z = skin[v, 0], skin[v, 1], skin[v, 2]
-            gap = signed_distance(shapes, touches.things[c], x, y, z)[0]
+        if touches.areas[c] > 0:
+            x = y = z = i = j = k = 0.0
+            for corner in range(3):
+                share, v = touches.shares[c, corner], touches.corners[c, corner]
+                x, y, z = x + share * skin[v, 0], y + share * skin[v, 1], z + share * skin[v, 2]
+                i, j, k = i + share * dents[v, 0], j + share * dents[v, 1], k + share * dents[v, 2]
+            gap, p, q, r = signed_distance(shapes, touches.things[c], x + i, y + j, z + k)
+            gap -= p * i + q * j + r * k
             worst = max(worst, abs(gap + out.meant[c]))
     return worst
+
+
+@compiled
+def write_dents(
+    touches: Touches,
+    forces: Floats,
+    spread: tuple[Ints, Ints, Floats],
+    motion: tuple[Ints, Ints, Floats],
+    tables: PointTables,
+    turns: Floats,
+    load: Floats,
+    away: Floats,
+    out: Floats,
+) -> None:
+    """Write what contacts move the skin beside bones and handles, (n̄, 3) in the world.
+
+    Parameters
+    ----------
+    touches, forces
+        Contacts, and forces along their ways out.
+    spread
+        CSR of the skin on the outer points of the flesh.
+    motion
+        CSC of the motion of these points, (…, 3) values, by 1 N out along the normal of each.
+    tables, turns
+        The skin, and its bones.
+    load, away
+        (p,), (p, 3) work.
+    out
+        Written.
+    """
+    starts, columns, values = spread
+    firsts, rows, moved = motion
+    load[:], away[:] = 0.0, 0.0
+    for c in range(touches.count[0]):
+        if touches.areas[c] > 0 and forces[c] > 0:
+            for member in range(touches.starts[c], touches.starts[c + 1]):
+                v, much = touches.members[member], forces[c] * touches.parts[member]
+                for at in range(starts[v], starts[v + 1]):
+                    load[columns[at]] -= much * values[at]
+    for p in range(len(load)):
+        if load[p] != 0:
+            for at in range(firsts[p], firsts[p + 1]):
+                for i in range(3):
+                    away[rows[at], i] += load[p] * moved[at, i]
+    for v in range(len(out)):
+        x = y = z = 0.0
+        for at in range(starts[v], starts[v + 1]):
+            row = columns[at]
+            x += values[at] * away[row, 0]
+            y += values[at] * away[row, 1]
+            z += values[at] * away[row, 2]
+        out[v, 0] = out[v, 1] = out[v, 2] = 0.0
+        if x == 0 and y == 0 and z == 0:
+            continue
+        for at in range(tables.bone_starts[v], tables.bone_starts[v + 1]):
+            w, G = tables.weights[at], turns[tables.bones[at]]
+            for i in range(3):
+                out[v, i] += w * (G[i, 0] * x + G[i, 1] * y + G[i, 2] * z)
 
 
 @compiled
@@ -563,18 +639,25 @@ def stick(
         Forces as they were applied; anchors are written.
     """
     n_skin, place, stuck = len(skin), np.empty(3), np.empty(3)
+    # What is held no more forgets where it was.
+    for k in range(out.holding[0]):
+        out.still[out.holding[1 + k]] = False
     for c in range(touches.count[0]):
-        out.pressed[touches.points[c]] *= -1.0  # still touched
-    for point in range(len(out.pressed)):
-        if out.pressed[point] > 0.0 or out.held_by[point] < 0:
-            out.pressed[point], out.held_by[point] = 0.0, -1
-        out.pressed[point] = abs(out.pressed[point])
+        out.still[touches.points[c]] = True
+    for k in range(out.holding[0]):
+        point = out.holding[1 + k]
+        if not out.still[point]:
+            out.held_by[point] = -1
+    out.holding[0] = touches.count[0]
     for c in range(touches.count[0]):
         point, thing, force = touches.points[c], touches.things[c], max(out.forces[c], 0.0)
+        out.holding[1 + c] = point
         turn, shift = things.turns[thing], things.shifts[thing]
         for i in range(3):
-            if point < n_skin:
-                place[i] = skin[point, i]
+            if touches.areas[c] > 0:
+                place[i] = 0.0
+                for corner in range(3):
+                    place[i] += touches.shares[c, corner] * skin[touches.corners[c, corner], i]
             else:
                 place[i] = samples[point - n_skin, i] - radii[point - n_skin] * touches.ways[c, i]
         if out.held_by[point] == thing and out.weights[c] > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from supple.mesh.obstacles import CAPSULE
 from supple.mesh.shape_tables import ShapeTables, signed_distance
 
 __all__ = [
+    "FINEST",
     "Touches",
     "empty_touches",
     "find_touches",
@@ -29,6 +31,8 @@ MOST = 256
 SPREAD = 4096
 #: Points of the skin that may touch the body's own parts: the first ones in that order.
 OWN = 1500
+#: Parts that an edge of the skin is cut into for things smaller than it, at most.
+FINEST = 6
 
 
 class Touches(NamedTuple):
@@ -37,7 +41,12 @@ class Touches(NamedTuple):
     count: Ints
     """(1,) how many."""
     points: Ints
-    """Vertices of the skin, or n̄ + s for sample s of the objects."""
+    """Numbers by which friction remembers them: vertices of the skin, n̄ + s for sample s of the
+    objects, and n̄ + S + FINEST² t + k for part k of triangle t of the skin."""
+    corners: Ints
+    """(…, 3) vertices of the skin, and"""
+    shares: Floats
+    """(…, 3) what a contact is of each; a vertex is all of the first, an object's is none."""
     things: Ints
     """Obstacles, then objects, then bones."""
     depths: Floats
@@ -50,23 +59,32 @@ class Touches(NamedTuple):
     starts: Ints
     """(… + 1,) where its vertices begin in `members`."""
     members: Ints
+    parts: Floats
+    """What part of its force each of `members` has."""
     found: Ints
-    """(2, 2 n̄) vertices that touch, and the contact that stands for each; work."""
+    """(2, …) vertices that touch, and the contact that stands for each; work."""
+    loads: Floats
+    """(…,) the area, or the share, of each of these; work."""
 
 
 def empty_touches(n_skin: int) -> Touches:
     """Return room for contacts."""
+    room = 2 * n_skin + 3 * MOST
     return Touches(
         np.zeros(1, np.int64),
         np.zeros(MOST, np.int64),
+        np.zeros((MOST, 3), np.int64),
+        np.zeros((MOST, 3)),
         np.zeros(MOST, np.int64),
         np.zeros(MOST),
         np.zeros((MOST, 3)),
         np.zeros((MOST, 3)),
         np.zeros(MOST),
         np.zeros(MOST + 1, np.int64),
-        np.zeros(2 * n_skin, np.int64),
-        np.zeros((2, 2 * n_skin), np.int64),
+        np.zeros(room, np.int64),
+        np.zeros(room),
+        np.zeros((2, room), np.int64),
+        np.zeros(room),
     )
 
 
@@ -99,8 +117,11 @@ def _farthest(places: Floats, order: Ints) -> None:
 def find_touches(
     shapes: ShapeTables,
     skin: Floats,
+    dents: Floats,
     order: Ints,
     areas: Floats,
+    triangles: Ints,
+    cuts: Ints,
     allowed: Bools,
     samples: Floats,
     radii: Floats,
@@ -115,8 +136,13 @@ def find_touches(
     ----------
     shapes
         Obstacles, then objects from `first_object` on, then bones from `first_bone` on.
-    skin, order, areas
-        (n̄, 3) in the world, these points as `spread_order` has them, and their areas.
+    skin, dents, order, areas
+        (n̄, 3) in the world as bones and handles have it, (n̄, 3) what contact moved it beside these
+        before, the points as `spread_order` has them, and their areas. Things touch skin that is
+        dented; depths count from where it would be without.
+    triangles, cuts
+        (m, 3) of the skin, and (things,) into how many parts their edges are cut for each thing: 1
+        has vertices touch it, more the middles of the parts of triangles.
     allowed
         (bones, n̄) whether a point may touch the part of a bone; (0, n̄) for no self-contact.
     samples, radii, owners
@@ -130,16 +156,24 @@ def find_touches(
     for thing in range(len(shapes.kinds)):
         first, bone = out.count[0], thing - first_bone
         cx, cy, cz, reach = _ball(shapes, thing)
+        if cuts[thing] > 1:
+            total = _find_finely(
+                shapes, skin, dents, triangles, cuts[thing], thing, len(samples), total, out
+            )
         for k in range(min(len(order), OWN) if bone >= 0 else len(order)):
+            if cuts[thing] > 1:
+                break
             v = order[k]
             x, y, z = skin[v, 0], skin[v, 1], skin[v, 2]
-            if (x - cx) ** 2 + (y - cy) ** 2 + (z - cz) ** 2 > reach:
+            if (x - cx) ** 2 + (y - cy) ** 2 + (z - cz) ** 2 > reach and dents[v, 0] == 0:
                 continue
+            x, y, z = x + dents[v, 0], y + dents[v, 1], z + dents[v, 2]
             if bone >= 0 and not allowed[bone, v]:
                 continue
             gap, p, q, r = signed_distance(shapes, thing, x, y, z)
-            if gap < 0 and total < out.found.shape[1]:
-                total = take_point(out, total, first, v, thing, gap, p, q, r, skin)
+            gap -= p * dents[v, 0] + q * dents[v, 1] + r * dents[v, 2]
+            if gap < 0 and total + 3 < len(out.loads):
+                total = take_point(out, total, first, v, thing, gap, p, q, r, skin, areas)
         for s in range(len(samples)):
             if thing >= first_bone or owners[s] == thing or out.count[0] >= MOST:
                 continue
@@ -149,11 +183,93 @@ def find_touches(
             round_ones = radii[s] > 0 and shapes.kinds[thing] <= CAPSULE
             # Two round objects would be found twice, once from each.
             if gap < 0 and not (thing >= first_object and round_ones and owners[s] > thing):
-                _take(out, len(skin) + s, thing, gap, p, q, r)
-                c = out.count[0] - 1
+                c = _take(out, len(skin) + s, thing, gap, p, q, r)
+                for i in range(3):
+                    out.corners[c, i], out.shares[c, i] = 0, 0.0
                 out.places[c, 0], out.places[c, 1] = x - radii[s] * p, y - radii[s] * q
                 out.places[c, 2] = z - radii[s] * r
-    gather_members(out, total, areas)
+    gather_members(out, total)
+
+
+@compiled
+def _find_finely(
+    shapes: ShapeTables,
+    skin: Floats,
+    dents: Floats,
+    triangles: Ints,
+    cut: int,
+    thing: int,
+    n_samples: int,
+    total: int,
+    out: Touches,
+) -> int:
+    """Find parts of triangles whose middles are inside of a small thing."""
+    cx, cy, cz, ball = _ball(shapes, thing)
+    reach = math.sqrt(ball)
+    for t in range(len(triangles)):
+        a, b, c = triangles[t, 0], triangles[t, 1], triangles[t, 2]
+        x = (skin[a, 0] + skin[b, 0] + skin[c, 0]) / 3
+        y = (skin[a, 1] + skin[b, 1] + skin[c, 1]) / 3
+        z = (skin[a, 2] + skin[b, 2] + skin[c, 2]) / 3
+        far = _radius(skin, a, b, c, x, y, z)
+        x += (dents[a, 0] + dents[b, 0] + dents[c, 0]) / 3
+        y += (dents[a, 1] + dents[b, 1] + dents[c, 1]) / 3
+        z += (dents[a, 2] + dents[b, 2] + dents[c, 2]) / 3
+        away = math.sqrt((x - cx) ** 2 + (y - cy) ** 2 + (z - cz) ** 2)
+        if away > reach + 2 * far and dents[a, 0] == 0 and dents[b, 0] == 0:
+            continue
+        area = _area(skin, a, b, c) / cut**2
+        for k in range(cut**2):
+            u, v = _middle_of_part(k, cut)
+            w = 1 - u - v
+            x = u * skin[a, 0] + v * skin[b, 0] + w * skin[c, 0]
+            y = u * skin[a, 1] + v * skin[b, 1] + w * skin[c, 1]
+            z = u * skin[a, 2] + v * skin[b, 2] + w * skin[c, 2]
+            i = u * dents[a, 0] + v * dents[b, 0] + w * dents[c, 0]
+            j = u * dents[a, 1] + v * dents[b, 1] + w * dents[c, 1]
+            m = u * dents[a, 2] + v * dents[b, 2] + w * dents[c, 2]
+            gap, p, q, r = signed_distance(shapes, thing, x + i, y + j, z + m)
+            gap -= p * i + q * j + r * m
+            if gap >= 0 or area == 0 or out.count[0] >= MOST or total + 3 > len(out.loads):
+                continue
+            number = len(skin) + n_samples + FINEST**2 * t + k
+            at = _take(out, number, thing, gap, p, q, r)
+            out.places[at, 0], out.places[at, 1], out.places[at, 2] = x, y, z
+            out.corners[at, 0], out.corners[at, 1], out.corners[at, 2] = a, b, c
+            out.shares[at, 0], out.shares[at, 1], out.shares[at, 2] = u, v, w
+            out.areas[at] = area
+            for corner in range(3):
+                out.found[0, total], out.found[1, total] = out.corners[at, corner], at
+                out.loads[total] = area * out.shares[at, corner]
+                total += 1
+    return total
+
+
+@compiled
+def _middle_of_part(k: int, cut: int) -> tuple[float, float]:
+    """Return two barycentric coordinates of the middle of part k of cut² parts of a triangle."""
+    row = int(math.sqrt(k + 0.5))
+    across = k - row * row
+    # Row by row, 1, 3, 5 … parts: every other one stands on its tip.
+    u = 1 - (row + (2 / 3 if across % 2 == 0 else 1 / 3)) / cut
+    v = (across // 2 + (1 / 3 if across % 2 == 0 else 2 / 3)) / cut
+    return u, v
+
+
+@compiled
+def _radius(skin: Floats, a: int, b: int, c: int, x: float, y: float, z: float) -> float:
+    most = 0.0
+    for k in (a, b, c):
+        own = (skin[k, 0] - x) ** 2 + (skin[k, 1] - y) ** 2 + (skin[k, 2] - z) ** 2
+        most = max(most, own)
+    return math.sqrt(most)
+
+
+@compiled
+def _area(skin: Floats, a: int, b: int, c: int) -> float:
+    p, q, r = skin[b, 0] - skin[a, 0], skin[b, 1] - skin[a, 1], skin[b, 2] - skin[a, 2]
+    u, v, w = skin[c, 0] - skin[a, 0], skin[c, 1] - skin[a, 1], skin[c, 2] - skin[a, 2]
+    return 0.5 * math.sqrt((q * w - r * v) ** 2 + (r * u - p * w) ** 2 + (p * v - q * u) ** 2)
 
 
 @compiled
@@ -178,13 +294,14 @@ def take_point(
     q: float,
     r: float,
     skin: Floats,
+    areas: Floats,
 ) -> int:
     """Take a vertex for a contact or, where a thing has enough since `first`, give it to one."""
     if out.count[0] - first < MOST_A_THING and out.count[0] < MOST:
-        _take(out, v, thing, gap, p, q, r)
-        owner = out.count[0] - 1
+        owner = _take(out, v, thing, gap, p, q, r)
         for i in range(3):
             out.places[owner, i] = skin[v, i]
+            out.corners[owner, i], out.shares[owner, i] = v, 1.0 if i == 0 else 0.0
     else:
         owner, best = -1, np.inf
         for c in range(first, out.count[0]):
@@ -195,34 +312,35 @@ def take_point(
                 best, owner = away, c
         if owner < 0:
             return total
-    out.found[0, total], out.found[1, total] = v, owner
+    out.found[0, total], out.found[1, total], out.loads[total] = v, owner, areas[v]
+    out.areas[owner] += areas[v]
     return total + 1
 
 
 @compiled
-def _take(out: Touches, point: int, thing: int, gap: float, p: float, q: float, r: float) -> None:
+def _take(out: Touches, point: int, thing: int, gap: float, p: float, q: float, r: float) -> int:
     c = out.count[0]
+    out.areas[c] = 0.0
     out.points[c], out.things[c], out.depths[c] = point, thing, -gap
     out.ways[c, 0], out.ways[c, 1], out.ways[c, 2] = p, q, r
     out.count[0] = c + 1
+    return c
 
 
 @compiled
-def gather_members(out: Touches, total: int, areas: Floats) -> None:
-    """Sort vertices by the contact that stands for them, and sum up their areas."""
+def gather_members(out: Touches, total: int) -> None:
+    """Sort vertices by the contact that stands for them, with their parts of its force."""
     count = out.count[0]
     for c in range(count + 1):
         out.starts[c] = 0
-    for c in range(count):
-        out.areas[c] = 0.0
     for k in range(total):
         out.starts[out.found[1, k] + 1] += 1
-        out.areas[out.found[1, k]] += areas[out.found[0, k]]
     for c in range(count):
         out.starts[c + 1] += out.starts[c]
     for k in range(total):
         c = out.found[1, k]
         out.members[out.starts[c]] = out.found[0, k]
+        out.parts[out.starts[c]] = out.loads[k] / max(out.areas[c], 1e-30)
         out.starts[c] += 1
     for c in range(count, 0, -1):
         out.starts[c] = out.starts[c - 1]
