@@ -108,9 +108,10 @@ def _chosen(
         chosen |= {
             "tets": plan.mesh,
             "bones": plan.held,
-            "anatomy": plan.anatomy,
             "young": plan.factors * np.asarray(usual.young),
         }
+        if "bones" not in engine_named(engine).build_options:  # which follow from it
+            chosen["anatomy"] = plan.anatomy
     if "stiffness" in source.character.painted:
         factors = source.character.painted["stiffness"]
         chosen["young"] = factors * np.asarray(chosen.get("young", usual.young))

@@ -83,7 +83,9 @@ def model_options(
     if options.get("bones") is None and prepared is not None:
         plan = body_plan_of(prepared, anatomy, options.get("tets", TETS))
     if plan is not None:
-        options |= {"tets": plan.mesh, "bones": plan.held, "anatomy": plan.anatomy}
+        options |= {"tets": plan.mesh, "bones": plan.held}
+        if "bones" not in row.build_options:  # which follow from it
+            options["anatomy"] = plan.anatomy
     material = options.get("material") or usual_material(character, plan, row)
     if young is None:
         material = replace(material, young=kind.stiffness * np.asarray(material.young))
