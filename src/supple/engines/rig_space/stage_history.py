@@ -36,7 +36,7 @@ class History:
         self.x, self.v, self.a = shaped[X], shaped[V], shaped[A]
         self.x_before, self.v_before = shaped[X_BEFORE], shaped[V_BEFORE]
         self.start, self.v_start, self.target = shaped[START], shaped[V_START], shaped[TARGET]
-        self.steps, self._h, self._kept_h = 0, 0.0, 0.0
+        self.steps, self._h, self._kept_h, self._given_up = 0, 0.0, 0.0, 0.0
 
     def reset(self, x: Floats, v: Floats | float = 0.0) -> None:
         """Start anew at a place and velocity."""
@@ -51,8 +51,13 @@ class History:
         """
         first = self.steps == 0
         code = -1 if integrator.code == BDF2 and first else integrator.code
+        self._given_up = self._h
         ratio, self._h = 1.0 if first else h / self._h, h
         return float(_begin(self._rows, code, h, ratio))
+
+    def give_up(self) -> None:
+        """Have the stage that was begun not count; another one may begin."""
+        self._h = self._given_up
 
     def finish(self, x: Floats, tau: float) -> None:
         """Take the end of the stage for now."""

@@ -292,6 +292,15 @@ class BodySystem:
             limits.add("joints")
         return True
 
+    def go_back(self, chain: BoneChain, start: BoneChain) -> None:
+        """Be where the stage began, as if it had not."""
+        start.copy_to(chain)
+        self.phi[:] = self._flesh.x
+        self._contact.motion.go_back()
+        self._contact.forget_last()
+        for each in (self._world, self._flesh):
+            each.give_up()
+
     def finish(self, chain: BoneChain, start: BoneChain, h: float) -> bool:
         """End the stage; where it is not finite, go back to where it began and return False."""
         good = bool(np.isfinite(self.phi).all() and np.isfinite(chain.turns).all())

@@ -43,6 +43,8 @@ TURNED = 0.3
 PULLING = 0.1
 #: Or while a contact is this far in m from the depth that the solver meant it to have.
 MISMATCH = 2e-3
+#: Times that a sub-step is halved where iterations do not settle.
+MOST_HALVES = 3
 
 
 class SoftSkeletonStep(NamedTuple):
@@ -285,6 +287,7 @@ class SoftSkeletonSimulator:
         self._place(self._start, *earlier, lean)
         self._place(self.chain, pose, root, lean)
         self.chain.copy_to(self._wanted)
+        self._led = self._wanted.turns.copy()
         self.pose, self.root = pose.copy(), root.copy()
         self._correct()
         self._system.start(self._start, self.chain, self._dt)
@@ -313,7 +316,7 @@ class SoftSkeletonSimulator:
         count = max(1, math.ceil(self._dt / self._longest - 1e-6))
         count = max(count, self._contact.substeps(self._dt, self._system.speed))
         limits: set[str] = set()
-        self._iterations = 0
+        self._substeps = self._iterations = 0
         for number, (at, placed) in enumerate(self._track.towards(there, turned, count)):
             self._contact.part = (number + 1) / count
             self._substep(at, placed, pushed, self._dt / count, limits)
@@ -321,7 +324,7 @@ class SoftSkeletonSimulator:
         self._correct()
         self._skin.place(self.chain, self.phi)
         self._steps += 1
-        readings = {"substeps": count, "iterations": self._iterations}
+        readings = {"substeps": self._substeps, "iterations": self._iterations}
         readings |= {**self._contact.readings(), **self._system.readings()}
         return SoftSkeletonStep(self.time, tuple(sorted(limits)), readings)
 
@@ -332,25 +335,40 @@ class SoftSkeletonSimulator:
         pushed: tuple[Ints, Floats] | None,
         h: float,
         limits: set[str],
+        halved: int = 0,
     ) -> None:
-        chain, system = self.chain, self._system
+        """Advance by h; in two halves where Newton's iterations do not settle."""
+        chain, system, was = self.chain, self._system, self._contact.part
         chain.copy_to(self._start)
-        before = self._wanted.turns.copy()
         self._place(self._wanted, pose, root)
         system.begin(self._integrator, h, chain, self._wanted)
         self._skin.place(chain, self.phi)
+        settled = False
         for iteration in range(1, self.most_iterations + 1):
-            system.evaluate(chain, self._start, self._wanted, before, self._skin, pushed)
+            system.evaluate(chain, self._start, self._wanted, self._led, self._skin, pushed)
+            self._iterations += 1
             if not system.advance(chain, limits):
                 break
             self._skin.place(chain, self.phi)
-            if iteration >= self.iterations and self._settled(h):
+            settled = iteration >= self.iterations and self._settled(h)
+            if settled:
                 break
-        self._iterations += iteration
+        if not settled and halved < MOST_HALVES:
+            system.go_back(chain, self._start)
+            middle = _between(self.pose, pose), _between_roots(self.root, root)
+            self._contact.part = was - (was - self._contact.part_before) / 2
+            self._substep(*middle, pushed, h / 2, limits, halved + 1)
+            self._contact.part = was
+            self._substep(pose, root, pushed, h / 2, limits, halved + 1)
+            return
+        if not settled:
+            limits.add("solver")
         if not system.finish(chain, self._start, h):
             limits.add("solver")
             self._skin.place(chain, self.phi)
         self._contact.finish(self._skin, chain)
+        self._led[:] = self._wanted.turns
+        self._substeps += 1
         self.pose, self.root = pose.copy(), root.copy()
 
     def _settled(self, h: float) -> bool:
@@ -397,6 +415,17 @@ class SoftSkeletonSimulator:
     def unposed(self) -> Floats:
         """(n̄, 3) displacement of the flesh before bones move it, in m."""
         return self._skin.displacements(self.phi)
+
+
+def _between(pose: Floats, other: Floats) -> Floats:
+    return 0.5 * (pose + other)
+
+
+def _between_roots(root: Floats, other: Floats) -> Floats:
+    middle = 0.5 * (root + other)
+    u, _, v = np.linalg.svd(middle[:3, :3])
+    middle[:3, :3] = u @ v
+    return middle
 
 
 def _positive(what: str, value: float) -> float:

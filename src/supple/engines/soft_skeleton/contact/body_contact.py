@@ -133,7 +133,7 @@ class BodyContact:
         )
         n = len(self.model.skin.rest)
         self._touches = empty_touches(n)
-        self._were, self.part = np.zeros((len(self.objects), 3)), 1.0
+        self._were, self.part, self.part_before = np.zeros((len(self.objects), 3)), 1.0, 0.0
         self.end_step()
         self._cuts = np.ones(count, np.int64)
         if first:
@@ -165,8 +165,13 @@ class BodyContact:
                 most = max(most, dt * speed / (0.5 * self._shapes.bounds[k, 3]))
         return min(math.ceil(most - 1e-9), MOST_SUBSTEPS)
 
+    def forget_last(self) -> None:
+        """Drop the contacts of a stage that was given up."""
+        self._touches.count[0] = self._pressing.active[0] = 0
+
     def end_step(self) -> None:
         """Remember where moved objects are."""
+        self.part_before = 0.0
         for k, each in enumerate(self.objects):
             self._were[k] = each.place[:3, 3]
 
@@ -294,6 +299,7 @@ class BodyContact:
         if self._nothing:
             return
         self.place(chain)
+        self.part_before = self.part
         places = skin.x, self._samples, self._radii
         stick(self._touches, self._things, *places, self.friction, self._pressing)
         write_dents(
@@ -301,6 +307,7 @@ class BodyContact:
             self._pressing.forces,
             self._spread,
             self._motion,
+            self.model.thickness,
             skin.tables,
             chain.turns,
             *self._dent_work,

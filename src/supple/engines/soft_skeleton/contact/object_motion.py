@@ -86,6 +86,9 @@ class ObjectMotion:
 
     def go_back(self) -> None:
         """Be where the stage began."""
+        if not self.objects:
+            return
+        self._world.give_up()
         self.centres[:], self.turns[:] = self._start
         self._place()
 

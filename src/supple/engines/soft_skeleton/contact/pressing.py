@@ -28,6 +28,8 @@ __all__ = [
 MOST_RELEASES = 8
 #: Part of its flexibility that is left to flesh which is pressed onto the bone.
 HARDEST = 0.02
+#: Dents are no deeper than this part of the way to the bone.
+MOST_DENT = 0.8
 
 
 class Things(NamedTuple):
@@ -560,6 +562,7 @@ def write_dents(
     forces: Floats,
     spread: tuple[Ints, Ints, Floats],
     motion: tuple[Ints, Ints, Floats],
+    thickness: Floats,
     tables: PointTables,
     turns: Floats,
     load: Floats,
@@ -576,6 +579,8 @@ def write_dents(
         CSR of the skin on the outer points of the flesh.
     motion
         CSC of the motion of these points, (…, 3) values, by 1 N out along the normal of each.
+    thickness
+        (n̄,) how deep bone is below vertices of the skin, m.
     tables, turns
         The skin, and its bones.
     load, away
@@ -588,8 +593,9 @@ def write_dents(
     load[:], away[:] = 0.0, 0.0
     for c in range(touches.count[0]):
         if touches.areas[c] > 0 and forces[c] > 0:
+            soft = _softness(touches, c, thickness)
             for member in range(touches.starts[c], touches.starts[c + 1]):
-                v, much = touches.members[member], forces[c] * touches.parts[member]
+                v, much = touches.members[member], soft * forces[c] * touches.parts[member]
                 for at in range(starts[v], starts[v + 1]):
                     load[columns[at]] -= much * values[at]
     for p in range(len(load)):
@@ -607,6 +613,10 @@ def write_dents(
         out[v, 0] = out[v, 1] = out[v, 2] = 0.0
         if x == 0 and y == 0 and z == 0:
             continue
+        # No deeper than bone, nor as deep: flexibility is cut off, and forces overshoot.
+        far = MOST_DENT * thickness[v] / math.sqrt(x * x + y * y + z * z)
+        if far < 1:
+            x, y, z = far * x, far * y, far * z
         for at in range(tables.bone_starts[v], tables.bone_starts[v + 1]):
             w, G = tables.weights[at], turns[tables.bones[at]]
             for i in range(3):
