@@ -12,19 +12,29 @@ from supple.scenes.characters.character_scene import (
     Scene,
     scene,
 )
+from supple.scenes.contact.contact_scene import (
+    CONTACT_SCENES,
+    ContactRecord,
+    ContactScene,
+    contact_scene,
+)
 from supple.scenes.modelling.solids import ball, polygonise, smooth_union, tapered_limb
 
 __all__ = [
+    "CONTACT_SCENES",
     "SCENES",
     "STVK_SCENES",
     "Bone",
     "Contact",
+    "ContactRecord",
+    "ContactScene",
     "ElasticScene",
     "Handle",
     "PaperRow",
     "Scene",
     "ball",
     "beam",
+    "contact_scene",
     "polygonise",
     "scene",
     "smooth_union",
