@@ -27,7 +27,7 @@ def body_of(kind: str) -> ElasticBody:
     mesh = crooked_beam()
     rng = np.random.default_rng(1)
     young = rng.uniform(1e4, 3e4, len(mesh.tets))
-    if kind == "orthotropic":
+    if not MATERIALS[kind].isotropic:
         return ElasticBody(
             mesh, Material(kind, young=young[:, None] * [2.0, 1.0, 1.0], poisson=0.3)
         )

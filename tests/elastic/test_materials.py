@@ -15,7 +15,7 @@ from supple.errors import SuppleError
 from supple.maths.svd import project_psd, rotation_svd
 
 KINDS = list(MATERIALS)
-ISOTROPIC = [kind for kind in KINDS if kind != "orthotropic"]
+ISOTROPIC = [kind for kind in KINDS if MATERIALS[kind].isotropic]
 
 
 def rotation(rng: np.random.Generator) -> np.ndarray:
@@ -24,7 +24,7 @@ def rotation(rng: np.random.Generator) -> np.ndarray:
 
 
 def material(kind: str, rng: np.random.Generator) -> Material:
-    if kind != "orthotropic":
+    if MATERIALS[kind].isotropic:
         return Material(kind, young=1e4, poisson=0.3)
     return Material(
         kind,
@@ -141,6 +141,59 @@ def test_orthotropic_exponential_continues_smoothly_and_never_overflows():
     assert np.isfinite(density.derivative(far)).all()
 
 
+def saturating(**options) -> Density:
+    return Density(Material("saturating", **({"young": 1e4, "poisson": 0.45} | options)))
+
+
+def test_saturating_flesh_behaves_like_its_constants_at_small_strain():
+    lam, mu = 0.45 * 1e4 / (1.45 * 0.1), 1e4 / 2.9
+    identity, swap = np.eye(9), np.eye(9).reshape(3, 3, 3, 3).swapaxes(2, 3).reshape(9, 9)
+    hooke = mu * (identity + swap) + lam * np.outer(np.eye(3), np.eye(3))
+    np.testing.assert_allclose(saturating().derivative(np.eye(3)), hooke, atol=1e-9 * hooke.max())
+
+
+@pytest.mark.parametrize("poisson", [0.2, 0.45, 0.49])
+@pytest.mark.parametrize("ways", [(1, 0, 0), (1, 1, 1)])
+def test_saturating_flesh_resists_compression_to_a_tenth_of_its_volume(poisson, ways):
+    """dΨ/dJ falls as J does: the more flesh is crushed, the more it pushes."""
+    volumes = np.linspace(1.0, 0.1, 200)
+    stretched = [np.diag(np.where(ways, j ** (1 / sum(ways)), 1.0)) for j in volumes]
+
+    def slopes(density):
+        energies = [density.energy(F) for F in stretched]
+        return np.gradient(energies, volumes)[2:-2]
+
+    pushes = slopes(saturating(poisson=poisson))
+    assert (pushes < 0).all()
+    if poisson > 0.4:
+        assert (np.diff(pushes) < 0).all()
+    if sum(ways) == 1:
+        fung = slopes(Density(Material("orthotropic", young=1e4, poisson=poisson, saturation=1e9)))
+        assert (np.diff(fung) > 0).any()
+
+
+def test_saturating_flesh_stiffens_to_a_limit_however_far_it_is_stretched():
+    density = saturating(saturation=10.0)
+    soft = saturating(saturation=1e20)
+    for stretch, least in ((1.5, 5.0), (3.0, 7.0), (100.0, 7.3)):
+        # Shear, which keeps the volume.
+        F = np.array([[1.0, stretch, 0], [0, 1, 0], [0, 0, 1]])
+        ratio = density.stress(F)[0, 1] / soft.stress(F)[0, 1]
+        assert least < ratio < np.exp(2.0)
+
+
+def test_saturating_flesh_is_stiffer_along_its_fibres():
+    rng = np.random.default_rng(3)
+    axes = rotation(rng)
+    density = saturating(young=(4e4, 1e4, 1e4), poisson=0.3, axes=axes)
+    pulls = []
+    for axis in range(3):
+        way = axes[:, axis]
+        pulls.append(way @ density.stress(np.eye(3) + 0.1 * np.outer(way, way)) @ way)
+    assert pulls[0] > 2 * pulls[1]
+    assert pulls[1] == pytest.approx(pulls[2])
+
+
 def test_neo_hookean_pushes_an_inverted_element_back():
     density = Density(Material("neo-hookean", young=1e4, poisson=0.45))
     flattened = [density.energy(np.diag([1.0, 1.0, s])) for s in np.linspace(1.0, -1.0, 21)]
@@ -183,7 +236,7 @@ def test_projection_is_the_nearest_positive_semidefinite_matrix(kind):
         nearest = (vectors * np.maximum(values, 0)) @ vectors.T
         indefinite += values[0] < 0
         size = np.abs(H).max()
-        project_psd(F, kind != "orthotropic", H, np.empty((2, 9, 9)))
+        project_psd(F, MATERIALS[kind].isotropic, H, np.empty((2, 9, 9)))
         np.testing.assert_allclose(H, nearest, atol=1e-12 * size)
     assert indefinite > 20
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from supple.errors import FormatError
 from supple.formats.smpl.bone_file import read_bone_meshes
 from supple.formats.smpl.load_body import load_body
 
-GOOD = {
+GOOD: dict[str, Any] = {
     "vertices": np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]]),
     "faces": np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3], [0, 3, 2]], np.uint32),
     "bone": np.zeros(4, np.uint8),

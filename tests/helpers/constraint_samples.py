@@ -65,7 +65,11 @@ def joined(*meshes):
 def bent_beam(kind="stvk", cells=(6, 2, 2)):
     """A body, a rest shape that is not its mesh, its stiffness there and its free vertices."""
     mesh = beam(cells=cells)
-    young = [1e5, 2e5, 4e5] if kind == "orthotropic" else np.linspace(1e5, 2e5, len(mesh.tets))
+    young = (
+        [1e5, 2e5, 4e5]
+        if kind in ("orthotropic", "saturating")
+        else np.linspace(1e5, 2e5, len(mesh.tets))
+    )
     body = ElasticBody(mesh, Material(kind, young=young, poisson=0.3))
     rest = mesh.vertices + np.outer(mesh.vertices[:, 0] ** 2, [0.0, 0.2, 0.5])
     free = np.flatnonzero(mesh.vertices[:, 0] > 1e-9)

@@ -22,7 +22,7 @@ def box(low, high) -> SurfaceMesh:
 
 
 def bone(low, high, joint: int = 3) -> BoneMeshes:
-    return BoneMeshes(box(low, high), np.zeros(8, int), ("ulna",), [joint])
+    return BoneMeshes(box(low, high), np.zeros(8, int), ("ulna",), np.array([joint]))
 
 
 def bone_volume(mesh: TetMesh, held) -> float:

@@ -25,24 +25,26 @@ class Material:
     kind
         ``"stvk"`` (Saint Venant–Kirchhoff), ``"neo-hookean"`` (the stable form, valid through
         inversion), ``"yeoh"`` (that, stiffening as it is strained), ``"corotational"``
-        (linear), ``"stvk-volume"`` (StVK shear with a volume penalty, hahn2013 eq. 2) or
-        ``"orthotropic"`` (Fung-type exponential, tapia2021 §4.1).
+        (linear), ``"stvk-volume"`` (StVK shear with a volume penalty, hahn2013 eq. 2),
+        ``"orthotropic"`` (Fung-type exponential) or ``"saturating"`` (that, stiffening up to a
+        limit and right in compression; tapia2021 §4.1).
     young
-        Young's modulus in Pa: a number, or one per tet. Orthotropic: a number, three (one per
+        Young's modulus in Pa: a number, or one per tet. With axes: a number, three (one per
         axis), or three per tet.
     poisson
-        Poisson's ratio, likewise. Orthotropic: ν₂₃, ν₁₃, ν₁₂.
+        Poisson's ratio, likewise. With axes: ν₂₃, ν₁₃, ν₁₂.
     density
         In kg/m³: a number, or one per tet.
     shear
-        Orthotropic only: shear moduli G₂₃, G₁₃, G₁₂ in Pa; by default the isotropic value for
+        With axes only: shear moduli G₂₃, G₁₃, G₁₂ in Pa; by default the isotropic value for
         the mean of the two axes.
     axes
-        Orthotropic only: (3, 3), or (m, 3, 3) with one per tet; the columns are the material's
-        axes (fibre first) at rest.
+        Orthotropic and saturating only: (3, 3), or (m, 3, 3) with one per tet; the columns are the
+        material's axes (fibre first) at rest.
     saturation
-        Orthotropic only: the energy density c, in Pa, around which the exponential stiffens;
-        by default a tenth of the mean Young's modulus. Large values give orthotropic StVK.
+        With axes only: the energy density c, in Pa, around which the exponential stiffens; by
+        default a tenth of the mean Young's modulus, of the saturating one 0.3 of it. Large values
+        give orthotropic StVK.
 
     Examples
     --------
@@ -79,7 +81,8 @@ class Material:
             self.shear is None and self.axes is None and self.saturation is None
         ):
             raise SuppleError(
-                f"shear, axes and saturation belong to 'orthotropic', not to {self.kind!r}"
+                "shear, axes and saturation belong to 'orthotropic' and 'saturating', "
+                f"not to {self.kind!r}"
             )
 
     @property
@@ -100,7 +103,7 @@ class Material:
         """Return the constants that the material's energy density reads, one row per tet.
 
         Isotropic materials have those of their formula, such that small strains behave like
-        (E, ν); most have two, (μ, λ). The orthotropic one has nineteen.
+        (E, ν); most have two, (μ, λ). The orthotropic one has nineteen, the saturating one twenty.
         """
         density = MATERIALS[self.kind]
         if density.element_constants is not None:

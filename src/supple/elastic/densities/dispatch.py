@@ -20,6 +20,7 @@ from supple.elastic.densities.density import Density
 from supple.elastic.densities.fung import ORTHOTROPIC
 from supple.elastic.densities.neo_hookean import NEO_HOOKEAN
 from supple.elastic.densities.saint_venant_kirchhoff import STVK
+from supple.elastic.densities.saturating import SATURATING
 from supple.elastic.densities.stvk_volume import STVK_VOLUME
 from supple.elastic.densities.yeoh import YEOH
 from supple.errors import SuppleError
@@ -47,6 +48,7 @@ _BUILT_IN: tuple[Density, ...] = (
     STVK_VOLUME,
     ORTHOTROPIC,
     YEOH,
+    SATURATING,
 )
 
 #: Columns of the function table; a material's row there has its number.

@@ -13,7 +13,13 @@ from supple.elastic.densities.density import Density, per_element
 from supple.errors import SuppleError
 from supple.maths.small_matrices import green_strain, times, times_transposed
 
-__all__ = ["ORTHOTROPIC"]
+__all__ = [
+    "ORTHOTROPIC",
+    "fung_constants",
+    "fung_derivative",
+    "fung_exponent",
+    "fung_stress",
+]
 
 
 #: Beyond this exponent exp is continued by its second-order Taylor polynomial: C², no overflow.
@@ -32,7 +38,7 @@ def _exponential_less_one(x: float, order: int = 0) -> float:
 
 
 @compiled_fused
-def _exponent(E: Floats, p: Floats, local: Floats, T: Floats) -> float:
+def fung_exponent(E: Floats, p: Floats, local: Floats, T: Floats) -> float:
     """Q, with T = C : E in the material's axes; `local` is scratch."""
     A = p[10:19].reshape(3, 3)
     for i in range(3):  # local ← E A
@@ -75,16 +81,14 @@ def _rotate_out(p: Floats, T: Floats, work: Floats, S: Floats) -> None:
 def _energy(F: Floats, p: Floats, scratch: Floats) -> float:
     E = scratch[0]
     green_strain(F, E)
-    exponent = _exponent(E, p, scratch[1], scratch[2])
+    exponent = fung_exponent(E, p, scratch[1], scratch[2])
     return 0.5 * p[9] * _exponential_less_one(exponent)
 
 
 @compiled_fused_inline
-def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
-    E, S = scratch[0], scratch[3]
-    green_strain(F, E)
-    exponent = _exponent(E, p, scratch[1], scratch[2])
-    growth = _exponential_less_one(exponent, 1)
+def fung_stress(F: Floats, p: Floats, growth: float, P: Floats, scratch: Floats) -> None:
+    """P = F A (growth T) Aᵀ with T, in the material's axes, in scratch[2]."""
+    S = scratch[3]
     _rotate_out(p, scratch[2], scratch[1], S)
     for i in range(3):
         for j in range(3):
@@ -93,13 +97,14 @@ def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
 
 
 @compiled_fused_inline
-def _stress_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
-    """DP = dF S + F dS, dS = g′ C:dE + (2/c) g″ (C:E)(C:E : dE), column by column."""
+def fung_derivative(
+    F: Floats, p: Floats, growth: float, bend: float, H: Floats, scratch: Floats
+) -> None:
+    """DP = dF S + F dS, dS = g′ C:dE + (2/c) g″ (C:E)(C:E : dE), column by column.
+
+    T = C:E is in scratch[2], `growth` is g′ and `bend` (2/c) g″.
+    """
     FA, work, T, S, dE, dS = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]
-    green_strain(F, S)
-    exponent = _exponent(S, p, work, T)
-    growth = _exponential_less_one(exponent, 1)
-    bend = 2.0 / p[9] * _exponential_less_one(exponent, 2)
     A = p[10:19].reshape(3, 3)
     _rotate_out(p, T, work, S)
     times(F, A, FA)
@@ -123,7 +128,22 @@ def _stress_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None
                     H[3 * i + j, 3 * k + l] = value
 
 
-def _element_constants(
+@compiled_fused_inline
+def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
+    green_strain(F, scratch[0])
+    exponent = fung_exponent(scratch[0], p, scratch[1], scratch[2])
+    fung_stress(F, p, _exponential_less_one(exponent, 1), P, scratch)
+
+
+@compiled_fused_inline
+def _stress_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
+    green_strain(F, scratch[3])
+    exponent = fung_exponent(scratch[3], p, scratch[1], scratch[2])
+    bend = 2.0 / p[9] * _exponential_less_one(exponent, 2)
+    fung_derivative(F, p, _exponential_less_one(exponent, 1), bend, H, scratch)
+
+
+def fung_constants(
     n_tets: int,
     *,
     young: ArrayLike,
@@ -167,5 +187,5 @@ def _element_constants(
 
 
 ORTHOTROPIC = Density(
-    "orthotropic", _energy, _stress, _stress_derivative, element_constants=_element_constants
+    "orthotropic", _energy, _stress, _stress_derivative, element_constants=fung_constants
 )

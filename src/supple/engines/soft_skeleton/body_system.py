@@ -88,7 +88,7 @@ class BodySystem:
         self._factor = padded_identity(self.size)
         self._full = np.zeros(len(self._factor))
         self._firm = np.zeros((6, self.size))
-        self._weight = np.zeros(self.size)
+        self._weight, self._since = np.zeros(self.size), np.zeros(self.size)
 
     def set_tracking(self, frequency: float) -> None:
         """Have springs towards the pose of a frequency in Hz, critically damped."""
@@ -160,7 +160,14 @@ class BodySystem:
         each = self.model.masses[:, None] * self._world.v
         return each.sum(axis=0), np.cross(self._world.x, each).sum(axis=0)
 
-    def begin(self, integrator: Integrator, h: float, chain: BoneChain, wanted: BoneChain) -> None:
+    def begin(
+        self,
+        integrator: Integrator,
+        h: float,
+        chain: BoneChain,
+        start: BoneChain,
+        wanted: BoneChain,
+    ) -> None:
         """Begin a stage, and move on as fast as before."""
         self._tau = self._world.begin(integrator, h)
         self._flesh.begin(integrator, h)
@@ -172,6 +179,10 @@ class BodySystem:
         self.phi += h * guess[self._bones :]
         if self.root_mode == "driven":
             chain.place_first(wanted.turns[0], wanted.places[0])
+        bones = self._bones
+        self._since[:bones] = start.difference(chain)
+        self._since[bones : bones + self._m] = self.phi - self._flesh.x
+        self._since[bones + self._m :] = self._contact.motion.guess
 
     def evaluate(
         self,
@@ -215,7 +226,8 @@ class BodySystem:
         self._contact.motion.add_terms(tau, self.gravity, end, gradient, hessian)
         if pushed is not None:
             _add_pushes(skin.tables, skin.offsets, *frames, *pushed, gradient)
-        self._contact.add(skin, chain, self.phi, gradient, hessian)
+        damping = self._beta / self._h
+        self._contact.add(skin, chain, self.phi, self._since, damping, gradient, hessian)
 
     def _add_weight(self, points: BodyPoints, frames: tuple[Floats, ...]) -> None:
         """Add gravity; joints that follow a pose are held against it, as muscles do."""
@@ -284,6 +296,7 @@ class BodySystem:
         chain.change(-change[: self._bones])
         self.phi -= change[self._bones : self._bones + self._m]
         self._contact.motion.change(-change[self._bones + self._m :])
+        self._since -= change
         self.pulling = self._contact.settle(change)
         first = 0 if self.root_mode == "tracked" else 1
         forces = self._joint_forces, self._joint_stiffness

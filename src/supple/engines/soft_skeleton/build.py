@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import numpy as np
@@ -12,16 +14,18 @@ from scipy.spatial import cKDTree
 from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.skin_regions import vertex_areas
 from supple.arrays import Floats, Ints
-from supple.checks import checked_choice, checked_count, shown
+from supple.checks import (
+    checked_array,
+    checked_choice,
+    checked_count,
+    checked_number,
+    shown,
+)
 from supple.elastic.material import Material
 from supple.engines.soft_skeleton.bones.body_points import point_tables
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
-from supple.engines.soft_skeleton.flesh.handle_weights import (
-    farthest_handles,
-    handle_weights,
-    same_entries,
-    three_coordinates,
-)
+from supple.engines.soft_skeleton.flesh.deformation_bases import BASES
+from supple.engines.soft_skeleton.flesh.handle_weights import same_entries
 from supple.engines.soft_skeleton.flesh.mass_points import mass_weights
 from supple.engines.soft_skeleton.flesh.oblivious_cubature import oblivious_cubature
 from supple.engines.soft_skeleton.flesh.residual_flexibility import residual_flexibility
@@ -48,13 +52,15 @@ CUBATURES = {
     "paper-importance": "importance",
 }
 #: Points of the skin feel each other's contact beside the handles within so many edges of tets.
-REACH = 2.5
+REACH = 3.0
 
 
 def build(
     character: Character,
     *,
     handles: int = 90,
+    basis: str = "handles",
+    denser: Mapping[str, float] | ArrayLike | None = None,
     tets: int | TetMesh = 12_000,
     anatomy: Anatomy | Literal["auto"] = "auto",
     skeleton: BoneMeshes | None = None,
@@ -74,6 +80,13 @@ def build(
         A surface, its rig with one skeleton and linear skinning, and motions.
     handles
         Places of the skin that flesh is moved by, three coordinates each.
+    basis
+        ``"handles"``; ``"paper"``: with the paper's linearly precise coordinates; ``"interior"``:
+        handles inside, too; ``"modal"``: softest modes; ``"responses"``: half of the handles, and
+        answers to loads on patches. What it lacks in contact is added to any of them.
+    denser
+        How many times nearer to each other handles are, by names of bones with *, such as
+        ``{"*hand*": 3}``, or painted (n̄,) on the skin.
     tets
         Number of tets to make, or tets that fill the surface. They are needed here only.
     anatomy
@@ -94,13 +107,11 @@ def build(
     log
         Told about stages and progress.
     """
-    if not isinstance(character, Character):
-        raise SuppleError(f"build needs a Character, not {shown(character)}; see supple.load")
+    _check_kinds(character, skeleton)
     log = BuildLog() if log is None else log
     for name, value in (("handles", handles), ("cubature", cubature), ("points", points)):
         checked_count(name, value)
-    if not (skeleton is None or isinstance(skeleton, BoneMeshes)):
-        raise SuppleError(f"skeleton must be BoneMeshes, not {shown(skeleton)}")
+    checked_choice("basis", basis, BASES)
     checked_choice("cubature_method", cubature_method, CUBATURES)
     bones = RigBones(character.rig)
     with single_threaded():
@@ -108,43 +119,83 @@ def build(
             chosen = None if isinstance(anatomy, str) else anatomy
             layer = flesh_layer(character, bones, tets, chosen, material, skeleton, young)
         with log.stage("handles"):
-            at = farthest_handles(layer.mesh, layer.outer, handles)
-            shapes = three_coordinates(handle_weights(layer.mesh, layer.held, at))
+            near = _nearness(denser, character, bones, layer)
+            shapes, at = BASES[basis](layer, handles, near)
         with log.stage("cubature"):
             few = _cubature(layer, shapes, at, cubature, cubature_method, seed, log)
         with log.stage("contact"):
-            motion = residual_flexibility(
-                layer.body,
-                layer.free,
-                shapes,
-                layer.outer,
-                layer.normals,
-                REACH * typical_edge(layer.mesh),
-            )
+            motion = _residual(layer, shapes)
         with log.stage("points"):
             tables = _points(character, bones, layer, shapes, points, seed)
     return SoftSkeletonModel(
-        name=character.name,
-        surface=character.surface,
-        rig=character.rig,
         bones=tuple(bones.names),
         parents=bones.parents,
         joints=bones.joints,
         flesh=few.tables,
         stiffness=few.stiffness,
         error=few.error,
-        motion=tuple(stored_rows(each) for each in motion),
+        motion=motion,
         **tables,
         **_of_layer(character, layer, at),
-        motions=dict(character.motions),
     )
 
 
+def _check_kinds(character: object, skeleton: object) -> None:
+    if not isinstance(character, Character):
+        raise SuppleError(f"build needs a Character, not {shown(character)}; see supple.load")
+    if not (skeleton is None or isinstance(skeleton, BoneMeshes)):
+        raise SuppleError(f"skeleton must be BoneMeshes, not {shown(skeleton)}")
+
+
+def _residual(
+    layer: FleshLayer, shapes: list[sp.csr_array]
+) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
+    """Return x, y and z of what handles lack, among vertices that are near to each other."""
+    x, y, z = residual_flexibility(
+        layer.body,
+        layer.free,
+        shapes,
+        layer.outer,
+        layer.normals,
+        REACH * typical_edge(layer.mesh),
+    )
+    return stored_rows(x), stored_rows(y), stored_rows(z)
+
+
+def _nearness(
+    denser: Mapping[str, float] | ArrayLike | None,
+    character: Character,
+    bones: RigBones,
+    layer: FleshLayer,
+) -> Floats | None:
+    """(n,) how many times nearer to each other handles are, by tet vertex; None for even."""
+    if denser is None:
+        return None
+    skin = character.surface.vertices
+    painted = np.ones(len(skin))
+    if isinstance(denser, Mapping):
+        for pattern, times in denser.items():
+            named = [k for k, name in enumerate(bones.names) if fnmatchcase(name, pattern)]
+            if not named:
+                checked_choice("bone", pattern, bones.names)
+            own = np.asarray(bones.weights[:, named].sum(axis=1)).ravel() > 0.5
+            painted[own] = checked_number(f'denser["{pattern}"]', times)
+    else:
+        painted = checked_array("denser", denser, (len(skin),))
+    if not (painted > 0).all():
+        raise SuppleError(f"denser must be positive, not {painted.min():g}")
+    return painted[cKDTree(skin).query(layer.mesh.vertices)[1]]
+
+
 def _of_layer(character: Character, layer: FleshLayer, handles: Ints) -> dict[str, Any]:
-    """Return what the model keeps of the tets."""
+    """Return what the model keeps of the character and the tets."""
     skin = character.surface
     near = cKDTree(skin.vertices).query(layer.mesh.vertices[handles])[1]
     return {
+        "name": character.name,
+        "surface": skin,
+        "rig": character.rig,
+        "motions": dict(character.motions),
         "material": layer.typical_material,
         "areas": vertex_areas(skin),
         "thickness": _thickness(skin.vertices, layer),

@@ -341,7 +341,7 @@ class SoftSkeletonSimulator:
         chain, system, was = self.chain, self._system, self._contact.part
         chain.copy_to(self._start)
         self._place(self._wanted, pose, root)
-        system.begin(self._integrator, h, chain, self._wanted)
+        system.begin(self._integrator, h, chain, self._start, self._wanted)
         self._skin.place(chain, self.phi)
         settled = False
         for iteration in range(1, self.most_iterations + 1):

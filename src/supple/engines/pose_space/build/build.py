@@ -270,8 +270,8 @@ def _check_material(material: Material) -> None:
     example = 'Material("stvk", young=2e4, poisson=0.45)'
     if not isinstance(material, Material):
         raise SuppleError(f"material is {shown(material)}; give a Material, such as {example}")
-    if material.kind == "orthotropic":
-        raise SuppleError(f"material is orthotropic; a model needs another, such as {example}")
+    if not material.isotropic:
+        raise SuppleError(f"material is {material.kind}; a model needs another, such as {example}")
 
 
 def _check_contact(contacts: ContactKind | None, obstacles: Sequence[Obstacle]) -> None:

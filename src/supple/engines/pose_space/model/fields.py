@@ -233,9 +233,13 @@ def _poses(model: ModelFields, fields: Fields) -> Fields:
     }
 
 
+def _is_isotropic(kind: str) -> bool:
+    return kind in MATERIALS and MATERIALS[kind].isotropic
+
+
 def _material(model: ModelFields, n_tets: int, n_poses: int) -> Fields:
-    if model.material_kind not in MATERIALS or model.material_kind == "orthotropic":
-        isotropic = ", ".join(kind for kind in MATERIALS if kind != "orthotropic")
+    if not _is_isotropic(model.material_kind):
+        isotropic = ", ".join(kind for kind in MATERIALS if _is_isotropic(kind))
         raise SuppleError(f'a model cannot be of material "{model.material_kind}"; use {isotropic}')
     painted = [(n_tets,), (n_poses, n_tets)]
     fields: Fields = {

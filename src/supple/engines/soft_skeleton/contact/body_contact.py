@@ -41,7 +41,7 @@ from supple.mesh.shape_tables import place_shapes, shape_tables
 __all__ = ["BodyContact", "Contacts"]
 
 #: Pressure on skin in Pa for a metre of depth: the weight of a person on a hand's width is 1 mm.
-HARDNESS = 1e7
+HARDNESS = 3e7
 #: Frequency in Hz of an object on the spring that keeps it out of others: it sinks in 0.15 mm.
 OBJECT_FREQUENCY = 40.0
 #: Parts that edges of the skin are cut into, per edge over the radius of a thing.
@@ -95,7 +95,7 @@ class BodyContact:
         self._dents, self._dent_work = np.zeros((n, 3)), (np.zeros(p), np.zeros((p, 3)))
         parts = body_parts(model.parents, skin.rest, weights) if own else None
         self._parts = parts or ([], np.zeros(0, np.int64), np.zeros((0, n), bool))
-        self.motion = ObjectMotion(())
+        self.motion, self._damping = ObjectMotion(()), 0.0
         self.set_things((), ())
 
     def set_things(self, obstacles: Sequence[Obstacle], objects: Sequence[RigidObject]) -> None:
@@ -130,6 +130,7 @@ class BodyContact:
             self._shapes.turns,
             self._shapes.shifts,
             hardness,
+            np.zeros((count, 3)),
         )
         n = len(self.model.skin.rest)
         self._touches = empty_touches(n)
@@ -202,6 +203,7 @@ class BodyContact:
                 shapes.turns[o + k] = each.turn
                 there, was = each.place[:3, 3], self._were[k]
                 shapes.shifts[o + k] = was + self.part * (there - was)
+                self._things.moves[o + k] = (self.part - self.part_before) * (there - was)
                 continue
             turn, centre = self.motion.turns[free], self.motion.centres[free]
             shapes.turns[o + k], shapes.shifts[o + k] = turn, centre - turn @ each.offset
@@ -214,9 +216,20 @@ class BodyContact:
             shapes.shifts[first:] = chain.shifts[bones]
 
     def add(
-        self, skin: BodyPoints, chain: BoneChain, phi: Floats, gradient: Floats, hessian: Floats
+        self,
+        skin: BodyPoints,
+        chain: BoneChain,
+        phi: Floats,
+        since: Floats,
+        damping: float,
+        gradient: Floats,
+        hessian: Floats,
     ) -> None:
-        """Find contacts where skin and things are, and add their forces to the system."""
+        """Find contacts where skin and things are, and add their forces to the system.
+
+        `since` is the change (N,) since the step began, `damping` β/h.
+        """
+        self._damping = damping
         if self._nothing:
             return
         self.place(chain)
@@ -246,6 +259,8 @@ class BodyContact:
             self._things,
             HARDNESS,
             self.friction,
+            damping,
+            since,
             self.model.thickness,
             self._spread,
             self._flexible,
@@ -283,7 +298,7 @@ class BodyContact:
         """Take forces as the solver applied them; return the part of them that pulls."""
         if self._nothing or self._touches.count[0] == 0:
             return 0.0
-        return float(settle_contacts(self._touches, change, self._pressing))
+        return float(settle_contacts(self._touches, change, self._damping, self._pressing))
 
     def mismatch(self, skin: BodyPoints, chain: BoneChain) -> float:
         """Return how far, in m, contacts of the skin are from the depths that the solver meant."""

@@ -39,7 +39,7 @@ class ObjectMotion:
         self.masses = np.array([each.mass for each in self.objects])
         self._own = np.array([_points(each) for each in self.objects]).reshape(count, POINTS, 3)
         self._x, self._rate = np.zeros((count, POINTS, 3)), np.zeros((count, 6))
-        self._start = self.centres.copy(), self.turns.copy()
+        self._start, self.guess = (self.centres.copy(), self.turns.copy()), np.zeros(6 * count)
         self._world = History(self._x.shape)
         self.reset()
 
@@ -69,7 +69,8 @@ class ObjectMotion:
                 break
         self._world.begin(integrator, h)
         self._start = self.centres.copy(), self.turns.copy()
-        self.change(h * self._rate.reshape(-1))
+        self.guess[:] = h * self._rate.reshape(-1)
+        self.change(self.guess)
 
     def change(self, by: Floats) -> None:
         """Change places by coordinates (6 O,)."""

@@ -48,6 +48,8 @@ class Things(NamedTuple):
     """(things, 3, 3), (things, 3) from their own axes to the world."""
     hardness: Floats
     """(things,) of objects, N/m; 0 for others."""
+    moves: Floats
+    """(things, 3) how far those that are led went since the step began."""
 
 
 class Pressing(NamedTuple):
@@ -68,6 +70,8 @@ class Pressing(NamedTuple):
     """(1 + MOST,) how many press, and which."""
     forces: Floats
     """(MOST,) along the ways out, N; after `settle_contacts` as the solver applied them."""
+    left: Floats
+    """(MOST,) how far they went out of their things since the step began, m."""
     meant: Floats
     """(MOST,) depths after the change, were they linear in it."""
     across: Floats
@@ -105,6 +109,7 @@ def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
         np.zeros(MOST + 1, np.int64),
         np.zeros(MOST),
         np.zeros(MOST),
+        np.zeros(MOST),
         np.zeros((MOST, 3)),
         np.zeros(MOST),
         np.zeros(MOST),
@@ -125,6 +130,8 @@ def add_contacts(
     things: Things,
     hard: float,
     friction: float,
+    damping: float,
+    since: Floats,
     thickness: Floats,
     spread: tuple[Ints, Ints, Floats],
     flexible: tuple[Ints, Ints, Floats],
@@ -152,6 +159,8 @@ def add_contacts(
         Stiffness k of skin on things, N/m³.
     friction
         Coefficient μ.
+    damping, since
+        β/h of the contact, which damps as flesh does, and the change (N,) since the step began.
     thickness
         (n̄,) how deep bone is below vertices of the skin, m.
     spread, flexible
@@ -195,9 +204,10 @@ def add_contacts(
             _add_bone(parents, places, things.bones[thing], touches.places[c], -1.0, body)
         _into_frame(touches.ways[c], out.aside[c], body)
     _write_compliance(touches, things, hard, n_skin, thickness, spread, flexible, out)
-    _press(touches, out)
+    _write_approach(touches, things, since, out)
+    _press(touches, damping, out)
     _rub(touches, things, friction, out)
-    _add_system(out, gradient, hessian)
+    _add_system(damping, out, gradient, hessian)
 
 
 @compiled
@@ -328,7 +338,19 @@ def _softness(touches: Touches, c: int, thickness: Floats) -> float:
 
 
 @compiled
-def _press(touches: Touches, out: Pressing) -> None:
+def _write_approach(touches: Touches, things: Things, since: Floats, out: Pressing) -> None:
+    """Set how far contacts went out of their things since the step began."""
+    for c in range(touches.count[0]):
+        row, total = out.rows[3 * c], 0.0
+        for k in range(len(since)):
+            total += row[k] * since[k]
+        for i in range(3):
+            total -= touches.ways[c, i] * things.moves[touches.things[c], i]
+        out.left[c] = total
+
+
+@compiled
+def _press(touches: Touches, damping: float, out: Pressing) -> None:
     """Solve for forces of the contacts that push; others are let go."""
     count, active = touches.count[0], out.active
     active[0] = count
@@ -339,7 +361,8 @@ def _press(touches: Touches, out: Pressing) -> None:
         many = active[0]
         _factorise(out, many)
         for a in range(many):
-            out.work[a] = touches.depths[active[1 + a]]
+            c = active[1 + a]
+            out.work[a] = touches.depths[c] - damping * out.left[c]
         _solve(out, many, out.work)
         kept = 0
         for a in range(many):
@@ -425,7 +448,7 @@ def _rub(touches: Touches, things: Things, friction: float, out: Pressing) -> No
 
 
 @compiled
-def _add_system(out: Pressing, gradient: Floats, hessian: Floats) -> None:
+def _add_system(damping: float, out: Pressing, gradient: Floats, hessian: Floats) -> None:
     """Add R_nᵀ S⁻¹ R_n + R_tᵀ w R_t and forces, in the columns that contacts have."""
     many, active, size = out.active[0], out.active, len(gradient)
     used = 0
@@ -464,6 +487,10 @@ def _add_system(out: Pressing, gradient: Floats, hessian: Floats) -> None:
         scale = 1.0 / out.factor[i, i]
         for k in range(used):
             target[k] *= scale
+    stiffer = math.sqrt(1.0 + damping)
+    for i in range(many):
+        for k in range(used):
+            out.packed[i, k] *= stiffer
     _add_product(out, filled, used, hessian)
 
 
@@ -501,11 +528,11 @@ def _add_product(out: Pressing, filled: int, used: int, hessian: Floats) -> None
 
 
 @compiled
-def settle_contacts(touches: Touches, change: Floats, out: Pressing) -> float:
+def settle_contacts(touches: Touches, change: Floats, damping: float, out: Pressing) -> float:
     """Set forces as the solver applied them when it subtracted a change; return what pulls.
 
-    Forces are linear in the change: S⁻¹ (d + R_n Δ) along the ways out, −w (s − R_t Δ) across. The
-    result is the sum of forces that pull, over that of those that push.
+    Forces are linear in the change: S⁻¹ (d + R_n Δ), damped, along the ways out, −w (s − R_t Δ)
+    across. The result is the sum of forces that pull, over that of those that push.
     """
     many, active = out.active[0], out.active
     count = touches.count[0]
@@ -513,11 +540,11 @@ def settle_contacts(touches: Touches, change: Floats, out: Pressing) -> float:
         out.across[c] = 0.0
     for a in range(many):
         c = active[1 + a]
-        total = touches.depths[c]
-        row = out.rows[3 * c]
+        total, row = 0.0, out.rows[3 * c]
         for k in range(len(change)):
             total += row[k] * change[k]
-        out.work[a] = out.meant[c] = total
+        out.meant[c] = touches.depths[c] + total
+        out.work[a] = touches.depths[c] + (1 + damping) * total - damping * out.left[c]
         if out.weights[c] > 0:
             for side in range(2):
                 slip, row = out.slips[c, side], out.rows[3 * c + 1 + side]

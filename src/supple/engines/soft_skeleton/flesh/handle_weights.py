@@ -13,9 +13,18 @@ from supple.errors import SuppleError
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import symmetrised
 from supple.mesh.biharmonic import bilaplacian
-from supple.mesh.tets import EDGES, TetMesh
+from supple.mesh.laplacian import cotangent_laplacian, hat_gradients
+from supple.mesh.tets import EDGES, OUTWARD_FACES, TetMesh
+from supple.mesh.topology import row_keys
 
-__all__ = ["farthest_handles", "handle_weights", "same_entries", "three_coordinates"]
+__all__ = [
+    "faded",
+    "farthest_handles",
+    "handle_weights",
+    "precise_energy",
+    "same_entries",
+    "three_coordinates",
+]
 
 #: Weights fade between these, so that a handle reaches only what is near (tapia2021 §3.2).
 FADE = 0.03, 0.1
@@ -53,7 +62,9 @@ def farthest_handles(
     return candidates[np.array(found)]
 
 
-def handle_weights(mesh: TetMesh, held: Ints, handles: Ints) -> sp.csr_array:
+def handle_weights(
+    mesh: TetMesh, held: Ints, handles: Ints, energy: sp.csr_array | None = None
+) -> sp.csr_array:
     """(n, h) 1 at a handle, 0 at the others and at bone, smoothest between, and faded.
 
     They minimise wᵀ(L V⁻¹ L)w with L the cotangent Laplacian and V the lumped volumes. With bone
@@ -66,12 +77,14 @@ def handle_weights(mesh: TetMesh, held: Ints, handles: Ints) -> sp.csr_array:
         The tets.
     held, handles
         Vertices that are bone, and one for each handle.
+    energy
+        (n, n) to minimise in place of L V⁻¹ L; see `precise_energy`.
     """
     n = len(mesh.vertices)
     fixed = np.concatenate([held, handles])
     if len(np.unique(fixed)) < len(fixed):
         raise SuppleError("a handle of the flesh is bone, or two are at one place")
-    energy = bilaplacian(mesh)
+    energy = bilaplacian(mesh) if energy is None else energy
     free = np.setdiff1d(np.unique(mesh.tets), fixed)
     own = symmetrised(energy[free][:, free])
     pull = -energy[free][:, handles].toarray()
@@ -79,9 +92,36 @@ def handle_weights(mesh: TetMesh, held: Ints, handles: Ints) -> sp.csr_array:
     found[handles, np.arange(len(handles))] = 1.0
     if len(free):
         found[free] = SparseCholesky(own).factorise(own).solve(np.ascontiguousarray(pull))
+    return sp.csr_array(found * faded(found))
+
+
+def faded(weights: Floats) -> Floats:
+    """Return factors that take weights smoothly to zero between 0.1 and 0.03."""
     low, high = FADE
-    part = np.clip((np.abs(found) - low) / (high - low), 0.0, 1.0)
-    return sp.csr_array(found * part**2 * (3 - 2 * part))
+    part = np.clip((np.abs(weights) - low) / (high - low), 0.0, 1.0)
+    return np.asarray(part**2 * (3 - 2 * part))
+
+
+def precise_energy(mesh: TetMesh) -> sp.csr_array:
+    """(L − N)ᵀ V⁻¹ (L − N), the paper's, with N the slope along the boundary's normals.
+
+    L − N is zero for linear functions at the boundary, too, so that handles give back turns and
+    stretches of all of the flesh; but weights overshoot (Wang et al. 2015).
+    """
+    n, corners = len(mesh.vertices), mesh.tets
+    faces = corners[:, OUTWARD_FACES].reshape(-1, 3)
+    keys = row_keys(np.sort(faces, axis=1), n)
+    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
+    outer = first[counts == 1]
+    tet, face = outer // 4, faces[outer]
+    a, b, c = (mesh.vertices[face[:, i]] for i in range(3))
+    slopes = np.einsum("fi,fai->fa", np.cross(b - a, c - a) / 6, hat_gradients(mesh)[tet])
+    rows, columns = np.repeat(face, 4, axis=1), np.tile(corners[tet], (1, 3))
+    along = sp.coo_array((np.tile(slopes, (1, 3)).ravel(), (rows.ravel(), columns.ravel())), (n, n))
+    inner = sp.csr_array(cotangent_laplacian(mesh)) - along.tocsr()
+    volumes = np.bincount(corners.ravel(), np.repeat(mesh.volumes() / 4, 4), n)
+    found = sp.csr_array(inner.T @ sp.diags_array(1 / np.maximum(volumes, 1e-300)) @ inner)
+    return sp.csr_array(found + 1e-10 * sp.diags_array(found.diagonal()))
 
 
 def three_coordinates(reach: sp.csr_array) -> list[sp.csr_array]:

@@ -46,14 +46,17 @@ def oblivious_cubature(
     flesh = FleshInCoordinates.of(layer, shapes)
     soft = TetMesh(layer.mesh.vertices, layer.mesh.tets[layer.soft])
     own = soft.volumes()
-    around = np.bincount(soft.tets.ravel(), np.repeat(own / 4, 4), len(soft.vertices))
+    around: Floats = np.asarray(
+        np.bincount(soft.tets.ravel(), np.repeat(own / 4, 4), len(soft.vertices)), np.float64
+    )
     if sampling == "colocated":
         points = np.sort(handles)
     else:
         likely = around
         if sampling == "importance":
             matters = flesh.stiffness_parts(flesh.whole, layer.youngs[layer.soft]).sum(axis=1)
-            likely = np.bincount(soft.tets.ravel(), np.repeat(matters, 4), len(around))
+            counted = np.bincount(soft.tets.ravel(), np.repeat(matters, 4), len(around))
+            likely = np.asarray(counted, np.float64)
         elif sampling != "uniform":
             raise SuppleError(f"no sampling {sampling!r}; use uniform, colocated or importance")
         drawn, some = np.random.default_rng(seed), int((likely > 0).sum())

@@ -1,0 +1,1 @@
+"""Figures of soft skeletons: compliance, times, growth."""

@@ -1,0 +1,265 @@
+"""Compliance of soft skeletons: spheres pressed into them, beside all tets of the same layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg
+
+from supple.arrays import Floats, Ints
+from supple.engines.soft_skeleton.bones.rig_bones import RigBones
+from supple.engines.soft_skeleton.build import build
+from supple.engines.soft_skeleton.contact.body_contact import HARDNESS
+from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer, flesh_layer
+from supple.engines.soft_skeleton.model import SoftSkeletonModel
+from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
+from supple.mesh.obstacles import Sphere
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.tets import TetMesh
+from supple.rig.character import Character
+from supple.rig.skeleton.skinning import skinned_core
+
+__all__ = ["Pressed", "Probe", "compliance", "press_full", "press_model", "probes_of"]
+
+#: Steps over which the sphere comes, and over which flesh settles.
+COMING, SETTLING = 20, 60
+#: Increments of the depth, and Newton iterations of each, with all tets.
+INCREMENTS, MOST_ITERATIONS = 5, 40
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Sphere that is pressed into the skin.
+
+    Attributes
+    ----------
+    name
+        Where, for people.
+    place, way
+        (3,) place of the skin at rest, and the way out of it.
+    radius, depth
+        In m; the depth is how far its lowest point is below the place.
+    """
+
+    name: str
+    place: Floats
+    way: Floats
+    radius: float
+    depth: float
+
+    def sphere(self, part: float = 1.0) -> Sphere:
+        """Return it, at a part of the depth."""
+        return Sphere(self.place + (self.radius - part * self.depth) * self.way, self.radius)
+
+
+class Pressed(NamedTuple):
+    """Force in N along the way out, and (n̄, 3) how the skin moved."""
+
+    force: float
+    moved: Floats
+
+
+def probes_of(character: Character) -> list[Probe]:
+    """Return spheres for a body (belly, r 15 and 40 mm) or a hand (palm, and a fingertip r 4 mm).
+
+    Bodies stand along y and look along z, hands lie with the palm down, as SMPL and MANO rest.
+    """
+    core = skinned_core(character.rig)
+    if core is None:
+        return []
+    places = core.rig.skeleton.rest_world()[:, :3, 3]
+    skin = character.surface
+    if len(places) <= 16:  # a hand
+        middle = 0.5 * (places[0] + places[4])
+        palm = _touched(skin, middle, np.array([0.0, -1.0, 0.0]))
+        along = places[3] - places[2]
+        tip = _touched(skin, places[3], along / np.linalg.norm(along))
+        return [
+            Probe("palm, r 15 mm", *palm, 0.015, 0.004),
+            Probe("palm, r 40 mm", *palm, 0.040, 0.004),
+            Probe("fingertip, r 4 mm", *tip, 0.004, 0.002),
+        ]
+    middle = places[3] if len(places) > 3 else places[0]
+    belly = _touched(skin, middle, np.array([0.0, 0.0, 1.0]))
+    return [
+        Probe("belly, r 15 mm", *belly, 0.015, 0.008),
+        Probe("belly, r 40 mm", *belly, 0.040, 0.010),
+    ]
+
+
+def _touched(skin: SurfaceMesh, start: Floats, way: Floats) -> tuple[Floats, Floats]:
+    """Return the vertex farthest along a ray, and the skin's normal there."""
+    away = skin.vertices - start
+    along = away @ way
+    aside = np.linalg.norm(away - along[:, None] * way, axis=1)
+    ahead = np.where(along > 0, along - 2 * aside, -np.inf)
+    found = int(ahead.argmax())
+    corners = skin.triangles[(skin.triangles == found).any(axis=1)]
+    a, b, c = (skin.vertices[corners[:, i]] for i in range(3))
+    normal = np.cross(b - a, c - a).sum(axis=0)
+    return skin.vertices[found], normal / np.linalg.norm(normal)
+
+
+def press_model(model: SoftSkeletonModel, probe: Probe) -> Pressed:
+    """Press a sphere into a soft skeleton whose bones are held, until it is at rest."""
+    simulator = SoftSkeletonSimulator(
+        model,
+        1 / 90,
+        tracking=100.0,
+        gravity=(0, 0, 0),
+        friction=0.0,
+        beta=0.05,
+        self_contact=False,
+    )
+    simulator.reset()
+    before, forces = simulator.surface().astype(float), []
+    for step in range(COMING + SETTLING):
+        simulator.obstacles = (probe.sphere(min(1.0, (step + 1) / COMING)),)
+        state = simulator.step()
+        forces.append(float(state.readings["contact_force"] @ probe.way))
+    return Pressed(-float(np.mean(forces[-10:])), simulator.surface().astype(float) - before)
+
+
+def press_full(layer: FleshLayer, surface: SurfaceMesh, areas: Floats, probe: Probe) -> Pressed:
+    """Press a sphere into all tets, by Newton's method with the same contact on the skin."""
+    body = layer.body
+    unknown = (3 * layer.free[:, None] + np.arange(3)).ravel()
+    reach = np.linalg.norm(surface.vertices - probe.place, axis=1)
+    near = np.flatnonzero(reach < 3 * probe.radius + 2 * probe.depth)
+    spread = sp.csr_array(sp.kron(layer.places[near], sp.eye_array(3)))
+    firm, x = HARDNESS * areas[near], body.rest.copy()
+    offset = surface.vertices[near] - layer.places[near] @ body.rest
+    force = 0.0
+    for part in np.arange(1, INCREMENTS + 1) / INCREMENTS:
+        sphere = probe.sphere(float(part))
+        for _ in range(MOST_ITERATIONS):
+            force, step, size = _newton_step(body, x, unknown, spread, offset, firm, sphere, probe)
+            x.ravel()[unknown] += step
+            if size < 1e-7 * probe.depth:
+                break
+    moved = layer.places @ (x - body.rest)
+    # The skin is shown out of what it touches, as that of a simulator.
+    distance, out = probe.sphere().distances(surface.vertices + moved)
+    moved -= np.minimum(distance, 0.0)[:, None] * out
+    return Pressed(force, moved)
+
+
+def _newton_step(
+    body: Any,
+    x: Floats,
+    unknown: Ints,
+    spread: sp.csr_array,
+    offset: Floats,
+    firm: Floats,
+    sphere: Sphere,
+    probe: Probe,
+) -> tuple[float, Floats, float]:
+    """Return the force along the way, the step of the unknowns, and its largest entry."""
+    distance, out = sphere.distances((spread @ x.ravel()).reshape(-1, 3) + offset)
+    pressed = np.maximum(-distance, 0.0) * firm
+    load = spread.T @ (pressed[:, None] * out).ravel()
+    gradient = (body.force(x).ravel() - load)[unknown]
+    touching = np.flatnonzero(distance < 0)
+    ways = sp.csr_array(
+        (out[touching].ravel(), (3 * touching[:, None] + np.arange(3)).ravel(),
+         3 * np.arange(len(touching) + 1)),
+        (len(touching), spread.shape[0]),
+    )  # fmt: skip
+    rows = sp.csr_array(ways @ spread)[:, unknown]
+    stiffness = sp.csr_array(body.stiffness(x, psd=True))[unknown][:, unknown]
+    stiffness = stiffness + rows.T @ sp.diags_array(firm[touching]) @ rows
+    step = -scipy.sparse.linalg.splu(sp.csc_array(stiffness)).solve(gradient)
+    largest = float(np.abs(step).max())
+    step *= min(1.0, 0.3 * probe.depth / max(largest, 1e-300))
+    return -float((pressed[:, None] * out).sum(axis=0) @ probe.way), step, largest
+
+
+def compliance(
+    character: Character,
+    probes: Sequence[Probe],
+    *,
+    handles: Iterable[int] = (82,),
+    bases: Iterable[str] = ("handles",),
+    meshes: Sequence[int | TetMesh] = (12_000, 24_000),
+    tell: Callable[[str], None] | None = None,
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """Compare forces and motions of the skin with those of all tets.
+
+    Parameters
+    ----------
+    character, probes
+        The body, and what is pressed into it.
+    handles, bases
+        Numbers of handles, and names of bases, that models are built with.
+    meshes
+        Numbers of tets, or tets. Models are of the first; the whole flesh is of each.
+    tell
+        Told what is done.
+    **options
+        Others of `build`.
+
+    Returns
+    -------
+    rows
+        ``basis``, ``handles``, ``residual`` (whether flexibility that handles lack is added),
+        ``probe``, ``tets`` of the whole flesh, ``force`` and ``full_force`` in N, ``ratio``
+        F/F_full, and ``motion_error`` ‖u − u_full‖/‖u_full‖ of the skin.
+    """
+    say = tell or (lambda text: None)
+    bones = RigBones(character.rig)
+    truths: dict[int, list[Pressed]] = {}
+    kept = {name: options.get(name) for name in ("material", "skeleton")}
+    rows: list[dict[str, Any]] = []
+    for basis in bases:
+        for count in handles:
+            say(f"{basis}, {count} handles")
+            model = build(character, handles=count, basis=basis, tets=meshes[0], **options)
+            for tets in meshes if not truths else ():
+                layer = flesh_layer(character, bones, tets, None, **kept)
+                say(f"all of {len(layer.mesh.tets):,} tets")
+                skin = character.surface, model.areas
+                truths[len(layer.mesh.tets)] = [press_full(layer, *skin, p) for p in probes]
+            for residual in (True, False):
+                used = model if residual else _without_residual(model)
+                rows += _compared(used, probes, truths, basis, count, residual)
+    return rows
+
+
+def _without_residual(model: SoftSkeletonModel) -> SoftSkeletonModel:
+    none = sp.csr_array(model.motion[0].shape)
+    return replace(model, motion=(none, none, none))
+
+
+def _compared(
+    model: SoftSkeletonModel,
+    probes: Sequence[Probe],
+    truths: dict[int, list[Pressed]],
+    basis: str,
+    count: int,
+    residual: bool,
+) -> list[dict[str, Any]]:
+    rows = []
+    for k, probe in enumerate(probes):
+        ours = press_model(model, probe)
+        for tets, pressed in truths.items():
+            full = pressed[k]
+            missed = np.linalg.norm(ours.moved - full.moved) / np.linalg.norm(full.moved)
+            rows.append(
+                {
+                    "basis": basis,
+                    "handles": count,
+                    "residual": residual,
+                    "probe": probe.name,
+                    "tets": tets,
+                    "force": ours.force,
+                    "full_force": full.force,
+                    "ratio": ours.force / full.force,
+                    "motion_error": float(missed),
+                }
+            )
+    return rows
