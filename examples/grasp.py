@@ -34,7 +34,8 @@ def grasp(scene: ContactScene, model: supple.engines.soft_skeleton.model.SoftSke
     ball = scene.object("ball")
     lay = ball.centre[1]
     simulator = scene.simulator(model)
-    times, heights, grips, forces, fingers = [], [], [], [], {}
+    times, heights, grips, forces = [], [], [], []
+    fingers: dict[str, float] = {}
     for state in scene.play(simulator):
         touched = simulator.contacts()
         on_ball = touched.things == len(scene.obstacles)  # obstacles come first, then objects
@@ -44,7 +45,7 @@ def grasp(scene: ContactScene, model: supple.engines.soft_skeleton.model.SoftSke
         forces.append(state.readings["contact_force"].copy())
         for part, force in state.readings["parts"].items():
             fingers[part] = max(fingers.get(part, 0.0), float(np.linalg.norm(force)))
-    return Felt(*map(np.array, (times, heights, grips, forces)), fingers)
+    return Felt(np.array(times), np.array(heights), np.array(grips), np.array(forces), fingers)
 
 
 def draw(felt: Felt, path: Path) -> None:

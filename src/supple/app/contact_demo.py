@@ -46,8 +46,8 @@ def run_contact_demo(
             with working("sculpting", quiet):
                 shown = contact_scene(CONTACT_DEMOS.get(name, name))
             changes = recipe | ({} if tets is None else {"tets": int(tets)})
-            engine = {"engine": "soft-skeleton", "quiet": quiet}
-            with scene_model_file(shown.scene.name, **engine, **changes) as path:
+            who = shown.scene.name
+            with scene_model_file(who, engine="soft-skeleton", quiet=quiet, **changes) as path:
                 model, megabytes = load_character_model(path), path.stat().st_size / 1e6
         with clock("simulating"), working("simulating", quiet):
             began = perf_counter()

@@ -29,7 +29,8 @@ def contact_strip(path: str | Path, scene: ContactScene, record: ContactRecord) 
     camera, ground = _camera(record, view)
     wide, tall = COLUMNS * PIXELS / DPI, ROWS * PIXELS / DPI
     figure = Figure(figsize=(wide, tall + 2.6), facecolor=PAPER, layout="constrained", dpi=DPI)
-    above, below = figure.subfigures(2, 1, height_ratios=[tall, 2.4])
+    parts = figure.subfigures(2, 1, squeeze=False, height_ratios=[tall, 2.4])
+    above, below = parts[:, 0]
     figure.suptitle(f"{scene.name}: {scene.description}", color=INK, fontsize=13)
     colours = _skin_colours(scene.scene.character)
     paper = np.array([int(PAPER[i : i + 2], 16) / 255 for i in (1, 3, 5)])

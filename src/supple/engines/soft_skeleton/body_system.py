@@ -39,6 +39,8 @@ __all__ = ["BodySystem"]
 HOLD = 1e-9
 #: Largest turn of a joint in one iteration, in rad.
 MOST_TURN = 1.5
+#: Seconds in which contact gives way again: shorter, and what is pushed out of a thing flies off.
+CONTACT_DAMPING = 0.03
 
 
 class BodySystem:
@@ -171,6 +173,7 @@ class BodySystem:
         """Begin a stage, and move on as fast as before."""
         self._tau = self._world.begin(integrator, h)
         self._flesh.begin(integrator, h)
+        self._contact.begin()
         self._contact.motion.begin(integrator, h)
         self._h = h
         chain.slides[:] = wanted.slides
@@ -226,7 +229,7 @@ class BodySystem:
         self._contact.motion.add_terms(tau, self.gravity, end, gradient, hessian)
         if pushed is not None:
             _add_pushes(skin.tables, skin.offsets, *frames, *pushed, gradient)
-        damping = self._beta / self._h
+        damping = max(self._beta, CONTACT_DAMPING) / self._h
         self._contact.add(skin, chain, self.phi, self._since, damping, gradient, hessian)
 
     def _add_weight(self, points: BodyPoints, frames: tuple[Floats, ...]) -> None:

@@ -40,7 +40,7 @@ ROOTS = "driven", "tracked", "free"
 #: rad: a body whose hands whip at 40 rad/s lost a fifth of its momentum in a second, and now 1 %.
 TURNED = 0.3
 #: Or while contacts pull by more than this part of their push.
-PULLING = 0.1
+PULLING = 0.02
 #: Or while a contact is this far in m from the depth that the solver meant it to have.
 MISMATCH = 2e-3
 #: Times that a sub-step is halved where iterations do not settle.

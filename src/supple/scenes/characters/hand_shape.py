@@ -93,7 +93,7 @@ def finger_axes(finger: str) -> Floats:
     return np.stack([way, pad, np.cross(way, pad)])
 
 
-def _finger(finger: str) -> list[list[Solid]]:
+def _phalanges(finger: str) -> list[list[Solid]]:
     """Return the solids of a finger's three phalanges."""
     chain, (way, pad, _) = _chain(finger), finger_axes(finger)
     millimetres = _THUMB_RADII if finger == "thumb" else _LONG[finger][3]
@@ -161,7 +161,7 @@ def hand_parts() -> dict[str, list[Solid]]:
     """Return solids of each joint, in the order of `JOINTS`."""
     parts = {"wrist": _palm()}
     for finger in FINGERS:
-        for k, limb in enumerate(_finger(finger)):
+        for k, limb in enumerate(_phalanges(finger)):
             parts[f"{finger}{k + 1}"] = limb
     parts["thumb1"] = _thumb_ball()
     return parts

@@ -259,7 +259,7 @@ def _gait(phase: float) -> Floats:
 
 def _on_feet(rig: Rig, poses: Floats) -> tuple[Floats, Floats]:
     """Return how high and how far ahead a root puts the lowest of the skin on the ground."""
-    low = np.flatnonzero(rig.rest_points[:, 1] < 0.05)
+    low = np.flatnonzero(rig(rig.rest_pose)[:, 1] < 0.05)
     places = np.array([rig(pose, low) for pose in poses])
     height, shares = _lowest(places)
     moved = 0.5 * ((shares[1:] + shares[:-1]) * np.diff(places[:, :, 2], axis=0)).sum(axis=1)

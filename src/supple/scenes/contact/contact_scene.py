@@ -157,7 +157,8 @@ class ContactScene:
         """Play, and keep skins and things `rate` times a second, and forces of every step."""
         every = max(1, round(1 / (rate * simulator.dt)))
         skins, things, times = [simulator.surface()], [self._drawn()], [0.0]
-        forces, by_thing, limits = [np.zeros(3)], [{}], set()
+        forces, limits = [np.zeros(3)], set[str]()
+        by_thing: list[dict[str, Floats]] = [{}]
         for step, state in enumerate(self.play(simulator, seconds), 1):
             forces.append(state.readings["contact_force"].copy())
             by_thing.append(dict(state.readings["things"]))
@@ -168,10 +169,10 @@ class ContactScene:
                 times.append(step * simulator.dt)
         names = sorted({name for each in by_thing for name in each})
         return ContactRecord(
-            np.array(times),
+            np.array(times, np.float64),
             np.array(skins),
             things,
-            simulator.dt * np.arange(len(forces)),
+            simulator.dt * np.arange(len(forces), dtype=np.float64),
             np.array(forces),
             {k: np.array([each.get(k, np.zeros(3)) for each in by_thing]) for k in names},
             tuple(sorted(limits)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats, Ints, Singles
 from supple.dynamics.rigid_object import RigidObject
 from supple.mesh.distance_field import Solid
 from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
@@ -83,7 +83,7 @@ class Rope:
     stiffness: float
     damping: float
 
-    def forces(self, places: Floats, velocities: Floats) -> Floats:
+    def forces(self, places: Floats | Singles, velocities: Floats | Singles) -> Floats:
         """Return forces (k, 3) on the patch, from places and velocities (n̄, 3) of the skin."""
         away = self.anchor - places[self.vertices].mean(axis=0)
         far = float(np.linalg.norm(away))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial.transform import Rotation
 
 from supple.arrays import Floats, Ints
@@ -124,10 +125,10 @@ def _cures(points: Floats, weights: Floats, parents: Ints, places: Floats) -> Fl
     return found
 
 
-def joint_turns(joints: Joints, turns: Mapping[str, Sequence[float]]) -> Floats:
+def joint_turns(joints: Joints, turns: Mapping[str, ArrayLike]) -> Floats:
     """Return the pose (3 K,) of rotation vectors in degrees, by names of joints."""
     names = list(joints)
     pose = np.zeros((len(names), 3))
     for name, degrees in turns.items():
-        pose[names.index(name)] = np.radians(degrees)
+        pose[names.index(name)] = np.radians(np.asarray(degrees, float))
     return pose.ravel()

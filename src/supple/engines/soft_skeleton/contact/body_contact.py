@@ -112,6 +112,7 @@ class BodyContact:
         on[first:] = bones
         for k, each in enumerate(self.objects):
             hardness[o + k] = each.mass * (2 * np.pi * OBJECT_FREQUENCY) ** 2
+            hardness[o + k] /= min(len(each.samples), 4)
             if not each.moved:
                 free[o + k] = self.motion.objects.index(each)
             else:
@@ -165,6 +166,12 @@ class BodyContact:
             if math.isfinite(self._shapes.bounds[k, 3]):
                 most = max(most, dt * speed / (0.5 * self._shapes.bounds[k, 3]))
         return min(math.ceil(most - 1e-9), MOST_SUBSTEPS)
+
+    def begin(self) -> None:
+        """Begin a stage: all points may press again."""
+        freed = self._pressing.freed
+        self._pressing.released[freed[1 : 1 + freed[0]]] = False
+        freed[0] = 0
 
     def forget_last(self) -> None:
         """Drop the contacts of a stage that was given up."""
@@ -333,7 +340,7 @@ class BodyContact:
         """Return the contacts of the skin as they were applied."""
         kept = np.flatnonzero(self._touches.areas[: self.count] > 0)
         press, touches = self._pressing, self._touches
-        along = np.maximum(press.forces[kept], 0.0)
+        along = press.forces[kept]
         most = touches.shares[kept].argmax(axis=1)
         return Contacts(
             touches.corners[kept, most],

@@ -27,7 +27,7 @@ __all__ = [
 #: Times that points which would be pulled are let go.
 MOST_RELEASES = 8
 #: Part of its flexibility that is left to flesh which is pressed onto the bone.
-HARDEST = 0.02
+HARDEST = 0.05
 #: Dents are no deeper than this part of the way to the bone.
 MOST_DENT = 0.8
 
@@ -70,6 +70,10 @@ class Pressing(NamedTuple):
     """(1 + MOST,) how many press, and which."""
     forces: Floats
     """(MOST,) along the ways out, N; after `settle_contacts` as the solver applied them."""
+    soft: Floats
+    """(MOST,) part of its flexibility that flesh has left so deep."""
+    base: Floats
+    """(MOST,) forces of the depths alone, N."""
     left: Floats
     """(MOST,) how far they went out of their things since the step began, m."""
     meant: Floats
@@ -94,6 +98,10 @@ class Pressing(NamedTuple):
     """(1 + MOST,) how many points are held, and which."""
     still: Bools
     """(…,) work."""
+    released: Bools
+    """(…,) which points pulled in an iteration of this step, and are let go in the next,"""
+    freed: Ints
+    """(1 + MOST,) and a list of them."""
     work: Floats
 
 
@@ -110,6 +118,8 @@ def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
         np.zeros(MOST),
         np.zeros(MOST),
         np.zeros(MOST),
+        np.zeros(MOST),
+        np.zeros(MOST),
         np.zeros((MOST, 3)),
         np.zeros(MOST),
         np.zeros(MOST),
@@ -120,6 +130,8 @@ def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
         np.zeros(n_points),
         np.zeros(MOST + 1, np.int64),
         np.zeros(n_points, np.bool_),
+        np.zeros(n_points, np.bool_),
+        np.zeros(MOST + 1, np.int64),
         np.zeros(max(size, n_outer, MOST) + 64),
     )
 
@@ -288,8 +300,8 @@ def _write_compliance(
     """Diag 1/(k a) + S ΔC Sᵀ of the contacts; objects have their own hardness.
 
     S spreads a contact over the skin that it stands for: a load at one point would dent more. Flesh
-    that is pressed in by d is softer by 1 − d/t only, with bone at a depth of t: linear flesh would
-    let a fist through to the other side.
+    that is pressed in by d is as soft as 1 − d/t, with bone at a depth of t, and for more depth as
+    the square of that: linear flesh would let a fist through to the other side.
     """
     count, field = touches.count[0], out.work
     starts, columns, values = spread
@@ -303,7 +315,7 @@ def _write_compliance(
             other = things.hardness[touches.things[c]]
             if other > 0:
                 stiff = min(stiff, other) if stiff > 0 else other
-            out.compliance[c, c], out.grips[c] = 1.0 / stiff, stiff
+            out.compliance[c, c], out.grips[c], out.soft[c] = 1.0 / stiff, stiff, 1.0
             continue
         first, last = touches.starts[c], touches.starts[c + 1]
         for member in range(first, last):
@@ -312,7 +324,7 @@ def _write_compliance(
                 row, share = columns[at], part * values[at]
                 for k in range(rows[row], rows[row + 1]):
                     field[others[k]] += share * much[k]
-        soft = _softness(touches, c, thickness)
+        soft = out.soft[c] = _softness(touches, c, thickness)
         for d in range(c, count):
             if touches.areas[d] > 0:
                 total = 0.0
@@ -351,32 +363,54 @@ def _write_approach(touches: Touches, things: Things, since: Floats, out: Pressi
 
 @compiled
 def _press(touches: Touches, damping: float, out: Pressing) -> None:
-    """Solve for forces of the contacts that push; others are let go."""
+    """Solve for forces of the contacts that depths press, and those that did not pull before.
+
+    Others are let go. Which ones press is not for the damping to say: it counts a motion that was
+    guessed, and what lies at rest would be let go in every other step.
+    """
     count, active = touches.count[0], out.active
-    active[0] = count
+    active[0] = 0
     for c in range(count):
-        active[1 + c] = c
         out.forces[c] = 0.0
+        if not out.released[touches.points[c]]:
+            active[1 + active[0]] = c
+            active[0] += 1
     for _ in range(MOST_RELEASES):
         many = active[0]
         _factorise(out, many)
         for a in range(many):
-            c = active[1 + a]
-            out.work[a] = touches.depths[c] - damping * out.left[c]
+            out.work[a] = touches.depths[active[1 + a]]
         _solve(out, many, out.work)
         kept = 0
         for a in range(many):
-            force = out.work[a]
-            out.work[a] = 0.0
-            c = active[1 + a]
-            out.forces[c] = max(force, 0.0)
-            if force > 0:
-                active[1 + kept] = c
+            if out.work[a] > 0:
+                active[1 + kept] = active[1 + a]
                 kept += 1
-        if kept == many:
-            return
+            out.work[a] = 0.0
         active[0] = kept
-    _factorise(out, active[0])
+        if kept == many:
+            break
+    many = active[0]
+    _factorise(out, many)
+    for a in range(many):
+        out.work[a] = touches.depths[active[1 + a]]
+    _solve(out, many, out.work)
+    for a in range(many):
+        out.base[active[1 + a]] = out.work[a]
+    # From here on it is the flexibility for a little more depth that counts.
+    for a in range(many):
+        for b in range(a, many):
+            c, d = active[1 + a], active[1 + b]
+            less = 1.0 / out.grips[c] if a == b else 0.0
+            soft = math.sqrt(out.soft[c] * out.soft[d])
+            out.factor[a, b] = less + soft * (out.compliance[c, d] - less)
+        out.work[a] = -damping * out.left[active[1 + a]]
+    _small_cholesky(out.factor, many)
+    _solve(out, many, out.work)
+    for a in range(many):
+        c = active[1 + a]
+        out.forces[c] = out.base[c] + out.work[a]
+        out.work[a] = 0.0
 
 
 @compiled
@@ -531,7 +565,7 @@ def _add_product(out: Pressing, filled: int, used: int, hessian: Floats) -> None
 def settle_contacts(touches: Touches, change: Floats, damping: float, out: Pressing) -> float:
     """Set forces as the solver applied them when it subtracted a change; return what pulls.
 
-    Forces are linear in the change: S⁻¹ (d + R_n Δ), damped, along the ways out, −w (s − R_t Δ)
+    Forces are linear in the change: f + S⁻¹ R_n Δ, damped, along the ways out, −w (s − R_t Δ)
     across. The result is the sum of forces that pull, over that of those that push.
     """
     many, active = out.active[0], out.active
@@ -544,7 +578,7 @@ def settle_contacts(touches: Touches, change: Floats, damping: float, out: Press
         for k in range(len(change)):
             total += row[k] * change[k]
         out.meant[c] = touches.depths[c] + total
-        out.work[a] = touches.depths[c] + (1 + damping) * total - damping * out.left[c]
+        out.work[a] = (1 + damping) * total - damping * out.left[c]
         if out.weights[c] > 0:
             for side in range(2):
                 slip, row = out.slips[c, side], out.rows[3 * c + 1 + side]
@@ -555,9 +589,14 @@ def settle_contacts(touches: Touches, change: Floats, damping: float, out: Press
     _solve(out, many, out.work)
     pulled = pushed = 0.0
     for a in range(many):
-        c, force = active[1 + a], out.work[a]
+        c = active[1 + a]
+        force = out.base[c] + out.work[a]
         out.forces[c] = force
         out.work[a] = 0.0
+        if force < 0 and out.freed[0] < MOST:
+            out.released[touches.points[c]] = True
+            out.freed[1 + out.freed[0]] = touches.points[c]
+            out.freed[0] += 1
         pulled += max(-force, 0.0)
         pushed += max(force, 0.0)
     return pulled / max(pushed, 1e-12)

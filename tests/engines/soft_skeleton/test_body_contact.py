@@ -1,0 +1,212 @@
+"""Contact of soft skeletons: weights are carried, friction holds or slides, nothing explodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import supple
+from helpers.soft_skeleton_samples import soft_body, soft_elbow, soft_hand
+from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
+from supple.scenes.characters.hand import hand_pose
+
+GRAVITY = 9.81
+
+
+def lying(height: float, **options) -> tuple[SoftSkeletonSimulator, np.ndarray]:
+    """A person on the back, so high above the ground."""
+    model = soft_body()
+    pose, root = np.array(model.rig.rest_pose), np.eye(4)
+    root[:3, :3] = Rotation.from_rotvec([-np.pi / 2, 0, 0]).as_matrix()
+    root[1, 3] = height - (model.rig(pose) @ root[:3, :3].T)[:, 1].min()
+    ground = supple.Plane((0, 0, 0), (0, 1, 0))
+    sim = SoftSkeletonSimulator(model, root="free", obstacles=[ground], **options)
+    sim.reset(pose, root)
+    return sim, root
+
+
+def weight(sim: SoftSkeletonSimulator) -> float:
+    return float(sim.model.masses.sum()) * GRAVITY
+
+
+def test_a_body_at_rest_on_the_ground_presses_with_its_weight_and_hardly_sinks_in():
+    sim, root = lying(0.005)
+    for _ in range(220):
+        state = sim.step(None, root)
+    force = state.readings["contact_force"]
+    assert force[1] == pytest.approx(weight(sim), rel=0.01)
+    assert np.abs(force[[0, 2]]).max() < 0.03 * weight(sim)
+    assert state.readings["penetration"] < 2e-3
+    assert sim.surface()[:, 1].min() > -1e-6
+    parts = np.sum(list(state.readings["parts"].values()), axis=0)
+    np.testing.assert_allclose(parts, force, atol=1e-9)
+    np.testing.assert_allclose(state.readings["things"]["obstacle 0"], force, atol=1e-9)
+    np.testing.assert_allclose(sim.contacts().forces.sum(axis=0), force, atol=1e-9)
+
+
+@pytest.mark.parametrize("tracking", [0.0, 8.0])
+def test_a_person_dropped_from_a_metre_comes_to_lie(tracking):
+    sim, root = lying(1.0, tracking=tracking)
+    deepest, fastest = 0.0, []
+    for _ in range(200):
+        state = sim.step(None, root)
+        deepest = max(deepest, state.readings["penetration"])
+        fastest.append(sim._system.speed)
+        assert np.isfinite(sim.surface()).all()
+    assert deepest < 0.015 if tracking else deepest < 0.03
+    assert max(fastest) < 12
+    assert fastest[-1] < 1.5
+    assert -0.05 < sim.surface()[:, 1].min() < 0.05
+
+
+def ball_on_palm() -> tuple[SoftSkeletonSimulator, supple.RigidObject]:
+    """A ball that weight presses onto a palm, which is where gravity leads to."""
+    model = soft_hand()
+    pose = np.array(model.rig.rest_pose)
+    skin, joints = model.rig(pose), model.joints
+    middle = 0.4 * joints[0] + 0.6 * joints[[1, 4, 7, 10]].mean(axis=0)
+    near = np.linalg.norm(skin[:, [0, 2]] - middle[[0, 2]], axis=1) < 0.02
+    place = np.eye(4)
+    place[:3, 3] = [middle[0], skin[near, 1].min() - 0.031, middle[2]]
+    ball = supple.RigidObject(supple.Sphere((0, 0, 0), 0.03), mass=0.2, place=place, name="ball")
+    up = {"gravity": (0, GRAVITY, 0), "friction": 0.8}
+    return SoftSkeletonSimulator(model, objects=[ball], **up), ball
+
+
+def test_a_ball_at_rest_on_the_palm_weighs_what_it_weighs():
+    sim, ball = ball_on_palm()
+    for _ in range(270):
+        state = sim.step()
+    force, pull = state.readings["contact_force"], ball.mass * GRAVITY
+    assert np.linalg.norm(force - [0, pull, 0]) < 0.01 * pull
+    held = state.readings["root_force"] + [0, weight(sim), 0]
+    assert np.linalg.norm(held + [0, pull, 0]) < 0.01 * pull
+    assert state.readings["penetration"] < 2e-3
+    assert np.linalg.norm(ball.velocity) < 0.01
+
+
+def test_what_the_ball_feels_is_what_the_hand_feels():
+    sim, ball = ball_on_palm()
+    before = ball.velocity.copy()
+    for _ in range(20):
+        state = sim.step()
+    motion = sim._contact.motion
+    stage = motion._world
+    felt = ball.mass * stage.a[0].mean(axis=0) - ball.mass * sim.gravity
+    np.testing.assert_allclose(felt, -state.readings["contact_force"], atol=1e-9)
+    assert before is not ball.velocity
+
+
+@pytest.mark.parametrize(("friction", "angle"), [(0.5, 20.0), (0.5, 30.0), (0.3, 14.0), (0.3, 20.0)])
+def test_what_lies_on_a_slope_slides_where_the_slope_is_steeper_than_friction(friction, angle):
+    slope, model = np.radians(angle), soft_elbow()
+    gravity = GRAVITY * np.array([np.sin(slope), -np.cos(slope), 0])
+    low = model.surface.vertices[:, 1].min()
+    box = supple.RigidObject(supple.Box((0, 0, 0), (0.05, 0.05, 0.05)), mass=1.0)
+    place = np.eye(4)
+    place[:3, 3] = [0, low + 0.05, 3.0]
+    box.place = place
+    ground = supple.Plane((0, low, 0), (0, 1, 0))
+    options = {"root": "free", "obstacles": [ground], "objects": [box], "friction": friction}
+    sim = SoftSkeletonSimulator(model, gravity=gravity, **options)
+    body, thing = [], []
+    for _ in range(180):
+        sim.step()
+        body.append(sim.chain.places[0, 0])
+        thing.append(box.centre[0])
+    pulled = GRAVITY * (np.sin(slope) - friction * np.cos(slope))
+    for path, near in ((thing, 0.05), (body, 0.15)):
+        speeds = (path[-1] - path[-46]) / 0.5, (path[-46] - path[-91]) / 0.5
+        if pulled < 0:
+            assert abs(path[-1] - path[-91]) < 1e-3  # no creep
+        else:
+            assert (speeds[0] - speeds[1]) / 0.5 == pytest.approx(pulled, rel=near)
+
+
+def test_a_fist_pressed_in_at_two_metres_a_second_stops_at_the_bone():
+    model = soft_body()
+    skin = model.rig(np.array(model.rig.rest_pose))
+    spine = model.joints[model.bones.index("spine1")]
+    near = (np.abs(skin[:, :2] - spine[:2]) < 0.05).all(axis=1)
+    front = skin[near, 2].max()
+    fist = supple.RigidObject(supple.Sphere((0, 0, 0), 0.04), moved=True)
+    sim = SoftSkeletonSimulator(model, objects=[fist])
+    forces, deepest = [], 0.0
+    for k in range(90):
+        place = np.eye(4)
+        place[:3, 3] = [spine[0], spine[1], front + 0.04 - min(0.04, 2 * k / 90 - 0.01)]
+        fist.moved_to(place, sim.dt)
+        state = sim.step()
+        forces.append(state.readings["contact_force"][2])
+        deepest = max(deepest, state.readings["penetration"])
+    assert deepest < 0.015
+    assert forces[-1] < -10
+    assert abs(forces[-1] - forces[-10]) < 0.02 * abs(forces[-1])
+    np.testing.assert_allclose(state.readings["root_force"][2], -forces[-1], rtol=0.02)
+
+
+def test_ten_objects_in_a_hand_neither_explode_nor_pass_through_it():
+    model = soft_hand()
+    curl = {f"{name}{k}": 50 for name in ("index", "middle", "pinky", "ring") for k in (1, 2)}
+    pose = hand_pose(curl)
+    shapes = (
+        supple.Sphere((0, 0, 0), 0.01),
+        supple.Box((0, 0, 0), (0.009, 0.011, 0.008)),
+        supple.Capsule((-0.008, 0, 0), (0.008, 0, 0), 0.007),
+    )
+    middle, random = 0.45 * model.joints[0] + 0.55 * model.joints[4], np.random.default_rng(0)
+    objects = []
+    for k in range(10):
+        place = np.eye(4)
+        place[:3, 3] = middle + [0.01 * random.standard_normal(), -0.06 - 0.03 * k, 0.0]
+        objects.append(supple.RigidObject(shapes[k % 3], density=1000, place=place))
+    up = {"gravity": (0, GRAVITY, 0), "friction": 0.6}
+    sim = SoftSkeletonSimulator(model, objects=objects, **up)
+    sim.reset(pose)
+    worst = 0.0
+    for _ in range(120):
+        state = sim.step(pose)
+        worst = max(worst, state.readings["penetration"])
+        for each in objects:
+            assert np.linalg.norm(each.velocity) < 16  # 1.3 s of fall are 13 m/s
+    assert worst < 0.015
+
+
+def test_joints_stay_within_their_limits_and_say_so():
+    model = soft_hand()
+    name = model.bones[1]
+    limits = {name: [(-0.1, -0.1, -0.2), (0.1, 0.1, 0.2)]}
+    sim = SoftSkeletonSimulator(model, joint_limits=limits, tracking=4.0)
+    pose = np.array(model.rig.rest_pose)
+    names = [each.name for each in model.rig.parameters]
+    bent = pose.copy()
+    bent[[k for k, each in enumerate(names) if each.startswith(f"{name}.r")]] = 1.0
+    for _ in range(60):
+        state = sim.step(bent)
+    turned = sim.parameters[[k for k, each in enumerate(names) if each.startswith(f"{name}.r")]]
+    assert "joints" in state.limits
+    assert np.abs(turned).max() < 0.4
+    with pytest.raises(supple.SuppleError, match="did you mean"):
+        SoftSkeletonSimulator(model, joint_limits={name + "x": limits[name]})
+
+
+def test_fingers_do_not_pass_through_each_other():
+    model = soft_hand()
+    pose = np.array(model.rig.rest_pose)
+    names = [each.name for each in model.rig.parameters]
+    sideways = [k for k, each in enumerate(names) if each == f"{model.bones[1]}.ry"]
+    gone = []
+    for own in (False, True):
+        sim = SoftSkeletonSimulator(model, self_contact=own, gravity=(0, 0, 0))
+        ends = []
+        for sign in (-1, 1):
+            led = pose.copy()
+            led[sideways] = 0.8 * sign
+            sim.reset()
+            for _ in range(60):
+                state = sim.step(led)
+            ends.append((np.abs(sim.parameters[sideways] - led[sideways]).max(), state))
+        gone.append(max(end[0] for end in ends))
+    assert gone[0] < 0.02
+    assert gone[1] > 0.1
