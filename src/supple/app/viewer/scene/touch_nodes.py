@@ -23,10 +23,12 @@ STANDARD = 9.81
 WALL, THING, ARROW = (176, 178, 184), (86, 128, 168), (200, 40, 40)
 #: Opacity of things that were there from the beginning: one sees the skin press on them.
 THROUGH = 0.5
+#: Opacity of objects: arrows show what they press on.
+GLASS = 0.7
 #: Sizes of the body that an arrow is long for the body's own weight; many contacts share it.
-LONG = 1.5
+LONG = 4.0
 #: Lengths of the shortest and the longest arrow that is drawn, as parts of the size.
-SHORT, LONGEST = 0.01, 0.4
+SHORT, LONGEST = 0.004, 0.3
 #: Arrows at once, the strongest.
 MOST_ARROWS = 120
 
@@ -90,6 +92,7 @@ class ObjectNodes:
                 surface.vertices.astype(np.float32),
                 surface.triangles.astype(np.uint32),
                 color=THING,
+                opacity=GLASS,
             )
             node.on_drag("left")(self._dragging(each))
             self._nodes.append((each, node))

@@ -18,7 +18,7 @@ __all__ = ["OBJECT_KINDS", "ObjectKind", "ThrownObjects"]
 ObjectKind = Literal["ball", "box"]
 OBJECT_KINDS: tuple[ObjectKind, ...] = ("ball", "box")
 #: Radius of a ball, as a part of the body's size, and density in kg/m³.
-RADIUS, DENSITY = 0.07, 300.0
+RADIUS, DENSITY = 0.05, 300.0
 #: Objects at once: each adds six coordinates to every step.
 MOST_OBJECTS = 8
 #: Sizes of the body that an object may be away from it before it comes back.
