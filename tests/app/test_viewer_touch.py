@@ -13,7 +13,8 @@ from helpers.soft_skeleton_samples import soft_elbow
 from supple.app.viewer.scene.colours import RAMP, by_pressure
 from supple.app.viewer.session.character_subject import CharacterSubject
 from supple.app.viewer.session.session import Session
-from supple.engines.engine import ENGINES, RigidObjects, SoftContact
+from supple.engines.engine import ENGINES
+from supple.engines.optional_parts import RigidObjects, SoftContact
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Plane
 

@@ -3,7 +3,7 @@
 A *character engine* moves the flesh of a rigged character: poses and roots in, the skin out. A
 *body engine* does the same for an elastic body without a rig. `ENGINES` has a row for each;
 commands, `supple.bake`, `supple.Player` and the viewer know engines by these rows and by the
-protocols below, and by nothing else.
+protocols below, and by nothing else; what only some engines have is in `optional_parts`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from supple.checks import shown
 from supple.errors import SuppleError
 
 if TYPE_CHECKING:  # commands list engines, and should not wait for NumPy and Numba
-    from numpy.typing import ArrayLike
-
-    from supple.arrays import Floats, Ints, Singles
+    from supple.arrays import Singles
     from supple.dynamics.character_inputs import Before, Forces, Given
     from supple.mesh.obstacles import Obstacle
     from supple.mesh.surface import SurfaceMesh
@@ -38,13 +36,7 @@ __all__ = [
     "BodyEngine",
     "CharacterEngine",
     "CharacterModel",
-    "Crowd",
     "Engine",
-    "FreeParameters",
-    "LocalStiffness",
-    "ParameterSprings",
-    "RigidObjects",
-    "SoftContact",
     "StepState",
     "engine_named",
     "engine_of",
@@ -161,97 +153,6 @@ class BodyEngine(Protocol):
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the surface in the world, (n̄, 3) float32."""
-
-
-@runtime_checkable
-class FreeParameters(Protocol):
-    """Optional part of a character engine: rig parameters that physics moves."""
-
-    @property
-    def free(self) -> tuple[str, ...]:
-        """Names of the parameters that are free."""
-
-    @property
-    def parameters(self) -> Floats:
-        """Pose of the rig now, (s,): the free parameters as physics has them."""
-
-
-@runtime_checkable
-class ParameterSprings(Protocol):
-    """Optional part of a character engine: springs of each free parameter, set between steps."""
-
-    @property
-    def springs(self) -> Any:
-        """Numbers of each free parameter, (k,): `follow`, `firmness`, `damping`."""
-
-    def tune(self, *, follow: Any = None, firmness: Any = None, damping: Any = None) -> None:
-        """Change them: a number, one for each, or numbers by name; None for no change."""
-
-
-@runtime_checkable
-class LocalStiffness(Protocol):
-    """Optional part of a character engine: stiffness that changes from place to place."""
-
-    @property
-    def local_stiffness(self) -> Floats | None:
-        """Factors on the stiffness of each of the model's tets, (T,); to be set between steps."""
-
-
-@runtime_checkable
-class RigidObjects(Protocol):
-    """Optional part of an engine: rigid objects that the flesh pushes."""
-
-    @property
-    def objects(self) -> Sequence[Any]:
-        """The objects; to be set between steps."""
-
-
-@runtime_checkable
-class SoftContact(Protocol):
-    """Optional part of a character engine: bones that follow by springs, skin that feels."""
-
-    @property
-    def tracking(self) -> float:
-        """Frequency in Hz of the springs to the pose, 0 for none; to be set between steps."""
-
-    @property
-    def root_mode(self) -> str:
-        """``"driven"``, ``"tracked"`` or ``"free"``; to be set between steps."""
-
-    @property
-    def gravity(self) -> Floats:
-        """(3,) in m/s²; to be set between steps."""
-
-    @property
-    def friction(self) -> float:
-        """Coefficient of friction; to be set between steps."""
-
-    @property
-    def things(self) -> tuple[str, ...]:
-        """Names of what can be touched, as contacts number it."""
-
-    @property
-    def owners(self) -> Ints:
-        """(n̄,) bone that each vertex of the skin goes with most, a number in `model.bones`."""
-
-    def contacts(self) -> Any:
-        """Return points, places, forces in N, pressures in Pa and things of the last step."""
-
-    def pressure(self) -> Floats:
-        """(n̄,) on the skin in the last step, Pa."""
-
-    def unposed(self) -> Floats:
-        """(n̄, 3) displacement of the flesh before bones move it, in m."""
-
-
-class Crowd(Protocol):
-    """Optional part of an engine: many characters of one model, stepped in one call."""
-
-    def step(self, poses: ArrayLike, roots: ArrayLike | None = None) -> Any:
-        """Advance all of them."""
-
-    def surfaces(self, out: Singles | None = None) -> Singles:
-        """Return all skins, (k, n̄, 3) float32."""
 
 
 @dataclass(frozen=True)

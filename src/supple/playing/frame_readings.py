@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from supple.arrays import Floats
-from supple.engines.engine import SoftContact, StepState
+from supple.engines.engine import StepState
+from supple.engines.optional_parts import SoftContact
 
 __all__ = ["frame_readings"]
 

@@ -72,24 +72,20 @@ def run_view(
         ``"auto"``, ``"none"`` or a file of regions.
     unit
         Unit of the character's file, such as "cm"; by default what it says.
-    motion, flesh, betas
+    motion, flesh, betas, touch
         As for `supple bake`; elastic bodies have none.
     model
         A model file to use instead of building one, of a character.
-    touch
-        Obstacles, and how bones follow the motion.
     folder
         For recordings and anatomy files; by default the current one.
     clay
         Show a character in clay at first, though it has colours of its own.
     host, port
         Address to serve at; the next free port if that one is taken.
-    stats
-        Print what it costs every few seconds.
+    stats, quiet
+        Print what it costs every few seconds; say nothing but the address.
     seconds
         End by itself after so long.
-    quiet
-        Say nothing but the address.
 
     Returns
     -------
@@ -102,12 +98,11 @@ def run_view(
     own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
     own |= {"flesh": flesh, "model": model, "free": free, "betas": betas}
     own["touch"] = None if touch == TouchOptions() else touch
+    target = Path.cwd() if folder is None else folder
     if body:
         _check_body_options(given, **own, folder=folder)
     else:
         _check_free(engine_named(engine, "character"), free)
-    target = Path.cwd() if folder is None else folder
-    if not body:
         _check_folder(target)
     check_viser()
     free_port(host, port)  # better now than after the build

@@ -93,10 +93,8 @@ def build(
         Bone and flesh: ``"auto"``, or an `Anatomy`.
     skeleton
         Meshes of bones, in place of bone as deep as the anatomy says; see `read_bone_meshes`.
-    material
-        Of the flesh; by default that of the anatomy.
-    young
-        Young's modulus in Pa at each vertex of the skin, in place of the material's.
+    material, young
+        Of the flesh, by default that of the anatomy; and E in Pa at each vertex of the skin.
     cubature, points
         Tets that stand for the energy of all, and points for their mass.
     cubature_method

@@ -19,14 +19,13 @@ from supple.app.viewer.session.recording import Recorder
 from supple.app.viewer.session.subject import State, Subject, clamped
 from supple.app.viewer.session.thrown_objects import ThrownObjects
 from supple.arrays import Floats, Ints, Singles
-from supple.engines.engine import (
-    CharacterModel,
+from supple.engines.engine import CharacterModel, engine_named
+from supple.engines.optional_parts import (
     FreeParameters,
     LocalStiffness,
     ParameterSprings,
     RigidObjects,
     SoftContact,
-    engine_named,
 )
 from supple.errors import SuppleError, SuppleWarning
 from supple.mesh.appearance import Appearance
