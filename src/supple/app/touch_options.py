@@ -50,7 +50,7 @@ class TouchOptions:
 
     def stepping(self, row: Engine) -> dict[str, Any]:
         """Return these as options of the engine's simulator; refuse those that it has not."""
-        told = {
+        told: dict[str, Callable[[], Any] | None] = {
             "obstacles": None if self.obstacle is None and self.ground is None else self._obstacles,
             "friction": None if self.friction is None else self._friction,
             "gravity": None if self.gravity is None else self._gravity,
@@ -68,6 +68,7 @@ class TouchOptions:
     def _friction(self) -> float:
         from supple.dynamics.friction import checked_friction
 
+        assert self.friction is not None
         return checked_friction(self.friction)
 
     def _gravity(self) -> list[float]:

@@ -68,6 +68,10 @@ class SoftContact(Protocol):
     """Optional part of a character engine: bones that follow by springs, skin that feels."""
 
     @property
+    def model(self) -> Any:
+        """Model that is stepped, a `CharacterModel` with `bones`, their names, and `masses`."""
+
+    @property
     def tracking(self) -> float:
         """Frequency in Hz of the springs to the pose, 0 for none; to be set between steps."""
 

@@ -92,8 +92,7 @@ class TouchPanel:
 
         @grabs.on_update
         async def grabbed(event: Any) -> None:
-            if grabs.value in ("flesh", "bone"):
-                self._subject.grabs = grabs.value
+            self._subject.grabs = "bone" if grabs.value == "bone" else "flesh"
 
     def _add_world(self) -> None:
         gui, simulator = self._gui, self._subject.simulator

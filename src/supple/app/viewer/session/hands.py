@@ -157,7 +157,8 @@ class BoneGrip(SkinGrip):
         shares = np.clip(1 - (around / (BONE_RADIUS * size)) ** 2, 0, None)
         held = shares > 0
         patch = Patch(own[held], np.asarray(shares[held] / shares[held].sum(), float), size)
-        density = float(np.median(getattr(model, "density", flesh_material(size).density)))
+        usual = flesh_material(size)
+        density = float(np.median(np.asarray(getattr(model, "density", usual.density))))
         mass = density * _part_volume(model.surface, owners == owners[nearest])
         stiffness, friction = BONE_STEADY * mass / dt**2, BONE_CALM * mass / dt
         return cls(patch, where, stiffness, LONGEST_PULL * size, friction, dt)

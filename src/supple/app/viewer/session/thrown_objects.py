@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from supple.app.viewer.session.moving_obstacles import THINGS
 from supple.app.viewer.session.posing import DampedFollower
-from supple.arrays import Floats
+from supple.arrays import Floats, Singles
 from supple.dynamics.rigid_object import RigidObject
 from supple.errors import SuppleError
 
@@ -54,7 +54,7 @@ class ThrownObjects:
         self._known = True
         """Whether the simulator has them as they are."""
 
-    def add(self, kind: ObjectKind, skin: Floats) -> RigidObject:
+    def add(self, kind: ObjectKind, skin: Singles) -> RigidObject:
         """Add a ball or a box before and above the middle of the skin (n̄, 3)."""
         if kind not in OBJECT_KINDS:
             raise SuppleError(f"objects are one of {', '.join(OBJECT_KINDS)}")
@@ -131,5 +131,5 @@ class ThrownObjects:
             away = self.place(each)[:3, 3] - self._middle
             if not each.moved and not float(np.abs(away).max()) < FARTHEST * self.size:
                 above = self._middle + np.array([0.0, self.size / 2, 0.0])
-                each.velocity, each.spin = np.zeros(3), np.zeros(3)  # type: ignore[assignment]
+                each.velocity, each.spin = np.zeros(3), np.zeros(3)
                 each.place = self._world(above)
