@@ -50,7 +50,7 @@ def test_an_object_falls_on_the_floor_and_is_led_while_it_is_held():
     opened = session()
     objects = opened.subject.objects
     box = objects.add("box", opened.skin)
-    advanced(opened, 120)
+    advanced(opened, 240)
     rest = float(np.asarray(FLOOR.point)[1]) + 0.8 * objects.radius
     assert box.place[1, 3] == pytest.approx(rest, abs=1e-3)
     objects.hold(box)
@@ -160,6 +160,7 @@ def test_the_page_adds_objects_and_switches_tracking_off(page: Any, browser: Any
     tab.get_by_role("button", name="Remove objects", exact=True).click()
     until(tab, lambda: not shown.simulator.objects, "they are gone")
     tab.set_viewport_size({"width": 420, "height": 800})
+    tab.get_by_role("tab", name="Touch").click()  # narrow pages have a panel of their own
     for name in ("Add a ball", "Add a box", "Remove objects"):
         button = tab.get_by_role("button", name=name, exact=True)
         button.scroll_into_view_if_needed()
