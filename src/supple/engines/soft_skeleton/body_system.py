@@ -36,7 +36,7 @@ from supple.linalg.upper_triangle import cholesky, padded_identity, solve
 __all__ = ["BodySystem"]
 
 #: Part of the largest of the diagonal that holds what nothing holds.
-HOLD = 1e-9
+HOLD = 1e-12
 #: Largest turn of a joint in one iteration, in rad.
 MOST_TURN = 1.5
 #: Seconds in which contact gives way again: shorter, and what is pushed out of a thing flies off.
@@ -275,7 +275,7 @@ class BodySystem:
         """Solve, and change bones, flesh and objects; False where there is no solution."""
         n, gradient = self.size, self._gradient
         diagonal = np.einsum("ii->i", self._hessian)
-        diagonal += HOLD * diagonal + HOLD**1.5 * diagonal.max()
+        diagonal += HOLD * diagonal + 0.1 * HOLD * diagonal.max()
         self._reaction[:] = gradient[:6]
         if self.root_mode == "driven":
             self._firm[:] = self._hessian[:6]

@@ -22,7 +22,6 @@ from supple.dynamics.character_inputs import (
 from supple.dynamics.friction import checked_friction
 from supple.dynamics.integrators import integrator_named
 from supple.dynamics.rigid_object import RigidObject
-from supple.engines.rig_space.skin_push import checked_obstacles
 from supple.engines.soft_skeleton.body_system import BodySystem
 from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
@@ -30,7 +29,7 @@ from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.engines.soft_skeleton.contact.body_contact import BodyContact, Contacts
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.errors import SuppleError
-from supple.mesh.obstacles import Obstacle
+from supple.mesh.obstacles import Obstacle, checked_obstacles
 
 __all__ = ["SoftSkeletonSimulator", "SoftSkeletonStep"]
 
@@ -40,11 +39,11 @@ ROOTS = "driven", "tracked", "free"
 #: rad: a body whose hands whip at 40 rad/s lost a fifth of its momentum in a second, and now 1 %.
 TURNED = 0.3
 #: Or while contacts pull by more than this part of their push.
-PULLING = 0.02
+PULLING = 0.1
 #: Or while a contact is this far in m from the depth that the solver meant it to have.
 MISMATCH = 2e-3
-#: Times that a sub-step is halved where iterations do not settle.
-MOST_HALVES = 3
+#: Times that a sub-step is halved where iterations leave so many times what they should.
+MOST_HALVES, WORSE = 3, 4.0
 
 
 class SoftSkeletonStep(NamedTuple):
@@ -353,7 +352,7 @@ class SoftSkeletonSimulator:
             settled = iteration >= self.iterations and self._settled(h)
             if settled:
                 break
-        if not settled and halved < MOST_HALVES:
+        if not settled and halved < MOST_HALVES and not self._settled(h, WORSE):
             system.go_back(chain, self._start)
             middle = _between(self.pose, pose), _between_roots(self.root, root)
             self._contact.part = was - (was - self._contact.part_before) / 2
@@ -361,7 +360,7 @@ class SoftSkeletonSimulator:
             self._contact.part = was
             self._substep(pose, root, pushed, h / 2, limits, halved + 1)
             return
-        if not settled:
+        if not settled and not self._settled(h, WORSE):
             limits.add("solver")
         if not system.finish(chain, self._start, h):
             limits.add("solver")
@@ -371,11 +370,13 @@ class SoftSkeletonSimulator:
         self._substeps += 1
         self.pose, self.root = pose.copy(), root.copy()
 
-    def _settled(self, h: float) -> bool:
-        """Tell whether bones and contacts are as the solver meant them to be."""
-        if self._system.pulling > PULLING or self._system.turned > TURNED * math.sqrt(h):
+    def _settled(self, h: float, times: float = 1.0) -> bool:
+        """Tell whether bones and contacts are as the solver meant them to be, or nearly."""
+        if self._system.pulling > times * PULLING:
             return False
-        return self._contact.mismatch(self._skin, self.chain) <= MISMATCH
+        if self._system.turned > times * TURNED * math.sqrt(h):
+            return False
+        return self._contact.mismatch(self._skin, self.chain) <= times * MISMATCH
 
     def _correct(self) -> None:
         """Have the rig's own shapes at the pose of the bones move the skin, before bones do."""

@@ -14,16 +14,11 @@ from supple.dynamics.rigid_object import RigidObject
 from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.contact.body_parts import body_parts, dominant_bones
+from supple.engines.soft_skeleton.contact.dents import deepest, depth_mismatch, write_dents
 from supple.engines.soft_skeleton.contact.object_motion import ObjectMotion
-from supple.engines.soft_skeleton.contact.pressing import (
-    Things,
-    add_contacts,
-    depth_mismatch,
-    empty_pressing,
-    settle_contacts,
-    stick,
-    write_dents,
-)
+from supple.engines.soft_skeleton.contact.pressing import add_contacts, settle_contacts
+from supple.engines.soft_skeleton.contact.pressing_tables import Things, empty_pressing
+from supple.engines.soft_skeleton.contact.sticking import stick
 from supple.engines.soft_skeleton.contact.touches import (
     FINEST,
     empty_touches,
@@ -48,6 +43,10 @@ OBJECT_FREQUENCY = 40.0
 CUT = 4.0
 #: Sub-steps that fast things are followed in, at most.
 MOST_SUBSTEPS = 8
+#: Twice as far, in m, may skin go in one of them where it is about to touch an obstacle.
+LONGEST_MOVE = 0.04
+#: Forces that pull count as parts of those that push, or of this part of the body's weight.
+LEAST_PUSH = 0.02
 
 
 class Contacts(NamedTuple):
@@ -95,7 +94,7 @@ class BodyContact:
         self._dents, self._dent_work = np.zeros((n, 3)), (np.zeros(p), np.zeros((p, 3)))
         parts = body_parts(model.parents, skin.rest, weights) if own else None
         self._parts = parts or ([], np.zeros(0, np.int64), np.zeros((0, n), bool))
-        self.motion, self._damping = ObjectMotion(()), 0.0
+        self.motion, self._damping, self._deepest = ObjectMotion(()), 0.0, 0.0
         self.set_things((), ())
 
     def set_things(self, obstacles: Sequence[Obstacle], objects: Sequence[RigidObject]) -> None:
@@ -162,9 +161,9 @@ class BodyContact:
             if not each.moved:
                 far = dt * float(np.linalg.norm(each.velocity))
             most = max(most, far / (0.5 * self._shapes.bounds[o + k, 3]))
-        for k in range(o):
-            if math.isfinite(self._shapes.bounds[k, 3]):
-                most = max(most, dt * speed / (0.5 * self._shapes.bounds[k, 3]))
+        if o and self._touches.nearest[0] < 2 * dt * speed:
+            thin = np.minimum(self._shapes.bounds[:o, 3], LONGEST_MOVE)
+            most = max(most, dt * speed / (0.5 * float(thin.min())))
         return min(math.ceil(most - 1e-9), MOST_SUBSTEPS)
 
     def begin(self) -> None:
@@ -305,7 +304,8 @@ class BodyContact:
         """Take forces as the solver applied them; return the part of them that pulls."""
         if self._nothing or self._touches.count[0] == 0:
             return 0.0
-        return float(settle_contacts(self._touches, change, self._damping, self._pressing))
+        least = LEAST_PUSH * 9.81 * float(self.model.masses.sum())
+        return float(settle_contacts(self._touches, change, self._damping, least, self._pressing))
 
     def mismatch(self, skin: BodyPoints, chain: BoneChain) -> float:
         """Return how far, in m, contacts of the skin are from the depths that the solver meant."""
@@ -335,6 +335,8 @@ class BodyContact:
             *self._dent_work,
             self._dents,
         )
+        left = self._shapes, skin.x, self._dents, self._touches
+        self._deepest = float(deepest(*left)) if self.count else 0.0
 
     def contacts(self) -> Contacts:
         """Return the contacts of the skin as they were applied."""
@@ -354,7 +356,6 @@ class BodyContact:
         """Return sums of the forces: in all, by part of the body, by thing."""
         found = self.contacts()
         outside = found.things < self._first_bone
-        depth = found.pressures.max(initial=0.0) / HARDNESS
         parts, things = {}, {}
         for bone in np.unique(self.owners[found.points]):
             own = self.owners[found.points] == bone
@@ -364,7 +365,7 @@ class BodyContact:
         return {
             "contacts": len(found.points),
             "contact_force": found.forces[outside].sum(axis=0),
-            "penetration": float(depth),
+            "penetration": self._deepest,
             "parts": parts,
             "things": things,
         }

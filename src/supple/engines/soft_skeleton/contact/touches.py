@@ -42,6 +42,8 @@ class Touches(NamedTuple):
 
     count: Ints
     """(1,) how many."""
+    nearest: Floats
+    """(1,) the smallest gap of a vertex to an obstacle or object, m."""
     points: Ints
     """Numbers by which friction remembers them: vertices of the skin, n̄ + s for sample s of the
     objects, and n̄ + S + FINEST² t + k for part k of triangle t of the skin."""
@@ -74,6 +76,7 @@ def empty_touches(n_skin: int) -> Touches:
     room = 2 * n_skin + 3 * MOST
     return Touches(
         np.zeros(1, np.int64),
+        np.full(1, np.inf),
         np.zeros(MOST, np.int64),
         np.zeros((MOST, 3), np.int64),
         np.zeros((MOST, 3)),
@@ -154,7 +157,7 @@ def find_touches(
     out
         Written.
     """
-    out.count[0], total = 0, 0
+    out.count[0], out.nearest[0], total = 0, np.inf, 0
     for thing in range(len(shapes.kinds)):
         first, bone = out.count[0], thing - first_bone
         cx, cy, cz, reach = _ball(shapes, thing)
@@ -173,6 +176,8 @@ def find_touches(
             if bone >= 0 and not allowed[bone, v]:
                 continue
             gap, p, q, r = signed_distance(shapes, thing, x, y, z)
+            if bone < 0:
+                out.nearest[0] = min(out.nearest[0], gap)
             gap -= p * dents[v, 0] + q * dents[v, 1] + r * dents[v, 2]
             if gap < 0 and total + 3 < len(out.loads):
                 total = take_point(out, total, first, v, thing, gap, p, q, r, skin, areas)

@@ -1,0 +1,127 @@
+"""Dents: what contact moves the skin beside bones and handles, and how deep things are in it."""
+
+from __future__ import annotations
+
+import math
+
+from supple.arrays import Floats, Ints
+from supple.compiled.jit import compiled, compiled_fused
+from supple.engines.soft_skeleton.bones.body_points import PointTables
+from supple.engines.soft_skeleton.contact.pressing_tables import Pressing
+from supple.engines.soft_skeleton.contact.touches import Touches
+from supple.mesh.shape_tables import ShapeTables, signed_distance
+
+__all__ = ["deepest", "depth_mismatch", "softness", "write_dents"]
+
+#: Part of its flexibility that is left to flesh which is pressed onto the bone.
+HARDEST = 0.05
+#: Dents are no deeper than this part of the way to the bone.
+MOST_DENT = 0.8
+
+
+@compiled_fused
+def softness(touches: Touches, c: int, thickness: Floats) -> float:
+    return max(1.0 - touches.depths[c] / thickness[touches.corners[c, 0]], HARDEST)
+
+
+@compiled
+def write_dents(
+    touches: Touches,
+    forces: Floats,
+    spread: tuple[Ints, Ints, Floats],
+    motion: tuple[Ints, Ints, Floats],
+    thickness: Floats,
+    tables: PointTables,
+    turns: Floats,
+    load: Floats,
+    away: Floats,
+    out: Floats,
+) -> None:
+    """Write what contacts move the skin beside bones and handles, (n̄, 3) in the world.
+
+    Parameters
+    ----------
+    touches, forces
+        Contacts, and forces along their ways out.
+    spread
+        CSR of the skin on the outer points of the flesh.
+    motion
+        CSC of the motion of these points, (…, 3) values, by 1 N out along the normal of each.
+    thickness
+        (n̄,) how deep bone is below vertices of the skin, m.
+    tables, turns
+        The skin, and its bones.
+    load, away
+        (p,), (p, 3) work.
+    out
+        Written.
+    """
+    starts, columns, values = spread
+    firsts, rows, moved = motion
+    load[:], away[:] = 0.0, 0.0
+    for c in range(touches.count[0]):
+        if touches.areas[c] > 0 and forces[c] > 0:
+            soft = softness(touches, c, thickness)
+            for member in range(touches.starts[c], touches.starts[c + 1]):
+                v, much = touches.members[member], soft * forces[c] * touches.parts[member]
+                for at in range(starts[v], starts[v + 1]):
+                    load[columns[at]] -= much * values[at]
+    for p in range(len(load)):
+        if load[p] != 0:
+            for at in range(firsts[p], firsts[p + 1]):
+                for i in range(3):
+                    away[rows[at], i] += load[p] * moved[at, i]
+    for v in range(len(out)):
+        x = y = z = 0.0
+        for at in range(starts[v], starts[v + 1]):
+            row = columns[at]
+            x += values[at] * away[row, 0]
+            y += values[at] * away[row, 1]
+            z += values[at] * away[row, 2]
+        out[v, 0] = out[v, 1] = out[v, 2] = 0.0
+        if x == 0 and y == 0 and z == 0:
+            continue
+        # No deeper than bone, nor as deep: flexibility is cut off, and forces overshoot.
+        far = MOST_DENT * thickness[v] / math.sqrt(x * x + y * y + z * z)
+        if far < 1:
+            x, y, z = far * x, far * y, far * z
+        for at in range(tables.bone_starts[v], tables.bone_starts[v + 1]):
+            w, G = tables.weights[at], turns[tables.bones[at]]
+            for i in range(3):
+                out[v, i] += w * (G[i, 0] * x + G[i, 1] * y + G[i, 2] * z)
+
+
+@compiled
+def deepest(shapes: ShapeTables, skin: Floats, dents: Floats, touches: Touches) -> float:
+    """Return how deep in m the deepest contact of the dented skin is inside of its thing."""
+    worst = 0.0
+    for c in range(touches.count[0]):
+        if touches.areas[c] > 0:
+            x = y = z = 0.0
+            for corner in range(3):
+                share, v = touches.shares[c, corner], touches.corners[c, corner]
+                x += share * (skin[v, 0] + dents[v, 0])
+                y += share * (skin[v, 1] + dents[v, 1])
+                z += share * (skin[v, 2] + dents[v, 2])
+            worst = max(worst, -signed_distance(shapes, touches.things[c], x, y, z)[0])
+    return worst
+
+
+@compiled
+def depth_mismatch(
+    shapes: ShapeTables, skin: Floats, dents: Floats, touches: Touches, out: Pressing
+) -> float:
+    """Return the largest difference of a depth from what the solver meant, in m."""
+    worst = 0.0
+    for a in range(out.active[0]):
+        c = out.active[1 + a]
+        if touches.areas[c] > 0:
+            x = y = z = i = j = k = 0.0
+            for corner in range(3):
+                share, v = touches.shares[c, corner], touches.corners[c, corner]
+                x, y, z = x + share * skin[v, 0], y + share * skin[v, 1], z + share * skin[v, 2]
+                i, j, k = i + share * dents[v, 0], j + share * dents[v, 1], k + share * dents[v, 2]
+            gap, p, q, r = signed_distance(shapes, touches.things[c], x + i, y + j, z + k)
+            gap -= p * i + q * j + r * k
+            worst = max(worst, abs(gap + out.meant[c]))
+    return worst

@@ -1,0 +1,116 @@
+"""Tables of contacts: things that are touched, and room for what they do."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from supple.arrays import Bools, Floats, Ints
+from supple.engines.soft_skeleton.contact.touches import MOST
+
+__all__ = ["Pressing", "Things", "empty_pressing"]
+
+
+class Things(NamedTuple):
+    """Things as the contact's rows need them: thing t is a free object, a bone, or neither."""
+
+    objects: Ints
+    """(things,) which free object it is, or −1."""
+    bones: Ints
+    """(things,) which bone, or −1."""
+    owners: Ints
+    """(s,) the thing of each sample."""
+    centres: Floats
+    """(O, 3) of free objects."""
+    turns: Floats
+    shifts: Floats
+    """(things, 3, 3), (things, 3) from their own axes to the world."""
+    hardness: Floats
+    """(things,) of objects, N/m; 0 for others."""
+    moves: Floats
+    """(things, 3) how far those that are led went since the step began."""
+
+
+class Pressing(NamedTuple):
+    """Work and result of a step's contacts, and the memory of friction."""
+
+    rows: Floats
+    """(3 MOST, N) relative motion along the way out and two ways across it, by coordinates."""
+    packed: Floats
+    """(3 MOST, N) the same in the columns that are not zero, weighed."""
+    product: Floats
+    """(N, N) work."""
+    columns: Ints
+    compliance: Floats
+    """(MOST, MOST) of contacts, m/N."""
+    factor: Floats
+    """Its factor, for those that press."""
+    active: Ints
+    """(1 + MOST,) how many press, and which."""
+    forces: Floats
+    """(MOST,) along the ways out, N; after `settle_contacts` as the solver applied them."""
+    soft: Floats
+    """(MOST,) part of its flexibility that flesh has left so deep."""
+    base: Floats
+    """(MOST,) forces of the depths alone, N."""
+    left: Floats
+    """(MOST,) how far they went out of their things since the step began, m."""
+    meant: Floats
+    """(MOST,) depths after the change, were they linear in it."""
+    across: Floats
+    """(MOST, 3) friction, N, likewise."""
+    weights: Floats
+    """(MOST,) stiffness of friction, N/m."""
+    grips: Floats
+    """(MOST,) of friction that sticks, N/m: that of the pressure, without what handles lack."""
+    slips: Floats
+    """(MOST, 2) how far points are from where they stick, along the two ways across."""
+    aside: Floats
+    """(MOST, 2, 3) these ways."""
+    anchors: Floats
+    """(…, 3) where each point sticks, in axes of the thing,"""
+    held_by: Ints
+    """(…,) which that is, or −1,"""
+    pressed: Floats
+    """(…,) and how hard it was pressed in the step before."""
+    holding: Ints
+    """(1 + MOST,) how many points are held, and which."""
+    still: Bools
+    """(…,) work."""
+    released: Bools
+    """(…,) which points pulled in an iteration of this step, and are let go in the next,"""
+    freed: Ints
+    """(1 + MOST,) and a list of them."""
+    work: Floats
+
+
+def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
+    """Return room for contacts of a system of `size` coordinates."""
+    return Pressing(
+        np.zeros((3 * MOST, size)),
+        np.zeros((3 * MOST, size)),
+        np.zeros((size, size)),
+        np.zeros(size, np.int64),
+        np.zeros((MOST, MOST)),
+        np.zeros((MOST, MOST)),
+        np.zeros(MOST + 1, np.int64),
+        np.zeros(MOST),
+        np.zeros(MOST),
+        np.zeros(MOST),
+        np.zeros(MOST),
+        np.zeros(MOST),
+        np.zeros((MOST, 3)),
+        np.zeros(MOST),
+        np.zeros(MOST),
+        np.zeros((MOST, 2)),
+        np.zeros((MOST, 2, 3)),
+        np.zeros((n_points, 3)),
+        np.full(n_points, -1, np.int64),
+        np.zeros(n_points),
+        np.zeros(MOST + 1, np.int64),
+        np.zeros(n_points, np.bool_),
+        np.zeros(n_points, np.bool_),
+        np.zeros(MOST + 1, np.int64),
+        np.zeros(max(size, n_outer, MOST) + 64),
+    )
