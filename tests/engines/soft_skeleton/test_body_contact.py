@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -70,7 +72,7 @@ def ball_on_palm() -> tuple[SoftSkeletonSimulator, supple.RigidObject]:
     place = np.eye(4)
     place[:3, 3] = [middle[0], skin[near, 1].min() - 0.031, middle[2]]
     ball = supple.RigidObject(supple.Sphere((0, 0, 0), 0.03), mass=0.2, place=place, name="ball")
-    up = {"gravity": (0, GRAVITY, 0), "friction": 0.8}
+    up: dict[str, Any] = {"gravity": (0, GRAVITY, 0), "friction": 0.8}
     return SoftSkeletonSimulator(model, objects=[ball], **up), ball
 
 
@@ -165,7 +167,7 @@ def test_ten_objects_in_a_hand_neither_explode_nor_pass_through_it():
         place[:3, 3] = middle
         place[:2, 3] += 0.01 * random.standard_normal(), -0.06 - 0.03 * k
         objects.append(supple.RigidObject(shapes[k % 3], density=1000, place=place))
-    up = {"gravity": (0, GRAVITY, 0), "friction": 0.6}
+    up: dict[str, Any] = {"gravity": (0, GRAVITY, 0), "friction": 0.6}
     sim = SoftSkeletonSimulator(model, objects=objects, **up)
     sim.reset(pose)
     worst = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,7 +55,8 @@ def moving(model: SoftSkeletonModel, h: float, **options) -> SoftSkeletonSimulat
     """A simulator of a free body that turns at 2 rad/s, its joints at 1 rad/s."""
     free = {"root": "free", "tracking": 0.0, "joint_damping": 0.0, "self_contact": False}
     none = {"gravity": (0, 0, 0), "obstacles": (), "substep": h, "alpha": 0.0, "beta": 0.0}
-    sim = SoftSkeletonSimulator(model, h, **(free | none | options))
+    used: dict[str, Any] = free | none | options
+    sim = SoftSkeletonSimulator(model, h, **used)
     sim.start_moving(speeds(model))
     return sim
 
@@ -93,7 +95,7 @@ def oracle(model: SoftSkeletonModel, seconds: float) -> tuple[np.ndarray, np.nda
         place = " ".join(f"{value:.17g}" for value in offset)
         centre = " ".join(f"{value:.17g}" for value in middle - joints[k])
         joint = "<freejoint/>" if k == 0 else '<joint type="ball" damping="0"/>'
-        children = "".join(body(c) for c in np.flatnonzero(parents == k))
+        children = "".join(body(int(c)) for c in np.flatnonzero(parents == k))
         return (
             f'<body pos="{place}">{joint}<inertial pos="{centre}" mass="{masses.sum():.17g}" '
             f'fullinertia="{numbers}"/>{children}</body>'

@@ -35,6 +35,7 @@ from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.soft_skeleton_file import stored_rows
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
+from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
@@ -237,7 +238,8 @@ def _points(
 ) -> dict[str, Any]:
     """Return points of mass, those of the skin, and moments of inertia of joints."""
     rest, skin = np.asarray(character.rig.rest_pose, np.float64), character.surface.vertices
-    weights, masses = layer.weights, layer.body.vertex_masses()
+    weights = layer.weights
+    masses = _fullness(character.surface, layer) * layer.body.vertex_masses()
     bound = bones.unposed(layer.mesh.vertices, weights, rest)
     own, kilograms = mass_weights(bound, masses, weights, count, seed)
     turns = _unposing(bones, weights, rest)
@@ -256,6 +258,15 @@ def _points(
         ),
         "inertias": _inertias(bones, bound, masses, weights),
     }
+
+
+def _fullness(surface: SurfaceMesh, layer: FleshLayer) -> float:
+    """Return the volume inside of the skin over that of the tets, where the skin encloses one.
+
+    Tets stand out of it: 3,000 made a person of 70 kg weigh 90.
+    """
+    inside, filled = surface.volume, float(layer.mesh.volumes().sum())
+    return inside / filled if 0.5 * filled < inside < 1.2 * filled else 1.0
 
 
 def _unposing(bones: RigBones, weights: sp.csr_array, rest: Floats) -> Floats:

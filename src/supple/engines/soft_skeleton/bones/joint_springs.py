@@ -40,8 +40,7 @@ def joint_springs(inertias: Floats, chain: BoneChain) -> JointSprings:
     K = len(chain.parents)
     wide = np.full((K, 3), np.inf)
     stops = inertias * (2 * math.pi * LIMIT_FREQUENCY) ** 2
-    none = [np.zeros(K) for _ in range(4)]
-    return JointSprings(*none, -wide, wide, stops)
+    return JointSprings(np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K), -wide, wide, stops)
 
 
 @compiled

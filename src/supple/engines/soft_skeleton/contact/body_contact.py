@@ -30,7 +30,7 @@ from supple.engines.soft_skeleton.contact.touches import (
 )
 from supple.engines.soft_skeleton.flesh.handle_weights import same_entries
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
-from supple.mesh.obstacles import OTHER, Obstacle
+from supple.mesh.obstacles import OTHER, Capsule, Obstacle
 from supple.mesh.shape_tables import place_shapes, shape_tables
 
 __all__ = ["BodyContact", "Contacts"]
@@ -93,13 +93,14 @@ class BodyContact:
         p = model.spread.shape[1]
         self._dents, self._dent_work = np.zeros((n, 3)), (np.zeros(p), np.zeros((p, 3)))
         parts = body_parts(model.parents, skin.rest, weights) if own else None
-        self._parts = parts or ([], np.zeros(0, np.int64), np.zeros((0, n), bool))
+        empty: list[Capsule] = []
+        self._parts = parts or (empty, np.zeros(0, np.int64), np.zeros((0, n), bool))
         self.motion, self._damping, self._deepest = ObjectMotion(()), 0.0, 0.0
         self.set_things((), ())
 
     def set_things(self, obstacles: Sequence[Obstacle], objects: Sequence[RigidObject]) -> None:
         """Have these around: obstacles, and objects that are moved or pushed."""
-        capsules, bones, self._allowed = self._parts
+        capsules, bones, _ = self._parts
         self.obstacles, self.objects = tuple(obstacles), tuple(objects)
         self._listed: tuple[Any, ...] = (*self.obstacles, *self.objects, *capsules)
         self.motion = ObjectMotion([each for each in self.objects if not each.moved])
@@ -174,7 +175,7 @@ class BodyContact:
 
     def forget_last(self) -> None:
         """Drop the contacts of a stage that was given up."""
-        self._touches.count[0] = self._pressing.active[0] = 0
+        self._touches.total[0] = self._pressing.active[0] = 0
 
     def end_step(self) -> None:
         """Remember where moved objects are."""
@@ -186,7 +187,7 @@ class BodyContact:
         """Forget what touched."""
         self.end_step()
         self._dents[:] = 0.0
-        self._touches.count[0] = self._pressing.active[0] = self._pressing.holding[0] = 0
+        self._touches.total[0] = self._pressing.active[0] = self._pressing.holding[0] = 0
         self._pressing.held_by[:], self._pressing.pressed[:] = -1, 0.0
         self._pressing.forces[:] = 0.0
         self.motion.reset()
@@ -194,7 +195,7 @@ class BodyContact:
     @property
     def count(self) -> int:
         """Number of contacts."""
-        return 0 if self._nothing else int(self._touches.count[0])
+        return 0 if self._nothing else int(self._touches.total[0])
 
     def place(self, chain: BoneChain) -> None:
         """Put moved things, objects and the body's parts where they are."""
@@ -247,7 +248,7 @@ class BodyContact:
             self.model.areas,
             self._triangles,
             self._cuts,
-            self._allowed,
+            self._parts[2],
             self._samples,
             self._radii,
             self._things.owners,
@@ -257,7 +258,7 @@ class BodyContact:
         )
         for k in self._others:
             self._ask(k, skin.x)
-        if self._touches.count[0] == 0:
+        if self._touches.total[0] == 0:
             self._pressing.active[0] = 0
             return
         add_contacts(
@@ -286,7 +287,7 @@ class BodyContact:
         """Find contacts with something that only knows distances."""
         gaps, ways = self.obstacles[thing].distances(x + self._dents)
         gaps = gaps - np.einsum("ni,ni->n", ways, self._dents)
-        touches, first = self._touches, int(self._touches.count[0])
+        touches, first = self._touches, int(self._touches.total[0])
         total = int(touches.starts[first])
         # Those that are gathered already stay with theirs.
         touches.found[0, :total] = touches.members[:total]
@@ -302,7 +303,7 @@ class BodyContact:
 
     def settle(self, change: Floats) -> float:
         """Take forces as the solver applied them; return the part of them that pulls."""
-        if self._nothing or self._touches.count[0] == 0:
+        if self._nothing or self._touches.total[0] == 0:
             return 0.0
         least = LEAST_PUSH * 9.81 * float(self.model.masses.sum())
         return float(settle_contacts(self._touches, change, self._damping, least, self._pressing))

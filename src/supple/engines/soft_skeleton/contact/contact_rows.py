@@ -32,7 +32,7 @@ def write_contact_rows(
 
     Rows are of the point less those of the thing at the same place, so that action is reaction.
     """
-    count, n_skin = touches.count[0], len(tables.rest)
+    count, n_skin = touches.total[0], len(tables.rest)
     size = out.rows.shape[1]
     own, index, spans = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))
     for c in range(count):

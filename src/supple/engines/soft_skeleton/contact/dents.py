@@ -59,7 +59,7 @@ def write_dents(
     starts, columns, values = spread
     firsts, rows, moved = motion
     load[:], away[:] = 0.0, 0.0
-    for c in range(touches.count[0]):
+    for c in range(touches.total[0]):
         if touches.areas[c] > 0 and forces[c] > 0:
             soft = softness(touches, c, thickness)
             for member in range(touches.starts[c], touches.starts[c + 1]):
@@ -95,7 +95,7 @@ def write_dents(
 def deepest(shapes: ShapeTables, skin: Floats, dents: Floats, touches: Touches) -> float:
     """Return how deep in m the deepest contact of the dented skin is inside of its thing."""
     worst = 0.0
-    for c in range(touches.count[0]):
+    for c in range(touches.total[0]):
         if touches.areas[c] > 0:
             x = y = z = 0.0
             for corner in range(3):

@@ -69,7 +69,7 @@ def add_contacts(
     out
         Work, and the contacts' forces.
     """
-    count, n_skin = touches.count[0], len(tables.rest)
+    count, n_skin = touches.total[0], len(tables.rest)
     if count == 0:
         out.active[0] = 0
         return
@@ -99,7 +99,7 @@ def _write_compliance(
     that is pressed in by d is as soft as 1 − d/t, with bone at a depth of t, and for more depth as
     the square of that: linear flesh would let a fist through to the other side.
     """
-    count, field = touches.count[0], out.work
+    count, field = touches.total[0], out.work
     starts, columns, values = spread
     rows, others, much = flexible
     for c in range(count):
@@ -144,7 +144,7 @@ def _write_compliance(
 @compiled
 def _write_approach(touches: Touches, things: Things, since: Floats, out: Pressing) -> None:
     """Set how far contacts went out of their things since the step began."""
-    for c in range(touches.count[0]):
+    for c in range(touches.total[0]):
         row, total = out.rows[3 * c], 0.0
         for k in range(len(since)):
             total += row[k] * since[k]
@@ -160,7 +160,7 @@ def _press(touches: Touches, damping: float, out: Pressing) -> None:
     Others are let go. Which ones press is not for the damping to say: it counts a motion that was
     guessed, and what lies at rest would be let go in every other step.
     """
-    count, active = touches.count[0], out.active
+    count, active = touches.total[0], out.active
     active[0] = 0
     for c in range(count):
         out.forces[c] = 0.0
@@ -339,7 +339,7 @@ def settle_contacts(
     is taken to be at least `least`.
     """
     many, active = out.active[0], out.active
-    count = touches.count[0]
+    count = touches.total[0]
     for c in range(count):
         out.across[c] = 0.0
     for a in range(many):

@@ -17,7 +17,7 @@ __all__ = ["pull_back", "stick"]
 @compiled
 def pull_back(touches: Touches, things: Things, friction: float, out: Pressing) -> None:
     """Set stiffness and stretch of friction: a spring from the anchor, no stronger than μλ."""
-    for c in range(touches.count[0]):
+    for c in range(touches.total[0]):
         point, thing = touches.points[c], touches.things[c]
         out.weights[c] = 0.0
         if friction <= 0:
@@ -68,14 +68,14 @@ def stick(
     # What is held no more forgets where it was.
     for k in range(out.holding[0]):
         out.still[out.holding[1 + k]] = False
-    for c in range(touches.count[0]):
+    for c in range(touches.total[0]):
         out.still[touches.points[c]] = True
     for k in range(out.holding[0]):
         point = out.holding[1 + k]
         if not out.still[point]:
             out.held_by[point] = -1
-    out.holding[0] = touches.count[0]
-    for c in range(touches.count[0]):
+    out.holding[0] = touches.total[0]
+    for c in range(touches.total[0]):
         point, thing, force = touches.points[c], touches.things[c], max(out.forces[c], 0.0)
         out.holding[1 + c] = point
         turn, shift = things.turns[thing], things.shifts[thing]

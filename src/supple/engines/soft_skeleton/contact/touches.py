@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 #: Points of the skin that touch one thing at a time, at most; others that do are theirs.
-MOST_A_THING = 96
+MOST_A_THING = 72
 #: Contacts at a time, at most; the first ones are kept.
 MOST = 256
 #: Points of the skin that are put in an order of their own; the rest follow as they are listed.
 SPREAD = 4096
 #: Points of the skin that may touch the body's own parts: the first ones in that order.
-OWN = 1500
+OWN = 1000
 #: Parts that an edge of the skin is cut into for things smaller than it, at most.
 FINEST = 6
 #: Depth in m from which a point counts wholly.
@@ -40,7 +40,7 @@ WHOLLY_IN = 2e-3
 class Touches(NamedTuple):
     """Contacts that were found, in arrays of fixed length."""
 
-    count: Ints
+    total: Ints
     """(1,) how many."""
     nearest: Floats
     """(1,) the smallest gap of a vertex to an obstacle or object, m."""
@@ -157,9 +157,9 @@ def find_touches(
     out
         Written.
     """
-    out.count[0], out.nearest[0], total = 0, np.inf, 0
+    out.total[0], out.nearest[0], total = 0, np.inf, 0
     for thing in range(len(shapes.kinds)):
-        first, bone = out.count[0], thing - first_bone
+        first, bone = out.total[0], thing - first_bone
         cx, cy, cz, reach = _ball(shapes, thing)
         if cuts[thing] > 1:
             total = _find_finely(
@@ -182,7 +182,7 @@ def find_touches(
             if gap < 0 and total + 3 < len(out.loads):
                 total = take_point(out, total, first, v, thing, gap, p, q, r, skin, areas)
         for s in range(len(samples)):
-            if thing >= first_bone or owners[s] == thing or out.count[0] >= MOST:
+            if thing >= first_bone or owners[s] == thing or out.total[0] >= MOST:
                 continue
             x, y, z = samples[s, 0], samples[s, 1], samples[s, 2]
             gap, p, q, r = signed_distance(shapes, thing, x, y, z)
@@ -237,7 +237,7 @@ def _find_finely(
             m = u * dents[a, 2] + v * dents[b, 2] + w * dents[c, 2]
             gap, p, q, r = signed_distance(shapes, thing, x + i, y + j, z + m)
             gap -= p * i + q * j + r * m
-            if gap >= 0 or area == 0 or out.count[0] >= MOST or total + 3 > len(out.loads):
+            if gap >= 0 or area == 0 or out.total[0] >= MOST or total + 3 > len(out.loads):
                 continue
             number = len(skin) + n_samples + FINEST**2 * t + k
             at = _take(out, number, thing, gap, p, q, r)
@@ -304,14 +304,14 @@ def take_point(
     areas: Floats,
 ) -> int:
     """Take a vertex for a contact or, where a thing has enough since `first`, give it to one."""
-    if out.count[0] - first < MOST_A_THING and out.count[0] < MOST:
+    if out.total[0] - first < MOST_A_THING and out.total[0] < MOST:
         owner = _take(out, v, thing, gap, p, q, r)
         for i in range(3):
             out.places[owner, i] = skin[v, i]
             out.corners[owner, i], out.shares[owner, i] = v, 1.0 if i == 0 else 0.0
     else:
         owner, best = -1, np.inf
-        for c in range(first, out.count[0]):
+        for c in range(first, out.total[0]):
             away = 0.0
             for i in range(3):
                 away += (out.places[c, i] - skin[v, i]) ** 2
@@ -336,18 +336,18 @@ def _in(gap: float) -> float:
 
 @compiled
 def _take(out: Touches, point: int, thing: int, gap: float, p: float, q: float, r: float) -> int:
-    c = out.count[0]
+    c = out.total[0]
     out.areas[c] = 0.0
     out.points[c], out.things[c], out.depths[c] = point, thing, -gap
     out.ways[c, 0], out.ways[c, 1], out.ways[c, 2] = p, q, r
-    out.count[0] = c + 1
+    out.total[0] = c + 1
     return c
 
 
 @compiled
 def gather_members(out: Touches, total: int) -> None:
     """Sort vertices by the contact that stands for them, with their parts of its force."""
-    count = out.count[0]
+    count = out.total[0]
     for c in range(count + 1):
         out.starts[c] = 0
     for k in range(total):
@@ -369,7 +369,7 @@ def push_out(shapes: ShapeTables, touches: Touches, first_bone: int, skin: Singl
     """Move vertices (n̄, 3) that are inside of things that are touched to their surface."""
     for thing in range(first_bone):
         touched = False
-        for c in range(touches.count[0]):
+        for c in range(touches.total[0]):
             touched |= touches.things[c] == thing
         if not touched:
             continue
