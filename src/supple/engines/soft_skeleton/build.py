@@ -265,7 +265,7 @@ def _fullness(surface: SurfaceMesh, layer: FleshLayer) -> float:
 
     Tets stand out of it: 3,000 made a person of 70 kg weigh 90.
     """
-    inside, filled = surface.volume, float(layer.mesh.volumes().sum())
+    inside, filled = surface.volume(), float(layer.mesh.volumes().sum())
     return inside / filled if 0.5 * filled < inside < 1.2 * filled else 1.0
 
 
