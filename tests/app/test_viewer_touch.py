@@ -102,7 +102,7 @@ def pulled(grabs: Any) -> float:
 
 def test_a_bone_that_is_dragged_goes_along_and_flesh_only_stretches():
     bone, flesh = pulled("bone"), pulled("flesh")
-    assert bone > 0.08
+    assert bone > 0.05
     assert bone > 2 * flesh > 0
 
 

@@ -125,7 +125,7 @@ class SkinGrip:
 BONE_RADIUS = 0.12
 #: The most of k dt² / m and c dt / m, where m is the mass of the bone's part of the body: forces
 #: of a step ago act on skin that is lighter than all of it.
-BONE_STEADY, BONE_CALM = 0.1, 0.1
+BONE_STEADY, BONE_CALM = 0.04, 0.04
 
 
 @dataclass(eq=False)
