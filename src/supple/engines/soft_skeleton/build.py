@@ -66,6 +66,7 @@ def build(
     anatomy: Anatomy | Literal["auto"] = "auto",
     skeleton: BoneMeshes | None = None,
     material: Material | None = None,
+    young: ArrayLike | None = None,
     cubature: int = 600,
     cubature_method: str = "fitted",
     points: int = 400,
@@ -93,8 +94,8 @@ def build(
         Bone and flesh: ``"auto"``, or an `Anatomy`.
     skeleton
         Meshes of bones, in place of bone as deep as the anatomy says; see `read_bone_meshes`.
-    material
-        Of the flesh; by default that of the anatomy.
+    material, young
+        Of the flesh, by default that of the anatomy; and E in Pa at each vertex of the skin.
     cubature, points
         Tets that stand for the energy of all, and points for their mass.
     cubature_method
@@ -115,7 +116,7 @@ def build(
     with single_threaded():
         with log.stage("tets"):
             chosen = None if isinstance(anatomy, str) else anatomy
-            layer = flesh_layer(character, bones, tets, chosen, material, skeleton)
+            layer = flesh_layer(character, bones, tets, chosen, material, skeleton, young)
         with log.stage("handles"):
             near = _nearness(denser, character, bones, layer)
             shapes, at = BASES[basis](layer, handles, near)
