@@ -8,7 +8,8 @@ import pytest
 import supple
 from helpers.spring_engine import SpringSimulator, spring_engine
 from helpers.tail_file import tail_file
-from supple.engines.engine import CharacterEngine, FreeParameters
+from supple.engines.engine import CharacterEngine
+from supple.engines.optional_parts import FreeParameters
 from supple.errors import SuppleError
 from supple.maths.rotations import exponential, multiply
 from supple.playing.secondary_motion import SHAKEN, curve_plan

@@ -19,18 +19,20 @@ from rich.table import Table
 from supple.app.body_words import body_words, motion_name
 from supple.app.character_models import (
     CharacterSource,
-    PreparedModel,
     chosen_anatomy,
     prepared_model,
     read_character,
+    stepped_by,
 )
 from supple.app.command_files import check_place
 from supple.app.options import BakeOptions
 from supple.app.progress_bar import console, first_use_message, task_bar, working
 from supple.app.stiffness_maps import read_stiffness
+from supple.app.touch_options import TouchOptions
 from supple.checks import checked_number
 from supple.engines.engine import Engine, engine_named
 from supple.errors import SuppleError
+from supple.formats.readings_table import write_readings
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, clip_targets, save
 from supple.mesh.topology import counted
@@ -48,6 +50,7 @@ def run_bake(
     given: str,
     output: Path | None = None,
     options: BakeOptions | None = None,
+    touch: TouchOptions | None = None,
     *,
     quiet: bool = False,
 ) -> dict[str, Any]:
@@ -61,16 +64,20 @@ def run_bake(
         Where to; by default the name with "_soft" in the current folder.
     options
         As given on the command line; by default none.
+    touch
+        Obstacles, and how bones follow the motion; by default as the engine has it.
     quiet
         Show nothing.
     """
     began = perf_counter()
-    options = options or BakeOptions()
+    options, touch = options or BakeOptions(), touch or TouchOptions()
     row = engine_named(options.chosen_engine(), "character")
     target = checked_target(given, output)
     _check_saving(target, options.saving())
     if options.report is not None:
         _check_page(options.report)
+    if options.readings is not None:
+        _check_table(options.readings)
     first_use_message(quiet)
     with working("reading", quiet):
         source = read_character(given, options.unit, **body_words(options.motion, options.betas))
@@ -81,14 +88,23 @@ def run_bake(
         if options.stiffness is not None:
             told["stiffness"] = read_stiffness(options.stiffness, source.character)
         told["anatomy"] = chosen_anatomy(options.anatomy, source, options.model)
+        built = source.model is None and options.model is None
+        stepping = _stepping(options, touch, row) if built else {}
     _say_what(source, motions, options, quiet)
     ready = prepared_model(
         source, model=options.model, flesh=options.flesh, engine=row.name, quiet=quiet, **told
     )
+    if not built:  # a model is stepped by an engine that is for it
+        row = stepped_by(row, ready.model)
+        stepping = _stepping(options, touch, row)
+    stepping["scaled_loads"] = ready.scaled_loads
     with task_bar(quiet) as tell:
-        bakes = _baked(source.character, motions, ready, row, options, tell)
+        bakes = _baked(source.character, motions, ready.model, row, stepping, options, tell)
     with working("writing", quiet):
         written = _write(target, bakes, options.saving())
+        if options.readings is not None:
+            write_readings(options.readings, bakes)
+            written["readings"] = str(options.readings)
     figures = _reported(bakes) | {
         "flesh": options.flesh,
         "loop": bakes[0].loop,
@@ -141,20 +157,21 @@ def _checked_files(
 def _baked(
     character: Character,
     motions: Sequence[Motion],
-    ready: PreparedModel,
+    model: Any,
     row: Engine,
+    stepping: dict[str, Any],
     options: BakeOptions,
     tell: Progress,
 ) -> list[BakedMotion]:
     common: dict[str, Any] = {
         "engine": row.name,
-        "simulation": _stepping(options, row) | {"scaled_loads": ready.scaled_loads},
+        "simulation": stepping,
         "progress": tell,
     }
     if len(motions) == 1:
-        return [bake(character, motions[0], ready.model, **common, **options.playing())]
+        return [bake(character, motions[0], model, **common, **options.playing())]
     whole: dict[str, Any] = {"rate": options.rate, "loop": options.loop}
-    return bake_all(character, ready.model, motions=motions, **common, **whole)
+    return bake_all(character, model, motions=motions, **common, **whole)
 
 
 #: Figures of a bake that differ from motion to motion.
@@ -184,12 +201,15 @@ def _reported(bakes: Sequence[BakedMotion]) -> dict[str, Any]:
     return common | {"clips": clips}
 
 
-def _stepping(options: BakeOptions, row: Engine) -> dict[str, float]:
+def _stepping(options: BakeOptions, touch: TouchOptions, row: Engine) -> dict[str, Any]:
     """Return options of the simulator: the flesh's damping, and no change of a given stiffness."""
+    if options.readings is not None and not hasattr(row.simulate, "contacts"):
+        raise SuppleError(f"--readings: {row.name} feels no forces; use --engine soft-skeleton")
+    around = touch.stepping(row)
     stepping = flesh_damping(options.flesh, options.damping)
     if options.young is not None:
         stepping["stiffness"] = 1.0
-    return {name: value for name, value in stepping.items() if name in row.step_options}
+    return {name: value for name, value in stepping.items() if name in row.step_options} | around
 
 
 def _write_report(
@@ -224,6 +244,12 @@ def _check_page(page: Path) -> None:
     if page.suffix.lower() not in (".html", ".htm"):
         raise SuppleError(f"{page}: a report ends in .html")
     check_place(page, Path())
+
+
+def _check_table(table: Path) -> None:
+    if table.suffix.lower() != ".csv":
+        raise SuppleError(f"{table}: readings are written to a .csv file")
+    check_place(table, Path())
 
 
 def _check_saving(target: Path, options: dict[str, Any]) -> None:
@@ -288,7 +314,7 @@ def _print_summary(figures: dict[str, Any]) -> None:
     for name, value in rows:
         table.add_row(name, escape(value))
     console.print(table)
-    beside = [str(figures[name]) for name in ("mesh", "report") if name in figures]
+    beside = [str(figures[name]) for name in ("mesh", "report", "readings") if name in figures]
     shown = "".join(f" and {each}" for each in beside)
     others = len(figures.get("outputs", [0])) - 1
     more = f" and {others} more" if others else ""

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from supple.anatomy.body_plan import anatomical_material
-from supple.anatomy.flesh_presets import flesh_material
 from supple.app.body_words import body_words
 from supple.app.character_models import CharacterSource, chosen_anatomy, read_any_character
 from supple.app.command_files import CHARACTER_MODEL, checked_sheet, model_target
@@ -26,7 +24,7 @@ from supple.engines.factory import build
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Plane
 from supple.mesh.topology import counted
-from supple.playing.bake_model import TETS, GivenAnatomy, body_plan_of
+from supple.playing.bake_model import TETS, GivenAnatomy, body_plan_of, usual_material
 from supple.playing.secondary_motion import moving_engine
 
 __all__ = ["run_build"]
@@ -103,14 +101,17 @@ def _chosen(
     if options.ground is not None:
         chosen["obstacles"] = (Plane((0.0, options.ground, 0.0), (0.0, 1.0, 0.0)),)
     constants = options.material_constants()
-    usual = chosen.get("material") or flesh_material(source.character.surface.size)
-    if plan is not None:
-        usual = anatomical_material(plan.anatomy)
+    usual = usual_material(source.character, plan, engine_named(engine))
+    if plan is None:
+        usual = chosen.get("material") or usual
+    else:
         chosen |= {
             "tets": plan.mesh,
             "bones": plan.held,
             "young": plan.factors * np.asarray(usual.young),
         }
+        if "bones" not in engine_named(engine).build_options:  # which follow from it
+            chosen["anatomy"] = plan.anatomy
     if "stiffness" in source.character.painted:
         factors = source.character.painted["stiffness"]
         chosen["young"] = factors * np.asarray(chosen.get("young", usual.young))

@@ -20,7 +20,7 @@ from supple.anatomy.flesh_presets import Flesh, checked_flesh
 from supple.anatomy.region_entries import ENTRIES_SUFFIX, entries_for
 from supple.app.command_files import CHARACTER_MODEL, source_kind
 from supple.app.progress_bar import build_log
-from supple.engines.engine import FIRST_ENGINE, CharacterModel, engine_named, engine_of
+from supple.engines.engine import FIRST_ENGINE, CharacterModel, Engine, engine_named, engine_of
 from supple.engines.factory import build, load_model
 from supple.errors import FormatError, SuppleError
 from supple.formats.file_bytes import read_bytes, reading
@@ -54,6 +54,7 @@ __all__ = [
     "read_character",
     "scene_model",
     "scene_model_file",
+    "stepped_by",
 ]
 
 #: Models of files that are kept; the one that was not used for longest goes first.
@@ -329,6 +330,11 @@ def _own_model(
         content = content_hash(*shape, *said, checked_flesh(flesh), wanted, *usual)
     kind = model_cache(CHARACTER_MODEL, load_model, MOST_KEPT)
     return cached(kind, "model-own", make, content)
+
+
+def stepped_by(row: Engine, model: Any) -> Engine:
+    """Return the engine that was asked for, or the model's own where that cannot step it."""
+    return row if row.model_class.engine == model.engine else engine_of(model)
 
 
 # Models of scenes

@@ -113,6 +113,9 @@ class BakeOptions:
     """USD only: "cache" for points at every frame in place of blend shapes."""
     report: Path | None = None
     """.html file that plays the result in a browser, beside the rig alone."""
+    readings: Path | None = None
+    """.csv file of what is felt at each frame, with soft-skeleton: force on the body, on each part
+    of it and by each thing, torque of each joint, force and pressure of each contact."""
     clay: Flag = False
     """Have the report begin in clay, rather than in the character's own colours."""
 

@@ -7,6 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from supple.app.options import BakeOptions
+from supple.app.touch_options import TouchOptions
 from supple.cli.common_options import DISPLAY, Output, Shown
 
 __all__ = ["bake"]
@@ -18,6 +19,7 @@ def bake(
     *,
     output: Output = None,
     options: Annotated[BakeOptions | None, Parameter(name="*")] = None,
+    touch: Annotated[TouchOptions | None, Parameter(name="*")] = None,
     display: Shown = DISPLAY,
 ) -> None:
     """Give a character flesh: the same file back, with its motion alive.
@@ -33,4 +35,4 @@ def bake(
     """
     from supple.app.baking import run_bake
 
-    display.show(run_bake(source, output, options, quiet=display.silent))
+    display.show(run_bake(source, output, options, touch, quiet=display.silent))

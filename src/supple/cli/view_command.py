@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from supple.app.body_words import BetaWords
 from supple.app.options import AnatomyName, EngineName, FleshName, UnitName, Words
+from supple.app.touch_options import TouchOptions
 from supple.cli.common_options import DISPLAY, Flag, Shown
 from supple.engines.engine import FIRST_ENGINE
 
@@ -25,6 +28,7 @@ def view(
     free: Words = None,
     unit: UnitName = None,
     model: Path | None = None,
+    touch: Annotated[TouchOptions | None, Parameter(name="*")] = None,
     folder: Path | None = None,
     clay: Flag = False,
     host: str = "127.0.0.1",
@@ -78,6 +82,7 @@ def view(
         free=free,
         unit=unit,
         model=model,
+        touch=touch,
         folder=folder,
         clay=clay,
         host=host,

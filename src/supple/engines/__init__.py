@@ -5,12 +5,11 @@ from supple.engines.engine import (
     BodyEngine,
     CharacterEngine,
     Engine,
-    LocalStiffness,
-    ParameterSprings,
     StepState,
     engine_named,
     engine_of,
 )
+from supple.engines.optional_parts import LocalStiffness, ParameterSprings, SoftContact
 
 __all__ = [
     "ENGINES",
@@ -19,6 +18,7 @@ __all__ = [
     "Engine",
     "LocalStiffness",
     "ParameterSprings",
+    "SoftContact",
     "StepState",
     "engine_named",
     "engine_of",

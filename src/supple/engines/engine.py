@@ -3,7 +3,7 @@
 A *character engine* moves the flesh of a rigged character: poses and roots in, the skin out. A
 *body engine* does the same for an elastic body without a rig. `ENGINES` has a row for each;
 commands, `supple.bake`, `supple.Player` and the viewer know engines by these rows and by the
-protocols below, and by nothing else.
+protocols below, and by nothing else; what only some engines have is in `optional_parts`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from supple.checks import shown
 from supple.errors import SuppleError
 
 if TYPE_CHECKING:  # commands list engines, and should not wait for NumPy and Numba
-    from numpy.typing import ArrayLike
-
-    from supple.arrays import Floats, Singles
+    from supple.arrays import Singles
     from supple.dynamics.character_inputs import Before, Forces, Given
     from supple.mesh.obstacles import Obstacle
     from supple.mesh.surface import SurfaceMesh
@@ -38,12 +36,7 @@ __all__ = [
     "BodyEngine",
     "CharacterEngine",
     "CharacterModel",
-    "Crowd",
     "Engine",
-    "FreeParameters",
-    "LocalStiffness",
-    "ParameterSprings",
-    "RigidObjects",
     "StepState",
     "engine_named",
     "engine_of",
@@ -162,59 +155,6 @@ class BodyEngine(Protocol):
         """Return the surface in the world, (n̄, 3) float32."""
 
 
-@runtime_checkable
-class FreeParameters(Protocol):
-    """Optional part of a character engine: rig parameters that physics moves."""
-
-    @property
-    def free(self) -> tuple[str, ...]:
-        """Names of the parameters that are free."""
-
-    @property
-    def parameters(self) -> Floats:
-        """Pose of the rig now, (s,): the free parameters as physics has them."""
-
-
-@runtime_checkable
-class ParameterSprings(Protocol):
-    """Optional part of a character engine: springs of each free parameter, set between steps."""
-
-    @property
-    def springs(self) -> Any:
-        """Numbers of each free parameter, (k,): `follow`, `firmness`, `damping`."""
-
-    def tune(self, *, follow: Any = None, firmness: Any = None, damping: Any = None) -> None:
-        """Change them: a number, one for each, or numbers by name; None for no change."""
-
-
-@runtime_checkable
-class LocalStiffness(Protocol):
-    """Optional part of a character engine: stiffness that changes from place to place."""
-
-    @property
-    def local_stiffness(self) -> Floats | None:
-        """Factors on the stiffness of each of the model's tets, (T,); to be set between steps."""
-
-
-@runtime_checkable
-class RigidObjects(Protocol):
-    """Optional part of an engine: rigid objects that the flesh pushes."""
-
-    @property
-    def objects(self) -> Sequence[Any]:
-        """The objects; to be set between steps."""
-
-
-class Crowd(Protocol):
-    """Optional part of an engine: many characters of one model, stepped in one call."""
-
-    def step(self, poses: ArrayLike, roots: ArrayLike | None = None) -> Any:
-        """Advance all of them."""
-
-    def surfaces(self, out: Singles | None = None) -> Singles:
-        """Return all skins, (k, n̄, 3) float32."""
-
-
 @dataclass(frozen=True)
 class Engine:
     """Row of `ENGINES`: where an engine's parts are, and which options they take.
@@ -240,6 +180,12 @@ class Engine:
         build with these options is of, or None if it has none; empty where it is the same.
     firms
         Whether `supple.bake` may make flesh stiffer where a motion is too violent for it.
+    real_loads
+        Whether forces are read in newtons: gravity is then the world's for bodies of any size,
+        rather than as much larger or smaller as they are.
+    softest
+        Least Young's modulus in Pa of flesh that nobody gave one: what carries a load is no softer
+        for being small.
     file_format
         Text that opens its model files.
     """
@@ -254,6 +200,8 @@ class Engine:
     bake_options: Mapping[str, Any] = field(default_factory=dict)
     preparer: str = ""
     firms: bool = False
+    real_loads: bool = False
+    softest: float = 0.0
     file_format: str = MODEL_FORMAT
 
     @cached_property
@@ -365,6 +313,8 @@ ENGINES: dict[str, Engine] = {
             builder="supple.engines.soft_skeleton.build:build",
             simulator="supple.engines.soft_skeleton.simulator:SoftSkeletonSimulator",
             bake_options={"tets": 8_000},
+            real_loads=True,
+            softest=10e3,
         ),
         Engine(
             "stvk",

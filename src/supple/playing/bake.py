@@ -191,7 +191,9 @@ class _FleshOptions:
             report = _report(model, take, row) | {"build_s": round(built, 3)}
             kept = _kept_motion(take.player, plan.every, len(frames))
             rate = 1 / (plan.dt * plan.every)
-            found.append(BakedMotion(character, kept, frames, rate, plan.loop, report))
+            found.append(
+                BakedMotion(character, kept, frames, rate, plan.loop, report, take.readings)
+            )
         return found
 
 
@@ -302,7 +304,8 @@ def bake_simulator(
     flesh, damping, engine
         As for `bake`; the model has its stiffness already.
     scaled_loads
-        Let gravity go with the size, as stiffness does with its square: scaled bodies move alike.
+        Let gravity go with the size, as stiffness does with its square: scaled bodies move alike;
+        not where an engine has `real_loads`.
     **options
         Of the engine's simulator, in place of these.
     """
@@ -311,7 +314,7 @@ def bake_simulator(
     larger = model.surface.size / HUMAN
     usual: dict[str, Any] = flesh_damping(flesh, damping)
     usual["acceleration_limit"] = FASTEST * (larger if scaled_loads else max(1.0, larger))
-    if scaled_loads:
+    if scaled_loads and not row.real_loads:
         usual["gravity"] = (0.0, -scaled_gravity(model.surface.size), 0.0)
     known = {name: value for name, value in usual.items() if name in row.step_options}
     return row.simulate(model, dt, **(known | options))

@@ -16,7 +16,8 @@ from supple.anatomy.joint_stiffness import Stiffness, stiffness_factors
 from supple.anatomy.region_entries import RegionEntry
 from supple.anatomy.thickness import slender_factors
 from supple.checks import checked_number, shown
-from supple.engines.engine import CharacterModel, engine_named, engine_of
+from supple.elastic.material import Material
+from supple.engines.engine import CharacterModel, Engine, engine_named, engine_of
 from supple.errors import SuppleError, warn
 from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
@@ -29,6 +30,7 @@ __all__ = [
     "body_plan_of",
     "check_model",
     "model_options",
+    "usual_material",
 ]
 
 #: Anatomy as it is given: found, known, entries by joint in place of what is found, or none.
@@ -82,10 +84,9 @@ def model_options(
         plan = body_plan_of(prepared, anatomy, options.get("tets", TETS))
     if plan is not None:
         options |= {"tets": plan.mesh, "bones": plan.held}
-    usual = flesh_material(character.surface.size)
-    if plan is not None:
-        usual = anatomical_material(plan.anatomy)
-    material = options.get("material") or usual
+        if "bones" not in row.build_options:  # which follow from it
+            options["anatomy"] = plan.anatomy
+    material = options.get("material") or usual_material(character, plan, row)
     if young is None:
         material = replace(material, young=kind.stiffness * np.asarray(material.young))
         painted = None if painted is None else kind.stiffness * np.asarray(painted)
@@ -113,6 +114,15 @@ def model_options(
     # all the same, and refused by the builder if it has none.
     asked = {*building, *(name for name, value in told.items() if value is not None)}
     return {name: value for name, value in options.items() if name in {*row.build_options, *asked}}
+
+
+def usual_material(character: Character, plan: BodyPlan | None, row: Engine) -> Material:
+    """Return the flesh of a character where nobody says which, as an engine takes it."""
+    usual = flesh_material(character.surface.size)
+    if plan is not None:
+        usual = anatomical_material(plan.anatomy)
+    soft = float(np.min(usual.young)) < row.softest
+    return replace(usual, young=row.softest) if soft else usual
 
 
 def body_plan_of(

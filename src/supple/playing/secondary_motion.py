@@ -16,14 +16,8 @@ import numpy as np
 from supple.anatomy.flesh_presets import Flesh, checked_flesh
 from supple.arrays import Floats, Ints
 from supple.checks import checked_number, shown
-from supple.engines.engine import (
-    CharacterModel,
-    Engine,
-    FreeParameters,
-    ParameterSprings,
-    engine_named,
-    engine_of,
-)
+from supple.engines.engine import CharacterModel, Engine, engine_named, engine_of
+from supple.engines.optional_parts import FreeParameters, ParameterSprings
 from supple.errors import SuppleError
 from supple.playing.bake import bake_simulator, chosen_motion
 from supple.playing.bake_model import ANATOMY, check_model, model_options

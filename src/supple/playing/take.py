@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
 from supple.arrays import Floats, Singles
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.errors import SolverError, warn
+from supple.playing.frame_readings import frame_readings
 from supple.playing.player import Player
 from supple.progress import Progress
 
@@ -44,6 +46,8 @@ class Take:
         blended.
     stiffness
         Factor on the model's stiffness.
+    readings
+        Of the last step before each frame.
     """
 
     player: Player
@@ -56,6 +60,7 @@ class Take:
     gap: float | None = None
     blended: bool = False
     stiffness: float = 1.0
+    readings: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def limited(self) -> float:
@@ -66,6 +71,7 @@ class Take:
         """Record all frames of a motion."""
         frames = self._empty_frames(self.player.n_steps // self.every + 1)
         self.player.surface(frames[0])
+        self.readings = [{}]
         for k in range(1, len(frames)):
             self._steps()
             self.player.surface(frames[k])
@@ -102,6 +108,7 @@ class Take:
         """Record a cycle over the last, of which `kept` stays; return how far apart they are."""
         self.player.wrap()
         self.n_cycles += 1
+        self.readings = self.readings[-1:] or [{}]
         scratch, apart = np.empty_like(frames[0]), 0.0
         size = self.player.simulator.model.surface.size
         for k in range(len(frames)):
@@ -119,11 +126,14 @@ class Take:
 
     def _steps(self) -> None:
         began = perf_counter()
+        done = None
         for _ in range(self.every):
             done = self.player.step()
             for name in () if done is None else done.limits:
                 self.limits[name] = self.limits.get(name, 0) + 1
         self.times.append(perf_counter() - began)
+        player = self.player
+        self.readings.append(frame_readings(player.simulator, done, player.moved))
         self.steps += self.every
 
     @property

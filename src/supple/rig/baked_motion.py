@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,9 @@ class BakedMotion:
         Whether the last frame leads into the first.
     report
         What was simulated, with which figures; plain values, for JSON.
+    readings
+        For each frame, what the engine read at the step before it, by name: see `frame_readings`;
+        empty for the first frame, where nothing was stepped yet.
     """
 
     character: Character
@@ -39,6 +43,7 @@ class BakedMotion:
     rate: float
     loop: bool = False
     report: dict[str, Any] = field(default_factory=dict)
+    readings: Sequence[Mapping[str, Any]] = ()
 
     def __repr__(self) -> str:
         n, name = self.n_frames, self.motion.name

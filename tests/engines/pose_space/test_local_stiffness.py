@@ -11,7 +11,7 @@ import pytest
 
 import supple
 from helpers.build_samples import bar_options, bending_bar
-from supple.engines.engine import LocalStiffness
+from supple.engines.optional_parts import LocalStiffness
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
 

@@ -18,7 +18,7 @@ from helpers.rig_space_samples import (
     trunk_options,
 )
 from supple.anatomy.anatomy import anatomy_of
-from supple.engines.engine import FreeParameters
+from supple.engines.optional_parts import FreeParameters
 from supple.engines.rig_space.build import build
 from supple.engines.rig_space.free_parameters import entries_by_pattern, free_entries
 from supple.engines.rig_space.model import RigSpaceModel

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from supple.app.body_words import body_words
 from supple.app.command_files import CHARACTER_MODEL
-from supple.app.info.info_model import describe_model, model_lines
+from supple.app.info.info_model import describe_model, engine_lines, model_lines
 from supple.app.info.info_stvk import (
     STVK_FILES,
     describe_stvk_file,
@@ -359,6 +359,8 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [("file", f"{found['file']}, {found['format']}, {found['bytes'] / 1024:.4g} KB")]
     if "size" in found:
         lines.append(("size", " × ".join(f"{v:.4g}" for v in found["size"]) + " m"))
+    if "figures" in found and "engine" in found:
+        return [*lines, *engine_lines(found)]
     if "model" in found:
         return [*lines, *model_lines(found)]
     unit = found.get("metres_per_unit")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["describe_model", "model_lines"]
+__all__ = ["describe_model", "engine_lines", "model_lines"]
 
 #: Figures of the report that say how good a model is.
 FIGURES = ("elastic_error", "inertial_error", "mid_pose_frequency_ratio", "subspace_angles")
@@ -20,7 +20,17 @@ def describe_model(path: Path) -> dict[str, Any]:
 
     model = load_model(path)
     if model.engine != "pose-space":
-        return {"format": "Supple model", "engine": model.engine, "figures": dict(model.figures)}
+        low, high = model.surface.bounds
+        return {
+            "format": "Supple model",
+            "size": [float(f"{value:.5g}") for value in high - low],
+            "engine": model.engine,
+            "name": model.name,
+            "surface_vertices": len(model.surface.vertices),
+            "parameters": len(model.rig.parameters),
+            "motions": _motions(model),
+            "figures": dict(model.figures),
+        }
     low, high = model.surface.bounds
     n_tets = len(model.mesh.tets)
     entries = sum(basis[0].size for basis in model.bases)
@@ -48,13 +58,27 @@ def describe_model(path: Path) -> dict[str, Any]:
             {"name": region.name, "vertices": len(region.vertices), "modes": basis.shape[3]}
             for region, basis in zip(model.regions, model.bases, strict=True)
         ],
-        "motions": [
-            {"name": name, "seconds": round(motion.duration, 4), "keys": motion.n_frames}
-            for name, motion in model.motions.items()
-        ],
+        "motions": _motions(model),
         "bytes_by_part": model.sizes(),
         "report": dict(model.report),
     }
+
+
+def _motions(model: Any) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "seconds": round(motion.duration, 4), "keys": motion.n_frames}
+        for name, motion in model.motions.items()
+    ]
+
+
+def engine_lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Give titles and texts of a model of any engine, for people."""
+    yield "model", f"{found['name']}, for the engine {found['engine']}"
+    yield "surface", f"{found['surface_vertices']:,} vertices, {found['parameters']} parameters"
+    for name, value in found["figures"].items():
+        yield name.replace("_", " "), _figures(value)
+    for motion in found["motions"]:
+        yield "motion", f"{motion['name']}: {motion['seconds']:.3g} s, {motion['keys']} keys"
 
 
 def model_lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:

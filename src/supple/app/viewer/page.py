@@ -15,7 +15,9 @@ from supple.app.viewer.panels.material_panel import add_material_controls
 from supple.app.viewer.panels.play_panel import PlayPanel, RecordPanel
 from supple.app.viewer.panels.pose_panel import HandlePanel, PosePanel
 from supple.app.viewer.panels.show_panel import CostPanel, EnergyPanel, ShowPanel
+from supple.app.viewer.panels.touch_panel import TouchPanel
 from supple.app.viewer.scene.stage import Stage
+from supple.app.viewer.scene.touch_nodes import add_obstacles
 from supple.app.viewer.server import address, start_server, stop_server
 from supple.app.viewer.session.session import Session
 
@@ -63,6 +65,8 @@ class Page:
             session.release(client.client_id)
 
         self.stage = Stage(self.server, session, clay=clay)
+        fixed = session.subject.obstacles.fixed if "obstacles" in session.subject.parts else ()
+        add_obstacles(self.server, fixed, session.subject.model.surface.size)
         self._moving: list[Any] = [self.stage]
         """What is updated with the scene."""
         self._live: list[Any] = []
@@ -83,6 +87,11 @@ class Page:
             self.play = PlayPanel(server, session)
             self._live.append(self.play)
             add_material_controls(server, session, self.stage.obstacles)
+        if "touch" in parts:
+            with tab("Touch"):
+                self.touch = TouchPanel(server, session, self.stage)
+                self._moving.append(self.touch)
+                self._live.append(self.touch.felt)
         with tab("Show"):
             self.show = ShowPanel(server, session, self.stage)
         if "poses" in parts:

@@ -16,9 +16,11 @@ from supple.app.character_models import (
     chosen_anatomy,
     prepared_model,
     read_character,
+    stepped_by,
 )
 from supple.app.command_files import is_body
 from supple.app.progress_bar import console, first_use_message, working
+from supple.app.touch_options import TouchOptions
 from supple.app.viewer.session.anatomy_editing import AnatomyEditing
 from supple.app.viewer.session.body_subject import BodySubject
 from supple.app.viewer.session.character_subject import CharacterSubject
@@ -47,6 +49,7 @@ def run_view(
     betas: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
+    touch: TouchOptions | None = None,
     folder: Path | None = None,
     clay: bool = False,
     host: str = "127.0.0.1",
@@ -69,7 +72,7 @@ def run_view(
         ``"auto"``, ``"none"`` or a file of regions.
     unit
         Unit of the character's file, such as "cm"; by default what it says.
-    motion, flesh, betas
+    motion, flesh, betas, touch
         As for `supple bake`; elastic bodies have none.
     model
         A model file to use instead of building one, of a character.
@@ -79,12 +82,10 @@ def run_view(
         Show a character in clay at first, though it has colours of its own.
     host, port
         Address to serve at; the next free port if that one is taken.
-    stats
-        Print what it costs every few seconds.
+    stats, quiet
+        Print what it costs every few seconds; say nothing but the address.
     seconds
         End by itself after so long.
-    quiet
-        Say nothing but the address.
 
     Returns
     -------
@@ -96,12 +97,12 @@ def run_view(
     body = is_body(given)
     own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
     own |= {"flesh": flesh, "model": model, "free": free, "betas": betas}
+    own["touch"] = None if touch == TouchOptions() else touch
+    target = Path.cwd() if folder is None else folder
     if body:
         _check_body_options(given, **own, folder=folder)
     else:
         _check_free(engine_named(engine, "character"), free)
-    target = Path.cwd() if folder is None else folder
-    if not body:
         _check_folder(target)
     check_viser()
     free_port(host, port)  # better now than after the build
@@ -123,7 +124,8 @@ def _check_body_options(given: str, **others: Any) -> None:
     usual = {"engine": FIRST_ENGINE, "flesh": "normal"}
     for name, value in others.items():
         if value != usual.get(name):
-            raise SuppleError(f"{given}: is an elastic body; --{name} is for characters")
+            word = "what it touches" if name == "touch" else f"--{name}"
+            raise SuppleError(f"{given}: is an elastic body; {word} is for characters")
 
 
 def _check_folder(folder: Path) -> None:
@@ -156,20 +158,25 @@ def _character(
     betas: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
+    touch: TouchOptions | None = None,
 ) -> CharacterSubject:
     with working("reading", quiet):
         source = read_character(given, unit, **body_words(motion, betas))
         motion = motion_name(motion)
         chosen_motion(source.character, motion)
         chosen = chosen_anatomy(anatomy, source, model)
+        row, touch = engine_named(engine, "character"), touch or TouchOptions()
+        built = model is None and source.model is None
+        around = touch.stepping(row) if built else {}
     from supple.app.curve_making import free_names
 
     names = free_names(free)
     ready = prepared_model(
         source, model=model, flesh=flesh, engine=engine, free=names, anatomy=chosen, quiet=quiet
     )
-    if ready.model.engine != engine_named(engine).model_class.engine:  # a file's is what it is
-        engine = ready.model.engine
+    if not built:  # a file's engine is what it is
+        row = stepped_by(row, ready.model)
+        engine, around = row.name, touch.stepping(row)
     with working("starting", quiet):
         editing = _editing(source, model, chosen, engine=engine, free=names, flesh=flesh)
         return CharacterSubject(
@@ -180,6 +187,7 @@ def _character(
             flesh=flesh,
             scaled_loads=ready.scaled_loads,
             anatomy=editing,
+            simulation=around,
         )
 
 

@@ -395,6 +395,16 @@ class SoftSkeletonSimulator:
         self._contact.shown(self._skin.x, target)
         return target
 
+    @property
+    def things(self) -> tuple[str, ...]:
+        """Names of what can be touched: obstacles, objects, then bones, as contacts number them."""
+        return self._contact.names
+
+    @property
+    def owners(self) -> Ints:
+        """(n̄,) bone that each vertex of the skin goes with most."""
+        return self._contact.owners
+
     def contacts(self) -> Contacts:
         """Return the contacts of the skin in the last step."""
         return self._contact.contacts()

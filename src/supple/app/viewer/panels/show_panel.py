@@ -18,6 +18,8 @@ __all__ = ["CostPanel", "EnergyPanel", "ShowPanel"]
 
 #: Slider of what is coloured fully, in percents of the size.
 FULL = (0.2, 10.0)
+#: Slider of the pressure that is coloured fully, in kPa.
+PRESSURES = (0.1, 100.0)
 
 
 class ShowPanel:
@@ -34,6 +36,8 @@ class ShowPanel:
         self.colour.on_update(self._recolour)
         if rigged:
             self._add_scale()
+        if "touch" in session.subject.parts:
+            self._add_pressure()
         if stage.tets is not None:
             self._add_tets()
         if hasattr(session.subject.model, "pose_names"):
@@ -66,6 +70,16 @@ class ShowPanel:
         @full.on_update
         async def rescale(event: Any) -> None:
             stage.full = clamped(full.value, *FULL) / 100
+
+    def _add_pressure(self) -> None:
+        stage = self._stage
+        full = self._gui.add_slider(
+            "Full pressure at (kPa)", *PRESSURES, 0.1, stage.full_pressure / 1e3
+        )
+
+        @full.on_update
+        async def rescale(event: Any) -> None:
+            stage.full_pressure = 1e3 * clamped(full.value, *PRESSURES)
 
     def _add_tets(self) -> None:
         tets = self._gui.add_checkbox("Tets", False)

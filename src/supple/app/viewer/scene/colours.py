@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from supple.anatomy.anatomy import Anatomy
 from supple.app.pictures.anatomy_colours import anatomy_map
-from supple.arrays import Ints, Singles
+from supple.arrays import Floats, Ints, Singles
 
 __all__ = [
     "BONE",
@@ -21,6 +21,7 @@ __all__ = [
     "by_anatomy",
     "by_displacement",
     "by_held",
+    "by_pressure",
     "by_region",
     "by_stiffness",
 ]
@@ -108,6 +109,13 @@ def by_displacement(soft: Singles, undeformed: Singles, triangles: Ints, full: f
     first, second, third = triangles.T
     far = (away[first] + away[second] + away[third]) * (len(RAMP) / (3 * max(full, 1e-12)))
     return Banding(np.minimum(far, len(RAMP) - 1).astype(np.int64), RAMP)
+
+
+def by_pressure(pressure: Floats, triangles: Ints, full: float) -> Banding:
+    """Colour by the root of the pressure (n̄,) on a triangle's corners; `full` Pa the last."""
+    part = np.sqrt(np.maximum(pressure[triangles].mean(axis=1), 0.0) / max(full, 1e-12))
+    bands = np.minimum(np.ceil(len(RAMP) * part), len(RAMP) - 1)
+    return Banding(bands.astype(np.int64), RAMP)
 
 
 def by_held(held: NDArray[np.bool_]) -> Banding:

@@ -17,6 +17,7 @@ from supple.app.viewer.scene.colours import (
     by_anatomy,
     by_displacement,
     by_held,
+    by_pressure,
     by_region,
     by_stiffness,
 )
@@ -33,6 +34,8 @@ SELDOM = 4
 OWN, CLAY = "own colours", "clay"
 #: Opacity of skin that points show through.
 THROUGH = 0.3
+#: Pressure in Pa of the last colour, at first.
+PRESSURE = 2e4
 
 
 class Stage:
@@ -48,6 +51,8 @@ class Stage:
         it has any.
     full
         Displacement of the last colour, as a part of the size.
+    full_pressure
+        Pressure of the last colour, in Pa.
     chosen
         Joints whose regions stand out in maps of the anatomy.
     clicked
@@ -89,11 +94,13 @@ class Stage:
         plain = "plain" if "plain" in self._bands else CLAY
         others = [name for name in self._bands if name != plain]
         points = [] if self.cubature is None else ["cubature"]
-        self.colourings: tuple[str, ...] = (*own, plain, "displacement", *others, *points)
+        felt = ["pressure"] if "touch" in subject.parts else []
+        self.colourings: tuple[str, ...] = (*own, plain, "displacement", *felt, *others, *points)
         self.colouring = plain if clay else self.colourings[0]
         self.full: float = subject.full_colour
+        self.full_pressure = PRESSURE
         self._updates, self._anew = 0, True
-        apart = 1.15 * subject.width
+        self._apart_by = apart = 1.15 * subject.width
         self.rig.offset, self.difference.offset = (-apart, 0.0, 0.0), (apart, 0.0, 0.0)
         self.rig.visible = self.difference.visible = False
         _place_camera(server, session.skin, model.surface.size)
@@ -149,6 +156,10 @@ class Stage:
         self.rig.visible, self.soft.visible, self.difference.visible = rig, soft, difference
         self._anew = True
 
+    def left(self) -> float:
+        """Return where there is room to the left, in m."""
+        return -(2 if self.rig.visible else 1) * self._apart_by
+
     def show_tets(self, seen: bool) -> None:
         """Show all tets, or hide them."""
         if self.tets is not None:
@@ -190,6 +201,9 @@ class Stage:
     def _update_soft(self, skin: Singles, apart: Banding | None) -> None:
         if self.colouring == "displacement":
             _update_bands(self.soft, skin, apart)
+        elif self.colouring == "pressure":
+            seldom = self._anew or self._updates % SELDOM == 0
+            _update_bands(self.soft, skin, self._pressed() if seldom else None)
         elif self.colouring in (OWN, CLAY):
             lines = self.tets is not None and self.tets.seen
             if lines or self.colouring == CLAY:
@@ -204,6 +218,10 @@ class Stage:
             self.soft.banded(skin, self._made[self.colouring])
         else:
             self.soft.move(skin)
+
+    def _pressed(self) -> Banding:
+        pressure = self._subject.simulator.pressure()
+        return by_pressure(pressure, self._triangles, self.full_pressure)
 
     def _move_overlays(self) -> None:
         if self.tets is not None:

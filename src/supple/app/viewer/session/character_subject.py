@@ -11,19 +11,21 @@ from numpy.typing import ArrayLike
 
 from supple.anatomy.region_entries import RegionEntry
 from supple.app.viewer.session.anatomy_editing import AnatomyEditing
-from supple.app.viewer.session.hands import SkinGrip
+from supple.app.viewer.session.hands import BoneGrip, SkinGrip
 from supple.app.viewer.session.moving_obstacles import MovingObstacles
 from supple.app.viewer.session.parameter_traces import ParameterTraces
 from supple.app.viewer.session.posing import DampedFollower, IKHandles
 from supple.app.viewer.session.recording import Recorder
 from supple.app.viewer.session.subject import State, Subject, clamped
+from supple.app.viewer.session.thrown_objects import ThrownObjects
 from supple.arrays import Floats, Ints, Singles
-from supple.engines.engine import (
-    CharacterModel,
+from supple.engines.engine import CharacterModel, engine_named
+from supple.engines.optional_parts import (
     FreeParameters,
     LocalStiffness,
     ParameterSprings,
-    engine_named,
+    RigidObjects,
+    SoftContact,
 )
 from supple.errors import SuppleError, SuppleWarning
 from supple.mesh.appearance import Appearance
@@ -35,6 +37,7 @@ from supple.rig.character import Character
 __all__ = ["ENDINGS", "SPRINGS", "CharacterSubject", "Ending"]
 
 Ending = Literal["loop", "restart", "stop"]
+Grabbed = Literal["flesh", "bone"]
 ENDINGS: tuple[Ending, ...] = ("loop", "restart", "stop")
 
 #: Numbers of free parameters that can be changed while they move.
@@ -62,6 +65,8 @@ class CharacterSubject(Subject):
         As for `bake_simulator`.
     anatomy
         Its regions, to be changed.
+    simulation
+        Options of the simulator, beside those of its flesh; obstacles stay where they are.
 
     Attributes
     ----------
@@ -76,8 +81,10 @@ class CharacterSubject(Subject):
         (s,), (4, 4) at the last step.
     handles
         Joints that can be dragged.
-    obstacles, recorder
-        Ground and ball; frames that are kept.
+    obstacles, objects, recorder
+        Ground and ball; balls and boxes that are thrown; frames that are kept.
+    grabs
+        ``"flesh"``, or of bones that follow by springs ``"bone"``: what a hand takes hold of.
     traces
         Curves of the free parameters, if the engine has any.
     appearance
@@ -99,6 +106,7 @@ class CharacterSubject(Subject):
         damping: float = 1.0,
         scaled_loads: bool = SCALED_LOADS,
         anatomy: AnatomyEditing | None = None,
+        simulation: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
         own = Character(model.name, model.surface, model.rig, dict(model.motions))
@@ -117,6 +125,7 @@ class CharacterSubject(Subject):
             "damping": damping,
             "engine": engine,
             "scaled_loads": scaled_loads,
+            **(simulation or {}),
         }
         self._factor = 1.0
         self._calm: dict[tuple[str, bool], float] = {}
@@ -126,10 +135,14 @@ class CharacterSubject(Subject):
             self.traces = ParameterTraces(model.rig, self.simulator.free)
             optional |= {"curves"}
         optional |= {"springs"} if isinstance(self.simulator, ParameterSprings) else set()
+        optional |= {"touch"} if isinstance(self.simulator, SoftContact) else set()
+        optional |= {"objects"} if isinstance(self.simulator, RigidObjects) else set()
+        self.grabs: Grabbed = "flesh"
         self.parts = frozenset({"motions", "poses", "recording", "stiffness"} | optional)
         self.hands: dict[Hashable, SkinGrip] = {}
         self.handles = IKHandles(model.rig)
-        self.obstacles = MovingObstacles(model.surface.size)
+        self.obstacles = MovingObstacles(model.surface.size, self._flesh.get("obstacles", ()))
+        self.objects = ThrownObjects(model.surface.size)
         self.recorder = Recorder(len(model.surface.vertices))
         self.pose, self.root = model.rig.rest_pose.copy(), np.eye(4)
         self._follower = DampedFollower(self.pose)
@@ -183,6 +196,13 @@ class CharacterSubject(Subject):
         place = self.model.rig(self.pose)
         return (place @ self.root[:3, :3].T + self.root[:3, 3]).astype(np.float32)
 
+    def in_scene(self, points: Floats) -> Floats:
+        """Return points (k, 3) of the simulator's world where the clip has them, as `surface`."""
+        if self._posed:
+            return points
+        moved = self.player.moved
+        return np.asarray((points - moved[:3, 3]) @ moved[:3, :3])
+
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin now, (n̄, 3), where the clip has it: a loop's walk comes back."""
         return (self.simulator if self._posed else self.player).surface(out)
@@ -207,6 +227,8 @@ class CharacterSubject(Subject):
             self.player.restart()
         walked = np.eye(4) if self._posed else self.player.moved
         self.obstacles.step(self.simulator, self.simulator.dt, walked)
+        if "objects" in self.parts:
+            self.objects.step(self.simulator, self.simulator.dt, walked)
         forces = None
         if self.hands:
             forces = SkinGrip.total(self.hands.values(), self.surface(self._skin))
@@ -248,7 +270,10 @@ class CharacterSubject(Subject):
             self.hold()
 
     def grip(self, skin: Singles, where: Floats) -> SkinGrip:
-        """Return a hold of the skin (n̄, 3) nearest to a point (3,)."""
+        """Return a hold of the skin (n̄, 3), or of the bone below it, nearest to a point (3,)."""
+        if self.grabs == "bone" and "touch" in self.parts:
+            owners = self.simulator.owners
+            return BoneGrip.hold(self.model, owners, skin, where, self.simulator.dt)
         return SkinGrip.take(self.model, skin, where, self.simulator.dt)
 
     def stiffen(self, factor: float) -> None:
@@ -368,13 +393,16 @@ class CharacterSubject(Subject):
         kept = {
             option: getattr(old, option) for option in KEPT if ENGINE_PARTS[option] in self.parts
         }
-        self.simulator = bake_simulator(self.model, dt, **self._flesh, **kept)
+        if "touch" in self.parts:
+            kept |= {"tracking": old.tracking, "gravity": old.gravity, "root": old.root_mode}
+        self.simulator = bake_simulator(self.model, dt, **(self._flesh | kept))
         self.simulator.stiffness = old.stiffness
         if "springs" in self.parts and len(old.free) == len(self.simulator.free):
             springs = {name: getattr(old.springs, name) for name in SPRINGS}
             self.simulator.tune(**springs)
         self.heed_anatomy()
         self.obstacles.invalidate()
+        self.objects.invalidate()
 
     def _forget_curves(self) -> None:
         if self.traces is not None:

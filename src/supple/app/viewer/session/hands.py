@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple.anatomy.flesh_presets import flesh_material
 from supple.arrays import Floats, Ints, Singles
 from supple.engines.stvk.free.simulator import free_moments
+from supple.mesh.surface import SurfaceMesh
 
-__all__ = ["BasisGrip", "FlightGrip", "SkinGrip", "patch_around"]
+__all__ = ["BasisGrip", "BoneGrip", "FlightGrip", "SkinGrip", "patch_around"]
 
 #: Radius of the patch that a hand takes hold of, as a part of the body's size.
 PATCH_RADIUS = 0.04
@@ -117,6 +119,67 @@ class SkinGrip:
     def total(grips: Iterable[SkinGrip], skin: Singles) -> dict[int, Floats]:
         """Return the forces of several hands, in N by vertex, for the skin as it is now."""
         return _added(grip.forces(skin) for grip in grips)
+
+
+#: Radius of what a hand takes hold of to move a bone, as a part of the body's size.
+BONE_RADIUS = 0.12
+#: The most of k dt² / m and c dt / m, where m is the mass of the bone's part of the body: forces
+#: of a step ago act on skin that is lighter than all of it.
+BONE_STEADY, BONE_CALM = 0.04, 0.04
+
+
+@dataclass(eq=False)
+class BoneGrip(SkinGrip):
+    """Hold of a bone by the skin around it: a damped spring, strong enough to move a limb."""
+
+    friction: float = 0.0
+    """In N s/m."""
+    dt: float = 1.0
+    before: Floats | None = None
+
+    @classmethod
+    def hold(cls, model: Any, owners: Ints, skin: Singles, where: Floats, dt: float) -> BoneGrip:
+        """Take hold of the bone below the skin (n̄, 3) near a point (3,).
+
+        Parameters
+        ----------
+        model
+            With a `surface`, and `density` where it is not that of usual flesh.
+        owners
+            (n̄,) bone that each vertex goes with.
+        skin, where, dt
+            As for `take`.
+        """
+        size = model.surface.size
+        nearest = int(np.argmin(np.linalg.norm(skin - where, axis=1)))
+        own = np.flatnonzero(owners == owners[nearest])
+        around = np.linalg.norm(skin[own] - skin[nearest], axis=1)
+        shares = np.clip(1 - (around / (BONE_RADIUS * size)) ** 2, 0, None)
+        held = shares > 0
+        patch = Patch(own[held], np.asarray(shares[held] / shares[held].sum(), float), size)
+        usual = flesh_material(size)
+        density = float(np.median(np.asarray(getattr(model, "density", usual.density))))
+        mass = density * _part_volume(model.surface, owners == owners[nearest])
+        stiffness, friction = BONE_STEADY * mass / dt**2, BONE_CALM * mass / dt
+        return cls(patch, where, stiffness, LONGEST_PULL * size, friction, dt)
+
+    def forces(self, skin: Singles) -> dict[int, Floats]:
+        """Return the forces in N at each vertex that is held, for the skin as it is now."""
+        now = self.patch.shares @ skin[self.patch.vertices]
+        rate = np.zeros(3) if self.before is None else (now - self.before) / self.dt
+        self.before = now
+        way = self.target - now
+        length = float(np.linalg.norm(way))
+        if length > self.longest:
+            way *= self.longest / length
+        return _shared(self.patch, self.stiffness * way - self.friction * rate)
+
+
+def _part_volume(surface: SurfaceMesh, own: NDArray[np.bool_]) -> float:
+    """Return about the volume in m³ below vertices (n̄,) of the skin, which need not close."""
+    triangles = surface.triangles[own[surface.triangles].sum(axis=1) >= 2]
+    corners = surface.vertices[triangles] - surface.vertices[own].mean(axis=0)
+    return max(abs(float(np.linalg.det(corners).sum())) / 6, 1e-9)
 
 
 # A body in its basis, as strong as the body is stiff where it is held, and no stronger ----------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,8 @@ class MovingObstacles:
     ----------
     size
         Of the character, in m.
+    fixed
+        Obstacles that are there all the time.
 
     Attributes
     ----------
@@ -74,7 +76,8 @@ class MovingObstacles:
         Of the ball, in m.
     """
 
-    def __init__(self, size: float) -> None:
+    def __init__(self, size: float, fixed: Sequence[Obstacle] = ()) -> None:
+        self.fixed = tuple(fixed)
         self.radius = BALL * size
         self.height = 0.0
         self.ground = False
@@ -174,7 +177,7 @@ class MovingObstacles:
 
     def _obstacles(self, walked: Floats) -> list[Obstacle]:
         turn, shift = walked[:3, :3], walked[:3, 3]
-        there: list[Obstacle] = []
+        there = [_moved(each, walked) for each in self.fixed]
         if self.ground:
             point = turn @ np.array([0.0, self.height, 0.0]) + shift
             there.append(Plane(point, turn @ np.array([0.0, 1.0, 0.0])))
@@ -186,3 +189,13 @@ class MovingObstacles:
 def _follower(centre: ArrayLike) -> DampedFollower:
     """Return what follows a place and a quaternion, (7,)."""
     return DampedFollower(np.concatenate([np.asarray(centre, np.float64), [1.0, 0.0, 0.0, 0.0]]))
+
+
+def _moved(each: Obstacle, walked: Floats) -> Obstacle:
+    """Return an obstacle where a walk (4, 4) has taken the world."""
+    if np.array_equal(walked, np.eye(4)):
+        return each
+    if isinstance(each, Plane):
+        turn, shift = walked[:3, :3], walked[:3, 3]
+        return Plane(turn @ np.asarray(each.point) + shift, turn @ np.asarray(each.normal))
+    return RigidObject(each, place=walked, moved=True)

@@ -42,6 +42,8 @@ class Subject(ABC):
         - ``"recording"``: `recorder`;
         - ``"anatomy"``: `anatomy`, regions to be made harder or softer; `heed_anatomy`, `adopt`;
         - ``"obstacles"``: `obstacles`, a ground and a ball;
+        - ``"objects"``: `objects`, balls and boxes that are dragged and fall;
+        - ``"touch"``: a `SoftContact` as `simulator`; `grabs`, flesh or bones;
         - ``"stiffness"``: `stiffen(factor)`, of all flesh;
         - ``"gravity mode"``: `simulator.gravity_mode`;
         - ``"friction"``: `simulator.friction`;

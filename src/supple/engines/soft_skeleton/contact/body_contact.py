@@ -82,7 +82,7 @@ class BodyContact:
         skin = model.skin
         n, K = len(skin.rest), len(model.parents)
         weights = sp.csr_array((skin.weights, skin.bones, skin.bone_starts), (n, K))
-        self._owner = dominant_bones(weights)
+        self.owners = dominant_bones(weights)
         self._order = spread_order(skin.rest)
         self._triangles = np.ascontiguousarray(model.surface.triangles, np.int64)
         ends = skin.rest[self._triangles] - skin.rest[np.roll(self._triangles, 1, axis=1)]
@@ -358,8 +358,8 @@ class BodyContact:
         found = self.contacts()
         outside = found.things < self._first_bone
         parts, things = {}, {}
-        for bone in np.unique(self._owner[found.points]):
-            own = self._owner[found.points] == bone
+        for bone in np.unique(self.owners[found.points]):
+            own = self.owners[found.points] == bone
             parts[self.model.bones[bone]] = found.forces[own].sum(axis=0)
         for thing in np.unique(found.things[outside]):
             things[self._name(int(thing))] = found.forces[found.things == thing].sum(axis=0)
@@ -370,6 +370,12 @@ class BodyContact:
             "parts": parts,
             "things": things,
         }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of obstacles, objects, and bones of the body's own parts."""
+        bones = [self.model.bones[bone] for bone in self._parts[1]]
+        return (*map(self._name, range(self._first_bone)), *bones)
 
     def _name(self, thing: int) -> str:
         if thing < self._first_object:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.body_plan import anatomical_material, plan_body
@@ -109,6 +110,7 @@ def flesh_layer(
     anatomy: Anatomy | None,
     material: Material | None,
     skeleton: BoneMeshes | None = None,
+    young: ArrayLike | None = None,
 ) -> FleshLayer:
     """Fill a character with tets, and say which are bone.
 
@@ -124,6 +126,8 @@ def flesh_layer(
         Of the flesh; None for that of the anatomy.
     skeleton
         Meshes of bones; None for bone as deep as the anatomy says.
+    young
+        Young's modulus on the skin in Pa, in place of the material's.
     """
     surface = character.surface
     plan = plan_body(character, tets, anatomy)
@@ -132,7 +136,8 @@ def flesh_layer(
         mesh, held, joints = meet_bones(mesh, skeleton)
     used = _carrying(anatomical_material(plan.anatomy)) if material is None else material
     places = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), mesh)
-    young = plan.factors * np.asarray(used.young) if material is None else None
+    if young is None and material is None:
+        young = plan.factors * np.asarray(used.young)
     used = pose_materials(used, mesh, places, 1, young=young)[0]
     weights = _tet_weights(character, bones, mesh)
     if skeleton is not None:

@@ -1,0 +1,69 @@
+"""Readings of baked motions as a table: forces on parts, things and contacts, torques of joints."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from supple.errors import SuppleError
+from supple.rig.baked_motion import BakedMotion
+from supple.saving import write_whole
+
+__all__ = ["write_readings"]
+
+COLUMNS = (
+    *("motion", "frame", "time", "kind", "name", "touches"),
+    *("fx", "fy", "fz", "pressure", "x", "y", "z"),
+)
+#: Kinds of rows that have a force or torque by name, and the readings they come from.
+NAMED = {"part": "parts", "thing": "things", "joint": "torques"}
+
+
+def write_readings(path: str | Path, baked: BakedMotion | Sequence[BakedMotion]) -> int:
+    """Write what was felt at each frame of baked motions; return the number of rows.
+
+    Parameters
+    ----------
+    path
+        A ``.csv`` file. Rows of the kind ``body`` have all force on the body from outside, ``part``
+        that on a bone's part of the skin, ``thing`` that of an obstacle or object on the body, all
+        in N; ``joint`` the torque that turns a joint, in N m; ``contact`` the force on a
+        vertex of the skin in N, its pressure in Pa, where it is in m, and what it touches.
+    baked
+        With `readings`, as the engine "soft-skeleton" gives them.
+    """
+    bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
+    if not any("touching" in each for one in bakes for each in one.readings):
+        raise SuppleError(f"{path}: nothing was felt; bake with the engine soft-skeleton")
+    text = io.StringIO(newline="")
+    table, count = csv.writer(text, lineterminator="\n"), 0
+    table.writerow(COLUMNS)
+    for one in bakes:
+        for frame, (time, readings) in enumerate(zip(one.times, one.readings, strict=True)):
+            for row in _rows(readings):
+                cells = [one.motion.name, frame, f"{time:.9g}", *row]
+                table.writerow(cells + [""] * (len(COLUMNS) - len(cells)))
+                count += 1
+    write_whole(path, text.getvalue().encode())
+    return count
+
+
+def _rows(readings: Mapping[str, Any]) -> Iterator[list[Any]]:
+    if "touching" not in readings:
+        return
+    touching = readings["touching"]
+    most = max(touching["pressures"], default=0.0)
+    yield ["body", "", "", *_figures(readings["contact_force"]), f"{most:.6g}"]
+    for kind, source in NAMED.items():
+        for name, vector in readings.get(source, {}).items():
+            yield [kind, name, "", *_figures(vector)]
+    each = (touching[name] for name in ("points", "things", "forces", "pressures", "places"))
+    for point, thing, force, pressure, place in zip(*each, strict=True):
+        yield ["contact", int(point), thing, *_figures(force), f"{pressure:.6g}", *_figures(place)]
+
+
+def _figures(vector: Any) -> list[str]:
+    return [f"{value:.6g}" for value in vector]

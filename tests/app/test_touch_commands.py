@@ -1,0 +1,162 @@
+"""Commands with soft skeletons: obstacles, how bones follow, and what is felt."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple
+from helpers.smpl_samples import body_fields, write_body
+from helpers.soft_skeleton_samples import elbow, soft_elbow
+from supple.app.touch_options import TouchOptions, obstacle_of
+from supple.cli.main import main
+from supple.engines.engine import ENGINES
+from supple.errors import SuppleError
+from supple.formats.readings_table import COLUMNS, write_readings
+from supple.mesh.obstacles import Plane
+from supple.playing.bake import bake_simulator
+
+
+@pytest.fixture
+def arm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The model file of an arm that bends upwards, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    soft_elbow().save("arm.supple")
+    return "arm.supple"
+
+
+CEILING = ["--obstacle", "plane:0,0.5,0,0,-1,0"]
+
+
+def rows(path: str) -> list[dict[str, str]]:
+    with Path(path).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_bake_steps_a_model_file_by_its_own_engine_and_writes_what_is_felt(arm, capsys):
+    main(["bake", arm, *CEILING, "--readings", "felt.csv", "-o", "arm.npz", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["engine"] == "soft-skeleton"
+    assert told["readings"] == "felt.csv"
+    table = rows("felt.csv")
+    assert tuple(table[0]) == COLUMNS
+    assert {row["kind"] for row in table} == {"body", "part", "thing", "joint", "contact"}
+    last = [row for row in table if row["frame"] == str(told["frames"] - 1)]
+    one = {row["kind"]: row for row in last}
+    assert float(one["thing"]["fy"]) < 0, "the ceiling pushes down"
+    contacts = [row for row in last if row["kind"] == "contact"]
+    assert {row["touches"] for row in contacts} == {"obstacle 0"}
+    pushed = sum(float(row["fy"]) for row in contacts)
+    assert pushed == pytest.approx(float(one["body"]["fy"]), rel=1e-4)
+    assert all(float(row["pressure"]) >= 0 and float(row["y"]) > 0.4 for row in contacts)
+
+
+def test_weaker_tracking_gives_way_more_to_an_obstacle():
+    ceiling = (Plane((0.0, 0.5, 0.0), (0.0, -1.0, 0.0)),)
+    found = {}
+    for frequency in (2.0, 8.0):
+        told = {"obstacles": ceiling, "tracking": frequency}
+        baked = supple.bake(elbow(), "Swing", soft_elbow(), simulation=told)
+        found[frequency] = -baked.readings[-1]["contact_force"][1]
+    assert 0 < found[2.0] < 0.5 * found[8.0]
+
+
+def test_readings_of_a_bake_are_a_dict_for_every_frame():
+    baked = supple.bake(elbow(), "Swing", soft_elbow())
+    assert len(baked.readings) == baked.n_frames
+    assert baked.readings[0] == {}
+    last = baked.readings[-1]
+    assert set(last["torques"]) == {"upper", "fore"}
+    assert last["contacts"] == len(last["touching"]["points"]) == 0
+
+
+def test_gravity_is_the_world_s_where_forces_are_read_in_newtons():
+    assert np.allclose(bake_simulator(soft_elbow(), engine="soft-skeleton").gravity[1], -9.81)
+
+
+def test_nothing_felt_is_not_written(tmp_path):
+    plain = supple.bake(elbow(), "Swing", soft_elbow())
+    unread = supple.BakedMotion(plain.character, plain.motion, plain.frames, plain.rate)
+    with pytest.raises(SuppleError, match="nothing was felt"):
+        write_readings(tmp_path / "felt.csv", unread)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["--obstacle", "sphre:0,0,0,1"], "no sphre; did you mean sphere?"),
+        (["--obstacle", "sphere:0,0,1"], "3 numbers; a sphere has 4"),
+        (["--obstacle", "sphere:0,0,0,-1"], "it must be positive"),
+        (["--obstacle", "plane:0,0,0,0,0,0"], "the normal of a plane is zero"),
+        (["--obstacle", "box:nan,0,0,1,1,1"], "use numbers within"),
+        (["--obstacle", "wall.obj"], "wall.obj: there is no such file"),
+        (["--obstacle", "wall.png"], "use plane:, sphere:, capsule: or box:"),
+        (["--obstacle"], "--obstacle"),
+        (["--gravity", "1,2"], "use one number, downwards, or X,Y,Z"),
+        (["--gravity", "down"], "use numbers with commas"),
+        (["--friction", "-1"], "friction is -1"),
+        (["--tracking", "nan"], "tracking"),
+        (["--tracking", "1e9"], "use 0 for limp"),
+        (["--ground", "nan"], "ground"),
+        (["--readings", "felt.txt"], "felt.txt: readings are written to a .csv file"),
+        (["--readings", "no/felt.csv"], "no"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_leaves_nothing(words, what, arm, capsys):
+    before = sorted(Path().iterdir())
+    with pytest.raises(SystemExit) as end:
+        main(["bake", arm, *words, "-o", "arm.npz", "--quiet"])
+    assert end.value.code == 1
+    assert what in capsys.readouterr().err
+    assert sorted(Path().iterdir()) == before
+
+
+def test_an_engine_that_cannot_says_which_can(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_body(tmp_path / "body.npz", body_fields())
+    for words, what in (
+        (["--tracking", "2"], "--tracking: pose-space knows none; use --engine soft-skeleton"),
+        (["--readings", "a.csv"], "--readings: pose-space feels no forces"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["bake", "body.npz", *words, "--quiet"])
+        assert what in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == ["body.npz"]
+
+
+def test_a_mesh_can_stand_in_the_way(tmp_path):
+    corners = [[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)]
+    faces = [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]]
+    lines = [f"v {x} {y} {z}" for x, y, z in corners]
+    lines += ["f " + " ".join(str(k + 1) for k in face) for face in faces]
+    file = tmp_path / "crate.obj"
+    file.write_text("\n".join(lines))
+    inside: Any = obstacle_of(str(file)).distances(np.array([[0.5, 0.5, 0.9], [0.5, 0.5, 1.2]]))[0]
+    assert inside == pytest.approx([-0.1, 0.2], abs=0.02)
+    file.write_text("\n".join(lines[:-2]))
+    with pytest.raises(SuppleError, match=r"crate\.obj"), pytest.warns(supple.SuppleWarning):
+        obstacle_of(str(file))
+
+
+def test_options_of_the_command_are_those_of_the_simulator():
+    row = ENGINES["soft-skeleton"]
+    told = TouchOptions(obstacle=["sphere:0,1,0,0.2"], ground=-0.3, tracking=2.0, root="free")
+    found = told.stepping(row)
+    assert [type(each).__name__ for each in found["obstacles"]] == ["Sphere", "Plane"]
+    assert (found["tracking"], found["root"]) == (2.0, "free")
+    assert TouchOptions(gravity="1.6").stepping(row) == {"gravity": [0.0, -1.6, 0.0]}
+    assert TouchOptions(self_contact=False).stepping(row) == {"self_contact": False}
+    assert TouchOptions().stepping(row) == {}
+
+
+def test_info_tells_of_a_model_of_any_engine(arm, capsys):
+    main(["info", arm])
+    said = capsys.readouterr().out
+    assert "soft-skeleton" in said
+    assert "handles" in said
