@@ -41,6 +41,8 @@ HOLD = 1e-12
 MOST_TURN = 1.5
 #: Seconds in which contact gives way again: shorter, and what is pushed out of a thing flies off.
 CONTACT_DAMPING = 0.03
+#: Springs of a root that is tracked pull no harder than so many m/s² would: five times gravity.
+MOST_PULL = 50.0
 
 
 class BodySystem:
@@ -169,8 +171,10 @@ class BodySystem:
         chain: BoneChain,
         start: BoneChain,
         wanted: BoneChain,
+        wanted_before: Floats,
     ) -> None:
         """Begin a stage, and move on as fast as before."""
+        self._wanted_first = wanted_before
         self._tau = self._world.begin(integrator, h)
         self._flesh.begin(integrator, h)
         self._contact.begin()
@@ -266,9 +270,16 @@ class BodySystem:
             omega, mass = 2 * math.pi * self._tracking, float(self.model.masses.sum())
             away = chain.places[0] - wanted.places[0]
             back = chain.places[0] - start.places[0]
-            self._gradient[:3] += mass * omega**2 * away + 2 * mass * omega / self._h * back
+            far = max(float(np.linalg.norm(away)), 1e-12)
+            spring = mass * min(omega**2, MOST_PULL / far)
+            # The damper holds against a motion otherwise than the root's own.
+            led = back - (wanted.places[0] - self._wanted_first)
+            damper = min(
+                2 * mass * omega, mass * MOST_PULL * self._h / max(np.abs(led).max(), 1e-9)
+            )
+            self._gradient[:3] += spring * away + damper / self._h * led
             for row in range(3):
-                self._hessian[row, row] += mass * omega**2 + 2 * mass * omega / self._h
+                self._hessian[row, row] += spring + damper / self._h
         return int(acting)
 
     def advance(self, chain: BoneChain, limits: set[str]) -> bool:

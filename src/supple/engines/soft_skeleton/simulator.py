@@ -286,7 +286,7 @@ class SoftSkeletonSimulator:
         self._place(self._start, *earlier, lean)
         self._place(self.chain, pose, root, lean)
         self.chain.copy_to(self._wanted)
-        self._led = self._wanted.turns.copy()
+        self._led, self._led_first = self._wanted.turns.copy(), self._wanted.places[0].copy()
         self.pose, self.root = pose.copy(), root.copy()
         self._correct()
         self._system.start(self._start, self.chain, self._dt)
@@ -340,7 +340,7 @@ class SoftSkeletonSimulator:
         chain, system, was = self.chain, self._system, self._contact.part
         chain.copy_to(self._start)
         self._place(self._wanted, pose, root)
-        system.begin(self._integrator, h, chain, self._start, self._wanted)
+        system.begin(self._integrator, h, chain, self._start, self._wanted, self._led_first)
         self._skin.place(chain, self.phi)
         settled = False
         for iteration in range(1, self.most_iterations + 1):
@@ -366,7 +366,7 @@ class SoftSkeletonSimulator:
             limits.add("solver")
             self._skin.place(chain, self.phi)
         self._contact.finish(self._skin, chain)
-        self._led[:] = self._wanted.turns
+        self._led[:], self._led_first[:] = self._wanted.turns, self._wanted.places[0]
         self._substeps += 1
         self.pose, self.root = pose.copy(), root.copy()
 

@@ -15,6 +15,9 @@ __all__ = ["JointSprings", "add_joint_terms", "joint_springs", "write_torques"]
 
 #: Frequency in Hz of the springs that bring a joint back into its limits.
 LIMIT_FREQUENCY = 12.0
+#: Springs towards the pose pull no harder than from so far away, in rad: muscles give in, and a
+#: body that walks into a wall is not pushed through it.
+MOST_AWAY = 0.5
 
 
 class JointSprings(NamedTuple):
@@ -91,7 +94,8 @@ def add_joint_terms(
         if joints.springs[j] > 0:
             write_joint_turns(parents, wanted, j, goal)
             _write_away(own, goal, away)
-            _pull(joints.springs[j], away, torque, stiff)
+            far = math.sqrt(away[0] ** 2 + away[1] ** 2 + away[2] ** 2)
+            _pull(joints.springs[j] * min(1.0, MOST_AWAY / max(far, 1e-9)), away, torque, stiff)
             write_joint_turns(parents, wanted_before, j, small)
             write_joint_turns(parents, start, j, back)
             _write_led(goal, small, back, led)

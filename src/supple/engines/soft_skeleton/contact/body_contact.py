@@ -46,7 +46,7 @@ MOST_SUBSTEPS = 8
 #: Twice as far, in m, may skin go in one of them where it is about to touch an obstacle.
 LONGEST_MOVE = 0.04
 #: Forces that pull count as parts of those that push, or of this part of the body's weight.
-LEAST_PUSH = 0.02
+LEAST_PUSH = 0.2
 
 
 class Contacts(NamedTuple):

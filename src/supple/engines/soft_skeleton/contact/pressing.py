@@ -150,7 +150,8 @@ def _write_approach(touches: Touches, things: Things, since: Floats, out: Pressi
             total += row[k] * since[k]
         for i in range(3):
             total -= touches.ways[c, i] * things.moves[touches.things[c], i]
-        out.left[c] = total
+        # Only what is gone inside is damped: else a box that is still above the ground bounces off.
+        out.left[c] = max(total, -touches.depths[c])
 
 
 @compiled
