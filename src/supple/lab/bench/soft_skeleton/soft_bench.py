@@ -140,7 +140,7 @@ def run_figures(make: Callable[[], Run], steps: int) -> dict[str, Any]:
     nothing = np.zeros((steps, 1)), np.tile(np.eye(4), (steps, 1, 1))
     found = time_steps(clocked, *nothing, multiply)
     clocked.reset()
-    for _ in range(clocked.run.steps // 2):
+    for _ in range(min(clocked.run.steps // 2, steps)):
         clocked.step()
     median, dense = float(np.median(found.cpu)), float(np.median(found.beside)) / _PRODUCTS
     parts = {part: 1e3 * float(np.median(found.parts[part])) for part in PARTS}
