@@ -45,8 +45,10 @@ class PoseTrack:
 
     def towards(self, pose: Floats, root: Floats, count: int) -> Iterator[tuple[Floats, Floats]]:
         """Yield pose and root at `count` sub-steps, the last one those given, and move on there."""
-        turn = from_matrix(root[:3, :3])
-        rotated = logarithm(multiply(inverse(self._turn), turn))
+        turn, rotated = self._turn, np.zeros(3)
+        if not np.array_equal(root[:3, :3], self._root[:3, :3]):
+            turn = from_matrix(root[:3, :3])
+            rotated = logarithm(multiply(inverse(self._turn), turn))
         moved = np.concatenate([pose - self._pose, root[:3, 3] - self._root[:3, 3], rotated])
         slope = 1.5 * moved - 0.5 * self._moved
         start = self._pose, self._root, self._turn, self._slope

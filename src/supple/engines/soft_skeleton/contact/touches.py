@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 #: Points of the skin that touch one thing at a time, at most; others that do are theirs.
-MOST_A_THING = 72
+MOST_A_THING = 64
 #: Contacts at a time, at most; the first ones are kept.
 MOST = 256
 #: Points of the skin that are put in an order of their own; the rest follow as they are listed.
 SPREAD = 4096
 #: Points of the skin that may touch the body's own parts: the first ones in that order.
-OWN = 1000
+OWN = 600
 #: Parts that an edge of the skin is cut into for things smaller than it, at most.
 FINEST = 6
 #: Depth in m from which a point counts wholly.
