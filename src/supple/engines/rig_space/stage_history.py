@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -32,11 +33,20 @@ class History:
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._rows = np.zeros((8, math.prod(shape)))
         self._kept, self._kept_steps = np.zeros((STATE, math.prod(shape))), 0
-        shaped = self._rows.reshape(8, *shape)
+        self._shape = shape
+        self._view()
+        self.steps, self._h, self._kept_h, self._given_up = 0, 0.0, 0.0, 0.0
+
+    def _view(self) -> None:
+        """Have names for rows; anew for a copy, whose arrays would part from them."""
+        shaped = self._rows.reshape(8, *self._shape)
         self.x, self.v, self.a = shaped[X], shaped[V], shaped[A]
         self.x_before, self.v_before = shaped[X_BEFORE], shaped[V_BEFORE]
         self.start, self.v_start, self.target = shaped[START], shaped[V_START], shaped[TARGET]
-        self.steps, self._h, self._kept_h, self._given_up = 0, 0.0, 0.0, 0.0
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._view()
 
     def reset(self, x: Floats, v: Floats | float = 0.0) -> None:
         """Start anew at a place and velocity."""

@@ -81,7 +81,6 @@ class BodySystem:
         self._joint_forces = np.zeros((len(model.parents), 3))
         self._joint_stiffness = np.zeros((len(model.parents), 3, 3))
         self._held, self._reaction = np.zeros((len(model.parents), 3)), np.zeros(6)
-        self._led = chain.turns.copy()
         self.pulling, self.turned, self._tau, self._tracking = 0.0, 0.0, 0.0, 0.0
         self.allocate()
 
@@ -108,10 +107,14 @@ class BodySystem:
         names: Sequence[str],
     ) -> None:
         """Have springs towards rest, dampers of frequencies in Hz, and limits by bone."""
-        soft = 2 * math.pi * checked_number("joint_stiffness", stiffness)
-        slow = 2 * math.pi * checked_number("joint_damping", damping)
+        for what, value in (("joint_stiffness", stiffness), ("joint_damping", damping)):
+            if checked_number(what, value) < 0:
+                raise SuppleError(f"{what} is {value:g} Hz; it must not be negative")
+        soft, slow = 2 * math.pi * stiffness, 2 * math.pi * damping
         self._springs.rest[:] = self.model.inertias * soft**2
         self._springs.drags[:] = 2 * self.model.inertias * slow
+        if not isinstance(limits, Mapping):
+            raise SuppleError("joint_limits must have the lowest and highest by name of bone")
         for name, given in limits.items():
             if name not in names:
                 near = difflib.get_close_matches(str(name), names, 1)
@@ -230,7 +233,7 @@ class BodySystem:
         )
         self._acting = self._add_joints(chain, start, wanted, wanted_before)
         end = bones + self._m
-        self._contact.motion.add_terms(tau, self.gravity, end, gradient, hessian)
+        self._contact.motion.add_terms(self.gravity, end, gradient, hessian)
         if pushed is not None:
             _add_pushes(skin.tables, skin.offsets, *frames, *pushed, gradient)
         damping = max(self._beta, CONTACT_DAMPING) / self._h
@@ -295,6 +298,7 @@ class BodySystem:
         self._factor[:n, :n] = self._hessian
         self._factor[:n, n:] = 0.0
         self._full[:n], self._full[n:] = gradient, 0.0
+        self.pulling = math.inf  # until there is a solution
         if not cholesky(self._factor):
             return False
         solve(self._factor, self._full)
@@ -341,7 +345,7 @@ class BodySystem:
         if good:
             self._world.finish(self._points.x, self._tau)
             self._flesh.finish(self.phi, self._tau)
-            self._contact.motion.finish(self._tau, h)
+            self._contact.motion.finish()
             np.negative(self._rate, out=self._gain)
             self._rate[: self._bones] = start.difference(chain) / h
             self._rate[self._bones :] = (self.phi - before) / h
@@ -358,7 +362,8 @@ class BodySystem:
         """Return torques of the joints and, of a root that is driven, what drives it."""
         found: dict[str, Any] = {"torques": self._torques + self._held}
         if self.root_mode == "driven":
-            found["root_force"], found["root_torque"] = self._reaction[:3], self._reaction[3:]
+            reaction = self._reaction.copy()
+            found["root_force"], found["root_torque"] = reaction[:3], reaction[3:]
         return found
 
 

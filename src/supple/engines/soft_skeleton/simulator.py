@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints, Singles
-from supple.checks import checked_number, owned_array, shown
+from supple.checks import checked_count, checked_number, owned_array, shown
 from supple.dynamics.between_poses import PoseTrack
 from supple.dynamics.character_inputs import (
     Before,
@@ -28,6 +28,13 @@ from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.engines.soft_skeleton.contact.body_contact import BodyContact, Contacts
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
+from supple.engines.soft_skeleton.step_inputs import (
+    between_poses,
+    between_roots,
+    checked_objects,
+    not_negative,
+    positive_seconds,
+)
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle, checked_obstacles
 
@@ -118,23 +125,33 @@ class SoftSkeletonSimulator:
     ) -> None:
         if not isinstance(model, SoftSkeletonModel):
             raise SuppleError(f"a SoftSkeletonSimulator needs its own model, not {shown(model)}")
-        self.model, self._dt = model, _positive("dt", dt)
+        self.model, self._dt = model, positive_seconds("dt", dt)
         self._integrator = integrator_named(integrator, lambda row: row.code >= 0)
-        self._longest = _positive("substep", substep)
-        self.iterations = max(1, int(iterations))
-        self.most_iterations = max(self.iterations, int(most_iterations))
+        self._longest = positive_seconds("substep", substep)
+        self.iterations = checked_count("iterations", iterations)
+        self.most_iterations = max(
+            self.iterations, checked_count("most_iterations", most_iterations)
+        )
         self._bones = RigBones(model.rig)
+        if not np.array_equal(self._bones.parents, model.parents):
+            raise SuppleError("the model's bones are not those of its rig; build it anew")
         self.chain = BoneChain(model.parents, model.joints)
         self._wanted, self._start = self.chain.fork(), self.chain.fork()
         self._skin = BodyPoints(model.skin)
         self._contact = BodyContact(model, checked_friction(friction), bool(self_contact))
-        self._system = BodySystem(model, self._contact, float(alpha), float(beta), bool(sag))
+        self._system = BodySystem(
+            model,
+            self._contact,
+            not_negative("alpha", alpha),
+            not_negative("beta", beta),
+            bool(sag),
+        )
         self._system.set_joints(joint_stiffness, joint_damping, joint_limits or {}, model.bones)
         self.phi = self._system.phi
         self._inputs = CharacterInputs(model)
         self._correction = self._bones.correction(model.skin)
         self.tracking, self.root_mode, self.gravity = tracking, root, gravity
-        self._contact.set_things(checked_obstacles(obstacles), _checked_objects(objects))
+        self._contact.set_things(checked_obstacles(obstacles), checked_objects(objects))
         self._system.allocate()
         self.reset()
 
@@ -183,14 +200,14 @@ class SoftSkeletonSimulator:
 
     @root_mode.setter
     def root_mode(self, mode: str) -> None:
-        if mode not in ROOTS:
+        if not isinstance(mode, str) or mode not in ROOTS:
             raise SuppleError(f"root is {shown(mode)}; use driven, tracked or free")
         self._root_mode = self._system.root_mode = mode
 
     @property
     def gravity(self) -> Floats:
         """(3,) in m/s²; to be set between steps."""
-        return self._system.gravity
+        return self._system.gravity.copy()
 
     @gravity.setter
     def gravity(self, gravity: ArrayLike) -> None:
@@ -223,7 +240,7 @@ class SoftSkeletonSimulator:
 
     @objects.setter
     def objects(self, objects: Sequence[RigidObject]) -> None:
-        self._contact.set_things(self._contact.obstacles, _checked_objects(objects))
+        self._contact.set_things(self._contact.obstacles, checked_objects(objects))
         self._system.allocate()
 
     @property
@@ -236,7 +253,10 @@ class SoftSkeletonSimulator:
     def reset(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
-        """Start anew, undeformed: at rest, or as fast as from `before`, a step earlier."""
+        """Start anew, undeformed: at rest, or as fast as from `before`, a step earlier.
+
+        Objects go back to where, and as fast as, they were when they were set.
+        """
         there, place, past = self._inputs.start(pose, root, before)
         self.phi[:] = 0.0
         self._go(there, place, past)
@@ -319,6 +339,8 @@ class SoftSkeletonSimulator:
         for number, (at, placed) in enumerate(self._track.towards(there, turned, count)):
             self._contact.part = (number + 1) / count
             self._substep(at, placed, pushed, self._dt / count, limits)
+        if self._contact.full:
+            limits.add("contacts")
         self._contact.end_step()
         self._correct()
         self._skin.place(self.chain, self.phi)
@@ -354,7 +376,7 @@ class SoftSkeletonSimulator:
                 break
         if not settled and halved < MOST_HALVES and not self._settled(h, WORSE):
             system.go_back(chain, self._start)
-            middle = _between(self.pose, pose), _between_roots(self.root, root)
+            middle = between_poses(self.pose, pose), between_roots(self.root, root)
             self._contact.part = was - (was - self._contact.part_before) / 2
             self._substep(*middle, pushed, h / 2, limits, halved + 1)
             self._contact.part = was
@@ -416,29 +438,3 @@ class SoftSkeletonSimulator:
     def unposed(self) -> Floats:
         """(n̄, 3) displacement of the flesh before bones move it, in m."""
         return self._skin.displacements(self.phi) + self._contact.unposed_dents(self.chain)
-
-
-def _between(pose: Floats, other: Floats) -> Floats:
-    return 0.5 * (pose + other)
-
-
-def _between_roots(root: Floats, other: Floats) -> Floats:
-    middle = 0.5 * (root + other)
-    u, _, v = np.linalg.svd(middle[:3, :3])
-    middle[:3, :3] = u @ v
-    return middle
-
-
-def _positive(what: str, value: float) -> float:
-    number = checked_number(what, value)
-    if number <= 0:
-        raise SuppleError(f"{what} is {number:g} s; it must be positive")
-    return number
-
-
-def _checked_objects(objects: Sequence[RigidObject]) -> tuple[RigidObject, ...]:
-    listed = tuple(objects)
-    for number, each in enumerate(listed):
-        if not isinstance(each, RigidObject):
-            raise SuppleError(f"object {number} is {shown(each)}; give a RigidObject")
-    return listed

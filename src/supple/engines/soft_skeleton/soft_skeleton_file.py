@@ -13,7 +13,7 @@ from supple.arrays import Ints
 from supple.elastic.material import Material
 from supple.engines.pose_space.model.model_file import damage_named, model_bytes, sealed, unsealed
 from supple.engines.pose_space.model.model_tensors import motion_tensors, read_motions
-from supple.engines.soft_skeleton.bones.body_points import PointTables, point_tables
+from supple.engines.soft_skeleton.bones.body_points import MOST_FOLLOWED, PointTables, point_tables
 from supple.engines.soft_skeleton.flesh.flesh_energy import FleshTables
 from supple.errors import FormatError, SuppleError
 from supple.mesh.surface import SurfaceMesh
@@ -27,8 +27,8 @@ __all__ = ["packed_soft_skeleton", "read_soft_skeleton", "stored_rows"]
 Arrays = dict[str, NDArray]
 CONSTANTS = ("young", "poisson", "density")
 SIZES = ("tets", "tet_vertices")
-#: More bones than any character has, and than a point may follow: a bit stands for each.
-MOST_BONES, MOST_FOLLOWED = 4096, 62
+#: More bones than any character has.
+MOST_BONES = 4096
 
 
 def stored_rows(matrix: sp.csr_array) -> sp.csr_array:

@@ -11,8 +11,10 @@ import scipy.sparse as sp
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
+from supple.errors import SuppleError
 
 __all__ = [
+    "MOST_FOLLOWED",
     "BodyPoints",
     "PointTables",
     "add_gravity",
@@ -20,6 +22,9 @@ __all__ = [
     "point_tables",
     "write_columns",
 ]
+
+#: Bones that a point follows at most: they are bits of a number.
+MOST_FOLLOWED = 62
 
 
 class PointTables(NamedTuple):
@@ -67,6 +72,10 @@ def point_tables(
     n = len(rest)
     weights = sp.csr_array(weights)
     weights.sort_indices()
+    if np.diff(weights.indptr).max(initial=0) > MOST_FOLLOWED:
+        raise SuppleError(
+            f"a vertex follows more than {MOST_FOLLOWED} bones; limit its weights, say to 8"
+        )
     above = [_and_above(parents, bone) for bone in range(len(parents))]
     starts, joints, hangs = [0], [], []
     for i in range(n):

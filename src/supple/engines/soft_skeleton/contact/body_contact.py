@@ -19,6 +19,11 @@ from supple.engines.soft_skeleton.contact.object_motion import ObjectMotion
 from supple.engines.soft_skeleton.contact.pressing import add_contacts, settle_contacts
 from supple.engines.soft_skeleton.contact.pressing_tables import Things, empty_pressing
 from supple.engines.soft_skeleton.contact.sticking import stick
+from supple.engines.soft_skeleton.contact.thing_tables import (
+    half_thickness,
+    plain_columns,
+    plain_csr,
+)
 from supple.engines.soft_skeleton.contact.touches import (
     FINEST,
     empty_touches,
@@ -28,7 +33,6 @@ from supple.engines.soft_skeleton.contact.touches import (
     spread_order,
     take_point,
 )
-from supple.engines.soft_skeleton.flesh.handle_weights import same_entries
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.mesh.obstacles import OTHER, Capsule, Obstacle
 from supple.mesh.shape_tables import place_shapes, shape_tables
@@ -87,21 +91,29 @@ class BodyContact:
         self._triangles = np.ascontiguousarray(model.surface.triangles, np.int64)
         ends = skin.rest[self._triangles] - skin.rest[np.roll(self._triangles, 1, axis=1)]
         self._edge = float(np.median(np.linalg.norm(ends, axis=2)))
-        self._spread = _csr(model.spread)
-        self._flexible = _csr(model.flexibility)
-        self._motion = _columns(model.motion)
+        self._spread = plain_csr(model.spread)
+        self._flexible = plain_csr(model.flexibility)
+        self._motion = plain_columns(model.motion)
         p = model.spread.shape[1]
         self._dents, self._dent_work = np.zeros((n, 3)), (np.zeros(p), np.zeros((p, 3)))
         parts = body_parts(model.parents, skin.rest, weights) if own else None
         empty: list[Capsule] = []
         self._parts = parts or (empty, np.zeros(0, np.int64), np.zeros((0, n), bool))
         self.motion, self._damping, self._deepest = ObjectMotion(()), 0.0, 0.0
+        self.objects: tuple[RigidObject, ...] = ()
+        self._first: list[tuple[Floats, ...]] = []
+        self._kinds: tuple[Any, ...] = (None,)
+        #: Whether there was no room for all contacts of this step.
+        self.full = False
         self.set_things((), ())
 
     def set_things(self, obstacles: Sequence[Obstacle], objects: Sequence[RigidObject]) -> None:
         """Have these around: obstacles, and objects that are moved or pushed."""
         capsules, bones, _ = self._parts
-        self.obstacles, self.objects = tuple(obstacles), tuple(objects)
+        self.obstacles, before, self.objects = tuple(obstacles), self.objects, tuple(objects)
+        if before != self.objects:
+            states = [(each.place, each.velocity, each.spin) for each in self.objects]
+            self._first = [tuple(value.copy() for value in state) for state in states]
         self._listed: tuple[Any, ...] = (*self.obstacles, *self.objects, *capsules)
         self.motion = ObjectMotion([each for each in self.objects if not each.moved])
         self._shapes = shape_tables(self._listed)
@@ -133,22 +145,29 @@ class BodyContact:
             hardness,
             np.zeros((count, 3)),
         )
+        self._cuts = np.ones(count, np.int64)
+        self._thin = np.array([half_thickness(each) for each in self._listed])
+        if first:
+            cuts = np.ceil(np.minimum(CUT * self._edge / self._thin[:first], FINEST))
+            self._cuts[:first] = np.maximum(cuts, 1)
+        # Known by distances alone.
+        self._others = [k for k in range(o) if self._shapes.kinds[k] == OTHER]
+        self._nothing = count == 0
+        kinds = (*self._shapes.kinds, o, len(self._radii), self.motion.size)
+        if kinds != self._kinds:  # else what sticks goes on sticking
+            self._kinds = kinds
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Have room for contacts with the things that there are, none of which touches yet."""
         n = len(self.model.skin.rest)
         self._touches = empty_touches(n)
+        self._dents[:], self._deepest = 0.0, 0.0
         self._were, self.part, self.part_before = np.zeros((len(self.objects), 3)), 1.0, 0.0
         self.end_step()
-        self._cuts = np.ones(count, np.int64)
-        if first:
-            thin = self._shapes.bounds[:first, 3]
-            cuts = np.ceil(np.minimum(CUT * self._edge / np.maximum(thin, 1e-9), FINEST))
-            self._cuts[:first] = np.maximum(cuts, 1)
         size = 3 + 3 * len(self.model.parents) + len(self.model.stiffness) + self.motion.size
         numbers = n + len(self._radii) + FINEST**2 * len(self._triangles)
         self._pressing = empty_pressing(size, numbers, self.model.spread.shape[1])
-        self._others = [
-            k for k in range(o) if self._shapes.kinds[k] == OTHER
-        ]  # known by distances alone
-        self._nothing = count == 0
 
     def substeps(self, dt: float, speed: float) -> int:
         """Return how many sub-steps keep things from passing through skin, at most `MOST_SUBSTEPS`.
@@ -161,11 +180,11 @@ class BodyContact:
             far = float(np.linalg.norm(each.place[:3, 3] - self._were[k]))
             if not each.moved:
                 far = dt * float(np.linalg.norm(each.velocity))
-            most = max(most, far / (0.5 * self._shapes.bounds[o + k, 3]))
+            most = max(most, far / (0.5 * min(self._thin[o + k], LONGEST_MOVE)))
         if o and self._touches.nearest[0] < 2 * dt * speed:
-            thin = np.minimum(self._shapes.bounds[:o, 3], LONGEST_MOVE)
-            most = max(most, dt * speed / (0.5 * float(thin.min())))
-        return min(math.ceil(most - 1e-9), MOST_SUBSTEPS)
+            thin = min(float(self._thin[:o].min()), LONGEST_MOVE)
+            most = max(most, dt * speed / (0.5 * thin))
+        return math.ceil(min(most, MOST_SUBSTEPS) - 1e-9)
 
     def begin(self) -> None:
         """Begin a stage: all points may press again."""
@@ -179,14 +198,17 @@ class BodyContact:
 
     def end_step(self) -> None:
         """Remember where moved objects are."""
-        self.part_before = 0.0
+        self.part_before, self.full = 0.0, False
         for k, each in enumerate(self.objects):
             self._were[k] = each.place[:3, 3]
 
     def reset(self) -> None:
-        """Forget what touched."""
+        """Forget what touched; objects are where they were when they were set."""
+        for each, (place, velocity, spin) in zip(self.objects, self._first, strict=True):
+            if not each.moved:
+                each.place, each.velocity, each.spin = place, velocity, spin
         self.end_step()
-        self._dents[:] = 0.0
+        self._dents[:], self._deepest = 0.0, 0.0
         self._touches.total[0] = self._pressing.active[0] = self._pressing.holding[0] = 0
         self._pressing.held_by[:], self._pressing.pressed[:] = -1, 0.0
         self._pressing.forces[:] = 0.0
@@ -258,6 +280,7 @@ class BodyContact:
         )
         for k in self._others:
             self._ask(k, skin.x)
+        self.full |= bool(self._touches.full[0])
         if self._touches.total[0] == 0:
             self._pressing.active[0] = 0
             return
@@ -295,10 +318,9 @@ class BodyContact:
         touches.found[1, :total] = np.repeat(np.arange(first), lengths)
         areas = np.repeat(touches.areas[:first], lengths)
         touches.loads[:total] = touches.parts[:total] * areas
-        for v in self._order[gaps[self._order] < 0]:
-            if total + 3 < len(touches.loads):
-                gap, way = gaps[v], ways[v]
-                total = take_point(touches, total, first, v, thing, gap, *way, x, self.model.areas)
+        own = self.model.areas
+        for v in self._order[(gaps < 0)[self._order] & (own > 0)[self._order]]:
+            total = take_point(touches, total, first, v, thing, gaps[v], *ways[v], x, own)
         gather_members(touches, total)
 
     def settle(self, change: Floats) -> float:
@@ -413,19 +435,3 @@ class BodyContact:
             return
         out += self._dents
         push_out(self._shapes, self._touches, self._first_bone, out)
-
-
-def _csr(matrix: sp.csr_array) -> tuple[Ints, Ints, Floats]:
-    own = sp.csr_array(matrix)
-    return (
-        own.indptr.astype(np.int64),
-        own.indices.astype(np.int64),
-        np.ascontiguousarray(own.data, np.float64),
-    )
-
-
-def _columns(motion: Sequence[sp.csr_array]) -> tuple[Ints, Ints, Floats]:
-    """Return x, y and z by columns: where each begins, rows, and values (…, 3)."""
-    kept = same_entries([sp.csr_array(each.T) for each in motion])
-    values = np.column_stack([each.data for each in kept]).astype(np.float64)
-    return kept[0].indptr.astype(np.int64), kept[0].indices.astype(np.int64), values

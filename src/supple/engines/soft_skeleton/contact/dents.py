@@ -9,6 +9,7 @@ from supple.compiled.jit import compiled, compiled_fused
 from supple.engines.soft_skeleton.bones.body_points import PointTables
 from supple.engines.soft_skeleton.contact.pressing_tables import Pressing
 from supple.engines.soft_skeleton.contact.touches import Touches
+from supple.mesh.obstacles import OTHER
 from supple.mesh.shape_tables import ShapeTables, signed_distance
 
 __all__ = ["deepest", "depth_mismatch", "softness", "write_dents"]
@@ -115,7 +116,7 @@ def depth_mismatch(
     worst = 0.0
     for a in range(out.active[0]):
         c = out.active[1 + a]
-        if touches.areas[c] > 0:
+        if touches.areas[c] > 0 and shapes.kinds[touches.things[c]] != OTHER:
             x = y = z = i = j = k = 0.0
             for corner in range(3):
                 share, v = touches.shares[c, corner], touches.corners[c, corner]

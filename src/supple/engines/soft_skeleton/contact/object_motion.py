@@ -40,7 +40,7 @@ class ObjectMotion:
         self._own = np.array([_points(each) for each in self.objects]).reshape(count, POINTS, 3)
         self._x, self._rate = np.zeros((count, POINTS, 3)), np.zeros((count, 6))
         self._start, self.guess = (self.centres.copy(), self.turns.copy()), np.zeros(6 * count)
-        self._world = History(self._x.shape)
+        self._world, self._tau = History(self._x.shape), 0.0
         self.reset()
 
     @property
@@ -64,10 +64,13 @@ class ObjectMotion:
         if not self.objects:
             return
         for k, each in enumerate(self.objects):
-            if not (np.array_equal(each.centre, self.centres[k])):
-                self.reset()  # somebody put it elsewhere
+            same = np.array_equal(each.centre, self.centres[k])
+            same &= np.array_equal(each.turn, self.turns[k])
+            same &= np.array_equal([*each.velocity, *each.spin], self._rate[k])
+            if not same:
+                self.reset()  # somebody put it elsewhere, or throws it
                 break
-        self._world.begin(integrator, h)
+        self._tau = self._world.begin(integrator, h)
         self._start = self.centres.copy(), self.turns.copy()
         self.guess[:] = h * self._rate.reshape(-1)
         self.change(self.guess)
@@ -93,19 +96,18 @@ class ObjectMotion:
         self.centres[:], self.turns[:] = self._start
         self._place()
 
-    def add_terms(
-        self, tau: float, gravity: Floats, first: int, gradient: Floats, hessian: Floats
-    ) -> None:
+    def add_terms(self, gravity: Floats, first: int, gradient: Floats, hessian: Floats) -> None:
         """Add inertia and weight to the rows from `first` on."""
         if self.objects:
             places = self._x, self._world.target, self.centres
-            _add(self.masses, *places, 1 / tau**2, gravity, first, gradient, hessian)
+            rate = 1 / self._tau**2
+            _add(self.masses, *places, rate, gravity, first, gradient, hessian)
 
-    def finish(self, tau: float, h: float) -> None:
+    def finish(self) -> None:
         """End the stage, and tell the objects where they are."""
         if not self.objects:
             return
-        self._world.finish(self._x, tau)
+        self._world.finish(self._x, self._tau)
         for k, each in enumerate(self.objects):
             # Of points: v is their mean, and L = Σ m r × v = I ω.
             v = self._world.v[k].mean(axis=0)

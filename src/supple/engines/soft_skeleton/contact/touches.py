@@ -42,6 +42,8 @@ class Touches(NamedTuple):
 
     total: Ints
     """(1,) how many."""
+    full: Bools
+    """(1,) whether there was no room for some."""
     nearest: Floats
     """(1,) the smallest gap of a vertex to an obstacle or object, m."""
     points: Ints
@@ -76,6 +78,7 @@ def empty_touches(n_skin: int) -> Touches:
     room = 2 * n_skin + 3 * MOST
     return Touches(
         np.zeros(1, np.int64),
+        np.zeros(1, np.bool_),
         np.full(1, np.inf),
         np.zeros(MOST, np.int64),
         np.zeros((MOST, 3), np.int64),
@@ -157,18 +160,20 @@ def find_touches(
     out
         Written.
     """
-    out.total[0], out.nearest[0], total = 0, np.inf, 0
+    out.total[0], out.nearest[0], out.full[0], total = 0, np.inf, False, 0
     for thing in range(len(shapes.kinds)):
         first, bone = out.total[0], thing - first_bone
         cx, cy, cz, reach = _ball(shapes, thing)
         if cuts[thing] > 1:
             total = _find_finely(
-                shapes, skin, dents, triangles, cuts[thing], thing, len(samples), total, out
+                shapes, skin, dents, triangles, cuts[thing], thing, len(samples), total, first, out
             )
         for k in range(min(len(order), OWN) if bone >= 0 else len(order)):
             if cuts[thing] > 1:
                 break
             v = order[k]
+            if areas[v] <= 0:
+                continue  # of no triangle
             x, y, z = skin[v, 0], skin[v, 1], skin[v, 2]
             if (x - cx) ** 2 + (y - cy) ** 2 + (z - cz) ** 2 > reach and dents[v, 0] == 0:
                 continue
@@ -179,7 +184,7 @@ def find_touches(
             if bone < 0:
                 out.nearest[0] = min(out.nearest[0], gap)
             gap -= p * dents[v, 0] + q * dents[v, 1] + r * dents[v, 2]
-            if gap < 0 and total + 3 < len(out.loads):
+            if gap < 0:
                 total = take_point(out, total, first, v, thing, gap, p, q, r, skin, areas)
         for s in range(len(samples)):
             if thing >= first_bone or owners[s] == thing or out.total[0] >= MOST:
@@ -208,6 +213,7 @@ def _find_finely(
     thing: int,
     n_samples: int,
     total: int,
+    first: int,
     out: Touches,
 ) -> int:
     """Find parts of triangles whose middles are inside of a small thing."""
@@ -237,7 +243,10 @@ def _find_finely(
             m = u * dents[a, 2] + v * dents[b, 2] + w * dents[c, 2]
             gap, p, q, r = signed_distance(shapes, thing, x + i, y + j, z + m)
             gap -= p * i + q * j + r * m
-            if gap >= 0 or area == 0 or out.total[0] >= MOST or total + 3 > len(out.loads):
+            if gap >= 0 or area == 0 or total + 3 > len(out.loads):
+                continue
+            if out.total[0] >= MOST or out.total[0] - first >= MOST_A_THING:
+                out.full[0] = True
                 continue
             number = len(skin) + n_samples + FINEST**2 * t + k
             at = _take(out, number, thing, gap, p, q, r)
@@ -304,12 +313,16 @@ def take_point(
     areas: Floats,
 ) -> int:
     """Take a vertex for a contact or, where a thing has enough since `first`, give it to one."""
+    if total + 3 >= len(out.loads):
+        out.full[0] = True
+        return total
     if out.total[0] - first < MOST_A_THING and out.total[0] < MOST:
         owner = _take(out, v, thing, gap, p, q, r)
         for i in range(3):
             out.places[owner, i] = skin[v, i]
             out.corners[owner, i], out.shares[owner, i] = v, 1.0 if i == 0 else 0.0
     else:
+        out.full[0] |= out.total[0] >= MOST
         owner, best = -1, np.inf
         for c in range(first, out.total[0]):
             away = 0.0

@@ -1,0 +1,56 @@
+"""Inputs of a soft skeleton's steps: what is halfway, and what makes sense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from supple.arrays import Floats
+from supple.checks import checked_number, shown
+from supple.dynamics.rigid_object import RigidObject
+from supple.errors import SuppleError
+
+__all__ = ["between_poses", "between_roots", "checked_objects", "not_negative", "positive_seconds"]
+
+
+def between_poses(pose: Floats, other: Floats) -> Floats:
+    """Return the pose halfway between two."""
+    return 0.5 * (pose + other)
+
+
+def between_roots(root: Floats, other: Floats) -> Floats:
+    """Return the root halfway between two that are near each other."""
+    middle = 0.5 * (root + other)
+    u, _, v = np.linalg.svd(middle[:3, :3])
+    middle[:3, :3] = u @ v
+    return middle
+
+
+def positive_seconds(what: str, value: float) -> float:
+    """Return a time in s, checked."""
+    number = checked_number(what, value)
+    if number <= 0:
+        raise SuppleError(f"{what} is {number:g} s; it must be positive")
+    return number
+
+
+def checked_objects(objects: Sequence[RigidObject]) -> tuple[RigidObject, ...]:
+    """Return objects as a tuple; an error for what is none, or is there twice."""
+    if not isinstance(objects, Iterable):
+        raise SuppleError(f"objects is {shown(objects)}; give a list of RigidObjects")
+    listed = tuple(objects)
+    for number, each in enumerate(listed):
+        if not isinstance(each, RigidObject):
+            raise SuppleError(f"object {number} is {shown(each)}; give a RigidObject")
+        if any(each is other for other in listed[:number]):
+            raise SuppleError(f"object {number} is listed twice; give a copy for another one")
+    return listed
+
+
+def not_negative(what: str, value: float) -> float:
+    """Return a number of 0 or more, checked."""
+    number = checked_number(what, value)
+    if number < 0:
+        raise SuppleError(f"{what} is {number:g}; it must not be negative")
+    return number
