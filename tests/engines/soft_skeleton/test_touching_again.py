@@ -46,7 +46,7 @@ def test_a_reset_puts_objects_back_and_gives_the_same_run():
     for _ in range(2):
         sim.reset()
         runs.append([sim.step() and ball.centre.copy() for _ in range(12)])
-    np.testing.assert_array_equal(*runs)
+    np.testing.assert_array_equal(runs[0], runs[1])
     assert runs[0][-1][1] < 1.98
 
 
