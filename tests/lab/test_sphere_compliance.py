@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from helpers.build_samples import bar_mesh
 from helpers.soft_skeleton_samples import elbow
@@ -22,6 +21,6 @@ def test_with_what_handles_lack_a_sphere_meets_the_force_of_all_tets():
         arm, [probe], handles=(24,), meshes=(bar_mesh(CELLS),), cubature=300, points=40
     )
     by = {row["residual"]: row for row in rows}
-    assert by[True]["ratio"] == pytest.approx(1.0, abs=0.5)
+    assert 0.7 < by[True]["ratio"] < 1.6  # few tets, few handles
     assert by[False]["ratio"] > 1.3 * by[True]["ratio"]
     assert by[True]["motion_error"] < by[False]["motion_error"]

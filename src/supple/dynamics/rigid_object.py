@@ -81,7 +81,7 @@ class RigidObject:
     >>> ball = RigidObject(Sphere((0, 0, 0), 0.05), mass=0.2)
     >>> ball
     RigidObject(Sphere, 0.2 kg)
-    >>> float(ball.inertia[0, 0])
+    >>> round(float(ball.inertia[0, 0]), 9)
     0.0002
     """
 

@@ -93,6 +93,23 @@ def test_a_flat_board_that_is_thrown_does_not_pass_through():
     assert board.centre[1] > model.surface.vertices[:, 1].mean()
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [supple.Box((0, 0, 0), (0.05, 0.05, 0.05)), supple.Sphere((0, 0, 0), 0.05)],
+    ids=["box", "ball"],
+)
+def test_what_falls_on_the_ground_comes_to_rest_on_it(shape):
+    place = np.eye(4)
+    place[:3, 3] = [0.4, 5.5, 3.0]
+    thing = supple.RigidObject(shape, mass=0.17, place=place)
+    ground = supple.Plane((0, 5, 0), (0, 1, 0))
+    sim = SoftSkeletonSimulator(soft_elbow(), objects=[thing], obstacles=[ground])
+    speeds = [sim.step() and float(thing.velocity[1]) for _ in range(120)]
+    assert min(speeds) < -2.5
+    assert max(speeds) < 0.3
+    assert thing.centre[1] == pytest.approx(5.05, abs=1e-3)
+
+
 class Below:
     """A plane that only knows distances."""
 

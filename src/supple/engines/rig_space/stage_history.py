@@ -74,6 +74,18 @@ class History:
         _finish(self._rows, x.reshape(-1), tau)
         self.steps += 1
 
+    def restart_where_rough(self, h: float, most: float) -> bool:
+        """Forget what was before where a step of h changed velocities at a blow; tell whether.
+
+        BDF2 goes on with the change of the step before: what has just hit the ground would fly off
+        it, higher each time. Rough is a velocity that is farther than `most` from (x − x⁻)/h.
+        """
+        mean = (self.x - self.x_before) / h
+        if not self.steps or np.abs(self.v - mean).max(initial=0.0) <= most:
+            return False
+        self.v[...], self.steps = mean, 0
+        return True
+
     def keep(self) -> None:
         """Remember the state, for `restore`."""
         np.copyto(self._kept, self._rows[:STATE])

@@ -43,6 +43,8 @@ MOST_TURN = 1.5
 CONTACT_DAMPING = 0.03
 #: Springs of a root that is tracked pull no harder than so many m/s² would: five times gravity.
 MOST_PULL = 50.0
+#: Change of velocity in m/s within a step of contact that is a blow.
+ROUGH = 0.5
 
 
 class BodySystem:
@@ -346,6 +348,8 @@ class BodySystem:
             self._world.finish(self._points.x, self._tau)
             self._flesh.finish(self.phi, self._tau)
             self._contact.motion.finish()
+            if self._contact.count and self._world.restart_where_rough(h, ROUGH):
+                self._flesh.steps, self._flesh.v[...] = 0, (self.phi - before) / h
             np.negative(self._rate, out=self._gain)
             self._rate[: self._bones] = start.difference(chain) / h
             self._rate[self._bones :] = (self.phi - before) / h

@@ -17,6 +17,8 @@ __all__ = ["ObjectMotion"]
 
 #: Points of equal mass that have the moments of an object, on its main axes.
 POINTS = 6
+#: Change of velocity in m/s within a step that is a blow.
+ROUGH = 0.3
 
 
 class ObjectMotion:
@@ -40,7 +42,7 @@ class ObjectMotion:
         self._own = np.array([_points(each) for each in self.objects]).reshape(count, POINTS, 3)
         self._x, self._rate = np.zeros((count, POINTS, 3)), np.zeros((count, 6))
         self._start, self.guess = (self.centres.copy(), self.turns.copy()), np.zeros(6 * count)
-        self._world, self._tau = History(self._x.shape), 0.0
+        self._world, self._tau, self._h = History(self._x.shape), 0.0, 0.0
         self.reset()
 
     @property
@@ -70,7 +72,7 @@ class ObjectMotion:
             if not same:
                 self.reset()  # somebody put it elsewhere, or throws it
                 break
-        self._tau = self._world.begin(integrator, h)
+        self._tau, self._h = self._world.begin(integrator, h), h
         self._start = self.centres.copy(), self.turns.copy()
         self.guess[:] = h * self._rate.reshape(-1)
         self.change(self.guess)
@@ -108,6 +110,7 @@ class ObjectMotion:
         if not self.objects:
             return
         self._world.finish(self._x, self._tau)
+        self._world.restart_where_rough(self._h, ROUGH)
         for k, each in enumerate(self.objects):
             # Of points: v is their mean, and L = Σ m r × v = I ω.
             v = self._world.v[k].mean(axis=0)
