@@ -93,11 +93,10 @@ def test_a_flat_board_that_is_thrown_does_not_pass_through():
     assert board.centre[1] > model.surface.vertices[:, 1].mean()
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [supple.Box((0, 0, 0), (0.05, 0.05, 0.05)), supple.Sphere((0, 0, 0), 0.05)],
-    ids=["box", "ball"],
-)
+SHAPES = [supple.Box((0, 0, 0), (0.05, 0.05, 0.05)), supple.Sphere((0, 0, 0), 0.05)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=["box", "ball"])
 def test_what_falls_on_the_ground_comes_to_rest_on_it(shape):
     place = np.eye(4)
     place[:3, 3] = [0.4, 5.5, 3.0]

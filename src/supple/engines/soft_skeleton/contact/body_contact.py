@@ -20,7 +20,7 @@ from supple.engines.soft_skeleton.contact.pressing import add_contacts, settle_c
 from supple.engines.soft_skeleton.contact.pressing_tables import Things, empty_pressing
 from supple.engines.soft_skeleton.contact.sticking import stick
 from supple.engines.soft_skeleton.contact.thing_tables import (
-    half_thickness,
+    half_sizes,
     plain_columns,
     plain_csr,
 )
@@ -146,9 +146,10 @@ class BodyContact:
             np.zeros((count, 3)),
         )
         self._cuts = np.ones(count, np.int64)
-        self._thin = np.array([half_thickness(each) for each in self._listed])
+        sizes = np.array([half_sizes(each) for each in self._listed]).reshape(-1, 2)
+        self._thin = sizes[:, 0]
         if first:
-            cuts = np.ceil(np.minimum(CUT * self._edge / self._thin[:first], FINEST))
+            cuts = np.ceil(np.minimum(CUT * self._edge / sizes[:first, 1], FINEST))
             self._cuts[:first] = np.maximum(cuts, 1)
         # Known by distances alone.
         self._others = [k for k in range(o) if self._shapes.kinds[k] == OTHER]

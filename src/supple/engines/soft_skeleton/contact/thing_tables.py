@@ -16,7 +16,7 @@ from supple.mesh.obstacles import Capsule, Sphere
 from supple.mesh.polyhedra import Box, Convex
 from supple.mesh.shape_tables import PlacedShape
 
-__all__ = ["half_thickness", "plain_columns", "plain_csr"]
+__all__ = ["half_sizes", "plain_columns", "plain_csr"]
 
 
 def plain_csr(matrix: sp.csr_array) -> tuple[Ints, Ints, Floats]:
@@ -36,17 +36,21 @@ def plain_columns(motion: Sequence[sp.csr_array]) -> tuple[Ints, Ints, Floats]:
     return kept[0].indptr.astype(np.int64), kept[0].indices.astype(np.int64), values
 
 
-def half_thickness(thing: Any) -> float:
-    """Return half of what is thinnest of a thing, in m; infinite for a plane."""
+def half_sizes(thing: Any) -> tuple[float, float]:
+    """Return half of what is thinnest of a thing, and of its width across that, in m.
+
+    A rod is as thin both ways, a board is not; a plane has no end.
+    """
     shape = thing.shape if isinstance(thing, PlacedShape) else thing
     if isinstance(shape, Sphere | Capsule):
-        return shape.radius
+        return shape.radius, shape.radius
     if isinstance(shape, Box):
-        return float(np.min(shape.half))
+        thin, wide, _ = np.sort(shape.half)
+        return float(thin), float(wide)
     if isinstance(shape, Convex | Solid):
         points = shape.points if isinstance(shape, Convex) else shape.surface.vertices
-        # Along the axis in which it is least spread.
+        # Along the axes in which it is least spread.
         away = points - points.mean(axis=0)
-        axis = np.linalg.eigh(away.T @ away)[1][:, 0]
-        return max(float(np.ptp(away @ axis)) / 2, 1e-4)
-    return math.inf
+        thin, wide = np.ptp(away @ np.linalg.eigh(away.T @ away)[1][:, :2], axis=0) / 2
+        return max(float(thin), 1e-4), max(float(wide), 1e-4)
+    return math.inf, math.inf

@@ -25,6 +25,8 @@ __all__ = [
 
 #: Points of the skin that touch one thing at a time, at most; others that do are theirs.
 MOST_A_THING = 64
+#: Parts of triangles that touch one thing, at most; where more would, vertices do.
+MOST_FINE = 128
 #: Contacts at a time, at most; the first ones are kept.
 MOST = 256
 #: Points of the skin that are put in an order of their own; the rest follow as they are listed.
@@ -164,12 +166,14 @@ def find_touches(
     for thing in range(len(shapes.kinds)):
         first, bone = out.total[0], thing - first_bone
         cx, cy, cz, reach = _ball(shapes, thing)
+        finely = -1
         if cuts[thing] > 1:
-            total = _find_finely(
+            finely = _find_finely(
                 shapes, skin, dents, triangles, cuts[thing], thing, len(samples), total, first, out
             )
+            total = max(total, finely)
         for k in range(min(len(order), OWN) if bone >= 0 else len(order)):
-            if cuts[thing] > 1:
+            if finely >= 0:
                 break
             v = order[k]
             if areas[v] <= 0:
@@ -216,7 +220,10 @@ def _find_finely(
     first: int,
     out: Touches,
 ) -> int:
-    """Find parts of triangles whose middles are inside of a small thing."""
+    """Find parts of triangles whose middles are inside of a small thing.
+
+    Return how many vertices are gathered now; −1, with none of them, where vertices are enough.
+    """
     cx, cy, cz, ball = _ball(shapes, thing)
     reach = math.sqrt(ball)
     for t in range(len(triangles)):
@@ -245,9 +252,9 @@ def _find_finely(
             gap -= p * i + q * j + r * m
             if gap >= 0 or area == 0 or total + 3 > len(out.loads):
                 continue
-            if out.total[0] >= MOST or out.total[0] - first >= MOST_A_THING:
-                out.full[0] = True
-                continue
+            if out.total[0] >= MOST or out.total[0] - first >= MOST_FINE:
+                out.total[0] = first
+                return -1
             number = len(skin) + n_samples + FINEST**2 * t + k
             at = _take(out, number, thing, gap, p, q, r)
             out.places[at, 0], out.places[at, 1], out.places[at, 2] = x, y, z
