@@ -26,7 +26,7 @@ FASTEST = 1000.0
 
 @dataclass(frozen=True)
 class TouchOptions:
-    """What is around, and how firmly bones follow the motion; for None there is a default."""
+    """Things around, and the firmness with which bones follow; None has a default."""
 
     obstacle: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
     """Solid things in metres, after each other: plane:X,Y,Z,NX,NY,NZ, a wall by a point of it and
@@ -43,10 +43,10 @@ class TouchOptions:
     """Frequency in Hz of the springs that pull joints to the motion, 8 by default; 2 is weak, 0 is
     limp (soft-skeleton)."""
     root: Literal["driven", "tracked", "free"] | None = None
-    """How the first bone goes: driven, exactly as the motion says, by default; tracked, pulled by
+    """Way of the first bone: driven, exactly as the motion says, by default; tracked, pulled by
     springs as the others are; or free (soft-skeleton)."""
     self_contact: Annotated[bool | None, Parameter(negative="--no-self-contact")] = None
-    """Whether parts of the body touch each other, as they do by default (soft-skeleton)."""
+    """Have parts of the body touch each other, as they do by default (soft-skeleton)."""
 
     def stepping(self, row: Engine) -> dict[str, Any]:
         """Return these as options of the engine's simulator; refuse those that it has not."""

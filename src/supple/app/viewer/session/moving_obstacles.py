@@ -103,7 +103,7 @@ class MovingObstacles:
 
     @property
     def thing(self) -> RigidObject:
-        """What is moved."""
+        """Obstacle that is moved."""
         return self._made[self._kind]
 
     def stand_on(self, skin: Singles) -> None:
@@ -121,7 +121,7 @@ class MovingObstacles:
 
     @property
     def turn(self) -> Floats:
-        """Its rotation now, a unit quaternion (w, x, y, z)."""
+        """Rotation now, a unit quaternion (w, x, y, z)."""
         return self._place.value[3:] / np.linalg.norm(self._place.value[3:])
 
     def move_ball(self, centre: ArrayLike, turn: ArrayLike | None = None) -> None:

@@ -52,7 +52,7 @@ class ThrownObjects:
         self._held: dict[int, tuple[RigidObject, DampedFollower]] = {}
         self._walked = np.eye(4)
         self._known = True
-        """Whether the simulator has them as they are."""
+        """Tell if the simulator has these objects as they are."""
 
     def add(self, kind: ObjectKind, skin: Singles) -> RigidObject:
         """Add a ball or a box before and above the middle of the skin (n̄, 3)."""

@@ -69,7 +69,7 @@ class Contacts(NamedTuple):
 
 
 class BodyContact:
-    """What touches a body, and the forces of it.
+    """Contacts of a body with things and itself, and their forces.
 
     Parameters
     ----------

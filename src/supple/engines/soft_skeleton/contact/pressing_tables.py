@@ -45,7 +45,7 @@ class Pressing(NamedTuple):
     compliance: Floats
     """(MOST, MOST) of contacts, m/N."""
     factor: Floats
-    """Its factor, for those that press."""
+    """Cholesky factor of the compliance, for contacts that press."""
     active: Ints
     """(1 + MOST,) how many press, and which."""
     forces: Floats

@@ -68,7 +68,7 @@ class Touches(NamedTuple):
     """(… + 1,) where its vertices begin in `members`."""
     members: Ints
     parts: Floats
-    """What part of its force each of `members` has."""
+    """Parts of a contact's force that its `members` have."""
     found: Ints
     """(2, …) vertices that touch, and the contact that stands for each; work."""
     loads: Floats

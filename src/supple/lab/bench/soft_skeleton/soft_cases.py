@@ -42,7 +42,7 @@ __all__ = [
 
 
 class SoftCase(NamedTuple):
-    """What is built: a scene, and how many handles and tets of the cubature."""
+    """Build of a case: a scene, and numbers of handles and of tets of the cubature."""
 
     scene: str
     handles: int

@@ -56,7 +56,7 @@ class ClockedRun:
 
     @property
     def simulator(self) -> SoftSkeletonSimulator:
-        """What steps."""
+        """Simulator that steps."""
         return self.run.simulator
 
     def _watch(self, part: str, owner: Any, method: str) -> None:

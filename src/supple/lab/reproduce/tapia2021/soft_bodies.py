@@ -81,12 +81,12 @@ class Frame(NamedTuple):
     unposed: Floats
     """(n̄, 3) displacement of the flesh before bones move it, with what contact adds."""
     things: tuple[SurfaceMesh, ...]
-    """What it touches, where that is."""
+    """Obstacles and objects that are touched, where they are."""
 
 
 @dataclass(frozen=True, eq=False)
 class Take:
-    """What a simulator did.
+    """Record of a simulation.
 
     Attributes
     ----------
