@@ -14,12 +14,7 @@ from supple.dynamics.rigid_object import RigidObject
 from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.contact.body_parts import body_parts, dominant_bones
-from supple.engines.soft_skeleton.contact.dents import (
-    deepest,
-    depth_mismatch,
-    fit_dents,
-    write_dents,
-)
+from supple.engines.soft_skeleton.contact.dents import depth_mismatch, fit_dents, write_dents
 from supple.engines.soft_skeleton.contact.object_motion import ObjectMotion
 from supple.engines.soft_skeleton.contact.pressing import add_contacts, settle_contacts
 from supple.engines.soft_skeleton.contact.pressing_tables import Things, empty_pressing
@@ -365,19 +360,9 @@ class BodyContact:
             *self._dent_work,
             self._dents,
         )
-        pressing = self._pressing
-        fit_dents(
-            self._shapes,
-            skin.x,
-            self.model.thickness,
-            self._touches,
-            pressing.elastic,
-            pressing.grips,
-            self._fit_work,
-            self._dents,
-        )
-        left = self._shapes, skin.x, self._dents, self._touches
-        self._deepest = float(deepest(*left)) if self.count else 0.0
+        pressed = self._touches, self._pressing.elastic, self._pressing.grips
+        body = self._shapes, skin.x, self.model.thickness
+        self._deepest = float(fit_dents(*body, *pressed, self._fit_work, self._dents))
 
     def contacts(self) -> Contacts:
         """Return the contacts of the skin as they were applied."""

@@ -12,7 +12,7 @@ from supple.engines.soft_skeleton.contact.touches import Touches
 from supple.mesh.obstacles import OTHER
 from supple.mesh.shape_tables import ShapeTables, signed_distance
 
-__all__ = ["deepest", "depth_mismatch", "fit_dents", "softness", "write_dents"]
+__all__ = ["depth_mismatch", "fit_dents", "softness", "write_dents"]
 
 #: Part of its flexibility that is left to flesh which is pressed onto the bone.
 HARDEST = 0.05
@@ -104,8 +104,10 @@ def fit_dents(
     grips: Floats,
     work: Floats,
     dents: Floats,
-) -> None:
+) -> float:
     """Move dents where contacts are, so that these are as deep in things as the skin gives way.
+
+    Return how deep in m the deepest contact of the dented skin is inside of its thing.
 
     Dents are those of normal forces on patches of a skin whose points have ways and shapes of their
     own, and flesh that is let go comes back slowly: a person lying on the ground was 4 mm inside
@@ -143,6 +145,11 @@ def fit_dents(
                 _fit(touches.members[member], thickness, work, dents)
             for corner in range(3):
                 _fit(touches.corners[c, corner], thickness, work, dents)
+    worst = 0.0
+    for c in range(touches.total[0]):
+        if touches.areas[c] > 0:
+            worst = max(worst, -_dented_gap(shapes, skin, dents, touches, c)[0])
+    return worst
 
 
 @compiled_fused
@@ -182,16 +189,6 @@ def _dented_gap(
         y += share * (skin[v, 1] + dents[v, 1])
         z += share * (skin[v, 2] + dents[v, 2])
     return signed_distance(shapes, touches.things[c], x, y, z)
-
-
-@compiled
-def deepest(shapes: ShapeTables, skin: Floats, dents: Floats, touches: Touches) -> float:
-    """Return how deep in m the deepest contact of the dented skin is inside of its thing."""
-    worst = 0.0
-    for c in range(touches.total[0]):
-        if touches.areas[c] > 0:
-            worst = max(worst, -_dented_gap(shapes, skin, dents, touches, c)[0])
-    return worst
 
 
 @compiled
