@@ -1,0 +1,82 @@
+"""Build the source archive and the wheels of Supple into dist/.
+
+    python tools/build_wheel.py            # with compiled kernels, for this system and Python
+    python tools/build_wheel.py --pure     # without: compiles at first use, on any system
+
+Everything is built from a copy of the files that git knows, so that neither caches nor anything
+else that lies about gets in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+#: Processor that kernels are compiled for: those since 2013 to 2015, with AVX2 and FMA.
+PROCESSOR = "x86-64-v3"
+#: The kernels call nothing of the system's C library, so the oldest that Numba's own wheels run on.
+PLATFORM = "manylinux_2_27_x86_64"
+
+
+def main() -> None:
+    """Build what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--pure", action="store_true", help="wheel without compiled kernels")
+    parser.add_argument("--into", type=Path, default=ROOT / "dist", help="folder; dist by default")
+    options = parser.parse_args()
+    if not options.pure and (sys.platform, os.uname().machine) != ("linux", "x86_64"):
+        sys.exit("kernels are built on Linux on x86-64 only; --pure builds the wheel for all")
+    options.into.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "supple"
+        _copy(tree)
+        _run("build", "--no-isolation", "--sdist", "--outdir", options.into, ".", within=tree)
+        if not options.pure:
+            _compile(tree)
+        made = Path(folder) / "dist"
+        _run("build", "--no-isolation", "--wheel", "--outdir", made, ".", within=tree)
+        (wheel,) = made.glob("*.whl")
+        if not options.pure:
+            tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+            tags = "--python-tag", tag, "--abi-tag", tag, "--platform-tag", PLATFORM
+            _run("wheel", "tags", "--remove", *tags, wheel, within=tree)
+            (wheel,) = made.glob("*.whl")
+        target = options.into / wheel.name
+        shutil.copyfile(wheel, target)
+    files = [*options.into.glob("*.tar.gz"), target]
+    _run("twine", "check", "--strict", *files, within=ROOT)
+    for file in files:
+        print(f"{file.name}  {file.stat().st_size / 1e6:.1f} MB")
+
+
+def _copy(tree: Path) -> None:
+    """Copy the files that git knows, or all of an unpacked source archive."""
+    known = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if known.returncode:
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns("__pycache__", ".venv", "dist"))
+        return
+    for name in filter(None, known.stdout.split("\0")):
+        target = tree / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, target)
+
+
+def _compile(tree: Path) -> None:
+    """Compile all kernels for the processor into the package."""
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
+    command = [sys.executable, "-m", "supple", "compile", "--ship", PROCESSOR]
+    subprocess.run(command, cwd=tree, env=environment, check=True)
+
+
+def _run(module: str, *arguments: object, within: Path) -> None:
+    subprocess.run([sys.executable, "-m", module, *map(str, arguments)], cwd=within, check=True)
+
+
+if __name__ == "__main__":
+    main()
