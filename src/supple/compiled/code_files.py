@@ -2,8 +2,8 @@
 
 A name tells of the function, of all that it calls, of the numbers it uses, of the options it is
 compiled with, of its arguments, of the processor and of Numba's version. So there is no index that
-several processes would have to agree on: whatever has that name fits. Files are written whole or not
-at all, and read only if they are whole.
+several processes would have to agree on: whatever has that name fits. Files are written whole or
+not at all, and read only if they are whole.
 
 They lie in `__pycache__` beside the source, or where that cannot be written, in the user's cache;
 `NUMBA_CACHE_DIR` names another folder. Code that came with the package, in its folder `kernels`,
@@ -27,6 +27,7 @@ from typing import IO, Any
 
 import llvmlite
 import numba
+from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
 
 from supple.compiled.kernel_library import KnownObjects, Unit
@@ -38,7 +39,7 @@ try:
 except ImportError:  # Windows: everybody compiles for himself
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["ENTRY", "PART", "CodeFiles", "KeptEntry", "KeptPart", "kernel_folders"]
+__all__ = ["ENTRY", "PART", "CodeFiles", "KeptEntry", "KeptPart", "compiler_told", "kernel_folders"]
 
 #: Endings of files.
 ENTRY, PART = ".nbc", ".nbp"
@@ -95,6 +96,10 @@ def shipped_folder() -> Path:
     return Path(__file__).resolve().parent.parent / "kernels"
 
 
+def _folders(source: str) -> tuple[Path, ...]:
+    return (shipped_folder(), *kernel_folders(source))
+
+
 #: Units by their names: those of functions that are called are found here.
 _units: dict[str, Unit] = {}
 
@@ -127,9 +132,28 @@ class CodeFiles:
 
     def name(self, args: tuple[Any, ...]) -> str:
         """Return the name of what is compiled for these types of arguments."""
-        told = (*_compiler(self._dispatcher.targetctx), args, sorted(set(_fields_of(args))))
+        told = (*compiler_told(), args, sorted(set(_fields_of(args))))
         key = hashlib.sha256(repr(told).encode()).hexdigest()[:16]
         return f"{self._base}.{self.stamp}.{key}"
+
+    def has_entry(self, args: tuple[Any, ...]) -> bool:
+        """Tell whether an entry is kept."""
+        return self.entry_size(args) > 0
+
+    def entry_size(self, args: tuple[Any, ...]) -> int:
+        """Return how many bytes an entry takes; 0 if it is not kept."""
+        for folder in _folders(self._source):
+            with suppress(OSError):
+                return (folder / (self.name(args) + ENTRY)).stat().st_size
+        return 0
+
+    def is_busy(self, args: tuple[Any, ...]) -> bool:
+        """Tell whether another process is making an entry."""
+        name = f"{self.name(args)}{ENTRY}.lock"
+        for folder in kernel_folders(self._source):
+            with suppress(OSError), (folder / name).open() as lock:
+                return fcntl is not None and not _locked(lock)
+        return False
 
     def load_entry(self, args: tuple[Any, ...]) -> KeptEntry | None:
         """Return what is kept of an entry, or None."""
@@ -191,22 +215,29 @@ class CodeFiles:
 
 
 def _wait_for(lock: IO[str]) -> None:
-    """Lock a file, or go on without: who waits for ever for somebody who waits for him helps none."""
+    """Lock a file, or go on without it in the end: two may wait for each other."""
     if fcntl is None:
         return
     for _ in range(int(_PATIENCE / _PAUSE)):
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _locked(lock):
             return
-        except BlockingIOError:
-            time.sleep(_PAUSE)
-        except OSError:  # a disk that knows no locks
-            return
+        time.sleep(_PAUSE)
+
+
+def _locked(lock: IO[str]) -> bool:
+    """Lock a file if nobody else has; it counts as locked where that is not known."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a disk that knows no locks
+        return True
+    return True
 
 
 def _read(source: str, name: str) -> Any:
     """Return what a file holds; None if it is not there, or not whole."""
-    for folder in (shipped_folder(), *kernel_folders(source)):
+    for folder in _folders(source):
         try:
             data = (folder / name).read_bytes()
             if hashlib.blake2b(data[_DIGEST:], digest_size=_DIGEST).digest() == data[:_DIGEST]:
@@ -237,11 +268,13 @@ def _unit(home: str, name: str) -> Unit | None:
     return _units[name]
 
 
-def _compiler(context: Any) -> tuple[Any, ...]:
+def compiler_told() -> tuple[Any, ...]:
     """Tell what else code depends on: Numba, its settings and the processor."""
-    settings = (numba.config.OPT, numba.config.LOOP_VECTORIZE, numba.config.SLP_VECTORIZE)  # type: ignore[attr-defined]
+    config: Any = numba.config
+    settings = (config.OPT, config.LOOP_VECTORIZE, config.SLP_VECTORIZE)
     versions = (numba.__version__, llvmlite.__version__)
-    return (*versions, *map(str, settings), context.codegen().magic_tuple())
+    processor = cpu_target.target_context.codegen().magic_tuple()
+    return (*versions, *map(str, settings), processor)
 
 
 def _fields_of(kind: Any) -> Iterator[str]:

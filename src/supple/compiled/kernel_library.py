@@ -271,13 +271,11 @@ class KernelLibrary(JITCodeLibrary):
 
 
 def _opened(module: Any) -> set[str]:
-    """Return the names of functions that others may call: not those that Numba gives to everyone."""
+    """Return the names of functions that others may call: not of helpers that everyone has."""
     return {
         each.name
         for each in module.functions
-        if not each.is_declaration
-        and each.linkage in _OPEN
-        and not each.name.startswith(_HELPER)
+        if not each.is_declaration and each.linkage in _OPEN and not each.name.startswith(_HELPER)
     }
 
 
