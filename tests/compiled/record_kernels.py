@@ -80,9 +80,9 @@ def main(names: list[str]) -> None:
             record(job, out)
         _gather(out, kept)
     lines = [
-        f"{weight:.1f} {','.join(sorted(jobs))} {what}" for what, (weight, jobs) in kept.items()
+        f"{weight:.2f} {','.join(sorted(names))} {what}"
+        for what, (weight, names) in sorted(kept.items())
     ]
-    lines.sort(key=lambda line: line.split(" ", 2)[2])
     LIST.write_text("# Written by tests/compiled/record_kernels.py\n" + "\n".join(lines) + "\n")
     print(f"{len(lines)} kernels in {LIST}")
 
