@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llvmlite.binding import get_process_triple
 from numba import typeof
 from numba.core import types
 
@@ -22,6 +23,7 @@ from supple.compiled import ahead
 from supple.compiled.argument_tables import ArgumentTable
 from supple.compiled.kernel_dispatcher import KernelDispatcher
 from supple.compiled.kernel_list import Kernel, jobs, kernels_for, line_of
+from supple.compiled.shipped_code import X86_64_V3, can_run
 from supple.compiled.type_text import parsed, spelled
 from supple.dynamics.integrators import StepStart
 from supple.errors import SuppleError
@@ -124,6 +126,48 @@ def test_a_worker_ends_with_its_parent():
     assert worker.stdin is not None
     worker.stdin.close()
     assert worker.wait(timeout=60) == 0
+
+
+SHIPPED = """
+import sys
+from pathlib import Path
+folder, kernels, shipped = sys.argv[1:]
+sys.path.insert(0, folder)
+from supple.compiled import code_files, shipped_code
+if shipped != "none":
+    code_files.shipped_folder = shipped_code.shipped_folder = lambda: Path(shipped)
+import ahead_module
+assert ahead_module.two(1.5, 3) == 9.0
+if shipped == "none":
+    shipped_code.pack(Path(kernels), Path(kernels) / "packed")
+else:
+    print(sum(ahead_module.two.stats.cache_misses.values()))
+"""
+
+
+@pytest.mark.skipif(
+    not can_run((get_process_triple(), "", X86_64_V3["NUMBA_CPU_FEATURES"])),
+    reason="not a processor with AVX2",
+)
+def test_code_that_came_with_the_package_is_found_and_fits_whoever_can_run_it(tmp_path):
+    (tmp_path / "ahead_module.py").write_text(SOURCE)
+    made = tmp_path / "made"
+
+    def run(shipped: str, **settings: str) -> str:
+        words = [sys.executable, "-c", SHIPPED, str(tmp_path), str(made), shipped]
+        return subprocess.run(
+            words, env=os.environ | settings, check=True, capture_output=True, text=True
+        ).stdout
+
+    run("none", NUMBA_CACHE_DIR=str(made), **X86_64_V3)
+    packed = made / "packed"
+    empty = {"NUMBA_CACHE_DIR": str(tmp_path / "empty")}
+    assert int(run(str(packed), **empty)) == 0
+    target = packed / "target.json"
+    for other in ("[]", "no json", json.dumps([get_process_triple(), "vax", "+no-such-thing"])):
+        target.write_text(other)
+        assert int(run(str(packed), **empty)) >= 0  # compiled, or found among those just compiled
+    assert list((tmp_path / "empty").rglob("*.nbc"))
 
 
 def test_types_can_be_read_back():

@@ -18,7 +18,7 @@ import pickle
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -31,6 +31,7 @@ from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
 
 from supple.compiled.kernel_library import KnownObjects, Unit
+from supple.compiled.shipped_code import shipped_folder, shipped_target
 from supple.compiled.source_stamp import source_stamp
 from supple.user_cache import cache_folder
 
@@ -91,15 +92,6 @@ def kernel_folders(source: str) -> tuple[Path, ...]:
     return tuple(folders)
 
 
-def shipped_folder() -> Path:
-    """Return the folder of code that comes with the package, whether or not it is there."""
-    return Path(__file__).resolve().parent.parent / "kernels"
-
-
-def _folders(source: str) -> tuple[Path, ...]:
-    return (shipped_folder(), *kernel_folders(source))
-
-
 #: Units by their names: those of functions that are called are found here.
 _units: dict[str, Unit] = {}
 
@@ -130,9 +122,9 @@ class CodeFiles:
             self._stamp = source_stamp(self._dispatcher)[:16]
         return self._stamp
 
-    def name(self, args: tuple[Any, ...]) -> str:
-        """Return the name of what is compiled for these types of arguments."""
-        told = (*compiler_told(), args, sorted(set(_fields_of(args))))
+    def name(self, args: tuple[Any, ...], target: tuple[str, ...] | None = None) -> str:
+        """Return the name of what is compiled for types of arguments, here or for a target."""
+        told = (*compiler_told(target), args, sorted(set(_fields_of(args))))
         key = hashlib.sha256(repr(told).encode()).hexdigest()[:16]
         return f"{self._base}.{self.stamp}.{key}"
 
@@ -142,10 +134,18 @@ class CodeFiles:
 
     def entry_size(self, args: tuple[Any, ...]) -> int:
         """Return how many bytes an entry takes; 0 if it is not kept."""
-        for folder in _folders(self._source):
+        for path in self._entries(args):
             with suppress(OSError):
-                return (folder / (self.name(args) + ENTRY)).stat().st_size
+                return path.stat().st_size
         return 0
+
+    def _entries(self, args: tuple[Any, ...]) -> Iterator[Path]:
+        """List where an entry may be."""
+        target = shipped_target()
+        if target is not None:
+            yield shipped_folder() / (self.name(args, target) + ENTRY)
+        for folder in kernel_folders(self._source):
+            yield folder / (self.name(args) + ENTRY)
 
     def is_busy(self, args: tuple[Any, ...]) -> bool:
         """Tell whether another process is making an entry."""
@@ -157,7 +157,7 @@ class CodeFiles:
 
     def load_entry(self, args: tuple[Any, ...]) -> KeptEntry | None:
         """Return what is kept of an entry, or None."""
-        found = _read(self._source, self.name(args) + ENTRY)
+        found = _read(self._entries(args))
         return found if isinstance(found, KeptEntry) else None
 
     def save_entry(self, args: tuple[Any, ...], entry: KeptEntry) -> None:
@@ -235,11 +235,11 @@ def _locked(lock: IO[str]) -> bool:
     return True
 
 
-def _read(source: str, name: str) -> Any:
-    """Return what a file holds; None if it is not there, or not whole."""
-    for folder in _folders(source):
+def _read(paths: Iterable[Path]) -> Any:
+    """Return what the first whole file holds; None if there is none."""
+    for path in paths:
         try:
-            data = (folder / name).read_bytes()
+            data = path.read_bytes()
             if hashlib.blake2b(data[_DIGEST:], digest_size=_DIGEST).digest() == data[:_DIGEST]:
                 return pickle.loads(data[_DIGEST:])
         except Exception:  # a class is gone, say: it is compiled anew
@@ -248,7 +248,7 @@ def _read(source: str, name: str) -> Any:
 
 
 def _part(source: str, name: str) -> KeptPart | None:
-    kept = _read(source, name + PART)
+    kept = _read(folder / (name + PART) for folder in kernel_folders(source))
     if not isinstance(kept, KeptPart):
         return None
     calls = [_unit(home, called) for home, called in kept.unit.calls]  # type: ignore[misc]
@@ -268,13 +268,16 @@ def _unit(home: str, name: str) -> Unit | None:
     return _units[name]
 
 
-def compiler_told() -> tuple[Any, ...]:
-    """Tell what else code depends on: Numba, its settings and the processor."""
+def compiler_told(target: tuple[str, ...] | None = None) -> tuple[Any, ...]:
+    """Tell what else code depends on: Numba, its settings and the target, by default this one."""
     config: Any = numba.config
     settings = (config.OPT, config.LOOP_VECTORIZE, config.SLP_VECTORIZE)
     versions = (numba.__version__, llvmlite.__version__)
-    processor = cpu_target.target_context.codegen().magic_tuple()
-    return (*versions, *map(str, settings), processor)
+    return (*versions, *map(str, settings), target or _here())
+
+
+def _here() -> tuple[str, ...]:
+    return tuple(cpu_target.target_context.codegen().magic_tuple())
 
 
 def _fields_of(kind: Any) -> Iterator[str]:
