@@ -18,6 +18,7 @@ __all__ = [
     "empty_touches",
     "find_touches",
     "gather_members",
+    "middle_of_part",
     "push_out",
     "spread_order",
     "take_point",
@@ -240,7 +241,7 @@ def _find_finely(
             continue
         area = _area(skin, a, b, c) / cut**2
         for k in range(cut**2):
-            u, v = _middle_of_part(k, cut)
+            u, v = middle_of_part(k, cut)
             w = 1 - u - v
             x = u * skin[a, 0] + v * skin[b, 0] + w * skin[c, 0]
             y = u * skin[a, 1] + v * skin[b, 1] + w * skin[c, 1]
@@ -269,7 +270,7 @@ def _find_finely(
 
 
 @compiled
-def _middle_of_part(k: int, cut: int) -> tuple[float, float]:
+def middle_of_part(k: int, cut: int) -> tuple[float, float]:
     """Return two barycentric coordinates of the middle of part k of cut² parts of a triangle."""
     row = int(math.sqrt(k + 0.5))
     across = k - row * row

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-import scipy.sparse.linalg
 
+from supple.anatomy.skin_regions import vertex_areas
 from supple.arrays import Floats, Ints
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.engines.soft_skeleton.build import build
-from supple.engines.soft_skeleton.contact.body_contact import HARDNESS
+from supple.engines.soft_skeleton.contact.body_contact import CUT, HARDNESS
+from supple.engines.soft_skeleton.contact.pressing import HARDER, THIN
+from supple.engines.soft_skeleton.contact.touches import FINEST, MOST_FINE, middle_of_part
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer, flesh_layer
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
+from supple.linalg.cholesky import SparseCholesky
 from supple.mesh.obstacles import Sphere
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
@@ -109,7 +113,7 @@ def press_model(model: SoftSkeletonModel, probe: Probe) -> Pressed:
     simulator = SoftSkeletonSimulator(
         model,
         1 / 90,
-        tracking=100.0,
+        tracking=1000.0,  # bones are held in all tets
         gravity=(0, 0, 0),
         friction=0.0,
         beta=0.05,
@@ -124,16 +128,16 @@ def press_model(model: SoftSkeletonModel, probe: Probe) -> Pressed:
     return Pressed(-float(np.mean(forces[-10:])), simulator.surface().astype(float) - before)
 
 
-def press_full(layer: FleshLayer, surface: SurfaceMesh, areas: Floats, probe: Probe) -> Pressed:
+def press_full(layer: FleshLayer, surface: SurfaceMesh, probe: Probe) -> Pressed:
     """Press a sphere into all tets, by Newton's method with the same contact on the skin."""
     body = layer.body
     unknown = (3 * layer.free[:, None] + np.arange(3)).ravel()
-    reach = np.linalg.norm(surface.vertices - probe.place, axis=1)
-    near = np.flatnonzero(reach < 3 * probe.radius + 2 * probe.depth)
-    spread = sp.csr_array(sp.kron(layer.places[near], sp.eye_array(3)))
-    firm, x = HARDNESS * areas[near], body.rest.copy()
-    offset = surface.vertices[near] - layer.places[near] @ body.rest
-    force = 0.0
+    shares, areas = _contact_points(surface, probe)
+    spread = sp.csr_array(sp.kron(shares @ layer.places, sp.eye_array(3)))
+    thickness = shares @ layer.thickness(surface.vertices)
+    firm = HARDNESS * np.clip(THIN / thickness, 1.0, HARDER) * areas
+    offset = shares @ (surface.vertices - layer.places @ body.rest)
+    x, force = body.rest.copy(), 0.0
     for part in np.arange(1, INCREMENTS + 1) / INCREMENTS:
         sphere = probe.sphere(float(part))
         for _ in range(MOST_ITERATIONS):
@@ -146,6 +150,33 @@ def press_full(layer: FleshLayer, surface: SurfaceMesh, areas: Floats, probe: Pr
     distance, out = probe.sphere().distances(surface.vertices + moved)
     moved -= np.minimum(distance, 0.0)[:, None] * out
     return Pressed(force, moved)
+
+
+def _contact_points(surface: SurfaceMesh, probe: Probe) -> tuple[sp.csr_array, Floats]:
+    """Return points of the skin near a probe as simulators touch: (s, n̄) by vertices, and areas.
+
+    They are middles of parts of triangles where the sphere is small, and vertices where not.
+    """
+    skin, triangles = surface.vertices, surface.triangles
+    away = np.linalg.norm(skin - probe.place, axis=1)
+    reach = 3 * probe.radius + 2 * probe.depth
+    ends = skin[triangles] - skin[np.roll(triangles, 1, axis=1)]
+    edge = float(np.median(np.linalg.norm(ends, axis=2)))
+    cut = math.ceil(min(CUT * edge / probe.radius, FINEST))
+    near = triangles[(away[triangles] < reach + edge).any(axis=1)]
+    a, b, c = (skin[near[:, i]] for i in range(3))
+    across = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
+    parts = np.array([middle_of_part(k, cut) for k in range(cut**2)])
+    parts = np.column_stack([parts, 1 - parts.sum(axis=1)])
+    count = len(near) * len(parts)
+    columns, values = np.repeat(near, len(parts), axis=0), np.tile(parts, (len(near), 1))
+    starts = 3 * np.arange(count + 1)
+    shares = sp.csr_array((values.ravel(), columns.ravel(), starts), (count, len(skin)))
+    inside = probe.sphere().distances(shares @ skin)[0] < 0
+    if cut > 1 and inside.sum() < MOST_FINE:
+        return shares, np.repeat(across / cut**2, len(parts))
+    kept = np.flatnonzero(away < reach)
+    return sp.csr_array(sp.eye_array(len(skin)).tocsr()[kept]), vertex_areas(surface)[kept]
 
 
 def _newton_step(
@@ -171,8 +202,8 @@ def _newton_step(
     )  # fmt: skip
     rows = sp.csr_array(ways @ spread)[:, unknown]
     stiffness = sp.csr_array(body.stiffness(x, psd=True))[unknown][:, unknown]
-    stiffness = stiffness + rows.T @ sp.diags_array(firm[touching]) @ rows
-    step = -scipy.sparse.linalg.splu(sp.csc_array(stiffness)).solve(gradient)
+    stiffness = sp.csr_array(stiffness + rows.T @ sp.diags_array(firm[touching]) @ rows)
+    step = -SparseCholesky(stiffness, block=3).factorise(stiffness).solve(gradient)
     largest = float(np.abs(step).max())
     step *= min(1.0, 0.3 * probe.depth / max(largest, 1e-300))
     return -float((pressed[:, None] * out).sum(axis=0) @ probe.way), step, largest
@@ -222,8 +253,8 @@ def compliance(
             for tets in meshes if not truths else ():
                 layer = flesh_layer(character, bones, tets, None, **kept)
                 say(f"all of {len(layer.mesh.tets):,} tets")
-                skin = character.surface, model.areas
-                truths[len(layer.mesh.tets)] = [press_full(layer, *skin, p) for p in probes]
+                skin = character.surface
+                truths[len(layer.mesh.tets)] = [press_full(layer, skin, each) for each in probes]
             for residual in (True, False):
                 used = model if residual else _without_residual(model)
                 rows += _compared(used, probes, truths, basis, count, residual)
