@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +28,16 @@ from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_core
 
-__all__ = ["Pressed", "Probe", "compliance", "press_full", "press_model", "probes_of"]
+__all__ = [
+    "Pressed",
+    "Probe",
+    "compliance",
+    "contact_points",
+    "press_full",
+    "press_model",
+    "probes_of",
+    "without_residual",
+]
 
 #: Steps over which the sphere comes, and over which flesh settles.
 COMING, SETTLING = 20, 60
@@ -132,7 +142,7 @@ def press_full(layer: FleshLayer, surface: SurfaceMesh, probe: Probe) -> Pressed
     """Press a sphere into all tets, by Newton's method with the same contact on the skin."""
     body = layer.body
     unknown = (3 * layer.free[:, None] + np.arange(3)).ravel()
-    shares, areas = _contact_points(surface, probe)
+    shares, areas = contact_points(surface, probe)
     spread = sp.csr_array(sp.kron(shares @ layer.places, sp.eye_array(3)))
     thickness = shares @ layer.thickness(surface.vertices)
     firm = HARDNESS * np.clip(THIN / thickness, 1.0, HARDER) * areas
@@ -152,7 +162,7 @@ def press_full(layer: FleshLayer, surface: SurfaceMesh, probe: Probe) -> Pressed
     return Pressed(force, moved)
 
 
-def _contact_points(surface: SurfaceMesh, probe: Probe) -> tuple[sp.csr_array, Floats]:
+def contact_points(surface: SurfaceMesh, probe: Probe) -> tuple[sp.csr_array, Floats]:
     """Return points of the skin near a probe as simulators touch: (s, n̄) by vertices, and areas.
 
     They are middles of parts of triangles where the sphere is small, and vertices where not.
@@ -228,7 +238,7 @@ def compliance(
     handles, bases
         Numbers of handles, and names of bases, that models are built with.
     meshes
-        Numbers of tets, or tets. Models are of the first; the whole flesh is of each.
+        Numbers of tets, or tets: models are made of each, and so is the whole flesh.
     tell
         Told what is done.
     **options
@@ -238,30 +248,30 @@ def compliance(
     -------
     rows
         ``basis``, ``handles``, ``residual`` (whether flexibility that handles lack is added),
-        ``probe``, ``tets`` of the whole flesh, ``force`` and ``full_force`` in N, ``ratio``
-        F/F_full, and ``motion_error`` ‖u − u_full‖/‖u_full‖ of the skin.
+        ``probe``, ``tets`` that the model is made of and ``full_tets`` of the whole flesh,
+        ``force`` and ``full_force`` in N, ``ratio`` F/F_full, and ``motion_error``
+        ‖u − u_full‖/‖u_full‖ of the skin.
     """
     say = tell or (lambda text: None)
-    bones = RigBones(character.rig)
-    truths: dict[int, list[Pressed]] = {}
+    bones, skin = RigBones(character.rig), character.surface
     kept = {name: options.get(name) for name in ("material", "skeleton")}
+    truths: dict[int, list[Pressed]] = {}
+    for tets in meshes:
+        layer = flesh_layer(character, bones, tets, None, **kept)
+        say(f"all of {len(layer.mesh.tets):,} tets")
+        truths[len(layer.mesh.tets)] = [press_full(layer, skin, each) for each in probes]
     rows: list[dict[str, Any]] = []
-    for basis in bases:
-        for count in handles:
-            say(f"{basis}, {count} handles")
-            model = build(character, handles=count, basis=basis, tets=meshes[0], **options)
-            for tets in meshes if not truths else ():
-                layer = flesh_layer(character, bones, tets, None, **kept)
-                say(f"all of {len(layer.mesh.tets):,} tets")
-                skin = character.surface
-                truths[len(layer.mesh.tets)] = [press_full(layer, skin, each) for each in probes]
-            for residual in (True, False):
-                used = model if residual else _without_residual(model)
-                rows += _compared(used, probes, truths, basis, count, residual)
+    for basis, count, tets in itertools.product(bases, handles, meshes):
+        say(f"{basis}, {count} handles")
+        model = build(character, handles=count, basis=basis, tets=tets, **options)
+        known = {"basis": basis, "handles": count, "tets": model.sizes["tets"]}
+        for residual, used in ((True, model), (False, without_residual(model))):
+            rows += _compared(used, probes, truths, known | {"residual": residual})
     return rows
 
 
-def _without_residual(model: SoftSkeletonModel) -> SoftSkeletonModel:
+def without_residual(model: SoftSkeletonModel) -> SoftSkeletonModel:
+    """Return a model whose contacts press in nothing beside its handles, as in the paper."""
     none = sp.csr_array(model.motion[0].shape)
     return replace(model, motion=(none, none, none))
 
@@ -270,9 +280,7 @@ def _compared(
     model: SoftSkeletonModel,
     probes: Sequence[Probe],
     truths: dict[int, list[Pressed]],
-    basis: str,
-    count: int,
-    residual: bool,
+    known: dict[str, Any],
 ) -> list[dict[str, Any]]:
     rows = []
     for k, probe in enumerate(probes):
@@ -281,12 +289,10 @@ def _compared(
             full = pressed[k]
             missed = np.linalg.norm(ours.moved - full.moved) / np.linalg.norm(full.moved)
             rows.append(
-                {
-                    "basis": basis,
-                    "handles": count,
-                    "residual": residual,
+                known
+                | {
                     "probe": probe.name,
-                    "tets": tets,
+                    "full_tets": tets,
                     "force": ours.force,
                     "full_force": full.force,
                     "ratio": ours.force / full.force,

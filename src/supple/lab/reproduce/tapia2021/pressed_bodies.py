@@ -23,13 +23,13 @@ from supple.lab.bench.soft_skeleton.sphere_compliance import (
     press_full,
     press_model,
     probes_of,
+    without_residual,
 )
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     MODAL,
     Tell,
     build_options,
     model_of,
-    without_residual,
 )
 from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, key_of, sheet, window_of
 from supple.mesh.surface import vertex_normals

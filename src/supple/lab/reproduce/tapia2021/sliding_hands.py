@@ -57,6 +57,7 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     deep = 1e3 * max(float(np.linalg.norm(take.frames[t].unposed, axis=1).max()) for t in times)
     most = max(1.0, float(np.ceil(deep)))
     ripples = []
+    window = window_of(np.concatenate([take.frames[time].skin for time in times]), 1.0)
     for column, time in enumerate(times):
         frame = take.frames[time]
         draw_body(
@@ -66,7 +67,7 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             f"{time:.2f} s",
             things=frame.things,
             azimuth=shown.azimuth,
-            window=window_of(frame.skin, 1.15),
+            window=window,
         )
         draw_body(
             grid[1, column],
