@@ -11,6 +11,7 @@ from supple.app.pictures.drawing import save_picture
 from supple.arrays import Floats
 from supple.dynamics.rigid_object import RigidObject
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
+from supple.lab.bench.soft_skeleton.sphere_compliance import without_residual
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     Tell,
     model_of,
@@ -18,7 +19,6 @@ from supple.lab.reproduce.tapia2021.soft_bodies import (
     told_part,
     touch_row,
     watched,
-    without_residual,
 )
 from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, key_of, sheet, window_of
 from supple.mesh.obstacles import Capsule, Sphere
