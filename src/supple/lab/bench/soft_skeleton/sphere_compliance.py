@@ -39,8 +39,9 @@ __all__ = [
     "without_residual",
 ]
 
-#: Steps over which the sphere comes, and over which flesh settles.
-COMING, SETTLING = 20, 60
+#: Steps over which the sphere comes, and over which flesh settles; it is at rest when the force is
+#: that of so many steps ago.
+COMING, SETTLING, AT_REST = 20, 60, 10
 #: Increments of the depth, and Newton iterations of each, with all tets.
 INCREMENTS, MOST_ITERATIONS = 5, 40
 
@@ -135,7 +136,9 @@ def press_model(model: SoftSkeletonModel, probe: Probe) -> Pressed:
         simulator.obstacles = (probe.sphere(min(1.0, (step + 1) / COMING)),)
         state = simulator.step()
         forces.append(float(state.readings["contact_force"] @ probe.way))
-    return Pressed(-float(np.mean(forces[-10:])), simulator.surface().astype(float) - before)
+        if step >= COMING + AT_REST and np.ptp(forces[-AT_REST:]) < 1e-3 * abs(forces[-1]):
+            break
+    return Pressed(-float(np.mean(forces[-AT_REST:])), simulator.surface().astype(float) - before)
 
 
 def press_full(layer: FleshLayer, surface: SurfaceMesh, probe: Probe) -> Pressed:
