@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from supple.arrays import Bools, Floats, Ints
+from supple.compiled.simd import LANES
 from supple.engines.soft_skeleton.contact.touches import MOST
 
 __all__ = ["Pressing", "Things", "empty_pressing"]
@@ -36,12 +37,18 @@ class Pressing(NamedTuple):
     """Work and result of a step's contacts, and the memory of friction."""
 
     rows: Floats
-    """(3 MOST, N) relative motion along the way out and two ways across it, by coordinates."""
+    """(3 MOST, …) relative motion along the way out and two ways across it, by coordinates:"""
+    indices: Ints
+    """(MOST, …) which these are, ascending, and"""
+    counts: Ints
+    """(MOST,) how many."""
     packed: Floats
-    """(3 MOST, N) the same in the columns that are not zero, weighed."""
-    product: Floats
-    """(N, N) work."""
+    """(…, …) work: rows along the ways out, weighed, below what their product is taken from."""
     columns: Ints
+    """(N,) coordinates that contacts move, and"""
+    spots: Ints
+    """(N,) where each is among these, or −1."""
+    listed: Ints
     compliance: Floats
     """(MOST, MOST) of contacts, m/N."""
     factor: Floats
@@ -87,11 +94,15 @@ class Pressing(NamedTuple):
 
 def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
     """Return room for contacts of a system of `size` coordinates."""
+    wide = -(-size // LANES) * LANES
     return Pressing(
         np.zeros((3 * MOST, size)),
-        np.zeros((3 * MOST, size)),
-        np.zeros((size, size)),
+        np.zeros((MOST, size), np.int64),
+        np.zeros(MOST, np.int64),
+        np.zeros((wide + MOST + LANES, wide)),
         np.zeros(size, np.int64),
+        np.full(size, -1, np.int64),
+        np.zeros(MOST // LANES + 1, np.int64),
         np.zeros((MOST, MOST)),
         np.zeros((MOST, MOST)),
         np.zeros(MOST + 1, np.int64),
