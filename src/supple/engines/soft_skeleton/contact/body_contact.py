@@ -14,7 +14,7 @@ from supple.dynamics.rigid_object import RigidObject
 from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.contact.body_parts import body_parts, dominant_bones
-from supple.engines.soft_skeleton.contact.dents import deepest, depth_mismatch, write_dents
+from supple.engines.soft_skeleton.contact.dents import depth_mismatch, fit_dents, write_dents
 from supple.engines.soft_skeleton.contact.object_motion import ObjectMotion
 from supple.engines.soft_skeleton.contact.pressing import add_contacts, settle_contacts
 from supple.engines.soft_skeleton.contact.pressing_tables import Things, empty_pressing
@@ -39,8 +39,8 @@ from supple.mesh.shape_tables import place_shapes, shape_tables
 
 __all__ = ["BodyContact", "Contacts"]
 
-#: Pressure on skin in Pa for a metre of depth: the weight of a person on a hand's width is 1 mm.
-HARDNESS = 3e7
+#: Pressure on skin in Pa for a metre of depth: the weight of a person on a hand's width is 0.6 mm.
+HARDNESS = 5e7
 #: Frequency in Hz of an object on the spring that keeps it out of others: it sinks in 0.15 mm.
 OBJECT_FREQUENCY = 40.0
 #: Parts that edges of the skin are cut into, per edge over the radius of a thing.
@@ -96,6 +96,7 @@ class BodyContact:
         self._motion = plain_columns(model.motion)
         p = model.spread.shape[1]
         self._dents, self._dent_work = np.zeros((n, 3)), (np.zeros(p), np.zeros((p, 3)))
+        self._fit_work = np.zeros((n, 4))
         parts = body_parts(model.parents, skin.rest, weights) if own else None
         empty: list[Capsule] = []
         self._parts = parts or (empty, np.zeros(0, np.int64), np.zeros((0, n), bool))
@@ -350,7 +351,7 @@ class BodyContact:
         stick(self._touches, self._things, *places, self.friction, self._pressing)
         write_dents(
             self._touches,
-            self._pressing.forces,
+            self._pressing.elastic,
             self._spread,
             self._motion,
             self.model.thickness,
@@ -359,8 +360,9 @@ class BodyContact:
             *self._dent_work,
             self._dents,
         )
-        left = self._shapes, skin.x, self._dents, self._touches
-        self._deepest = float(deepest(*left)) if self.count else 0.0
+        pressed = self._touches, self._pressing.elastic, self._pressing.grips
+        body = self._shapes, skin.x, self.model.thickness
+        self._deepest = float(fit_dents(*body, *pressed, self._fit_work, self._dents))
 
     def contacts(self) -> Contacts:
         """Return the contacts of the skin as they were applied."""

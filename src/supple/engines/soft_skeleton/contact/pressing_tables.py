@@ -60,7 +60,9 @@ class Pressing(NamedTuple):
     soft: Floats
     """(MOST,) part of its flexibility that flesh has left so deep."""
     base: Floats
-    """(MOST,) forces of the depths alone, N."""
+    """(MOST,) forces of the depths alone, N, where the iteration began,"""
+    elastic: Floats
+    """(MOST,) and where the solver went: flesh that is damped is as far in as these say."""
     left: Floats
     """(MOST,) how far they went out of their things since the step began, m."""
     meant: Floats
@@ -106,6 +108,7 @@ def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
         np.zeros((MOST, MOST)),
         np.zeros((MOST, MOST)),
         np.zeros(MOST + 1, np.int64),
+        np.zeros(MOST),
         np.zeros(MOST),
         np.zeros(MOST),
         np.zeros(MOST),
