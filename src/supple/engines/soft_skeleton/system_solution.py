@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from supple.arrays import Bools, Floats, Ints
-from supple.compiled.jit import compiled_fused
+from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.compiled.simd import LANES
 from supple.linalg.upper_triangle import cholesky_of_blocks, padded_identity, solve_by_blocks
 
@@ -30,17 +30,19 @@ class SystemSolution:
     """
 
     def __init__(self, bones: int, flesh: int, objects: int) -> None:
-        size = bones + flesh + objects
-        parts = np.arange(bones, bones + flesh), np.arange(bones), np.arange(bones + flesh, size)
-        self._order = np.concatenate(parts).astype(np.int64)
-        self._straight = flesh
-        self._factor = padded_identity(size)
+        sizes = np.array([flesh, bones, objects])
+        wide = -(-sizes // LANES) * LANES
+        firsts = np.array([bones, 0, bones + flesh])
+        #: Flesh, bones and objects: first rows in the factor and in the system, and how many.
+        self._parts = np.stack([np.cumsum(wide) - wide, firsts, sizes], axis=1).astype(np.int64)
+        self._factor = padded_identity(int(wide.sum()))
         blocks = len(self._factor) // LANES
+        self._of_part = np.repeat(np.arange(3), wide // LANES)
         self._filled = np.zeros((blocks, blocks), np.bool_)
         self._listed = np.zeros(2 * blocks, np.int64)
         self._full = np.zeros(len(self._factor))
         #: (N,) H⁻¹ of the gradient.
-        self.change = np.zeros(size)
+        self.change = np.zeros(sizes.sum())
 
     def solve(self, hessian: Floats, gradient: Floats, driven: bool) -> bool:
         """Set `change` by an upper half and a gradient; False where there is no solution.
@@ -56,8 +58,8 @@ class SystemSolution:
             _solve(
                 hessian,
                 gradient,
-                self._order,
-                self._straight,
+                self._parts,
+                self._of_part,
                 ROOT if driven else 0,
                 self._factor,
                 self._filled,
@@ -72,8 +74,8 @@ class SystemSolution:
 def _solve(
     hessian: Floats,
     gradient: Floats,
-    order: Ints,
-    straight: int,
+    parts: Ints,
+    of_part: Ints,
     held: int,
     factor: Floats,
     filled: Bools,
@@ -81,54 +83,73 @@ def _solve(
     full: Floats,
     change: Floats,
 ) -> bool:
-    n = len(order)
-    blocks = len(factor) // LANES
-    for j in range(blocks):
+    for j in range(len(of_part)):
         for i in range(j + 1):
-            filled[j, i] = _copy_block(hessian, order, straight, held, LANES * i, LANES * j, factor)
+            first, second = parts[of_part[i]], parts[of_part[j]]
+            filled[j, i] = _copy_block(hessian, first, second, LANES * i, LANES * j, factor)
     most = 0.0
-    for i in range(n):
+    for i in range(len(gradient)):
         most = max(most, hessian[i, i])
-    for i in range(n):
-        source = order[i]
-        full[i] = gradient[source] if source >= held else 0.0
-        if source >= held:
-            factor[i, i] += HOLD * (factor[i, i] + 0.1 * most)
-    for i in range(n, len(full)):
+    for i in range(len(full)):
         full[i] = 0.0
+    for p in range(len(parts)):
+        at, first, count = parts[p]
+        for i in range(count):
+            factor[at + i, at + i] += HOLD * (factor[at + i, at + i] + 0.1 * most)
+            full[at + i] = gradient[first + i]
+    _hold(parts[1, 0], held, factor, full)
     if not cholesky_of_blocks(factor, filled, listed):
         return False
     solve_by_blocks(factor, filled, full)
     good = True
-    for i in range(n):
-        change[order[i]] = full[i]
-        good &= abs(full[i]) < np.inf
+    for p in range(len(parts)):
+        at, first, count = parts[p]
+        for i in range(count):
+            change[first + i] = full[at + i]
+            good &= abs(full[at + i]) < np.inf
     return good
 
 
 @compiled_fused
+def _hold(first: int, count: int, factor: Floats, full: Floats) -> None:
+    """Have some rows and columns be those of the identity, and nothing on the right of them."""
+    for k in range(first, first + count):
+        for i in range(k):
+            factor[i, k] = 0.0
+        for j in range(k + 1, len(factor)):
+            factor[k, j] = 0.0
+        factor[k, k], full[k] = 1.0, 0.0
+
+
+@compiled_sums
 def _copy_block(
-    hessian: Floats, order: Ints, straight: int, held: int, row: int, column: int, out: Floats
+    hessian: Floats, first: Ints, second: Ints, row: int, column: int, out: Floats
 ) -> bool:
-    """Copy eight rows and columns in the order of the factor; False for zeros, which stay behind."""
-    n, some = len(order), row == column
-    if column + LANES <= straight:
-        first, second = order[row], order[column]
+    """Copy eight rows and columns of two parts; False for zeros, which stay behind.
+
+    The upper half has rows of bones beside columns of flesh: that is turned.
+    """
+    high, wide = first[2] - (row - first[0]), second[2] - (column - second[0])
+    a, b = first[1] + row - first[0], second[1] + column - second[0]
+    turned = a > b
+    if high >= LANES and wide >= LANES:
+        top, left = min(a, b), max(a, b)
+        block, total = hessian[top : top + LANES, left : left + LANES], 0.0
         for i in range(LANES):
             for j in range(LANES):
-                some |= hessian[first + i, second + j] != 0.0
-        if some:
-            for i in range(LANES):
-                for j in range(LANES):
-                    out[row + i, column + j] = hessian[first + i, second + j]
-        return some
+                total += abs(block[i, j])
+        if total == 0.0 and row != column:
+            return False
+        for i in range(LANES):
+            for j in range(LANES):
+                out[row + i, column + j] = block[j, i] if turned else block[i, j]
+        return True
+    some = row == column
     for i in range(LANES):
         for j in range(LANES):
             value = 1.0 if row + i == column + j else 0.0
-            if row + i < n and column + j < n:
-                first, second = order[row + i], order[column + j]
-                if min(first, second) >= held:
-                    value = hessian[min(first, second), max(first, second)]
-                    some |= value != 0.0
+            if i < high and j < wide:
+                value = hessian[b + j, a + i] if turned else hessian[a + i, b + j]
+                some |= value != 0.0
             out[row + i, column + j] = value
     return some

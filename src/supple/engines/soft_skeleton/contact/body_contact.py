@@ -18,6 +18,7 @@ from supple.engines.soft_skeleton.contact.dents import depth_mismatch, fit_dents
 from supple.engines.soft_skeleton.contact.object_motion import ObjectMotion
 from supple.engines.soft_skeleton.contact.pressing import add_contacts, settle_contacts
 from supple.engines.soft_skeleton.contact.pressing_tables import Things, empty_pressing
+from supple.engines.soft_skeleton.contact.skin_patches import skin_patches, spread_order
 from supple.engines.soft_skeleton.contact.sticking import stick
 from supple.engines.soft_skeleton.contact.thing_tables import (
     half_sizes,
@@ -26,11 +27,11 @@ from supple.engines.soft_skeleton.contact.thing_tables import (
 )
 from supple.engines.soft_skeleton.contact.touches import (
     FINEST,
+    OWN,
     empty_touches,
     find_touches,
     gather_members,
     push_out,
-    spread_order,
     take_point,
 )
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
@@ -89,6 +90,7 @@ class BodyContact:
         self.owners = dominant_bones(weights)
         self._order = spread_order(skin.rest)
         self._triangles = np.ascontiguousarray(model.surface.triangles, np.int64)
+        self._patches = skin_patches(skin.rest, self._triangles, self._order, OWN)
         ends = skin.rest[self._triangles] - skin.rest[np.roll(self._triangles, 1, axis=1)]
         self._edge = float(np.median(np.linalg.norm(ends, axis=2)))
         self._spread = plain_csr(model.spread)
@@ -269,6 +271,7 @@ class BodyContact:
             skin.x,
             self._dents,
             self._order,
+            self._patches,
             self.model.areas,
             self._triangles,
             self._cuts,

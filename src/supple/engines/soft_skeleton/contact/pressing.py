@@ -299,9 +299,7 @@ def _add_system(damping: float, out: Pressing, gradient: Floats, hessian: Floats
 
 
 @compiled_fused
-def _add_friction(
-    out: Pressing, c: int, index: Ints, gradient: Floats, hessian: Floats
-) -> None:
+def _add_friction(out: Pressing, c: int, index: Ints, gradient: Floats, hessian: Floats) -> None:
     """Add w R_tᵀ R_t of one contact, and what its friction pulls."""
     weight, first, second = out.weights[c], out.rows[3 * c + 1], out.rows[3 * c + 2]
     u, v = weight * out.slips[c, 0], weight * out.slips[c, 1]
