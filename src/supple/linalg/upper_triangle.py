@@ -107,7 +107,7 @@ def cholesky(a: Floats) -> bool:
 
 @compiled_fused
 def cholesky_of_blocks(a: Floats, filled: Bools, listed: Ints) -> bool:
-    """A = UᵀU in place, as `cholesky` does, of the blocks of eight rows and columns that are filled.
+    """A = UᵀU in place, as `cholesky` does, of blocks of eight rows and columns that are filled.
 
     Parameters
     ----------

@@ -17,14 +17,15 @@ from supple.engines.soft_skeleton.contact.body_parts import body_parts, dominant
 from supple.engines.soft_skeleton.contact.dents import depth_mismatch, fit_dents, write_dents
 from supple.engines.soft_skeleton.contact.object_motion import ObjectMotion
 from supple.engines.soft_skeleton.contact.pressing import add_contacts, settle_contacts
-from supple.engines.soft_skeleton.contact.pressing_tables import Things, empty_pressing
-from supple.engines.soft_skeleton.contact.skin_patches import skin_patches, spread_order
-from supple.engines.soft_skeleton.contact.sticking import stick
-from supple.engines.soft_skeleton.contact.thing_tables import (
+from supple.engines.soft_skeleton.contact.pressing_tables import (
+    Things,
+    empty_pressing,
     half_sizes,
     plain_columns,
     plain_csr,
 )
+from supple.engines.soft_skeleton.contact.skin_patches import skin_patches, spread_order
+from supple.engines.soft_skeleton.contact.sticking import stick
 from supple.engines.soft_skeleton.contact.touches import (
     FINEST,
     OWN,
@@ -36,7 +37,7 @@ from supple.engines.soft_skeleton.contact.touches import (
 )
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.mesh.obstacles import OTHER, Capsule, Obstacle
-from supple.mesh.shape_tables import place_shapes, shape_tables
+from supple.mesh.shape_tables import PlacedShape, place_shapes, shape_tables
 
 __all__ = ["BodyContact", "Contacts"]
 
@@ -106,8 +107,8 @@ class BodyContact:
         self.objects: tuple[RigidObject, ...] = ()
         self._first: list[tuple[Floats, ...]] = []
         self._kinds: tuple[Any, ...] = (None,)
-        #: Whether there was no room for all contacts of this step.
-        self.full = False
+        #: Whether there was no room for all contacts of this step, and is nothing to touch.
+        self.full, self.nothing = False, True
         self.set_things((), ())
 
     def set_things(self, obstacles: Sequence[Obstacle], objects: Sequence[RigidObject]) -> None:
@@ -156,7 +157,9 @@ class BodyContact:
             self._cuts[:first] = np.maximum(cuts, 1)
         # Known by distances alone.
         self._others = [k for k in range(o) if self._shapes.kinds[k] == OTHER]
-        self._nothing = count == 0
+        self.nothing = count == 0
+        placed = any(isinstance(each, PlacedShape) for each in self.obstacles)
+        self._placed = self.obstacles if placed else ()
         kinds = (*self._shapes.kinds, o, len(self._radii), self.motion.size)
         if kinds != self._kinds:  # else what sticks goes on sticking
             self._kinds = kinds
@@ -221,14 +224,19 @@ class BodyContact:
     @property
     def count(self) -> int:
         """Number of contacts."""
-        return 0 if self._nothing else int(self._touches.total[0])
+        return 0 if self.nothing else int(self._touches.total[0])
+
+    @property
+    def touching(self) -> Ints:
+        """Vertices of the skin that contacts are at, again and again for some."""
+        return self._touches.corners[: self.count].reshape(-1)
 
     def place(self, chain: BoneChain) -> None:
         """Put moved things, objects and the body's parts where they are."""
-        if self._nothing:
+        if self.nothing:
             return
         shapes, o, first = self._shapes, self._first_object, self._first_bone
-        place_shapes(shapes, self._listed[:o])
+        place_shapes(shapes, self._placed)
         at = 0
         for k, each in enumerate(self.objects):
             free = self._things.objects[o + k]
@@ -263,7 +271,7 @@ class BodyContact:
         `since` is the change (N,) since the step began, `damping` β/h.
         """
         self._damping = damping
-        if self._nothing:
+        if self.nothing:
             return
         self.place(chain)
         find_touches(
@@ -330,14 +338,14 @@ class BodyContact:
 
     def settle(self, change: Floats) -> float:
         """Take forces as the solver applied them; return the part of them that pulls."""
-        if self._nothing or self._touches.total[0] == 0:
+        if self.nothing or self._touches.total[0] == 0:
             return 0.0
         least = LEAST_PUSH * 9.81 * float(self.model.masses.sum())
         return float(settle_contacts(self._touches, change, self._damping, least, self._pressing))
 
     def mismatch(self, skin: BodyPoints, chain: BoneChain) -> float:
         """Return how far, in m, contacts of the skin are from the depths that the solver meant."""
-        if self._nothing or self._pressing.active[0] == 0:
+        if self.nothing or self._pressing.active[0] == 0:
             return 0.0
         self.place(chain)
         return float(
@@ -346,7 +354,7 @@ class BodyContact:
 
     def finish(self, skin: BodyPoints, chain: BoneChain) -> None:
         """End a step: remember where points stick."""
-        if self._nothing:
+        if self.nothing:
             return
         self.place(chain)
         self.part_before = self.part

@@ -171,21 +171,37 @@ def find_touches(
                     total = take_point(
                         out, total, first, order[k], thing, gap, p, q, r, skin, areas
                     )
-        for s in range(len(samples)):
-            if thing >= first_bone or owners[s] == thing or out.total[0] >= MOST:
-                continue
-            x, y, z = samples[s, 0], samples[s, 1], samples[s, 2]
-            gap, p, q, r = signed_distance(shapes, thing, x, y, z)
-            gap -= radii[s]
-            round_ones = radii[s] > 0 and shapes.kinds[thing] <= CAPSULE
-            # Two round objects would be found twice, once from each.
-            if gap < 0 and not (thing >= first_object and round_ones and owners[s] > thing):
-                c = _take(out, len(skin) + s, thing, gap, p, q, r)
-                for i in range(3):
-                    out.corners[c, i], out.shares[c, i] = 0, 0.0
-                out.places[c, 0], out.places[c, 1] = x - radii[s] * p, y - radii[s] * q
-                out.places[c, 2] = z - radii[s] * r
+        if thing < first_bone:
+            round_ones = thing >= first_object and shapes.kinds[thing] <= CAPSULE
+            _find_samples(shapes, samples, radii, owners, thing, len(skin), round_ones, out)
     gather_members(out, total)
+
+
+@compiled
+def _find_samples(
+    shapes: ShapeTables,
+    samples: Floats,
+    radii: Floats,
+    owners: Ints,
+    thing: int,
+    n_skin: int,
+    round_one: bool,
+    out: Touches,
+) -> None:
+    """Find samples of objects inside of a thing, which may be a round object itself."""
+    for s in range(len(samples)):
+        if owners[s] == thing or out.total[0] >= MOST:
+            continue
+        x, y, z = samples[s, 0], samples[s, 1], samples[s, 2]
+        gap, p, q, r = signed_distance(shapes, thing, x, y, z)
+        gap -= radii[s]
+        # Two round objects would be found twice, once from each.
+        if gap < 0 and not (round_one and radii[s] > 0 and owners[s] > thing):
+            c = _take(out, n_skin + s, thing, gap, p, q, r)
+            for i in range(3):
+                out.corners[c, i], out.shares[c, i] = 0, 0.0
+            out.places[c, 0], out.places[c, 1] = x - radii[s] * p, y - radii[s] * q
+            out.places[c, 2] = z - radii[s] * r
 
 
 @compiled
