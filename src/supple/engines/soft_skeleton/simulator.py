@@ -438,4 +438,5 @@ class SoftSkeletonSimulator:
 
     def unposed(self) -> Floats:
         """(n̄, 3) displacement of the flesh before bones move it, in m."""
-        return self._skin.displacements(self.phi) + self._contact.unposed_dents(self.chain)
+        dents = self._skin.unposed(self.chain, self._contact.dents)
+        return self._skin.displacements(self.phi) + dents

@@ -152,6 +152,13 @@ class BodyPoints:
         np.add.at(found, rows, phi[tables.columns, None] * tables.shapes)
         return found
 
+    def unposed(self, chain: BoneChain, moves: Floats) -> Floats:
+        """(Σ w G)⁻¹ of displacements (n, 3): what they are before bones."""
+        pattern = self.tables.weights, self.tables.bones, self.tables.bone_starts
+        weights = sp.csr_array(pattern, (len(moves), len(chain.turns)))
+        blend = (weights @ chain.turns.reshape(-1, 9)).reshape(-1, 3, 3)
+        return np.asarray(np.linalg.solve(blend, moves[..., None])[..., 0])
+
     def jacobian(self, chain: BoneChain, phi: Floats) -> Floats:
         """(3n, 3 + 3K + m) ∂x/∂q, dense: for tests."""
         n, size = len(self.x), chain.size + len(phi)

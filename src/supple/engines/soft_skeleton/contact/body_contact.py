@@ -16,7 +16,11 @@ from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.contact.body_parts import body_parts, dominant_bones
 from supple.engines.soft_skeleton.contact.dents import depth_mismatch, fit_dents, write_dents
 from supple.engines.soft_skeleton.contact.object_motion import ObjectMotion
-from supple.engines.soft_skeleton.contact.pressing import add_contacts, settle_contacts
+from supple.engines.soft_skeleton.contact.pressing import (
+    add_contacts,
+    settle_contacts,
+    sum_forces,
+)
 from supple.engines.soft_skeleton.contact.pressing_tables import (
     Things,
     empty_pressing,
@@ -98,7 +102,8 @@ class BodyContact:
         self._flexible = plain_csr(model.flexibility)
         self._motion = plain_columns(model.motion)
         p = model.spread.shape[1]
-        self._dents, self._dent_work = np.zeros((n, 3)), (np.zeros(p), np.zeros((p, 3)))
+        #: (n̄, 3) what contact moves the skin beside bones and handles, in the world.
+        self.dents, self._dent_work = np.zeros((n, 3)), (np.zeros(p), np.zeros((p, 3)))
         self._fit_work = np.zeros((n, 4))
         parts = body_parts(model.parents, skin.rest, weights) if own else None
         empty: list[Capsule] = []
@@ -149,6 +154,7 @@ class BodyContact:
             hardness,
             np.zeros((count, 3)),
         )
+        self._sums = np.zeros((len(self.model.parents), 4)), np.zeros((count, 4))
         self._cuts = np.ones(count, np.int64)
         sizes = np.array([half_sizes(each) for each in self._listed]).reshape(-1, 2)
         self._thin = sizes[:, 0]
@@ -169,7 +175,7 @@ class BodyContact:
         """Have room for contacts with the things that there are, none of which touches yet."""
         n = len(self.model.skin.rest)
         self._touches = empty_touches(n)
-        self._dents[:], self._deepest = 0.0, 0.0
+        self.dents[:], self._deepest = 0.0, 0.0
         self._were, self.part, self.part_before = np.zeros((len(self.objects), 3)), 1.0, 0.0
         self.end_step()
         size = 3 + 3 * len(self.model.parents) + len(self.model.stiffness) + self.motion.size
@@ -215,7 +221,7 @@ class BodyContact:
             if not each.moved:
                 each.place, each.velocity, each.spin = place, velocity, spin
         self.end_step()
-        self._dents[:], self._deepest = 0.0, 0.0
+        self.dents[:], self._deepest = 0.0, 0.0
         self._touches.total[0] = self._pressing.active[0] = self._pressing.holding[0] = 0
         self._pressing.held_by[:], self._pressing.pressed[:] = -1, 0.0
         self._pressing.forces[:] = 0.0
@@ -277,7 +283,7 @@ class BodyContact:
         find_touches(
             self._shapes,
             skin.x,
-            self._dents,
+            self.dents,
             self._order,
             self._patches,
             self.model.areas,
@@ -321,8 +327,8 @@ class BodyContact:
 
     def _ask(self, thing: int, x: Floats) -> None:
         """Find contacts with something that only knows distances."""
-        gaps, ways = self.obstacles[thing].distances(x + self._dents)
-        gaps = gaps - np.einsum("ni,ni->n", ways, self._dents)
+        gaps, ways = self.obstacles[thing].distances(x + self.dents)
+        gaps = gaps - np.einsum("ni,ni->n", ways, self.dents)
         touches, first = self._touches, int(self._touches.total[0])
         total = int(touches.starts[first])
         # Those that are gathered already stay with theirs.
@@ -349,7 +355,7 @@ class BodyContact:
             return 0.0
         self.place(chain)
         return float(
-            depth_mismatch(self._shapes, skin.x, self._dents, self._touches, self._pressing)
+            depth_mismatch(self._shapes, skin.x, self.dents, self._touches, self._pressing)
         )
 
     def finish(self, skin: BodyPoints, chain: BoneChain) -> None:
@@ -369,11 +375,11 @@ class BodyContact:
             skin.tables,
             chain.turns,
             *self._dent_work,
-            self._dents,
+            self.dents,
         )
         pressed = self._touches, self._pressing.elastic, self._pressing.grips
         body = self._shapes, skin.x, self.model.thickness
-        self._deepest = float(fit_dents(*body, *pressed, self._fit_work, self._dents))
+        self._deepest = float(fit_dents(*body, *pressed, self._fit_work, self.dents))
 
     def contacts(self) -> Contacts:
         """Return the contacts of the skin as they were applied."""
@@ -391,20 +397,19 @@ class BodyContact:
 
     def readings(self) -> dict[str, Any]:
         """Return sums of the forces: in all, by part of the body, by thing."""
-        found = self.contacts()
-        outside = found.things < self._first_bone
-        parts, things = {}, {}
-        for bone in np.unique(self.owners[found.points]):
-            own = self.owners[found.points] == bone
-            parts[self.model.bones[bone]] = found.forces[own].sum(axis=0)
-        for thing in np.unique(found.things[outside]):
-            things[self._name(int(thing))] = found.forces[found.things == thing].sum(axis=0)
+        by_part, by_thing = self._sums
+        count = 0
+        if not self.nothing:
+            forces = self._touches, self._pressing, self.owners
+            count = int(sum_forces(*forces, by_part, by_thing))
+        outside = by_thing[: self._first_bone]
+        parts, things = (np.flatnonzero(each[:, 3] * bool(count)) for each in (by_part, outside))
         return {
-            "contacts": len(found.points),
-            "contact_force": found.forces[outside].sum(axis=0),
+            "contacts": count,
+            "contact_force": outside[things, :3].sum(axis=0),
             "penetration": self._deepest,
-            "parts": parts,
-            "things": things,
+            "parts": {self.model.bones[part]: by_part[part, :3].copy() for part in parts},
+            "things": {self._name(thing): outside[thing, :3].copy() for thing in things.tolist()},
         }
 
     @property
@@ -430,14 +435,6 @@ class BodyContact:
         np.add.at(load, touches.members[:total], np.repeat(along, lengths) * touches.parts[:total])
         return load / np.maximum(self.model.areas, 1e-12)
 
-    def unposed_dents(self, chain: BoneChain) -> Floats:
-        """(n̄, 3) how contact moves the skin beside handles, before bones move it, in m."""
-        tables = self.model.skin
-        pattern = tables.weights, tables.bones, tables.bone_starts
-        weights = sp.csr_array(pattern, (len(tables.rest), len(chain.turns)))
-        blend = (weights @ chain.turns.reshape(-1, 9)).reshape(-1, 3, 3)
-        return np.asarray(np.linalg.solve(blend, self._dents[..., None])[..., 0])
-
     def shown(self, skin: Floats, out: Singles) -> None:
         """Write the skin (n̄, 3) with what contact moves beside bones and handles.
 
@@ -447,5 +444,5 @@ class BodyContact:
         out[:] = skin
         if self.count == 0:
             return
-        out += self._dents
+        out += self.dents
         push_out(self._shapes, self._touches, self._first_bone, out)

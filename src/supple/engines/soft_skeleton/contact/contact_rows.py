@@ -107,7 +107,7 @@ def _sort(row: Row) -> None:
         index[at], body[0, at], body[1, at], body[2, at] = column, x, y, z
 
 
-@compiled
+@compiled_fused
 def _add_object(things: Things, size: int, o: int, place: Floats, sign: float, row: Row) -> None:
     """Add the motion of a point of a free object: a move, and ω × r."""
     at = size - 6 * (len(things.centres) - o)
@@ -121,7 +121,7 @@ def _add_object(things: Things, size: int, o: int, place: Floats, sign: float, r
     _add_turn(at + 3, x, y, z, row)
 
 
-@compiled
+@compiled_fused
 def _add_bone(
     parents: Ints, places: Floats, bone: int, place: Floats, sign: float, row: Row
 ) -> None:

@@ -14,7 +14,7 @@ from supple.engines.soft_skeleton.contact.pressing_tables import Pressing, Thing
 from supple.engines.soft_skeleton.contact.sticking import pull_back
 from supple.engines.soft_skeleton.contact.touches import MOST, Touches
 
-__all__ = ["add_contacts", "settle_contacts"]
+__all__ = ["add_contacts", "settle_contacts", "sum_forces"]
 
 #: Times that points which would be pulled are let go.
 MOST_RELEASES = 8
@@ -84,7 +84,7 @@ def add_contacts(
     _add_system(damping, out, gradient, hessian)
 
 
-@compiled
+@compiled_fused
 def _write_compliance(
     touches: Touches,
     things: Things,
@@ -146,7 +146,7 @@ def _write_compliance(
         out.compliance[c, c] += 1.0 / out.grips[c]
 
 
-@compiled
+@compiled_fused
 def _write_approach(touches: Touches, things: Things, since: Floats, out: Pressing) -> None:
     """Set how far contacts went out of their things since the step began."""
     for c in range(touches.total[0]):
@@ -166,7 +166,7 @@ def _along(out: Pressing, c: int, which: int, change: Floats) -> float:
     return total
 
 
-@compiled
+@compiled_fused
 def _press(touches: Touches, damping: float, out: Pressing) -> None:
     """Solve for forces of the contacts that depths press, and those that did not pull before.
 
@@ -257,7 +257,7 @@ def _solve(out: Pressing, n: int, x: Floats) -> None:
         x[i] = total / u[i, i]
 
 
-@compiled
+@compiled_fused
 def _add_system(damping: float, out: Pressing, gradient: Floats, hessian: Floats) -> None:
     """Add R_nᵀ S⁻¹ R_n + R_tᵀ w R_t and forces, in the columns that contacts have."""
     many, active, size = out.active[0], out.active, len(gradient)
@@ -332,7 +332,7 @@ def _add_product(out: Pressing, width: int, whole: int, used: int, hessian: Floa
             target[out.columns[j]] -= source[j]
 
 
-@compiled
+@compiled_fused
 def settle_contacts(
     touches: Touches, change: Floats, damping: float, least: float, out: Pressing
 ) -> float:
@@ -377,3 +377,29 @@ def settle_contacts(
         pulled += max(-force, 0.0)
         pushed += max(force, 0.0)
     return pulled / max(pushed, least)
+
+
+@compiled
+def sum_forces(
+    touches: Touches, out: Pressing, owners: Ints, by_part: Floats, by_thing: Floats
+) -> int:
+    """Sum forces on the skin by the bones (K, 4) and things (T, 4) that contacts are of.
+
+    The last numbers are how many these are; the result is how many there are in all. `owners` (n̄,)
+    are the bones of vertices.
+    """
+    found = 0
+    by_part[:], by_thing[:] = 0.0, 0.0
+    for c in range(touches.total[0]):
+        if touches.areas[c] > 0:
+            most = touches.shares[c].argmax()
+            part = by_part[owners[touches.corners[c, most]]]
+            thing = by_thing[touches.things[c]]
+            for i in range(3):
+                force = out.forces[c] * touches.ways[c, i] + out.across[c, i]
+                part[i] += force
+                thing[i] += force
+            part[3] += 1
+            thing[3] += 1
+            found += 1
+    return found

@@ -121,7 +121,7 @@ def _farthest(places: Floats, order: Ints) -> None:
                 best, last = away[i], i
 
 
-@compiled
+@compiled_fused
 def bound_patches(patches: SkinPatches, skin: Floats, dents: Floats) -> None:
     """Write balls around patches of a skin (n̄, 3), dented or not, and twice its dents."""
     for k in range(len(patches.owned)):

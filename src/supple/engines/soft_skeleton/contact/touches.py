@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from supple.arrays import Bools, Floats, Ints, Singles
-from supple.compiled.jit import compiled
+from supple.compiled.jit import compiled_fused
 from supple.engines.soft_skeleton.contact.skin_patches import (
     SkinPatches,
     bound_patches,
@@ -101,7 +101,7 @@ def empty_touches(n_skin: int) -> Touches:
     )
 
 
-@compiled
+@compiled_fused
 def find_touches(
     shapes: ShapeTables,
     skin: Floats,
@@ -177,7 +177,7 @@ def find_touches(
     gather_members(out, total)
 
 
-@compiled
+@compiled_fused
 def _find_samples(
     shapes: ShapeTables,
     samples: Floats,
@@ -204,7 +204,7 @@ def _find_samples(
             out.places[c, 2] = z - radii[s] * r
 
 
-@compiled
+@compiled_fused
 def _find_vertices(
     shapes: ShapeTables,
     skin: Floats,
@@ -244,7 +244,7 @@ def _find_vertices(
     return some
 
 
-@compiled
+@compiled_fused
 def _find_finely(
     shapes: ShapeTables,
     skin: Floats,
@@ -275,7 +275,7 @@ def _find_finely(
     return total
 
 
-@compiled
+@compiled_fused
 def _find_parts(
     shapes: ShapeTables,
     skin: Floats,
@@ -321,7 +321,7 @@ def _find_parts(
     return total
 
 
-@compiled
+@compiled_fused
 def _middle_of_part(k: int, cut: int) -> tuple[float, float]:
     """Return two barycentric coordinates of the middle of part k of cut² parts of a triangle."""
     row = int(math.sqrt(k + 0.5))
@@ -332,14 +332,14 @@ def _middle_of_part(k: int, cut: int) -> tuple[float, float]:
     return u, v
 
 
-@compiled
+@compiled_fused
 def _area(skin: Floats, a: int, b: int, c: int) -> float:
     p, q, r = skin[b, 0] - skin[a, 0], skin[b, 1] - skin[a, 1], skin[b, 2] - skin[a, 2]
     u, v, w = skin[c, 0] - skin[a, 0], skin[c, 1] - skin[a, 1], skin[c, 2] - skin[a, 2]
     return 0.5 * math.sqrt((q * w - r * v) ** 2 + (r * u - p * w) ** 2 + (p * v - q * u) ** 2)
 
 
-@compiled
+@compiled_fused
 def _ball(shapes: ShapeTables, thing: int) -> tuple[float, float, float, float]:
     """Return the middle of the ball around a thing in the world, and its radius squared."""
     turn, shift, ball = shapes.turns[thing], shapes.shifts[thing], shapes.bounds[thing]
@@ -349,7 +349,7 @@ def _ball(shapes: ShapeTables, thing: int) -> tuple[float, float, float, float]:
     return x, y, z, ball[3] ** 2
 
 
-@compiled
+@compiled_fused
 def take_point(
     out: Touches,
     total: int,
@@ -389,7 +389,7 @@ def take_point(
     return total + 1
 
 
-@compiled
+@compiled_fused
 def _in(gap: float) -> float:
     """Return what part of a point counts: what just touches counts little, so forces do not jump.
 
@@ -398,7 +398,7 @@ def _in(gap: float) -> float:
     return min(max(-gap / WHOLLY_IN, 1e-3), 1.0)
 
 
-@compiled
+@compiled_fused
 def _take(out: Touches, point: int, thing: int, gap: float, p: float, q: float, r: float) -> int:
     c = out.total[0]
     out.areas[c] = 0.0
@@ -408,7 +408,7 @@ def _take(out: Touches, point: int, thing: int, gap: float, p: float, q: float, 
     return c
 
 
-@compiled
+@compiled_fused
 def gather_members(out: Touches, total: int) -> None:
     """Sort vertices by the contact that stands for them, with their parts of its force."""
     count = out.total[0]
@@ -428,7 +428,7 @@ def gather_members(out: Touches, total: int) -> None:
     out.starts[0] = 0
 
 
-@compiled
+@compiled_fused
 def push_out(shapes: ShapeTables, touches: Touches, first_bone: int, skin: Singles) -> None:
     """Move vertices (n̄, 3) that are inside of things that are touched to their surface."""
     for thing in range(first_bone):
