@@ -333,7 +333,9 @@ def _solve_block(typing: Any, a: Any, stride: Any, row: Any, column: Any) -> Any
 
     def write(code: VectorCode) -> None:
         a, stride, row, column = code.args
-        builder, starts, solved = code.builder, [], []
+        builder = code.builder
+        starts: list[Any] = []
+        solved: list[Any] = []
         for i in range(LANES):
             starts.append(builder.mul(code.at(row, i), stride))
             value = code.load(a, code.at(starts[i], column))

@@ -40,7 +40,7 @@ def write_contact_rows(
     slots = np.full(size, -1)
     for c in range(count):
         row = Row(out.rows[3 * c : 3 * c + 3], out.indices[c], out.counts[c : c + 1], slots)
-        row.count[0] = 0
+        row.used[0] = 0
         point, thing = touches.points[c], touches.things[c]
         if touches.areas[c] > 0:
             for corner in range(3):
@@ -62,19 +62,19 @@ def write_contact_rows(
             _add_object(things, size, things.objects[thing], touches.places[c], -1.0, row)
         elif things.bones[thing] >= 0:
             _add_bone(parents, places, things.bones[thing], touches.places[c], -1.0, row)
-        for a in range(row.count[0]):
-            slots[row.index[a]] = -1
+        for a in range(row.used[0]):
+            slots[row.columns[a]] = -1
         _sort(row)
-        _into_frame(touches.ways[c], out.aside[c], row.body[:, : row.count[0]])
+        _into_frame(touches.ways[c], out.aside[c], row.body[:, : row.used[0]])
 
 
 class Row(NamedTuple):
     """Motion (3, …) of one contact in the columns that it has so far."""
 
     body: Floats
-    index: Ints
-    """Columns of the system, and"""
-    count: Ints
+    columns: Ints
+    """Those of the system, and"""
+    used: Ints
     """(1,) how many there are."""
     slots: Ints
     """(N,) where a column of the system is among them, or −1."""
@@ -85,18 +85,18 @@ def _slot(row: Row, column: int) -> int:
     """Return where a column is, with zeros where it was not there yet."""
     at = row.slots[column]
     if at < 0:
-        at = row.count[0]
-        row.slots[column], row.index[at] = at, column
+        at = row.used[0]
+        row.slots[column], row.columns[at] = at, column
         row.body[0, at] = row.body[1, at] = row.body[2, at] = 0.0
-        row.count[0] = at + 1
+        row.used[0] = at + 1
     return at
 
 
 @compiled_fused
 def _sort(row: Row) -> None:
     """Have columns ascend, which most do already."""
-    body, index = row.body, row.index
-    for k in range(1, row.count[0]):
+    body, index = row.body, row.columns
+    for k in range(1, row.used[0]):
         at, column = k, index[k]
         x, y, z = body[0, k], body[1, k], body[2, k]
         while at > 0 and index[at - 1] > column:
