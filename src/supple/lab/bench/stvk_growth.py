@@ -17,7 +17,7 @@ from supple.app.pictures.drawing import PAPER as SHEET
 from supple.app.processes import with_cores
 from supple.app.progress_bar import first_use_message, progress_bar
 from supple.arrays import Floats
-from supple.lab.bench.growth_runs import (
+from supple.lab.bench.bench_runs import (
     checked_figures,
     exponent,
     growth_axes,

@@ -18,7 +18,7 @@ import numpy as np
 from supple.engines.engine import engine_of
 from supple.engines.factory import build, load_model
 from supple.errors import SuppleError
-from supple.lab.bench.case_runs import (
+from supple.lab.bench.bench_runs import (
     Section,
     case_table,
     check_model,

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from supple.app.pictures.drawing import INK, PAPER, save_picture
 from supple.app.processes import with_cores
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
-from supple.lab.bench.case_runs import check_steps
-from supple.lab.bench.growth_runs import (
+from supple.lab.bench.bench_runs import (
+    check_steps,
     checked_figures,
     exponent,
     growth_axes,

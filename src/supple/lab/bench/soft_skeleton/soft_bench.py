@@ -15,7 +15,7 @@ import numpy as np
 
 from supple.engines.factory import build
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
-from supple.lab.bench.case_runs import (
+from supple.lab.bench.bench_runs import (
     Section,
     case_table,
     check_model,

@@ -309,7 +309,7 @@ def _pin_picture(shots: Sequence[_Shot]) -> Figure:
 
 def _density_plot(rows: list[dict[str, Any]]) -> Figure:
     """Draw force and motion against those of all tets, over the number of handles."""
-    figure = Figure(figsize=(7.6, 3.2), facecolor=PAPER, layout="constrained")
+    figure = Figure(figsize=(7.6, 3.8), facecolor=PAPER, layout="constrained")
     wanted = {"to_full_force": "force / that of all tets", "motion_error": "error of the motion"}
     for axes, (key, text) in zip(figure.subplots(1, 2), wanted.items(), strict=True):
         for basis, colour in _COLOURS.items():
@@ -327,5 +327,6 @@ def _density_plot(rows: list[dict[str, Any]]) -> Figure:
         axes.axhline(1.0, color=INK, lw=0.6, ls=":")
         axes.xaxis.set_minor_formatter(NullFormatter())
         plain_axes(axes)
-    figure.axes[0].legend(frameon=False, fontsize=6)
+    lines = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*lines, loc="outside lower center", ncols=2, frameon=False, fontsize=7)
     return figure
