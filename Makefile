@@ -7,7 +7,7 @@ TOOLS  := $(VENV)/.installed-tools
 # Modules are compiled to bytecode when they are first imported: most never are.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: setup demo test exam lint clean
+.PHONY: setup demo test exam lint wheel clean
 
 # Everything there is: the tests' tools, and all compiled code.
 setup: $(TOOLS)
@@ -41,6 +41,11 @@ exam: $(TOOLS)
 	$(BIN)/python -W ignore tests/anatomy/exam.py --before --tets 8000
 	$(BIN)/python -W ignore tests/anatomy/exam.py --page docs/characters.md
 	$(BIN)/python tests/formats/exam_pickles.py 100000
+
+# The source archive and a wheel with compiled code for processors with AVX2, into dist/.
+wheel: $(STAMP)
+	$(PIP) --editable '.[release]'
+	$(BIN)/python tools/build_wheel.py
 
 lint: $(TOOLS)
 	$(BIN)/ruff check .

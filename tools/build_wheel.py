@@ -17,9 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from supple.compiled.shipped_code import X86_64_V3
+
 ROOT = Path(__file__).resolve().parent.parent
-#: Processor that kernels are compiled for: those since 2013 to 2015, with AVX2 and FMA.
-PROCESSOR = "x86-64-v3"
 #: The kernels call nothing of the system's C library, so the oldest that Numba's own wheels run on.
 PLATFORM = "manylinux_2_27_x86_64"
 
@@ -68,10 +68,15 @@ def _copy(tree: Path) -> None:
 
 
 def _compile(tree: Path) -> None:
-    """Compile all kernels for the processor into the package."""
-    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
-    command = [sys.executable, "-m", "supple", "compile", "--ship", PROCESSOR]
-    subprocess.run(command, cwd=tree, env=environment, check=True)
+    """Compile all kernels for the kind of processors into the package."""
+    made = tree.parent / "made"
+    environment = {**os.environ, **X86_64_V3, "PYTHONPATH": str(tree / "src")}
+    environment["NUMBA_CACHE_DIR"] = str(made)
+    for command in (
+        ("-c", "from supple.cli.main import main; main()", "compile"),
+        ("-m", "supple.compiled.shipped_code", str(made), str(tree / "src/supple/kernels")),
+    ):
+        subprocess.run([sys.executable, *command], cwd=tree, env=environment, check=True)
 
 
 def _run(module: str, *arguments: object, within: Path) -> None:
