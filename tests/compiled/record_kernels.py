@@ -73,7 +73,7 @@ def record(job: str, out: Path) -> None:
 def main(names: list[str]) -> None:
     kept: dict[str, tuple[float, set[str]]] = {}
     if names:  # the others stay as they are
-        _gather(LIST, kept, leave=set(names))
+        _gather(LIST, kept, leave=frozenset(names))
     with TemporaryDirectory() as folder:
         out = Path(folder) / "lines"
         for job in names or JOBS:
@@ -87,7 +87,7 @@ def main(names: list[str]) -> None:
     print(f"{len(lines)} kernels in {LIST}")
 
 
-def _gather(path: Path, kept: dict, leave: set[str] = frozenset()) -> None:
+def _gather(path: Path, kept: dict, leave: frozenset[str] = frozenset()) -> None:
     for line in path.read_text().splitlines():
         if not line.startswith("#"):
             weight, jobs, what = line.split(" ", 2)

@@ -189,7 +189,7 @@ def test_types_can_be_read_back():
         (1, 2.0),
         (),
         (1.0,),
-        StepStart(*([0.0] * len(StepStart._fields))),
+        StepStart(np.zeros(2), np.zeros(2), np.zeros(2)),
         ArgumentTable((np.zeros(2), 1)),
     )
     for value in values:

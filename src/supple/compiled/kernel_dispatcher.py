@@ -14,7 +14,7 @@ from typing import Any
 
 from numba.core import bytecode, compiler, errors, event, sigutils, typing
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.dispatcher import _FunctionCompiler
+from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.registry import CPUDispatcher
 
 from supple.compiled.code_files import ENTRY, PART, CodeFiles, KeptEntry, KeptPart
@@ -58,6 +58,13 @@ class KernelDispatcher(CPUDispatcher):
     **options
         Those of `numba.njit`.
     """
+
+    # Of Numba's class, which does not say so.
+    _can_compile: bool
+    _cache_hits: Any
+    _cache_misses: Any
+    overloads: Any
+    targetctx: Any
 
     def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None) -> None:
         super().__init__(py_func, locals or {}, targetoptions)
