@@ -25,7 +25,7 @@ JOBS = {
 RECORDER = """
 import sys
 from supple.compiled.kernel_dispatcher import KernelDispatcher
-from supple.compiled.kernel_list import line_of
+from supple.compiled.listed_kernels import line_of
 from supple.compiled.type_text import place_of, thing_at
 plain = KernelDispatcher.add_overload
 
