@@ -38,7 +38,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     model = supple.build(bending_bar(90.0), **bar_options(material=firm))
     folder = tmp_path_factory.mktemp("recordings")
     with Page(Session(CharacterSubject(model)), port=0, folder=folder) as opened:
-        opened.server.scene.configure_default_lights(cast_shadow=False)  # dear without a card
         yield opened
 
 
