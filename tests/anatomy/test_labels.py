@@ -34,7 +34,8 @@ def character(file: Path) -> Character:
 
 @cache
 def found(file: Path, named: bool) -> Anatomy:
-    return anatomy_of(character(file), use_names=named)
+    # The skin is measured once for both; see test_what_is_measured_serves_again in region_entries.
+    return anatomy_of(character(file), use_names=named, like=None if named else found(file, True))
 
 
 def hard_part(anatomy: Anatomy, vertices: np.ndarray) -> float:
