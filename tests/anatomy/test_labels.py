@@ -34,7 +34,7 @@ def character(file: Path) -> Character:
 
 @cache
 def found(file: Path, named: bool) -> Anatomy:
-    # The skin is measured once for both; see test_what_is_measured_serves_again in region_entries.
+    # Measured once for both: test_an_anatomy_that_knows_the_surface_finds_the_same says why.
     return anatomy_of(character(file), use_names=named, like=None if named else found(file, True))
 
 
