@@ -23,8 +23,7 @@ from time import monotonic
 from typing import Any
 
 from supple.errors import FormatError, SuppleError
-from supple.formats.usd.fork_server import IDLE, SAID
-from supple.formats.usd.transport import ANSWER, REQUEST, receive, send
+from supple.formats.usd.transport import ANSWER, IDLE, REQUEST, SAID, receive, send
 
 __all__ = ["WRITING", "check_library", "end_servers", "read_stage", "run_child"]
 
@@ -44,7 +43,7 @@ for name in ("supple", "supple.formats"):
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = [sys.argv[1] + name.replace("supple", "", 1).replace(".", "/")]
 sys.path[:0] = [entry for entry in sys.argv[3:] if entry not in sys.path]
-importlib.import_module("supple.formats.usd.fork_server").main(sys.argv[2])
+importlib.import_module("supple.formats.usd.child").serve(sys.argv[2])
 """
 
 
