@@ -197,6 +197,24 @@ def test_joints_stay_within_their_limits_and_say_so():
         SoftSkeletonSimulator(model, joint_limits={name + "x": limits[name]})
 
 
+def test_joints_go_little_beyond_the_motions_but_where_the_pose_has_them():
+    model = soft_elbow()  # its motion bends it from 0 to 70°
+    hangs = {}
+    for limits in (None, "motions"):
+        sim = SoftSkeletonSimulator(model, tracking=0.0, joint_damping=4.0, joint_limits=limits)
+        for _ in range(180):
+            state = sim.step()
+        hangs[limits] = float(sim.parameters[0])
+    assert "joints" in state.limits
+    assert hangs["motions"] == pytest.approx(-0.3, abs=0.02)
+    assert hangs[None] < -1.0
+    sim = SoftSkeletonSimulator(model)
+    for _ in range(90):
+        state = sim.step([-1.2])
+    assert state.limits == ()
+    assert sim.parameters[0] == pytest.approx(-1.2, abs=0.01)
+
+
 def test_fingers_do_not_pass_through_each_other():
     model = soft_hand()
     pose = np.array(model.rig.rest_pose)
