@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,8 @@ class TouchOptions:
         from supple.dynamics.friction import checked_friction
 
         assert self.friction is not None
+        if not math.isfinite(self.friction):
+            raise SuppleError(f"--friction {self.friction:g}: use a number from 0 to 10, as 0.5")
         return checked_friction(self.friction)
 
     def _gravity(self) -> list[float]:
@@ -86,28 +89,24 @@ class TouchOptions:
         return numbers
 
     def _tracking(self) -> float:
-        from supple.checks import checked_number
-
-        frequency = checked_number("tracking", self.tracking)
-        if not 0 <= frequency <= FASTEST:
-            raise SuppleError(f"--tracking {frequency:g}: use 0 for limp, or 1 to 50 Hz")
-        return frequency
+        assert self.tracking is not None
+        if not 0 <= self.tracking <= FASTEST:  # nor NaN
+            raise SuppleError(f"--tracking {self.tracking:g}: use 0 for limp, or 1 to 50 Hz")
+        return self.tracking
 
     def _joint_limits(self) -> str | None:
         return "motions" if self.joint_limits else None
 
     def _obstacles(self) -> tuple[Obstacle, ...]:
-        from supple.checks import checked_number
         from supple.mesh.obstacles import Plane
 
         if self.obstacle is not None and not self.obstacle:
             raise SuppleError("--obstacle needs one or more, such as plane:0,0,1,0,0,-1")
         found = [obstacle_of(word) for word in self.obstacle or ()]
         if self.ground is not None:
-            height = checked_number("ground", self.ground)
-            if abs(height) > LARGEST:
-                raise SuppleError(f"--ground {height:g}: use a height within ±{LARGEST:g} m")
-            found.append(Plane((0.0, height, 0.0), (0.0, 1.0, 0.0)))
+            if not abs(self.ground) <= LARGEST:  # nor NaN
+                raise SuppleError(f"--ground {self.ground:g}: use a height within ±{LARGEST:g} m")
+            found.append(Plane((0.0, self.ground, 0.0), (0.0, 1.0, 0.0)))
         return tuple(found)
 
 
