@@ -43,9 +43,9 @@ class JointSprings(NamedTuple):
 
 def joint_springs(inertias: Floats, limits: JointLimits) -> JointSprings:
     """Return springs of no strength for joints with these inertias (K,), and limits."""
-    none = (np.zeros(len(inertias)) for _ in range(4))
+    springs, dampers, drags, rest = np.zeros((4, len(inertias)))
     stops = inertias * (2 * math.pi * LIMIT_FREQUENCY) ** 2
-    return JointSprings(*none, limits.lowest, limits.highest, stops, limits.yields)
+    return JointSprings(springs, dampers, drags, rest, *limits[:2], stops, limits.yields)
 
 
 @compiled
