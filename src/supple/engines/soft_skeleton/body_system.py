@@ -29,13 +29,11 @@ from supple.engines.soft_skeleton.bones.joint_springs import (
 from supple.engines.soft_skeleton.contact.body_contact import BodyContact
 from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
+from supple.engines.soft_skeleton.system_solution import SystemSolution
 from supple.errors import SuppleError
-from supple.linalg.upper_triangle import cholesky, padded_identity, solve
 
 __all__ = ["BodySystem"]
 
-#: Part of the largest of the diagonal that holds what nothing holds.
-HOLD = 1e-12
 #: Largest turn of a joint in one iteration, in rad.
 MOST_TURN = 1.5
 #: Seconds in which contact gives way again: shorter, and what is pushed out of a thing flies off.
@@ -79,7 +77,8 @@ class BodySystem:
         self._points = BodyPoints(model.points)
         self._world, self._flesh = History(self._points.x.shape), History((self._m,))
         self._rate, self._gain = (np.zeros(self._bones + self._m) for _ in range(2))
-        self._damping = alpha * _flesh_mass(model.points, model.masses, self._m)
+        mass = _flesh_mass(model.points, model.masses, self._m)
+        self._damping = _upper_rows(model.stiffness, alpha * mass)
         self._beta = beta
         self._forces = np.zeros_like(self._points.x)
         self._masses = np.zeros_like(model.masses)
@@ -94,11 +93,10 @@ class BodySystem:
 
     def allocate(self) -> None:
         """Make room for as many coordinates as there are with the objects."""
-        self.size = self._bones + self._m + self._contact.motion.size
+        objects = self._contact.motion.size
+        self.size = self._bones + self._m + objects
         self._gradient, self._hessian = np.zeros(self.size), np.zeros((self.size, self.size))
-        self._factor = padded_identity(self.size)
-        self._full = np.zeros(len(self._factor))
-        self._firm = np.zeros((6, self.size))
+        self._solution = SystemSolution(self._bones, self._m, objects)
         self._weight, self._since = np.zeros(self.size), np.zeros(self.size)
 
     def set_tracking(self, frequency: float) -> None:
@@ -210,8 +208,7 @@ class BodySystem:
         code = model.material.code
         add_flesh_terms(code, self.stiff, model.flesh, self.phi, bones, gradient, hessian, 2)
         _add_damping(
-            model.stiffness,
-            self._damping,
+            *self._damping,
             self._beta * self.stiff / tau,
             1 / tau,
             self.phi,
@@ -277,30 +274,17 @@ class BodySystem:
 
     def advance(self, chain: BoneChain, limits: set[str]) -> bool:
         """Solve, and change bones, flesh and objects; False where there is no solution."""
-        n, gradient = self.size, self._gradient
-        diagonal = np.einsum("ii->i", self._hessian)
-        diagonal += HOLD * diagonal + 0.1 * HOLD * diagonal.max()
-        self._reaction[:] = gradient[:6]
-        if self.root_mode == "driven":
-            self._firm[:] = self._hessian[:6]
-            gradient[:6], self._hessian[:6] = 0.0, 0.0
-            np.einsum("ii->i", self._hessian[:6, :6])[:] = 1.0
-        self._factor[:n, :n] = self._hessian
-        self._factor[:n, n:] = 0.0
-        self._full[:n], self._full[n:] = gradient, 0.0
+        driven, change = self.root_mode == "driven", self._solution.change
+        self._reaction[:] = self._gradient[:6]
         self.pulling = math.inf  # until there is a solution
-        if not cholesky(self._factor):
-            return False
-        solve(self._factor, self._full)
-        change = self._full[:n]
-        if not np.isfinite(change).all():
+        if not self._solution.solve(self._hessian, self._gradient, driven):
             return False
         self.turned = float(np.abs(change[3 : self._bones]).max(initial=0.0))
         if self.turned > MOST_TURN:
             change *= MOST_TURN / self.turned
             limits.add("turn")
-        if self.root_mode == "driven":
-            self._reaction -= self._firm @ change
+        if driven:
+            self._reaction -= self._hessian[:6] @ change
         chain.change(-change[: self._bones])
         self.phi -= change[self._bones : self._bones + self._m]
         self._contact.motion.change(-change[self._bones + self._m :])
@@ -361,6 +345,8 @@ class BodySystem:
 
 @compiled
 def _add_damping(
+    starts: Ints,
+    columns: Ints,
     stiffness: Floats,
     damping: Floats,
     beta: float,
@@ -372,15 +358,19 @@ def _add_damping(
     gradient: Floats,
     hessian: Floats,
 ) -> None:
-    """Add (β K + α C) (φ − φ*) and the preload to the gradient, and the matrix to the Hessian."""
-    m = len(phi)
-    for i in range(m):
-        row, own, other = hessian[first + i, first : first + m], stiffness[i], damping[i]
-        total = preload[i]
-        for j in range(m):
-            much = beta * own[j] + alpha * other[j]
+    """Add (β K + α C) (φ − φ*) and the preload to the gradient, and the matrix to the Hessian.
+
+    Of K and C the upper half is given, row by row.
+    """
+    for i in range(len(phi)):
+        row, own, total = hessian[first + i], phi[i] - start[i], preload[i]
+        for at in range(starts[i], starts[i + 1]):
+            j = columns[at]
+            much = beta * stiffness[at] + alpha * damping[at]
+            row[first + j] += much
             total += much * (phi[j] - start[j])
-            row[j] += much
+            if j > i:
+                gradient[first + j] += much * own
         gradient[first + i] += total
 
 
@@ -420,6 +410,13 @@ def _write_preload(
                 for a in range(3):
                     for b in range(3):
                         out[tables.columns[k]] += w * tables.shapes[k, a] * G[b, a] * gravity[b]
+
+
+def _upper_rows(*matrices: Floats) -> tuple[Ints | Floats, ...]:
+    """Return the upper halves of symmetric matrices, row by row where any of them is not zero."""
+    rows, columns = np.nonzero(np.triu(np.any([each != 0 for each in matrices], axis=0)))
+    starts = np.searchsorted(rows, np.arange(len(matrices[0]) + 1))
+    return starts, columns, *(each[rows, columns] for each in matrices)
 
 
 def _flesh_mass(tables: PointTables, masses: Floats, m: int) -> Floats:

@@ -367,14 +367,15 @@ class SoftSkeletonSimulator:
         chain.copy_to(self._start)
         self._place(self._wanted, pose, root)
         system.begin(self._integrator, h, chain, self._start, self._wanted, self._led_first)
-        self._skin.place(chain, self.phi)
         settled = False
         for iteration in range(1, self.most_iterations + 1):
+            if not self._contact.nothing:
+                self._skin.place(chain, self.phi)
             system.evaluate(chain, self._start, self._wanted, self._led, self._skin, pushed)
             self._iterations += 1
             if not system.advance(chain, limits):
                 break
-            self._skin.place(chain, self.phi)
+            self._skin.place_some(self._contact.touching, chain, self.phi)
             settled = iteration >= self.iterations and self._settled(h)
             if settled:
                 break
@@ -390,7 +391,7 @@ class SoftSkeletonSimulator:
             limits.add("solver")
         if not system.finish(chain, self._start, h):
             limits.add("solver")
-            self._skin.place(chain, self.phi)
+            self._skin.place_some(self._contact.touching, chain, self.phi)
         self._contact.finish(self._skin, chain)
         self._led[:], self._led_first[:] = self._wanted.turns, self._wanted.places[0]
         self._substeps += 1
@@ -441,4 +442,5 @@ class SoftSkeletonSimulator:
 
     def unposed(self) -> Floats:
         """(n̄, 3) displacement of the flesh before bones move it, in m."""
-        return self._skin.displacements(self.phi) + self._contact.unposed_dents(self.chain)
+        dents = self._skin.unposed(self.chain, self._contact.dents)
+        return self._skin.displacements(self.phi) + dents
