@@ -20,8 +20,8 @@ from supple.engines.soft_skeleton.bones.body_points import (
     write_columns,
 )
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
-from supple.engines.soft_skeleton.bones.joint_limits import JointLimits
 from supple.engines.soft_skeleton.bones.joint_springs import (
+    JointLimits,
     add_joint_terms,
     joint_springs,
     write_torques,

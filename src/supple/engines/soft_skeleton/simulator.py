@@ -25,7 +25,7 @@ from supple.dynamics.rigid_object import RigidObject
 from supple.engines.soft_skeleton.body_system import BodySystem
 from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
-from supple.engines.soft_skeleton.bones.joint_limits import joint_limits as bounds
+from supple.engines.soft_skeleton.bones.joint_springs import joint_limits as bounds
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.engines.soft_skeleton.contact.body_contact import BodyContact, Contacts
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
