@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 import supple
 from helpers.soft_skeleton_samples import soft_body, soft_elbow, soft_hand
+from supple.engines.soft_skeleton.bones.joint_springs import MARGIN
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.scenes.characters.hand import hand_pose
 
@@ -206,7 +207,7 @@ def test_joints_go_little_beyond_the_motions_but_where_the_pose_has_them():
             acted += [limits for each in sim.step().limits if each == "joints"]
         hangs[limits] = float(sim.parameters[0])
     assert set(acted) == {"motions"}
-    assert hangs["motions"] == pytest.approx(-0.3, abs=0.02)
+    assert hangs["motions"] == pytest.approx(-MARGIN, abs=0.02)
     assert hangs[None] < -1.0
     sim = SoftSkeletonSimulator(model)
     for _ in range(90):

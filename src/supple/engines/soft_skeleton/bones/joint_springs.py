@@ -39,7 +39,7 @@ MOST_AWAY = 0.5
 #: Word for limits by the motions.
 MOTIONS = "motions"
 #: Joints turn so much further than motions do, in rad.
-MARGIN = 0.3
+MARGIN = 0.5
 #: Keys of a motion that are looked at.
 MOST_KEYS = 200
 
