@@ -37,7 +37,9 @@ test-durations: setup
 
 # Bakes all clips of all characters among the assets, with and without anatomy; goes on where it
 # stopped, and puts its tables and pictures into docs/characters.md. Reads mutated pickles of bodies.
+# First builds the gorilla of Xu and Barbič 2016 at its own size.
 exam: setup
+	$(BIN)/python -m pytest tests/engines/pose_space/exam_gorilla.py
 	$(BIN)/python -W ignore tests/anatomy/exam.py --before --tets 8000
 	$(BIN)/python -W ignore tests/anatomy/exam.py --page docs/characters.md
 	$(BIN)/python tests/formats/exam_pickles.py 100000

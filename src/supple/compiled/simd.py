@@ -26,6 +26,8 @@ __all__ = [
     "gradient_rows",
     "matrix_times_rows",
     "rows_times_vector",
+    "solve_block",
+    "subtract_blocks",
     "subtract_products",
     "vector_kernel",
     "weighted_row_sum",
@@ -291,6 +293,63 @@ def _subtract_products(typing: Any, a: Any, stride: Any, row: Any, end: Any) -> 
 
 
 subtract_products: Any = intrinsic(_subtract_products)
+
+
+def _subtract_blocks(
+    typing: Any, a: Any, stride: Any, row: Any, column: Any, listed: Any, count: Any
+) -> Any:
+    """Take Σ a_kᵀ a_k from four rows and eight columns of `a`, over eight rows from each listed on.
+
+    Of float64, `stride` to a row; `listed` has `count` first rows.
+    """
+
+    def write(code: VectorCode) -> None:
+        a, stride, row, column, listed, count = code.args
+        builder, four = code.builder, range(4)
+        places = [code.at(column, (stride, code.at(row, i))) for i in four]
+        sums = [cgutils.alloca_once_value(builder, code.load(a, place)) for place in places]
+        with code.count(ZERO, count) as (at, _):
+            first = builder.load(builder.gep(listed, [at]))
+            for k in range(LANES):
+                start = builder.mul(code.at(first, k), stride)
+                right = builder.fneg(code.load(a, code.at(start, column)))
+                for i, total in enumerate(sums):
+                    left = code.spread(a, code.at(start, row, i))
+                    builder.store(code.multiply_add(left, right, builder.load(total)), total)
+        for place, total in zip(places, sums, strict=True):
+            code.store(builder.load(total), a, place)
+
+    return vector_kernel(write, (a, stride, row, column, listed, count))
+
+
+subtract_blocks: Any = intrinsic(_subtract_blocks)
+
+
+def _solve_block(typing: Any, a: Any, stride: Any, row: Any, column: Any) -> Any:
+    """X ← U⁻ᵀ X of eight rows and columns of `a`, with U the block on the diagonal of these rows.
+
+    Of float64, `stride` to a row; the diagonal of U has its inverses.
+    """
+
+    def write(code: VectorCode) -> None:
+        a, stride, row, column = code.args
+        builder = code.builder
+        starts: list[Any] = []
+        solved: list[Any] = []
+        for i in range(LANES):
+            starts.append(builder.mul(code.at(row, i), stride))
+            value = code.load(a, code.at(starts[i], column))
+            for k in range(i):
+                left = builder.fneg(code.spread(a, code.at(starts[k], row, i)))
+                value = code.multiply_add(left, solved[k], value)
+            value = builder.fmul(value, code.spread(a, code.at(starts[i], row, i)))
+            code.store(value, a, code.at(starts[i], column))
+            solved.append(value)
+
+    return vector_kernel(write, (a, stride, row, column))
+
+
+solve_block: Any = intrinsic(_solve_block)
 
 
 def _weighted_row_sum(

@@ -6,17 +6,19 @@ import math
 
 import numpy as np
 
-from supple.arrays import Floats, Singles
+from supple.arrays import Bools, Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused, compiled_sums
-from supple.compiled.simd import LANES, subtract_products
+from supple.compiled.simd import LANES, solve_block, subtract_blocks, subtract_products
 
 __all__ = [
     "add_packed",
     "cholesky",
+    "cholesky_of_blocks",
     "combine",
     "packed_times",
     "padded_identity",
     "solve",
+    "solve_by_blocks",
     "symmetric_times",
 ]
 
@@ -101,6 +103,107 @@ def cholesky(a: Floats) -> bool:
             for j in range(len(pivot)):
                 pivot[j] *= scale
     return True
+
+
+@compiled_fused
+def cholesky_of_blocks(a: Floats, filled: Bools, listed: Ints) -> bool:
+    """A = UᵀU in place, as `cholesky` does, of blocks of eight rows and columns that are filled.
+
+    Parameters
+    ----------
+    a
+        Made by `padded_identity`; the diagonal gets the *inverse* of that of U. Blocks that are not
+        filled count as zero, whatever they hold.
+    filled
+        (n / 8, n / 8) whether the block of columns i and rows k ≤ i is filled; those that become so
+        are marked.
+    listed
+        (n / 4,) work.
+
+    Returns
+    -------
+    False where A is not positive definite.
+    """
+    n, stride = a.shape
+    flat = a.reshape(n * stride)
+    blocks = n // LANES
+    above = listed[blocks:]
+    for i in range(blocks):
+        row, high = LANES * i, 0
+        for k in range(i):
+            if filled[i, k]:
+                above[high] = k
+                high += 1
+        for j in range(i, blocks):
+            count, column = 0, LANES * j
+            for at in range(high):
+                if filled[j, above[at]]:
+                    listed[count] = LANES * above[at]
+                    count += 1
+            if not filled[j, i]:
+                if count == 0:
+                    continue
+                filled[j, i] = True
+                for k in range(row, row + LANES):
+                    for m in range(LANES):
+                        a[k, column + m] = 0.0
+            if count > 0:
+                subtract_blocks(flat, stride, row, column, listed, count)
+                subtract_blocks(flat, stride, row + 4, column, listed, count)
+            if j > i:
+                solve_block(flat, stride, row, column)
+            elif not _factorise_block(a[row : row + LANES, row : row + LANES]):
+                return False
+    return True
+
+
+@compiled_fused
+def _factorise_block(a: Floats) -> bool:
+    """A = UᵀU of a block on the diagonal, which gets inverses there."""
+    for k in range(LANES):
+        for i in range(k):
+            for j in range(k, LANES):
+                a[k, j] -= a[i, k] * a[i, j]
+        if not a[k, k] > 0:
+            return False
+        scale = 1 / math.sqrt(a[k, k])
+        for j in range(k + 1, LANES):
+            a[k, j] *= scale
+        a[k, k] = scale
+    return True
+
+
+@compiled_sums
+def solve_by_blocks(u: Floats, filled: Bools, x: Floats) -> None:
+    """X ← (UᵀU)⁻¹ x, with U by `cholesky_of_blocks`."""
+    blocks = len(x) // LANES
+    for b in range(blocks):
+        first = LANES * b
+        for i in range(first, first + LANES):
+            x[i] *= u[i, i]
+            for j in range(i + 1, first + LANES):
+                x[j] -= u[i, j] * x[i]
+        for other in range(b + 1, blocks):
+            if filled[other, b]:
+                at = LANES * other
+                for i in range(first, first + LANES):
+                    for j in range(LANES):
+                        x[at + j] -= u[i, at + j] * x[i]
+    for b in range(blocks - 1, -1, -1):
+        first = LANES * b
+        for other in range(b + 1, blocks):
+            if filled[other, b]:
+                at = LANES * other
+                for i in range(first, first + LANES):
+                    total = 0.0
+                    for j in range(LANES):
+                        total += u[i, at + j] * x[at + j]
+                    x[i] -= total
+        for i in range(first + LANES - 1, first - 1, -1):
+            total = x[i]
+            for j in range(i + 1, first + LANES):
+                total -= u[i, j] * x[j]
+            x[i] = total * u[i, i]
 
 
 @compiled_fused

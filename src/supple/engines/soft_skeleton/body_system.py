@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from supple.arrays import Floats, Ints
-from supple.checks import checked_number, owned_array
+from supple.checks import checked_number
 from supple.compiled.jit import compiled
 from supple.dynamics.integrators import Integrator
 from supple.engines.rig_space.stage_history import History
@@ -23,6 +21,7 @@ from supple.engines.soft_skeleton.bones.body_points import (
 )
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.bones.joint_springs import (
+    JointLimits,
     add_joint_terms,
     joint_springs,
     write_torques,
@@ -30,13 +29,11 @@ from supple.engines.soft_skeleton.bones.joint_springs import (
 from supple.engines.soft_skeleton.contact.body_contact import BodyContact
 from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
+from supple.engines.soft_skeleton.system_solution import SystemSolution
 from supple.errors import SuppleError
-from supple.linalg.upper_triangle import cholesky, padded_identity, solve
 
 __all__ = ["BodySystem"]
 
-#: Part of the largest of the diagonal that holds what nothing holds.
-HOLD = 1e-12
 #: Largest turn of a joint in one iteration, in rad.
 MOST_TURN = 1.5
 #: Seconds in which contact gives way again: shorter, and what is pushed out of a thing flies off.
@@ -61,10 +58,18 @@ class BodySystem:
         Damping of the flesh.
     sag
         Whether gravity bends flesh that is at rest.
+    limits
+        Of the joints.
     """
 
     def __init__(
-        self, model: SoftSkeletonModel, contact: BodyContact, alpha: float, beta: float, sag: bool
+        self,
+        model: SoftSkeletonModel,
+        contact: BodyContact,
+        alpha: float,
+        beta: float,
+        sag: bool,
+        limits: JointLimits,
     ) -> None:
         self.model, self._contact, self._sag = model, contact, sag
         self._bones, self._m = 3 + 3 * len(model.parents), len(model.stiffness)
@@ -72,13 +77,13 @@ class BodySystem:
         self._points = BodyPoints(model.points)
         self._world, self._flesh = History(self._points.x.shape), History((self._m,))
         self._rate, self._gain = (np.zeros(self._bones + self._m) for _ in range(2))
-        self._damping = alpha * _flesh_mass(model.points, model.masses, self._m)
+        mass = _flesh_mass(model.points, model.masses, self._m)
+        self._damping = _upper_rows(model.stiffness, alpha * mass)
         self._beta = beta
         self._forces = np.zeros_like(self._points.x)
         self._masses = np.zeros_like(model.masses)
         self.gravity, self._preload = np.zeros(3), np.zeros(self._m)
-        chain = BoneChain(model.parents, model.joints)
-        self._springs = joint_springs(model.inertias, chain)
+        self._springs = joint_springs(model.inertias, limits)
         self._torques = np.zeros((len(model.parents), 3))
         self._joint_forces = np.zeros((len(model.parents), 3))
         self._joint_stiffness = np.zeros((len(model.parents), 3, 3))
@@ -88,11 +93,10 @@ class BodySystem:
 
     def allocate(self) -> None:
         """Make room for as many coordinates as there are with the objects."""
-        self.size = self._bones + self._m + self._contact.motion.size
+        objects = self._contact.motion.size
+        self.size = self._bones + self._m + objects
         self._gradient, self._hessian = np.zeros(self.size), np.zeros((self.size, self.size))
-        self._factor = padded_identity(self.size)
-        self._full = np.zeros(len(self._factor))
-        self._firm = np.zeros((6, self.size))
+        self._solution = SystemSolution(self._bones, self._m, objects)
         self._weight, self._since = np.zeros(self.size), np.zeros(self.size)
 
     def set_tracking(self, frequency: float) -> None:
@@ -101,32 +105,14 @@ class BodySystem:
         self._springs.springs[:] = self.model.inertias * omega**2
         self._springs.dampers[:] = 2 * self.model.inertias * omega
 
-    def set_joints(
-        self,
-        stiffness: float,
-        damping: float,
-        limits: Mapping[str, Any],
-        names: Sequence[str],
-    ) -> None:
-        """Have springs towards rest, dampers of frequencies in Hz, and limits by bone."""
+    def set_joints(self, stiffness: float, damping: float) -> None:
+        """Have springs towards rest, and dampers, of frequencies in Hz."""
         for what, value in (("joint_stiffness", stiffness), ("joint_damping", damping)):
             if checked_number(what, value) < 0:
                 raise SuppleError(f"{what} is {value:g} Hz; it must not be negative")
         soft, slow = 2 * math.pi * stiffness, 2 * math.pi * damping
         self._springs.rest[:] = self.model.inertias * soft**2
         self._springs.drags[:] = 2 * self.model.inertias * slow
-        if not isinstance(limits, Mapping):
-            raise SuppleError("joint_limits must have the lowest and highest by name of bone")
-        for name, given in limits.items():
-            if name not in names:
-                near = difflib.get_close_matches(str(name), names, 1)
-                hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names)}"
-                raise SuppleError(f'joint_limits: no bone "{name}"; {hint}')
-            low, high = owned_array(f"limits of {name}", given, (2, 3))
-            if (low > high).any():
-                raise SuppleError(f"limits of {name}: the lowest are above the highest")
-            bone = list(names).index(name)
-            self._springs.lowest[bone], self._springs.highest[bone] = low, high
 
     def set_gravity(self, gravity: Floats, rest: Floats) -> None:
         """Have gravity (3,); flesh is as it is under it, with bones turned by `rest` (K, 3, 3)."""
@@ -222,8 +208,7 @@ class BodySystem:
         code = model.material.code
         add_flesh_terms(code, self.stiff, model.flesh, self.phi, bones, gradient, hessian, 2)
         _add_damping(
-            model.stiffness,
-            self._damping,
+            *self._damping,
             self._beta * self.stiff / tau,
             1 / tau,
             self.phi,
@@ -289,30 +274,17 @@ class BodySystem:
 
     def advance(self, chain: BoneChain, limits: set[str]) -> bool:
         """Solve, and change bones, flesh and objects; False where there is no solution."""
-        n, gradient = self.size, self._gradient
-        diagonal = np.einsum("ii->i", self._hessian)
-        diagonal += HOLD * diagonal + 0.1 * HOLD * diagonal.max()
-        self._reaction[:] = gradient[:6]
-        if self.root_mode == "driven":
-            self._firm[:] = self._hessian[:6]
-            gradient[:6], self._hessian[:6] = 0.0, 0.0
-            np.einsum("ii->i", self._hessian[:6, :6])[:] = 1.0
-        self._factor[:n, :n] = self._hessian
-        self._factor[:n, n:] = 0.0
-        self._full[:n], self._full[n:] = gradient, 0.0
+        driven, change = self.root_mode == "driven", self._solution.change
+        self._reaction[:] = self._gradient[:6]
         self.pulling = math.inf  # until there is a solution
-        if not cholesky(self._factor):
-            return False
-        solve(self._factor, self._full)
-        change = self._full[:n]
-        if not np.isfinite(change).all():
+        if not self._solution.solve(self._hessian, self._gradient, driven):
             return False
         self.turned = float(np.abs(change[3 : self._bones]).max(initial=0.0))
         if self.turned > MOST_TURN:
             change *= MOST_TURN / self.turned
             limits.add("turn")
-        if self.root_mode == "driven":
-            self._reaction -= self._firm @ change
+        if driven:
+            self._reaction -= self._hessian[:6] @ change
         chain.change(-change[: self._bones])
         self.phi -= change[self._bones : self._bones + self._m]
         self._contact.motion.change(-change[self._bones + self._m :])
@@ -373,6 +345,8 @@ class BodySystem:
 
 @compiled
 def _add_damping(
+    starts: Ints,
+    columns: Ints,
     stiffness: Floats,
     damping: Floats,
     beta: float,
@@ -384,15 +358,19 @@ def _add_damping(
     gradient: Floats,
     hessian: Floats,
 ) -> None:
-    """Add (β K + α C) (φ − φ*) and the preload to the gradient, and the matrix to the Hessian."""
-    m = len(phi)
-    for i in range(m):
-        row, own, other = hessian[first + i, first : first + m], stiffness[i], damping[i]
-        total = preload[i]
-        for j in range(m):
-            much = beta * own[j] + alpha * other[j]
+    """Add (β K + α C) (φ − φ*) and the preload to the gradient, and the matrix to the Hessian.
+
+    Of K and C the upper half is given, row by row.
+    """
+    for i in range(len(phi)):
+        row, own, total = hessian[first + i], phi[i] - start[i], preload[i]
+        for at in range(starts[i], starts[i + 1]):
+            j = columns[at]
+            much = beta * stiffness[at] + alpha * damping[at]
+            row[first + j] += much
             total += much * (phi[j] - start[j])
-            row[j] += much
+            if j > i:
+                gradient[first + j] += much * own
         gradient[first + i] += total
 
 
@@ -432,6 +410,13 @@ def _write_preload(
                 for a in range(3):
                     for b in range(3):
                         out[tables.columns[k]] += w * tables.shapes[k, a] * G[b, a] * gravity[b]
+
+
+def _upper_rows(*matrices: Floats) -> tuple[Ints | Floats, ...]:
+    """Return the upper halves of symmetric matrices, row by row where any of them is not zero."""
+    rows, columns = np.nonzero(np.triu(np.any([each != 0 for each in matrices], axis=0)))
+    starts = np.searchsorted(rows, np.arange(len(matrices[0]) + 1))
+    return starts, columns, *(each[rows, columns] for each in matrices)
 
 
 def _flesh_mass(tables: PointTables, masses: Floats, m: int) -> Floats:

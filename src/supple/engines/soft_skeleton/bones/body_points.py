@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
-from supple.compiled.jit import compiled, compiled_fused
+from supple.compiled.jit import compiled, compiled_fused, compiled_fused_inline
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.errors import SuppleError
 
@@ -140,6 +140,10 @@ class BodyPoints:
         """Set `x` (n, 3) with bones as they are and flesh φ (m,)."""
         _place(self.tables, self.offsets, chain.turns, chain.shifts, phi, self.x)
 
+    def place_some(self, points: Ints, chain: BoneChain, phi: Floats) -> None:
+        """Set `x` of some points (k,) alone."""
+        _place_some(self.tables, self.offsets, chain.turns, chain.shifts, phi, points, self.x)
+
     def displacements(self, phi: Floats) -> Floats:
         """(n, 3) Σ Ψ φ, before bones."""
         tables = self.tables
@@ -147,6 +151,13 @@ class BodyPoints:
         found = np.zeros_like(self.x)
         np.add.at(found, rows, phi[tables.columns, None] * tables.shapes)
         return found
+
+    def unposed(self, chain: BoneChain, moves: Floats) -> Floats:
+        """(Σ w G)⁻¹ of displacements (n, 3): what they are before bones."""
+        pattern = self.tables.weights, self.tables.bones, self.tables.bone_starts
+        weights = sp.csr_array(pattern, (len(moves), len(chain.turns)))
+        blend = (weights @ chain.turns.reshape(-1, 9)).reshape(-1, 3, 3)
+        return np.asarray(np.linalg.solve(blend, moves[..., None])[..., 0])
 
     def jacobian(self, chain: BoneChain, phi: Floats) -> Floats:
         """(3n, 3 + 3K + m) ∂x/∂q, dense: for tests."""
@@ -192,15 +203,42 @@ def _place(
     tables: PointTables, offsets: Floats, turns: Floats, shifts: Floats, phi: Floats, out: Floats
 ) -> None:
     for i in range(len(out)):
-        x, y, z = _unposed(tables, offsets, phi, i)
-        a = b = c = 0.0
-        for at in range(tables.bone_starts[i], tables.bone_starts[i + 1]):
-            w, k = tables.weights[at], tables.bones[at]
-            G, t = turns[k], shifts[k]
-            a += w * (G[0, 0] * x + G[0, 1] * y + G[0, 2] * z + t[0])
-            b += w * (G[1, 0] * x + G[1, 1] * y + G[1, 2] * z + t[1])
-            c += w * (G[2, 0] * x + G[2, 1] * y + G[2, 2] * z + t[2])
-        out[i, 0], out[i, 1], out[i, 2] = a, b, c
+        _place_one(tables, offsets, turns, shifts, phi, i, out)
+
+
+@compiled_fused
+def _place_some(
+    tables: PointTables,
+    offsets: Floats,
+    turns: Floats,
+    shifts: Floats,
+    phi: Floats,
+    points: Ints,
+    out: Floats,
+) -> None:
+    for i in points:
+        _place_one(tables, offsets, turns, shifts, phi, i, out)
+
+
+@compiled_fused_inline
+def _place_one(
+    tables: PointTables,
+    offsets: Floats,
+    turns: Floats,
+    shifts: Floats,
+    phi: Floats,
+    i: int,
+    out: Floats,
+) -> None:
+    x, y, z = _unposed(tables, offsets, phi, i)
+    a = b = c = 0.0
+    for at in range(tables.bone_starts[i], tables.bone_starts[i + 1]):
+        w, k = tables.weights[at], tables.bones[at]
+        G, t = turns[k], shifts[k]
+        a += w * (G[0, 0] * x + G[0, 1] * y + G[0, 2] * z + t[0])
+        b += w * (G[1, 0] * x + G[1, 1] * y + G[1, 2] * z + t[1])
+        c += w * (G[2, 0] * x + G[2, 1] * y + G[2, 2] * z + t[2])
+    out[i, 0], out[i, 1], out[i, 2] = a, b, c
 
 
 @compiled_fused

@@ -16,26 +16,32 @@ from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.contact.body_parts import body_parts, dominant_bones
 from supple.engines.soft_skeleton.contact.dents import depth_mismatch, fit_dents, write_dents
 from supple.engines.soft_skeleton.contact.object_motion import ObjectMotion
-from supple.engines.soft_skeleton.contact.pressing import add_contacts, settle_contacts
-from supple.engines.soft_skeleton.contact.pressing_tables import Things, empty_pressing
-from supple.engines.soft_skeleton.contact.sticking import stick
-from supple.engines.soft_skeleton.contact.thing_tables import (
+from supple.engines.soft_skeleton.contact.pressing import (
+    add_contacts,
+    settle_contacts,
+    sum_forces,
+)
+from supple.engines.soft_skeleton.contact.pressing_tables import (
+    Things,
+    empty_pressing,
     half_sizes,
     plain_columns,
     plain_csr,
 )
+from supple.engines.soft_skeleton.contact.skin_patches import skin_patches, spread_order
+from supple.engines.soft_skeleton.contact.sticking import stick
 from supple.engines.soft_skeleton.contact.touches import (
     FINEST,
+    OWN,
     empty_touches,
     find_touches,
     gather_members,
     push_out,
-    spread_order,
     take_point,
 )
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.mesh.obstacles import OTHER, Capsule, Obstacle
-from supple.mesh.shape_tables import place_shapes, shape_tables
+from supple.mesh.shape_tables import PlacedShape, place_shapes, shape_tables
 
 __all__ = ["BodyContact", "Contacts"]
 
@@ -89,13 +95,15 @@ class BodyContact:
         self.owners = dominant_bones(weights)
         self._order = spread_order(skin.rest)
         self._triangles = np.ascontiguousarray(model.surface.triangles, np.int64)
+        self._patches = skin_patches(skin.rest, self._triangles, self._order, OWN)
         ends = skin.rest[self._triangles] - skin.rest[np.roll(self._triangles, 1, axis=1)]
         self._edge = float(np.median(np.linalg.norm(ends, axis=2)))
         self._spread = plain_csr(model.spread)
         self._flexible = plain_csr(model.flexibility)
         self._motion = plain_columns(model.motion)
         p = model.spread.shape[1]
-        self._dents, self._dent_work = np.zeros((n, 3)), (np.zeros(p), np.zeros((p, 3)))
+        #: (n̄, 3) what contact moves the skin beside bones and handles, in the world.
+        self.dents, self._dent_work = np.zeros((n, 3)), (np.zeros(p), np.zeros((p, 3)))
         self._fit_work = np.zeros((n, 4))
         parts = body_parts(model.parents, skin.rest, weights) if own else None
         empty: list[Capsule] = []
@@ -104,8 +112,8 @@ class BodyContact:
         self.objects: tuple[RigidObject, ...] = ()
         self._first: list[tuple[Floats, ...]] = []
         self._kinds: tuple[Any, ...] = (None,)
-        #: Whether there was no room for all contacts of this step.
-        self.full = False
+        #: Whether there was no room for all contacts of this step, and is nothing to touch.
+        self.full, self.nothing = False, True
         self.set_things((), ())
 
     def set_things(self, obstacles: Sequence[Obstacle], objects: Sequence[RigidObject]) -> None:
@@ -146,6 +154,7 @@ class BodyContact:
             hardness,
             np.zeros((count, 3)),
         )
+        self._sums = np.zeros((len(self.model.parents), 4)), np.zeros((count, 4))
         self._cuts = np.ones(count, np.int64)
         sizes = np.array([half_sizes(each) for each in self._listed]).reshape(-1, 2)
         self._thin = sizes[:, 0]
@@ -154,7 +163,9 @@ class BodyContact:
             self._cuts[:first] = np.maximum(cuts, 1)
         # Known by distances alone.
         self._others = [k for k in range(o) if self._shapes.kinds[k] == OTHER]
-        self._nothing = count == 0
+        self.nothing = count == 0
+        placed = any(isinstance(each, PlacedShape) for each in self.obstacles)
+        self._placed = self.obstacles if placed else ()
         kinds = (*self._shapes.kinds, o, len(self._radii), self.motion.size)
         if kinds != self._kinds:  # else what sticks goes on sticking
             self._kinds = kinds
@@ -164,7 +175,7 @@ class BodyContact:
         """Have room for contacts with the things that there are, none of which touches yet."""
         n = len(self.model.skin.rest)
         self._touches = empty_touches(n)
-        self._dents[:], self._deepest = 0.0, 0.0
+        self.dents[:], self._deepest = 0.0, 0.0
         self._were, self.part, self.part_before = np.zeros((len(self.objects), 3)), 1.0, 0.0
         self.end_step()
         size = 3 + 3 * len(self.model.parents) + len(self.model.stiffness) + self.motion.size
@@ -210,7 +221,7 @@ class BodyContact:
             if not each.moved:
                 each.place, each.velocity, each.spin = place, velocity, spin
         self.end_step()
-        self._dents[:], self._deepest = 0.0, 0.0
+        self.dents[:], self._deepest = 0.0, 0.0
         self._touches.total[0] = self._pressing.active[0] = self._pressing.holding[0] = 0
         self._pressing.held_by[:], self._pressing.pressed[:] = -1, 0.0
         self._pressing.forces[:] = 0.0
@@ -219,14 +230,19 @@ class BodyContact:
     @property
     def count(self) -> int:
         """Number of contacts."""
-        return 0 if self._nothing else int(self._touches.total[0])
+        return 0 if self.nothing else int(self._touches.total[0])
+
+    @property
+    def touching(self) -> Ints:
+        """Vertices of the skin that contacts are at, again and again for some."""
+        return self._touches.corners[: self.count].reshape(-1)
 
     def place(self, chain: BoneChain) -> None:
         """Put moved things, objects and the body's parts where they are."""
-        if self._nothing:
+        if self.nothing:
             return
         shapes, o, first = self._shapes, self._first_object, self._first_bone
-        place_shapes(shapes, self._listed[:o])
+        place_shapes(shapes, self._placed)
         at = 0
         for k, each in enumerate(self.objects):
             free = self._things.objects[o + k]
@@ -261,14 +277,15 @@ class BodyContact:
         `since` is the change (N,) since the step began, `damping` β/h.
         """
         self._damping = damping
-        if self._nothing:
+        if self.nothing:
             return
         self.place(chain)
         find_touches(
             self._shapes,
             skin.x,
-            self._dents,
+            self.dents,
             self._order,
+            self._patches,
             self.model.areas,
             self._triangles,
             self._cuts,
@@ -310,8 +327,8 @@ class BodyContact:
 
     def _ask(self, thing: int, x: Floats) -> None:
         """Find contacts with something that only knows distances."""
-        gaps, ways = self.obstacles[thing].distances(x + self._dents)
-        gaps = gaps - np.einsum("ni,ni->n", ways, self._dents)
+        gaps, ways = self.obstacles[thing].distances(x + self.dents)
+        gaps = gaps - np.einsum("ni,ni->n", ways, self.dents)
         touches, first = self._touches, int(self._touches.total[0])
         total = int(touches.starts[first])
         # Those that are gathered already stay with theirs.
@@ -327,23 +344,23 @@ class BodyContact:
 
     def settle(self, change: Floats) -> float:
         """Take forces as the solver applied them; return the part of them that pulls."""
-        if self._nothing or self._touches.total[0] == 0:
+        if self.nothing or self._touches.total[0] == 0:
             return 0.0
         least = LEAST_PUSH * 9.81 * float(self.model.masses.sum())
         return float(settle_contacts(self._touches, change, self._damping, least, self._pressing))
 
     def mismatch(self, skin: BodyPoints, chain: BoneChain) -> float:
         """Return how far, in m, contacts of the skin are from the depths that the solver meant."""
-        if self._nothing or self._pressing.active[0] == 0:
+        if self.nothing or self._pressing.active[0] == 0:
             return 0.0
         self.place(chain)
         return float(
-            depth_mismatch(self._shapes, skin.x, self._dents, self._touches, self._pressing)
+            depth_mismatch(self._shapes, skin.x, self.dents, self._touches, self._pressing)
         )
 
     def finish(self, skin: BodyPoints, chain: BoneChain) -> None:
         """End a step: remember where points stick."""
-        if self._nothing:
+        if self.nothing:
             return
         self.place(chain)
         self.part_before = self.part
@@ -358,11 +375,11 @@ class BodyContact:
             skin.tables,
             chain.turns,
             *self._dent_work,
-            self._dents,
+            self.dents,
         )
         pressed = self._touches, self._pressing.elastic, self._pressing.grips
         body = self._shapes, skin.x, self.model.thickness
-        self._deepest = float(fit_dents(*body, *pressed, self._fit_work, self._dents))
+        self._deepest = float(fit_dents(*body, *pressed, self._fit_work, self.dents))
 
     def contacts(self) -> Contacts:
         """Return the contacts of the skin as they were applied."""
@@ -380,20 +397,19 @@ class BodyContact:
 
     def readings(self) -> dict[str, Any]:
         """Return sums of the forces: in all, by part of the body, by thing."""
-        found = self.contacts()
-        outside = found.things < self._first_bone
-        parts, things = {}, {}
-        for bone in np.unique(self.owners[found.points]):
-            own = self.owners[found.points] == bone
-            parts[self.model.bones[bone]] = found.forces[own].sum(axis=0)
-        for thing in np.unique(found.things[outside]):
-            things[self._name(int(thing))] = found.forces[found.things == thing].sum(axis=0)
+        by_part, by_thing = self._sums
+        count = 0
+        if not self.nothing:
+            forces = self._touches, self._pressing, self.owners
+            count = int(sum_forces(*forces, by_part, by_thing))
+        outside = by_thing[: self._first_bone]
+        parts, things = (np.flatnonzero(each[:, 3] * bool(count)) for each in (by_part, outside))
         return {
-            "contacts": len(found.points),
-            "contact_force": found.forces[outside].sum(axis=0),
+            "contacts": count,
+            "contact_force": outside[things, :3].sum(axis=0),
             "penetration": self._deepest,
-            "parts": parts,
-            "things": things,
+            "parts": {self.model.bones[part]: by_part[part, :3].copy() for part in parts},
+            "things": {self._name(thing): outside[thing, :3].copy() for thing in things.tolist()},
         }
 
     @property
@@ -419,14 +435,6 @@ class BodyContact:
         np.add.at(load, touches.members[:total], np.repeat(along, lengths) * touches.parts[:total])
         return load / np.maximum(self.model.areas, 1e-12)
 
-    def unposed_dents(self, chain: BoneChain) -> Floats:
-        """(n̄, 3) how contact moves the skin beside handles, before bones move it, in m."""
-        tables = self.model.skin
-        pattern = tables.weights, tables.bones, tables.bone_starts
-        weights = sp.csr_array(pattern, (len(tables.rest), len(chain.turns)))
-        blend = (weights @ chain.turns.reshape(-1, 9)).reshape(-1, 3, 3)
-        return np.asarray(np.linalg.solve(blend, self._dents[..., None])[..., 0])
-
     def shown(self, skin: Floats, out: Singles) -> None:
         """Write the skin (n̄, 3) with what contact moves beside bones and handles.
 
@@ -436,5 +444,5 @@ class BodyContact:
         out[:] = skin
         if self.count == 0:
             return
-        out += self._dents
+        out += self.dents
         push_out(self._shapes, self._touches, self._first_bone, out)

@@ -6,6 +6,7 @@ import math
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused
+from supple.compiled.simd import LANES, subtract_blocks
 from supple.engines.soft_skeleton.bones.body_points import PointTables
 from supple.engines.soft_skeleton.contact.contact_rows import write_contact_rows
 from supple.engines.soft_skeleton.contact.dents import softness
@@ -13,7 +14,7 @@ from supple.engines.soft_skeleton.contact.pressing_tables import Pressing, Thing
 from supple.engines.soft_skeleton.contact.sticking import pull_back
 from supple.engines.soft_skeleton.contact.touches import MOST, Touches
 
-__all__ = ["add_contacts", "settle_contacts"]
+__all__ = ["add_contacts", "settle_contacts", "sum_forces"]
 
 #: Times that points which would be pulled are let go.
 MOST_RELEASES = 8
@@ -83,7 +84,7 @@ def add_contacts(
     _add_system(damping, out, gradient, hessian)
 
 
-@compiled
+@compiled_fused
 def _write_compliance(
     touches: Touches,
     things: Things,
@@ -106,6 +107,8 @@ def _write_compliance(
     for c in range(count):
         for d in range(count):
             out.compliance[c, d] = 0.0
+        if touches.areas[c] > 0:
+            out.soft[c] = softness(touches, c, thickness)
     for c in range(count):
         if touches.areas[c] == 0.0:
             stiff = things.hardness[things.owners[touches.points[c] - n_skin]]
@@ -121,7 +124,6 @@ def _write_compliance(
                 row, share = columns[at], part * values[at]
                 for k in range(rows[row], rows[row + 1]):
                     field[others[k]] += share * much[k]
-        soft = out.soft[c] = softness(touches, c, thickness)
         for d in range(c, count):
             if touches.areas[d] > 0:
                 total = 0.0
@@ -129,8 +131,9 @@ def _write_compliance(
                     v, part = touches.members[member], touches.parts[member]
                     for at in range(starts[v], starts[v + 1]):
                         total += part * values[at] * field[columns[at]]
-                total *= math.sqrt(soft * softness(touches, d, thickness))
-                out.compliance[c, d] = out.compliance[d, c] = total
+                if total != 0:
+                    total *= math.sqrt(out.soft[c] * out.soft[d])
+                    out.compliance[c, d] = out.compliance[d, c] = total
         for member in range(first, last):
             v = touches.members[member]
             for at in range(starts[v], starts[v + 1]):
@@ -143,20 +146,27 @@ def _write_compliance(
         out.compliance[c, c] += 1.0 / out.grips[c]
 
 
-@compiled
+@compiled_fused
 def _write_approach(touches: Touches, things: Things, since: Floats, out: Pressing) -> None:
     """Set how far contacts went out of their things since the step began."""
     for c in range(touches.total[0]):
-        row, total = out.rows[3 * c], 0.0
-        for k in range(len(since)):
-            total += row[k] * since[k]
+        total = _along(out, c, 0, since)
         for i in range(3):
             total -= touches.ways[c, i] * things.moves[touches.things[c], i]
         # Only what is gone inside is damped: else a box that is still above the ground bounces off.
         out.left[c] = max(total, -touches.depths[c])
 
 
-@compiled
+@compiled_fused
+def _along(out: Pressing, c: int, which: int, change: Floats) -> float:
+    """Return how far a change moves a contact along one of its three ways."""
+    row, index, total = out.rows[3 * c + which], out.indices[c], 0.0
+    for k in range(out.counts[c]):
+        total += row[k] * change[index[k]]
+    return total
+
+
+@compiled_fused
 def _press(touches: Touches, damping: float, out: Pressing) -> None:
     """Solve for forces of the contacts that depths press, and those that did not pull before.
 
@@ -170,7 +180,7 @@ def _press(touches: Touches, damping: float, out: Pressing) -> None:
         if not out.released[touches.points[c]]:
             active[1 + active[0]] = c
             active[0] += 1
-    for _ in range(MOST_RELEASES):
+    for time in range(MOST_RELEASES + 1):
         many = active[0]
         _factorise(out, many)
         for a in range(many):
@@ -178,7 +188,9 @@ def _press(touches: Touches, damping: float, out: Pressing) -> None:
         _solve(out, many, out.work)
         kept = 0
         for a in range(many):
-            if out.work[a] > 0:
+            out.base[active[1 + a]] = out.work[a]
+            # The last time, what little would be pulled is.
+            if out.work[a] > 0 or time == MOST_RELEASES:
                 active[1 + kept] = active[1 + a]
                 kept += 1
             out.work[a] = 0.0
@@ -186,12 +198,6 @@ def _press(touches: Touches, damping: float, out: Pressing) -> None:
         if kept == many:
             break
     many = active[0]
-    _factorise(out, many)
-    for a in range(many):
-        out.work[a] = touches.depths[active[1 + a]]
-    _solve(out, many, out.work)
-    for a in range(many):
-        out.base[active[1 + a]] = out.work[a]
     # From here on it is the flexibility for a little more depth that counts.
     for a in range(many):
         for b in range(a, many):
@@ -251,51 +257,57 @@ def _solve(out: Pressing, n: int, x: Floats) -> None:
         x[i] = total / u[i, i]
 
 
-@compiled
+@compiled_fused
 def _add_system(damping: float, out: Pressing, gradient: Floats, hessian: Floats) -> None:
     """Add R_nᵀ S⁻¹ R_n + R_tᵀ w R_t and forces, in the columns that contacts have."""
     many, active, size = out.active[0], out.active, len(gradient)
-    used = 0
-    for k in range(size):
-        for a in range(many):
-            c = active[1 + a]
-            if (
-                out.rows[3 * c, k] != 0
-                or out.rows[3 * c + 1, k] != 0
-                or out.rows[3 * c + 2, k] != 0
-            ):
-                out.columns[used] = k
-                used += 1
-                break
-    filled = many
     for a in range(many):
         c = active[1 + a]
+        index, count = out.indices[c], out.counts[c]
         row = out.rows[3 * c]
-        for k in range(used):
-            out.packed[a, k] = row[out.columns[k]]
-            gradient[out.columns[k]] -= out.forces[c] * row[out.columns[k]]
+        for k in range(count):
+            out.spots[index[k]] = 0
+            gradient[index[k]] -= out.forces[c] * row[k]
         if out.weights[c] > 0:
-            root = math.sqrt(out.weights[c])
-            for side in range(2):
-                row = out.rows[3 * c + 1 + side]
-                pull = out.weights[c] * out.slips[c, side]
-                for k in range(used):
-                    out.packed[filled, k] = root * row[out.columns[k]]
-                    gradient[out.columns[k]] += pull * row[out.columns[k]]
-                filled += 1
-    # U⁻ᵀ R_n, row by row.
-    for i in range(many):
-        target = out.packed[i, :used]
-        for k in range(i):
-            _subtract(out.factor[k, i], out.packed[k, :used], target)
-        scale = 1.0 / out.factor[i, i]
-        for k in range(used):
-            target[k] *= scale
+            _add_friction(out, c, index[:count], gradient, hessian)
+    used = 0
+    for k in range(size):
+        if out.spots[k] >= 0:
+            out.columns[used], out.spots[k] = k, used
+            used += 1
+    # U⁻ᵀ R_n, row by row, below what its product is taken from.
+    width = -(-used // LANES) * LANES
+    whole = -(-many // LANES) * LANES
+    for i in range(width + whole):
+        out.packed[i, :width] = 0.0
+    rows = out.packed[width : width + whole, :width]
     stiffer = math.sqrt(1.0 + damping)
     for i in range(many):
-        for k in range(used):
-            out.packed[i, k] *= stiffer
-    _add_product(out, filled, used, hessian)
+        c = active[1 + i]
+        target = rows[i]
+        for k in range(out.counts[c]):
+            target[out.spots[out.indices[c, k]]] = stiffer * out.rows[3 * c, k]
+        for k in range(i):
+            if out.factor[k, i] != 0:
+                _subtract(out.factor[k, i], rows[k], target)
+        scale = 1.0 / out.factor[i, i]
+        for k in range(width):
+            target[k] *= scale
+    _add_product(out, width, whole, used, hessian)
+    for k in range(used):
+        out.spots[out.columns[k]] = -1
+
+
+@compiled_fused
+def _add_friction(out: Pressing, c: int, index: Ints, gradient: Floats, hessian: Floats) -> None:
+    """Add w R_tᵀ R_t of one contact, and what its friction pulls."""
+    weight, first, second = out.weights[c], out.rows[3 * c + 1], out.rows[3 * c + 2]
+    u, v = weight * out.slips[c, 0], weight * out.slips[c, 1]
+    for a in range(len(index)):
+        gradient[index[a]] += u * first[a] + v * second[a]
+        x, y, target = weight * first[a], weight * second[a], hessian[index[a]]
+        for b in range(a, len(index)):
+            target[index[b]] += x * first[b] + y * second[b]
 
 
 @compiled_fused
@@ -305,33 +317,22 @@ def _subtract(much: float, row: Floats, target: Floats) -> None:
 
 
 @compiled_fused
-def _add_product(out: Pressing, filled: int, used: int, hessian: Floats) -> None:
-    """Add ZᵀZ of the packed rows, four at a time."""
+def _add_product(out: Pressing, width: int, whole: int, used: int, hessian: Floats) -> None:
+    """Add ZᵀZ of the packed rows."""
+    stride = out.packed.shape[1]
+    flat = out.packed.reshape(out.packed.size)
+    for k in range(whole // LANES):
+        out.listed[k] = width + LANES * k
+    for row in range(0, width, 4):
+        for column in range(row // LANES * LANES, width, LANES):
+            subtract_blocks(flat, stride, row, column, out.listed, whole // LANES)
     for i in range(used):
+        target, source = hessian[out.columns[i]], out.packed[i]
         for j in range(i, used):
-            out.product[i, j] = 0.0
-    for r in range(filled, -(-filled // 4) * 4):
-        for k in range(used):
-            out.packed[r, k] = 0.0
-    for r in range(0, filled, 4):
-        first, second, third, fourth = (
-            out.packed[r],
-            out.packed[r + 1],
-            out.packed[r + 2],
-            out.packed[r + 3],
-        )
-        for i in range(used):
-            a, b, c, d = first[i], second[i], third[i], fourth[i]
-            target = out.product[i]
-            for j in range(i, used):
-                target[j] += a * first[j] + b * second[j] + c * third[j] + d * fourth[j]
-    for i in range(used):
-        row, source = hessian[out.columns[i]], out.product[i]
-        for j in range(i, used):
-            row[out.columns[j]] += source[j]
+            target[out.columns[j]] -= source[j]
 
 
-@compiled
+@compiled_fused
 def settle_contacts(
     touches: Touches, change: Floats, damping: float, least: float, out: Pressing
 ) -> float:
@@ -347,17 +348,13 @@ def settle_contacts(
         out.across[c] = 0.0
     for a in range(many):
         c = active[1 + a]
-        total, row = 0.0, out.rows[3 * c]
-        for k in range(len(change)):
-            total += row[k] * change[k]
+        total = _along(out, c, 0, change)
         out.meant[c] = touches.depths[c] + total
         out.elastic[c] = total
         out.work[a] = (1 + damping) * total - damping * out.left[c]
         if out.weights[c] > 0:
             for side in range(2):
-                slip, row = out.slips[c, side], out.rows[3 * c + 1 + side]
-                for k in range(len(change)):
-                    slip -= row[k] * change[k]
+                slip = out.slips[c, side] - _along(out, c, 1 + side, change)
                 for i in range(3):
                     out.across[c, i] -= out.weights[c] * slip * out.aside[c, side, i]
     _solve(out, many, out.work)
@@ -380,3 +377,29 @@ def settle_contacts(
         pulled += max(-force, 0.0)
         pushed += max(force, 0.0)
     return pulled / max(pushed, least)
+
+
+@compiled
+def sum_forces(
+    touches: Touches, out: Pressing, owners: Ints, by_part: Floats, by_thing: Floats
+) -> int:
+    """Sum forces on the skin by the bones (K, 4) and things (T, 4) that contacts are of.
+
+    The last numbers are how many these are; the result is how many there are in all. `owners` (n̄,)
+    are the bones of vertices.
+    """
+    found = 0
+    by_part[:], by_thing[:] = 0.0, 0.0
+    for c in range(touches.total[0]):
+        if touches.areas[c] > 0:
+            most = touches.shares[c].argmax()
+            part = by_part[owners[touches.corners[c, most]]]
+            thing = by_thing[touches.things[c]]
+            for i in range(3):
+                force = out.forces[c] * touches.ways[c, i] + out.across[c, i]
+                part[i] += force
+                thing[i] += force
+            part[3] += 1
+            thing[3] += 1
+            found += 1
+    return found

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from supple.arrays import Bools, Floats, Ints
+from supple.compiled.simd import LANES
 from supple.engines.soft_skeleton.contact.touches import MOST
+from supple.engines.soft_skeleton.flesh.handle_weights import same_entries
+from supple.mesh.distance_field import Solid
+from supple.mesh.obstacles import Capsule, Sphere
+from supple.mesh.polyhedra import Box, Convex
+from supple.mesh.shape_tables import PlacedShape
 
-__all__ = ["Pressing", "Things", "empty_pressing"]
+__all__ = ["Pressing", "Things", "empty_pressing", "half_sizes", "plain_columns", "plain_csr"]
 
 
 class Things(NamedTuple):
@@ -36,12 +45,18 @@ class Pressing(NamedTuple):
     """Work and result of a step's contacts, and the memory of friction."""
 
     rows: Floats
-    """(3 MOST, N) relative motion along the way out and two ways across it, by coordinates."""
+    """(3 MOST, …) relative motion along the way out and two ways across it, by coordinates:"""
+    indices: Ints
+    """(MOST, …) which these are, ascending, and"""
+    counts: Ints
+    """(MOST,) how many."""
     packed: Floats
-    """(3 MOST, N) the same in the columns that are not zero, weighed."""
-    product: Floats
-    """(N, N) work."""
+    """(…, …) work: rows along the ways out, weighed, below what their product is taken from."""
     columns: Ints
+    """(N,) coordinates that contacts move, and"""
+    spots: Ints
+    """(N,) where each is among these, or −1."""
+    listed: Ints
     compliance: Floats
     """(MOST, MOST) of contacts, m/N."""
     factor: Floats
@@ -89,11 +104,15 @@ class Pressing(NamedTuple):
 
 def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
     """Return room for contacts of a system of `size` coordinates."""
+    wide = -(-size // LANES) * LANES
     return Pressing(
         np.zeros((3 * MOST, size)),
-        np.zeros((3 * MOST, size)),
-        np.zeros((size, size)),
+        np.zeros((MOST, size), np.int64),
+        np.zeros(MOST, np.int64),
+        np.zeros((wide + MOST + LANES, wide)),
         np.zeros(size, np.int64),
+        np.full(size, -1, np.int64),
+        np.zeros(MOST // LANES + 1, np.int64),
         np.zeros((MOST, MOST)),
         np.zeros((MOST, MOST)),
         np.zeros(MOST + 1, np.int64),
@@ -117,3 +136,40 @@ def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
         np.zeros(MOST + 1, np.int64),
         np.zeros(max(size, n_outer, MOST) + 64),
     )
+
+
+def plain_csr(matrix: sp.csr_array) -> tuple[Ints, Ints, Floats]:
+    """Return where rows begin, columns and values, for compiled loops."""
+    own = sp.csr_array(matrix)
+    return (
+        own.indptr.astype(np.int64),
+        own.indices.astype(np.int64),
+        np.ascontiguousarray(own.data, np.float64),
+    )
+
+
+def plain_columns(motion: Sequence[sp.csr_array]) -> tuple[Ints, Ints, Floats]:
+    """Return x, y and z by columns: where each begins, rows, and values (…, 3)."""
+    kept = same_entries([sp.csr_array(each.T) for each in motion])
+    values = np.column_stack([each.data for each in kept]).astype(np.float64)
+    return kept[0].indptr.astype(np.int64), kept[0].indices.astype(np.int64), values
+
+
+def half_sizes(thing: Any) -> tuple[float, float]:
+    """Return half of what is thinnest of a thing, and of its width across that, in m.
+
+    A rod is as thin both ways, a board is not; a plane has no end.
+    """
+    shape = thing.shape if isinstance(thing, PlacedShape) else thing
+    if isinstance(shape, Sphere | Capsule):
+        return shape.radius, shape.radius
+    if isinstance(shape, Box):
+        thin, wide, _ = np.sort(shape.half)
+        return float(thin), float(wide)
+    if isinstance(shape, Convex | Solid):
+        points = shape.points if isinstance(shape, Convex) else shape.surface.vertices
+        # Along the axes in which it is least spread.
+        away = points - points.mean(axis=0)
+        thin, wide = np.ptp(away @ np.linalg.eigh(away.T @ away)[1][:, :2], axis=0) / 2
+        return max(float(thin), 1e-4), max(float(wide), 1e-4)
+    return math.inf, math.inf

@@ -7,14 +7,14 @@ import math
 import numpy as np
 
 from supple.arrays import Floats
-from supple.compiled.jit import compiled
+from supple.compiled.jit import compiled, compiled_fused
 from supple.engines.soft_skeleton.contact.pressing_tables import Pressing, Things
 from supple.engines.soft_skeleton.contact.touches import Touches
 
 __all__ = ["pull_back", "stick"]
 
 
-@compiled
+@compiled_fused
 def pull_back(touches: Touches, things: Things, friction: float, out: Pressing) -> None:
     """Set stiffness and stretch of friction: a spring from the anchor, no stronger than μλ."""
     for c in range(touches.total[0]):

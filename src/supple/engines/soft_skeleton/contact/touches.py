@@ -8,18 +8,24 @@ from typing import NamedTuple
 import numpy as np
 
 from supple.arrays import Bools, Floats, Ints, Singles
-from supple.compiled.jit import compiled
+from supple.compiled.jit import compiled_fused
+from supple.engines.soft_skeleton.contact.skin_patches import (
+    SkinPatches,
+    bound_patches,
+    patch_gap,
+)
 from supple.mesh.obstacles import CAPSULE
 from supple.mesh.shape_tables import ShapeTables, signed_distance
 
 __all__ = [
     "FINEST",
+    "OWN",
     "Touches",
     "empty_touches",
     "find_touches",
     "gather_members",
+    "middle_of_part",
     "push_out",
-    "spread_order",
     "take_point",
 ]
 
@@ -29,8 +35,6 @@ MOST_A_THING = 64
 MOST_FINE = 128
 #: Contacts at a time, at most; the first ones are kept.
 MOST = 256
-#: Points of the skin that are put in an order of their own; the rest follow as they are listed.
-SPREAD = 4096
 #: Points of the skin that may touch the body's own parts: the first ones in that order.
 OWN = 600
 #: Parts that an edge of the skin is cut into for things smaller than it, at most.
@@ -98,37 +102,13 @@ def empty_touches(n_skin: int) -> Touches:
     )
 
 
-def spread_order(places: Floats) -> Ints:
-    """Return the points (n, 3) in an order in which each is the farthest from those before it.
-
-    Those of the first ones that are in some region are evenly spread over it.
-    """
-    n = len(places)
-    order = np.zeros(min(n, SPREAD), np.int64)
-    _farthest(np.ascontiguousarray(places), order)
-    return np.concatenate([order, np.setdiff1d(np.arange(n), order)])
-
-
-@compiled
-def _farthest(places: Floats, order: Ints) -> None:
-    away, last = np.full(len(places), np.inf), 0
-    for k in range(len(order)):
-        order[k] = last
-        x, y, z = places[last, 0], places[last, 1], places[last, 2]
-        best = -1.0
-        for i in range(len(places)):
-            own = (places[i, 0] - x) ** 2 + (places[i, 1] - y) ** 2 + (places[i, 2] - z) ** 2
-            away[i] = min(away[i], own)
-            if away[i] > best:
-                best, last = away[i], i
-
-
-@compiled
+@compiled_fused
 def find_touches(
     shapes: ShapeTables,
     skin: Floats,
     dents: Floats,
     order: Ints,
+    patches: SkinPatches,
     areas: Floats,
     triangles: Ints,
     cuts: Ints,
@@ -146,10 +126,10 @@ def find_touches(
     ----------
     shapes
         Obstacles, then objects from `first_object` on, then bones from `first_bone` on.
-    skin, dents, order, areas
+    skin, dents, order, patches, areas
         (n̄, 3) in the world as bones and handles have it, (n̄, 3) what contact moved it beside these
-        before, the points as `spread_order` has them, and their areas. Things touch skin that is
-        dented; depths count from where it would be without.
+        before, the points as `spread_order` has them, their patches and their areas. Things touch
+        skin that is dented; depths count from where it would be without.
     triangles, cuts
         (m, 3) of the skin, and (things,) into how many parts their edges are cut for each thing: 1
         has vertices touch it, more the middles of the parts of triangles.
@@ -163,19 +143,89 @@ def find_touches(
         Written.
     """
     out.total[0], out.nearest[0], out.full[0], total = 0, np.inf, False, 0
+    bound_patches(patches, skin, dents)
     for thing in range(len(shapes.kinds)):
         first, bone = out.total[0], thing - first_bone
-        cx, cy, cz, reach = _ball(shapes, thing)
         finely = -1
         if cuts[thing] > 1:
             finely = _find_finely(
-                shapes, skin, dents, triangles, cuts[thing], thing, len(samples), total, first, out
+                shapes,
+                skin,
+                dents,
+                patches,
+                triangles,
+                cuts[thing],
+                thing,
+                len(samples),
+                total,
+                first,
+                out,
             )
             total = max(total, finely)
-        for k in range(min(len(order), OWN) if bone >= 0 else len(order)):
-            if finely >= 0:
-                break
-            v = order[k]
+        if finely < 0 and _find_vertices(
+            shapes, skin, dents, patches, areas, allowed, thing, bone, out
+        ):
+            for k in range(min(len(order), OWN) if bone >= 0 else len(order)):
+                if patches.hits[k]:
+                    patches.hits[k] = False
+                    gap, p, q, r = patches.gaps[k]
+                    total = take_point(
+                        out, total, first, order[k], thing, gap, p, q, r, skin, areas
+                    )
+        if thing < first_bone:
+            round_ones = thing >= first_object and shapes.kinds[thing] <= CAPSULE
+            _find_samples(shapes, samples, radii, owners, thing, len(skin), round_ones, out)
+    gather_members(out, total)
+
+
+@compiled_fused
+def _find_samples(
+    shapes: ShapeTables,
+    samples: Floats,
+    radii: Floats,
+    owners: Ints,
+    thing: int,
+    n_skin: int,
+    round_one: bool,
+    out: Touches,
+) -> None:
+    """Find samples of objects inside of a thing, which may be a round object itself."""
+    for s in range(len(samples)):
+        if owners[s] == thing or out.total[0] >= MOST:
+            continue
+        x, y, z = samples[s, 0], samples[s, 1], samples[s, 2]
+        gap, p, q, r = signed_distance(shapes, thing, x, y, z)
+        gap -= radii[s]
+        # Two round objects would be found twice, once from each.
+        if gap < 0 and not (round_one and radii[s] > 0 and owners[s] > thing):
+            c = _take(out, n_skin + s, thing, gap, p, q, r)
+            for i in range(3):
+                out.corners[c, i], out.shares[c, i] = 0, 0.0
+            out.places[c, 0], out.places[c, 1] = x - radii[s] * p, y - radii[s] * q
+            out.places[c, 2] = z - radii[s] * r
+
+
+@compiled_fused
+def _find_vertices(
+    shapes: ShapeTables,
+    skin: Floats,
+    dents: Floats,
+    patches: SkinPatches,
+    areas: Floats,
+    allowed: Bools,
+    thing: int,
+    bone: int,
+    out: Touches,
+) -> bool:
+    """Mark vertices inside of a thing, and how deep they are; return whether there are any."""
+    some = False
+    cx, cy, cz, reach = _ball(shapes, thing)
+    for k in range(patches.all) if bone < 0 else range(patches.all, len(patches.owned)):
+        far = patch_gap(shapes, thing, patches.balls[k])
+        if far > 0 and (bone >= 0 or far >= out.nearest[0]):
+            continue
+        for at in range(patches.starts[k], patches.starts[k] + patches.owned[k]):
+            v = patches.corners[at]
             if areas[v] <= 0:
                 continue  # of no triangle
             x, y, z = skin[v, 0], skin[v, 1], skin[v, 2]
@@ -189,29 +239,18 @@ def find_touches(
                 out.nearest[0] = min(out.nearest[0], gap)
             gap -= p * dents[v, 0] + q * dents[v, 1] + r * dents[v, 2]
             if gap < 0:
-                total = take_point(out, total, first, v, thing, gap, p, q, r, skin, areas)
-        for s in range(len(samples)):
-            if thing >= first_bone or owners[s] == thing or out.total[0] >= MOST:
-                continue
-            x, y, z = samples[s, 0], samples[s, 1], samples[s, 2]
-            gap, p, q, r = signed_distance(shapes, thing, x, y, z)
-            gap -= radii[s]
-            round_ones = radii[s] > 0 and shapes.kinds[thing] <= CAPSULE
-            # Two round objects would be found twice, once from each.
-            if gap < 0 and not (thing >= first_object and round_ones and owners[s] > thing):
-                c = _take(out, len(skin) + s, thing, gap, p, q, r)
-                for i in range(3):
-                    out.corners[c, i], out.shares[c, i] = 0, 0.0
-                out.places[c, 0], out.places[c, 1] = x - radii[s] * p, y - radii[s] * q
-                out.places[c, 2] = z - radii[s] * r
-    gather_members(out, total)
+                own = patches.gaps[patches.ranks[v]]
+                own[0], own[1], own[2], own[3] = gap, p, q, r
+                patches.hits[patches.ranks[v]] = some = True
+    return some
 
 
-@compiled
+@compiled_fused
 def _find_finely(
     shapes: ShapeTables,
     skin: Floats,
     dents: Floats,
+    patches: SkinPatches,
     triangles: Ints,
     cut: int,
     thing: int,
@@ -224,52 +263,67 @@ def _find_finely(
 
     Return how many vertices are gathered now; −1, with none of them, where vertices are enough.
     """
-    cx, cy, cz, ball = _ball(shapes, thing)
-    reach = math.sqrt(ball)
-    for t in range(len(triangles)):
-        a, b, c = triangles[t, 0], triangles[t, 1], triangles[t, 2]
-        x = (skin[a, 0] + skin[b, 0] + skin[c, 0]) / 3
-        y = (skin[a, 1] + skin[b, 1] + skin[c, 1]) / 3
-        z = (skin[a, 2] + skin[b, 2] + skin[c, 2]) / 3
-        far = _radius(skin, a, b, c, x, y, z)
-        x += (dents[a, 0] + dents[b, 0] + dents[c, 0]) / 3
-        y += (dents[a, 1] + dents[b, 1] + dents[c, 1]) / 3
-        z += (dents[a, 2] + dents[b, 2] + dents[c, 2]) / 3
-        away = math.sqrt((x - cx) ** 2 + (y - cy) ** 2 + (z - cz) ** 2)
-        if away > reach + 2 * far and dents[a, 0] == 0 and dents[b, 0] == 0:
+    for patch in range(patches.all):
+        if patch_gap(shapes, thing, patches.balls[patch]) > 0:
             continue
-        area = _area(skin, a, b, c) / cut**2
-        for k in range(cut**2):
-            u, v = _middle_of_part(k, cut)
-            w = 1 - u - v
-            x = u * skin[a, 0] + v * skin[b, 0] + w * skin[c, 0]
-            y = u * skin[a, 1] + v * skin[b, 1] + w * skin[c, 1]
-            z = u * skin[a, 2] + v * skin[b, 2] + w * skin[c, 2]
-            i = u * dents[a, 0] + v * dents[b, 0] + w * dents[c, 0]
-            j = u * dents[a, 1] + v * dents[b, 1] + w * dents[c, 1]
-            m = u * dents[a, 2] + v * dents[b, 2] + w * dents[c, 2]
-            gap, p, q, r = signed_distance(shapes, thing, x + i, y + j, z + m)
-            gap -= p * i + q * j + r * m
-            if gap >= 0 or area == 0 or total + 3 > len(out.loads):
-                continue
-            if out.total[0] >= MOST or out.total[0] - first >= MOST_FINE:
-                out.total[0] = first
+        for at in range(patches.triangle_starts[patch], patches.triangle_starts[patch + 1]):
+            t = patches.triangles[at]
+            total = _find_parts(
+                shapes, skin, dents, triangles[t], t, cut, thing, n_samples, total, first, out
+            )
+            if total < 0:
                 return -1
-            number = len(skin) + n_samples + FINEST**2 * t + k
-            at = _take(out, number, thing, gap, p, q, r)
-            out.places[at, 0], out.places[at, 1], out.places[at, 2] = x, y, z
-            out.corners[at, 0], out.corners[at, 1], out.corners[at, 2] = a, b, c
-            out.shares[at, 0], out.shares[at, 1], out.shares[at, 2] = u, v, w
-            out.areas[at] = area * _in(gap)
-            for corner in range(3):
-                out.found[0, total], out.found[1, total] = out.corners[at, corner], at
-                out.loads[total] = out.areas[at] * out.shares[at, corner]
-                total += 1
     return total
 
 
-@compiled
-def _middle_of_part(k: int, cut: int) -> tuple[float, float]:
+@compiled_fused
+def _find_parts(
+    shapes: ShapeTables,
+    skin: Floats,
+    dents: Floats,
+    triangle: Ints,
+    t: int,
+    cut: int,
+    thing: int,
+    n_samples: int,
+    total: int,
+    first: int,
+    out: Touches,
+) -> int:
+    """Find parts of triangle number t whose middles are inside; see `_find_finely`."""
+    a, b, c = triangle
+    area = _area(skin, a, b, c) / cut**2
+    for k in range(cut**2):
+        u, v = middle_of_part(k, cut)
+        w = 1 - u - v
+        x = u * skin[a, 0] + v * skin[b, 0] + w * skin[c, 0]
+        y = u * skin[a, 1] + v * skin[b, 1] + w * skin[c, 1]
+        z = u * skin[a, 2] + v * skin[b, 2] + w * skin[c, 2]
+        i = u * dents[a, 0] + v * dents[b, 0] + w * dents[c, 0]
+        j = u * dents[a, 1] + v * dents[b, 1] + w * dents[c, 1]
+        m = u * dents[a, 2] + v * dents[b, 2] + w * dents[c, 2]
+        gap, p, q, r = signed_distance(shapes, thing, x + i, y + j, z + m)
+        gap -= p * i + q * j + r * m
+        if gap >= 0 or area == 0 or total + 3 > len(out.loads):
+            continue
+        if out.total[0] >= MOST or out.total[0] - first >= MOST_FINE:
+            out.total[0] = first
+            return -1
+        number = len(skin) + n_samples + FINEST**2 * t + k
+        place = _take(out, number, thing, gap, p, q, r)
+        out.places[place, 0], out.places[place, 1], out.places[place, 2] = x, y, z
+        out.corners[place, 0], out.corners[place, 1], out.corners[place, 2] = a, b, c
+        out.shares[place, 0], out.shares[place, 1], out.shares[place, 2] = u, v, w
+        out.areas[place] = area * _in(gap)
+        for corner in range(3):
+            out.found[0, total], out.found[1, total] = out.corners[place, corner], place
+            out.loads[total] = out.areas[place] * out.shares[place, corner]
+            total += 1
+    return total
+
+
+@compiled_fused
+def middle_of_part(k: int, cut: int) -> tuple[float, float]:
     """Return two barycentric coordinates of the middle of part k of cut² parts of a triangle."""
     row = int(math.sqrt(k + 0.5))
     across = k - row * row
@@ -279,23 +333,14 @@ def _middle_of_part(k: int, cut: int) -> tuple[float, float]:
     return u, v
 
 
-@compiled
-def _radius(skin: Floats, a: int, b: int, c: int, x: float, y: float, z: float) -> float:
-    most = 0.0
-    for k in (a, b, c):
-        own = (skin[k, 0] - x) ** 2 + (skin[k, 1] - y) ** 2 + (skin[k, 2] - z) ** 2
-        most = max(most, own)
-    return math.sqrt(most)
-
-
-@compiled
+@compiled_fused
 def _area(skin: Floats, a: int, b: int, c: int) -> float:
     p, q, r = skin[b, 0] - skin[a, 0], skin[b, 1] - skin[a, 1], skin[b, 2] - skin[a, 2]
     u, v, w = skin[c, 0] - skin[a, 0], skin[c, 1] - skin[a, 1], skin[c, 2] - skin[a, 2]
     return 0.5 * math.sqrt((q * w - r * v) ** 2 + (r * u - p * w) ** 2 + (p * v - q * u) ** 2)
 
 
-@compiled
+@compiled_fused
 def _ball(shapes: ShapeTables, thing: int) -> tuple[float, float, float, float]:
     """Return the middle of the ball around a thing in the world, and its radius squared."""
     turn, shift, ball = shapes.turns[thing], shapes.shifts[thing], shapes.bounds[thing]
@@ -305,7 +350,7 @@ def _ball(shapes: ShapeTables, thing: int) -> tuple[float, float, float, float]:
     return x, y, z, ball[3] ** 2
 
 
-@compiled
+@compiled_fused
 def take_point(
     out: Touches,
     total: int,
@@ -345,7 +390,7 @@ def take_point(
     return total + 1
 
 
-@compiled
+@compiled_fused
 def _in(gap: float) -> float:
     """Return what part of a point counts: what just touches counts little, so forces do not jump.
 
@@ -354,7 +399,7 @@ def _in(gap: float) -> float:
     return min(max(-gap / WHOLLY_IN, 1e-3), 1.0)
 
 
-@compiled
+@compiled_fused
 def _take(out: Touches, point: int, thing: int, gap: float, p: float, q: float, r: float) -> int:
     c = out.total[0]
     out.areas[c] = 0.0
@@ -364,7 +409,7 @@ def _take(out: Touches, point: int, thing: int, gap: float, p: float, q: float, 
     return c
 
 
-@compiled
+@compiled_fused
 def gather_members(out: Touches, total: int) -> None:
     """Sort vertices by the contact that stands for them, with their parts of its force."""
     count = out.total[0]
@@ -384,7 +429,7 @@ def gather_members(out: Touches, total: int) -> None:
     out.starts[0] = 0
 
 
-@compiled
+@compiled_fused
 def push_out(shapes: ShapeTables, touches: Touches, first_bone: int, skin: Singles) -> None:
     """Move vertices (n̄, 3) that are inside of things that are touched to their surface."""
     for thing in range(first_bone):

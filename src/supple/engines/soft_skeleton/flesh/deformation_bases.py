@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from supple.arrays import Floats, Ints
 from supple.engines.soft_skeleton.flesh.handle_weights import (
@@ -36,20 +37,29 @@ class DeformationBasis(NamedTuple):
 def _handles(layer: FleshLayer, count: int, wanted: Floats | None) -> DeformationBasis:
     """Handles on the skin, smoothest between bone and each other: the default."""
     at = farthest_handles(layer.mesh, layer.outer, count, wanted)
-    return DeformationBasis(three_coordinates(handle_weights(layer.mesh, layer.held, at)), at)
+    return _in_order(handle_weights(layer.mesh, layer.held, at), at)
 
 
 def _paper(layer: FleshLayer, count: int, wanted: Floats | None) -> DeformationBasis:
     """Handles on the skin with coordinates that are linearly precise (tapia2021 §3.2)."""
     at = farthest_handles(layer.mesh, layer.outer, count, wanted)
     reach = handle_weights(layer.mesh, layer.held, at, precise_energy(layer.mesh))
-    return DeformationBasis(three_coordinates(reach), at)
+    return _in_order(reach, at)
 
 
 def _interior(layer: FleshLayer, count: int, wanted: Floats | None) -> DeformationBasis:
     """Handles inside, too: as far from each other as they can be in all of the flesh."""
     at = farthest_handles(layer.mesh, layer.free, count, wanted)
-    return DeformationBasis(three_coordinates(handle_weights(layer.mesh, layer.held, at)), at)
+    return _in_order(handle_weights(layer.mesh, layer.held, at), at)
+
+
+def _in_order(reach: sp.csr_array, at: Ints) -> DeformationBasis:
+    """Number handles along the body, so that few entries of a step's factor are not zero."""
+    neighbours = sp.csr_array(abs(reach).T @ abs(reach))
+    order = reverse_cuthill_mckee(neighbours, symmetric_mode=True)
+    ordered = sp.csr_array(reach[:, order])
+    ordered.sort_indices()
+    return DeformationBasis(three_coordinates(ordered), at[order])
 
 
 def _modal(layer: FleshLayer, count: int, wanted: Floats | None) -> DeformationBasis:

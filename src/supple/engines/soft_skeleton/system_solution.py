@@ -1,0 +1,155 @@
+"""Solution of a step's system: flesh first, then bones and objects, by blocks that are not zero."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supple.arrays import Bools, Floats, Ints
+from supple.compiled.jit import compiled_fused, compiled_sums
+from supple.compiled.simd import LANES
+from supple.linalg.upper_triangle import cholesky_of_blocks, padded_identity, solve_by_blocks
+
+__all__ = ["SystemSolution"]
+
+#: Part of the largest of the diagonal that holds what nothing holds.
+HOLD = 1e-12
+#: Coordinates of the first bone, which a driven root has no say in.
+ROOT = 6
+
+
+class SystemSolution:
+    """Cholesky factor of the Hessian, and the change that it makes of a gradient.
+
+    Bones move everything, a handle moves flesh around it: with bones last, most blocks of the
+    factor stay zero and cost nothing (measured: a sixth of the time with 176 handles).
+
+    Parameters
+    ----------
+    bones, flesh, objects
+        Numbers of coordinates, in the order of the system.
+    """
+
+    def __init__(self, bones: int, flesh: int, objects: int) -> None:
+        sizes = np.array([flesh, bones, objects])
+        wide = -(-sizes // LANES) * LANES
+        firsts = np.array([bones, 0, bones + flesh])
+        #: Flesh, bones and objects: first rows in the factor and in the system, and how many.
+        self._parts = np.stack([np.cumsum(wide) - wide, firsts, sizes], axis=1).astype(np.int64)
+        self._factor = padded_identity(int(wide.sum()))
+        blocks = len(self._factor) // LANES
+        self._of_part = np.repeat(np.arange(3), wide // LANES)
+        self._filled = np.zeros((blocks, blocks), np.bool_)
+        self._listed = np.zeros(2 * blocks, np.int64)
+        self._full = np.zeros(len(self._factor))
+        #: (N,) H⁻¹ of the gradient.
+        self.change = np.zeros(sizes.sum())
+
+    def solve(self, hessian: Floats, gradient: Floats, driven: bool) -> bool:
+        """Set `change` by an upper half and a gradient; False where there is no solution.
+
+        Parameters
+        ----------
+        hessian, gradient
+            (N, N), of which the upper half counts, and (N,).
+        driven
+            Whether the first bone stays where it is.
+        """
+        return bool(
+            _solve(
+                hessian,
+                gradient,
+                self._parts,
+                self._of_part,
+                ROOT if driven else 0,
+                self._factor,
+                self._filled,
+                self._listed,
+                self._full,
+                self.change,
+            )
+        )
+
+
+@compiled_fused
+def _solve(
+    hessian: Floats,
+    gradient: Floats,
+    parts: Ints,
+    of_part: Ints,
+    held: int,
+    factor: Floats,
+    filled: Bools,
+    listed: Ints,
+    full: Floats,
+    change: Floats,
+) -> bool:
+    for j in range(len(of_part)):
+        for i in range(j + 1):
+            first, second = parts[of_part[i]], parts[of_part[j]]
+            filled[j, i] = _copy_block(hessian, first, second, LANES * i, LANES * j, factor)
+    most = 0.0
+    for i in range(len(gradient)):
+        most = max(most, hessian[i, i])
+    for i in range(len(full)):
+        full[i] = 0.0
+    for p in range(len(parts)):
+        at, first, count = parts[p]
+        for i in range(count):
+            factor[at + i, at + i] += HOLD * (factor[at + i, at + i] + 0.1 * most)
+            full[at + i] = gradient[first + i]
+    _hold(parts[1, 0], held, factor, full)
+    if not cholesky_of_blocks(factor, filled, listed):
+        return False
+    solve_by_blocks(factor, filled, full)
+    good = True
+    for p in range(len(parts)):
+        at, first, count = parts[p]
+        for i in range(count):
+            change[first + i] = full[at + i]
+            good &= abs(full[at + i]) < np.inf
+    return good
+
+
+@compiled_fused
+def _hold(first: int, count: int, factor: Floats, full: Floats) -> None:
+    """Have some rows and columns be those of the identity, and nothing on the right of them."""
+    for k in range(first, first + count):
+        for i in range(k):
+            factor[i, k] = 0.0
+        for j in range(k + 1, len(factor)):
+            factor[k, j] = 0.0
+        factor[k, k], full[k] = 1.0, 0.0
+
+
+@compiled_sums
+def _copy_block(
+    hessian: Floats, first: Ints, second: Ints, row: int, column: int, out: Floats
+) -> bool:
+    """Copy eight rows and columns of two parts; False for zeros, which stay behind.
+
+    The upper half has rows of bones beside columns of flesh: that is turned.
+    """
+    high, wide = first[2] - (row - first[0]), second[2] - (column - second[0])
+    a, b = first[1] + row - first[0], second[1] + column - second[0]
+    turned = a > b
+    if high >= LANES and wide >= LANES:
+        top, left = min(a, b), max(a, b)
+        block, total = hessian[top : top + LANES, left : left + LANES], 0.0
+        for i in range(LANES):
+            for j in range(LANES):
+                total += abs(block[i, j])
+        if total == 0.0 and row != column:
+            return False
+        for i in range(LANES):
+            for j in range(LANES):
+                out[row + i, column + j] = block[j, i] if turned else block[i, j]
+        return True
+    some = row == column
+    for i in range(LANES):
+        for j in range(LANES):
+            value = 1.0 if row + i == column + j else 0.0
+            if i < high and j < wide:
+                value = hessian[b + j, a + i] if turned else hessian[a + i, b + j]
+                some |= value != 0.0
+            out[row + i, column + j] = value
+    return some
