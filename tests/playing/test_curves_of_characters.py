@@ -53,7 +53,9 @@ def test_of_characters_whose_tails_are_keyed_nothing_is_free_by_itself(assets, n
 
 def test_a_tail_that_is_keyed_swings_beside_its_keys_without_trembling(assets):
     husky = loaded(assets / "gltf_characters" / "q_Husky.glb")
-    found = curves(husky, "AnimalArmature|Gallop", free=["tail*"], rate=120, tets=2000, cubature=100)
+    found = curves(
+        husky, "AnimalArmature|Gallop", free=["tail*"], rate=120, tets=2000, cubature=100
+    )
     added = np.degrees(found.added)
     assert 3 < np.abs(added).max() < 40
     twists = [k for k, name in enumerate(found.free) if name.endswith(".ry")]
