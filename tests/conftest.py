@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,16 @@ def assets() -> Path:
     if not ASSETS.is_dir():
         pytest.skip("no assets beside the repository; set SUPPLE_ASSETS to their folder")
     return ASSETS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept_results(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Scenes and models that files share are made once, and not among the user's files."""
+    kept = getattr(request.config, "cache", None)
+    with pytest.MonkeyPatch.context() as patch:
+        if kept is not None:  # pytest's cache may be off
+            patch.setenv("SUPPLE_CACHE", str(kept.mkdir("scenes")))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
