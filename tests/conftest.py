@@ -44,8 +44,8 @@ def assets() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _kept_results(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Scenes and models that files share are made once, and not among the user's files."""
+def _one_cache(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Sculpt each scene once for all tests and workers, and leave the user's folder alone."""
     kept = getattr(request.config, "cache", None)
     with pytest.MonkeyPatch.context() as patch:
         if kept is not None:  # pytest's cache may be off
