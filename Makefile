@@ -7,7 +7,7 @@ TOOLS  := $(VENV)/.installed-tools
 # Modules are compiled to bytecode when they are first imported: most never are.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: setup demo test exam lint wheel clean
+.PHONY: setup demo test test-quick test-durations exam lint wheel clean
 
 # Everything there is: the tests' tools, and all compiled code.
 setup: $(TOOLS)
@@ -32,12 +32,23 @@ $(TOOLS): $(STAMP)
 demo: $(STAMP)
 	$(BIN)/supple demo
 
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
 test: lint
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(PYTEST)
+
+# For every edit: all but the slow ones, which tests/durations.json tells.
+test-quick: $(TOOLS)
+	$(PYTEST) -m 'not slow'
+
+test-durations: $(TOOLS)
+	$(PYTEST) --keep-durations
 
 # Bakes all clips of all characters among the assets, with and without anatomy; goes on where it
 # stopped, and puts its tables and pictures into docs/characters.md. Reads mutated pickles of bodies.
+# First builds the gorilla of Xu and Barbič 2016 at its own size.
 exam: $(TOOLS)
+	$(BIN)/python -m pytest tests/engines/pose_space/exam_gorilla.py
 	$(BIN)/python -W ignore tests/anatomy/exam.py --before --tets 8000
 	$(BIN)/python -W ignore tests/anatomy/exam.py --page docs/characters.md
 	$(BIN)/python tests/formats/exam_pickles.py 100000
@@ -50,7 +61,7 @@ wheel: $(STAMP)
 lint: $(TOOLS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy -n auto
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from helpers.durations import Measured, longest_first, mark_slow, read_durations
 
 ASSETS = Path(
     os.environ.get("SUPPLE_ASSETS") or Path(__file__).resolve().parents[1] / "../shared/assets"
@@ -16,12 +19,40 @@ os.environ.setdefault("SUPPLE_COMPILE_AHEAD", "0")
 MANY = 1000
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "keep what tests take in tests/durations.json, by which they are sorted and slow"
+    parser.addoption("--keep-durations", action="store_true", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--keep-durations") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Measured())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark before `-m` chooses, and let the longest files begin."""
+    durations = read_durations()
+    mark_slow(items, durations)
+    longest_first(items, durations)
+
+
 @pytest.fixture(scope="session")
 def assets() -> Path:
     """The folder of real and malformed files; tests that need it are skipped without it."""
     if not ASSETS.is_dir():
         pytest.skip("no assets beside the repository; set SUPPLE_ASSETS to their folder")
     return ASSETS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_cache(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Sculpt each scene once for all tests and workers, and leave the user's folder alone."""
+    kept = getattr(request.config, "cache", None)
+    with pytest.MonkeyPatch.context() as patch:
+        if kept is not None:  # pytest's cache may be off
+            patch.setenv("SUPPLE_CACHE", str(kept.mkdir("scenes")))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,18 +14,35 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from helpers.tail_file import tail_file  # noqa: E402
+
 LIST = ROOT / "src/supple/compiled/kernels.txt"
 SMALL = ["--tets", "1500", "--quiet"]
 JOBS = {
     "demo": [["demo", *SMALL]],
-    "bake": [["bake", "{assets}/gltf_characters/q_Rat.glb", *SMALL], ["bake", "x", *SMALL]],
+    "bake": [
+        *(
+            ["bake", f"{{assets}}/{name}", *SMALL]
+            for name in (
+                "gltf_characters/q_Rat.glb",
+                "gltf_characters/mh_heavy_male_jump.glb",
+                "gltf_characters/LeePerrySmith_head.glb",
+            )
+        ),
+        ["bake", "{tail}", *SMALL],
+        ["bake", "{tail}", "--report", "page.html", *SMALL],
+        ["bake", "x", *SMALL],
+    ],
+    "curves": [["curves", "{tail}", "--free", "tail*", "--quiet"]],
     "build": [["build", "x", *SMALL]],
     "stvk": [["stvk", "spoon", "--quiet"]],
 }
 RECORDER = """
 import sys
 from supple.compiled.kernel_dispatcher import KernelDispatcher
-from supple.compiled.kernel_list import line_of
+from supple.compiled.listed_kernels import line_of
 from supple.compiled.type_text import place_of, thing_at
 plain = KernelDispatcher.add_overload
 
@@ -60,8 +77,9 @@ def record(job: str, out: Path) -> None:
     """Run the commands of a job, each in an empty folder, and note what they call."""
     assets = os.environ.get("SUPPLE_ASSETS") or str(ROOT / "../shared/assets")
     for words in JOBS[job]:
-        arguments = [word.format(assets=assets) for word in words]
         with TemporaryDirectory() as folder:
+            tail = tail_file(Path(folder) / "tail.glb")
+            arguments = [word.format(assets=assets, tail=tail) for word in words]
             subprocess.run(
                 [sys.executable, "-W", "ignore", "-c", RECORDER, job, str(out), *arguments],
                 cwd=folder,
@@ -73,7 +91,7 @@ def record(job: str, out: Path) -> None:
 def main(names: list[str]) -> None:
     kept: dict[str, tuple[float, set[str]]] = {}
     if names:  # the others stay as they are
-        _gather(LIST, kept, leave=set(names))
+        _gather(LIST, kept, leave=frozenset(names))
     with TemporaryDirectory() as folder:
         out = Path(folder) / "lines"
         for job in names or JOBS:
@@ -87,7 +105,7 @@ def main(names: list[str]) -> None:
     print(f"{len(lines)} kernels in {LIST}")
 
 
-def _gather(path: Path, kept: dict, leave: set[str] = frozenset()) -> None:
+def _gather(path: Path, kept: dict, leave: frozenset[str] = frozenset()) -> None:
     for line in path.read_text().splitlines():
         if not line.startswith("#"):
             weight, jobs, what = line.split(" ", 2)

@@ -22,7 +22,7 @@ from supple.cli.main import main
 from supple.compiled import ahead
 from supple.compiled.argument_tables import ArgumentTable
 from supple.compiled.kernel_dispatcher import KernelDispatcher
-from supple.compiled.kernel_list import Kernel, jobs, kernels_for, line_of
+from supple.compiled.listed_kernels import Kernel, jobs, kernels_for, line_of
 from supple.compiled.shipped_code import X86_64_V3, can_run
 from supple.compiled.type_text import parsed, spelled
 from supple.dynamics.integrators import StepStart
@@ -56,7 +56,7 @@ WORKER = """
 import sys
 sys.path.insert(0, {folder!r})
 from supple.compiled import ahead
-from supple.compiled.kernel_list import Kernel
+from supple.compiled.listed_kernels import Kernel
 ahead.kernels_for = lambda job=None: {kernels!r}
 from numba.core import event
 compiled = []
@@ -189,7 +189,7 @@ def test_types_can_be_read_back():
         (1, 2.0),
         (),
         (1.0,),
-        StepStart(*([0.0] * len(StepStart._fields))),
+        StepStart(np.zeros(2), np.zeros(2), np.zeros(2)),
         ArgumentTable((np.zeros(2), 1)),
     )
     for value in values:

@@ -45,7 +45,7 @@ def run_compile(job: str | None, cores: int | None = None, quiet: bool = False) 
     Parameters
     ----------
     job
-        One of `supple.compiled.kernel_list.jobs()`; None for all of them.
+        One of `supple.compiled.listed_kernels.jobs()`; None for all of them.
     cores
         How many processes compile at once; by default as many as there are cores.
     quiet
@@ -54,7 +54,7 @@ def run_compile(job: str | None, cores: int | None = None, quiet: bool = False) 
     from time import perf_counter
 
     from supple.compiled.ahead import ALL, workers
-    from supple.compiled.kernel_list import jobs, kernels_for
+    from supple.compiled.listed_kernels import jobs, kernels_for
 
     if job is not None and job not in jobs():
         near = difflib.get_close_matches(job, jobs(), 1)

@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from supple.compiled.code_files import compiler_told, kernel_folders
-from supple.compiled.kernel_list import Kernel, kernels_for
+from supple.compiled.listed_kernels import Kernel, kernels_for
 from supple.user_cache import code_hash
 
 __all__ = ["compile_missing", "compiling_beside", "is_complete", "workers"]

@@ -251,7 +251,8 @@ def _part(source: str, name: str) -> KeptPart | None:
     kept = _read(folder / (name + PART) for folder in kernel_folders(source))
     if not isinstance(kept, KeptPart):
         return None
-    calls = [_unit(home, called) for home, called in kept.unit.calls]  # type: ignore[misc]
+    called: Any = kept.unit.calls  # their homes and names
+    calls = [_unit(home, name) for home, name in called]
     if None in calls:
         return None
     kept.unit.calls = tuple(each for each in calls if each is not None)

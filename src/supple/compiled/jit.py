@@ -44,7 +44,13 @@ if "NUMBA_THREADING_LAYER_PRIORITY" not in os.environ:
     numba.config.THREADING_LAYER_PRIORITY = ["omp", "workqueue", "tbb"]  # type: ignore[attr-defined]
 
 
-_ALWAYS: dict[str, Any] = {"nopython": True, "boundscheck": None}
+# A function that says nothing of these takes them from whoever calls it first, so that its code
+# would depend on the order of calls.
+_ALWAYS: dict[str, Any] = {"nopython": True, "boundscheck": None, "fastmath": False} | {
+    name: value
+    for name, value in (("_nrt", True), ("forceinline", False))
+    if hasattr(DefaultOptions, name)
+}
 
 
 def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:

@@ -14,8 +14,10 @@ from typing import Any
 
 from numba.core import bytecode, compiler, errors, event, sigutils, typing
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.dispatcher import _FunctionCompiler
+from numba.core.cpu_options import FastMathOptions
+from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.registry import CPUDispatcher
+from numba.core.targetconfig import ConfigStack
 
 from supple.compiled.code_files import ENTRY, PART, CodeFiles, KeptEntry, KeptPart
 from supple.compiled.kernel_library import KernelLibrary, making_parts
@@ -32,6 +34,19 @@ class _Part:
     environment: Any
     library: KernelLibrary
     annotation: str
+
+
+class _PartPipeline(compiler.Compiler):
+    """Numba's steps, which hand nothing on to what they compile on the way.
+
+    A function of Numba's library is compiled once, for its first caller: with that one's way to
+    round, its code would depend on the order of calls.
+    """
+
+    def define_pipelines(self) -> Any:
+        handed_on = ConfigStack().top()
+        handed_on.fastmath, handed_on.forceinline = FastMathOptions(False), False
+        return super().define_pipelines()
 
 
 class _PartCompiler(_FunctionCompiler):
@@ -59,10 +74,17 @@ class KernelDispatcher(CPUDispatcher):
         Those of `numba.njit`.
     """
 
+    # Of Numba's class, which does not say so.
+    _can_compile: bool
+    _cache_hits: Any
+    _cache_misses: Any
+    overloads: Any
+    targetctx: Any
+
     def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None) -> None:
         super().__init__(py_func, locals or {}, targetoptions)
         self._compiler = _PartCompiler(
-            py_func, self.targetdescr, self.targetoptions, self.locals, compiler.Compiler
+            py_func, self.targetdescr, self.targetoptions, self.locals, _PartPipeline
         )
         self._parts: dict[tuple[Any, ...], _Part] = {}
         self.files = CodeFiles(self)

@@ -138,8 +138,9 @@ class _LateEnvironments:
         return getattr(self._library._codegen, name)
 
     def set_env(self, name: str, environment: Any) -> None:
+        codegen: Any = self._library._codegen
         if self._library.emitted:
-            self._library._codegen.set_env(name, environment)
+            codegen.set_env(name, environment)
 
 
 class KernelLibrary(JITCodeLibrary):
@@ -266,8 +267,9 @@ class KernelLibrary(JITCodeLibrary):
 
     def set_environments(self, environments: tuple[KnownObjects, ...]) -> None:
         """Tell machine code where they are."""
+        codegen: Any = self._codegen
         for each in environments:
-            self._codegen.set_env(each.environment.env_name, each.environment)
+            codegen.set_env(each.environment.env_name, each.environment)
 
 
 def _opened(module: Any) -> set[str]:

@@ -12,8 +12,10 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numba.core import types
+from numba.core import types as numba_types
 from numba.np.numpy_support import as_dtype, from_dtype
+
+types: Any = numba_types  # its annotations do not cover this
 
 __all__ = ["parsed", "place_of", "spelled", "thing_at"]
 
