@@ -10,13 +10,12 @@ import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled
-from supple.engines.soft_skeleton.bones.body_points import PointTables
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.errors import SuppleError
 from supple.maths.rotations import to_matrix
-from supple.maths.small_matrices import cofactors, determinant
-from supple.rig.placement.placement import placement
+from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
 from supple.rig.protocol import Rig
+from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
 from supple.rig.skeleton.skinning import skinned_core
 
 __all__ = ["RigBones"]
@@ -113,11 +112,27 @@ class RigBones:
         found[self._core.entries] = own
         return found
 
-    def correction(self, tables: PointTables) -> SkinCorrection | None:
-        """Return what the rig does beside linear skinning; None for nothing."""
-        if self._rig is self._core.rig:
+    def posed(self, chain: BoneChain, root: Floats, near: Floats) -> Floats:
+        """Return the pose (s,) near another with bones where a chain has them, in a root (4, 4)."""
+        turn, shift = root[:3, :3], root[:3, 3]
+        return self.pose(turn.T @ chain.turns, (chain.places[0] - shift) @ turn, near)
+
+    def shaped(self) -> PoseBlendShapeRig | None:
+        """Return the rig where it is linear skinning of turning bones after pose blend shapes."""
+        rig, pose = self._rig, self._core.rig.joint_pose
+        if type(rig) is not PoseBlendShapeRig or rig.base is not self._core.rig:
             return None
-        return SkinCorrection(self._rig, tables)
+        rigid = np.abs(pose.skeleton.scales - 1).max() < 1e-12 and not len(pose.scaling)
+        free = (self._entries[:, :3] >= 0).all() and np.isin(rig.joints, self.kept[1:]).all()
+        above = (pose.skeleton.parents[self.kept[1:]] == self.kept[self.parents[1:]]).all()
+        known = type(pose) in (JointPose, PartialJointPose)
+        return rig if rigid and free and above and known else None
+
+    def local_frames(self, joints: Ints) -> tuple[Ints, Floats, Floats]:
+        """Return bones of joints, and L and R by which L G_pᵀG R is the turn since rest of each."""
+        bones = np.searchsorted(self.kept, joints)
+        above = np.swapaxes(self._bound[self.parents[bones]], 1, 2)
+        return bones, self._unrested[bones] @ above, self._bound[bones]
 
     def _shift(self, above: Floats, first: Floats) -> Floats:
         """Return the change of the first joint's offset that puts it where it is."""
@@ -127,56 +142,6 @@ class RigBones:
             return move
         found: Floats = np.linalg.solve(above[parent, :3, :3], move).astype(np.float64)
         return found
-
-
-class SkinCorrection:
-    """Displacements before bones by which a rig differs from linear skinning: its shapes.
-
-    Parameters
-    ----------
-    rig
-        The rig.
-    tables
-        Its skin by bones.
-    """
-
-    def __init__(self, rig: Rig, tables: PointTables) -> None:
-        self._placement, self._tables = placement(rig), tables
-        self._skin = np.empty_like(tables.rest)
-
-    def write(self, pose: Floats, root: Floats, chain: BoneChain, out: Floats) -> None:
-        """Write offsets (n, 3) of the skin at a pose that the bones are in.
-
-        (Σ w G)⁻¹ (Φ(p) − Σ w (G X + t)).
-        """
-        self._placement.place(pose, self._skin)
-        _write_offsets(self._tables, self._skin, root, chain.turns, chain.shifts, out)
-
-
-@compiled
-def _write_offsets(
-    tables: PointTables, skin: Floats, root: Floats, turns: Floats, shifts: Floats, out: Floats
-) -> None:
-    blend, adjoint, away = np.empty((3, 3)), np.empty((3, 3)), np.empty(3)
-    for i in range(len(skin)):
-        blend[:] = 0.0
-        for a in range(3):
-            away[a] = root[a, 3]
-            for b in range(3):
-                away[a] += root[a, b] * skin[i, b]
-        for at in range(tables.bone_starts[i], tables.bone_starts[i + 1]):
-            w, k = tables.weights[at], tables.bones[at]
-            for a in range(3):
-                away[a] -= w * shifts[k, a]
-                for b in range(3):
-                    blend[a, b] += w * turns[k, a, b]
-        # F⁻¹ = cof(F)ᵀ / det F.
-        cofactors(blend, adjoint)
-        scale = 1.0 / determinant(blend)
-        for a in range(3):
-            out[i, a] = -tables.rest[i, a]
-            for b in range(3):
-                out[i, a] += scale * adjoint[b, a] * away[b]
 
 
 def _moving(parents: Ints, used: Floats) -> Ints:
