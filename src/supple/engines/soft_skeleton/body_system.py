@@ -218,7 +218,7 @@ class BodySystem:
         add_point_terms(points.tables, points.offsets, *frames, *pushes, gradient, hessian)
         self._add_weight(points, frames)
         code = model.material.code
-        add_flesh_terms(code, self.stiff, model.flesh, self.phi, bones, gradient, hessian, 2)
+        add_flesh_terms(code, self.stiff, model.flesh, self.phi, bones, gradient, hessian, 6)
         _add_damping(
             *self._damping,
             self._beta * self.stiff / tau,
