@@ -287,12 +287,15 @@ def _add_displacements(
         at = 27 * first
         for begin in range(0, count, BLOCK):
             many = min(BLOCK, count - begin)
-            start = at + 3 * begin
-            _combine(features[joint], rows, start, 3 * count, block[: 3 * many])
+            piece = block[: 3 * many]
+            piece[:] = 0.0
+            for k in range(0, 9, 3):
+                start = at + 3 * (k * count + begin)
+                _add_three(features[joint, k : k + 3], rows, start, 3 * count, piece)
             for i in range(many):
                 vertex = moved[first + begin + i]
                 for axis in range(3):
-                    out[vertex, axis] += block[3 * i + axis]
+                    out[vertex, axis] += piece[3 * i + axis]
 
 
 @compiled
@@ -311,15 +314,11 @@ def _add_listed(pose: Floats, entries: Ints, deltas: Floats, listed: Ints, out: 
 
 
 @compiled_plain
-def _combine(much: Floats, rows: Positions, start: int, stride: int, out: Floats) -> None:
-    """Write the sum of nine rows, each times its number."""
-    a, b, c = much[0], much[1], much[2]
-    for i in range(len(out)):
-        at = start + i
-        out[i] = a * rows[at] + b * rows[at + stride] + c * rows[at + 2 * stride]
-    for k in range(3, 9, 3):
-        a, b, c = much[k], much[k + 1], much[k + 2]
-        first = start + k * stride
-        for i in range(len(out)):
-            at = first + i
-            out[i] = out[i] + a * rows[at] + b * rows[at + stride] + c * rows[at + 2 * stride]
+def _add_three(much: Floats, rows: Positions, start: int, stride: int, out: Floats) -> None:
+    """Add three rows, each times its number."""
+    a, b, c, count = much[0], much[1], much[2], len(out)
+    first = rows[start : start + count]
+    second = rows[start + stride : start + stride + count]
+    third = rows[start + 2 * stride : start + 2 * stride + count]
+    for i in range(count):
+        out[i] = out[i] + a * first[i] + b * second[i] + c * third[i]
