@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup demo test exam lint clean
+.PHONY: setup demo test test-quick test-durations exam lint clean
 
 setup: $(STAMP)
 
@@ -23,12 +23,23 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/supple demo
 
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
 test: lint
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(PYTEST)
+
+# For every edit: all but the slow ones, which tests/durations.json tells.
+test-quick: setup
+	$(PYTEST) -m 'not slow'
+
+test-durations: setup
+	$(PYTEST) --keep-durations
 
 # Bakes all clips of all characters among the assets, with and without anatomy; goes on where it
 # stopped, and puts its tables and pictures into docs/characters.md. Reads mutated pickles of bodies.
+# First builds the gorilla of Xu and Barbič 2016 at its own size.
 exam: setup
+	$(BIN)/python -m pytest tests/engines/pose_space/exam_gorilla.py
 	$(BIN)/python -W ignore tests/anatomy/exam.py --before --tets 8000
 	$(BIN)/python -W ignore tests/anatomy/exam.py --page docs/characters.md
 	$(BIN)/python tests/formats/exam_pickles.py 100000
@@ -36,7 +47,7 @@ exam: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy -n auto
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

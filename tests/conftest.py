@@ -7,11 +7,31 @@ from pathlib import Path
 
 import pytest
 
+from helpers.durations import Measured, longest_first, mark_slow, read_durations
+
 ASSETS = Path(
     os.environ.get("SUPPLE_ASSETS") or Path(__file__).resolve().parents[1] / "../shared/assets"
 )
 #: With fewer tests than these, what they compile is hardly all that there is.
 MANY = 1000
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "keep what tests take in tests/durations.json, by which they are sorted and slow"
+    parser.addoption("--keep-durations", action="store_true", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--keep-durations") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Measured())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark before `-m` chooses, and let the longest files begin."""
+    durations = read_durations()
+    mark_slow(items, durations)
+    longest_first(items, durations)
 
 
 @pytest.fixture(scope="session")

@@ -224,9 +224,10 @@ def displacements(baked: BakedMotion) -> np.ndarray:
 @cache
 def arm_flesh(size: float) -> np.ndarray:
     """Displacements of an arm of some size, baked."""
-    # So many cubature tets that it does not matter which: with 36, a rounding in the choice of
-    # them moved flesh by up to 9 % of the peak.
-    many: dict[str, Any] = {**SMALL, "elastic_cubature": 600, "inertial_cubature": 196}
+    # Nearly all tets are cubature, so it does not matter which: with 36 of 1,500, a rounding in
+    # the choice of them moved flesh by up to 9 % of the peak.
+    many: dict[str, Any] = {**SMALL, "tets": 500, "modes": 8}
+    many |= {"elastic_cubature": 240, "inertial_cubature": 80}
     return displacements(bake(arm(size), rate=15.0, **many))
 
 
@@ -236,7 +237,7 @@ def test_a_scaled_character_moves_alike(scale: float):
     ours, theirs = (arm_flesh(size) / size for size in (1.0, scale))
     peak = np.abs(ours).max()
     assert peak > 1e-4
-    np.testing.assert_allclose(theirs, ours, atol=0.01 * peak)
+    np.testing.assert_allclose(theirs, ours, atol=0.003 * peak)
 
 
 def test_a_hand_does_not_wobble_and_an_arm_does():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,20 @@ from anatomy.exam import HARD_BOUND, LIMITS_BOUND, examine, labels, quantile, su
 from supple.formats.load import load
 from supple.playing.bake import bake
 
-SAMPLE = ("untuned/q_Stag.glb", "gltf_characters/q_Whale.glb")
+#: Characters and clips; `make exam` bakes all clips of all characters.
+SAMPLE = {
+    "untuned/q_Stag.glb": ("Attack_Headbutt", "Death", "Gallop_Jump", "Walk"),
+    "gltf_characters/q_Whale.glb": ("Swim",),
+}
 
 
 @pytest.mark.parametrize("name", SAMPLE)
 @pytest.mark.filterwarnings("ignore")
 def test_a_character_that_nobody_tuned_keeps_to_the_bounds(assets: Path, name: str):
-    found = summary(examine(load(assets / name), labels()[name], 2000))
+    character = load(assets / name)
+    some = {k: v for k, v in character.motions.items() if k.endswith(SAMPLE[name])}
+    assert len(some) == len(SAMPLE[name])
+    found = summary(examine(replace(character, motions=some), labels()[name], 2000))
     assert found["inverted"] == 0
     assert found["stiffened"] == 0
     assert found["limits"] < LIMITS_BOUND
@@ -31,7 +39,7 @@ def test_a_character_a_thousand_times_smaller_or_larger_moves_alike(assets: Path
     moved = []
     for scale in (1.0, 0.001, 100.0):
         character = load(path, metres_per_unit=scale * usual)
-        baked = bake(character, rate=15.0, tets=1500, modes=12, most_poses=2)
+        baked = bake(character, rate=15.0, tets=800, modes=8, most_poses=2)
         rig = np.stack([baked.rig_frame(k) for k in range(baked.n_frames)])
         moved.append((baked.frames - rig) / character.surface.size)
     largest = np.abs(moved[0]).max()

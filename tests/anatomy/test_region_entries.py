@@ -71,6 +71,10 @@ def test_an_anatomy_that_knows_the_surface_finds_the_same(body: Character, anato
     again = anatomy_of(body, like=anatomy)
     np.testing.assert_array_equal(again.share, anatomy.share)
     assert again.balls is anatomy.balls
+    nameless = anatomy_of(body, use_names=False)
+    again = anatomy_of(body, use_names=False, like=anatomy)
+    np.testing.assert_array_equal(again.hard, nameless.hard)
+    assert again.entries == nameless.entries
 
 
 def test_left_and_right_know_each_other_by_name_and_by_place(anatomy: Anatomy):

@@ -14,9 +14,12 @@ import numpy as np
 import pytest
 
 from helpers.baked_samples import swinging_x
+from helpers.soft_skeleton_samples import elbow, soft_elbow
 from supple.app.report.page_motion import fitted_shapes, packed
 from supple.app.report.report_page import write_page
 from supple.errors import SuppleError
+from supple.mesh.obstacles import Sphere
+from supple.playing.bake import bake
 from supple.rig.baked_motion import BakedMotion
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -391,6 +394,29 @@ def test_the_browser_puts_vertices_where_the_simulation_had_them(opened, page, b
         world = local @ root[:3, :3].T + root[:3, 3]
         off = np.linalg.norm(world - baked.frames[frame], axis=1).max()
         assert off <= page[1]["error_m"] + 1e-4 * baked.character.surface.size
+
+
+def test_a_soft_skeleton_that_is_thrown_far_off_its_motion_is_where_it_was(drawing, tmp_path):
+    ball = Sphere((0.8, 0.3, 0.1), 0.16)  # in the way of the forearm
+    stepped = {"obstacles": [ball], "tracking": 3.0, "root": "tracked"}
+    felt = bake(elbow(), "Swing", soft_elbow(), simulation=stepped)
+    figures = write_page(tmp_path / "arm.html", felt)
+    tab = drawing.new_page(viewport={"width": 700, "height": 800})
+    wrong: list[str] = []
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.goto((tmp_path / "arm.html").as_uri())
+    tab.wait_for_selector("body.live", timeout=30_000)
+    for frame in (0, felt.n_frames - 1):
+        at_rest(tab, frame / felt.rate)
+        seen = pixels(tab)
+        assert 0.01 < (seen[..., 3] == 255).mean() < 0.6
+        local = np.reshape(tab.evaluate("Array.from(supplePage.motion.soft)"), (-1, 3))
+        root = felt.motion.roots[frame]
+        world = local @ root[:3, :3].T + root[:3, 3]
+        off = np.linalg.norm(world - felt.frames[frame], axis=1).max()
+        assert off <= figures["error_m"] + 1e-4 * felt.character.surface.size
+    assert wrong == []
+    tab.close()
 
 
 def test_a_body_is_seen_and_moves_with_time_and_with_the_hand(opened):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.browser_pages import open_tab, running_browser, until
 from helpers.character_files import save_character
 from helpers.sample_bodies import bending, figure
 from supple.anatomy.anatomy import Anatomy, anatomy_of
@@ -33,7 +32,6 @@ from supple.rig.character import Character
 pytest.importorskip("viser", reason="viser is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::supple.SuppleWarning")
 
-CHROMIUM = os.environ.get("SUPPLE_CHROMIUM") or shutil.which("chromium")
 SMALL = {"tets": 600, "modes": 8, "poses": 1}
 PATIENCE = 60.0
 
@@ -217,7 +215,6 @@ def page(subject: CharacterSubject, tmp_path: Path) -> Iterator[Any]:
     from supple.app.viewer.page import Page
 
     with Page(Session(subject), port=0, folder=tmp_path) as opened:
-        opened.server.scene.configure_default_lights(cast_shadow=False)
         yield opened
 
 
@@ -275,29 +272,10 @@ def test_a_build_that_fails_leaves_the_model_as_it_is(page: Any):
 
 @pytest.fixture
 def tab(page: Any) -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no chromium; apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    software = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=CHROMIUM, args=software)
-        opened = browser.new_page(viewport={"width": 900, "height": 640})
-        opened.set_default_timeout(1000 * PATIENCE)
-        opened.goto(page.address)
-        opened.wait_for_selector("canvas[data-engine]")
-        opened.get_by_text("Drag the skin").wait_for()
+    for browser in running_browser():
+        opened = open_tab(browser, page, {"width": 900, "height": 640})
         opened.get_by_role("tab", name="Anatomy").click()
         yield opened
-        browser.close()
-
-
-def until(tab: Any, fact: Callable[[], bool], what: str) -> None:
-    """Wait for it while the browser goes on."""
-    for _ in range(int(10 * PATIENCE)):
-        if fact():
-            return
-        tab.wait_for_timeout(100)
-    pytest.fail(f"never: {what}")
 
 
 def place_of(tab: Any, colour: tuple[int, int, int]) -> Any:
@@ -322,7 +300,7 @@ def test_a_region_is_clicked_made_hard_rebuilt_and_saved(page: Any, tab: Any):
     subject = page.session.subject
     page.session.pause()
     page.anatomy._map.value = "role"
-    tab.get_by_text("trunk", exact=True).wait_for()  # the legend
+    tab.get_by_text("trunk", exact=True).first.wait_for()  # the legend
     until(tab, lambda: place_of(tab, ROLE_COLOURS["trunk"]) is not None, "the trunk is coloured")
     tab.mouse.click(*place_of(tab, ROLE_COLOURS["trunk"]))
     until(tab, lambda: page.anatomy.joint in ("hips", "chest"), "the trunk is chosen")

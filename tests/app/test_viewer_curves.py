@@ -156,7 +156,6 @@ def test_curves_are_drawn_under_the_character_and_sliders_act(
     from supple.app.viewer.page import Page
 
     with Page(Session(subject(shapes)), port=0, folder=tmp_path) as page:
-        page.server.scene.configure_default_lights(cast_shadow=False)  # dear without a card
         tab = open_tab(browser, page)
         count = "document.querySelectorAll('.supple-curves svg').length"
         until(tab, lambda: tab.evaluate(count) == drawn, "its curves are drawn")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.browser_pages import open_tab, running_browser, until
 from supple import Material, StvkModel, StvkSimulator
 from supple.app.viewer.session.body_subject import GRAVITIES, BodySubject, steps_a_frame
 from supple.app.viewer.session.session import Session
@@ -21,9 +20,6 @@ from supple.scenes.bodies.beam import beam
 pytest.importorskip("viser", reason="viser is not installed")
 
 BodySession = Session[BodySubject]
-
-CHROMIUM = os.environ.get("SUPPLE_CHROMIUM") or shutil.which("chromium")
-PATIENCE = 60_000  # ms: a page drawn without a graphics card, on a busy computer
 
 
 @pytest.fixture(scope="module")
@@ -362,25 +358,16 @@ def page(session: BodySession) -> Iterator[Any]:
     from supple.app.viewer.page import Page
 
     with Page(session, port=0) as opened:
-        opened.server.scene.configure_default_lights(cast_shadow=False)  # dear without a card
         yield opened
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium; apt-get install chromium")
 def test_a_body_is_dragged_and_stiffened_in_a_browser(page: Any) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    software = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=CHROMIUM, args=software)
-        tab = browser.new_page(viewport={"width": 760, "height": 420})
-        tab.set_default_timeout(PATIENCE)
-        tab.goto(page.address)
-        tab.wait_for_selector("canvas[data-engine]")
-        tab.get_by_text("Drag the body").wait_for()
+    for browser in running_browser():
+        size = {"width": 760, "height": 420}
+        tab = open_tab(browser, page, size, hint="Drag the body")
         _drag(tab, page.session)
         _use_panel(tab, page)
         assert page.clock.failure is None
-        browser.close()
 
 
 def _drag(tab: Any, session: BodySession) -> None:
@@ -395,32 +382,24 @@ def _drag(tab: Any, session: BodySession) -> None:
         if session.hands:
             break
         tab.mouse.up()
-    _until(tab, lambda: bool(session.hands), "a hand holds the body")
-    _until(tab, lambda: away(session) > 0.01, "it follows")
+    until(tab, lambda: bool(session.hands), "a hand holds the body")
+    until(tab, lambda: away(session) > 0.01, "it follows")
     tab.mouse.up()
-    _until(tab, lambda: not session.hands, "the hand lets go")
+    until(tab, lambda: not session.hands, "the hand lets go")
 
 
 def _use_panel(tab: Any, page: Any) -> None:
     session = page.session
     tab.get_by_role("button", name="Pause", exact=True).click()
-    _until(tab, lambda: session.state == "paused", "it is paused")
+    until(tab, lambda: session.state == "paused", "it is paused")
     tab.get_by_role("button", name="Play", exact=True).click()
-    _until(tab, lambda: session.state == "playing", "it plays")
+    until(tab, lambda: session.state == "playing", "it plays")
     slowest = session.subject.frequencies[0]
     boxes = tab.locator("input[value='0']:visible, .mantine-NumberInput-input:visible")
     stiffness = [box for box in boxes.all() if box.input_value() == "0"][:2]
     for box in stiffness:
         box.fill("2")
         box.press("Enter")
-    _until(tab, lambda: session.subject.frequencies[0] > 1.9 * slowest, "it is stiffer")
+    until(tab, lambda: session.subject.frequencies[0] > 1.9 * slowest, "it is stiffer")
     tab.get_by_role("button", name="Reset", exact=True).click()
-    _until(tab, lambda: away(session) < 1e-6, "it is at rest")
-
-
-def _until(tab: Any, fact: Callable[[], bool], what: str) -> None:
-    for _ in range(PATIENCE // 100):
-        if fact():
-            return
-        tab.wait_for_timeout(100)
-    pytest.fail(f"never: {what}")
+    until(tab, lambda: away(session) < 1e-6, "it is at rest")

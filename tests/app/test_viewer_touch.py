@@ -139,7 +139,6 @@ def page() -> Iterator[Any]:
     from supple.app.viewer.page import Page
 
     with Page(session(), port=0) as opened:
-        opened.server.scene.configure_default_lights(cast_shadow=False)  # dear without a card
         yield opened
 
 

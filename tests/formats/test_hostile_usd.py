@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import subprocess
 import sys
 import warnings
 import zipfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -349,6 +351,58 @@ def test_a_file_that_takes_forever_is_given_up(tmp_path, monkeypatch):
     assert "to read; it refers to itself too often or is too large" in refusal(skinned(tmp_path))
 
 
+@pytest.fixture
+def started(monkeypatch) -> Iterator[list[subprocess.Popen[str]]]:
+    """Processes that are started to open USD files, none being there."""
+    usd_process.end_servers()
+    start, found = subprocess.Popen, []
+
+    def counted(*arguments, **options):
+        found.append(start(*arguments, **options))
+        return found[-1]
+
+    monkeypatch.setattr(usd_process.subprocess, "Popen", counted)
+    yield found
+    usd_process.end_servers()
+
+
+def test_usd_is_imported_once_for_several_files_whatever_happens_to_one(tmp_path, started):
+    load_quietly(skinned(tmp_path))
+    test_a_file_that_crashes_usd_is_refused_and_we_live_on(tmp_path)
+    load_quietly(skinned(tmp_path))
+    assert len(started) == 1
+
+
+def test_what_takes_forever_is_ended_and_the_next_file_is_read(tmp_path, started, monkeypatch):
+    with monkeypatch.context() as patch:
+        test_a_file_that_takes_forever_is_given_up(tmp_path, patch)
+    assert started[0].returncode is not None
+    load_quietly(skinned(tmp_path))
+    assert len(started) == 2
+
+
+def test_a_process_that_somebody_ended_is_started_again(tmp_path, started):
+    load_quietly(skinned(tmp_path))
+    started[0].kill()
+    started[0].wait()
+    load_quietly(skinned(tmp_path))
+    assert len(started) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_opens_files_by_itself(tmp_path, started):
+    """Two processes on one pipe would get each other's answers."""
+    load_quietly(skinned(tmp_path))
+    fork = os.fork()
+    if fork == 0:
+        load_quietly(skinned(tmp_path))
+        usd_process.end_servers()
+        os._exit(len(started))
+    assert os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]) == 2
+    load_quietly(skinned(tmp_path))
+    assert len(started) == 1
+
+
 def test_a_file_that_takes_too_much_memory_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(usd_process, "LEAST_MEMORY", 100 * 2**20)
     assert "skinned.usda: " in refusal(skinned(tmp_path))
@@ -379,12 +433,14 @@ READ_AND_MEASURE = """
 import resource, sys
 from pathlib import Path
 from supple.errors import SuppleError
+from supple.formats.usd.process import end_servers
 from supple.formats.usd.read.usd import load_usd
 for path in sys.argv[1:]:
     try:
         load_usd(Path(path))
     except SuppleError:
         pass
+end_servers()
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
 
@@ -403,6 +459,7 @@ def test_nothing_is_imported_from_the_working_folder(tmp_path, monkeypatch):
     for name in ("pxr.py", "numpy.py", "resource.py"):
         (tmp_path / name).write_text("raise SystemExit('imported from the working folder')")
     monkeypatch.chdir(tmp_path)
+    usd_process.end_servers()
     character, _ = load_quietly(skinned(tmp_path))
     assert len(character.surface.triangles) == 1
 

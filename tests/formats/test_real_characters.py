@@ -23,8 +23,10 @@ def loaded(assets, name: str) -> Character:
         return supple.load(assets / f"gltf_characters/{name}.glb")
 
 
+#: Tets; `make exam` has many more, of all characters.
+TETS = 1500
 #: Tets that may stay inverted, summed over all frames, where clips fold the body most.
-STUBBORN = {"q_Cow": 150, "elephant": 40, "q_Husky": 20}
+STUBBORN = {"q_Cow": 50, "elephant": 15}
 
 
 @pytest.mark.parametrize("name", [*CLIPS, "hand_left", "elephant"])
@@ -33,9 +35,9 @@ def test_tets_follow_the_rig_through_all_clips_and_stay_sound(assets, name):
     began = perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuppleWarning)
-        flesh = character.fit_tet_body(4, tets=4000)
+        flesh = character.fit_tet_body(4, tets=TETS)
     print(f"{name}: {len(flesh.mesh.tets)} tets in {perf_counter() - began:.1f} s")
-    assert 0.85 * 4000 <= len(flesh.mesh.tets) <= 1.15 * 4000
+    assert 0.85 * TETS <= len(flesh.mesh.tets) <= 1.15 * TETS
     assert flesh.rest_error() < 0.01 * character.surface.size
     assert not any(len(tets) for tets in flesh.tet_rig.inversions(flesh.tet_rig.poses))
     inverted = flesh.tet_rig.inversions(character.sampled_poses())

@@ -12,6 +12,15 @@ import pytest
 SOFTWARE = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 SIZE = {"width": 800, "height": 480}
 PATIENCE = 60_000  # ms: a page drawn without a graphics card, on a busy computer
+#: Without a card a page keeps a core busy with drawing: it draws less often, and edges are rough.
+PLAINLY = """
+window.requestAnimationFrame = draw => setTimeout(() => draw(performance.now()), 60);
+window.cancelAnimationFrame = drawing => clearTimeout(drawing);
+const context = HTMLCanvasElement.prototype.getContext;
+HTMLCanvasElement.prototype.getContext = function (kind, how) {
+  return context.call(this, kind, { ...how, antialias: false });
+};
+"""
 
 
 def running_browser() -> Iterator[Any]:
@@ -27,13 +36,18 @@ def running_browser() -> Iterator[Any]:
         opened.close()
 
 
-def open_tab(browser: Any, page: Any, size: dict[str, int] | None = None) -> Any:
-    """Open a page, and wait until it is drawn."""
+def open_tab(
+    browser: Any, page: Any, size: dict[str, int] | None = None, hint: str = "Drag the skin"
+) -> Any:
+    """Open a page, drawn without what is dear on a processor, and wait until it is drawn."""
+    page.server.scene.configure_default_lights(cast_shadow=False)
+    page.server.scene.configure_environment_map(None)
     tab = browser.new_page(viewport=size or SIZE)
     tab.set_default_timeout(PATIENCE)
+    tab.add_init_script(PLAINLY)
     tab.goto(page.address)
     tab.wait_for_selector("canvas[data-engine]")
-    tab.get_by_text("Drag the skin").wait_for()
+    tab.get_by_text(hint).wait_for()
     return tab
 
 

@@ -16,8 +16,9 @@ from supple.errors import SuppleError
 from supple.lab.bench import stvk_bench as bench_stvk
 from supple.lab.bench import stvk_bench as bench_stvk_steps
 from supple.lab.bench import stvk_growth as bench_stvk_growth
+from supple.lab.bench.bench_runs import exponent
 from supple.lab.bench.stvk_bench import KEYS, Case, packed_shape, table
-from supple.lab.bench.stvk_growth import exponent, smooth_basis
+from supple.lab.bench.stvk_growth import smooth_basis
 from supple.lab.bench.timing import processor_time, timed
 from supple.scenes.bodies.beam import beam
 

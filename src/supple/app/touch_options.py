@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,10 @@ class TouchOptions:
     self_contact: Annotated[bool | None, Parameter(negative="--no-self-contact")] = None
     """Have parts of the body touch each other, as they do by default (soft-skeleton)."""
 
+    joint_limits: Annotated[bool | None, Parameter(negative="--no-joint-limits")] = None
+    """Have joints turn little further than the character's motions turn them, as they do by default
+    (soft-skeleton)."""
+
     def stepping(self, row: Engine) -> dict[str, Any]:
         """Return these as options of the engine's simulator; refuse those that it has not."""
         told: dict[str, Callable[[], Any] | None] = {
@@ -57,6 +62,7 @@ class TouchOptions:
             "tracking": None if self.tracking is None else self._tracking,
             "root": None if self.root is None else lambda: self.root,
             "self_contact": None if self.self_contact is None else lambda: self.self_contact,
+            "joint_limits": None if self.joint_limits is None else self._joint_limits,
         }
         found: dict[str, Any] = {}
         for option, value in told.items():
@@ -69,6 +75,8 @@ class TouchOptions:
         from supple.dynamics.friction import checked_friction
 
         assert self.friction is not None
+        if not math.isfinite(self.friction):
+            raise SuppleError(f"--friction {self.friction:g}: use a number from 0 to 10, as 0.5")
         return checked_friction(self.friction)
 
     def _gravity(self) -> list[float]:
@@ -81,23 +89,24 @@ class TouchOptions:
         return numbers
 
     def _tracking(self) -> float:
-        from supple.checks import checked_number
+        assert self.tracking is not None
+        if not 0 <= self.tracking <= FASTEST:  # nor NaN
+            raise SuppleError(f"--tracking {self.tracking:g}: use 0 for limp, or 1 to 50 Hz")
+        return self.tracking
 
-        frequency = checked_number("tracking", self.tracking)
-        if not 0 <= frequency <= FASTEST:
-            raise SuppleError(f"--tracking {frequency:g}: use 0 for limp, or 1 to 50 Hz")
-        return frequency
+    def _joint_limits(self) -> str | None:
+        return "motions" if self.joint_limits else None
 
     def _obstacles(self) -> tuple[Obstacle, ...]:
-        from supple.checks import checked_number
         from supple.mesh.obstacles import Plane
 
         if self.obstacle is not None and not self.obstacle:
             raise SuppleError("--obstacle needs one or more, such as plane:0,0,1,0,0,-1")
         found = [obstacle_of(word) for word in self.obstacle or ()]
         if self.ground is not None:
-            height = checked_number("ground", self.ground)
-            found.append(Plane((0.0, height, 0.0), (0.0, 1.0, 0.0)))
+            if not abs(self.ground) <= LARGEST:  # nor NaN
+                raise SuppleError(f"--ground {self.ground:g}: use a height within ±{LARGEST:g} m")
+            found.append(Plane((0.0, self.ground, 0.0), (0.0, 1.0, 0.0)))
         return tuple(found)
 
 
@@ -107,7 +116,7 @@ def _check_option(option: str, row: Engine) -> None:
         return
     rows = (each for each in ENGINES.values() if each.moves == "character")
     having = " or ".join(each.name for each in rows if option in each.step_options)
-    word = option.replace("_", "-").removesuffix("s")
+    word = "obstacle" if option == "obstacles" else option.replace("_", "-")
     raise SuppleError(f"--{word}: {row.name} knows none; use --engine {having}")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import signal
 import sys
 import threading
 import warnings
@@ -133,9 +134,18 @@ def _interrupt_again(lost: Any) -> None:
         sys.__unraisablehook__(lost)
         return
     _lost_interrupts.append(lost.exc_type)
-    later = threading.Timer(0.05, _thread.interrupt_main)  # not from inside the callback
+    later = threading.Timer(0.05, _interrupt_main)  # not from inside the callback
     later.daemon = True
     later.start()
+
+
+def _interrupt_main() -> None:
+    """Send Ctrl-C to the main thread, and wake it if it waits for something."""
+    main_thread = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main_thread is not None:
+        signal.pthread_kill(main_thread, signal.SIGINT)
+    else:  # Windows: heard when the wait ends
+        _thread.interrupt_main()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

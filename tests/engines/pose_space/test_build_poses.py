@@ -175,7 +175,7 @@ def test_materials_of_added_poses_are_between_those_of_others():
 
 def test_frames_interpolate_a_bent_beam_where_the_world_does_not():
     """Poses −135°, 0 and 135°, 20 modes: what xu2016 §5 does, and what turning frames add."""
-    cells = (24, 4, 4)
+    cells = (16, 2, 2)
     ends = {"left": np.radians([-135.0]), "right": np.radians([135.0])}
     halves = {"half left": np.radians([-67.5]), "half right": np.radians([67.5])}
     beam = bending_bar(cells=cells)

@@ -188,12 +188,13 @@ def test_skin_that_a_free_shape_moves_is_flesh_unless_it_is_painted_rigid():
     np.testing.assert_array_equal(before.share[~moved], after.share[~moved])
     rigid = replace(whole, painted={"rigid": np.ones(len(surface.vertices))})
     assert anatomy_of(shaped_flesh(rigid, free_entries(rigid))).hard.all()
-    weight = build(whole).condensed.mass[0, 0]
-    assert weight > 1e-3 * 0.02**2 * surface.volume() * build(whole).material.density
+    model = build(whole, tets=1500)
+    weight = model.condensed.mass[0, 0]
+    assert weight > 1e-3 * 0.02**2 * surface.volume() * model.material.density
 
 
 def test_a_joint_twists_no_more_easily_than_it_bends():
-    model = build(hound(), free="tail1", tets=3000)
+    model = build(hound(), free="tail1", tets=1200)
     twist, *bend = joint_springs(model) * np.diag(model.condensed.stiffness)[:3]
     assert twist >= 0.5 * max(bend) > 0
 

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 import supple
 from helpers.soft_skeleton_samples import soft_body, soft_elbow, soft_hand
+from supple.engines.soft_skeleton.bones.joint_springs import MARGIN
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.scenes.characters.hand import hand_pose
 
@@ -195,6 +196,24 @@ def test_joints_stay_within_their_limits_and_say_so():
     assert np.abs(turned).max() < 0.4
     with pytest.raises(supple.SuppleError, match="did you mean"):
         SoftSkeletonSimulator(model, joint_limits={name + "x": limits[name]})
+
+
+def test_joints_go_little_beyond_the_motions_but_where_the_pose_has_them():
+    model = soft_elbow()  # its motion bends it from 0 to 70°
+    hangs, acted = {}, []
+    for limits in (None, "motions"):
+        sim = SoftSkeletonSimulator(model, tracking=0.0, joint_damping=4.0, joint_limits=limits)
+        for _ in range(180):
+            acted += [limits for each in sim.step().limits if each == "joints"]
+        hangs[limits] = float(sim.parameters[0])
+    assert set(acted) == {"motions"}
+    assert hangs["motions"] == pytest.approx(-MARGIN, abs=0.02)
+    assert hangs[None] < -1.0
+    sim = SoftSkeletonSimulator(model)
+    for _ in range(90):
+        state = sim.step([-1.2])
+    assert state.limits == ()
+    assert sim.parameters[0] == pytest.approx(-1.2, abs=0.01)
 
 
 def test_fingers_do_not_pass_through_each_other():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,8 +11,9 @@ import scipy.linalg
 
 import supple
 from helpers.soft_skeleton_samples import elbow, soft_skeleton_options
+from supple.elastic.material import Material
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
-from supple.engines.soft_skeleton.flesh.flesh_energy import rest_stiffness
+from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms, rest_stiffness
 from supple.engines.soft_skeleton.flesh.handle_weights import (
     farthest_handles,
     handle_weights,
@@ -30,6 +32,7 @@ from supple.engines.soft_skeleton.flesh.tet_cubature import (
 )
 from supple.errors import SuppleError
 from supple.scenes.bodies.beam import beam
+from supple.scenes.characters.character_scene import scene
 
 
 @cache
@@ -112,3 +115,27 @@ def test_the_papers_cubature_builds_and_saves(tmp_path):
     model = supple.build(elbow(), engine="soft-skeleton", **options)
     model.save(tmp_path / "a.supple")
     assert supple.load_model(tmp_path / "a.supple").error == model.error
+
+
+@cache
+def layer_of(name: str):
+    """Flesh and handles of a scene, coarse."""
+    body = scene(name).character
+    layer = flesh_layer(body, RigBones(body.rig), 1_500, None, None)
+    at = farthest_handles(layer.mesh, layer.outer, 24)
+    return layer, three_coordinates(handle_weights(layer.mesh, layer.held, at))
+
+
+@pytest.mark.parametrize("kind", ["saturating", "neo-hookean", "stvk", "orthotropic"])
+@pytest.mark.parametrize("name", ["hand", "human"])
+def test_flesh_at_rest_is_stiff_in_every_direction_for_any_material(name, kind):
+    layer, shapes = layer_of(name)
+    made = replace(layer, material=Material(kind, young=1e4, poisson=0.45))
+    found = fitted_cubature(made, shapes, 120, 0)
+    size = len(found.stiffness)
+    gradient, hessian = np.zeros(size), np.zeros((size, size))
+    add_flesh_terms(made.material.code, 1.0, found.tables, np.zeros(size), 0, gradient, hessian, 2)
+    np.testing.assert_allclose(gradient, 0.0, atol=1e-12)
+    np.linalg.cholesky(hessian, upper=True)  # without anything added to its diagonal
+    low = scipy.linalg.eigvalsh(np.triu(hessian) + np.triu(hessian, 1).T, found.stiffness)[0]
+    assert low > 0.2

@@ -55,6 +55,7 @@ def moving(model: SoftSkeletonModel, h: float, **options) -> SoftSkeletonSimulat
     """A simulator of a free body that turns at 2 rad/s, its joints at 1 rad/s."""
     free = {"root": "free", "tracking": 0.0, "joint_damping": 0.0, "self_contact": False}
     none = {"gravity": (0, 0, 0), "obstacles": (), "substep": h, "alpha": 0.0, "beta": 0.0}
+    none["joint_limits"] = None
     used: dict[str, Any] = free | none | options
     sim = SoftSkeletonSimulator(model, h, **used)
     sim.start_moving(speeds(model))

@@ -15,6 +15,7 @@ from supple.engines.soft_skeleton.contact.skin_patches import (
 )
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.engines.soft_skeleton.system_solution import SystemSolution
+from supple.mesh.obstacles import Obstacle
 from supple.mesh.shape_tables import shape_tables
 
 
@@ -48,7 +49,10 @@ def test_no_vertex_of_a_patch_is_nearer_than_its_ball():
     patches = skin_patches(skin, surface.triangles.astype(np.int64), order, 50)
     bound_patches(patches, skin, dents)
     middle = skin.mean(axis=0)
-    things = supple.Sphere(middle, 0.03), supple.Box(skin[0], (0.05, 0.01, 0.02))
+    things: tuple[Obstacle, ...] = (
+        supple.Sphere(middle, 0.03),
+        supple.Box(skin[0], (0.05, 0.01, 0.02)),
+    )
     shapes = shape_tables(things)
     far = 0
     for thing, shape in enumerate(things):

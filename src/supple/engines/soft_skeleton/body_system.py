@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from supple.arrays import Floats, Ints
-from supple.checks import checked_number, owned_array
+from supple.checks import checked_number
 from supple.compiled.jit import compiled
 from supple.dynamics.integrators import Integrator
 from supple.engines.rig_space.stage_history import History
@@ -23,6 +21,7 @@ from supple.engines.soft_skeleton.bones.body_points import (
 )
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.bones.joint_springs import (
+    JointLimits,
     add_joint_terms,
     joint_springs,
     write_torques,
@@ -59,10 +58,18 @@ class BodySystem:
         Damping of the flesh.
     sag
         Whether gravity bends flesh that is at rest.
+    limits
+        Of the joints.
     """
 
     def __init__(
-        self, model: SoftSkeletonModel, contact: BodyContact, alpha: float, beta: float, sag: bool
+        self,
+        model: SoftSkeletonModel,
+        contact: BodyContact,
+        alpha: float,
+        beta: float,
+        sag: bool,
+        limits: JointLimits,
     ) -> None:
         self.model, self._contact, self._sag = model, contact, sag
         self._bones, self._m = 3 + 3 * len(model.parents), len(model.stiffness)
@@ -76,8 +83,7 @@ class BodySystem:
         self._forces = np.zeros_like(self._points.x)
         self._masses = np.zeros_like(model.masses)
         self.gravity, self._preload = np.zeros(3), np.zeros(self._m)
-        chain = BoneChain(model.parents, model.joints)
-        self._springs = joint_springs(model.inertias, chain)
+        self._springs = joint_springs(model.inertias, limits)
         self._torques = np.zeros((len(model.parents), 3))
         self._joint_forces = np.zeros((len(model.parents), 3))
         self._joint_stiffness = np.zeros((len(model.parents), 3, 3))
@@ -99,32 +105,14 @@ class BodySystem:
         self._springs.springs[:] = self.model.inertias * omega**2
         self._springs.dampers[:] = 2 * self.model.inertias * omega
 
-    def set_joints(
-        self,
-        stiffness: float,
-        damping: float,
-        limits: Mapping[str, Any],
-        names: Sequence[str],
-    ) -> None:
-        """Have springs towards rest, dampers of frequencies in Hz, and limits by bone."""
+    def set_joints(self, stiffness: float, damping: float) -> None:
+        """Have springs towards rest, and dampers, of frequencies in Hz."""
         for what, value in (("joint_stiffness", stiffness), ("joint_damping", damping)):
             if checked_number(what, value) < 0:
                 raise SuppleError(f"{what} is {value:g} Hz; it must not be negative")
         soft, slow = 2 * math.pi * stiffness, 2 * math.pi * damping
         self._springs.rest[:] = self.model.inertias * soft**2
         self._springs.drags[:] = 2 * self.model.inertias * slow
-        if not isinstance(limits, Mapping):
-            raise SuppleError("joint_limits must have the lowest and highest by name of bone")
-        for name, given in limits.items():
-            if name not in names:
-                near = difflib.get_close_matches(str(name), names, 1)
-                hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names)}"
-                raise SuppleError(f'joint_limits: no bone "{name}"; {hint}')
-            low, high = owned_array(f"limits of {name}", given, (2, 3))
-            if (low > high).any():
-                raise SuppleError(f"limits of {name}: the lowest are above the highest")
-            bone = list(names).index(name)
-            self._springs.lowest[bone], self._springs.highest[bone] = low, high
 
     def set_gravity(self, gravity: Floats, rest: Floats) -> None:
         """Have gravity (3,); flesh is as it is under it, with bones turned by `rest` (K, 3, 3)."""

@@ -197,20 +197,12 @@ def _of_layer(character: Character, layer: FleshLayer, handles: Ints) -> dict[st
         "motions": dict(character.motions),
         "material": layer.typical_material,
         "areas": vertex_areas(skin),
-        "thickness": _thickness(skin.vertices, layer),
+        "thickness": layer.thickness(skin.vertices),
         "spread": stored_rows(layer.places[:, layer.outer]),
         "normals": layer.normals,
         "handles": near.astype(np.int64),
         "sizes": {"tets": len(layer.mesh.tets), "tet_vertices": len(layer.mesh.vertices)},
     }
-
-
-def _thickness(skin: Floats, layer: FleshLayer) -> Floats:
-    """(n̄,) from the skin to the nearest bone, in m; the body's size where there is none."""
-    if not len(layer.held):
-        return np.full(len(skin), float(np.ptp(skin, axis=0).max()))
-    found: Floats = cKDTree(layer.mesh.vertices[layer.held]).query(skin)[0]
-    return found
 
 
 def _cubature(

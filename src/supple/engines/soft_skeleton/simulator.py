@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from supple.dynamics.rigid_object import RigidObject
 from supple.engines.soft_skeleton.body_system import BodySystem
 from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
+from supple.engines.soft_skeleton.bones.joint_springs import joint_limits as bounds
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.engines.soft_skeleton.bones.skin_correction import skin_correction
 from supple.engines.soft_skeleton.contact.body_contact import BodyContact, Contacts
@@ -92,7 +93,9 @@ class SoftSkeletonSimulator:
     joint_stiffness, joint_damping
         Frequency in Hz of springs towards the pose that the skin was bound in, and of dampers.
     joint_limits
-        Rotation vectors on the parent, by bone: lowest (3,) and highest (3,), in rad.
+        ``"motions"``: joints turn little further than the model's motions have them, or the pose
+        that they are pulled to; or rotation vectors on the parent, by bone: lowest (3,) and
+        highest (3,), in rad; None for none.
     friction
         Coefficient of friction.
     obstacles, objects
@@ -118,7 +121,7 @@ class SoftSkeletonSimulator:
         beta: float = 0.01,
         joint_stiffness: float = 0.0,
         joint_damping: float = 0.5,
-        joint_limits: Mapping[str, Any] | None = None,
+        joint_limits: Mapping[str, Any] | Literal["motions"] | None = "motions",
         friction: float = 0.5,
         obstacles: Sequence[Obstacle] = (),
         objects: Sequence[RigidObject] = (),
@@ -146,8 +149,9 @@ class SoftSkeletonSimulator:
             not_negative("alpha", alpha),
             not_negative("beta", beta),
             bool(sag),
+            bounds(joint_limits, self._bones, model.motions),
         )
-        self._system.set_joints(joint_stiffness, joint_damping, joint_limits or {}, model.bones)
+        self._system.set_joints(joint_stiffness, joint_damping)
         self.phi = self._system.phi
         self._inputs = CharacterInputs(model)
         self._correction = skin_correction(model.rig, self._bones, model.skin)

@@ -1,27 +1,73 @@
-"""One request answered in a child process: within its memory, with errors as answers.
+"""Requests answered in child processes: each within its memory, with errors as answers.
 
-`supple.formats.usd.process` starts the processes; `read_child` and `write_child` have the answers.
-They import NumPy and USD, and of Supple only what reads and writes USD.
+`supple.formats.usd.process` starts a server; its forks, one for each request, have NumPy and USD
+imported. `read_child` and `write_child` have the answers, and import of Supple only what reads and
+writes USD.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import select
+import sys
+import traceback
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from supple.formats.usd.layers import Refused, one_line
 from supple.formats.usd.pxr_modules import UsdUtils
-from supple.formats.usd.transport import ANSWER, REQUEST, receive, send
+from supple.formats.usd.transport import ANSWER, IDLE, REQUEST, SAID, receive, send
 
-__all__ = ["Answer", "answer_request"]
+__all__ = ["Answer", "answer_request", "serve"]
 
 #: From a request, the folder it lies in, and a list that takes notes, to the answer.
 Answer = Callable[[dict[str, Any], Path, list[str]], dict[str, Any]]
 
 #: Seconds of work after which a process that nobody waits for any more ends itself.
 LONGEST_LIFE = 600
+#: Elsewhere a process that has loaded libraries may not fork: it answers one request, and ends.
+FORKS = sys.platform == "linux"
+
+
+def serve(modules: str) -> None:
+    """Answer requests, each in a fork of its own, until nobody asks any more.
+
+    Parameters
+    ----------
+    modules : str
+        With a comma between them; see `supple.formats.usd.process.Child`.
+
+    A request is a line on the standard input; the answer is the fork's exit code on a line of the
+    standard output.
+    """
+    for name in modules.split(","):
+        import_module(name)
+    while not FORKS or select.select([sys.stdin], [], [], IDLE)[0]:
+        line = sys.stdin.readline()
+        if not line:
+            return
+        fork = os.fork() if FORKS else 0
+        if fork == 0:
+            _answer(**json.loads(line))
+        status = os.waitpid(fork, 0)[1]
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _answer(module: str, folder: str, memory: int) -> NoReturn:
+    """Answer one request, and end the process whatever happens."""
+    try:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        said = os.open(Path(folder) / SAID, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for ours, theirs in ((nothing, 0), (nothing, 1), (said, 2)):
+            os.dup2(ours, theirs)
+        import_module(module).main(folder, memory)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    os._exit(1)
 
 
 def answer_request(folder: str, memory: int, answer: Answer, verb: str, participle: str) -> None:

@@ -1,25 +1,31 @@
-"""Child processes that open USD files: started isolated, within limits of memory and time.
+"""Child processes that open USD files: isolated, within limits of memory and time.
 
 USD's libraries crash on some damaged files and compose a few hundred bytes into billions of
-prims. So a process of its own opens a file; ours lives on whatever happens to it.
+prims. So a process of its own opens a file; ours lives on whatever happens to it. To import USD
+takes longer than to read most files, so a server imports it once, and its forks open the files.
 """
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Timer
+from time import monotonic
 from typing import Any
 
 from supple.errors import FormatError, SuppleError
-from supple.formats.usd.transport import ANSWER, REQUEST, receive, send
+from supple.formats.usd.transport import ANSWER, IDLE, REQUEST, SAID, receive, send
 
-__all__ = ["WRITING", "check_library", "read_stage", "run_child"]
+__all__ = ["WRITING", "check_library", "end_servers", "read_stage", "run_child"]
 
 #: Seconds for a small file; large ones get more.
 LONGEST_READ = 60.0
@@ -36,8 +42,8 @@ import importlib, sys, types
 for name in ("supple", "supple.formats"):
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = [sys.argv[1] + name.replace("supple", "", 1).replace(".", "/")]
-sys.path[:0] = [entry for entry in sys.argv[5:] if entry not in sys.path]
-importlib.import_module(sys.argv[2]).main(sys.argv[3], int(sys.argv[4]))
+sys.path[:0] = [entry for entry in sys.argv[3:] if entry not in sys.path]
+importlib.import_module("supple.formats.usd.child").serve(sys.argv[2])
 """
 
 
@@ -108,7 +114,7 @@ def layer_below(path: Path) -> Path | None:
 def run_child(
     child: Child, name: str, folder: Path, request: dict[str, Any], work: int
 ) -> dict[str, Any]:
-    """Start a process, and return its answer to a request.
+    """Have a process of its own answer a request.
 
     Parameters
     ----------
@@ -132,50 +138,146 @@ def run_child(
     answer = folder / ANSWER
     answer.unlink(missing_ok=True)
     allowed = LONGEST_READ + child.slowness * work / BYTES_PER_SECOND
+    memory = LEAST_MEMORY + MEMORY_PER_BYTE * work
     try:
-        done = subprocess.run(
-            _command(child, folder, LEAST_MEMORY + MEMORY_PER_BYTE * work),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            timeout=allowed,
-            env=_environment(),
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+        code, said = _served(child.module, folder, memory, allowed)
+    except TimeoutError:
         raise FormatError(f"{name}: takes USD more than {allowed:.0f} s{child.too_long}") from None
     except OSError as error:
         raise FormatError(
             f"{name}: the process that {child.does} USD cannot start ({error})"
         ) from error
-    if not answer.exists() or done.returncode != 0:
-        raise FormatError(f"{name}: {_cause_of_death(done)}")
+    if not answer.exists() or code != 0:
+        raise FormatError(f"{name}: {_cause_of_death(code, said)}")
     result: dict[str, Any] = receive(answer)
     if "error" in result:
         raise FormatError(f"{name}: {result['error']}")
     return result
 
 
-def _command(child: Child, folder: Path, memory: int) -> list[str]:
-    package = Path(__file__).resolve().parents[2]
-    places = [str(package), child.module, str(folder), str(memory)]
-    # Isolated: nothing is imported from the folder somebody happens to work in.
-    return [sys.executable, "-I", "-c", BOOTSTRAP, *places, *filter(os.path.isabs, sys.path)]
+class _Server:
+    """A process whose forks open files, one after another."""
+
+    def __init__(self) -> None:
+        package = Path(__file__).resolve().parents[2]
+        places = [str(package), f"{READING.module},{WRITING.module}"]
+        # Isolated: nothing is imported from the folder somebody happens to work in.
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-c", BOOTSTRAP, *places, *filter(os.path.isabs, sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_environment(),
+            start_new_session=True,
+            text=True,
+            errors="replace",
+        )
+        self.owner, self.used, self.late = os.getpid(), monotonic(), False
+
+    @property
+    def ready(self) -> bool:
+        """Whether it lives, is ours and not our parent's, and will not end itself in a moment."""
+        ours = self.owner == os.getpid() and monotonic() < self.used + IDLE / 2
+        return ours and not self.late and self.process.poll() is None
+
+    def ask(self, request: dict[str, Any], seconds: float) -> int:
+        """Return the exit code of the process that answered: a fork's, or the server's own.
+
+        Raises
+        ------
+        TimeoutError
+            After so many seconds; fork and server have ended then, as after any exception.
+        """
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        timer = Timer(seconds, self._give_up)
+        timer.start()
+        try:
+            with suppress(BrokenPipeError):
+                print(json.dumps(request), file=self.process.stdin, flush=True)
+            answer = self.process.stdout.readline()
+        except BaseException:
+            self._give_up()
+            raise
+        finally:
+            timer.cancel()
+        code = int(answer) if answer else self.process.wait()
+        if self.late:
+            raise TimeoutError
+        self.used = monotonic()
+        return code
+
+    def said(self) -> str:
+        """Return what a server that has ended printed."""
+        assert self.process.stderr is not None
+        return "" if self.process.poll() is None else self.process.stderr.read()
+
+    def _give_up(self) -> None:
+        self.late = True
+        self._kill()
+
+    def _kill(self) -> None:
+        if sys.platform == "win32":
+            self.process.kill()
+        elif self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)  # its fork too
+
+    def end(self) -> None:
+        """End it, unless it is our parent's, and let go of it."""
+        if self.owner == os.getpid():
+            self._kill()
+            self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            with suppress(OSError):
+                pipe.close()
+
+
+#: Servers that wait for a request; each serves one thread at a time.
+_idle: list[_Server] = []
+
+
+def _served(module: str, folder: Path, memory: int, seconds: float) -> tuple[int, str]:
+    """Have a process answer the request in a folder; return its exit code and what it printed."""
+    server = None
+    while server is None and _idle:
+        server = _idle.pop()
+        if not server.ready:
+            server.end()
+            server = None
+    server = server or _Server()
+    try:
+        asked = {"module": module, "folder": str(folder.absolute()), "memory": memory}
+        code = server.ask(asked, seconds)
+        said = folder / SAID
+        return code, (said.read_text(errors="replace") if said.exists() else server.said())
+    finally:
+        if server.ready:
+            _idle.append(server)
+        else:
+            server.end()
+
+
+@atexit.register
+def end_servers() -> None:
+    """End the processes that wait for further USD files."""
+    while _idle:
+        _idle.pop().end()
 
 
 def _environment() -> dict[str, str]:
     # No search path: files come from the file's own folder. One thread: its memory can be
-    # limited, and what it finds comes in one order.
+    # limited, it can fork, and what it finds comes in one order.
     ours = {key: value for key, value in os.environ.items() if key != SEARCH_PATH}
     return {**ours, "PXR_WORK_THREAD_LIMIT": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def _cause_of_death(done: subprocess.CompletedProcess[bytes]) -> str:
-    said = done.stderr.decode(errors="replace").strip().splitlines()
-    if done.returncode < 0:
-        number = -done.returncode
-        known = number in {entry.value for entry in signal.Signals}
-        ended = signal.Signals(number).name if known else f"signal {number}"
+def _cause_of_death(code: int, printed: str) -> str:
+    said = printed.strip().splitlines()
+    if code < 0:
+        known = -code in {entry.value for entry in signal.Signals}
+        ended = signal.Signals(-code).name if known else f"signal {-code}"
         return f"is damaged or nested too deeply: USD crashed on it ({ended}); save it again"
     last = (
         "".join(c if c.isprintable() else "?" for c in said[-1])[:200]

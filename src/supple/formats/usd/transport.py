@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ANSWER", "REQUEST", "receive", "send"]
+__all__ = ["ANSWER", "IDLE", "REQUEST", "SAID", "receive", "send"]
 
-#: Names of the files in a folder that both processes know.
-REQUEST, ANSWER = "request.npz", "answer.npz"
+#: Names of the files in a folder that both processes know; the last has what USD printed.
+REQUEST, ANSWER, SAID = "request.npz", "answer.npz", "said.txt"
+#: Seconds after its last request at which a server ends itself.
+IDLE = 30.0
 
 ARRAY = "array:"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -12,18 +11,22 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
-from supple.app.pictures.drawing import INK
+from supple.app.pictures.drawing import INK, save_picture
 from supple.app.pictures.drawing import PAPER as SHEET
 from supple.app.processes import with_cores
 from supple.app.progress_bar import first_use_message, progress_bar
 from supple.arrays import Floats
-from supple.errors import SuppleError
+from supple.lab.bench.bench_runs import (
+    checked_figures,
+    exponent,
+    growth_axes,
+    growth_caption,
+    write_figures,
+)
 from supple.lab.bench.stvk_bench import CASES, PAPER, check_steps, step_times
-from supple.saving import write_whole
 
-__all__ = ["ELEMENTS", "MODES", "STEPS", "exponent", "measure", "smooth_basis", "table"]
+__all__ = ["ELEMENTS", "MODES", "STEPS", "measure", "smooth_basis", "table"]
 
 
 MODES = (5, 10, 20, 40, 80)
@@ -34,8 +37,6 @@ _KINDS = ("tets", "voxels")
 #: A time is repeated until this long, in s, and the shortest counts.
 _ENOUGH, _MOST_REPEATS = 1.0, 10
 STEPS = 1_000
-#: Over how many of the largest an exponent is fitted.
-_LARGEST = 3
 
 
 def measure(
@@ -59,13 +60,8 @@ def measure(
     quiet
         Show no progress.
     """
-    from supple.app.command_files import checked_sheet
-    from supple.app.pictures.drawing import save_picture
-
     check_steps(steps)
-    checked_sheet(path)
-    if path.with_suffix(".json").is_dir():
-        raise SuppleError(f"{path.with_suffix('.json')}: cannot be written, it is a folder")
+    kept = checked_figures(path)
     cases = [("tets", _TETS, r) for r in modes]
     cases += [(kind, size, _MODES) for kind in _KINDS for size in elements]
     first_use_message(quiet)
@@ -86,17 +82,8 @@ def measure(
         )
     }
     save_picture(growth_picture(figures), path)
-    write_whole(path.with_suffix(".json"), (json.dumps(figures, indent=2) + "\n").encode())
+    write_figures(kept, figures)
     return figures
-
-
-def exponent(rows: list[dict[str, Any]], over: str, key: str) -> float | None:
-    """Return the slope of the logarithms, of the largest rows; None where there is but one."""
-    if len(rows) < 2:
-        return None
-    largest = sorted(rows, key=lambda row: row[over])[-_LARGEST:]
-    x, y = (np.log([row[name] for row in largest]) for name in (over, key))
-    return round(float(np.polyfit(x, y, 1)[0]), 3)
 
 
 def _row(kind: str, size: int, r: int, steps: int) -> dict[str, Any]:
@@ -166,11 +153,8 @@ def table(figures: dict[str, Any]) -> None:
     console = Console()
     for name, title in titles.items():
         powers = figures["exponents"][name]
-        caption = ", ".join(
-            f"{what} like the power {powers[key]:.2f}"
-            for what, key in (("precomputing grows", "precompute_s"), ("a step", "step_us"))
-            if powers[key] is not None
-        )
+        words = {"precompute_s": "precomputing grows", "step_us": "a step"}
+        caption = growth_caption(powers, words)
         grid = Table(title=title, caption=caption)
         for heading in ("elements", "modes", "precompute s", "step µs", "gemv µs"):
             grid.add_column(heading, justify="right")
@@ -202,9 +186,8 @@ def growth_picture(figures: dict[str, Any]) -> Figure:
         for kind in ("tets", "voxels"):
             _draw(elements, figures, kind, "elements", key)
         for axes, name in ((modes, "modes"), (elements, "elements")):
-            _dress(axes, f"{name}{_fixed(figures, name)}", what)
             ticks = sorted({row[name] for row in figures["modes" if axes is modes else "tets"]})
-            axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+            growth_axes(axes, f"{name}{_fixed(figures, name)}", what, ticks)
     return figure
 
 
@@ -224,19 +207,3 @@ def _fixed(figures: dict[str, Any], name: str) -> str:
     if name == "modes":
         return f" ({figures['modes'][0]['elements']:,} tets)" if figures["modes"] else ""
     return f" ({figures['tets'][0]['modes']} modes)" if figures["tets"] else ""
-
-
-def _dress(axes: Axes, below: str, beside: str) -> None:
-    axes.set(xscale="log", yscale="log", facecolor=SHEET)
-    axes.set_xlabel(below, color=INK, fontsize=9)
-    axes.set_ylabel(beside, color=INK, fontsize=9)
-    for along in (axes.xaxis, axes.yaxis):
-        along.set_minor_formatter(NullFormatter())
-    low, high = axes.get_ylim()
-    middle = np.sqrt(low * high)  # what does not grow must not look as if it did
-    axes.set_ylim(min(low, middle / 10), max(high, middle * 10))
-    axes.grid(True, which="major", color="#e4e0d6", lw=0.7)
-    axes.tick_params(colors=INK, labelsize=8)
-    for side in axes.spines.values():
-        side.set_color("#c9c4b8")
-    axes.legend(framealpha=0.9, facecolor=SHEET, edgecolor="none", fontsize=8)

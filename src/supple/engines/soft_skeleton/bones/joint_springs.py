@@ -1,23 +1,119 @@
-"""Springs of joints: towards the pose, towards rest, and back into their limits."""
+"""Springs of joints: towards the pose, towards rest, and back into their limits.
+
+Limits are given by bone, or as far as the motions of a character turn its joints.
+"""
 
 from __future__ import annotations
 
+import difflib
 import math
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from supple.arrays import Floats, Ints
+from supple.checks import owned_array, shown
 from supple.compiled.jit import compiled, compiled_fused
-from supple.engines.soft_skeleton.bones.bone_chain import BoneChain, write_joint_turns
+from supple.engines.soft_skeleton.bones.bone_chain import write_joint_turns
+from supple.engines.soft_skeleton.bones.rig_bones import RigBones
+from supple.errors import SuppleError
+from supple.rig.motion.motion import Motion
 
-__all__ = ["JointSprings", "add_joint_terms", "joint_springs", "write_torques"]
+__all__ = [
+    "JointLimits",
+    "JointSprings",
+    "add_joint_terms",
+    "joint_limits",
+    "joint_springs",
+    "write_torques",
+]
 
 #: Frequency in Hz of the springs that bring a joint back into its limits.
-LIMIT_FREQUENCY = 12.0
+LIMIT_FREQUENCY = 30.0
 #: Springs towards the pose pull no harder than from so far away, in rad: muscles give in, and a
 #: body that walks into a wall is not pushed through it.
 MOST_AWAY = 0.5
+
+#: Word for limits by the motions.
+MOTIONS = "motions"
+#: Joints turn so much further than motions do, in rad.
+MARGIN = 0.5
+#: Keys of a motion that are looked at.
+MOST_KEYS = 200
+
+
+class JointLimits(NamedTuple):
+    """Box of each joint's rotation vector on its parent, since the skin was bound."""
+
+    lowest: Floats
+    highest: Floats
+    """(K, 3), infinite for none."""
+    yields: bool
+    """Whether a pose beyond them is followed."""
+
+
+def joint_limits(
+    given: Mapping[str, Any] | str | None, bones: RigBones, motions: Mapping[str, Motion]
+) -> JointLimits:
+    """Return limits that are given by name of bone, or ``"motions"`` for theirs; None for none."""
+    wide = np.full((len(bones.parents), 3), np.inf)
+    if given is None or given == MOTIONS:
+        if given is None or not motions:
+            return JointLimits(-wide, wide, False)
+        return _reached(bones, motions.values())
+    if not isinstance(given, Mapping):
+        raise SuppleError(
+            f'joint_limits is {shown(given)}; use "{MOTIONS}", None, or the lowest and highest by'
+            " name of bone"
+        )
+    found = JointLimits(-wide, wide, False)
+    for name, box in given.items():
+        bone = _bone_named(name, bones.names)
+        low, high = owned_array(f"limits of {name}", box, (2, 3))
+        if (low > high).any():
+            raise SuppleError(f"limits of {name}: the lowest are above the highest")
+        found.lowest[bone], found.highest[bone] = low, high
+    return found
+
+
+def _bone_named(name: str, names: Sequence[str]) -> int:
+    if name not in names:
+        near = difflib.get_close_matches(str(name), names, 1)
+        hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names)}"
+        raise SuppleError(f'joint_limits: no bone "{name}"; {hint}')
+    return list(names).index(name)
+
+
+def _reached(bones: RigBones, motions: Iterable[Motion]) -> JointLimits:
+    """Return how far joints turn in motions and at rest, and a margin."""
+    before = rest = _vectors(bones, bones.rest_pose)
+    low, high = rest.copy(), rest.copy()
+    for motion in motions:
+        for pose in motion.poses[:: max(1, len(motion.poses) // MOST_KEYS)]:
+            before = _nearest(_vectors(bones, pose), before)
+            np.minimum(low, before, out=low)
+            np.maximum(high, before, out=high)
+        before = rest
+    return JointLimits(low - MARGIN, high + MARGIN, True)
+
+
+def _vectors(bones: RigBones, pose: Floats) -> Floats:
+    """(K, 3) rotation vectors of joints on their parents."""
+    turns = bones.turns(np.asarray(pose, np.float64))[0]
+    own, above = turns.copy(), bones.parents[1:]
+    own[1:] = np.swapaxes(turns[above], 1, 2) @ turns[1:]
+    found: Floats = Rotation.from_matrix(own).as_rotvec()
+    return found
+
+
+def _nearest(vectors: Floats, to: Floats) -> Floats:
+    """Take of r and r − 2π r/|r|, which are one rotation, the nearer one."""
+    angles = np.linalg.norm(vectors, axis=1, keepdims=True)
+    other = vectors * (1.0 - 2.0 * np.pi / np.maximum(angles, 1e-9))
+    nearer = np.linalg.norm(other - to, axis=1) < np.linalg.norm(vectors - to, axis=1)
+    return np.where(nearer[:, None] & (angles > 1e-6), other, vectors)
 
 
 class JointSprings(NamedTuple):
@@ -36,14 +132,15 @@ class JointSprings(NamedTuple):
     """(K, 3) rotation vectors on the parent since then; infinite for none."""
     stops: Floats
     """(K,) of the limits, N m/rad."""
+    yields: bool
+    """Whether limits let joints go where the pose has them."""
 
 
-def joint_springs(inertias: Floats, chain: BoneChain) -> JointSprings:
-    """Return springs of no strength for joints with these inertias (K,)."""
-    K = len(chain.parents)
-    wide = np.full((K, 3), np.inf)
+def joint_springs(inertias: Floats, limits: JointLimits) -> JointSprings:
+    """Return springs of no strength for joints with these inertias (K,), and limits."""
+    springs, dampers, drags, rest = np.zeros((4, len(inertias)))
     stops = inertias * (2 * math.pi * LIMIT_FREQUENCY) ** 2
-    return JointSprings(np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K), -wide, wide, stops)
+    return JointSprings(springs, dampers, drags, rest, *limits[:2], stops, limits.yields)
 
 
 @compiled
@@ -110,7 +207,9 @@ def add_joint_terms(
             _write_away(own, goal, away)
             _pull(joints.rest[j], away, torque, stiff)
         if p >= 0:
-            acting += _stop(joints, j, own, away, small, torque, stiff)
+            if joints.yields:
+                write_joint_turns(parents, wanted, j, goal)
+            acting += _stop(joints, j, own, goal, away, small, torque, stiff)
             _to_world(turns[p], torque, stiff, away, small)
         row = 3 + 3 * j
         for i in range(3):
@@ -166,6 +265,7 @@ def _stop(
     joints: JointSprings,
     j: int,
     own: Floats,
+    goal: Floats,
     r: Floats,
     left: Floats,
     torque: Floats,
@@ -175,27 +275,19 @@ def _stop(
 
     dr = J⁻¹ ω with J⁻¹ = 1 − [r]×/2 + c [r]×², c = 1/|r|² − (1 + cos|r|)/(2|r| sin|r|). Of the
     vectors r and r − 2π r/|r|, which are one rotation, that nearer to the middle of the limits is
-    meant.
+    meant. Where limits yield, they reach to the goal.
     """
     low, high = joints.lowest[j], joints.highest[j]
     if not (low[0] > -math.inf or low[1] > -math.inf or low[2] > -math.inf):
         return 0
-    _write_identity(left)
-    _write_away(own, left, r)
-    angle = math.sqrt(r[0] * r[0] + r[1] * r[1] + r[2] * r[2])
-    if angle > 1e-6:
-        other, near, far = 1.0 - 2.0 * math.pi / angle, 0.0, 0.0
-        for i in range(3):
-            middle = 0.5 * (low[i] + high[i])
-            near += (r[i] - middle) ** 2
-            far += (other * r[i] - middle) ** 2
-        if far < near:
-            for i in range(3):
-                r[i] *= other
-            angle = 2.0 * math.pi - angle
-    beyond0 = r[0] - min(max(r[0], low[0]), high[0])
-    beyond1 = r[1] - min(max(r[1], low[1]), high[1])
-    beyond2 = r[2] - min(max(r[2], low[2]), high[2])
+    g0 = g1 = g2 = 0.0
+    if joints.yields:
+        _write_vector(goal, low, high, left, r)
+        g0, g1, g2 = r[0], r[1], r[2]
+    angle = _write_vector(own, low, high, left, r)
+    beyond0 = _beyond(r[0], low[0], high[0], g0, joints.yields)
+    beyond1 = _beyond(r[1], low[1], high[1], g1, joints.yields)
+    beyond2 = _beyond(r[2], low[2], high[2], g2, joints.yields)
     if beyond0 == 0.0 and beyond1 == 0.0 and beyond2 == 0.0:
         return 0
     c = 1.0 / 12.0
@@ -220,6 +312,33 @@ def _stop(
             for k in range(3):
                 stiff[i, k] += much * left[a, i] * left[a, k]
     return 1
+
+
+@compiled_fused
+def _write_vector(own: Floats, low: Floats, high: Floats, small: Floats, r: Floats) -> float:
+    """Write the rotation vector nearest to the middle of its limits; return its length."""
+    _write_identity(small)
+    _write_away(own, small, r)
+    angle = math.sqrt(r[0] * r[0] + r[1] * r[1] + r[2] * r[2])
+    if angle <= 1e-6:
+        return angle
+    other, near, far = 1.0 - 2.0 * math.pi / angle, 0.0, 0.0
+    for i in range(3):
+        middle = 0.5 * (low[i] + high[i])
+        near += (r[i] - middle) ** 2
+        far += (other * r[i] - middle) ** 2
+    if far >= near:
+        return angle
+    for i in range(3):
+        r[i] *= other
+    return 2.0 * math.pi - angle
+
+
+@compiled_fused
+def _beyond(r: float, low: float, high: float, goal: float, yields: bool) -> float:
+    if yields:
+        low, high = min(low, goal), max(high, goal)
+    return r - min(max(r, low), high)
 
 
 @compiled_fused

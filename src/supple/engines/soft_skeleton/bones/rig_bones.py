@@ -40,6 +40,8 @@ class RigBones:
         (K,) their places in the rig's skeleton.
     weights
         (n̄, K) of the skin.
+    rest_pose
+        (s,) of the rig.
     """
 
     def __init__(self, rig: Rig) -> None:
@@ -63,6 +65,7 @@ class RigBones:
         self._bound = _rotations(bind[:, :3, :3])
         self.weights = sp.csr_array(weights[:, self.kept])
         self._entries = core.rig.joint_pose.entries()[self.kept]
+        self.rest_pose: Floats = np.asarray(rig.rest_pose, np.float64)
         self._unrested = np.swapaxes(to_matrix(skeleton.rotations[self.kept]), 1, 2)
 
     def turns(self, pose: Floats) -> tuple[Floats, Floats, Floats]:

@@ -24,6 +24,7 @@ __all__ = [
     "empty_touches",
     "find_touches",
     "gather_members",
+    "middle_of_part",
     "push_out",
     "take_point",
 ]
@@ -293,7 +294,7 @@ def _find_parts(
     a, b, c = triangle
     area = _area(skin, a, b, c) / cut**2
     for k in range(cut**2):
-        u, v = _middle_of_part(k, cut)
+        u, v = middle_of_part(k, cut)
         w = 1 - u - v
         x = u * skin[a, 0] + v * skin[b, 0] + w * skin[c, 0]
         y = u * skin[a, 1] + v * skin[b, 1] + w * skin[c, 1]
@@ -322,7 +323,7 @@ def _find_parts(
 
 
 @compiled_fused
-def _middle_of_part(k: int, cut: int) -> tuple[float, float]:
+def middle_of_part(k: int, cut: int) -> tuple[float, float]:
     """Return two barycentric coordinates of the middle of part k of cut² parts of a triangle."""
     row = int(math.sqrt(k + 0.5))
     across = k - row * row

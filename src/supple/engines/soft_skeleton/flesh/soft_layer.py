@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.body_plan import anatomical_material, plan_body
@@ -92,6 +93,13 @@ class FleshLayer:
         if young.ndim == 2 or (young.shape == (3,) and not self.material.isotropic):
             young = young.mean(axis=-1)
         return np.broadcast_to(young, (count,))
+
+    def thickness(self, skin: Floats) -> Floats:
+        """(n̄,) from points of the skin to the nearest bone, in m; the body's size for no bone."""
+        if not len(self.held):
+            return np.full(len(skin), float(np.ptp(skin, axis=0).max()))
+        found: Floats = cKDTree(self.mesh.vertices[self.held]).query(skin)[0]
+        return found
 
     @property
     def typical_material(self) -> Material:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from supple.app.command_files import checked_sheet
 from supple.app.pictures.drawing import INK, PAPER, save_picture
 from supple.app.processes import with_cores
-from supple.app.progress_bar import first_use_message, progress_bar
-from supple.errors import SuppleError
+from supple.lab.bench.bench_runs import (
+    check_steps,
+    checked_figures,
+    exponent,
+    growth_axes,
+    growth_caption,
+    measure_growth,
+    write_figures,
+)
 from supple.lab.bench.rig_space.free_cases import made_belly, made_trunk
-from supple.lab.bench.rig_space.rsp_bench import check_steps, step_figures, timed_build
-from supple.lab.bench.stvk_growth import exponent
-from supple.saving import write_whole
+from supple.lab.bench.rig_space.rsp_bench import step_figures, timed_build
 
 __all__ = ["PARAMETERS", "STEPS", "TETS", "measure", "table"]
 
@@ -58,25 +60,17 @@ def measure(
         Show no progress.
     """
     check_steps(steps)
-    checked_sheet(path)
-    kept = path.with_suffix(".json")
-    if kept.is_dir():
-        raise SuppleError(f"{kept}: cannot be written, it is a folder")
+    kept = checked_figures(path)
     counts = PARAMETERS if parameters is None else parameters
     cases = [(kind, kind, k, _TETS) for kind, own in counts.items() for k in own]
     cases += [("tets", "shapes", _FREE, size) for size in tets]
-    rows = _begun(kept, steps)
-    first_use_message(quiet)
-    with progress_bar(quiet) as progress:
-        task = progress.add_task("measuring", total=len(cases))
-        for line, kind, k, size in cases:
-            key = f"{line}, {k} free, {size} tets"
-            if key not in rows:
-                progress.update(task, description=f"{k} {kind}, {size:,} tets")
-                rows[key] = {"line": line} | _row(kind, k, size, steps)
-                _write(kept, {"steps": steps, "complete": False, "rows": rows})
-            progress.advance(task)
-    wanted = [rows[f"{line}, {k} free, {size} tets"] for line, _, k, size in cases]
+    measured = {
+        f"{line}, {k} free, {size:,} tets": (line, partial(_row, kind, k, size, steps))
+        for line, kind, k, size in cases
+    }
+    needed = ("free", "tets", *_KEYS)
+    rows = measure_growth(kept, measured, needed, steps=steps, quiet=quiet)
+    wanted = [rows[name] for name in measured]
     figures: dict[str, Any] = {
         line: [row for row in wanted if row["line"] == line] for line in _LINES
     }
@@ -84,27 +78,12 @@ def measure(
         line: {key: exponent(figures[line], _over(line), key) for key in _KEYS} for line in _LINES
     }
     save_picture(growth_picture(figures), path)
-    _write(kept, {"steps": steps, "complete": True, "rows": rows} | figures)
+    write_figures(kept, {"steps": steps, "complete": True, "rows": rows} | figures)
     return figures
 
 
 def _over(line: str) -> str:
     return "tets" if line == "tets" else "free"
-
-
-def _begun(path: Path, steps: int) -> dict[str, Any]:
-    """Return rows of a run that was ended before it was done; none of one that was done."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        rows = found["rows"]
-        mine = all({"line", "free", "tets", *_KEYS} <= set(row) for row in rows.values())
-        return dict(rows) if mine and found["steps"] == steps and not found["complete"] else {}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return {}
-
-
-def _write(path: Path, figures: dict[str, Any]) -> None:
-    write_whole(path, (json.dumps(figures, indent=2) + "\n").encode())
 
 
 def _row(kind: str, free: int, tets: int, steps: int) -> dict[str, Any]:
@@ -137,11 +116,7 @@ def table(figures: dict[str, Any]) -> None:
     console = Console()
     for line, title in _LINES.items():
         powers = figures["exponents"][line]
-        caption = ", ".join(
-            f"{what} like the power {powers[key]:.2f}"
-            for what, key in (("a step grows", "step_ms"), ("a build", "build_s"))
-            if powers[key] is not None
-        )
+        caption = growth_caption(powers, {"step_ms": "a step grows", "build_s": "a build"})
         grid = Table(title=f"As {title} grow", caption=caption)
         for heading in ("free", "tets", "cubature", "step ms", "in dgemm", "build s"):
             grid.add_column(heading, justify="right")
@@ -170,7 +145,7 @@ def growth_picture(figures: dict[str, Any]) -> Figure:
                 _draw(axes, figures, line, key)
             fixed = f"tets, {_FREE} shapes" if lines[0] == "tets" else f"parameters, {_TETS:,} tets"
             ticks = sorted({row[_over(line)] for line in lines for row in figures[line]})
-            _dress(axes, fixed, what, ticks)
+            growth_axes(axes, fixed, what, ticks)
     return figure
 
 
@@ -182,22 +157,3 @@ def _draw(axes: Axes, figures: dict[str, Any], line: str, key: str) -> None:
     if key == "step_ms" and line != "wire":
         dense = [row["dgemm256_ms"] for row in rows]
         axes.plot(x, dense, ":", color=INK, lw=1.2, label="a 256³ product in the same run")
-
-
-def _dress(axes: Axes, below: str, beside: str, ticks: list[int]) -> None:
-    axes.set(xscale="log", yscale="log", facecolor=PAPER)
-    axes.set_xlabel(below, color=INK, fontsize=9)
-    axes.set_ylabel(beside, color=INK, fontsize=9)
-    shown = [tick for k, tick in enumerate(ticks) if k == 0 or tick > 1.3 * ticks[k - 1]]
-    axes.set_xticks(shown, [f"{tick:,}" for tick in shown])
-    for along in (axes.xaxis, axes.yaxis):
-        along.set_minor_formatter(NullFormatter())
-    low, high = axes.get_ylim()
-    middle = math.sqrt(low * high)  # what does not grow must not look as if it did
-    axes.set_ylim(min(low, middle / 10), max(high, middle * 10))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.grid(True, which="major", color="#e4e0d6", lw=0.7)
-    axes.tick_params(colors=INK, labelsize=8)
-    for side in axes.spines.values():
-        side.set_color("#c9c4b8")
-    axes.legend(framealpha=0.9, facecolor=PAPER, edgecolor="none", fontsize=8)

@@ -8,23 +8,28 @@ and with our analytic ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from supple.app.processes import with_cores
-from supple.app.progress_bar import first_use_message, progress_bar
 from supple.engines.engine import engine_of
 from supple.engines.factory import build, load_model
 from supple.errors import SuppleError
+from supple.lab.bench.bench_runs import (
+    Section,
+    case_table,
+    check_model,
+    check_steps,
+    finished_row,
+    measure_cases,
+)
 from supple.lab.bench.rig_space.free_cases import PAPER, PaperTimes, checked_cases, prepared_case
-from supple.lab.bench.step_bench import limits_text, number
 from supple.lab.bench.timing import BREAKS, RATE, back_and_forth, motion_of, time_steps
 
-__all__ = ["KEYS", "STEPS", "check_steps", "measure", "step_figures", "table"]
+__all__ = ["KEYS", "STEPS", "measure", "step_figures", "table"]
 
 STEPS = 1_000
 #: Steps that rig-space physics is timed for, by solver: it takes long.
@@ -78,40 +83,11 @@ def measure(
     """
     check_steps(steps)
     names = [model.stem] if model is not None else checked_cases(cases)
-    _check_model(cases, model)
-    first_use_message(quiet)
-    rows = []
-    with TemporaryDirectory() as folder, progress_bar(quiet) as progress:
-        task = progress.add_task("measuring", total=2 * len(names))
-        for name in names:
-            path, row = model, {"case": name, "build_s": None}
-            if path is None:
-                progress.update(task, description=f"{name}, build")
-                path = Path(folder) / "case.supple"
-                row["build_s"] = with_cores(None, _built, name, path)
-            progress.advance(task)
-            progress.update(task, description=f"{name}, one core")
-            row |= with_cores(1, _one_core, path, steps)
-            progress.advance(task)
-            rows.append(_finished(row, PAPER.get(name)))
-    return rows
-
-
-def check_steps(steps: int) -> None:
-    """Refuse numbers of steps that nothing can be said from, or that never end."""
-    if not 10 <= steps <= 1_000_000:
-        raise SuppleError(f"{steps:,} steps; choose between 10 and 1,000,000")
-
-
-def _check_model(cases: Sequence[str], model: Path | None) -> None:
-    if model is None:
-        return
-    if cases:
-        raise SuppleError(f"cases and --model {model}; give one or the other")
-    if not model.is_file():
-        raise SuppleError(f"{model}: there is no such file; supple build makes one")
-    if "free" not in engine_of(load_model(model)).build_options:
+    check_model(cases, model)
+    if model is not None and "free" not in engine_of(load_model(model)).build_options:
         raise SuppleError(f"{model}: has no free parameters; build it with --engine rig-space")
+    rows = measure_cases(names, model, _built, partial(_one_core, steps=steps), quiet=quiet)
+    return [_finished(row, PAPER.get(row["case"])) for row in rows]
 
 
 def _built(name: str, path: Path) -> float:
@@ -133,7 +109,8 @@ def timed_build(character: Any, options: dict[str, Any], path: Path) -> float:
     return seconds
 
 
-def _one_core(path: Path, steps: int) -> dict[str, Any]:
+def _one_core(path: Path, name: str, steps: int) -> dict[str, Any]:
+    del name  # its motion is in the model
     model: Any = load_model(path)
     row = dict(model.figures) | {"surface_vertices": len(model.surface.vertices)}
     row |= {"model_mb": path.stat().st_size / 1e6} | step_figures(model, steps)
@@ -181,41 +158,23 @@ def _finished(row: dict[str, Any], paper: PaperTimes | None) -> dict[str, Any]:
     row["speedup_over_differences"] = row["rsp_differences_ms"] / row["step_ms"]
     row["paper_ms"] = None if paper is None else 1e3 * paper.seconds
     row["paper_speedup"] = None if paper is None else paper.speed_up
-    ordered = {key: row[key] for key in KEYS} | row
-    return {key: _rounded(value) for key, value in ordered.items()}
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float | np.floating):
-        return float(f"{value:.4g}")
-    return value
+    return finished_row(row, KEYS)
 
 
 def table(rows: list[dict[str, Any]]) -> None:
     """Print a column for each case: times beside rig-space physics, and the sizes they are of."""
-    from rich.console import Console
-    from rich.table import Table
-
-    grid = Table(
-        title="Rig-space: a whole step with its skin on one core, milliseconds",
-        caption="dgemm: a 256³ product of float64 on the same core in the same run. RSP: rig-space "
+    case_table(
+        rows,
+        _SECTIONS,
+        "Rig-space: a whole step with its skin on one core, milliseconds",
+        "dgemm: a 256³ product of float64 on the same core in the same run. RSP: rig-space "
         "physics (Hahn et al. 2012) by the same rig and tets, with finite differences as the paper "
         "has it, and with analytic Jacobians. The paper's: its fastest, on four cores of 2.8 GHz.",
     )
-    grid.add_column("")
-    for row in rows:
-        grid.add_column(row["case"], justify="right")
-    for section in _SECTIONS:
-        for name, (key, digits) in section.items():
-            cells = (row[key] for row in rows)
-            shown = (limits_text(c) if isinstance(c, dict) else number(c, digits) for c in cells)
-            grid.add_row(name, *shown)
-        grid.add_section()
-    Console().print(grid)
 
 
 #: Lines of the table: key of the row, and how its numbers look.
-_SECTIONS: tuple[dict[str, tuple[str, str]], ...] = (
+_SECTIONS: tuple[Section, ...] = (
     {
         "step, median": ("step_ms", ".3f"),
         "  99th percentile to median": ("p99_over_median", ".2f"),

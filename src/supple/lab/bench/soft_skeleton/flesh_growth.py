@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from supple.app.command_files import checked_sheet
 from supple.app.pictures.drawing import INK, PAPER, save_picture
 from supple.app.processes import with_cores
-from supple.app.progress_bar import first_use_message, progress_bar
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
-from supple.errors import SuppleError
-from supple.lab.bench.rig_space.rsp_bench import check_steps
+from supple.lab.bench.bench_runs import (
+    check_steps,
+    checked_figures,
+    exponent,
+    growth_axes,
+    growth_caption,
+    measure_growth,
+    write_figures,
+)
 from supple.lab.bench.soft_skeleton.soft_bench import run_figures, timed_build
 from supple.lab.bench.soft_skeleton.soft_cases import pressed
-from supple.lab.bench.stvk_growth import exponent
-from supple.saving import write_whole
 from supple.scenes.characters.character_scene import scene
 
 __all__ = ["BALLS", "CUBATURE", "HANDLES", "STEPS", "measure", "table"]
@@ -80,25 +82,21 @@ def measure(
         Show no progress.
     """
     check_steps(steps)
-    checked_sheet(path)
-    kept = path.with_suffix(".json")
-    if kept.is_dir():
-        raise SuppleError(f"{kept}: cannot be written, it is a folder")
+    kept = checked_figures(path)
     cases = [("handles", h, _CUBATURE if h <= _HANDLES else 6 * h, _BALL) for h in handles]
     cases += [("cubature", _HANDLES, c, _BALL) for c in cubature]
     cases += [("contacts", _HANDLES, _CUBATURE, ball) for ball in balls]
-    rows = _begun(kept, steps)
-    first_use_message(quiet)
-    with TemporaryDirectory() as folder, progress_bar(quiet) as progress:
-        task = progress.add_task("measuring", total=len(cases))
-        for line, h, c, ball in cases:
-            key = _key(line, h, c, ball)
-            if key not in rows:
-                progress.update(task, description=f"{h} handles, {c} tets, ball {ball:g}")
-                rows[key] = {"line": line} | _row(Path(folder), body, tets, h, c, ball, steps)
-                _write(kept, {"steps": steps, "complete": False, "rows": rows})
-            progress.advance(task)
-    wanted = [rows[_key(*case)] for case in cases]
+    with TemporaryDirectory() as folder:
+        where = Path(folder), body, tets
+        measured = {
+            f"{line}: {h} handles, {c} tets, ball {ball:g}": (
+                line,
+                partial(_row, *where, h, c, ball, steps),
+            )
+            for line, h, c, ball in cases
+        }
+        rows = measure_growth(kept, measured, (*_PARTS, *_KEPT), steps=steps, quiet=quiet)
+    wanted = [rows[name] for name in measured]
     figures: dict[str, Any] = {
         line: [row for row in wanted if row["line"] == line] for line in _LINES
     }
@@ -107,27 +105,8 @@ def measure(
         for line in ("handles", "cubature")  # contacts do not vary by enough
     }
     save_picture(growth_picture(figures), path)
-    _write(kept, {"steps": steps, "complete": True, "rows": rows} | figures)
+    write_figures(kept, {"steps": steps, "complete": True, "rows": rows} | figures)
     return figures
-
-
-def _key(line: str, handles: int, cubature: int, ball: float) -> str:
-    return f"{line}, {handles} handles, {cubature} tets, ball {ball:g}"
-
-
-def _begun(path: Path, steps: int) -> dict[str, Any]:
-    """Return rows of a run that was ended before it was done; none of one that was done."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        rows = found["rows"]
-        mine = all({"line", *_PARTS, *_KEPT} <= set(row) for row in rows.values())
-        return dict(rows) if mine and found["steps"] == steps and not found["complete"] else {}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return {}
-
-
-def _write(path: Path, figures: dict[str, Any]) -> None:
-    write_whole(path, (json.dumps(figures, indent=2) + "\n").encode())
 
 
 def _row(
@@ -161,11 +140,7 @@ def table(figures: dict[str, Any]) -> None:
     console = Console()
     for line, title in _LINES.items():
         powers = figures["exponents"].get(line, {})
-        caption = ", ".join(
-            f"{_PARTS[key][0]} like the power {power:.2f}"
-            for key, power in powers.items()
-            if power is not None
-        )
+        caption = growth_caption(powers, {key: name for key, (name, _) in _PARTS.items()})
         grid = Table(
             title=f"As {title.partition(',')[0]} grow",
             caption=f"Growth: {caption}" if caption else None,
@@ -198,15 +173,5 @@ def _draw(axes: Axes, figures: dict[str, Any], line: str) -> None:
         wide = 2.2 if key == "step_ms" else 1.2
         values = [max(row[key], 1e-3) for row in rows]
         axes.plot(over, values, "o-", color=colour, lw=wide, ms=4, label=said)
-    axes.set(xscale="log", yscale="log", facecolor=PAPER)
-    axes.set_xlabel(_LINES[line], color=INK, fontsize=9)
-    if line == "handles":
-        axes.set_ylabel("milliseconds", color=INK, fontsize=9)
-    ticks = sorted(set(over))
-    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-    for along in (axes.xaxis, axes.yaxis):
-        along.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.grid(True, which="major", color="#e4e0d6", lw=0.7)
-    axes.tick_params(colors=INK, labelsize=8)
-    axes.legend(framealpha=0.9, facecolor=PAPER, edgecolor="none", fontsize=7)
+    beside = "milliseconds" if line == "handles" else ""
+    growth_axes(axes, _LINES[line], beside, sorted(set(over)))

@@ -6,20 +6,24 @@ A step is whole: joints, flesh, contact, all sub-steps of 1/90 s and skin, on on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from supple.app.processes import with_cores
-from supple.app.progress_bar import first_use_message, progress_bar
 from supple.engines.factory import build
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
-from supple.errors import SuppleError
+from supple.lab.bench.bench_runs import (
+    Section,
+    case_table,
+    check_model,
+    check_steps,
+    finished_row,
+    measure_cases,
+)
 from supple.lab.bench.rig_space.free_cases import made_belly
-from supple.lab.bench.rig_space.rsp_bench import check_steps
 from supple.lab.bench.soft_skeleton.full_flesh import full_figures, layer_of
 from supple.lab.bench.soft_skeleton.soft_cases import (
     PAPER,
@@ -30,7 +34,6 @@ from supple.lab.bench.soft_skeleton.soft_cases import (
     untouched,
 )
 from supple.lab.bench.soft_skeleton.step_clock import PARTS, ClockedRun, force_seconds
-from supple.lab.bench.step_bench import limits_text, number
 from supple.lab.bench.timing import DGEMM_SIZE, time_steps
 
 __all__ = ["KEYS", "STEPS", "measure", "run_figures", "split_of", "table", "timed_build"]
@@ -76,33 +79,11 @@ def measure(
     """
     check_steps(steps)
     names = checked_cases(cases) if model is None else [model.stem]
-    _check_model(cases, model)
-    first_use_message(quiet)
-    rows = []
-    with TemporaryDirectory() as folder, progress_bar(quiet) as progress:
-        task = progress.add_task("measuring", total=2 * len(names))
-        for name in names:
-            path, row = model, {"case": name, "build_s": None}
-            if path is None:
-                progress.update(task, description=f"{name}, build")
-                path = Path(folder) / "case.supple"
-                row["build_s"] = with_cores(None, _built, name, path)
-            progress.advance(task)
-            progress.update(task, description=f"{name}, one core")
-            row |= with_cores(1, _one_core, path, name, steps, model is None)
-            progress.advance(task)
-            rows.append(_finished(row))
-    return rows
-
-
-def _check_model(cases: Sequence[str], model: Path | None) -> None:
-    if model is None:
-        return
-    if cases:
-        raise SuppleError(f"cases and --model {model}; give one or the other")
-    if not model.is_file():
-        raise SuppleError(f"{model}: there is no such file; supple build makes one")
-    SoftSkeletonModel.load(model)
+    check_model(cases, model)
+    if model is not None:
+        SoftSkeletonModel.load(model)
+    timed = partial(_one_core, steps=steps, known=model is None)
+    return [_finished(row) for row in measure_cases(names, model, _built, timed, quiet=quiet)]
 
 
 def _built(name: str, path: Path) -> float:
@@ -197,38 +178,23 @@ def _finished(row: dict[str, Any]) -> dict[str, Any]:
     row["paper_ms"] = None if paper is None else paper.reduced
     row["paper_speedup"] = None if paper is None else paper.full / paper.reduced
     row["paper_coordinates"] = None if paper is None else paper.coordinates
-    ordered = {key: row[key] for key in KEYS} | row
-    return {
-        key: float(f"{value:.4g}") if isinstance(value, float | np.floating) else value
-        for key, value in ordered.items()
-    }
+    return finished_row(row, KEYS)
 
 
 def table(rows: list[dict[str, Any]]) -> None:
     """Print a column for each case: times, their parts, all tets beside them, and sizes."""
-    from rich.console import Console
-    from rich.table import Table
-
-    grid = Table(
-        title="Soft skeletons: a whole step of 1/90 s with contact and skin on one core, ms",
-        caption="dgemm: a 256³ product of float64 on the same core in the same run. All tets: "
+    case_table(
+        rows,
+        _SECTIONS,
+        "Soft skeletons: a whole step of 1/90 s with contact and skin on one core, ms",
+        "dgemm: a 256³ product of float64 on the same core in the same run. All tets: "
         "backward Euler with one Newton iteration on every tet of the same flesh, bone held, "
         "without contact and skin. The paper's: a laptop of 2.6 GHz.",
     )
-    grid.add_column("")
-    for row in rows:
-        grid.add_column(Path(row["case"]).stem, justify="right")
-    for section in _SECTIONS:
-        for name, (key, digits) in section.items():
-            cells = (row.get(key) for row in rows)
-            shown = (limits_text(c) if isinstance(c, dict) else number(c, digits) for c in cells)
-            grid.add_row(name, *shown)
-        grid.add_section()
-    Console().print(grid)
 
 
 #: Lines of the table: key of the row, and how its numbers look.
-_SECTIONS: tuple[dict[str, tuple[str, str]], ...] = (
+_SECTIONS: tuple[Section, ...] = (
     {
         "step, median": ("step_ms", ".2f"),
         "  99th percentile to median": ("p99_over_median", ".2f"),

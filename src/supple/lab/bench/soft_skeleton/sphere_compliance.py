@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-import scipy.sparse.linalg
 
+from supple.anatomy.skin_regions import vertex_areas
 from supple.arrays import Floats, Ints
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.engines.soft_skeleton.build import build
-from supple.engines.soft_skeleton.contact.body_contact import HARDNESS
+from supple.engines.soft_skeleton.contact.body_contact import CUT, HARDNESS
+from supple.engines.soft_skeleton.contact.pressing import HARDER, THIN
+from supple.engines.soft_skeleton.contact.touches import FINEST, MOST_FINE, middle_of_part
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer, flesh_layer
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
+from supple.linalg.cholesky import SparseCholesky
 from supple.mesh.obstacles import Sphere
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_core
 
-__all__ = ["Pressed", "Probe", "compliance", "press_full", "press_model", "probes_of"]
+__all__ = [
+    "Pressed",
+    "Probe",
+    "compliance",
+    "contact_points",
+    "press_full",
+    "press_model",
+    "probes_of",
+    "without_residual",
+]
 
-#: Steps over which the sphere comes, and over which flesh settles.
-COMING, SETTLING = 20, 60
+#: Steps over which the sphere comes, and over which flesh settles; it is at rest when the force is
+#: that of so many steps ago.
+COMING, SETTLING, AT_REST = 20, 60, 10
 #: Increments of the depth, and Newton iterations of each, with all tets.
 INCREMENTS, MOST_ITERATIONS = 5, 40
 
@@ -109,7 +124,7 @@ def press_model(model: SoftSkeletonModel, probe: Probe) -> Pressed:
     simulator = SoftSkeletonSimulator(
         model,
         1 / 90,
-        tracking=100.0,
+        tracking=1000.0,  # bones are held in all tets
         gravity=(0, 0, 0),
         friction=0.0,
         beta=0.05,
@@ -121,19 +136,21 @@ def press_model(model: SoftSkeletonModel, probe: Probe) -> Pressed:
         simulator.obstacles = (probe.sphere(min(1.0, (step + 1) / COMING)),)
         state = simulator.step()
         forces.append(float(state.readings["contact_force"] @ probe.way))
-    return Pressed(-float(np.mean(forces[-10:])), simulator.surface().astype(float) - before)
+        if step >= COMING + AT_REST and np.ptp(forces[-AT_REST:]) < 1e-3 * abs(forces[-1]):
+            break
+    return Pressed(-float(np.mean(forces[-AT_REST:])), simulator.surface().astype(float) - before)
 
 
-def press_full(layer: FleshLayer, surface: SurfaceMesh, areas: Floats, probe: Probe) -> Pressed:
+def press_full(layer: FleshLayer, surface: SurfaceMesh, probe: Probe) -> Pressed:
     """Press a sphere into all tets, by Newton's method with the same contact on the skin."""
     body = layer.body
     unknown = (3 * layer.free[:, None] + np.arange(3)).ravel()
-    reach = np.linalg.norm(surface.vertices - probe.place, axis=1)
-    near = np.flatnonzero(reach < 3 * probe.radius + 2 * probe.depth)
-    spread = sp.csr_array(sp.kron(layer.places[near], sp.eye_array(3)))
-    firm, x = HARDNESS * areas[near], body.rest.copy()
-    offset = surface.vertices[near] - layer.places[near] @ body.rest
-    force = 0.0
+    shares, areas = contact_points(surface, probe)
+    spread = sp.csr_array(sp.kron(shares @ layer.places, sp.eye_array(3)))
+    thickness = shares @ layer.thickness(surface.vertices)
+    firm = HARDNESS * np.clip(THIN / thickness, 1.0, HARDER) * areas
+    offset = shares @ (surface.vertices - layer.places @ body.rest)
+    x, force = body.rest.copy(), 0.0
     for part in np.arange(1, INCREMENTS + 1) / INCREMENTS:
         sphere = probe.sphere(float(part))
         for _ in range(MOST_ITERATIONS):
@@ -146,6 +163,33 @@ def press_full(layer: FleshLayer, surface: SurfaceMesh, areas: Floats, probe: Pr
     distance, out = probe.sphere().distances(surface.vertices + moved)
     moved -= np.minimum(distance, 0.0)[:, None] * out
     return Pressed(force, moved)
+
+
+def contact_points(surface: SurfaceMesh, probe: Probe) -> tuple[sp.csr_array, Floats]:
+    """Return points of the skin near a probe as simulators touch: (s, n̄) by vertices, and areas.
+
+    They are middles of parts of triangles where the sphere is small, and vertices where not.
+    """
+    skin, triangles = surface.vertices, surface.triangles
+    away = np.linalg.norm(skin - probe.place, axis=1)
+    reach = 3 * probe.radius + 2 * probe.depth
+    ends = skin[triangles] - skin[np.roll(triangles, 1, axis=1)]
+    edge = float(np.median(np.linalg.norm(ends, axis=2)))
+    cut = math.ceil(min(CUT * edge / probe.radius, FINEST))
+    near = triangles[(away[triangles] < reach + edge).any(axis=1)]
+    a, b, c = (skin[near[:, i]] for i in range(3))
+    across = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
+    parts = np.array([middle_of_part(k, cut) for k in range(cut**2)])
+    parts = np.column_stack([parts, 1 - parts.sum(axis=1)])
+    count = len(near) * len(parts)
+    columns, values = np.repeat(near, len(parts), axis=0), np.tile(parts, (len(near), 1))
+    starts = 3 * np.arange(count + 1)
+    shares = sp.csr_array((values.ravel(), columns.ravel(), starts), (count, len(skin)))
+    inside = probe.sphere().distances(shares @ skin)[0] < 0
+    if cut > 1 and inside.sum() < MOST_FINE:
+        return shares, np.repeat(across / cut**2, len(parts))
+    kept = np.flatnonzero(away < reach)
+    return sp.csr_array(sp.eye_array(len(skin)).tocsr()[kept]), vertex_areas(surface)[kept]
 
 
 def _newton_step(
@@ -171,8 +215,8 @@ def _newton_step(
     )  # fmt: skip
     rows = sp.csr_array(ways @ spread)[:, unknown]
     stiffness = sp.csr_array(body.stiffness(x, psd=True))[unknown][:, unknown]
-    stiffness = stiffness + rows.T @ sp.diags_array(firm[touching]) @ rows
-    step = -scipy.sparse.linalg.splu(sp.csc_array(stiffness)).solve(gradient)
+    stiffness = sp.csr_array(stiffness + rows.T @ sp.diags_array(firm[touching]) @ rows)
+    step = -SparseCholesky(stiffness, block=3).factorise(stiffness).solve(gradient)
     largest = float(np.abs(step).max())
     step *= min(1.0, 0.3 * probe.depth / max(largest, 1e-300))
     return -float((pressed[:, None] * out).sum(axis=0) @ probe.way), step, largest
@@ -197,7 +241,7 @@ def compliance(
     handles, bases
         Numbers of handles, and names of bases, that models are built with.
     meshes
-        Numbers of tets, or tets. Models are of the first; the whole flesh is of each.
+        Numbers of tets, or tets: models are made of each, and so is the whole flesh.
     tell
         Told what is done.
     **options
@@ -207,30 +251,30 @@ def compliance(
     -------
     rows
         ``basis``, ``handles``, ``residual`` (whether flexibility that handles lack is added),
-        ``probe``, ``tets`` of the whole flesh, ``force`` and ``full_force`` in N, ``ratio``
-        F/F_full, and ``motion_error`` ‖u − u_full‖/‖u_full‖ of the skin.
+        ``probe``, ``tets`` that the model is made of and ``full_tets`` of the whole flesh,
+        ``force`` and ``full_force`` in N, ``ratio`` F/F_full, and ``motion_error``
+        ‖u − u_full‖/‖u_full‖ of the skin.
     """
     say = tell or (lambda text: None)
-    bones = RigBones(character.rig)
-    truths: dict[int, list[Pressed]] = {}
+    bones, skin = RigBones(character.rig), character.surface
     kept = {name: options.get(name) for name in ("material", "skeleton")}
+    truths: dict[int, list[Pressed]] = {}
+    for tets in meshes:
+        layer = flesh_layer(character, bones, tets, None, **kept)
+        say(f"all of {len(layer.mesh.tets):,} tets")
+        truths[len(layer.mesh.tets)] = [press_full(layer, skin, each) for each in probes]
     rows: list[dict[str, Any]] = []
-    for basis in bases:
-        for count in handles:
-            say(f"{basis}, {count} handles")
-            model = build(character, handles=count, basis=basis, tets=meshes[0], **options)
-            for tets in meshes if not truths else ():
-                layer = flesh_layer(character, bones, tets, None, **kept)
-                say(f"all of {len(layer.mesh.tets):,} tets")
-                skin = character.surface, model.areas
-                truths[len(layer.mesh.tets)] = [press_full(layer, *skin, p) for p in probes]
-            for residual in (True, False):
-                used = model if residual else _without_residual(model)
-                rows += _compared(used, probes, truths, basis, count, residual)
+    for basis, count, tets in itertools.product(bases, handles, meshes):
+        say(f"{basis}, {count} handles")
+        model = build(character, handles=count, basis=basis, tets=tets, **options)
+        known = {"basis": basis, "handles": count, "tets": model.sizes["tets"]}
+        for residual, used in ((True, model), (False, without_residual(model))):
+            rows += _compared(used, probes, truths, known | {"residual": residual})
     return rows
 
 
-def _without_residual(model: SoftSkeletonModel) -> SoftSkeletonModel:
+def without_residual(model: SoftSkeletonModel) -> SoftSkeletonModel:
+    """Return a model whose contacts press in nothing beside its handles, as in the paper."""
     none = sp.csr_array(model.motion[0].shape)
     return replace(model, motion=(none, none, none))
 
@@ -239,9 +283,7 @@ def _compared(
     model: SoftSkeletonModel,
     probes: Sequence[Probe],
     truths: dict[int, list[Pressed]],
-    basis: str,
-    count: int,
-    residual: bool,
+    known: dict[str, Any],
 ) -> list[dict[str, Any]]:
     rows = []
     for k, probe in enumerate(probes):
@@ -250,12 +292,10 @@ def _compared(
             full = pressed[k]
             missed = np.linalg.norm(ours.moved - full.moved) / np.linalg.norm(full.moved)
             rows.append(
-                {
-                    "basis": basis,
-                    "handles": count,
-                    "residual": residual,
+                known
+                | {
                     "probe": probe.name,
-                    "tets": tets,
+                    "full_tets": tets,
                     "force": ours.force,
                     "full_force": full.force,
                     "ratio": ours.force / full.force,

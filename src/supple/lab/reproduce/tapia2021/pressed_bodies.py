@@ -23,13 +23,13 @@ from supple.lab.bench.soft_skeleton.sphere_compliance import (
     press_full,
     press_model,
     probes_of,
+    without_residual,
 )
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     MODAL,
     Tell,
     build_options,
     model_of,
-    without_residual,
 )
 from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, key_of, sheet, window_of
 from supple.mesh.surface import vertex_normals
@@ -50,8 +50,8 @@ def _layer(name: str, quick: bool) -> FleshLayer:
     return layer_of(scene(name).character, build_options(name, quick))
 
 
-def _full(name: str, probe: Probe, model: SoftSkeletonModel, quick: bool) -> Pressed:
-    return press_full(_layer(name, quick), scene(name).character.surface, model.areas, probe)
+def _full(name: str, probe: Probe, quick: bool) -> Pressed:
+    return press_full(_layer(name, quick), scene(name).character.surface, probe)
 
 
 def _row(said: str, probe: Probe, ours: Pressed, full: Pressed, rest: Floats) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def fig13(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             ours = press_model(model, probe)
             plain = press_model(without_residual(model), probe)
             began = process_time()
-            full = _full(name, probe, model, quick)
+            full = _full(name, probe, quick)
             seconds = process_time() - began
             rest = shown.character.surface.vertices
             for said, each in (("handles + what they lack", ours), ("handles", plain)):
@@ -154,7 +154,7 @@ def _against_modes(folder: Path, name: str, number: int, quick: bool, tell: Tell
         tell(0.3, "modes with more cubature")
         models[f"modal, {many}"] = without_residual(model_of(name, quick, **MODAL, cubature=many))
     tell(0.5, "all tets")
-    full = _full(name, probe, handles, quick)
+    full = _full(name, probe, quick)
     takes, rest = {}, shown.character.surface.vertices
     for at, (said, model) in enumerate(models.items()):
         tell(0.6 + 0.3 * at / len(models), said)
@@ -231,7 +231,7 @@ def fig16(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         model = model_of("hand", quick, handles=count, cubature=max(700, 6 * count))
         if count == SHOWN or quick:
             pins = list(_pins(model))
-    truths = [_full("hand", pin, model, quick) for pin in pins]
+    truths = [_full("hand", pin, quick) for pin in pins]
     for at, count in enumerate(densities):
         tell(0.5 + 0.4 * at / len(densities), f"{count} handles: pressing")
         own = model_of("hand", quick, handles=count, cubature=max(700, 6 * count))
@@ -309,7 +309,7 @@ def _pin_picture(shots: Sequence[_Shot]) -> Figure:
 
 def _density_plot(rows: list[dict[str, Any]]) -> Figure:
     """Draw force and motion against those of all tets, over the number of handles."""
-    figure = Figure(figsize=(7.6, 3.2), facecolor=PAPER, layout="constrained")
+    figure = Figure(figsize=(7.6, 3.8), facecolor=PAPER, layout="constrained")
     wanted = {"to_full_force": "force / that of all tets", "motion_error": "error of the motion"}
     for axes, (key, text) in zip(figure.subplots(1, 2), wanted.items(), strict=True):
         for basis, colour in _COLOURS.items():
@@ -327,5 +327,6 @@ def _density_plot(rows: list[dict[str, Any]]) -> Figure:
         axes.axhline(1.0, color=INK, lw=0.6, ls=":")
         axes.xaxis.set_minor_formatter(NullFormatter())
         plain_axes(axes)
-    figure.axes[0].legend(frameon=False, fontsize=6)
+    lines = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*lines, loc="outside lower center", ncols=2, frameon=False, fontsize=7)
     return figure

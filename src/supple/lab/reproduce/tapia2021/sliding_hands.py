@@ -9,7 +9,6 @@ import numpy as np
 
 from supple.app.pictures.drawing import save_picture
 from supple.arrays import Floats, Ints
-from supple.lab.reproduce.tapia2021.skin_strain import skin_strain
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     Tell,
     model_of,
@@ -19,7 +18,7 @@ from supple.lab.reproduce.tapia2021.soft_bodies import (
 )
 from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, key_of, sheet, window_of
 from supple.mesh.obstacles import Capsule
-from supple.mesh.surface import vertex_normals
+from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import scene
 from supple.scenes.characters.hand import POSES, hand_pose
@@ -27,7 +26,7 @@ from supple.scenes.contact.contact_scene import ContactScene
 from supple.scenes.contact.props import bars
 from supple.scenes.modelling.keyframes import Timeline
 
-__all__ = ["fig8", "fig10"]
+__all__ = ["fig8", "fig10", "skin_strain"]
 
 #: Distance of bars that a palm slides over, and how deep it is pressed on them, in m.
 BARS, PALM_DEPTH = 0.018, 0.006
@@ -58,6 +57,7 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     deep = 1e3 * max(float(np.linalg.norm(take.frames[t].unposed, axis=1).max()) for t in times)
     most = max(1.0, float(np.ceil(deep)))
     ripples = []
+    window = window_of(np.concatenate([take.frames[time].skin for time in times]), 1.0)
     for column, time in enumerate(times):
         frame = take.frames[time]
         draw_body(
@@ -67,7 +67,7 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             f"{time:.2f} s",
             things=frame.things,
             azimuth=shown.azimuth,
-            window=window_of(frame.skin, 1.15),
+            window=window,
         )
         draw_body(
             grid[1, column],
@@ -222,3 +222,30 @@ def _sides(parts: Ints, names: tuple[str, ...], rest: Floats, strain: Floats) ->
         left, right = own & (across > 0.003), own & (across < -0.003)
         found.append(float(strain[left].mean() - strain[right].mean()))
     return float(np.mean(found))
+
+
+def skin_strain(surface: SurfaceMesh, moved: Floats) -> Floats:
+    """(n̄,) tr C − 2 with C the right Cauchy–Green tensor of the triangles around each vertex.
+
+    Parameters
+    ----------
+    surface
+        At rest.
+    moved
+        (n̄, 3) displacement.
+    """
+    corners, now = surface.vertices[surface.triangles], (surface.vertices + moved)
+    now = now[surface.triangles]
+    a, b = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
+    p, q = now[:, 1] - now[:, 0], now[:, 2] - now[:, 0]
+    # tr(G⁻¹ g) of the first fundamental forms G at rest and g now.
+    E, F, G = (a * a).sum(axis=1), (a * b).sum(axis=1), (b * b).sum(axis=1)
+    e, f, g = (p * p).sum(axis=1), (p * q).sum(axis=1), (q * q).sum(axis=1)
+    flat = np.maximum(E * G - F * F, 1e-300)
+    strain = (G * e - 2 * F * f + E * g) / flat - 2.0
+    areas = np.sqrt(flat)
+    total, weight = np.zeros(len(moved)), np.zeros(len(moved))
+    for i in range(3):
+        np.add.at(total, surface.triangles[:, i], areas * strain)
+        np.add.at(weight, surface.triangles[:, i], areas)
+    return total / np.maximum(weight, 1e-300)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from supple.app.character_models import scene_model_file
 from supple.arrays import Floats
@@ -32,7 +31,6 @@ __all__ = [
     "told_part",
     "touch_row",
     "watched",
-    "without_residual",
 ]
 
 Tell = Callable[[float, str], None]
@@ -65,12 +63,6 @@ def model_of(name: str, quick: bool = False, **changes: Any) -> SoftSkeletonMode
         with scene_model_file(name, engine="soft-skeleton", **given) as path:
             _models[key] = SoftSkeletonModel.load(path)
     return _models[key]
-
-
-def without_residual(model: SoftSkeletonModel) -> SoftSkeletonModel:
-    """Return a model whose contacts press in nothing beside its handles, as in the paper."""
-    none = sp.csr_array(model.motion[0].shape)
-    return replace(model, motion=(none, none, none))
 
 
 class Frame(NamedTuple):

@@ -13,6 +13,7 @@ from supple.lab.bench.soft_skeleton.full_flesh import full_figures, layer_of
 from supple.lab.bench.soft_skeleton.soft_bench import run_figures
 from supple.lab.bench.soft_skeleton.soft_cases import pressed
 from supple.lab.reproduce.tapia2021.soft_bodies import (
+    MODAL,
     SIZES,
     Tell,
     build_options,
@@ -153,9 +154,9 @@ def modes(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             [("handles", 700), *(("modal", count) for count in PAPER_MODES)]
         ):
             tell(at / 3, f"{basis}, {count} points")
-            row = _row(
-                f"{count} points", model_of("hand", quick, basis=basis, cubature=count), quick
-            )
+            chosen, steps = (MODAL, MODAL_STEPS) if basis == "modal" else ({}, STEPS)
+            model = model_of("hand", quick, cubature=count, **chosen)
+            row = _row(f"{count} points", model, quick, steps)
             paper = PAPER_HANDLES if basis == "handles" else PAPER_MODES[count]
             rate = {"ours": 1e3 / row["step_ms"], "paper": paper}
             rows.append({"basis": basis} | _plain(row) | {"frames_per_second": rate})

@@ -11,6 +11,7 @@ from supple.app.pictures.drawing import save_picture
 from supple.arrays import Floats
 from supple.dynamics.rigid_object import RigidObject
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
+from supple.lab.bench.soft_skeleton.sphere_compliance import without_residual
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     Tell,
     model_of,
@@ -18,7 +19,6 @@ from supple.lab.reproduce.tapia2021.soft_bodies import (
     told_part,
     touch_row,
     watched,
-    without_residual,
 )
 from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, key_of, sheet, window_of
 from supple.mesh.obstacles import Capsule, Sphere
@@ -178,6 +178,9 @@ def _lifted_bar() -> ContactScene:
     )
 
 
+_LEFT_ARM = ("left_shoulder", "left_elbow", "left_wrist", "left_hand")
+
+
 def fig6(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Draw a body alone, and with a ball that pushes its belly and arm; the flesh apart."""
     tell(0.0, "building")
@@ -192,12 +195,11 @@ def fig6(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     far = 1e3 * np.linalg.norm(frame.unposed, axis=1)
     figure, grid = sheet("A body alone, pushed by a ball, and its flesh unposed", 1, 3, 3.2)
     window = window_of(points)
-    near = window_of(
-        np.concatenate([frame.skin[far > 0.4 * far.max()], [pushed.objects[0].centre]]), 3.0
-    )
+    arm = [k for k, part in enumerate(shown.part_names) if part in _LEFT_ARM]
+    near = window_of(frame.skin[np.isin(shown.parts, arm)], 1.2)
     draw_body(grid[0, 0], skin, points, "alone: the parametric skin", window=window)
     draw_body(
-        grid[0, 1], skin, frame.skin, "pushed", things=frame.things, window=near, azimuth=100.0
+        grid[0, 1], skin, frame.skin, "pushed", things=frame.things, window=near, azimuth=65.0
     )
     most = max(1.0, float(np.ceil(far.max())))
     draw_body(

@@ -1,4 +1,8 @@
-"""The gorilla at its own size: contact, six regions, a hundred modes, the paper's cubature."""
+"""The gorilla at its own size: contact, six regions, a hundred modes, the paper's cubature.
+
+Run by `make exam`. `make test` has the same bounds on the X (tests/app/test_build_command.py), its
+regions (tests/reduction/test_regions.py) and where it touches itself (tests/scenes/test_scenes.py).
+"""
 
 from __future__ import annotations
 

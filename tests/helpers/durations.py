@@ -1,0 +1,85 @@
+"""What each test takes, kept in a file: the longest files begin first, and slow tests can wait.
+
+`make test-durations` measures anew. A test that the file does not know counts as quick.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+__all__ = ["KEPT", "Measured", "longest_first", "mark_slow", "read_durations"]
+
+KEPT = Path(__file__).resolve().parents[1] / "durations.json"
+#: Seconds, of all cases of a test together, from which it is slow.
+SLOW = 1.0
+#: Shorter ones are not kept.
+SHORT = 0.3
+#: The part of a file's time in which its tests make what they share.
+SHARED = "shared"
+
+Durations = dict[str, dict[str, float]]
+
+
+def read_durations(path: Path = KEPT) -> Durations:
+    """Seconds by file and test; none where nothing was measured."""
+    return json.loads(path.read_text()) if path.is_file() else {}
+
+
+def _file_of(item: Any) -> str:
+    return str(item.nodeid).split("::")[0]
+
+
+def _test_of(nodeid: str) -> str:
+    return nodeid.split("::", 1)[-1].split("[")[0]
+
+
+def longest_first(items: list[Any], durations: Durations) -> None:
+    """Sort files, not tests within them: a long one that begins last keeps one worker alone."""
+    seconds = {name: sum(tests.values()) for name, tests in durations.items()}
+    items.sort(key=lambda item: -seconds.get(_file_of(item), 0.0))
+
+
+def mark_slow(items: list[Any], durations: Durations) -> None:
+    """Mark tests that take long themselves, or share something in their file that does."""
+    for item in items:
+        known = durations.get(_file_of(item), {})
+        long = known.get(_test_of(item.nodeid), 0.0) >= SLOW
+        if long or (known.get(SHARED, 0.0) >= SLOW and _shares(item)):
+            item.add_marker(pytest.mark.slow)
+
+
+def _shares(item: Any) -> bool:
+    """Whether a test uses something that its file makes once."""
+    made = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    return any(
+        each.scope == "module" and each.baseid == _file_of(item)
+        for several in made.values()
+        for each in several
+    )
+
+
+class Measured:
+    """A plugin that keeps what tests take, in place of what is kept."""
+
+    def __init__(self, path: Path = KEPT) -> None:
+        self.path = path
+        self.seconds: Any = defaultdict(lambda: defaultdict(float))
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        shared = report.when == "setup" and report.duration >= SHORT
+        test = SHARED if shared else _test_of(report.nodeid)
+        self.seconds[report.nodeid.split("::")[0]][test] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        kept = {}
+        for name in sorted(self.seconds):
+            tests = self.seconds[name]
+            long = {test: round(tests[test], 1) for test in sorted(tests) if tests[test] >= SHORT}
+            if long:
+                kept[name] = long
+        self.path.write_text(json.dumps(kept, indent=1) + "\n")
