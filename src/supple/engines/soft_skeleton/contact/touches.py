@@ -220,8 +220,13 @@ def _find_vertices(
     """Mark vertices inside of a thing, and how deep they are; return whether there are any."""
     some = False
     cx, cy, cz, reach = _ball(shapes, thing)
+    size = math.sqrt(reach)
     for k in range(patches.all) if bone < 0 else range(patches.all, len(patches.owned)):
-        far = patch_gap(shapes, thing, patches.balls[k])
+        ball = patches.balls[k]
+        away = (ball[0] - cx) ** 2 + (ball[1] - cy) ** 2 + (ball[2] - cz) ** 2
+        if bone >= 0 and away > (size + ball[3]) ** 2:
+            continue
+        far = patch_gap(shapes, thing, ball)
         if far > 0 and (bone >= 0 or far >= out.nearest[0]):
             continue
         for at in range(patches.starts[k], patches.starts[k] + patches.owned[k]):
