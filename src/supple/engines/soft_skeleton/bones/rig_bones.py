@@ -13,12 +13,16 @@ from supple.compiled.jit import compiled
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.errors import SuppleError
 from supple.maths.rotations import to_matrix
+from supple.maths.small_matrices import times_transposed
 from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
 from supple.rig.skeleton.skinning import skinned_core
 
 __all__ = ["RigBones"]
+
+#: RᵀR of a rotation is the identity but for this.
+RIGID = 1e-13
 
 
 class RigBones:
@@ -73,13 +77,15 @@ class RigBones:
 
         A joint slides where keys move it on its parent: see `BoneChain`.
         """
-        world = self._core.rig.joint_pose.matrices(pose[self._core.entries])[self.kept]
-        turned = _rotations(world[:, :3, :3]) @ self._bound.transpose(0, 2, 1)
-        slides, above = np.zeros((len(self.parents), 3)), self.parents[1:]
-        away = world[1:, :3, 3] - world[above, :3, 3]
-        along = np.einsum("kji,kj->ki", turned[above], away)
-        slides[1:] = along - (self.joints[1:] - self.joints[above])
-        return turned, world[0, :3, 3], slides
+        world = self._core.rig.joint_pose.matrices(pose[self._core.entries])
+        turned, slides = np.empty_like(self._bound), np.zeros((len(self.parents), 3))
+        bones = self.kept, self.parents, self.joints, self._bound
+        if not _write_turns(world, *bones, turned, slides):
+            own = np.eye(4) + np.zeros((len(world), 1, 1))
+            own[:, :3, :3] = _rotations(world[:, :3, :3])
+            own[:, :3, 3] = world[:, :3, 3]
+            _write_turns(own, *bones, turned, slides)
+        return turned, world[self.kept[0], :3, 3], slides
 
     def unposed(self, points: Floats, weights: sp.csr_array, pose: Floats) -> Floats:
         """Return points (n, 3) of a pose where they were when the skin was bound.
@@ -147,6 +153,33 @@ class RigBones:
         return found
 
 
+@compiled
+def _write_turns(
+    world: Floats,
+    kept: Ints,
+    parents: Ints,
+    joints: Floats,
+    bound: Floats,
+    turned: Floats,
+    slides: Floats,
+) -> bool:
+    """Write turns since the skin was bound, and slides; tell whether all joints just turn."""
+    rigid, inner = True, np.empty((3, 3))
+    for k in range(len(kept)):
+        own, p = world[kept[k]], parents[k]
+        times_transposed(own[:3, :3].T, own[:3, :3].T, inner)
+        for i in range(3):
+            for j in range(3):
+                rigid &= abs(inner[i, j] - (1.0 if i == j else 0.0)) < RIGID
+        times_transposed(own[:3, :3], bound[k], turned[k])
+        if p >= 0:
+            for i in range(3):
+                slides[k, i] = joints[p, i] - joints[k, i]
+                for j in range(3):
+                    slides[k, i] += turned[p, j, i] * (own[j, 3] - world[kept[p], j, 3])
+    return rigid
+
+
 def _moving(parents: Ints, used: Floats) -> Ints:
     """Return joints with skin that follows them or what hangs on them, ascending."""
     moves = np.array(used, bool)
@@ -192,7 +225,7 @@ def _write_vectors(matrices: Floats, out: Floats) -> None:
 
 def _rotations(matrices: Floats) -> Floats:
     """Return the nearest rotations of matrices (…, 3, 3)."""
-    if np.abs(np.swapaxes(matrices, -1, -2) @ matrices - np.eye(3)).max(initial=0.0) < 1e-13:
+    if np.abs(np.swapaxes(matrices, -1, -2) @ matrices - np.eye(3)).max(initial=0.0) < RIGID:
         return matrices.copy()
     u, _, v = np.linalg.svd(matrices)
     u[..., :, 2] *= np.sign(np.linalg.det(u @ v))[..., None]
