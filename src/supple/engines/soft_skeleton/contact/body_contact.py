@@ -442,8 +442,8 @@ class BodyContact:
         That is the flexibility that handles lack under the pressure, and out of what is touched
         where a vertex between contacts is still inside.
         """
-        out[:] = skin
         if self.count == 0:
+            out[:] = skin
             return
-        out += self.dents
+        np.add(skin, self.dents, out=out, casting="same_kind")
         push_out(self._shapes, self._touches, self._first_bone, out)
