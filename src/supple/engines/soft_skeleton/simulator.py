@@ -26,8 +26,7 @@ from supple.engines.soft_skeleton.body_system import BodySystem
 from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.bones.joint_springs import joint_limits as bounds
-from supple.engines.soft_skeleton.bones.rig_bones import RigBones
-from supple.engines.soft_skeleton.bones.skin_correction import skin_correction
+from supple.engines.soft_skeleton.bones.rig_bones import RigBones, skin_correction
 from supple.engines.soft_skeleton.contact.body_contact import BodyContact, Contacts
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.step_inputs import (

@@ -15,9 +15,12 @@ from supple.elastic.densities.dispatch import (
     stress,
     stress_derivative,
 )
-from supple.elastic.densities.invariants import knows_invariants
 from supple.elastic.material import Material
-from supple.engines.soft_skeleton.flesh.invariant_flesh import FIRMER, add_invariant_terms
+from supple.engines.soft_skeleton.flesh.invariant_flesh import (
+    FIRMER,
+    add_invariant_terms,
+    knows_invariants,
+)
 from supple.maths.svd import project_psd
 from supple.mesh.laplacian import hat_gradients
 from supple.mesh.tets import TetMesh

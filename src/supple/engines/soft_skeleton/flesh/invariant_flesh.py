@@ -1,5 +1,6 @@
 """Forces and stiffness of flesh on handles, of materials that know I = F:F and J = det F alone.
 
+They have P = a F + c cof F and ∂P/∂F = a 1 + b F⊗F + c ∂cof F/∂F + d cof F⊗cof F, four numbers.
 With F = I + Σ φ_a g_aᵀ the stiffness between handles a and b is
 α (g_a·g_b) 1 + Σ_r w_r (M_r g_a)(M_r g_b)ᵀ − c [F (g_a × g_b)]×, of few 3×3 matrices M_r: F, cof F,
 and the directions in which a tet's part would be negative.
@@ -12,17 +13,40 @@ import math
 import numpy as np
 
 from supple.arrays import Floats, Ints
-from supple.compiled.jit import compiled, compiled_fused
-from supple.elastic.densities.invariants import invariant_factors
+from supple.compiled.jit import compiled, compiled_fused, compiled_fused_inline
+from supple.elastic.densities.dispatch import material_number
+from supple.elastic.densities.neo_hookean import NEO_HOOKEAN
+from supple.elastic.densities.yeoh import STRAINED, YEOH
 from supple.maths.small_matrices import cofactors, determinant, squared_norm
 from supple.maths.svd import jacobi_eigen, rotation_svd
 
-__all__ = ["FIRMER", "add_invariant_terms", "write_handle_gradient"]
+__all__ = ["FIRMER", "add_invariant_terms", "knows_invariants"]
 
 #: Part of its mean that is added to the diagonal of ∂P/∂F before it is projected.
 FIRMER = 0.01
 #: Matrices M_r at most: F, cof F, three turns, three shears, three stretches.
 MOST_MODES = 11
+_NEO_HOOKEAN, _YEOH = material_number(NEO_HOOKEAN.name), material_number(YEOH.name)
+
+
+@compiled_fused
+def knows_invariants(kind: int) -> bool:
+    """Tell whether a material has such numbers."""
+    return kind in (_NEO_HOOKEAN, _YEOH)
+
+
+@compiled_fused_inline
+def _factors(kind: int, norm: float, volume: float, p: Floats) -> tuple[float, float, float, float]:
+    """Return a, b, c and d at I = `norm` and J = `volume`, of an element's constants p."""
+    mu, lam = p[0], p[1]
+    inverse = 1.0 / (norm + 1.0)
+    a, b = mu * (1.0 - inverse), 2.0 * mu * inverse * inverse
+    if kind == _YEOH and norm > 3.0 + STRAINED:
+        strained = norm - 3.0 - STRAINED
+        less = 1.0 / (1.0 + strained)
+        a += p[2] * strained * (2.0 + strained) * less * less
+        b += 4.0 * p[2] * less * less * less
+    return a, b, lam * (volume - 1.0) - 0.75 * mu, lam
 
 
 @compiled
@@ -65,9 +89,9 @@ def add_invariant_terms(
             for j in range(3):
                 own[k, j] = gradients[j, begin + k]
         listed, much = columns[begin : begin + count], stiffness * volumes[e]
-        write_handle_gradient(own, listed, phi, F)
+        _write_gradient(own, listed, phi, F)
         norm, J = squared_norm(F), determinant(F)
-        a, b, c, d = invariant_factors(kind, norm, J, constants[e])
+        a, b, c, d = _factors(kind, norm, J, constants[e])
         cofactor = modes[1]
         cofactors(F, cofactor)
         for i in range(3):
@@ -85,7 +109,7 @@ def add_invariant_terms(
 
 
 @compiled_fused
-def write_handle_gradient(own: Floats, columns: Ints, phi: Floats, F: Floats) -> None:
+def _write_gradient(own: Floats, columns: Ints, phi: Floats, F: Floats) -> None:
     """F = I + Σ φ_a g_aᵀ, of g (k, 3)."""
     for i in range(3):
         for j in range(3):
