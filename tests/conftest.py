@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,14 @@ def assets() -> Path:
     if not ASSETS.is_dir():
         pytest.skip("no assets beside the repository; set SUPPLE_ASSETS to their folder")
     return ASSETS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_cache(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Sculpt each scene once for all tests and workers, and leave the user's folder alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SUPPLE_CACHE", str(request.config.cache.mkdir("scenes")))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -20,6 +20,8 @@ FILES = {
     "sumo_soft_shapes.glb": (["*-*"], "jumps", 2.0),
     "ict_head_expressions.glb": (["*"], "shaken", 2.0),
 }
+#: One of joints and one of shapes that are written at a second rate as well.
+TWICE = ("q_Husky.glb", "ict_head_expressions.glb")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,7 +47,7 @@ def test_curves_in_real_files(assets, tmp_path, name):
         free = [each.name for each in character.rig.parameters if each.unit == "1"]
     how: dict[str, Any] = {"engine": "springs", "free": free, "anatomy": None, "push": push}
     found = []
-    for rate in (24, 60):
+    for rate in (24, 60) if name in TWICE else (24,):
         target = tmp_path / f"{rate}.glb"
         end = 0.9 if clip in ("jumps", "shaken") else None
         # Their keys are at 24 frames a second, but for the sumo's.
@@ -62,7 +64,7 @@ def test_curves_in_real_files(assets, tmp_path, name):
             _check_bounds(again, clip, curves)
             remove_curves(tmp_path / "back.glb", target)
             assert (tmp_path / "back.glb").read_bytes() == Path(file).read_bytes()
-    off = np.linalg.norm(found[0] - found[1], axis=2).max()
+    off = np.linalg.norm(found[0] - found[-1], axis=2).max()
     assert off <= 0.01 * character.surface.size
 
 

@@ -6,23 +6,17 @@ regions (tests/reduction/test_regions.py) and where it touches itself (tests/sce
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers.build_samples import kept_scenes
 from supple.app.building import run_build
 
 
 @pytest.fixture(scope="module")
-def figures(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Any]]:
-    with kept_scenes(request.config.cache.mkdir("scenes")):
-        target = tmp_path_factory.mktemp("gorilla") / "gorilla.supple"
-        yield run_build("gorilla", target, quiet=True)
+def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return run_build("gorilla", tmp_path_factory.mktemp("gorilla") / "gorilla.supple", quiet=True)
 
 
 def test_elastic_cubature_is_as_good_at_the_papers_count(figures):

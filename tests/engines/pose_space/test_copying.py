@@ -37,10 +37,11 @@ STEPPING = """
 import pickle, sys
 import numpy as np
 sys.path.insert(0, sys.argv[1])
-each = pickle.load(sys.stdin.buffer)
+both = pickle.load(sys.stdin.buffer)
 for k in range(3):
-    each.step(np.array([0.05 * k]))
-np.save(sys.stdout.buffer, np.ravel(each.q))
+    for each in both:
+        each.step(np.array([0.05 * k]))
+np.save(sys.stdout.buffer, np.concatenate([np.ravel(each.q) for each in both]))
 """
 
 
@@ -171,18 +172,19 @@ def test_a_copy_from_a_pickle_needs_nothing_compiled_anew():
         assert first == second, name
 
 
-@pytest.mark.parametrize("n", [0, 2])
-def test_another_process_goes_on_from_a_pickle(n):
-    each = begun(True, n=n)
+def test_another_process_goes_on_from_a_pickle():
+    """One character, and a crowd."""
+    both = [begun(True, n=n) for n in (0, 2)]
     found = subprocess.run(
         [sys.executable, "-c", STEPPING, str(Path(__file__).parents[2])],
-        input=pickle.dumps(each),
+        input=pickle.dumps(both),
         capture_output=True,
         timeout=300,
     )
     assert found.returncode == 0, found.stderr.decode()
     for k in range(3):
-        each.step(np.array([0.05 * k]))
-    expected = np.ravel(each.q)
+        for each in both:
+            each.step(np.array([0.05 * k]))
+    expected = np.concatenate([np.ravel(each.q) for each in both])
     header = len(found.stdout) - expected.nbytes
     np.testing.assert_array_equal(np.frombuffer(found.stdout[header:]), expected)

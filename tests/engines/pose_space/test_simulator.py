@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import supple
-from helpers.build_samples import kept_scenes, stepped_model
+from helpers.build_samples import stepped_model
 from helpers.dense_step import DenseStep
 from helpers.model_samples import sample_model
 from supple import PoseSpaceModel
@@ -24,6 +24,7 @@ from supple.engines.pose_space.runtime import RuntimeModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.maths.rotations import exponential, to_matrix
 from supple.rig.motion.motion import Motion
+from supple.scenes.characters.character_scene import scene
 
 Floats = NDArray[np.float64]
 
@@ -44,14 +45,11 @@ BARS = (
 
 
 @pytest.fixture(scope="module")
-def x_scene(request: pytest.FixtureRequest) -> PoseSpaceModel:
+def x_scene() -> PoseSpaceModel:
     """The crossing bars, coarse."""
-    with kept_scenes(request.config.cache.mkdir("scenes")):
-        from supple.scenes.characters.character_scene import scene
-
-        x = scene("x")
-        small = {"tets": 800, "modes": 12, "elastic_cubature": 40, "inertial_cubature": 20}
-        return supple.build(x.character, **(x.recipe() | small))
+    x = scene("x")
+    small = {"tets": 800, "modes": 12, "elastic_cubature": 40, "inertial_cubature": 20}
+    return supple.build(x.character, **(x.recipe() | small))
 
 
 def turned(angle: float, place: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Floats:
