@@ -46,8 +46,10 @@ def assets() -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def _one_cache(request: pytest.FixtureRequest) -> Iterator[None]:
     """Sculpt each scene once for all tests and workers, and leave the user's folder alone."""
+    kept = getattr(request.config, "cache", None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SUPPLE_CACHE", str(request.config.cache.mkdir("scenes")))
+        if kept is not None:  # pytest's cache may be off
+            patch.setenv("SUPPLE_CACHE", str(kept.mkdir("scenes")))
         yield
 
 

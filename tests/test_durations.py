@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from helpers.durations import Measured, longest_first, mark_slow, read_durations
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def item(nodeid: str, shares: bool = False) -> Any:
@@ -47,9 +44,3 @@ def test_what_is_measured_sorts_files_and_marks_what_is_slow(tmp_path: Path):
     longest_first(items, durations)
     files = [each.nodeid.split("::")[0] for each in items]
     assert files == ["b.py", "b.py", "b.py", "a.py", "new.py"]
-
-
-def test_files_that_are_known_exist():
-    kept = json.loads((ROOT / "tests/durations.json").read_text())
-    gone = [name for name in kept if not (ROOT / name).is_file()]
-    assert not gone, "make test-durations"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,14 +25,31 @@ SMALL: dict[str, Any] = {"scene": "x", "tets": 1000, "modes": 8}
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
+@dataclass(frozen=True)
+class Demonstration:
+    folder: Path
+    figures: dict[str, Any]
+    out: str
+    err: str
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
+    """What it makes, drawn as large as people get it, and what it says."""
     folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
-    return folder, run_demo(folder, quiet=True, **SMALL)
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        figures = run_demo(folder, **SMALL)
+    return Demonstration(folder, figures, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(autouse=True)
+def _small_pictures(monkeypatch):
+    """Of all but the demonstration itself."""
+    monkeypatch.setattr(supple.app.pictures.filmstrip, "_WIDEST", 120.0)
 
 
 def test_the_demo_writes_a_page_a_filmstrip_and_the_character_and_nothing_else(made):
-    folder, figures = made
+    folder, figures = made.folder, made.figures
     assert {path.name for path in folder.iterdir()} == {
         "report.html",
         "filmstrip.png",
@@ -47,7 +66,7 @@ def test_the_demo_writes_a_page_a_filmstrip_and_the_character_and_nothing_else(m
 
 
 def test_the_character_that_is_written_moves_when_it_is_loaded_again(made):
-    folder, figures = made
+    folder, figures = made.folder, made.figures
     again = load(folder / "x_soft.glb")
     motion = next(iter(again.motions.values()))
     first, later = (again.rig(motion.at(time)[0]) for time in (0.0, 1.0))
@@ -55,12 +74,10 @@ def test_the_character_that_is_written_moves_when_it_is_loaded_again(made):
     assert figures["character"]["error"] <= 0.002
 
 
-def test_people_are_told_figures_and_how_to_open_the_page(tmp_path, capsys):
-    run_demo(tmp_path, **SMALL)
-    told = capsys.readouterr()
-    assert "paper" in told.out
-    assert "step ms" in told.out
-    assert (tmp_path / "report.html").as_uri() in told.err.replace("\n", "")
+def test_people_are_told_figures_and_how_to_open_the_page(made):
+    assert "paper" in made.out
+    assert "step ms" in made.out
+    assert (made.folder / "report.html").as_uri() in made.err.replace("\n", "")
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused_and_kept(tmp_path):

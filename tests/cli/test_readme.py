@@ -49,6 +49,12 @@ PACKAGES = (
 
 #: What the pages ask for is for a real character; the small rat needs less.
 LESS = {"tets": 500, "modes": 9, "poses": 2, "most_poses": 3}
+#: Defaults of engines, likewise.
+SMALLER: dict[str, dict[str, int]] = {
+    "pose-space": {name: LESS[name] for name in ("tets", "modes", "most_poses")},
+    "rig-space": {"tets": 1000, "modes": 6, "cubature": 40},
+    "soft-skeleton": {"tets": 2000, "handles": 24, "cubature": 200, "points": 100},
+}
 #: Tets of engines that have no defaults of their own for baking.
 LEAST_TETS = 1500
 #: Commands that are run, not only understood: the others serve a page, or take minutes.
@@ -102,12 +108,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with rat.glb, in which models are built smaller than by default."""
     monkeypatch.chdir(tmp_path)
     write_rat(tmp_path / "rat.glb")
-    row = ENGINES["pose-space"]
-    defaults = row.build.__kwdefaults__
-    assert defaults is not None
-    for name in ("tets", "modes", "most_poses"):
-        monkeypatch.setitem(row.bake_options, name, LESS[name])
-        monkeypatch.setitem(defaults, name, LESS[name])
+    for engine, options in SMALLER.items():
+        row = ENGINES[engine]
+        defaults = row.build.__kwdefaults__
+        assert defaults is not None
+        for name, less in options.items():
+            assert name in defaults
+            monkeypatch.setitem(defaults, name, less)
+            if name in row.bake_options:
+                monkeypatch.setitem(row.bake_options, name, less)
     monkeypatch.setattr("supple.playing.bake_model.TETS", LEAST_TETS)
     return tmp_path
 

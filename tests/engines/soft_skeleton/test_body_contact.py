@@ -216,6 +216,45 @@ def test_joints_go_little_beyond_the_motions_but_where_the_pose_has_them():
     assert sim.parameters[0] == pytest.approx(-1.2, abs=0.01)
 
 
+@pytest.mark.parametrize("degrees", [1.5, 4.0])
+def test_limits_by_motions_do_not_hinder_a_pose_that_turns_past_a_half_turn(degrees):
+    model, found = soft_elbow(), []
+    for limits in (None, "motions"):
+        sim = SoftSkeletonSimulator(model, tracking=3.0, joint_limits=limits, gravity=(0, 0, 0))
+        for k in range(round(300 / degrees)):
+            sim.step([np.radians(degrees * k)])
+        found.append(Rotation.from_matrix(sim.chain.turns[0].T @ sim.chain.turns[1]))
+    assert (found[0].inv() * found[1]).magnitude() < 0.15  # they lag
+
+
+class _Floor:
+    """Ground that is known by distances only."""
+
+    def distances(self, points):
+        return points[:, 1].copy(), np.tile([0.0, 1.0, 0.0], (len(points), 1))
+
+
+def test_skin_is_shown_out_of_a_thing_known_by_distances_only_and_its_depth_is_read():
+    sim, root = lying(0.01)
+    sim.obstacles = (_Floor(),)
+    deepest = [sim.step(None, root).readings["penetration"] for _ in range(40)]
+    assert 1e-3 < max(deepest) < 0.015
+    assert deepest[-1] > 0
+    assert sim.surface()[:, 1].min() > -1e-6
+
+
+def test_a_reset_simulator_is_as_a_new_one():
+    steps = []
+    sim, root = lying(0.05)
+    above = root.copy()
+    above[1, 3] += 0.06
+    for _ in range(2):
+        pose = np.array(sim.model.rig.rest_pose)
+        sim.reset(pose, root, before=(pose, above))
+        steps.append([sim.step(None, root).readings["contact_force"] for _ in range(3)])
+    np.testing.assert_array_equal(steps[0], steps[1])
+
+
 def test_fingers_do_not_pass_through_each_other():
     model = soft_hand()
     pose = np.array(model.rig.rest_pose)

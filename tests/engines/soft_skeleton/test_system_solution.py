@@ -7,6 +7,7 @@ import pytest
 
 import supple
 from helpers.soft_skeleton_samples import soft_hand
+from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.contact.skin_patches import (
     bound_patches,
     patch_gap,
@@ -72,13 +73,18 @@ def test_no_vertex_of_a_patch_is_nearer_than_its_ball():
     np.testing.assert_array_equal(np.sort(patches.triangles), np.arange(len(surface.triangles)))
 
 
-def test_skin_is_whole_after_a_step_that_places_only_contacts():
-    model = soft_hand()
+def test_placing_only_the_skin_that_touches_changes_nothing(monkeypatch):
+    model, found = soft_hand(), []
     floor = model.surface.vertices[:, 1].min() + 0.002
-    sim = SoftSkeletonSimulator(model, obstacles=[supple.Plane((0, floor, 0), (0, 1, 0))])
-    for _ in range(3):
-        state = sim.step()
-    assert state.readings["contacts"] > 0
-    shown = sim._skin.x.copy()
-    sim._skin.place(sim.chain, sim.phi)
-    np.testing.assert_array_equal(sim._skin.x, shown)
+    for whole in (False, True):
+        if whole:
+            monkeypatch.setattr(
+                BodyPoints, "place_some", lambda self, some, chain, phi: self.place(chain, phi)
+            )
+        sim = SoftSkeletonSimulator(model, obstacles=[supple.Plane((0, floor, 0), (0, 1, 0))])
+        for _ in range(3):
+            state = sim.step()
+        assert state.readings["contacts"] > 0
+        found.append((state.readings["contact_force"], sim.surface().copy()))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], found[1][1])

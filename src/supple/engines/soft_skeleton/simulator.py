@@ -387,6 +387,8 @@ class SoftSkeletonSimulator:
             return
         if not settled and not self._settled(h, WORSE):
             limits.add("solver")
+            if system.pulling == math.inf:  # nothing was solved for these contacts
+                self._contact.forget_last()
         if not system.finish(chain, self._start, h):
             limits.add("solver")
             self._skin.place_some(self._contact.touching, chain, self.phi)

@@ -211,7 +211,10 @@ def growth_axes(axes: Axes, below: str, beside: str, ticks: Sequence[int]) -> No
     axes.set(xscale="log", yscale="log", facecolor=PAPER)
     axes.set_xlabel(below, color=INK, fontsize=9)
     axes.set_ylabel(beside, color=INK, fontsize=9)
-    shown = [tick for k, tick in enumerate(ticks) if k == 0 or tick > 1.3 * ticks[k - 1]]
+    shown: list[int] = []
+    for tick in ticks:
+        if not shown or tick > 1.3 * shown[-1]:
+            shown.append(tick)
     axes.set_xticks(shown, [f"{tick:,}" for tick in shown])
     for along in (axes.xaxis, axes.yaxis):
         along.set_minor_formatter(NullFormatter())

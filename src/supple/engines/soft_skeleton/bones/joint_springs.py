@@ -59,7 +59,7 @@ def joint_limits(
 ) -> JointLimits:
     """Return limits that are given by name of bone, or ``"motions"`` for theirs; None for none."""
     wide = np.full((len(bones.parents), 3), np.inf)
-    if given is None or given == MOTIONS:
+    if given is None or (isinstance(given, str) and given == MOTIONS):
         if given is None or not motions:
             return JointLimits(-wide, wide, False)
         return _reached(bones, motions.values())
@@ -256,8 +256,29 @@ def _write_away(own: Floats, goal: Floats, out: Floats) -> None:
         trace += own[0, k] * goal[0, k] + own[1, k] * goal[1, k] + own[2, k] * goal[2, k]
     sine = 0.5 * math.sqrt(x * x + y * y + z * z)
     angle = math.atan2(sine, 0.5 * (trace - 1.0))
+    if sine <= 1e-9 and trace < 1.0:
+        _write_half_turn(own, goal, out)
+        return
     scale = 0.5 * (angle / sine if sine > 1e-9 else 1.0)
     out[0], out[1], out[2] = scale * x, scale * y, scale * z
+
+
+@compiled_fused
+def _write_half_turn(own: Floats, goal: Floats, out: Floats) -> None:
+    """Vector of M = R R̂ᵀ where that is a half turn, M = 2 a aᵀ − 1: π a, of either sign."""
+    best, most = 0, -2.0
+    for i in range(3):
+        entry = 0.0
+        for k in range(3):
+            entry += own[i, k] * goal[i, k]
+        if entry > most:
+            best, most = i, entry
+    first = math.sqrt(0.5 * (most + 1.0))
+    for i in range(3):
+        entry = 1.0 if i == best else 0.0
+        for k in range(3):
+            entry += own[best, k] * goal[i, k]
+        out[i] = math.pi * 0.5 * entry / first
 
 
 @compiled_fused
@@ -275,16 +296,19 @@ def _stop(
 
     dr = J⁻¹ ω with J⁻¹ = 1 − [r]×/2 + c [r]×², c = 1/|r|² − (1 + cos|r|)/(2|r| sin|r|). Of the
     vectors r and r − 2π r/|r|, which are one rotation, that nearer to the middle of the limits is
-    meant. Where limits yield, they reach to the goal.
+    meant. Where limits yield, they reach to the goal, of whose vectors that nearer to r is meant.
     """
     low, high = joints.lowest[j], joints.highest[j]
     if not (low[0] > -math.inf or low[1] > -math.inf or low[2] > -math.inf):
         return 0
     g0 = g1 = g2 = 0.0
+    x, y, z = 0.5 * (low[0] + high[0]), 0.5 * (low[1] + high[1]), 0.5 * (low[2] + high[2])
+    angle = _write_vector(own, x, y, z, left, r)
+    x, y, z = r[0], r[1], r[2]
     if joints.yields:
-        _write_vector(goal, low, high, left, r)
+        _write_vector(goal, x, y, z, left, r)
         g0, g1, g2 = r[0], r[1], r[2]
-    angle = _write_vector(own, low, high, left, r)
+        r[0], r[1], r[2] = x, y, z
     beyond0 = _beyond(r[0], low[0], high[0], g0, joints.yields)
     beyond1 = _beyond(r[1], low[1], high[1], g1, joints.yields)
     beyond2 = _beyond(r[2], low[2], high[2], g2, joints.yields)
@@ -293,7 +317,6 @@ def _stop(
     c = 1.0 / 12.0
     if angle > 1e-3:
         c = 1.0 / angle**2 - (1.0 + math.cos(angle)) / (2.0 * angle * math.sin(angle))
-    x, y, z = r[0], r[1], r[2]
     left[0, 0], left[1, 1], left[2, 2] = (
         1.0 - c * (y * y + z * z),
         1.0 - c * (x * x + z * z),
@@ -315,18 +338,16 @@ def _stop(
 
 
 @compiled_fused
-def _write_vector(own: Floats, low: Floats, high: Floats, small: Floats, r: Floats) -> float:
-    """Write the rotation vector nearest to the middle of its limits; return its length."""
+def _write_vector(own: Floats, x: float, y: float, z: float, small: Floats, r: Floats) -> float:
+    """Write the rotation vector nearest to another; return its length."""
     _write_identity(small)
     _write_away(own, small, r)
     angle = math.sqrt(r[0] * r[0] + r[1] * r[1] + r[2] * r[2])
     if angle <= 1e-6:
         return angle
-    other, near, far = 1.0 - 2.0 * math.pi / angle, 0.0, 0.0
-    for i in range(3):
-        middle = 0.5 * (low[i] + high[i])
-        near += (r[i] - middle) ** 2
-        far += (other * r[i] - middle) ** 2
+    other = 1.0 - 2.0 * math.pi / angle
+    near = (r[0] - x) ** 2 + (r[1] - y) ** 2 + (r[2] - z) ** 2
+    far = (other * r[0] - x) ** 2 + (other * r[1] - y) ** 2 + (other * r[2] - z) ** 2
     if far >= near:
         return angle
     for i in range(3):

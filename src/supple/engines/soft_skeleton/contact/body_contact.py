@@ -224,6 +224,7 @@ class BodyContact:
         self.end_step()
         self.dents[:], self._deepest = 0.0, 0.0
         self._touches.total[0] = self._pressing.active[0] = self._pressing.holding[0] = 0
+        self._touches.nearest[0] = 0.0
         self._pressing.held_by[:], self._pressing.pressed[:] = -1, 0.0
         self._pressing.forces[:] = 0.0
         self.motion.reset()
@@ -329,8 +330,9 @@ class BodyContact:
     def _ask(self, thing: int, x: Floats) -> None:
         """Find contacts with something that only knows distances."""
         gaps, ways = self.obstacles[thing].distances(x + self.dents)
+        touches, first, own = self._touches, int(self._touches.total[0]), self.model.areas
+        touches.nearest[0] = min(touches.nearest[0], max(gaps.min(), 0.0))
         gaps = gaps - np.einsum("ni,ni->n", ways, self.dents)
-        touches, first = self._touches, int(self._touches.total[0])
         total = int(touches.starts[first])
         # Those that are gathered already stay with theirs.
         touches.found[0, :total] = touches.members[:total]
@@ -338,7 +340,6 @@ class BodyContact:
         touches.found[1, :total] = np.repeat(np.arange(first), lengths)
         areas = np.repeat(touches.areas[:first], lengths)
         touches.loads[:total] = touches.parts[:total] * areas
-        own = self.model.areas
         for v in self._order[(gaps < 0)[self._order] & (own > 0)[self._order]]:
             total = take_point(touches, total, first, v, thing, gaps[v], *ways[v], x, own)
         gather_members(touches, total)
@@ -381,13 +382,15 @@ class BodyContact:
         pressed = self._touches, self._pressing.elastic, self._pressing.grips
         body = self._shapes, skin.x, self.model.thickness
         self._deepest = float(fit_dents(*body, *pressed, self._fit_work, self.dents))
+        for k in self._others:
+            gaps = self.obstacles[k].distances(skin.x + self.dents)[0]
+            self._deepest = max(self._deepest, -float(gaps.min()))
 
     def contacts(self) -> Contacts:
         """Return the contacts of the skin as they were applied."""
-        kept = np.flatnonzero(self._touches.areas[: self.count] > 0)
         press, touches = self._pressing, self._touches
-        along = press.forces[kept]
-        most = touches.shares[kept].argmax(axis=1)
+        kept = np.flatnonzero(touches.areas[: self.count] > 0)
+        along, most = press.forces[kept], touches.shares[kept].argmax(axis=1)
         return Contacts(
             touches.corners[kept, most],
             touches.places[kept],
@@ -422,9 +425,8 @@ class BodyContact:
     def _name(self, thing: int) -> str:
         if thing < self._first_object:
             return f"obstacle {thing}"
-        return (
-            self.objects[thing - self._first_object].name or f"object {thing - self._first_object}"
-        )
+        number = thing - self._first_object
+        return self.objects[number].name or f"object {number}"
 
     def pressure(self) -> Floats:
         """(n̄,) pressure on the skin in Pa."""
@@ -437,13 +439,12 @@ class BodyContact:
         return load / np.maximum(self.model.areas, 1e-12)
 
     def shown(self, skin: Floats, out: Singles) -> None:
-        """Write the skin (n̄, 3) with what contact moves beside bones and handles.
-
-        That is the flexibility that handles lack under the pressure, and out of what is touched
-        where a vertex between contacts is still inside.
-        """
+        """Write the skin (n̄, 3) with its dents, moved out of things where it is still inside."""
         if self.count == 0:
             out[:] = skin
             return
         np.add(skin, self.dents, out=out, casting="same_kind")
         push_out(self._shapes, self._touches, self._first_bone, out)
+        for k in self._others:
+            gaps, ways = self.obstacles[k].distances(out.astype(float))
+            out -= np.minimum(gaps, 0.0)[:, None] * ways

@@ -147,7 +147,7 @@ def fit_dents(
                 _fit(touches.corners[c, corner], thickness, work, dents)
     worst = 0.0
     for c in range(touches.total[0]):
-        if touches.areas[c] > 0:
+        if touches.areas[c] > 0 and shapes.kinds[touches.things[c]] != OTHER:
             worst = max(worst, -_dented_gap(shapes, skin, dents, touches, c)[0])
     return worst
 

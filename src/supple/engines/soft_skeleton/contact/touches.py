@@ -47,7 +47,7 @@ class Touches(NamedTuple):
     full: Bools
     """(1,) whether there was no room for some."""
     nearest: Floats
-    """(1,) the smallest gap of a vertex to an obstacle or object, m."""
+    """(1,) the gap of skin to obstacles and objects is no smaller, m; 0 where it is not known."""
     points: Ints
     """Numbers by which friction remembers them: vertices of the skin, n̄ + s for sample s of the
     objects, and n̄ + S + FINEST² t + k for part k of triangle t of the skin."""
@@ -81,7 +81,7 @@ def empty_touches(n_skin: int) -> Touches:
     return Touches(
         np.zeros(1, np.int64),
         np.zeros(1, np.bool_),
-        np.full(1, np.inf),
+        np.zeros(1),
         np.zeros(MOST, np.int64),
         np.zeros((MOST, 3), np.int64),
         np.zeros((MOST, 3)),
@@ -222,7 +222,9 @@ def _find_vertices(
         if bone >= 0 and away > (math.sqrt(reach) + ball[3]) ** 2:
             continue
         far = patch_gap(shapes, thing, ball)
-        if far > 0 and (bone >= 0 or far >= out.nearest[0]):
+        if bone < 0:
+            out.nearest[0] = min(out.nearest[0], max(far, 0.0))
+        if far > 0:
             continue
         for at in range(patches.starts[k], patches.starts[k] + patches.owned[k]):
             v = patches.corners[at]
@@ -235,8 +237,6 @@ def _find_vertices(
             if bone >= 0 and not allowed[bone, v]:
                 continue
             gap, p, q, r = signed_distance(shapes, thing, x, y, z)
-            if bone < 0:
-                out.nearest[0] = min(out.nearest[0], gap)
             gap -= p * dents[v, 0] + q * dents[v, 1] + r * dents[v, 2]
             if gap < 0:
                 own = patches.gaps[patches.ranks[v]]
@@ -264,7 +264,9 @@ def _find_finely(
     Return how many vertices are gathered now; −1, with none of them, where vertices are enough.
     """
     for patch in range(patches.all):
-        if patch_gap(shapes, thing, patches.balls[patch]) > 0:
+        far = patch_gap(shapes, thing, patches.balls[patch])
+        out.nearest[0] = min(out.nearest[0], max(far, 0.0))
+        if far > 0:
             continue
         for at in range(patches.triangle_starts[patch], patches.triangle_starts[patch + 1]):
             t = patches.triangles[at]

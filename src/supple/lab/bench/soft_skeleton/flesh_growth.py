@@ -89,7 +89,7 @@ def measure(
     with TemporaryDirectory() as folder:
         where = Path(folder), body, tets
         measured = {
-            f"{line}: {h} handles, {c} tets, ball {ball:g}": (
+            f"{body} of {tets} tets, {line}: {h} handles, {c} tets, ball {ball:g}": (
                 line,
                 partial(_row, *where, h, c, ball, steps),
             )

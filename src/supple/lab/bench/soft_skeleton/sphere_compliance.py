@@ -148,12 +148,15 @@ def press_full(layer: FleshLayer, surface: SurfaceMesh, probe: Probe) -> Pressed
     shares, areas = contact_points(surface, probe)
     spread = sp.csr_array(sp.kron(shares @ layer.places, sp.eye_array(3)))
     thickness = shares @ layer.thickness(surface.vertices)
-    firm = HARDNESS * np.clip(THIN / thickness, 1.0, HARDER) * areas
     offset = shares @ (surface.vertices - layer.places @ body.rest)
     x, force = body.rest.copy(), 0.0
     for part in np.arange(1, INCREMENTS + 1) / INCREMENTS:
         sphere = probe.sphere(float(part))
         for _ in range(MOST_ITERATIONS):
+            # Flesh is harder where less of it is left above the bone, as in a simulator.
+            inward = -(spread @ (x - body.rest).ravel()).reshape(-1, 3) @ probe.way
+            left = np.maximum(thickness - np.maximum(inward, 0.0), THIN / HARDER)
+            firm = HARDNESS * np.maximum(THIN / left, 1.0) * areas
             force, step, size = _newton_step(body, x, unknown, spread, offset, firm, sphere, probe)
             x.ravel()[unknown] += step
             if size < 1e-7 * probe.depth:
