@@ -3,10 +3,15 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+TOOLS  := $(VENV)/.installed-tools
+# Modules are compiled to bytecode when they are first imported: most never are.
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
 .PHONY: setup demo test test-quick test-durations exam lint clean
 
-setup: $(STAMP)
+# Everything there is: the tests' tools, and all compiled code.
+setup: $(TOOLS)
+	$(BIN)/supple compile
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -17,10 +22,14 @@ $(STAMP): pyproject.toml constraints.txt
 	    apt-get update -qq && apt-get install -y -qq python3-venv; } || \
 	  { echo "please install python3-venv (apt-get install python3-venv) and run make again"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PIP) --editable .
 	@touch $@
 
-demo: setup
+$(TOOLS): $(STAMP)
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP)
 	$(BIN)/supple demo
 
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
@@ -29,22 +38,22 @@ test: lint
 	$(PYTEST)
 
 # For every edit: all but the slow ones, which tests/durations.json tells.
-test-quick: setup
+test-quick: $(TOOLS)
 	$(PYTEST) -m 'not slow'
 
-test-durations: setup
+test-durations: $(TOOLS)
 	$(PYTEST) --keep-durations
 
 # Bakes all clips of all characters among the assets, with and without anatomy; goes on where it
 # stopped, and puts its tables and pictures into docs/characters.md. Reads mutated pickles of bodies.
 # First builds the gorilla of Xu and Barbič 2016 at its own size.
-exam: setup
+exam: $(TOOLS)
 	$(BIN)/python -m pytest tests/engines/pose_space/exam_gorilla.py
 	$(BIN)/python -W ignore tests/anatomy/exam.py --before --tets 8000
 	$(BIN)/python -W ignore tests/anatomy/exam.py --page docs/characters.md
 	$(BIN)/python tests/formats/exam_pickles.py 100000
 
-lint: setup
+lint: $(TOOLS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -n auto

@@ -13,6 +13,8 @@ from helpers.durations import Measured, longest_first, mark_slow, read_durations
 ASSETS = Path(
     os.environ.get("SUPPLE_ASSETS") or Path(__file__).resolve().parents[1] / "../shared/assets"
 )
+# Tests compile what they call; workers of theirs share that already.
+os.environ.setdefault("SUPPLE_COMPILE_AHEAD", "0")
 #: With fewer tests than these, what they compile is hardly all that there is.
 MANY = 1000
 

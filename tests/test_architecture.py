@@ -34,7 +34,7 @@ FLOORS = (
 )
 #: Names of roles, which sibling folders may share.
 ROLES = {"build", "model", "simulator", "read", "write"}
-MOST_MODULES, MOST_IN_FOLDER, MOST_LINES, MOST_FUNCTION_LINES = 560, 20, 450, 80
+MOST_MODULES, MOST_IN_FOLDER, MOST_LINES, MOST_FUNCTION_LINES = 580, 20, 450, 80
 MOST_RIDDLES = 60
 RIDDLE = re.compile(r"(What|How|Where|Which|Those)\b")
 #: Functions that may be longer, and why.
@@ -225,7 +225,7 @@ def test_pages_name_files_that_are_there(page: str):
     text = (SOURCE.parent / "docs" / f"{page}.md").read_text(encoding="utf-8")
     plain = re.sub(r"^```python.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
     known = {file.relative_to(PACKAGE).as_posix() for file in PACKAGE.rglob("*.py")}
-    known |= {"tests/test_architecture.py"}
+    known |= {"tests/test_architecture.py", "tests/compiled/record_kernels.py"}
     named = set(re.findall(r"\b[a-z0-9_]+(?:/[a-z0-9_]+)*\.py\b", plain))
     own = {"log_neo_hookean.py", "theta_method.py", "table_motion.py", "lagging.py"}
     lost = [file for file in named - own if not any(f"/{k}".endswith(f"/{file}") for k in known)]

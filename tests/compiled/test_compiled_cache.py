@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.compiled.code_cache import source_stamp
+from supple.compiled.source_stamp import source_stamp
 from supple.engines.pose_space.elastic_force import add_elastic
 from supple.engines.pose_space.step import take_steps
 
@@ -137,7 +137,7 @@ def test_fields_in_another_order_are_noticed(load):
 
 def test_a_file_that_cannot_be_read_is_written_anew(load, tmp_path):
     assert load().outer(3.0) == 6.0
-    (kept,) = (tmp_path / "__pycache__").glob("outer_module.outer-*.nbc")
+    (kept,) = (tmp_path / "__pycache__").glob("outer_module.outer.*.nbc")
     whole = kept.read_bytes()
     kept.write_bytes(whole[: len(whole) // 2])
     damaged = load().outer
@@ -150,17 +150,67 @@ def test_a_file_that_cannot_be_read_is_written_anew(load, tmp_path):
 
 def test_what_an_older_version_left_is_removed(load, tmp_path):
     load().outer(3.0)
-    (old,) = (tmp_path / "__pycache__").glob("outer_module.outer-*")
+    old = {each.name for each in (tmp_path / "__pycache__").glob("outer_module.outer.*")}
     load(factor=5.0).outer(3.0)
-    (new,) = (tmp_path / "__pycache__").glob("outer_module.outer-*")
-    assert new.name != old.name
+    new = {each.name for each in (tmp_path / "__pycache__").glob("outer_module.outer.*")}
+    assert len(old) == len(new) == 2  # the function, and the way to it from Python
+    assert not old & new
 
 
-def test_a_folder_that_cannot_be_written_to_is_no_error(load, tmp_path):
-    module = load()
-    (tmp_path / "__pycache__").mkdir(exist_ok=True)
-    module.outer._cache._cache_file._folder = tmp_path / "nowhere"
-    assert module.outer(3.0) == 6.0
+def test_a_folder_that_cannot_be_written_to_is_no_error(load, tmp_path, monkeypatch):
+    """Nor is one beside the source that is not even a folder: the user's cache is used then."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("SUPPLE_CACHE", str(home))
+    (tmp_path / "__pycache__").write_text("in the way")
+    assert load().outer(3.0) == 6.0
+    again = load().outer
+    assert again(3.0) == 6.0
+    assert hits(again) == 1
+    assert list((home / "kernels").glob("*/outer_module.outer.*.nbc"))
+
+
+def test_where_nothing_can_be_kept_everything_still_runs(load, tmp_path, monkeypatch):
+    (tmp_path / "home").write_text("in the way")
+    (tmp_path / "__pycache__").write_text("in the way")
+    monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "home"))
+    assert load().outer(3.0) == 6.0
+    again = load().outer
+    assert again(3.0) == 6.0
+    assert hits(again) == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_leaves_nothing_half_written(load, tmp_path, monkeypatch):
+    whole = Path.write_bytes
+
+    def half(self: Path, data: bytes) -> int:
+        if ".nb" not in self.name:
+            return whole(self, data)
+        whole(self, data[: len(data) // 2])
+        return Path("/dev/full").write_bytes(data)  # raises
+
+    monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "home"))
+    monkeypatch.setattr(Path, "write_bytes", half)
+    assert load().outer(3.0) == 6.0
+    assert not list(tmp_path.rglob("outer_module.*"))[1:]  # but the source
+
+
+def test_code_of_another_processor_or_numba_is_left_alone(load, monkeypatch):
+    from supple.compiled import code_files
+
+    assert load().outer(3.0) == 6.0
+    for what, there in (("llvmlite", "0.1"), ("numba", "0.2")):
+        with monkeypatch.context() as patch:
+            patch.setattr(getattr(code_files, what), "__version__", there)
+            other = load().outer
+            assert other(3.0) == 6.0
+            assert hits(other) == 0
+    context = load().outer.targetctx
+    kind = type(context.codegen())
+    monkeypatch.setattr(kind, "_get_host_cpu_name", lambda self: "some-other-processor")
+    other = load().outer
+    assert other(3.0) == 6.0
+    assert hits(other) == 0
 
 
 def test_a_step_is_as_old_as_its_innermost_kernel(monkeypatch):
@@ -174,7 +224,7 @@ def test_a_step_is_as_old_as_its_innermost_kernel(monkeypatch):
 
 def test_a_stamp_is_the_same_in_every_process():
     program = (
-        "from supple.compiled.code_cache import source_stamp\n"
+        "from supple.compiled.source_stamp import source_stamp\n"
         "from supple.engines.pose_space.step import take_steps\n"
         "print(source_stamp(take_steps))"
     )

@@ -1,7 +1,12 @@
 """Flesh of a character: bone, flesh, hard and separate parts; softness, painted materials."""
 
-from supple.anatomy.anatomy import Anatomy, anatomy_of
+from typing import TYPE_CHECKING
+
 from supple.anatomy.painted_material import interpolated_material, painted_material, pose_materials
+from supple.late_names import late_names
+
+if TYPE_CHECKING:
+    from supple.anatomy.anatomy import Anatomy, anatomy_of
 
 __all__ = [
     "Anatomy",
@@ -10,3 +15,10 @@ __all__ = [
     "painted_material",
     "pose_materials",
 ]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        "anatomy": "Anatomy anatomy_of",
+    },
+)

@@ -26,7 +26,7 @@ from supple.app.character_models import (
 )
 from supple.app.command_files import check_place
 from supple.app.options import BakeOptions
-from supple.app.progress_bar import console, first_use_message, task_bar, working
+from supple.app.progress_bar import console, task_bar, working
 from supple.app.stiffness_maps import read_stiffness
 from supple.app.touch_options import TouchOptions
 from supple.checks import checked_number
@@ -78,7 +78,6 @@ def run_bake(
         _check_page(options.report)
     if options.readings is not None:
         _check_table(options.readings)
-    first_use_message(quiet)
     with working("reading", quiet):
         source = read_character(given, options.unit, **body_words(options.motion, options.betas))
         options = replace(options, motion=motion_name(options.motion))

@@ -18,7 +18,7 @@ from supple.app.character_models import CharacterSource, chosen_anatomy, read_an
 from supple.app.command_files import CHARACTER_MODEL, checked_sheet, model_target
 from supple.app.options import BuildOptions
 from supple.app.processes import peak_megabytes
-from supple.app.progress_bar import build_log, console, first_use_message, working
+from supple.app.progress_bar import build_log, console, working
 from supple.engines.engine import engine_named
 from supple.engines.factory import build
 from supple.errors import SuppleError
@@ -55,7 +55,6 @@ def run_build(
     target = model_target(given, output, CHARACTER_MODEL)
     if sheet is not None:
         checked_sheet(sheet)
-    first_use_message(quiet)
     with working("reading", quiet):
         told = body_words(options.motion, options.betas)
         if options.motion is not None and "motion" not in told:

@@ -14,7 +14,7 @@ import numpy as np
 
 from supple.app.contact_demo import CONTACT_DEMOS, run_contact_demo
 from supple.app.demo_files import DemoClock, demo_folder
-from supple.app.progress_bar import console, first_use_message, task_bar, working
+from supple.app.progress_bar import console, task_bar, working
 from supple.scenes.contact.contact_scene import CONTACT_SCENES
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ def run_demo(
     if scene in (*CONTACT_DEMOS, *CONTACT_SCENES):
         return run_contact_demo(output, scene, tets=tets, quiet=quiet, **recipe)
     with demo_folder(output):
-        first_use_message(quiet)
         clock = DemoClock()
         changes = recipe | ({} if tets is None else {"tets": int(tets)})
         with clock("building"):

@@ -33,6 +33,10 @@ def bake(
         NAME_soft.glb or .usd… by default. Of .glb and .usd… the original is kept, and shapes
         are added; .pc2 .mdd .npz .abc hold every vertex at every frame.
     """
-    from supple.app.baking import run_bake
+    from supple.app.compiling import compiled_for
 
-    display.show(run_bake(source, output, options, touch, quiet=display.silent))
+    with compiled_for("bake", display.silent):
+        from supple.app.baking import run_bake
+
+        figures = run_bake(source, output, options, touch, quiet=display.silent)
+    display.show(figures)

@@ -30,6 +30,10 @@ def build(
     output
         The model file, NAME.supple; by default the character's name in this folder.
     """
-    from supple.app.building import run_build
+    from supple.app.compiling import compiled_for
 
-    display.show(run_build(source, output, options, quiet=display.silent))
+    with compiled_for("build", display.silent):
+        from supple.app.building import run_build
+
+        figures = run_build(source, output, options, quiet=display.silent)
+    display.show(figures)

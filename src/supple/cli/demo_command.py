@@ -31,6 +31,10 @@ def demo(
     tets
         How many tetrahedra to simulate; by default as many as the paper.
     """
-    from supple.app.demo import run_demo
+    from supple.app.compiling import compiled_for
 
-    display.show(run_demo(output, scene=scene, tets=tets, quiet=display.silent))
+    with compiled_for("demo", display.silent):
+        from supple.app.demo import run_demo
+
+        figures = run_demo(output, scene=scene, tets=tets, quiet=display.silent)
+    display.show(figures)

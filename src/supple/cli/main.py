@@ -46,9 +46,11 @@ COMMANDS = {
     " figures.",
     "bench": "Measure Supple on this machine, beside other software.",
     "reproduce": "Make the papers' tables and figures, ours beside theirs.",
+    "compile": "Compile beforehand what is compiled at first use otherwise, on all cores.",
 }
 for _name, _line in COMMANDS.items():
-    app.command(f"supple.cli.{_name}_command:{_name}", name=_name, help=_line)
+    _function = "compile_kernels" if _name == "compile" else _name  # which is a name of Python's
+    app.command(f"supple.cli.{_name}_command:{_function}", name=_name, help=_line)
 
 
 @app.command

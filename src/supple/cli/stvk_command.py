@@ -30,6 +30,10 @@ def stvk(
     output
         The body's file, NAME.stvk; by default the mesh's name in this folder.
     """
-    from supple.app.bodies.make_body import run_stvk
+    from supple.app.compiling import compiled_for
 
-    display.show(run_stvk(source, output, options, quiet=display.silent))
+    with compiled_for("stvk", display.silent):
+        from supple.app.bodies.make_body import run_stvk
+
+        figures = run_stvk(source, output, options, quiet=display.silent)
+    display.show(figures)

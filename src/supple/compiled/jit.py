@@ -23,7 +23,7 @@ import numba
 from numba.core import event
 from numba.core.options import DefaultOptions
 
-from supple.compiled.code_cache import SourceCache
+from supple.compiled.kernel_dispatcher import KernelDispatcher
 from supple.errors import SuppleError
 
 __all__ = [
@@ -44,16 +44,22 @@ if "NUMBA_THREADING_LAYER_PRIORITY" not in os.environ:
     numba.config.THREADING_LAYER_PRIORITY = ["omp", "workqueue", "tbb"]  # type: ignore[attr-defined]
 
 
+# A function that says nothing of these takes them from whoever calls it first, so that its code
+# would depend on the order of calls.
+_ALWAYS: dict[str, Any] = {"nopython": True, "boundscheck": None, "fastmath": False} | {
+    name: value
+    for name, value in (("_nrt", True), ("forceinline", False))
+    if hasattr(DefaultOptions, name)
+}
+
+
 def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that compiles with these options, and keeps what it compiled."""
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         raise SuppleError("Supple needs Numba's compiler; unset NUMBA_DISABLE_JIT")
-    compile_it = numba.njit(cache=True, **options)
 
     def decorated(function: Callable[..., Any]) -> Any:
-        dispatcher = compile_it(function)
-        dispatcher._cache = SourceCache(dispatcher)
-        return dispatcher
+        return KernelDispatcher(function, targetoptions=_ALWAYS | options)
 
     return decorated
 

@@ -1,7 +1,21 @@
 """Time stepping that engines share: integrators, implicit Newton, inputs, frames."""
 
-from supple.dynamics.implicit import StepReport
-from supple.dynamics.integrators import INTEGRATORS, Integrator
-from supple.dynamics.rigid_object import RigidObject
+from typing import TYPE_CHECKING
+
+from supple.late_names import late_names
+
+if TYPE_CHECKING:
+    from supple.dynamics.implicit import StepReport
+    from supple.dynamics.integrators import INTEGRATORS, Integrator
+    from supple.dynamics.rigid_object import RigidObject
 
 __all__ = ["INTEGRATORS", "Integrator", "RigidObject", "StepReport"]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        "implicit": "StepReport",
+        "integrators": "INTEGRATORS Integrator",
+        "rigid_object": "RigidObject",
+    },
+)

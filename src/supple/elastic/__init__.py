@@ -1,10 +1,15 @@
 """Elasticity on tets and hexahedra: materials, forces, stiffness, mass, static equilibrium."""
 
-from supple.elastic.body import ElasticBody, HexBody
-from supple.elastic.densities.density import Density, lame_parameters
-from supple.elastic.densities.dispatch import register_material
-from supple.elastic.equilibrium import Equilibrium, static_equilibrium
-from supple.elastic.material import Material
+from typing import TYPE_CHECKING
+
+from supple.late_names import late_names
+
+if TYPE_CHECKING:
+    from supple.elastic.body import ElasticBody, HexBody
+    from supple.elastic.densities.density import Density, lame_parameters
+    from supple.elastic.densities.dispatch import register_material
+    from supple.elastic.equilibrium import Equilibrium, static_equilibrium
+    from supple.elastic.material import Material
 
 __all__ = [
     "Density",
@@ -16,3 +21,14 @@ __all__ = [
     "register_material",
     "static_equilibrium",
 ]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        "body": "ElasticBody HexBody",
+        "densities.density": "Density lame_parameters",
+        "densities.dispatch": "register_material",
+        "equilibrium": "Equilibrium static_equilibrium",
+        "material": "Material",
+    },
+)

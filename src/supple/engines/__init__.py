@@ -1,15 +1,20 @@
 """Engines: a folder for each way to step a character or a body through time."""
 
-from supple.engines.engine import (
-    ENGINES,
-    BodyEngine,
-    CharacterEngine,
-    Engine,
-    StepState,
-    engine_named,
-    engine_of,
-)
-from supple.engines.optional_parts import LocalStiffness, ParameterSprings, SoftContact
+from typing import TYPE_CHECKING
+
+from supple.late_names import late_names
+
+if TYPE_CHECKING:
+    from supple.engines.engine import (
+        ENGINES,
+        BodyEngine,
+        CharacterEngine,
+        Engine,
+        StepState,
+        engine_named,
+        engine_of,
+    )
+    from supple.engines.optional_parts import LocalStiffness, ParameterSprings, SoftContact
 
 __all__ = [
     "ENGINES",
@@ -23,3 +28,11 @@ __all__ = [
     "engine_named",
     "engine_of",
 ]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        "engine": "ENGINES BodyEngine CharacterEngine Engine StepState engine_named engine_of",
+        "optional_parts": "LocalStiffness ParameterSprings SoftContact",
+    },
+)

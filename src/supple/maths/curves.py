@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import CubicSpline
 from scipy.linalg import solveh_banded
 
 from supple.arrays import Floats
@@ -48,6 +47,8 @@ class Curve:
             dense = graded_times(self.times)
             if len(dense) > len(keys):
                 keys = _on_the_line(self.times, keys, dense)
+            from scipy.interpolate import CubicSpline  # late: not needed to say what is in a file
+
             self._spline = CubicSpline(dense, keys)
 
     def __call__(self, times: ArrayLike, derivative: int = 0) -> Floats:

@@ -1,19 +1,24 @@
 """Surfaces, tets and voxels: checking, filling, embedding, contacts."""
 
-from supple.mesh.appearance import Appearance, SurfaceMaterial, Texture
-from supple.mesh.biharmonic import biharmonic_weights
-from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
-from supple.mesh.distance_field import Solid
-from supple.mesh.embedding import embed, locate
-from supple.mesh.filling.tetrahedralise import stuff, tetrahedralise
-from supple.mesh.filling.voxelise import voxelise
-from supple.mesh.hex_embedding import embed_hexes, locate_hexes
-from supple.mesh.hexes import HexMesh
-from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
-from supple.mesh.polyhedra import Box, Convex
-from supple.mesh.surface import SurfaceMesh
-from supple.mesh.tets import TetMesh
-from supple.mesh.topology import Defect
+from typing import TYPE_CHECKING
+
+from supple.late_names import late_names
+
+if TYPE_CHECKING:
+    from supple.mesh.appearance import Appearance, SurfaceMaterial, Texture
+    from supple.mesh.biharmonic import biharmonic_weights
+    from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
+    from supple.mesh.distance_field import Solid
+    from supple.mesh.embedding import embed, locate
+    from supple.mesh.filling.tetrahedralise import stuff, tetrahedralise
+    from supple.mesh.filling.voxelise import voxelise
+    from supple.mesh.hex_embedding import embed_hexes, locate_hexes
+    from supple.mesh.hexes import HexMesh
+    from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
+    from supple.mesh.polyhedra import Box, Convex
+    from supple.mesh.surface import SurfaceMesh
+    from supple.mesh.tets import TetMesh
+    from supple.mesh.topology import Defect
 
 __all__ = [
     "Appearance",
@@ -41,3 +46,23 @@ __all__ = [
     "tetrahedralise",
     "voxelise",
 ]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        "appearance": "Appearance SurfaceMaterial Texture",
+        "biharmonic": "biharmonic_weights",
+        "boundary_contacts": "BoundaryContacts find_boundary_contacts",
+        "distance_field": "Solid",
+        "embedding": "embed locate",
+        "filling.tetrahedralise": "stuff tetrahedralise",
+        "filling.voxelise": "voxelise",
+        "hex_embedding": "embed_hexes locate_hexes",
+        "hexes": "HexMesh",
+        "obstacles": "Capsule Obstacle Plane Sphere",
+        "polyhedra": "Box Convex",
+        "surface": "SurfaceMesh",
+        "tets": "TetMesh",
+        "topology": "Defect",
+    },
+)

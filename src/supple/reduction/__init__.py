@@ -1,29 +1,38 @@
 """Model reduction that engines share: modes, derivatives, mass-PCA, regions, cubature."""
 
-from supple.reduction.build_log import BuildLog
-from supple.reduction.compliance import inertial_displacements
+from typing import TYPE_CHECKING
+
+from supple.late_names import late_names
 from supple.reduction.contact_constraints import contact_constraints
-from supple.reduction.cubature.accuracy import blended_correction, fit_weights, force_error
-from supple.reduction.cubature.elastic_cubature import Between, ElasticCubature, elastic_cubature
-from supple.reduction.cubature.inertial_cubature import (
-    InertialCubature,
-    inertial_cubature,
-    inertial_error,
-)
-from supple.reduction.cubature.samples import force_samples
-from supple.reduction.derivatives import modal_derivatives
 from supple.reduction.mass_pca import mass_pca, scaled_candidates
-from supple.reduction.modes import Modes, linear_modes
 from supple.reduction.null_space import NullSpace, null_space
-from supple.reduction.regions.handles import Handle, handles_from_bones
-from supple.reduction.regions.region import Region
-from supple.reduction.regions.region_weights import (
-    border_jump,
-    handle_weights,
-    region_weights,
-    regions_of,
-    stored_fraction,
-)
+
+if TYPE_CHECKING:
+    from supple.reduction.build_log import BuildLog
+    from supple.reduction.compliance import inertial_displacements
+    from supple.reduction.cubature.accuracy import blended_correction, fit_weights, force_error
+    from supple.reduction.cubature.elastic_cubature import (
+        Between,
+        ElasticCubature,
+        elastic_cubature,
+    )
+    from supple.reduction.cubature.inertial_cubature import (
+        InertialCubature,
+        inertial_cubature,
+        inertial_error,
+    )
+    from supple.reduction.cubature.samples import force_samples
+    from supple.reduction.derivatives import modal_derivatives
+    from supple.reduction.modes import Modes, linear_modes
+    from supple.reduction.regions.handles import Handle, handles_from_bones
+    from supple.reduction.regions.region import Region
+    from supple.reduction.regions.region_weights import (
+        border_jump,
+        handle_weights,
+        region_weights,
+        regions_of,
+        stored_fraction,
+    )
 
 __all__ = [
     "Between",
@@ -55,3 +64,21 @@ __all__ = [
     "scaled_candidates",
     "stored_fraction",
 ]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        "build_log": "BuildLog",
+        "compliance": "inertial_displacements",
+        "cubature.accuracy": "blended_correction fit_weights force_error",
+        "cubature.elastic_cubature": "Between ElasticCubature elastic_cubature",
+        "cubature.inertial_cubature": "InertialCubature inertial_cubature inertial_error",
+        "cubature.samples": "force_samples",
+        "derivatives": "modal_derivatives",
+        "modes": "Modes linear_modes",
+        "regions.handles": "Handle handles_from_bones",
+        "regions.region": "Region",
+        "regions.region_weights": "border_jump handle_weights region_weights regions_of"
+        " stored_fraction",
+    },
+)

@@ -1,33 +1,38 @@
 """Rigs: black boxes from a pose to a surface, and what they are made of."""
 
-from supple.rig.baked_motion import BakedMotion
-from supple.rig.character import Character
-from supple.rig.deformers.bend import Bend
-from supple.rig.deformers.blend_shapes import BlendShapeRig
-from supple.rig.deformers.chain import RigChain
-from supple.rig.deformers.free_form import Lattice
-from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
-from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
-from supple.rig.deformers.twist import Twist
-from supple.rig.deformers.wire import Wire
-from supple.rig.motion.cuts import detect_cuts
-from supple.rig.motion.joint_names import match_joints
-from supple.rig.motion.motion import Motion
-from supple.rig.motion.retarget import retarget
-from supple.rig.motion.root_motion import extract_root, split_root
-from supple.rig.poses.farthest_poses import farthest_poses
-from supple.rig.poses.pose_tree import alignment_tree
-from supple.rig.poses.pose_weights import PoseWeights, parameter_scales
-from supple.rig.protocol import Deformer, FunctionRig, Parameter, Rig
-from supple.rig.skeleton.handle_rig import HandleRig
-from supple.rig.skeleton.inverse_kinematics import ChainSolution, InverseKinematics
-from supple.rig.skeleton.joint_pose import JointPose
-from supple.rig.skeleton.joints import Skeleton, unique_names
-from supple.rig.skeleton.skinning import SkinnedRig
-from supple.rig.tets.bones import Bones, held_tets
-from supple.rig.tets.tet_body import TetBody, fit_tet_body, with_poses_between
-from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
-from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations
+from typing import TYPE_CHECKING
+
+from supple.late_names import late_names
+
+if TYPE_CHECKING:
+    from supple.rig.baked_motion import BakedMotion
+    from supple.rig.character import Character
+    from supple.rig.deformers.bend import Bend
+    from supple.rig.deformers.blend_shapes import BlendShapeRig
+    from supple.rig.deformers.chain import RigChain
+    from supple.rig.deformers.free_form import Lattice
+    from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
+    from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
+    from supple.rig.deformers.twist import Twist
+    from supple.rig.deformers.wire import Wire
+    from supple.rig.motion.cuts import detect_cuts
+    from supple.rig.motion.joint_names import match_joints
+    from supple.rig.motion.motion import Motion
+    from supple.rig.motion.retarget import retarget
+    from supple.rig.motion.root_motion import extract_root, split_root
+    from supple.rig.poses.farthest_poses import farthest_poses
+    from supple.rig.poses.pose_tree import alignment_tree
+    from supple.rig.poses.pose_weights import PoseWeights, parameter_scales
+    from supple.rig.protocol import Deformer, FunctionRig, Parameter, Rig
+    from supple.rig.skeleton.handle_rig import HandleRig
+    from supple.rig.skeleton.inverse_kinematics import ChainSolution, InverseKinematics
+    from supple.rig.skeleton.joint_pose import JointPose
+    from supple.rig.skeleton.joints import Skeleton, unique_names
+    from supple.rig.skeleton.skinning import SkinnedRig
+    from supple.rig.tets.bones import Bones, held_tets
+    from supple.rig.tets.tet_body import TetBody, fit_tet_body, with_poses_between
+    from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
+    from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations
 
 __all__ = [
     "BakedMotion",
@@ -71,3 +76,37 @@ __all__ = [
     "unique_names",
     "with_poses_between",
 ]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        "baked_motion": "BakedMotion",
+        "character": "Character",
+        "deformers.bend": "Bend",
+        "deformers.blend_shapes": "BlendShapeRig",
+        "deformers.chain": "RigChain",
+        "deformers.free_form": "Lattice",
+        "deformers.pose_blend_shapes": "PoseBlendShapeRig",
+        "deformers.pose_space_deformation": "PoseSpaceDeformation",
+        "deformers.twist": "Twist",
+        "deformers.wire": "Wire",
+        "motion.cuts": "detect_cuts",
+        "motion.joint_names": "match_joints",
+        "motion.motion": "Motion",
+        "motion.retarget": "retarget",
+        "motion.root_motion": "extract_root split_root",
+        "poses.farthest_poses": "farthest_poses",
+        "poses.pose_tree": "alignment_tree",
+        "poses.pose_weights": "PoseWeights parameter_scales",
+        "protocol": "Deformer FunctionRig Parameter Rig",
+        "skeleton.handle_rig": "HandleRig",
+        "skeleton.inverse_kinematics": "ChainSolution InverseKinematics",
+        "skeleton.joint_pose": "JointPose",
+        "skeleton.joints": "Skeleton unique_names",
+        "skeleton.skinning": "SkinnedRig",
+        "tets.bones": "Bones held_tets",
+        "tets.tet_body": "TetBody fit_tet_body with_poses_between",
+        "tets.tet_rig": "TetRig fit_tet_rig",
+        "tets.vertex_frames": "edge_rotations pose_rotations",
+    },
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,8 +19,9 @@ from supple.mesh.topology import counted
 from supple.rig.motion.motion import Motion
 from supple.rig.poses.farthest_poses import farthest_poses
 from supple.rig.protocol import Rig
-from supple.rig.tets.fitting import GAMMA
-from supple.rig.tets.tet_body import TetBody, fit_tet_body, with_poses_between
+
+if TYPE_CHECKING:
+    from supple.rig.tets.tet_body import TetBody
 
 __all__ = ["Character"]
 
@@ -146,6 +147,9 @@ class Character:
         SuppleError
             If the surface cannot be filled, or tets stay inverted at an example pose.
         """
+        from supple.rig.tets.fitting import GAMMA
+        from supple.rig.tets.tet_body import fit_tet_body, with_poses_between
+
         tell = progress or (lambda part, what: None)
         frames = self.sampled_poses()
         if isinstance(poses, Integral):

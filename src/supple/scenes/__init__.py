@@ -1,24 +1,29 @@
 """Procedural bodies and characters, for the demonstration, the tests and the benchmarks."""
 
-from supple.scenes.bodies.beam import beam
-from supple.scenes.bodies.elastic_scene import STVK_SCENES, ElasticScene, stvk_scene
-from supple.scenes.bodies.starfish import starfish
-from supple.scenes.characters.character_scene import (
-    SCENES,
-    Bone,
-    Contact,
-    Handle,
-    PaperRow,
-    Scene,
-    scene,
-)
-from supple.scenes.contact.contact_scene import (
-    CONTACT_SCENES,
-    ContactRecord,
-    ContactScene,
-    contact_scene,
-)
-from supple.scenes.modelling.solids import ball, polygonise, smooth_union, tapered_limb
+from typing import TYPE_CHECKING
+
+from supple.late_names import late_names
+
+if TYPE_CHECKING:
+    from supple.scenes.bodies.beam import beam
+    from supple.scenes.bodies.elastic_scene import STVK_SCENES, ElasticScene, stvk_scene
+    from supple.scenes.bodies.starfish import starfish
+    from supple.scenes.characters.character_scene import (
+        SCENES,
+        Bone,
+        Contact,
+        Handle,
+        PaperRow,
+        Scene,
+        scene,
+    )
+    from supple.scenes.contact.contact_scene import (
+        CONTACT_SCENES,
+        ContactRecord,
+        ContactScene,
+        contact_scene,
+    )
+    from supple.scenes.modelling.solids import ball, polygonise, smooth_union, tapered_limb
 
 __all__ = [
     "CONTACT_SCENES",
@@ -42,3 +47,15 @@ __all__ = [
     "stvk_scene",
     "tapered_limb",
 ]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        "bodies.beam": "beam",
+        "bodies.elastic_scene": "STVK_SCENES ElasticScene stvk_scene",
+        "bodies.starfish": "starfish",
+        "characters.character_scene": "SCENES Bone Contact Handle PaperRow Scene scene",
+        "contact.contact_scene": "CONTACT_SCENES ContactRecord ContactScene contact_scene",
+        "modelling.solids": "ball polygonise smooth_union tapered_limb",
+    },
+)

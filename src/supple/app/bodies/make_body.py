@@ -17,7 +17,7 @@ from supple.app.bodies.body_source import BodySource, read_body_source
 from supple.app.bodies.fixed_vertices import held_vertices
 from supple.app.command_files import BODY_MODEL, model_target, source_kind
 from supple.app.processes import peak_megabytes
-from supple.app.progress_bar import build_log, console, first_use_message, working
+from supple.app.progress_bar import build_log, console, working
 from supple.arrays import Floats
 from supple.elastic.material import Material
 from supple.engines.stvk.model import StvkModel
@@ -109,7 +109,6 @@ def run_stvk(
     """Make a body, save it, and return figures."""
     options = options or BodyOptions()
     target = model_target(given, output, BODY_MODEL)
-    first_use_message(quiet)
     with build_log(quiet) as log:
         model, source, notes = made_body(given, options, log)
         with log.stage("writing"):

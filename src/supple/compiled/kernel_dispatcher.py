@@ -1,0 +1,243 @@
+"""Functions that are compiled when first called: as parts of each other, as entries from Python.
+
+See `kernel_library` for what these are. Both are kept on disk, see `code_files`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from numba.core import bytecode, compiler, errors, event, sigutils, typing
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.cpu_options import FastMathOptions
+from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
+from numba.core.registry import CPUDispatcher
+from numba.core.targetconfig import ConfigStack
+
+from supple.compiled.code_files import ENTRY, PART, CodeFiles, KeptEntry, KeptPart
+from supple.compiled.kernel_library import KernelLibrary, making_parts
+
+__all__ = ["KernelDispatcher"]
+
+
+@dataclass(eq=False)
+class _Part:
+    """Compiled part: what Numba calls it by, and what it says of it."""
+
+    signature: Any
+    fndesc: Any
+    environment: Any
+    library: KernelLibrary
+    annotation: str
+
+
+class _PartPipeline(compiler.Compiler):
+    """Numba's steps, which hand nothing on to what they compile on the way.
+
+    A function of Numba's library is compiled once, for its first caller: with that one's way to
+    round, its code would depend on the order of calls.
+    """
+
+    def define_pipelines(self) -> Any:
+        handed_on = ConfigStack().top()
+        handed_on.fastmath, handed_on.forceinline = FastMathOptions(False), False
+        return super().define_pipelines()
+
+
+class _PartCompiler(_FunctionCompiler):
+    """Compiler that makes no wrappers, and no machine code."""
+
+    def _customize_flags(self, flags: Any) -> Any:
+        flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
+        return flags
+
+    def flags(self) -> Any:
+        """Return what the options say."""
+        flags = compiler.Flags()
+        self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
+        return flags
+
+
+class KernelDispatcher(CPUDispatcher):
+    """Dispatcher of a compiled function.
+
+    Parameters
+    ----------
+    function
+        A function that Numba can compile without Python's help.
+    **options
+        Those of `numba.njit`.
+    """
+
+    # Of Numba's class, which does not say so.
+    _can_compile: bool
+    _cache_hits: Any
+    _cache_misses: Any
+    overloads: Any
+    targetctx: Any
+
+    def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None) -> None:
+        super().__init__(py_func, locals or {}, targetoptions)
+        self._compiler = _PartCompiler(
+            py_func, self.targetdescr, self.targetoptions, self.locals, _PartPipeline
+        )
+        self._parts: dict[tuple[Any, ...], _Part] = {}
+        self.files = CodeFiles(self)
+
+    # What other compiled functions see
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        pysig, folded = self._compiler.fold_argument_types(args, kws)
+        if self._can_compile:
+            self.part(tuple(folded))
+        name = self.py_func.__name__
+        signatures = [each.signature for each in self._parts.values()]
+        template = typing.make_concrete_template(f"CallTemplate({name})", name, signatures)
+        return template, pysig, folded, {}
+
+    def get_overload(self, sig: Any) -> Any:
+        args, _ = sigutils.normalize_signature(sig)
+        return self._parts[tuple(args)]
+
+    def part(self, args: tuple[Any, ...]) -> _Part:
+        """Return the part for these types of arguments, compiled if need be."""
+        with global_compiler_lock:
+            if args not in self._parts:
+                with self._compiling_counter:
+                    part = self._loaded_part(args)
+                    if part is None:
+                        with self.files.alone(args, PART):
+                            part = self._loaded_part(args) or self._compiled_part(args)
+                self._parts[args] = part
+                self.targetctx.insert_user_function(part, part.fndesc, [part.library])
+            return self._parts[args]
+
+    def _loaded_part(self, args: tuple[Any, ...]) -> _Part | None:
+        self.targetctx.refresh()
+        kept = self.files.load_part(args)
+        if kept is None:
+            return None
+        for prepare in kept.unit.reload:
+            prepare()
+        library = KernelLibrary.of_unit(self.targetctx.codegen(), kept.unit)
+        return _Part(kept.signature, kept.fndesc, kept.environment, library, kept.annotation)
+
+    def _compiled_part(self, args: tuple[Any, ...]) -> _Part:
+        name = self.files.name(args)
+        with self._compiling(args, name):
+            try:
+                cres = self._compiler.compile(args, None)
+            except errors.ForceLiteralArg as error:
+                raise error.bind_fold_arguments(
+                    lambda args, kws: self._compiler.fold_argument_types(args, kws)[1]
+                ) from None
+            library = cres.library
+            library.unit_name, library.home = name, self.py_func.__module__
+            cres.fndesc.typemap = cres.fndesc.calltypes = None  # large, and for lowering only
+            part = _Part(
+                cres.signature, cres.fndesc, cres.environment, library, str(cres.type_annotation)
+            )
+            unit = library.unit  # finishes it
+        if not library.has_dynamic_globals:
+            self.files.save_part(
+                args, KeptPart(unit, part.signature, part.fndesc, part.environment, part.annotation)
+            )
+        return part
+
+    @contextmanager
+    def _compiling(self, args: tuple[Any, ...], name: str) -> Iterator[None]:
+        """Make parts inside, with names of functions that no other process gives to others."""
+        self._cache_misses[args] += 1
+        told = {"dispatcher": self, "args": args, "return_type": None}
+        first = int(hashlib.sha256(name.encode()).hexdigest()[:12], 16) * 1000
+        identity = bytecode.FunctionIdentity
+        before, identity._unique_ids = identity._unique_ids, itertools.count(first)
+        try:
+            with (
+                making_parts(self.targetctx.codegen()),
+                event.trigger_event("numba:compile", data=told),
+            ):
+                yield
+        finally:
+            identity._unique_ids = before
+
+    # What Python sees
+
+    def compile(self, sig: Any) -> Any:
+        """Return the entry for these types of arguments, compiled if need be."""
+        with global_compiler_lock:
+            if not self._can_compile:
+                raise RuntimeError("compilation disabled")
+            args = tuple(sigutils.normalize_signature(sig)[0])
+            if args not in self.overloads:
+                entry = self._loaded_entry(args)
+                if entry is None:
+                    with self.files.alone(args, ENTRY):
+                        entry = self._loaded_entry(args) or self._compiled_entry(args)
+                self.add_overload(entry)
+            return self.overloads[args].entry_point
+
+    def _loaded_entry(self, args: tuple[Any, ...]) -> Any:
+        self.targetctx.refresh()
+        kept = self.files.load_entry(args)
+        if kept is None:
+            return None
+        for prepare in kept.reload:
+            prepare()
+        codegen = self.targetctx.codegen()
+        library = KernelLibrary.of_object(codegen, kept.name, kept.code, kept.symbols)
+        library.set_environments(kept.environments)
+        self._cache_hits[args] += 1
+        part = _Part(kept.signature, kept.fndesc, kept.environment, library, kept.annotation)
+        return self._result(part, library)
+
+    def _compiled_entry(self, args: tuple[Any, ...]) -> Any:
+        part, name = self.part(args), self.files.name(args)
+        flags = self._compiler.flags()
+        context = compiler._make_subtarget(self.targetctx, flags)
+        codegen = self.targetctx.codegen()
+        with self._compiling(args, name):
+            library = codegen.create_library(name)
+            library.enable_object_caching()
+            library.add_linking_library(part.library)
+            context.create_cpython_wrapper(
+                library, part.fndesc, part.environment, None, release_gil=flags.release_gil
+            )
+            result = self._result(part, library)
+        if not library.has_dynamic_globals:
+            code, symbols = library.machine_code()
+            self.files.save_entry(
+                args,
+                KeptEntry(
+                    name,
+                    code,
+                    symbols,
+                    library.unit.reload,
+                    library.environments(),
+                    part.signature,
+                    part.fndesc,
+                    part.environment,
+                    part.annotation,
+                ),
+            )
+        return result
+
+    def _result(self, part: _Part, library: KernelLibrary) -> Any:
+        """Return what Numba keeps of an entry; machine code is made here where there is none."""
+        return compiler.compile_result(
+            typing_context=self.typingctx,
+            target_context=self.targetctx,
+            entry_point=self.targetctx.get_executable(library, part.fndesc, part.environment),
+            signature=part.signature,
+            objectmode=False,
+            lifted=(),
+            fndesc=part.fndesc,
+            library=library,
+            environment=part.environment,
+            type_annotation=part.annotation,
+        )

@@ -1,0 +1,301 @@
+"""Compiled code of one function, made into machine code once: with all that it calls.
+
+Numba optimises every function with all that it calls and makes machine code of it, though most are
+called by other compiled functions only, which contain them. Here a function is a *part*: its own
+code, lightly optimised. Where Python calls one, an *entry* is made: its part and those of all that
+it calls, directly or not, are put together, optimised and made into machine code, once.
+
+Whatever is not the entry is internal to it, so that copies of a function in several entries never
+stand for each other; and parts are put together from their bytes, whether they have just been
+compiled or were read from the disk. So both give the same machine code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from llvmlite import binding
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_lock import require_global_compiler_lock
+from numba.core.environment import lookup_environment
+from numba.core.runtime import rtsys
+
+__all__ = ["KernelLibrary", "KnownObjects", "Unit", "making_parts"]
+
+_ENVIRONMENT = "_ZN08NumbaEnv"
+_OPEN = (binding.Linkage.external, binding.Linkage.weak_odr)
+_HELPER = "__excinfo_unwrap"
+_UNRESOLVED = ".numba.unresolved$"
+
+
+class KnownObjects:
+    """Objects that the code of a function knows by their numbers: Numba's environment of it.
+
+    Its wrapper adds some to those of the function, so that whoever comes later has more of them.
+    """
+
+    def __init__(self, environment: Any) -> None:
+        self.environment = environment
+
+    def __reduce__(self) -> Any:
+        return _known_objects, (self.environment, list(self.environment.consts))
+
+
+def _known_objects(environment: Any, objects: list[Any]) -> KnownObjects:
+    environment.consts.extend(objects[len(environment.consts) :])
+    return KnownObjects(environment)
+
+
+@dataclass(eq=False)
+class Unit:
+    """Code of one part, and the parts that it calls.
+
+    Attributes
+    ----------
+    name
+        Name that tells all it was compiled from; empty for one that lives inside others only.
+    home
+        Module of the function.
+    bitcode
+        LLVM's.
+    calls
+        Units of the functions that it calls.
+    counted
+        Whether it calls Numba's counting of references.
+    environments
+        Objects that its code knows by number.
+    reload
+        Functions to call before its code runs.
+    """
+
+    name: str
+    home: str
+    bitcode: bytes
+    calls: tuple[Unit, ...]
+    counted: bool
+    environments: tuple[KnownObjects, ...]
+    reload: tuple[Any, ...] = ()
+
+    def closure(self) -> list[Unit]:
+        """List this unit and all that it calls, directly or not, each once."""
+        found = {self.name: self}
+        waiting = [self]
+        for unit in waiting:  # which grows
+            for called in unit.calls:
+                if called.name not in found:
+                    found[called.name] = called
+                    waiting.append(called)
+        return list(found.values())
+
+
+@dataclass
+class _Linked:
+    """Module that is put together."""
+
+    module: Any
+    #: Functions that others may call.
+    open: set[str]
+    calls: dict[str, Unit] = field(default_factory=dict)
+    counted: bool = False
+
+    def link(self, library: Any) -> None:
+        """Put in the code of a library, or note that it is to be put in."""
+        if library is rtsys.library:
+            self.counted = True
+        elif isinstance(library, KernelLibrary):
+            unit = library.unit
+            if unit.name:
+                self.calls[unit.name] = unit
+            else:
+                self.module.link_in(binding.parse_bitcode(unit.bitcode))
+                self.calls |= {each.name: each for each in unit.calls}
+                self.counted |= unit.counted
+        else:
+            self.module.link_in(library._get_module_for_linking(), preserve=True)
+
+    def close(self) -> None:
+        """Make internal what others may not call."""
+        wanted = {
+            each.name.removeprefix(_UNRESOLVED)
+            for each in self.module.global_variables
+            if each.name.startswith(_UNRESOLVED)
+        }
+        for function in self.module.functions:
+            if not function.is_declaration and function.name not in self.open | wanted:
+                function.linkage = "internal"
+
+
+class _LateEnvironments:
+    """Codegen of a library, which sets no environments of code that is not there yet."""
+
+    def __init__(self, library: KernelLibrary) -> None:
+        self._library = library
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._library._codegen, name)
+
+    def set_env(self, name: str, environment: Any) -> None:
+        codegen: Any = self._library._codegen
+        if self._library.emitted:
+            codegen.set_env(name, environment)
+
+
+class KernelLibrary(JITCodeLibrary):
+    """Library of Numba's that becomes machine code when its address is asked for."""
+
+    def __init__(self, codegen: Any, name: str) -> None:
+        super().__init__(codegen, name)
+        self.emitted = False
+        #: What tells all that it was compiled from, and its module; parts have these.
+        self.unit_name = self.home = ""
+        self._unit: Unit | None = None
+        self._own: set[str] = set()
+
+    @property
+    def codegen(self) -> Any:
+        return _LateEnvironments(self)
+
+    @property
+    def unit(self) -> Unit:
+        """Code of this library, without that of the parts it calls."""
+        self._ensure_finalized()
+        assert self._unit is not None
+        return self._unit
+
+    @property
+    def has_dynamic_globals(self) -> bool:
+        self._ensure_finalized()
+        return bool(self._dynamic_globals)
+
+    def finalize(self) -> None:
+        """Put in the code of nameless libraries that it calls, and write it as bytes."""
+        require_global_compiler_lock()
+        self._raise_if_finalized()
+        module = self._final_module
+        self._own = _opened(module)
+        linked = _Linked(module, self._own)
+        for library in dict.fromkeys(self._linking_libraries):
+            library._ensure_finalized()
+            self._reload_init.update(library._reload_init)
+            linked.link(library)
+        linked.close()
+        self._finalize_dynamic_globals()
+        self._unit = Unit(
+            self.unit_name,
+            self.home,
+            module.as_bitcode(),
+            tuple(linked.calls.values()),
+            linked.counted,
+            tuple(_environments(module)),
+            tuple(self._reload_init),
+        )
+        self._finalized = True
+
+    @classmethod
+    def of_unit(cls, codegen: Any, unit: Unit) -> KernelLibrary:
+        """Return a library of what was read from the disk."""
+        library = cls(codegen, unit.name)
+        library.unit_name, library.home = unit.name, unit.home
+        library._final_module = binding.parse_bitcode(unit.bitcode)
+        library._own = _opened(library._final_module)
+        library._unit, library._finalized = unit, True
+        library._reload_init = set(unit.reload)
+        return library
+
+    @classmethod
+    def of_object(cls, codegen: Any, name: str, code: bytes, symbols: set[str]) -> KernelLibrary:
+        """Return a library of machine code that was read from the disk."""
+        library = cls(codegen, name)
+        library.enable_object_caching()
+        library._set_compiled_object(code)
+        library.emitted, library._own = True, symbols
+        library._finalize_final_module()
+        codegen._engine._defined_symbols |= symbols
+        return library
+
+    def machine_code(self) -> tuple[bytes, set[str]]:
+        """Return the machine code of an entry, and the names it is known by."""
+        return self._get_compiled_object(), self._own
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        if name not in self._own:
+            return 0
+        if not self.emitted:
+            self._emit()
+        return int(super().get_pointer_to_function(name))
+
+    def _get_module_for_linking(self) -> Any:
+        """Return all code, for a library of Numba's own kind."""
+        if self._shared_module is None:
+            module = self._whole()
+            for name in self._own:
+                module.get_function(name).linkage = "linkonce_odr"
+            self._shared_module = module
+        return self._shared_module
+
+    def _whole(self) -> Any:
+        """Put the code of this library and of all that it calls together."""
+        unit = self.unit
+        linked = _Linked(binding.parse_bitcode(unit.bitcode), self._own)
+        closure = unit.closure()
+        for each in closure[1:]:
+            linked.module.link_in(binding.parse_bitcode(each.bitcode))
+        if any(each.counted for each in closure):
+            linked.module.link_in(rtsys.library._get_module_for_linking(), preserve=True)
+        linked.close()
+        return linked.module
+
+    def _emit(self) -> None:
+        """Make machine code."""
+        module = self._whole()
+        module.name = self._final_module.name
+        self._final_module = module
+        self._optimize_final_module()
+        module.verify()
+        self._dynamic_globals.clear()
+        self.emitted = True
+        self._finalize_final_module()
+        self.set_environments(self.environments())
+
+    def environments(self) -> tuple[KnownObjects, ...]:
+        """List the objects that machine code knows."""
+        return tuple(_environments(self._final_module))
+
+    def set_environments(self, environments: tuple[KnownObjects, ...]) -> None:
+        """Tell machine code where they are."""
+        codegen: Any = self._codegen
+        for each in environments:
+            codegen.set_env(each.environment.env_name, each.environment)
+
+
+def _opened(module: Any) -> set[str]:
+    """Return the names of functions that others may call: not of helpers that everyone has."""
+    return {
+        each.name
+        for each in module.functions
+        if not each.is_declaration and each.linkage in _OPEN and not each.name.startswith(_HELPER)
+    }
+
+
+def _environments(module: Any) -> Iterator[KnownObjects]:
+    for each in module.global_variables:
+        if each.name.startswith(_ENVIRONMENT):
+            found = lookup_environment(each.name)
+            if found is not None and found.can_cache():
+                yield KnownObjects(found)
+
+
+@contextmanager
+def making_parts(codegen: Any) -> Iterator[None]:
+    """Let Numba make libraries of our kind inside, of whatever it compiles; its lock is held."""
+    require_global_compiler_lock()
+    before = codegen._library_class
+    codegen._library_class = KernelLibrary
+    try:
+        yield
+    finally:
+        codegen._library_class = before
