@@ -7,7 +7,7 @@ import math
 from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
 
-__all__ = ["project_psd", "rotation_svd"]
+__all__ = ["jacobi_eigen", "project_psd", "rotation_svd"]
 
 _TINY = 1e-300
 
@@ -126,7 +126,7 @@ def project_psd(F: Floats, isotropic: bool, H: Floats, scratch: Floats) -> None:
     for i in range(9):
         for j in range(9):
             A[i, j] = H[i, j]
-    _jacobi_eigen(A, Q)
+    jacobi_eigen(A, Q)
     for k in range(9):
         if A[k, k] < 0.0:
             _subtract_rank_one(A[k, k], Q[:, k], H)
@@ -155,7 +155,7 @@ def _project_isotropic(F: Floats, H: Floats, scratch: Floats) -> None:
     for a in range(3):
         for b in range(3):
             A[a, b] = _project_on(U, V, a, a, rotated, 4 * b)
-    _jacobi_eigen(A, Q)
+    jacobi_eigen(A, Q)
     for k in range(3):
         if A[k, k] < 0.0:
             for i in range(9):
@@ -215,7 +215,7 @@ def _is_positive_definite(H: Floats, L: Floats) -> bool:
 
 
 @compiled_fused
-def _jacobi_eigen(A: Floats, Q: Floats) -> None:
+def jacobi_eigen(A: Floats, Q: Floats) -> None:
     """Diagonalise A by cyclic Jacobi; the columns of Q become its eigenvectors."""
     n = A.shape[0]
     for i in range(n):

@@ -48,10 +48,14 @@ def test_sums_over_points_are_those_of_the_dense_jacobian():
     rng = np.random.default_rng(2)
     points, chain, phi = sample(rng)
     J, n = points.jacobian(chain, phi), len(points.x)
-    forces, masses = rng.standard_normal((n, 3)), rng.random(n)
+    away, masses, rate = rng.standard_normal((n, 3)), rng.random(n), 8.0
     gradient, hessian = np.zeros(J.shape[1]), np.zeros((J.shape[1],) * 2)
-    bones = chain.turns, chain.shifts, chain.places
-    add_point_terms(points.tables, points.offsets, *bones, phi, forces, masses, gradient, hessian)
-    np.testing.assert_allclose(gradient, J.T @ forces.ravel(), atol=1e-12)
-    whole = J.T @ (np.repeat(masses, 3)[:, None] * J)
+    weight, gravity = np.zeros(J.shape[1]), np.array([1.0, -9.0, 2.0])
+    body = chain.turns, chain.shifts, chain.places, phi
+    moved, into = (away, masses, rate, gravity), (gradient, hessian, weight)
+    add_point_terms(points.tables, points.offsets, *body, *moved, *into)
+    each = np.repeat(masses, 3)
+    np.testing.assert_allclose(gradient, rate * J.T @ (each * away.ravel()), atol=1e-12)
+    np.testing.assert_allclose(weight, -J.T @ (each * np.tile(gravity, n)), atol=1e-12)
+    whole = rate * J.T @ (each[:, None] * J)
     np.testing.assert_allclose(np.triu(hessian), np.triu(whole), atol=1e-12)

@@ -72,9 +72,11 @@ def test_forces_and_stiffness_are_derivatives_of_the_energy(kind, nodal):
     )
 
 
-def test_coordinates_of_handles_strain_tets_as_any_others():
+@pytest.mark.parametrize("kind", ["neo-hookean", "yeoh", "saturating"])
+@pytest.mark.parametrize("far", [0.02, 0.5])
+def test_coordinates_of_handles_strain_tets_as_any_others(kind, far):
     rng = np.random.default_rng(2)
-    material = Material("neo-hookean", young=1e3, poisson=0.4)
+    material = Material(kind, young=1e3, poisson=0.4)
     shapes = three_coordinates(reaches(rng))
     tets = np.arange(len(MESH.tets))
     compact = flesh_tables(MESH, material, shapes, tets, np.ones(len(tets)))
@@ -83,13 +85,18 @@ def test_coordinates_of_handles_strain_tets_as_any_others():
     general = flesh_tables(MESH, material, shapes, tets, np.ones(len(tets)))
     assert general.strains.size
     assert not compact.strains.size
-    phi = 0.5 * rng.standard_normal(shapes[0].shape[1])
+    phi = far * rng.standard_normal(shapes[0].shape[1])
     for one, other in zip(
         terms(material, compact, phi), terms(material, general, phi), strict=True
     ):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(one).max())
     # Far from rest every tet's part is still positive semi-definite.
-    assert np.linalg.eigvalsh(terms(material, compact, phi)[2]).min() > -1e-9
+    energy, gradient, hessian = terms(material, compact, phi)
+    assert np.linalg.eigvalsh(hessian).min() > -1e-9
+    without = terms(material, compact, phi, 6)
+    assert without[0] == 0.0 < energy
+    np.testing.assert_array_equal(without[1], gradient)
+    np.testing.assert_array_equal(without[2], hessian)
 
 
 def test_handles_are_known_by_their_coordinates():

@@ -9,13 +9,12 @@ import numpy as np
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_number
-from supple.compiled.jit import compiled
+from supple.compiled.jit import compiled, compiled_fused
 from supple.dynamics.integrators import Integrator
 from supple.engines.rig_space.stage_history import History
 from supple.engines.soft_skeleton.bones.body_points import (
     BodyPoints,
     PointTables,
-    add_gravity,
     add_point_terms,
     write_columns,
 )
@@ -80,8 +79,7 @@ class BodySystem:
         mass = _flesh_mass(model.points, model.masses, self._m)
         self._damping = _upper_rows(model.stiffness, alpha * mass)
         self._beta = beta
-        self._forces = np.zeros_like(self._points.x)
-        self._masses = np.zeros_like(model.masses)
+        self._away = np.zeros_like(self._points.x)
         self.gravity, self._preload = np.zeros(3), np.zeros(self._m)
         self._springs = joint_springs(model.inertias, limits)
         self._torques = np.zeros((len(model.parents), 3))
@@ -147,8 +145,8 @@ class BodySystem:
 
     @property
     def speed(self) -> float:
-        """Speed of the fastest point of the body, m/s."""
-        return float(np.sqrt((self._world.v**2).sum(axis=1).max(initial=0.0)))
+        """Speed of the _fastest point of the body, m/s."""
+        return float(_fastest(self._world.v))
 
     def momentum(self) -> tuple[Floats, Floats]:
         """Return Σ m v and Σ x × m v of the body."""
@@ -194,19 +192,16 @@ class BodySystem:
         """Write gradient and Hessian where bones, flesh and objects are."""
         model, points, tau = self.model, self._points, self._tau
         gradient, hessian, bones = self._gradient, self._hessian, self._bones
-        gradient[:], hessian[:] = 0.0, 0.0
+        _clear(gradient, hessian, self._weight)
         points.place(chain, self.phi)
-        rate = 1 / tau**2
-        np.subtract(points.x, self._world.target, out=self._forces)
-        self._forces *= rate
-        self._forces *= model.masses[:, None]
-        np.multiply(model.masses, rate, out=self._masses)
+        np.subtract(points.x, self._world.target, out=self._away)
         frames = chain.turns, chain.shifts, chain.places, self.phi
-        pushes = self._forces, self._masses
-        add_point_terms(points.tables, points.offsets, *frames, *pushes, gradient, hessian)
-        self._add_weight(points, frames)
+        moved = self._away, model.masses, 1 / tau**2, self.gravity
+        into = gradient, hessian, self._weight
+        add_point_terms(points.tables, points.offsets, *frames, *moved, *into)
+        self._add_weight()
         code = model.material.code
-        add_flesh_terms(code, self.stiff, model.flesh, self.phi, bones, gradient, hessian, 2)
+        add_flesh_terms(code, self.stiff, model.flesh, self.phi, bones, gradient, hessian, 6)
         _add_damping(
             *self._damping,
             self._beta * self.stiff / tau,
@@ -226,12 +221,8 @@ class BodySystem:
         damping = max(self._beta, CONTACT_DAMPING) / self._h
         self._contact.add(skin, chain, self.phi, self._since, damping, gradient, hessian)
 
-    def _add_weight(self, points: BodyPoints, frames: tuple[Floats, ...]) -> None:
+    def _add_weight(self) -> None:
         """Add gravity; joints that follow a pose are held against it, as muscles do."""
-        self._weight[:] = 0.0
-        add_gravity(
-            points.tables, points.offsets, *frames, self.model.masses, self.gravity, self._weight
-        )
         self._held[:] = 0.0
         if self._tracking:
             self._held[1:] = self._weight[6 : self._bones].reshape(-1, 3)
@@ -341,6 +332,25 @@ class BodySystem:
             reaction = self._reaction.copy()
             found["root_force"], found["root_torque"] = reaction[:3], reaction[3:]
         return found
+
+
+@compiled_fused
+def _clear(gradient: Floats, hessian: Floats, weight: Floats) -> None:
+    """Have zeros in a gradient, the upper half of a Hessian, and a weight."""
+    for i in range(len(gradient)):
+        gradient[i] = weight[i] = 0.0
+        row = hessian[i, i:]
+        for j in range(len(row)):
+            row[j] = 0.0
+
+
+@compiled_fused
+def _fastest(v: Floats) -> float:
+    """Return the largest length of velocities (n, 3)."""
+    most = 0.0
+    for i in range(len(v)):
+        most = max(most, v[i, 0] * v[i, 0] + v[i, 1] * v[i, 1] + v[i, 2] * v[i, 2])
+    return math.sqrt(most)
 
 
 @compiled

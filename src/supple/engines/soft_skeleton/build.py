@@ -26,11 +26,14 @@ from supple.engines.soft_skeleton.bones.body_points import point_tables
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.engines.soft_skeleton.flesh.deformation_bases import BASES
 from supple.engines.soft_skeleton.flesh.handle_weights import same_entries
-from supple.engines.soft_skeleton.flesh.mass_points import mass_weights
 from supple.engines.soft_skeleton.flesh.oblivious_cubature import oblivious_cubature
 from supple.engines.soft_skeleton.flesh.residual_flexibility import residual_flexibility
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer, flesh_layer
-from supple.engines.soft_skeleton.flesh.tet_cubature import TetCubature, fitted_cubature
+from supple.engines.soft_skeleton.flesh.tet_cubature import (
+    TetCubature,
+    fitted_cubature,
+    mass_weights,
+)
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.soft_skeleton_file import stored_rows
 from supple.errors import SuppleError

@@ -26,7 +26,7 @@ from supple.engines.soft_skeleton.body_system import BodySystem
 from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.bones.joint_springs import joint_limits as bounds
-from supple.engines.soft_skeleton.bones.rig_bones import RigBones
+from supple.engines.soft_skeleton.bones.rig_bones import RigBones, skin_correction
 from supple.engines.soft_skeleton.contact.body_contact import BodyContact, Contacts
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.step_inputs import (
@@ -153,7 +153,7 @@ class SoftSkeletonSimulator:
         self._system.set_joints(joint_stiffness, joint_damping)
         self.phi = self._system.phi
         self._inputs = CharacterInputs(model)
-        self._correction = self._bones.correction(model.skin)
+        self._correction = skin_correction(model.rig, self._bones, model.skin)
         self.tracking, self.root_mode, self.gravity = tracking, root, gravity
         self._contact.set_things(checked_obstacles(obstacles), checked_objects(objects))
         self._system.allocate()
@@ -250,9 +250,7 @@ class SoftSkeletonSimulator:
     @property
     def parameters(self) -> Floats:
         """Pose of the rig as the bones have it, in the root's frame."""
-        turn, shift = self.root[:3, :3], self.root[:3, 3]
-        first = (self.chain.places[0] - shift) @ turn
-        return self._bones.pose(np.swapaxes(turn, 0, 1) @ self.chain.turns, first, self.pose)
+        return self._bones.posed(self.chain, self.root, self.pose)
 
     def reset(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
@@ -410,13 +408,7 @@ class SoftSkeletonSimulator:
     def _correct(self) -> None:
         """Have the rig's own shapes at the pose of the bones move the skin, before bones do."""
         if self._correction is not None:
-            pose = self.parameters
-            # Not every rig can be put anywhere: where it cannot, its first bone is brought along.
-            turns, first, _ = self._bones.turns(pose)
-            frame = np.eye(4)
-            frame[:3, :3] = self.chain.turns[0] @ turns[0].T
-            frame[:3, 3] = self.chain.places[0] - frame[:3, :3] @ first
-            self._correction.write(pose, frame, self.chain, self._skin.offsets)
+            self._correction.write(self.chain, self.root, self.pose, self._skin.offsets)
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32. `out` is overwritten."""

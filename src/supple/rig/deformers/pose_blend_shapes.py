@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Ints, ShortInts
 from supple.checks import owned_array
-from supple.compiled.jit import compiled
+from supple.compiled.jit import compiled, compiled_plain
 from supple.errors import SuppleError
 from supple.maths.quaternions import exponential, to_matrix
 from supple.rig.placement.placement import (
@@ -27,7 +27,7 @@ from supple.rig.placement.placement import (
 from supple.rig.protocol import checked_points, checked_pose, checked_subset
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["PoseBlendPlacement", "PoseBlendShapeRig", "rotation_features"]
+__all__ = ["PoseBlendPlacement", "PoseBlendShapeRig", "TurnDisplacements", "rotation_features"]
 
 #: Entries of R − 1 of each joint.
 FEATURES = 9
@@ -112,6 +112,11 @@ class PoseBlendShapeRig:
         table = _table(self.deltas[:, :, rows], self.entries, _size(self.rest_points), single)
         return PoseBlendPlacement(base, self.rest_points[rows], table)
 
+    def by_turns(self) -> TurnDisplacements:
+        """Return the displacements by turns of the joints, for whoever has these and no pose."""
+        table = _table(self.deltas, self.entries, _size(self.rest_points), False)
+        return TurnDisplacements(table)
+
     def _run(self, points: Floats, pose: ArrayLike, subset: Ints | None) -> Floats:
         values = checked_pose(self.parameters, pose)
         return self.base.deform(self.shaped(points, values, subset), values, subset)
@@ -124,7 +129,7 @@ class PoseBlendShapeRig:
             return out
         if self._whole is None:
             self._whole = _table(self.deltas, self.entries, _size(self.rest_points), False)
-        _add_displacements(own, *self._whole, np.empty(3 * BLOCK), out)
+        _add_posed(own, *self._whole, np.empty((len(self.joints), FEATURES)), _block(), out)
         return out
 
 
@@ -175,7 +180,8 @@ class PoseBlendPlacement(Forkable):
         self._allocate()
 
     def _allocate(self) -> None:
-        self._shaped, self._block = np.empty((self.n_points, 3)), np.empty(3 * BLOCK)
+        self._shaped, self._block = np.empty((self.n_points, 3)), _block()
+        self._features = np.empty((len(self._table.entries), FEATURES))
 
     @property
     def n_points(self) -> int:
@@ -190,8 +196,25 @@ class PoseBlendPlacement(Forkable):
         """Displace and move vertices from `points` (k, 3)."""
         own = writable(pose)
         np.copyto(self._shaped, points)
-        _add_displacements(own, *self._table, self._block, self._shaped)
+        _add_posed(own, *self._table, self._features, self._block, self._shaped)
         self._base.deform(self._shaped, own, out)
+
+
+class TurnDisplacements:
+    """Displacements of pose blend shapes by turns of their joints.
+
+    Parameters
+    ----------
+    table
+        Displacements of the vertices.
+    """
+
+    def __init__(self, table: _Table) -> None:
+        self._table, self._block = table, _block()
+
+    def add(self, features: Floats, out: Floats) -> None:
+        """Add Σ_j Δ_j vec(R_j − 1) to `out` (n, 3), of features vec(R_j − 1) (d, 9)."""
+        _add_displacements(features, *self._table[1:], self._block, out)
 
 
 def _checked_joints(joints: ArrayLike, count: int) -> Ints:
@@ -205,6 +228,10 @@ def _checked_joints(joints: ArrayLike, count: int) -> Ints:
     if len(np.unique(listed)) < len(listed):
         raise SuppleError("a joint has two sets of pose blend shapes; add them up")
     return listed.astype(np.int64)
+
+
+def _block() -> Floats:
+    return np.empty(3 * BLOCK)
 
 
 def _size(points: Floats) -> float:
@@ -230,29 +257,41 @@ def rotation_features(pose: Floats, entries: Ints, joint: int, out: Floats) -> f
 
 
 @compiled
-def _add_displacements(
+def _add_posed(
     pose: Floats,
     entries: Ints,
     starts: Ints,
     moved: ShortInts,
     rows: Positions,
+    features: Floats,
     block: Floats,
     out: Floats,
 ) -> None:
-    """Add Σ_j Δ_j vec(R_j − 1) to `out` (k, 3); see `_Table`."""
-    features = np.empty(9)
+    """Add Σ_j Δ_j vec(R_j − 1) at a pose to `out` (k, 3); see `_Table`."""
     for joint in range(len(entries)):
-        first, count = starts[joint], starts[joint + 1] - starts[joint]
-        if count == 0 or rotation_features(pose, entries, joint, features) <= NEGLIGIBLE:
+        rotation_features(pose, entries, joint, features[joint])
+    _add_displacements(features, starts, moved, rows, block, out)
+
+
+@compiled_plain
+def _add_displacements(
+    features: Floats, starts: Ints, moved: ShortInts, rows: Positions, block: Floats, out: Floats
+) -> None:
+    """Add Σ_j Δ_j f_j of features (d, 9) to `out` (k, 3)."""
+    for joint in range(len(features)):
+        first, count, largest = starts[joint], starts[joint + 1] - starts[joint], 0.0
+        for k in range(9):
+            largest = max(largest, abs(features[joint, k]))
+        if count == 0 or largest <= NEGLIGIBLE:
             continue
         at = 27 * first
         for begin in range(0, count, BLOCK):
             many = min(BLOCK, count - begin)
             piece = block[: 3 * many]
             piece[:] = 0.0
-            for k in range(9):
+            for k in range(0, 9, 3):
                 start = at + 3 * (k * count + begin)
-                _add_times(features[k], rows[start : start + 3 * many], piece)
+                _add_three(features[joint, k : k + 3], rows, start, 3 * count, piece)
             for i in range(many):
                 vertex = moved[first + begin + i]
                 for axis in range(3):
@@ -274,8 +313,12 @@ def _add_listed(pose: Floats, entries: Ints, deltas: Floats, listed: Ints, out: 
                 out[i, axis] += much
 
 
-@compiled
-def _add_times(much: float, row: Positions, out: Floats) -> None:
-    """Add `much` times `row` to `out`."""
-    for i in range(len(out)):
-        out[i] += much * row[i]
+@compiled_plain
+def _add_three(much: Floats, rows: Positions, start: int, stride: int, out: Floats) -> None:
+    """Add three rows, each times its number."""
+    a, b, c, count = much[0], much[1], much[2], len(out)
+    first = rows[start : start + count]
+    second = rows[start + stride : start + stride + count]
+    third = rows[start + 2 * stride : start + 2 * stride + count]
+    for i in range(count):
+        out[i] = out[i] + a * first[i] + b * second[i] + c * third[i]

@@ -17,7 +17,6 @@ __all__ = [
     "MOST_FOLLOWED",
     "BodyPoints",
     "PointTables",
-    "add_gravity",
     "add_point_terms",
     "point_tables",
     "write_columns",
@@ -310,53 +309,58 @@ def add_point_terms(
     shifts: Floats,
     places: Floats,
     phi: Floats,
-    forces: Floats,
+    away: Floats,
     masses: Floats,
+    rate: float,
+    gravity: Floats,
     gradient: Floats,
     hessian: Floats,
+    weight: Floats,
 ) -> None:
-    """Add Σ J_iᵀ f_i to the gradient, and Σ m_i J_iᵀ J_i to the upper half of the Hessian.
+    """Add Σ m J_iᵀ d_i/τ² to the gradient, and Σ m J_iᵀ J_i/τ² to the upper half of the Hessian.
 
     Parameters
     ----------
     tables, offsets, turns, shifts, places, phi
         Points, bones and flesh.
-    forces, masses
-        (n, 3) f, and (n,) m.
+    away, masses, rate
+        (n, 3) d, (n,) m, and 1/τ².
+    gravity
+        (3,) g.
     gradient, hessian
         (N,) and (N, N), added to.
+    weight
+        (N,) to which −Σ m J_iᵀ g is added.
     """
     size = len(gradient)
     out, index, spread = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))
-    for i in range(len(forces)):
+    g0, g1, g2 = gravity[0], gravity[1], gravity[2]
+    for i in range(len(away)):
         count = write_columns(tables, offsets, turns, shifts, places, phi, i, out, index, spread)
-        f0, f1, f2, m = forces[i, 0], forces[i, 1], forces[i, 2], masses[i]
+        m = masses[i]
+        d0, d1, d2 = away[i, 0], away[i, 1], away[i, 2]
+        _add_rows(out, index, count, rate * m, d0, d1, d2, gradient, hessian)
         for a in range(count):
-            x, y, z, row = out[0, a], out[1, a], out[2, a], index[a]
-            gradient[row] += x * f0 + y * f1 + z * f2
-            x, y, z = m * x, m * y, m * z
-            target = hessian[row]
-            for b in range(a, count):
-                target[index[b]] += x * out[0, b] + y * out[1, b] + z * out[2, b]
+            pull = out[0, a] * g0 + out[1, a] * g1 + out[2, a] * g2
+            weight[index[a]] -= m * pull
 
 
-@compiled
-def add_gravity(
-    tables: PointTables,
-    offsets: Floats,
-    turns: Floats,
-    shifts: Floats,
-    places: Floats,
-    phi: Floats,
-    masses: Floats,
-    gravity: Floats,
+@compiled_fused
+def _add_rows(
+    own: Floats,
+    index: Ints,
+    count: int,
+    m: float,
+    d0: float,
+    d1: float,
+    d2: float,
     gradient: Floats,
+    hessian: Floats,
 ) -> None:
-    """Add −Σ m_i J_iᵀ g to the gradient (N,); other arguments as for `add_point_terms`."""
-    size = len(gradient)
-    out, index, spread = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))
-    for i in range(len(masses)):
-        count = write_columns(tables, offsets, turns, shifts, places, phi, i, out, index, spread)
-        for a in range(count):
-            pull = out[0, a] * gravity[0] + out[1, a] * gravity[1] + out[2, a] * gravity[2]
-            gradient[index[a]] -= masses[i] * pull
+    first, second, third = own[0], own[1], own[2]
+    for a in range(count):
+        x, y, z, row = m * first[a], m * second[a], m * third[a], index[a]
+        gradient[row] += x * d0 + y * d1 + z * d2
+        target = hessian[row]
+        for b in range(a, count):
+            target[index[b]] += x * first[b] + y * second[b] + z * third[b]

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Ints
 from supple.checks import owned_array
 from supple.compiled.jit import compiled, compiled_fused
+from supple.maths.small_matrices import times, times_transposed
 
-__all__ = ["BoneChain", "write_joint_turns"]
+__all__ = ["BoneChain", "straighten", "write_exponential", "write_joint_turns"]
 
 
 class BoneChain:
@@ -128,24 +129,24 @@ def _turn(parents: Ints, before: Floats, by: Floats, turns: Floats) -> None:
                 relative[i] = 0.0
                 for k in range(3):
                     relative[i] += before[p, k, i] * by[3 + 3 * j + k]
-        _write_exponential(relative, small)
+        write_exponential(relative, small)
         if p < 0:
-            _multiply(small, before[j], turns[j])
-            _straighten(turns[j], own)
+            times(small, before[j], turns[j])
+            straighten(turns[j], own)
             continue
         for i in range(3):
             for k in range(3):
                 own[i, k] = 0.0
                 for m in range(3):
                     own[i, k] += before[p, m, i] * before[j, m, k]
-        _multiply(small, own, turns[j])
+        times(small, own, turns[j])
         own[:] = turns[j]
-        _multiply(turns[p], own, turns[j])
-        _straighten(turns[j], own)
+        times(turns[p], own, turns[j])
+        straighten(turns[j], own)
 
 
 @compiled_fused
-def _straighten(R: Floats, scratch: Floats) -> None:
+def straighten(R: Floats, scratch: Floats) -> None:
     """Make R a rotation again but for rounding: R ← R (3 − RᵀR) / 2.
 
     A bone's turn is a product of all above it, and of what they were: rounding grew tenfold with
@@ -162,14 +163,7 @@ def _straighten(R: Floats, scratch: Floats) -> None:
 
 
 @compiled_fused
-def _multiply(a: Floats, b: Floats, out: Floats) -> None:
-    for i in range(3):
-        for k in range(3):
-            out[i, k] = a[i, 0] * b[0, k] + a[i, 1] * b[1, k] + a[i, 2] * b[2, k]
-
-
-@compiled_fused
-def _write_exponential(vector: Floats, out: Floats) -> None:
+def write_exponential(vector: Floats, out: Floats) -> None:
     """exp([v]×) by Rodrigues' formula."""
     x, y, z = vector[0], vector[1], vector[2]
     square = x * x + y * y + z * z
@@ -208,12 +202,9 @@ def _write_errors(parents: Ints, turns: Floats, others: Floats, out: Floats) -> 
     own, wanted, both = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
     for j in range(len(parents)):
         p = parents[j]
-        if p < 0:
-            own[:], wanted[:] = turns[j], others[j]
-        else:
-            own[:] = turns[p].T @ turns[j]
-            wanted[:] = others[p].T @ others[j]
-        both[:] = own @ wanted.T
+        write_joint_turns(parents, turns, j, own)
+        write_joint_turns(parents, others, j, wanted)
+        times_transposed(own, wanted, both)
         x, y, z = both[2, 1] - both[1, 2], both[0, 2] - both[2, 0], both[1, 0] - both[0, 1]
         sine = 0.5 * math.sqrt(x * x + y * y + z * z)
         cosine = 0.5 * (both[0, 0] + both[1, 1] + both[2, 2] - 1.0)

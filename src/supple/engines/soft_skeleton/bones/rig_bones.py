@@ -1,4 +1,4 @@
-"""Bones of a rig: its skeleton as a chain of turning bones, and its poses as turns."""
+"""Bones of a rig: its skeleton as turning bones, its poses as turns, and its shapes beside them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ import scipy.sparse as sp
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled
 from supple.engines.soft_skeleton.bones.body_points import PointTables
-from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
+from supple.engines.soft_skeleton.bones.bone_chain import BoneChain, write_joint_turns
 from supple.errors import SuppleError
 from supple.maths.rotations import to_matrix
-from supple.maths.small_matrices import cofactors, determinant
+from supple.maths.small_matrices import cofactors, determinant, times, times_transposed
+from supple.rig.deformers.pose_blend_shapes import FEATURES, PoseBlendShapeRig
 from supple.rig.placement.placement import placement
 from supple.rig.protocol import Rig
-from supple.rig.skeleton.skinning import skinned_core
+from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
+from supple.rig.skeleton.skinning import SkinnedRig, skinned_core
 
-__all__ = ["RigBones"]
+__all__ = ["RigBones", "ShapedSkin", "SkinCorrection", "skin_correction"]
+
+#: RᵀR of a rotation is the identity but for this.
+RIGID = 1e-13
 
 
 class RigBones:
@@ -74,13 +79,15 @@ class RigBones:
 
         A joint slides where keys move it on its parent: see `BoneChain`.
         """
-        world = self._core.rig.joint_pose.matrices(pose[self._core.entries])[self.kept]
-        turned = _rotations(world[:, :3, :3]) @ self._bound.transpose(0, 2, 1)
-        slides, above = np.zeros((len(self.parents), 3)), self.parents[1:]
-        away = world[1:, :3, 3] - world[above, :3, 3]
-        along = np.einsum("kji,kj->ki", turned[above], away)
-        slides[1:] = along - (self.joints[1:] - self.joints[above])
-        return turned, world[0, :3, 3], slides
+        world = self._core.rig.joint_pose.matrices(pose[self._core.entries])
+        turned, slides = np.empty_like(self._bound), np.zeros((len(self.parents), 3))
+        bones = self.kept, self.parents, self.joints, self._bound
+        if not _write_turns(world, *bones, turned, slides):
+            own = np.eye(4) + np.zeros((len(world), 1, 1))
+            own[:, :3, :3] = _rotations(world[:, :3, :3])
+            own[:, :3, 3] = world[:, :3, 3]
+            _write_turns(own, *bones, turned, slides)
+        return turned, world[self.kept[0], :3, 3], slides
 
     def unposed(self, points: Floats, weights: sp.csr_array, pose: Floats) -> Floats:
         """Return points (n, 3) of a pose where they were when the skin was bound.
@@ -116,11 +123,27 @@ class RigBones:
         found[self._core.entries] = own
         return found
 
-    def correction(self, tables: PointTables) -> SkinCorrection | None:
-        """Return what the rig does beside linear skinning; None for nothing."""
-        if self._rig is self._core.rig:
+    def posed(self, chain: BoneChain, root: Floats, near: Floats) -> Floats:
+        """Return the pose (s,) near another with bones where a chain has them, in a root (4, 4)."""
+        turn, shift = root[:3, :3], root[:3, 3]
+        return self.pose(turn.T @ chain.turns, (chain.places[0] - shift) @ turn, near)
+
+    def shaped(self) -> PoseBlendShapeRig | None:
+        """Return the rig where it is linear skinning of turning bones after pose blend shapes."""
+        rig, pose = self._rig, self._core.rig.joint_pose
+        if type(rig) is not PoseBlendShapeRig or rig.base is not self._core.rig:
             return None
-        return SkinCorrection(self._rig, tables)
+        rigid = np.abs(pose.skeleton.scales - 1).max() < 1e-12 and not len(pose.scaling)
+        free = (self._entries[:, :3] >= 0).all() and np.isin(rig.joints, self.kept[1:]).all()
+        above = (pose.skeleton.parents[self.kept[1:]] == self.kept[self.parents[1:]]).all()
+        known = type(pose) in (JointPose, PartialJointPose)
+        return rig if rigid and free and above and known else None
+
+    def local_frames(self, joints: Ints) -> tuple[Ints, Floats, Floats]:
+        """Return bones of joints, and L and R by which L G_pᵀG R is the turn since rest of each."""
+        bones = np.searchsorted(self.kept, joints)
+        above = np.swapaxes(self._bound[self.parents[bones]], 1, 2)
+        return bones, self._unrested[bones] @ above, self._bound[bones]
 
     def _shift(self, above: Floats, first: Floats) -> Floats:
         """Return the change of the first joint's offset that puts it where it is."""
@@ -132,28 +155,80 @@ class RigBones:
         return found
 
 
-class SkinCorrection:
-    """Displacements before bones by which a rig differs from linear skinning: its shapes.
+def skin_correction(
+    rig: Rig, bones: RigBones, tables: PointTables
+) -> SkinCorrection | ShapedSkin | None:
+    """Return what a rig does beside linear skinning by its bones; None for nothing."""
+    if isinstance(rig, SkinnedRig):
+        return None
+    shaped = bones.shaped()
+    if shaped is not None:
+        return ShapedSkin(shaped, bones, tables)
+    return SkinCorrection(rig, bones, tables)
+
+
+class ShapedSkin:
+    """Pose blend shapes by the bones' own turns: no pose is looked for, and no skin placed.
 
     Parameters
     ----------
-    rig
-        The rig.
-    tables
-        Its skin by bones.
+    rig, bones, tables
+        See `RigBones.shaped`; the skin by bones.
     """
 
-    def __init__(self, rig: Rig, tables: PointTables) -> None:
-        self._placement, self._tables = placement(rig), tables
+    def __init__(self, rig: PoseBlendShapeRig, bones: RigBones, tables: PointTables) -> None:
+        self._shapes, self._frames = rig.by_turns(), bones.local_frames(rig.joints)
+        self._features = np.empty((len(rig.joints), FEATURES))
+        self._first = rig.rest_points - tables.rest
+
+    def write(self, chain: BoneChain, root: Floats, near: Floats, out: Floats) -> None:
+        """Write offsets (n, 3) of the skin with bones as they are."""
+        _write_features(chain.parents, chain.turns, *self._frames, self._features)
+        out[:] = self._first
+        self._shapes.add(self._features, out)
+
+
+class SkinCorrection:
+    """Displacements of any rig, found by taking the bones off its skin.
+
+    Parameters
+    ----------
+    rig, bones, tables
+        The rig, its bones, and its skin by them.
+    """
+
+    def __init__(self, rig: Rig, bones: RigBones, tables: PointTables) -> None:
+        self._placement, self._bones, self._tables = placement(rig), bones, tables
         self._skin = np.empty_like(tables.rest)
 
-    def write(self, pose: Floats, root: Floats, chain: BoneChain, out: Floats) -> None:
-        """Write offsets (n, 3) of the skin at a pose that the bones are in.
+    def write(self, chain: BoneChain, root: Floats, near: Floats, out: Floats) -> None:
+        """Write offsets (n, 3) of the skin at the pose near another that the bones are in.
 
         (Σ w G)⁻¹ (Φ(p) − Σ w (G X + t)).
         """
+        pose = self._bones.posed(chain, root, near)
+        # Not every rig can be put anywhere: where it cannot, its first bone is brought along.
+        turns, first, _ = self._bones.turns(pose)
+        frame = np.eye(4)
+        frame[:3, :3] = chain.turns[0] @ turns[0].T
+        frame[:3, 3] = chain.places[0] - frame[:3, :3] @ first
         self._placement.place(pose, self._skin)
-        _write_offsets(self._tables, self._skin, root, chain.turns, chain.shifts, out)
+        _write_offsets(self._tables, self._skin, frame, chain.turns, chain.shifts, out)
+
+
+@compiled
+def _write_features(
+    parents: Ints, turns: Floats, bones: Ints, lefts: Floats, rights: Floats, out: Floats
+) -> None:
+    """vec(L G_pᵀG R − 1) (d, 9) of some bones."""
+    own, half, whole = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
+    for d in range(len(bones)):
+        write_joint_turns(parents, turns, bones[d], own)
+        times(lefts[d], own, half)
+        times(half, rights[d], whole)
+        for i in range(3):
+            for k in range(3):
+                out[d, 3 * i + k] = whole[i, k] - (1.0 if i == k else 0.0)
 
 
 @compiled
@@ -180,6 +255,33 @@ def _write_offsets(
             out[i, a] = -tables.rest[i, a]
             for b in range(3):
                 out[i, a] += scale * adjoint[b, a] * away[b]
+
+
+@compiled
+def _write_turns(
+    world: Floats,
+    kept: Ints,
+    parents: Ints,
+    joints: Floats,
+    bound: Floats,
+    turned: Floats,
+    slides: Floats,
+) -> bool:
+    """Write turns since the skin was bound, and slides; tell whether all joints just turn."""
+    rigid, inner = True, np.empty((3, 3))
+    for k in range(len(kept)):
+        own, p = world[kept[k]], parents[k]
+        times_transposed(own[:3, :3].T, own[:3, :3].T, inner)
+        for i in range(3):
+            for j in range(3):
+                rigid &= abs(inner[i, j] - (1.0 if i == j else 0.0)) < RIGID
+        times_transposed(own[:3, :3], bound[k], turned[k])
+        if p >= 0:
+            for i in range(3):
+                slides[k, i] = joints[p, i] - joints[k, i]
+                for j in range(3):
+                    slides[k, i] += turned[p, j, i] * (own[j, 3] - world[kept[p], j, 3])
+    return rigid
 
 
 def _moving(parents: Ints, used: Floats) -> Ints:
@@ -227,7 +329,7 @@ def _write_vectors(matrices: Floats, out: Floats) -> None:
 
 def _rotations(matrices: Floats) -> Floats:
     """Return the nearest rotations of matrices (…, 3, 3)."""
-    if np.abs(np.swapaxes(matrices, -1, -2) @ matrices - np.eye(3)).max(initial=0.0) < 1e-13:
+    if np.abs(np.swapaxes(matrices, -1, -2) @ matrices - np.eye(3)).max(initial=0.0) < RIGID:
         return matrices.copy()
     u, _, v = np.linalg.svd(matrices)
     u[..., :, 2] *= np.sign(np.linalg.det(u @ v))[..., None]

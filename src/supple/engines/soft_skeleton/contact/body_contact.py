@@ -180,7 +180,8 @@ class BodyContact:
         self.end_step()
         size = 3 + 3 * len(self.model.parents) + len(self.model.stiffness) + self.motion.size
         numbers = n + len(self._radii) + FINEST**2 * len(self._triangles)
-        self._pressing = empty_pressing(size, numbers, self.model.spread.shape[1])
+        loads = len(self._touches.members) * int(np.diff(self._spread[0]).max(initial=0))
+        self._pressing = empty_pressing(size, numbers, self.model.spread.shape[1], loads)
 
     def substeps(self, dt: float, speed: float) -> int:
         """Return how many sub-steps keep things from passing through skin, at most `MOST_SUBSTEPS`.
@@ -439,10 +440,10 @@ class BodyContact:
 
     def shown(self, skin: Floats, out: Singles) -> None:
         """Write the skin (n̄, 3) with its dents, moved out of things where it is still inside."""
-        out[:] = skin
         if self.count == 0:
+            out[:] = skin
             return
-        out += self.dents
+        np.add(skin, self.dents, out=out, casting="same_kind")
         push_out(self._shapes, self._touches, self._first_bone, out)
         for k in self._others:
             gaps, ways = self.obstacles[k].distances(out.astype(float))

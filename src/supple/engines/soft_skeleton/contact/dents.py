@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats, Ints, ShortInts, Singles
 from supple.compiled.jit import compiled, compiled_fused
 from supple.engines.soft_skeleton.bones.body_points import PointTables
 from supple.engines.soft_skeleton.contact.pressing_tables import Pressing
@@ -31,8 +31,8 @@ def softness(touches: Touches, c: int, thickness: Floats) -> float:
 def write_dents(
     touches: Touches,
     forces: Floats,
-    spread: tuple[Ints, Ints, Floats],
-    motion: tuple[Ints, Ints, Floats],
+    spread: tuple[Ints, ShortInts, Singles],
+    motion: tuple[Ints, ShortInts, Singles],
     thickness: Floats,
     tables: PointTables,
     turns: Floats,

@@ -11,7 +11,8 @@ from supple.compiled.jit import compiled
 from supple.dynamics.integrators import Integrator
 from supple.dynamics.rigid_object import RigidObject
 from supple.engines.rig_space.stage_history import History
-from supple.maths.rotations import exponential, to_matrix
+from supple.engines.soft_skeleton.bones.bone_chain import straighten, write_exponential
+from supple.maths.small_matrices import times
 
 __all__ = ["ObjectMotion"]
 
@@ -40,6 +41,8 @@ class ObjectMotion:
         self.centres, self.turns = np.zeros((count, 3)), np.tile(np.eye(3), (count, 1, 1))
         self.masses = np.array([each.mass for each in self.objects])
         self._own = np.array([_points(each) for each in self.objects]).reshape(count, POINTS, 3)
+        easy = [np.linalg.inv(each.inertia) for each in self.objects]
+        self._mobilities = np.array(easy).reshape(count, 3, 3)
         self._x, self._rate = np.zeros((count, POINTS, 3)), np.zeros((count, 6))
         self._start, self.guess = (self.centres.copy(), self.turns.copy()), np.zeros(6 * count)
         self._world, self._tau, self._h = History(self._x.shape), 0.0, 0.0
@@ -81,14 +84,7 @@ class ObjectMotion:
         """Change places by coordinates (6 O,)."""
         if not self.objects:
             return
-        moves = by.reshape(-1, 6)
-        self.centres += moves[:, :3]
-        self.turns[:] = to_matrix(exponential(moves[:, 3:])) @ self.turns
-        self._place()
-
-    def _place(self) -> None:
-        np.einsum("oij,okj->oki", self.turns, self._own, out=self._x)
-        self._x += self.centres[:, None]
+        _move(by, self._own, self.centres, self.turns, self._x)
 
     def go_back(self) -> None:
         """Be where the stage began."""
@@ -96,7 +92,8 @@ class ObjectMotion:
             return
         self._world.give_up()
         self.centres[:], self.turns[:] = self._start
-        self._place()
+        np.einsum("oij,okj->oki", self.turns, self._own, out=self._x)
+        self._x += self.centres[:, None]
 
     def add_terms(self, gravity: Floats, first: int, gradient: Floats, hessian: Floats) -> None:
         """Add inertia and weight to the rows from `first` on."""
@@ -111,19 +108,12 @@ class ObjectMotion:
             return
         self._world.finish(self._x, self._tau)
         self._world.restart_where_rough(self._h, ROUGH)
+        own = self.masses, self._mobilities, self.centres
+        _write_rates(*own, self._x, self._world.v, self.turns, self._rate)
         for k, each in enumerate(self.objects):
-            # Of points: v is their mean, and L = Σ m r × v = I ω.
-            v = self._world.v[k].mean(axis=0)
-            away = self._x[k] - self.centres[k]
-            turning = self.masses[k] / POINTS * np.cross(away, self._world.v[k]).sum(axis=0)
-            own = self.turns[k]
-            spin = own @ np.linalg.solve(each.inertia, own.T @ turning)
-            u, _, w = np.linalg.svd(own)
-            self.turns[k] = u @ w
             each.put(self.centres[k], self.turns[k])
             self.centres[k] = each.centre
-            each.velocity[:], each.spin[:] = v, spin
-            self._rate[k, :3], self._rate[k, 3:] = v, spin
+            each.velocity[:], each.spin[:] = self._rate[k, :3], self._rate[k, 3:]
 
 
 def _points(each: RigidObject) -> Floats:
@@ -132,6 +122,53 @@ def _points(each: RigidObject) -> Floats:
     values, axes = np.linalg.eigh(moments)
     away = axes * np.sqrt(3 * np.maximum(values, 0.0) / each.mass)
     return np.concatenate([away.T, -away.T])
+
+
+@compiled
+def _move(by: Floats, own: Floats, centres: Floats, turns: Floats, x: Floats) -> None:
+    """Move and turn objects by (6 O,), and write the points (O, 6, 3) of each."""
+    turn, before = np.empty((3, 3)), np.empty((3, 3))
+    for o in range(len(centres)):
+        write_exponential(by[6 * o + 3 : 6 * o + 6], turn)
+        before[:] = turns[o]
+        times(turn, before, turns[o])
+        for i in range(3):
+            centres[o, i] += by[6 * o + i]
+            for k in range(x.shape[1]):
+                x[o, k, i] = centres[o, i]
+                for j in range(3):
+                    x[o, k, i] += turns[o, i, j] * own[o, k, j]
+
+
+@compiled
+def _write_rates(
+    masses: Floats,
+    mobilities: Floats,
+    centres: Floats,
+    x: Floats,
+    v: Floats,
+    turns: Floats,
+    out: Floats,
+) -> None:
+    """Write velocities (O, 6) of points' mean and of spin, I ω = Σ m r × v; straighten turns."""
+    turning, own, scratch = np.empty(3), np.empty(3), np.empty((3, 3))
+    for o in range(len(masses)):
+        m, count = masses[o] / x.shape[1], x.shape[1]
+        turning[:], own[:], out[o] = 0.0, 0.0, 0.0
+        for k in range(count):
+            for i in range(3):
+                j, l = (i + 1) % 3, (i + 2) % 3
+                out[o, i] += v[o, k, i] / count
+                turning[i] += m * (x[o, k, j] - centres[o, j]) * v[o, k, l]
+                turning[i] -= m * (x[o, k, l] - centres[o, l]) * v[o, k, j]
+        for i in range(3):
+            for j in range(3):
+                for k in range(3):
+                    own[i] += mobilities[o, i, j] * turns[o, k, j] * turning[k]
+        for i in range(3):
+            for j in range(3):
+                out[o, 3 + i] += turns[o, i, j] * own[j]
+        straighten(turns[o], scratch)
 
 
 @compiled

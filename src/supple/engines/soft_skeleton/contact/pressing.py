@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats, Ints, ShortInts, Singles
 from supple.compiled.jit import compiled, compiled_fused
 from supple.compiled.simd import LANES, subtract_blocks
 from supple.engines.soft_skeleton.bones.body_points import PointTables
@@ -32,8 +32,8 @@ def add_contacts(
     damping: float,
     since: Floats,
     thickness: Floats,
-    spread: tuple[Ints, Ints, Floats],
-    flexible: tuple[Ints, Ints, Floats],
+    spread: tuple[Ints, ShortInts, Singles],
+    flexible: tuple[Ints, ShortInts, Singles],
     tables: PointTables,
     offsets: Floats,
     parents: Ints,
@@ -91,8 +91,8 @@ def _write_compliance(
     hard: float,
     n_skin: int,
     thickness: Floats,
-    spread: tuple[Ints, Ints, Floats],
-    flexible: tuple[Ints, Ints, Floats],
+    spread: tuple[Ints, ShortInts, Singles],
+    flexible: tuple[Ints, ShortInts, Singles],
     out: Pressing,
 ) -> None:
     """Diag 1/(k a) + S ΔC Sᵀ of the contacts; objects have their own hardness.
@@ -102,8 +102,9 @@ def _write_compliance(
     the square of that: linear flesh would let a fist through to the other side.
     """
     count, field = touches.total[0], out.work
-    starts, columns, values = spread
     rows, others, much = flexible
+    _write_loads(touches, spread, out)
+    loads, loaded, starts = out.load_values, out.load_columns, out.load_starts
     for c in range(count):
         for d in range(count):
             out.compliance[c, d] = 0.0
@@ -117,33 +118,39 @@ def _write_compliance(
                 stiff = min(stiff, other) if stiff > 0 else other
             out.compliance[c, c], out.grips[c], out.soft[c] = 1.0 / stiff, stiff, 1.0
             continue
-        first, last = touches.starts[c], touches.starts[c + 1]
-        for member in range(first, last):
-            v, part = touches.members[member], touches.parts[member]
-            for at in range(starts[v], starts[v + 1]):
-                row, share = columns[at], part * values[at]
-                for k in range(rows[row], rows[row + 1]):
-                    field[others[k]] += share * much[k]
+        for at in range(starts[c], starts[c + 1]):
+            for k in range(rows[loaded[at]], rows[loaded[at] + 1]):
+                field[others[k]] += loads[at] * much[k]
         for d in range(c, count):
-            if touches.areas[d] > 0:
-                total = 0.0
-                for member in range(touches.starts[d], touches.starts[d + 1]):
-                    v, part = touches.members[member], touches.parts[member]
-                    for at in range(starts[v], starts[v + 1]):
-                        total += part * values[at] * field[columns[at]]
-                if total != 0:
-                    total *= math.sqrt(out.soft[c] * out.soft[d])
-                    out.compliance[c, d] = out.compliance[d, c] = total
-        for member in range(first, last):
-            v = touches.members[member]
-            for at in range(starts[v], starts[v + 1]):
-                row = columns[at]
-                for k in range(rows[row], rows[row + 1]):
-                    field[others[k]] = 0.0
+            total = 0.0
+            for at in range(starts[d], starts[d + 1]):
+                total += loads[at] * field[loaded[at]]
+            if total != 0:
+                total *= math.sqrt(out.soft[c] * out.soft[d])
+                out.compliance[c, d] = out.compliance[d, c] = total
+        for at in range(starts[c], starts[c + 1]):
+            for k in range(rows[loaded[at]], rows[loaded[at] + 1]):
+                field[others[k]] = 0.0
         left = thickness[touches.corners[c, 0]] - touches.depths[c]
         thin = HARDER if left * HARDER < THIN else max(THIN / left, 1.0)
         out.grips[c] = hard * thin * touches.areas[c]
         out.compliance[c, c] += 1.0 / out.grips[c]
+
+
+@compiled_fused
+def _write_loads(touches: Touches, spread: tuple[Ints, ShortInts, Singles], out: Pressing) -> None:
+    """List the points of the flesh that contacts load; those of objects load none."""
+    starts, columns, values = spread
+    used, out.load_starts[0] = 0, 0
+    for c in range(touches.total[0]):
+        if touches.areas[c] > 0:
+            for member in range(touches.starts[c], touches.starts[c + 1]):
+                v, part = touches.members[member], touches.parts[member]
+                for at in range(starts[v], starts[v + 1]):
+                    out.load_columns[used] = columns[at]
+                    out.load_values[used] = part * values[at]
+                    used += 1
+        out.load_starts[c + 1] = used
 
 
 @compiled_fused

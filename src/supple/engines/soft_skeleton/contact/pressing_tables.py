@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from supple.arrays import Bools, Floats, Ints
+from supple.arrays import Bools, Floats, Ints, ShortInts, Singles
 from supple.compiled.simd import LANES
 from supple.engines.soft_skeleton.contact.touches import MOST
 from supple.engines.soft_skeleton.flesh.handle_weights import same_entries
@@ -99,10 +99,15 @@ class Pressing(NamedTuple):
     """(…,) which points pulled in an iteration of this step, and are let go in the next,"""
     freed: Ints
     """(1 + MOST,) and a list of them."""
+    load_starts: Ints
+    """(… + 1,) where the points of the flesh that a contact loads begin in"""
+    load_columns: ShortInts
+    load_values: Floats
+    """and what part of its force each has; work."""
     work: Floats
 
 
-def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
+def empty_pressing(size: int, n_points: int, n_outer: int, n_loads: int) -> Pressing:
     """Return room for contacts of a system of `size` coordinates."""
     wide = -(-size // LANES) * LANES
     return Pressing(
@@ -134,25 +139,28 @@ def empty_pressing(size: int, n_points: int, n_outer: int) -> Pressing:
         np.zeros(n_points, np.bool_),
         np.zeros(n_points, np.bool_),
         np.zeros(MOST + 1, np.int64),
+        np.zeros(MOST + 1, np.int64),
+        np.zeros(n_loads, np.int32),
+        np.zeros(n_loads),
         np.zeros(max(size, n_outer, MOST) + 64),
     )
 
 
-def plain_csr(matrix: sp.csr_array) -> tuple[Ints, Ints, Floats]:
-    """Return where rows begin, columns and values, for compiled loops."""
+def plain_csr(matrix: sp.csr_array) -> tuple[Ints, ShortInts, Singles]:
+    """Return where rows begin, columns and values, for compiled loops.
+
+    Files have them in single precision, and in half the memory more of them stay in the cache.
+    """
     own = sp.csr_array(matrix)
-    return (
-        own.indptr.astype(np.int64),
-        own.indices.astype(np.int64),
-        np.ascontiguousarray(own.data, np.float64),
-    )
+    short = own.indices.astype(np.int32), np.ascontiguousarray(own.data, np.float32)
+    return own.indptr.astype(np.int64), *short
 
 
-def plain_columns(motion: Sequence[sp.csr_array]) -> tuple[Ints, Ints, Floats]:
+def plain_columns(motion: Sequence[sp.csr_array]) -> tuple[Ints, ShortInts, Singles]:
     """Return x, y and z by columns: where each begins, rows, and values (…, 3)."""
     kept = same_entries([sp.csr_array(each.T) for each in motion])
-    values = np.column_stack([each.data for each in kept]).astype(np.float64)
-    return kept[0].indptr.astype(np.int64), kept[0].indices.astype(np.int64), values
+    values = np.column_stack([each.data for each in kept]).astype(np.float32)
+    return kept[0].indptr.astype(np.int64), kept[0].indices.astype(np.int32), values
 
 
 def half_sizes(thing: Any) -> tuple[float, float]:

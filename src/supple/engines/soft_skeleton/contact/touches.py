@@ -9,11 +9,7 @@ import numpy as np
 
 from supple.arrays import Bools, Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
-from supple.engines.soft_skeleton.contact.skin_patches import (
-    SkinPatches,
-    bound_patches,
-    patch_gap,
-)
+from supple.engines.soft_skeleton.contact.skin_patches import SkinPatches, bound_patches, patch_gap
 from supple.mesh.obstacles import CAPSULE
 from supple.mesh.shape_tables import ShapeTables, signed_distance
 
@@ -221,7 +217,11 @@ def _find_vertices(
     some = False
     cx, cy, cz, reach = _ball(shapes, thing)
     for k in range(patches.all) if bone < 0 else range(patches.all, len(patches.owned)):
-        far = patch_gap(shapes, thing, patches.balls[k])
+        ball = patches.balls[k]
+        away = (ball[0] - cx) ** 2 + (ball[1] - cy) ** 2 + (ball[2] - cz) ** 2
+        if bone >= 0 and away > (math.sqrt(reach) + ball[3]) ** 2:
+            continue
+        far = patch_gap(shapes, thing, ball)
         if bone < 0:
             out.nearest[0] = min(out.nearest[0], max(far, 0.0))
         if far > 0:

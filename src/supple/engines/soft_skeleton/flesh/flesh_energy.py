@@ -16,6 +16,11 @@ from supple.elastic.densities.dispatch import (
     stress_derivative,
 )
 from supple.elastic.material import Material
+from supple.engines.soft_skeleton.flesh.invariant_flesh import (
+    FIRMER,
+    add_invariant_terms,
+    knows_invariants,
+)
 from supple.maths.svd import project_psd
 from supple.mesh.laplacian import hat_gradients
 from supple.mesh.tets import TetMesh
@@ -28,9 +33,6 @@ __all__ = [
     "nodal_weights",
     "rest_stiffness",
 ]
-
-#: Part of its mean that is added to the diagonal of ∂P/∂F before it is projected.
-FIRMER = 0.01
 
 
 class FleshTables(NamedTuple):
@@ -189,14 +191,23 @@ def add_flesh_terms(
         Added to.
     wanted
         0 for the energy alone, 1 for the gradient, too, 2 for the Hessian as well, with every tet's
-        part made positive semi-definite, 3 for the Hessian as it is.
+        part made positive semi-definite, 3 for the Hessian as it is. Add 4 to do without the
+        energy, which is 0 then.
     """
+    nodal, energetic = tables.gradients.shape[1] > 0, wanted < 4
+    wanted %= 4
+    if wanted >= 2 and nodal and knows_invariants(kind):
+        flesh = tables.volumes, tables.constants, tables.starts, tables.columns, tables.gradients
+        at = phi, first, wanted == 2
+        add_invariant_terms(kind, stiffness, *flesh, *at, gradient, hessian)
+        wanted = 0
+        if not energetic:
+            return 0.0
     F, P, H = np.empty((3, 3)), np.empty((3, 3)), np.empty((9, 9))
     scratch, frames = np.empty((6, 3, 3)), np.empty((2, 9, 9))
     most = 0
     for e in range(len(tables.volumes)):
         most = max(most, tables.starts[e + 1] - tables.starts[e])
-    nodal = tables.gradients.shape[1] > 0
     stresses, blocks, total = np.empty((27, most)), np.empty((9, most)), 0.0
     for e in range(len(tables.volumes)):
         begin, end = tables.starts[e], tables.starts[e + 1]
@@ -207,7 +218,8 @@ def add_flesh_terms(
         else:
             _write_gradient(strains, columns, phi, F)
         constants, much = tables.constants[e], stiffness * tables.volumes[e]
-        total += much * energy_density(kind, F, constants, scratch)
+        if energetic:
+            total += much * energy_density(kind, F, constants, scratch)
         if wanted == 0:
             continue
         stress(kind, F, constants, P, scratch)

@@ -1,0 +1,266 @@
+"""Forces and stiffness of flesh on handles, of materials that know I = F:F and J = det F alone.
+
+They have P = a F + c cof F and ∂P/∂F = a 1 + b F⊗F + c ∂cof F/∂F + d cof F⊗cof F, four numbers.
+With F = I + Σ φ_a g_aᵀ the stiffness between handles a and b is
+α (g_a·g_b) 1 + Σ_r w_r (M_r g_a)(M_r g_b)ᵀ − c [F (g_a × g_b)]×, of few 3×3 matrices M_r: F, cof F,
+and the directions in which a tet's part would be negative.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from supple.arrays import Floats, Ints
+from supple.compiled.jit import compiled, compiled_fused, compiled_fused_inline
+from supple.elastic.densities.dispatch import material_number
+from supple.elastic.densities.neo_hookean import NEO_HOOKEAN
+from supple.elastic.densities.yeoh import STRAINED, YEOH
+from supple.maths.small_matrices import cofactors, determinant, squared_norm
+from supple.maths.svd import jacobi_eigen, rotation_svd
+
+__all__ = ["FIRMER", "add_invariant_terms", "knows_invariants"]
+
+#: Part of its mean that is added to the diagonal of ∂P/∂F before it is projected.
+FIRMER = 0.01
+#: Matrices M_r at most: F, cof F, three turns, three shears, three stretches.
+MOST_MODES = 11
+_NEO_HOOKEAN, _YEOH = material_number(NEO_HOOKEAN.name), material_number(YEOH.name)
+
+
+@compiled_fused
+def knows_invariants(kind: int) -> bool:
+    """Tell whether a material has such numbers."""
+    return kind in (_NEO_HOOKEAN, _YEOH)
+
+
+@compiled_fused_inline
+def _factors(kind: int, norm: float, volume: float, p: Floats) -> tuple[float, float, float, float]:
+    """Return a, b, c and d at I = `norm` and J = `volume`, of an element's constants p."""
+    mu, lam = p[0], p[1]
+    inverse = 1.0 / (norm + 1.0)
+    a, b = mu * (1.0 - inverse), 2.0 * mu * inverse * inverse
+    if kind == _YEOH and norm > 3.0 + STRAINED:
+        strained = norm - 3.0 - STRAINED
+        less = 1.0 / (1.0 + strained)
+        a += p[2] * strained * (2.0 + strained) * less * less
+        b += 4.0 * p[2] * less * less * less
+    return a, b, lam * (volume - 1.0) - 0.75 * mu, lam
+
+
+@compiled
+def add_invariant_terms(
+    kind: int,
+    stiffness: float,
+    volumes: Floats,
+    constants: Floats,
+    starts: Ints,
+    columns: Ints,
+    gradients: Floats,
+    phi: Floats,
+    first: int,
+    positive: bool,
+    gradient: Floats,
+    hessian: Floats,
+) -> None:
+    """Add derivatives of the energy to gradient and upper half of the Hessian.
+
+    Parameters
+    ----------
+    kind, stiffness, volumes, constants, starts, columns, gradients
+        Density, a factor on it, and tets; see `FleshTables`.
+    phi, first
+        Coordinates (m,), and where they begin in what is added to.
+    positive
+        Whether every tet's part of the Hessian is made positive semi-definite.
+    gradient, hessian
+        Added to.
+    """
+    most = 1
+    for e in range(len(volumes)):
+        most = max(most, starts[e + 1] - starts[e])
+    F, work = np.empty((3, 3)), np.empty((5, 3, 3))
+    modes, weights = np.empty((MOST_MODES, 3, 3)), np.empty(MOST_MODES)
+    moved, own = np.empty((most, 3 * MOST_MODES)), np.empty((most, 3))
+    for e in range(len(volumes)):
+        begin, count = starts[e], starts[e + 1] - starts[e]
+        for k in range(count):
+            for j in range(3):
+                own[k, j] = gradients[j, begin + k]
+        listed, much = columns[begin : begin + count], stiffness * volumes[e]
+        _write_gradient(own, listed, phi, F)
+        norm, J = squared_norm(F), determinant(F)
+        a, b, c, d = _factors(kind, norm, J, constants[e])
+        cofactor = modes[1]
+        cofactors(F, cofactor)
+        for i in range(3):
+            for j in range(3):
+                modes[0, i, j] = F[i, j]
+        used, alpha = 2, a
+        weights[0], weights[1] = much * b, much * d
+        if positive:
+            alpha += FIRMER * (a + (b * norm + d * squared_norm(cofactor)) / 9.0)
+            if not _is_positive(F, norm, J, alpha, c, d):
+                used = _add_modes(F, alpha, b, c, d, much, modes, weights, work)
+        _add_pull(much * a, much * c, modes, own, listed, first, gradient)
+        _move(modes, used, own, count, moved)
+        _add_blocks(much * alpha, much * c, F, weights, used, own, moved, listed, first, hessian)
+
+
+@compiled_fused
+def _write_gradient(own: Floats, columns: Ints, phi: Floats, F: Floats) -> None:
+    """F = I + Σ φ_a g_aᵀ, of g (k, 3)."""
+    for i in range(3):
+        for j in range(3):
+            F[i, j] = 1.0 if i == j else 0.0
+    for k in range(len(columns)):
+        at, x, y, z = columns[k], own[k, 0], own[k, 1], own[k, 2]
+        for i in range(3):
+            F[i, 0] += phi[at + i] * x
+            F[i, 1] += phi[at + i] * y
+            F[i, 2] += phi[at + i] * z
+
+
+@compiled_fused
+def _is_positive(F: Floats, norm: float, J: float, a: float, c: float, d: float) -> bool:
+    """Tell whether ∂P/∂F is surely positive: of those that are, all but a few pass.
+
+    With singular values σ its eigenvalues are a ± c σ_k, and those of stretches, whose block is
+    a 1 + b σσᵀ + (d + c/J) ssᵀ − c/J diag(s²), s_k = J/σ_k. For c ≤ 0 < J the latter is positive
+    where d + c/J is, and the former where a ≥ −c σ: σ² is at most I/3 + √(2/3) |FᵀF − I/3|.
+    """
+    if not _stretches_positive(J, a, c, d):
+        return False
+    square = 0.0
+    for i in range(3):
+        for j in range(i, 3):
+            entry = F[0, i] * F[0, j] + F[1, i] * F[1, j] + F[2, i] * F[2, j]
+            square += entry * entry if i == j else 2.0 * entry * entry
+    apart = max(square - norm * norm / 3.0, 0.0)
+    return a * a >= c * c * (norm / 3.0 + math.sqrt(2.0 / 3.0 * apart))
+
+
+@compiled_fused
+def _add_modes(
+    F: Floats,
+    a: float,
+    b: float,
+    c: float,
+    d: float,
+    much: float,
+    modes: Floats,
+    weights: Floats,
+    work: Floats,
+) -> int:
+    """Write directions with negative eigenvalues, and what takes these off; return how many."""
+    U, V, sigma, A, Q = work[0], work[1], work[2, 0], work[3], work[4]
+    rotation_svd(F, U, sigma, V)
+    used, half = 2, math.sqrt(0.5)
+    for k in range(3):
+        i, j = (k + 1) % 3, (k + 2) % 3
+        for sign in (1.0, -1.0):
+            value = a - sign * c * sigma[k]
+            if value < 0.0:
+                for m in range(3):
+                    for n in range(3):
+                        whole = U[m, i] * V[n, j] + sign * U[m, j] * V[n, i]
+                        modes[used, m, n] = half * whole
+                weights[used] = -much * value
+                used += 1
+    if _stretches_positive(determinant(F), a, c, d):
+        return used
+    for i in range(3):
+        for j in range(3):
+            p, q = sigma[(i + 1) % 3] * sigma[(i + 2) % 3], sigma[(j + 1) % 3] * sigma[(j + 2) % 3]
+            A[i, j] = b * sigma[i] * sigma[j] + d * p * q
+            A[i, j] += a if i == j else c * sigma[3 - i - j]
+    jacobi_eigen(A, Q)
+    for k in range(3):
+        if A[k, k] < 0.0:
+            for m in range(3):
+                for n in range(3):
+                    modes[used, m, n] = (
+                        Q[0, k] * U[m, 0] * V[n, 0]
+                        + Q[1, k] * U[m, 1] * V[n, 1]
+                        + Q[2, k] * U[m, 2] * V[n, 2]
+                    )
+            weights[used] = -much * A[k, k]
+            used += 1
+    return used
+
+
+@compiled_fused
+def _stretches_positive(J: float, a: float, c: float, d: float) -> bool:
+    return J > 0.0 and c <= 0.0 and d * J + c >= 0.0 and a > 0.0
+
+
+@compiled_fused
+def _add_pull(
+    a: float, c: float, modes: Floats, own: Floats, columns: Ints, first: int, out: Floats
+) -> None:
+    """Add P g of P = a F + c cof F."""
+    for i in range(3):
+        x = a * modes[0, i, 0] + c * modes[1, i, 0]
+        y = a * modes[0, i, 1] + c * modes[1, i, 1]
+        z = a * modes[0, i, 2] + c * modes[1, i, 2]
+        for k in range(len(columns)):
+            out[first + columns[k] + i] += x * own[k, 0] + y * own[k, 1] + z * own[k, 2]
+
+
+@compiled_fused
+def _move(modes: Floats, used: int, own: Floats, count: int, out: Floats) -> None:
+    """Write M_r g of every handle, three numbers a matrix."""
+    for k in range(count):
+        x, y, z, row = own[k, 0], own[k, 1], own[k, 2], out[k]
+        for r in range(used):
+            for i in range(3):
+                row[3 * r + i] = modes[r, i, 0] * x + modes[r, i, 1] * y + modes[r, i, 2] * z
+
+
+@compiled_fused
+def _add_blocks(
+    alpha: float,
+    c: float,
+    F: Floats,
+    weights: Floats,
+    used: int,
+    own: Floats,
+    moved: Floats,
+    columns: Ints,
+    first: int,
+    out: Floats,
+) -> None:
+    """Add the blocks of all pairs of handles to rows 3a + i and columns 3b + k, for a ≤ b."""
+    for a in range(len(columns)):
+        x, y, z, mine, at = own[a, 0], own[a, 1], own[a, 2], moved[a], first + columns[a]
+        top, middle, low = out[at], out[at + 1], out[at + 2]
+        for b in range(a, len(columns)):
+            u, v, w, other = own[b, 0], own[b, 1], own[b, 2], moved[b]
+            same = alpha * (x * u + y * v + z * w)
+            # −c [F (g_a × g_b)]×: rows before columns, as they are in ε_ikm.
+            p, q, r = c * (y * w - z * v), c * (z * u - x * w), c * (x * v - y * u)
+            s0 = F[0, 0] * p + F[0, 1] * q + F[0, 2] * r
+            s1 = F[1, 0] * p + F[1, 1] * q + F[1, 2] * r
+            s2 = F[2, 0] * p + F[2, 1] * q + F[2, 2] * r
+            h00, h11, h22 = same, same, same
+            h01, h02, h12, h10, h20, h21 = s2, -s1, s0, -s2, s1, -s0
+            for m in range(used):
+                e0, e1, e2 = other[3 * m], other[3 * m + 1], other[3 * m + 2]
+                f0 = weights[m] * mine[3 * m]
+                f1 = weights[m] * mine[3 * m + 1]
+                f2 = weights[m] * mine[3 * m + 2]
+                h00, h01, h02 = h00 + f0 * e0, h01 + f0 * e1, h02 + f0 * e2
+                h10, h11, h12 = h10 + f1 * e0, h11 + f1 * e1, h12 + f1 * e2
+                h20, h21, h22 = h20 + f2 * e0, h21 + f2 * e1, h22 + f2 * e2
+            to = first + columns[b]
+            top[to] += h00
+            top[to + 1] += h01
+            top[to + 2] += h02
+            middle[to + 1] += h11
+            middle[to + 2] += h12
+            low[to + 2] += h22
+            if b > a:
+                middle[to] += h10
+                low[to] += h20
+                low[to + 1] += h21
