@@ -28,7 +28,7 @@ JOBS = {
             for name in (
                 "gltf_characters/q_Rat.glb",
                 "gltf_characters/mh_heavy_male_jump.glb",
-                "gltf_characters/LeePerrySmith_head.glb",
+                "gltf_characters/CesiumMan.glb",
             )
         ),
         ["bake", "{tail}", *SMALL],
