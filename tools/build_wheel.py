@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,16 @@ ROOT = Path(__file__).resolve().parent.parent
 #: The kernels call nothing of the system's C library, so the oldest that Numba's own wheels run on.
 PLATFORM = "manylinux_2_27_x86_64"
 
+PACK = """
+import sys
+from pathlib import Path
+from supple.compiled.ahead import mark_shipped
+from supple.compiled.shipped_code import pack
+made, folder = map(Path, sys.argv[1:])
+print(f"{pack(made, folder)} entries")
+mark_shipped(folder)
+"""
+
 
 def main() -> None:
     """Build what is asked for."""
@@ -30,7 +41,7 @@ def main() -> None:
     parser.add_argument("--pure", action="store_true", help="wheel without compiled kernels")
     parser.add_argument("--into", type=Path, default=ROOT / "dist", help="folder; dist by default")
     options = parser.parse_args()
-    if not options.pure and (sys.platform, os.uname().machine) != ("linux", "x86_64"):
+    if not options.pure and (sys.platform, platform.machine()) != ("linux", "x86_64"):
         sys.exit("kernels are built on Linux on x86-64 only; --pure builds the wheel for all")
     options.into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +69,7 @@ def main() -> None:
 def _copy(tree: Path) -> None:
     """Copy the files that git knows, or all of an unpacked source archive."""
     known = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    if known.returncode:
+    if known.returncode or "pyproject.toml" not in known.stdout.split("\0"):
         shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns("__pycache__", ".venv", "dist"))
         return
     for name in filter(None, known.stdout.split("\0")):
@@ -74,7 +85,7 @@ def _compile(tree: Path) -> None:
     environment["NUMBA_CACHE_DIR"] = str(made)
     for command in (
         ("-c", "from supple.cli.main import main; main()", "compile"),
-        ("-m", "supple.compiled.shipped_code", str(made), str(tree / "src/supple/kernels")),
+        ("-c", PACK, str(made), str(tree / "src/supple/kernels")),
     ):
         subprocess.run([sys.executable, *command], cwd=tree, env=environment, check=True)
 

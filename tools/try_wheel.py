@@ -38,17 +38,20 @@ assert not compiled, f"{len(compiled)} functions were compiled: {compiled[:5]}"
 
 def main() -> None:
     """Install, and bake."""
-    (wheel,) = (ROOT / "dist").glob("*-manylinux*.whl")
+    wheels = sorted((ROOT / "dist").glob("*-manylinux*.whl"), key=lambda each: each.stat().st_mtime)
+    if not wheels:
+        sys.exit("there is no wheel in dist; make wheel builds it")
+    wheel = wheels[-1]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         character = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else _tail(folder)
-        wheels, home = folder / "wheels", folder / "env"
+        fetched, home = folder / "wheels", folder / "env"
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
         pinned = ["--constraint", str(ROOT / "constraints.txt")]
-        _timed("fetching", [*pip, "download", "--dest", str(wheels), *pinned, str(wheel)], folder)
+        _timed("fetching", [*pip, "download", "--dest", str(fetched), *pinned, str(wheel)], folder)
         venv.create(home, with_pip=True)
         python = str(home / "bin" / "python")
-        offline = ["--no-compile", "--no-index", "--find-links", str(wheels)]
+        offline = ["--no-compile", "--no-index", "--find-links", str(fetched)]
         install = [python, *pip[1:], "install", *offline, *pinned, "supple"]
         _timed("installing", install, folder)
         _timed("baking", [python, "-c", BAKE, str(character)], folder)

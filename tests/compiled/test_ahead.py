@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +21,9 @@ from numba.core import types
 
 from supple.cli.main import main
 from supple.compiled import ahead
+from supple.compiled.ahead import compiling_beside
 from supple.compiled.argument_tables import ArgumentTable
+from supple.compiled.code_files import _is_ours, kernel_folders
 from supple.compiled.kernel_dispatcher import KernelDispatcher
 from supple.compiled.listed_kernels import Kernel, jobs, kernels_for, line_of
 from supple.compiled.shipped_code import X86_64_V3, can_run
@@ -54,6 +57,7 @@ KERNELS = [
 ]
 WORKER = """
 import sys
+import tempfile
 sys.path.insert(0, {folder!r})
 from supple.compiled import ahead
 from supple.compiled.listed_kernels import Kernel
@@ -119,17 +123,43 @@ def test_a_worker_that_was_killed_leaves_nothing_in_the_way(begin, tmp_path):
     assert len(files(tmp_path / "kernels")) == 5
 
 
-def test_a_worker_ends_with_its_parent():
+def test_a_worker_ends_with_its_parent(tmp_path):
     # All of Supple takes minutes: it does not end by itself before.
     command = [sys.executable, "-m", "supple.compiled.ahead", "all"]
-    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    worker = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+    )
     assert worker.stdin is not None
     worker.stdin.close()
     assert worker.wait(timeout=60) == 0
 
 
+def test_workers_beside_a_command_go_on_until_it_ends(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    kernel_folders.cache_clear()
+    patience = time.monotonic() + 120
+    with compiling_beside("stvk") as missing:
+        assert missing
+        while not list(tmp_path.rglob("*.nbp")):
+            assert time.monotonic() < patience
+            time.sleep(0.02)
+    kernel_folders.cache_clear()
+
+
+def test_code_that_others_could_write_is_not_run(tmp_path):
+    (tmp_path / "code.nbc").write_bytes(b"")
+    (tmp_path / "code.nbc").chmod(0o644)
+    assert _is_ours(tmp_path / "code.nbc")
+    (tmp_path / "code.nbc").chmod(0o646)
+    assert not _is_ours(tmp_path / "code.nbc")
+
+
 SHIPPED = """
 import sys
+import tempfile
 from pathlib import Path
 folder, kernels, shipped = sys.argv[1:]
 sys.path.insert(0, folder)
@@ -166,8 +196,9 @@ def test_code_that_came_with_the_package_is_found_and_fits_whoever_can_run_it(tm
     target = packed / "target.json"
     for other in ("[]", "no json", json.dumps([get_process_triple(), "vax", "+no-such-thing"])):
         target.write_text(other)
-        assert int(run(str(packed), **empty)) >= 0  # compiled, or found among those just compiled
-    assert list((tmp_path / "empty").rglob("*.nbc"))
+        anew = tempfile.mkdtemp(dir=tmp_path)
+        assert int(run(str(packed), NUMBA_CACHE_DIR=anew)) > 0  # it is compiled
+        assert list(Path(anew).rglob("*.nbc"))
 
 
 def test_types_can_be_read_back():

@@ -73,8 +73,9 @@ def run_compile(job: str | None, cores: int | None = None, quiet: bool = False) 
             progress.advance(task, weights.pop(line, 0.0))
     if weights:
         raise SuppleError(
-            f"{len(weights)} of {len(kernels)} functions are not compiled: a process that compiles"
-            " was ended; run supple compile again, with fewer --cores where memory is short"
+            f"{len(weights)} of {len(kernels)} functions are not kept: a process that compiles was"
+            " ended, or the disk is full; run supple compile again, with fewer --cores where memory"
+            " is short"
         )
     where = where_compiled()
     return {"kernels": len(kernels), "seconds": round(perf_counter() - began, 1)} | where

@@ -20,13 +20,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from supple.compiled.code_files import compiler_told, kernel_folders
-from supple.compiled.listed_kernels import Kernel, kernels_for
+from supple.compiled.listed_kernels import Kernel, jobs, kernels_for
+from supple.compiled.shipped_code import shipped_folder, shipped_target
 from supple.user_cache import code_hash
 
-__all__ = ["compile_missing", "compiling_beside", "is_complete", "workers"]
+__all__ = ["compile_missing", "compiling_beside", "is_complete", "mark_shipped", "workers"]
 
 ALL = "all"
-_PAUSE = 0.1
+#: Seconds between two looks at what others compile, and without news until it is compiled here too.
+_PAUSE, _PATIENCE = 0.1, 60.0
 
 
 def compile_missing(job: str, tell: Callable[[Kernel], None]) -> None:
@@ -39,33 +41,53 @@ def compile_missing(job: str, tell: Callable[[Kernel], None]) -> None:
     tell
         Called with each kernel once it is there.
     """
-    waiting = kernels_for(None if job == ALL else job)
+    waiting, missing, patience = kernels_for(None if job == ALL else job), 0, _PATIENCE
     while waiting:
         later = []
         for kernel in waiting:
             found = kernel.found()
             if found is not None and not found[0].files.has_entry(found[1]):
                 dispatcher, args = found
-                if dispatcher.files.is_busy(args):
+                if patience > 0 and dispatcher.files.is_busy(args):
                     later.append(kernel)
                     continue
                 with suppress(Exception):  # whoever calls it is told
                     dispatcher.compile(args)
+                if not dispatcher.files.has_entry(args):  # it could not be written, say
+                    missing += 1
+                    continue
             tell(kernel)
+        # Somebody who is busy with one for ever may have been stopped.
+        patience = _PATIENCE if len(later) < len(waiting) else patience - _PAUSE
         waiting = later
         if later:
             time.sleep(_PAUSE)
-    _mark_complete(job)
+    if not missing:
+        _mark_complete(job)
 
 
 def is_complete(job: str) -> bool:
     """Tell whether all of a job has been compiled from this source, for this processor."""
+    target = shipped_target()
+    if target is not None and (shipped_folder() / _mark(job, target)).is_file():
+        return True
     return any(each.is_file() for each in _marks(job))
 
 
+def mark_shipped(folder: Path) -> None:
+    """Say in a folder to be shipped that all of every job is there."""
+    for job in (ALL, *jobs()):
+        (folder / _mark(job)).touch()
+
+
+def _mark(job: str, target: tuple[str, ...] | None = None) -> str:
+    listed = tuple(f"{each.place} {each.arguments}" for each in kernels_for())
+    told = repr((code_hash(("",)), compiler_told(target), listed))
+    return f"complete-{job}-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+
+
 def _marks(job: str) -> list[Path]:
-    told = repr((code_hash(("",)), compiler_told()))
-    name = f"complete-{job}-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+    name = _mark(job)
     return [folder / name for folder in kernel_folders(__file__)]
 
 
@@ -114,8 +136,9 @@ def compiling_beside(job: str) -> Iterator[bool]:
     # This process compiles, too: what it calls first.
     count = max(1, min(8, (os.cpu_count() or 2) - 1))
     with workers(job, count) as started:
-        for process in started:  # who would wait for a reader
-            threading.Thread(target=process.communicate, daemon=True).start()
+        for process in started:  # who would wait for a reader; its input stays open, or it ends
+            assert process.stdout is not None
+            threading.Thread(target=process.stdout.read, daemon=True).start()
         yield True
 
 

@@ -22,11 +22,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any
 
 import llvmlite
 import numba
+import numpy as np
 from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
 
@@ -45,6 +47,7 @@ __all__ = ["ENTRY", "PART", "CodeFiles", "KeptEntry", "KeptPart", "compiler_told
 #: Endings of files.
 ENTRY, PART = ".nbc", ".nbp"
 _DIGEST = 16
+_PACKAGE = Path(__file__).resolve().parents[1]
 #: Seconds to wait for another process that compiles the same, and between two looks.
 _PATIENCE, _PAUSE = 120.0, 0.01
 
@@ -239,12 +242,27 @@ def _read(paths: Iterable[Path]) -> Any:
     """Return what the first whole file holds; None if there is none."""
     for path in paths:
         try:
+            if not _is_ours(path):
+                continue
             data = path.read_bytes()
             if hashlib.blake2b(data[_DIGEST:], digest_size=_DIGEST).digest() == data[:_DIGEST]:
                 return pickle.loads(data[_DIGEST:])
         except Exception:  # a class is gone, say: it is compiled anew
             continue
     return None
+
+
+def _is_ours(path: Path) -> bool:
+    """Tell whether nobody else could have written a file: code is run from it.
+
+    What lies in the package is trusted as its source is.
+    """
+    if _PACKAGE in path.parents or not hasattr(os, "getuid"):
+        return True
+    return all(
+        told.st_uid in (0, os.getuid()) and not told.st_mode & 0o002
+        for told in (path.stat(), path.parent.stat())
+    )
 
 
 def _part(source: str, name: str) -> KeptPart | None:
@@ -272,9 +290,26 @@ def _unit(home: str, name: str) -> Unit | None:
 def compiler_told(target: tuple[str, ...] | None = None) -> tuple[Any, ...]:
     """Tell what else code depends on: Numba, its settings and the target, by default this one."""
     config: Any = numba.config
-    settings = (config.OPT, config.LOOP_VECTORIZE, config.SLP_VECTORIZE)
-    versions = (numba.__version__, llvmlite.__version__)
-    return (*versions, *map(str, settings), target or _here())
+    names = [
+        "OPT",
+        "LOOP_VECTORIZE",
+        "SLP_VECTORIZE",
+        "BOUNDSCHECK",
+        "DEBUGINFO_DEFAULT",
+        "USING_SVML",
+    ]
+    settings = (str(getattr(config, name, None)) for name in names)
+    versions = (numba.__version__, llvmlite.__version__, np.__version__.split(".")[0])
+    return (*versions, *settings, _way_of_compiling(), target or _here())
+
+
+@cache
+def _way_of_compiling() -> str:
+    """Hash the modules that put code together and keep it: what others made is not read."""
+    digest = hashlib.sha256()
+    for name in ("code_files", "kernel_dispatcher", "kernel_library"):
+        digest.update(files("supple.compiled").joinpath(f"{name}.py").read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _here() -> tuple[str, ...]:

@@ -2,18 +2,14 @@
 
 A wheel may carry a folder `kernels` in the package: entries, and `target.json`, which says what
 they were compiled for. They are used where this machine can run them and their names fit; otherwise
-code is compiled here. To fill the folder, compile with the settings of `X86_64_V3` and with
-`NUMBA_CACHE_DIR` at an empty folder, then pack that, with the same settings:
-
-    NUMBA_CPU_NAME=… NUMBA_CPU_FEATURES=… NUMBA_CACHE_DIR=made supple compile
-    python -m supple.compiled.shipped_code made src/supple/kernels
+code is compiled here. `tools/build_wheel.py` fills the folder: it compiles with the settings of
+`X86_64_V3` and with `NUMBA_CACHE_DIR` at an empty folder, then packs that, with the same settings.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -69,7 +65,3 @@ def pack(made: Path, folder: Path) -> int:
     target = cpu_target.target_context.codegen().magic_tuple()
     (folder / _TARGET).write_text(json.dumps(target), "utf-8")
     return len(entries)
-
-
-if __name__ == "__main__":
-    print(f"{pack(Path(sys.argv[1]), Path(sys.argv[2]))} entries")

@@ -201,6 +201,9 @@ class _Server:
             raise
         finally:
             timer.cancel()
+        if answer and not answer.strip().lstrip("-").isdigit():  # not its own words
+            self._give_up()
+            raise OSError(f"the process that reads USD answered {answer[:80]!r}")
         code = int(answer) if answer else self.process.wait()
         if self.late:
             raise TimeoutError
@@ -242,7 +245,10 @@ def _served(module: str, folder: Path, memory: int, seconds: float) -> tuple[int
     """Have a process answer the request in a folder; return its exit code and what it printed."""
     server = None
     while server is None and _idle:
-        server = _idle.pop()
+        try:
+            server = _idle.pop()
+        except IndexError:  # another thread was quicker
+            break
         if not server.ready:
             server.end()
             server = None
