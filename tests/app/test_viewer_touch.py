@@ -138,7 +138,7 @@ def browser() -> Iterator[Any]:
 def page() -> Iterator[Any]:
     from supple.app.viewer.page import Page
 
-    with Page(session(), port=0) as opened:
+    with Page(session(joint_limits=None), port=0) as opened:
         yield opened
 
 

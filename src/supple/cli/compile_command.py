@@ -8,10 +8,10 @@ from cyclopts import Parameter
 
 from supple.cli.common_options import DISPLAY, Flag, Shown
 
-__all__ = ["compile_kernels"]
+__all__ = ["compile"]
 
 
-def compile_kernels(
+def compile(
     job: str | None = None,
     /,
     *,

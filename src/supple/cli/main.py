@@ -49,8 +49,7 @@ COMMANDS = {
     "compile": "Compile beforehand what is compiled at first use otherwise, on all cores.",
 }
 for _name, _line in COMMANDS.items():
-    _function = "compile_kernels" if _name == "compile" else _name  # which is a name of Python's
-    app.command(f"supple.cli.{_name}_command:{_function}", name=_name, help=_line)
+    app.command(f"supple.cli.{_name}_command:{_name}", name=_name, help=_line)
 
 
 @app.command
