@@ -25,7 +25,7 @@ def compile(
     Parameters
     ----------
     job
-        Only what this command needs: demo, bake, build or stvk.
+        Only what this command needs: demo, bake, build, curves or stvk.
     cores
         How many processes compile at once; by default one for each core.
     clean

@@ -176,7 +176,7 @@ class _Server:
 
     @property
     def ready(self) -> bool:
-        """Whether it lives, is ours and not our parent's, and will not end itself in a moment."""
+        """True while it lives, is ours, not our parent's, and will not end itself in a moment."""
         ours = self.owner == os.getpid() and monotonic() < self.used + IDLE / 2
         return ours and not self.late and self.process.poll() is None
 

@@ -51,7 +51,7 @@ class JointLimits(NamedTuple):
     highest: Floats
     """(K, 3), infinite for none."""
     yields: bool
-    """Whether a pose beyond them is followed."""
+    """True where a pose beyond them is followed."""
 
 
 def joint_limits(
@@ -133,7 +133,7 @@ class JointSprings(NamedTuple):
     stops: Floats
     """(K,) of the limits, N m/rad."""
     yields: bool
-    """Whether limits let joints go where the pose has them."""
+    """True where limits let joints go to the pose beyond them."""
 
 
 def joint_springs(inertias: Floats, limits: JointLimits) -> JointSprings:

@@ -73,7 +73,7 @@ class Row(NamedTuple):
 
     body: Floats
     columns: Ints
-    """Those of the system, and"""
+    """Columns of the system that the row has, and"""
     used: Ints
     """(1,) how many there are."""
     slots: Ints

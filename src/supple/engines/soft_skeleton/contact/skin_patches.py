@@ -31,7 +31,7 @@ class SkinPatches(NamedTuple):
     owned: Ints
     """(p,) how many are its own."""
     all: int
-    """How many patches are of all of the skin."""
+    """Number of patches of all of the skin; those after them are of skin that touches itself."""
     triangle_starts: Ints
     triangles: Ints
     """Triangles of the former, each in one of them."""
