@@ -76,10 +76,9 @@ class Measured:
         self.seconds[report.nodeid.split("::")[0]][test] += report.duration
 
     def pytest_sessionfinish(self) -> None:
-        kept = {}
-        for name in sorted(self.seconds):
-            tests = self.seconds[name]
-            long = {test: round(tests[test], 1) for test in sorted(tests) if tests[test] >= SHORT}
-            if long:
-                kept[name] = long
+        kept = read_durations(self.path)  # of tests that were not run this time
+        for name, tests in self.seconds.items():
+            long = kept.get(name, {}) | {test: round(each, 1) for test, each in tests.items()}
+            kept[name] = {test: long[test] for test in sorted(long) if long[test] >= SHORT}
+        kept = {name: kept[name] for name in sorted(kept) if kept[name]}
         self.path.write_text(json.dumps(kept, indent=1) + "\n")
