@@ -100,7 +100,7 @@ def _contents(name: str) -> str:
 def _source(module: ModuleType | None) -> bytes | None:
     """Return a module's file, which may be inside an archive; None if there is none."""
     path = getattr(module, "__file__", None)
-    loader = getattr(getattr(module, "__spec__", None), "loader", None)
+    loader: Any = getattr(getattr(module, "__spec__", None), "loader", None)
     if path is None or not hasattr(loader, "get_data"):
         return None
     return bytes(loader.get_data(path))
