@@ -93,14 +93,15 @@ class DenseSimulator:
         gravity_mode: str = "relative",
         iterations: int = 1,
         substeps: int = 1,
-        look_ahead: float = 1.0,
+        look_ahead: float | None = None,
         transport: bool = True,
     ) -> None:
         self.model, self.integrator, self.mode = model, integrator, gravity_mode
-        self.iterations, self.substeps, self.look_ahead = iterations, substeps, look_ahead
-        # Its differences are backward Euler's own.
-        self.transport = transport and integrator == "backward-euler" and substeps == 1
-        self.flesh = list[tuple[Floats, Floats]]()
+        self.iterations, self.substeps = iterations, substeps
+        self.look_ahead = (integrator != "bdf2") if look_ahead is None else look_ahead
+        self.transport = transport and integrator != "newmark" and substeps == 1
+        self.flesh, self.velocities = list[Floats](), list[Floats]()
+        self.speeds = list[Floats]()
         self.alpha, self.beta, self.gravity = 0.5, 0.01, np.array([0.0, -9.81, 0.0])
         self.q, self.v, self.a = np.zeros((3, model.n_modes))
         self.q_before, self.v_before = self.q, self.v
@@ -108,14 +109,37 @@ class DenseSimulator:
 
     def reset(self, pose: Floats, root: Floats, before: tuple[Floats, Floats]) -> None:
         self.world = [to_world(r, self.model.tet_rig(p)) for p, r in (before, (pose, root))]
+        self.speeds = 2 * [(self.world[1] - self.world[0]) / H]
 
     def step(self, pose: Floats, root: Floats, forces: dict[int, Floats]) -> None:
         dense = DenseStep(self.model, pose)
         external = self._external(dense, root, forces)
         for _ in range(self.substeps):
             self._substep(dense, external, H / self.substeps)
-        self.flesh.append((self.q, self._displacement(dense, root, self.q)))
+        u = self._displacement(dense, root, self.q)
+        if self.first:  # nothing is known of how the basis turned
+            self.flesh = [self._displacement(dense, root, self.q_before), u]
+            both = (self.v_before, self.v)
+            self.velocities = [self._displacement(dense, root, each) for each in both]
+        else:
+            self.velocities.append(self._velocity(u, self.flesh))
+            self.flesh.append(u)
+        self.speeds.append(self._velocity(self.world[-1], self.world[:-1]))
         self.first = False
+
+    def _stage(self) -> tuple[float, float, float]:
+        if self.integrator == "bdf2" and self.substeps == 1 and not self.first:
+            return 4 / 3, -1 / 3, 2 * H / 3
+        return 1.0, 0.0, H
+
+    def _velocity(self, now: Floats, before: list[Floats]) -> Floats:
+        a, b, tau = self._stage()
+        return np.asarray((now - a * before[-1] - b * before[-2]) / tau)
+
+    def _acceleration(self, now: Floats, before: list[Floats], velocities: list[Floats]) -> Floats:
+        a, b, tau = self._stage()
+        start, speed = a * before[-1] + b * before[-2], a * velocities[-1] + b * velocities[-2]
+        return np.asarray((now - start - tau * speed) / tau**2)
 
     def _displacement(self, dense: DenseStep, root: Floats, q: Floats) -> Floats:
         return np.asarray((dense.U @ q).reshape(-1, 3) @ root[:3, :3].T)
@@ -123,13 +147,14 @@ class DenseSimulator:
     def _external(self, dense: DenseStep, root: Floats, forces: dict[int, Floats]) -> Floats:
         model, turn = self.model, root[:3, :3]
         self.world.append(to_world(root, model.tet_rig(dense.pose)))
-        felt = np.diff(self.world[-3:], 2, axis=0)[0] / H**2
+        felt = self._acceleration(self.world[-1], self.world[:-1], self.speeds)
         if not self.first:
             felt += self.look_ahead * np.diff(self.world[-4:], 3, axis=0)[0] / H**2
-        if self.transport and len(self.flesh) >= 2:
-            (q_before, u_before), (q, u) = self.flesh[-2:]
-            ahead = self._displacement(dense, root, 2 * q - q_before)
-            felt += (ahead - 2 * u + u_before) / H**2
+        if self.transport and not self.first:
+            a, b, tau = self._stage()
+            ahead = a * (self.q + tau * self.v) + b * (self.q_before + tau * self.v_before)
+            displaced = self._displacement(dense, root, ahead)
+            felt += self._acceleration(displaced, self.flesh, self.velocities)
         felt -= acting_gravity(self.mode, self.gravity, root)
         skin = np.zeros(model.surface.vertices.shape)
         for vertex, force in forces.items():

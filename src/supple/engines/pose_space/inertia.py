@@ -13,9 +13,13 @@ from supple.compiled.jit import compiled_fused, compiled_sums
 __all__ = [
     "InertialScratch",
     "InertialTables",
+    "Moving",
+    "Stage",
     "all_finite",
     "inertial_displacements",
     "inertial_force",
+    "move_on",
+    "put",
     "transport_acceleration",
 ]
 
@@ -43,6 +47,22 @@ class InertialTables(NamedTuple):
     """(c′,) rows of the cubature's vertices."""
     masses: Floats
     """(c′,) in kg."""
+
+
+#: A stage of an integrator, that starts at a u + b u⁻ with the velocity a v + b v⁻ and lasts τ of a
+#: step of h, as (a, b, τ, h).
+Stage = tuple[float, float, float, float]
+
+
+class Moving(NamedTuple):
+    """Points in the world, (…, c′, 3) each, and how they move."""
+
+    here: Floats
+    before: Floats
+    """Positions at the end of the last two steps."""
+    velocity: Floats
+    velocity_before: Floats
+    """Their velocities there, by the integrator's differences."""
 
 
 class InertialScratch(NamedTuple):
@@ -81,11 +101,11 @@ def inertial_force(
     frames: Singles,
     points: Floats,
     root: Floats,
-    before: Floats,
-    earlier: Floats,
+    rest: Moving,
     last: Floats,
     known: int,
-    options: tuple[float, float, float, float],
+    stage: Stage,
+    options: tuple[float, float, float],
     gravity: Floats,
     now: Floats,
     carried: Floats,
@@ -101,16 +121,19 @@ def inertial_force(
         Inertial cubature, (m,) weights of the poses, (k, 9) frames of the cubature's vertices.
     points, root
         (k, 3) rest positions of these vertices, and (4, 4).
-    before, earlier
-        (c′, 3) inertial vertices in the world at the end of the last two steps.
+    rest
+        Inertial vertices in the world.
     last
         (c′, 3) accelerations in the world at the last step; they become those of this one.
     known
         0: nothing is known of how the rest shape moves, and no acceleration acts; 1: its velocity;
         2: `last` too.
+    stage
+        Of the integrator: the rest shape's accelerations are the flesh's differences, so that both
+        move as one body would.
     options
-        The time step, the largest acceleration, the part (1 or 0) of an unturned root's gravity
-        that is in the sculpted shape already, and how many steps to look ahead.
+        The largest acceleration, the part (1 or 0) of an unturned root's gravity that is in the
+        sculpted shape already, and how many steps to look ahead.
     gravity
         (3,) in the world.
     now
@@ -122,8 +145,8 @@ def inertial_force(
     force
         (r,) overwritten.
     """
-    dt, limit, sculpted, ahead = options
-    verdict = _accelerations(points, tables.rows, root, before, earlier, dt, limit, now, felt)
+    limit, sculpted, ahead = options
+    verdict = _accelerations(points, tables.rows, root, rest, stage, limit, now, felt)
     if known == 0:
         felt[:] = 0
         verdict = CALM
@@ -154,28 +177,27 @@ def _accelerations(
     points: Floats,
     rows: Ints,
     root: Floats,
-    before: Floats,
-    earlier: Floats,
-    dt: float,
+    rest: Moving,
+    stage: Stage,
     limit: float,
     now: Floats,
     out: Floats,
 ) -> int:
     """Write accelerations of inertial vertices in the world, (c′, 3); return a verdict on them.
 
-    Positions in the world go to `now`; `before` and `earlier` are those of the last two steps.
-    No vertex gets more than `limit`. Where all together get more, the body was moved elsewhere
-    rather than accelerated: then none does.
+    Positions in the world go to `now`; `rest` is how they were and moved. No vertex gets more than
+    `limit`. Where all together get more, the body was moved elsewhere rather than accelerated:
+    then none does.
     """
     squared = 0.0
     verdict = CALM
-    rate = 1 / (dt * dt)
+    rate = 1 / (stage[2] * stage[2])
     for s in range(len(rows)):
         x, y, z = points[rows[s], 0], points[rows[s], 1], points[rows[s], 2]
         own = 0.0
         for i in range(3):
             now[s, i] = root[i, 0] * x + root[i, 1] * y + root[i, 2] * z + root[i, 3]
-            out[s, i] = (now[s, i] - 2 * before[s, i] + earlier[s, i]) * rate
+            out[s, i] = (now[s, i] - _carried_on(rest, s, i, stage)) * rate
             own += out[s, i] * out[s, i]
         squared += own
         if not own <= limit * limit:
@@ -280,21 +302,21 @@ def _along(basis, start, width, z):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def transport_acceleration(
-    ahead: Floats, here: Floats, before: Floats, dt: float, limit: float, out: Floats
+    ahead: Floats, flesh: Moving, stage: Stage, limit: float, out: Floats
 ) -> None:
     """Write accelerations (c′, 3) of flesh whose coordinates go on evenly while the basis turns.
 
     u = U(p) q moves with U too: ü = U q̈ + 2 U̇ q̇ + Ü q. The papers leave the last two out, which
-    are Coriolis' and centrifugal forces and what changing columns add. By differences they are
-    (ahead − 2 here + before)/h², with `ahead` U⁺(2q − q⁻), and `here` and `before` U q and U⁻q⁻,
-    as they were. None is longer than `limit`, and what is but rounding is nothing: a body that
-    rests is to feel none.
+    are Coriolis' and centrifugal forces and what changing columns add. An implicit stage of τ makes
+    accelerations (q⁺ − q*)/τ² of coordinates that would be at q* without forces, and should make
+    (U⁺q⁺ − u*)/τ² of displacements: they differ by (U⁺q* − u*)/τ², `ahead` being U⁺q*. None is
+    longer than `limit`, and what is but rounding is nothing: a body that rests is to feel none.
     """
-    rate = 1 / (dt * dt)
+    rate = 1 / (stage[2] * stage[2])
     for s in range(len(out)):
         own = 0.0
         for i in range(3):
-            out[s, i] = (ahead[s, i] - 2 * here[s, i] + before[s, i]) * rate
+            out[s, i] = (ahead[s, i] - _carried_on(flesh, s, i, stage)) * rate
             own += out[s, i] * out[s, i]
         if own < ROUNDING * ROUNDING:
             out[s, 0], out[s, 1], out[s, 2] = 0.0, 0.0, 0.0
@@ -302,3 +324,38 @@ def transport_acceleration(
             part = limit / math.sqrt(own) if own < math.inf else 0.0
             for i in range(3):
                 out[s, i] *= part
+
+
+@compiled_fused
+def _carried_on(points: Moving, s: int, i: int, stage: Stage) -> float:
+    """Return where a coordinate would be at the end of a stage without forces."""
+    here, before, tau, _ = stage
+    return here * (points.here[s, i] + tau * points.velocity[s, i]) + before * (
+        points.before[s, i] + tau * points.velocity_before[s, i]
+    )
+
+
+@compiled_fused
+def move_on(points: Moving, now: Floats, known: bool, stage: Stage) -> None:
+    """Remember where points are after a step; without `known` their velocity is this step's."""
+    here, before, tau, h = stage
+    for s in range(len(now)):
+        for i in range(3):
+            if known:
+                start = here * points.here[s, i] + before * points.before[s, i]
+                velocity = (now[s, i] - start) / tau
+                points.velocity_before[s, i] = points.velocity[s, i]
+            else:
+                velocity = (now[s, i] - points.here[s, i]) / h
+                points.velocity_before[s, i] = velocity
+            points.before[s, i] = points.here[s, i]
+            points.here[s, i], points.velocity[s, i] = now[s, i], velocity
+
+
+@compiled_fused
+def put(points: Moving, now: Floats) -> None:
+    """Remember points that rest where they are."""
+    for s in range(len(now)):
+        for i in range(3):
+            points.here[s, i] = points.before[s, i] = now[s, i]
+            points.velocity[s, i] = points.velocity_before[s, i] = 0.0

@@ -125,12 +125,13 @@ class PoseSpaceSimulator(Copyable):
         Largest distance of flesh from where the rig has it, as a part of the body's size.
         Cubature vertices never go farther; no vertex of the skin goes twice as far.
     look_ahead
-        Three poses tell how the rest shape accelerated a step ago. By default that is carried on
-        to now, which makes the simulation lag less; 0 takes it as it is, for poses that jitter.
+        Steps by which accelerations of the rest shape are carried on. Three poses tell how it
+        accelerated a step ago: by default 1 for backward Euler and Newmark's method, which then lag
+        less, and 0 for BDF2, whose own differences tell how it accelerates now.
     transport
         Let flesh keep its momentum while the basis turns under it (Coriolis and centrifugal
-        forces); without, as in the paper, it is carried around. Only backward Euler without
-        sub-steps does: with others those forces would come late and feed oscillations.
+        forces); without, as in the paper, it is carried around. Newmark's method and sub-steps do
+        without.
     frames
         Turning of bases between poses: ``"followed"`` as the rest shape itself turns there,
         ``"blended"`` by the poses' weights alone.
@@ -171,7 +172,7 @@ class PoseSpaceSimulator(Copyable):
         obstacles: Sequence[Obstacle] = (),
         acceleration_limit: float = 1000.0,
         displacement_limit: float = 0.25,
-        look_ahead: float = 1.0,
+        look_ahead: float | None = None,
         transport: bool = True,
         frames: Frames = "followed",
         negligible_weight: float = 0.02,

@@ -8,6 +8,7 @@ import numpy as np
 
 from supple.arrays import Floats, Ints
 from supple.compiled.argument_tables import ArgumentTable
+from supple.engines.pose_space.inertia import Moving
 from supple.engines.pose_space.runtime import RuntimeModel
 
 __all__ = ["ContactMemory", "State", "StateArrays", "states_of"]
@@ -27,25 +28,20 @@ class StateArrays(NamedTuple):
     q_before: Floats
     v_before: Floats
     """(n, r) q and v a step of time before, for integrators of two steps."""
-    q_frame: Floats
-    """(n, r) q at the end of the step before the last."""
     pose: Floats
     root: Floats
     """(n, s) and (n, 4, 4), as last given."""
     weights: Floats
     """(n, m) of the poses there."""
-    rest: Floats
-    rest_before: Floats
-    """(n, c′, 3) inertial vertices of the rest shape in the world, at the end of the last two
-    steps."""
+    rest: Moving
+    """(n, c′, 3) inertial vertices of the rest shape in the world."""
     rest_acceleration: Floats
-    """(n, c′, 3) their accelerations at the last."""
-    displacement: Floats
-    displacement_before: Floats
-    """(n, c′, 3) their displacements U q in the world, at the end of the last two steps."""
+    """(n, c′, 3) their accelerations at the last step."""
+    flesh: Moving
+    """(n, c′, 3) their displacements U q in the world."""
     counts: Ints
     """(n, 5) whole numbers, by column. STEPS: steps since the reset. CONTINUOUS: steps since q and
-    v last jumped. DISPLACED: how many of the two displacements are known. REST_MOTION: what is
+    v last jumped. DISPLACED: whether `flesh` is known. REST_MOTION: what is
     known of the rest shape's motion, 0 for nothing, 1 for its velocity, 2 for its acceleration
     too. LIMITS: bits of the limits that acted in the last step; see `LIMIT_NAMES`."""
 
@@ -137,7 +133,9 @@ class State:
         self.counts[CONTINUOUS] = self.counts[DISPLACED] = 0
         self.contact.forget()
 
-    def start(self, pose: Floats, root: Floats, rest: Floats, rest_before: Floats) -> None:
+    def start(
+        self, pose: Floats, root: Floats, rest: Floats, rest_before: Floats, dt: float
+    ) -> None:
         """Start undeformed at a pose and root.
 
         Parameters
@@ -146,18 +144,19 @@ class State:
             (s,) and (4, 4).
         rest, rest_before
             (c′, 3) inertial vertices of the rest shape in the world, now and a step earlier.
+        dt
+            The step.
         """
         arrays, i = self.arrays, self.index
         for field in (arrays.q, arrays.v, arrays.a, arrays.q_before, arrays.v_before):
             field[i] = 0
-        for field in (arrays.q_frame, arrays.rest_acceleration):
-            field[i] = 0
-        for field in (arrays.displacement, arrays.displacement_before):
+        for field in (arrays.rest_acceleration, *arrays.flesh):
             field[i] = 0
         self.pose[:], self.root[:] = pose, root
-        arrays.rest[i], arrays.rest_before[i] = rest, rest_before
+        arrays.rest.here[i], arrays.rest.before[i] = rest, rest_before
+        arrays.rest.velocity[i] = arrays.rest.velocity_before[i] = (rest - rest_before) / dt
         self.counts[:] = 0
-        self.counts[DISPLACED], self.counts[REST_MOTION] = 2, 1
+        self.counts[DISPLACED] = self.counts[REST_MOTION] = 1
         self.contact.forget()
 
 
@@ -165,20 +164,15 @@ def states_of(runtime: RuntimeModel, n: int) -> list[State]:
     """Make states of n bodies, in arrays that they share."""
     r, c, m = runtime.n_modes, len(runtime.inertial.rows), runtime.n_poses
     rest = np.asarray(runtime.model.rig.rest_pose, np.float64)
-    coordinates = ("q", "v", "a", "q_before", "v_before", "q_frame")
-    vertices = (
-        "rest",
-        "rest_before",
-        "rest_acceleration",
-        "displacement",
-        "displacement_before",
-    )
+    coordinates = ("q", "v", "a", "q_before", "v_before")
     arrays = StateArrays(
         **{name: np.zeros((n, r)) for name in coordinates},
         pose=np.tile(rest, (n, 1)),
         root=np.tile(np.eye(4), (n, 1, 1)),
         weights=np.zeros((n, m)),
-        **{name: np.zeros((n, c, 3)) for name in vertices},
+        rest=Moving(*np.zeros((4, n, c, 3))),
+        rest_acceleration=np.zeros((n, c, 3)),
+        flesh=Moving(*np.zeros((4, n, c, 3))),
         counts=np.zeros((n, 5), np.int64),
     )
     bound = ArgumentTable(arrays)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from supple.arrays import Floats, Singles
+from supple.arrays import Floats, Ints, Singles
 from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused
 from supple.dynamics.integrators import BACKWARD_EULER, BDF2, NEWMARK
@@ -23,9 +23,13 @@ from supple.engines.pose_space.inertia import (
     LIMITED,
     InertialScratch,
     InertialTables,
+    Moving,
+    Stage,
     all_finite,
     inertial_displacements,
     inertial_force,
+    move_on,
+    put,
     transport_acceleration,
 )
 from supple.engines.pose_space.newton import (
@@ -138,7 +142,7 @@ class StepSettings(NamedTuple):
                 longest,
                 options.stiffness,
             ),
-            (options.dt, options.acceleration_limit, options.sculpted, options.look_ahead),
+            (options.dt, options.acceleration_limit, options.sculpted, options.steps_ahead),
             options.acting_gravity,
             options.negligible_weight,
             options.transports,
@@ -233,7 +237,7 @@ def take_steps(
         if stages & SOLVE:
             _solve(first + i, targets.points[i], tables, settings, work, states)
         if stages & REMEMBER:
-            _remember(first + i, targets.poses[i], targets.roots[i], tables, work, states)
+            _remember(first + i, targets.poses[i], targets.roots[i], tables, settings, work, states)
     return count
 
 
@@ -249,19 +253,17 @@ def _add_inertia(
 ) -> None:
     """Set external forces: of the moving rest shape, of the changing basis and of gravity."""
     blend, inertia, counts = work.blend, work.inertia, states.counts[at]
-    if settings.transport and counts[DISPLACED] == 2:
-        ahead, q, q_frame = work.system.work, states.q[at], states.q_frame[at]
+    stage = _stage(settings, counts)
+    _, limit, sculpted, look_ahead = settings.motion
+    if settings.transport and counts[DISPLACED] > 0:
+        ahead, q, v = work.system.work, states.q[at], states.v[at]
+        q_before, v_before = states.q_before[at], states.v_before[at]
+        here, before, tau, _ = stage
         for j in range(len(ahead)):
-            ahead[j] = 2 * q[j] - q_frame[j]
+            ahead[j] = here * (q[j] + tau * v[j]) + before * (q_before[j] + tau * v_before[j])
         _displacements(ahead, root, tables.inertial, work, inertia.carried)
-        transport_acceleration(
-            inertia.carried,
-            states.displacement[at],
-            states.displacement_before[at],
-            settings.motion[0],
-            settings.motion[1],
-            inertia.carried,
-        )
+        flesh = _row(states.flesh, at)
+        transport_acceleration(inertia.carried, flesh, stage, limit, inertia.carried)
     else:
         inertia.carried[:] = 0
     verdict = inertial_force(
@@ -270,11 +272,11 @@ def _add_inertia(
         blend.frames,
         points,
         root,
-        states.rest[at],
-        states.rest_before[at],
+        _row(states.rest, at),
         states.rest_acceleration[at],
         counts[REST_MOTION],
-        settings.motion,
+        stage,
+        (limit, sculpted, look_ahead),
         settings.gravity,
         inertia.now,
         inertia.carried,
@@ -288,6 +290,23 @@ def _add_inertia(
         counts[LIMITS] = TELEPORT
     elif verdict == LIMITED:
         counts[LIMITS] = ACCELERATION
+
+
+@compiled_fused
+def _stage(settings: StepSettings, counts: Ints) -> Stage:
+    """Return the stage by which flesh and rest shape move over the step."""
+    h = settings.motion[0]
+    if settings.method[0] == BDF2 and settings.method[2] == 1 and counts[CONTINUOUS] > 0:
+        return 4 / 3, -1 / 3, 2 * h / 3, h
+    return 1.0, 0.0, h, h
+
+
+@compiled_fused
+def _row(points: Moving, at: int) -> Moving:
+    """Return the points of one body."""
+    return Moving(
+        points.here[at], points.before[at], points.velocity[at], points.velocity_before[at]
+    )
 
 
 @compiled_fused
@@ -316,7 +335,6 @@ def _solve(
     integrator = settings.method[0] if counts[CONTINUOUS] > 0 else BACKWARD_EULER
     if integrator == NEWMARK and work.system.pressing[0] > 0:
         integrator = BDF2  # one that keeps energy would ring in stiff contacts
-    _copy(q, states.q_frame[at])
     counts[LIMITS] |= advance(
         tables.elastic,
         tables.kind,
@@ -336,20 +354,34 @@ def _solve(
 
 @compiled_fused
 def _remember(
-    at: int, pose: Floats, root: Floats, tables: StepTables, work: StepWork, states: StateArrays
+    at: int,
+    pose: Floats,
+    root: Floats,
+    tables: StepTables,
+    settings: StepSettings,
+    work: StepWork,
+    states: StateArrays,
 ) -> None:
     """Keep for the next step where this one ended."""
-    counts, now = states.counts[at], work.inertia.now
-    limits = counts[LIMITS]
-    _copy(now if limits & TELEPORT else states.rest[at], states.rest_before[at])
-    _copy(now, states.rest[at])
+    counts, now, stage = states.counts[at], work.inertia.now, _stage(settings, states.counts[at])
+    limits, rest, flesh = counts[LIMITS], _row(states.rest, at), _row(states.flesh, at)
+    if limits & TELEPORT:
+        put(rest, now)
+    else:
+        move_on(rest, now, counts[REST_MOTION] > 1, stage)
     _copy(pose, states.pose[at])
     _copy(root, states.root[at])
     _copy(work.blend.weights, states.weights[at])
-    _copy(states.displacement[at], states.displacement_before[at])
-    _displacements(states.q[at], root, tables.inertial, work, states.displacement[at])
     lost = limits & (DISPLACEMENT | RESET) != 0
-    counts[DISPLACED] = 0 if lost or limits & TELEPORT else min(counts[DISPLACED] + 1, 2)
+    if counts[DISPLACED] > 0 and not lost and not limits & TELEPORT:
+        _displacements(states.q[at], root, tables.inertial, work, work.inertia.carried)
+        move_on(flesh, work.inertia.carried, True, stage)
+    else:  # as if the basis had not turned
+        _displacements(states.q[at], root, tables.inertial, work, flesh.here)
+        _displacements(states.q_before[at], root, tables.inertial, work, flesh.before)
+        _displacements(states.v[at], root, tables.inertial, work, flesh.velocity)
+        _displacements(states.v_before[at], root, tables.inertial, work, flesh.velocity_before)
+    counts[DISPLACED] = 1
     counts[CONTINUOUS] = 0 if lost else counts[CONTINUOUS] + 1
     counts[STEPS] += 1
 

@@ -12,7 +12,7 @@ from supple.arrays import Floats
 from supple.checks import checked_number, checked_whole_numbers, owned_array
 from supple.dynamics.character_inputs import checked_stiffness
 from supple.dynamics.friction import checked_friction
-from supple.dynamics.integrators import BACKWARD_EULER, integrator_named
+from supple.dynamics.integrators import NEWMARK, integrator_named
 from supple.dynamics.root_frame import checked_gravity_mode
 from supple.errors import SuppleError
 
@@ -43,7 +43,7 @@ class StepOptions:
     gravity_mode: str = "relative"
     acceleration_limit: float = 1000.0
     displacement_limit: float = 0.25
-    look_ahead: float = 1.0
+    look_ahead: float | None = None
     transport: bool = True
     negligible_weight: float = 0.02
     obstacle_stiffness: float | None = None
@@ -51,7 +51,9 @@ class StepOptions:
     stiffness: float = 1.0
 
     def __post_init__(self) -> None:
-        integrator_named(self.integrator, lambda row: row.code >= 0)
+        row = integrator_named(self.integrator, lambda row: row.code >= 0)
+        if self.look_ahead is None:
+            self._set("look_ahead", 0.0 if row.looks_back else 1.0)
         self._set("dt", checked_number("dt", self.dt))
         if not 1e-6 <= self.dt <= 1:
             raise SuppleError(f"dt is {self.dt:g} s; it must be between 1e-6 and 1")
@@ -80,8 +82,8 @@ class StepOptions:
             if value < 0 or (name.endswith("limit") and value == 0):
                 raise SuppleError(f"{name} is {value:g}; it must be positive")
             self._set(name, value)
-        if self.look_ahead > 2:
-            raise SuppleError(f"look_ahead is {self.look_ahead:g} steps; use at most 2")
+        if self.steps_ahead > 2:
+            raise SuppleError(f"look_ahead is {self.steps_ahead:g} steps; use at most 2")
         if self.negligible_weight > 0.2:
             raise SuppleError(f"negligible_weight is {self.negligible_weight:g}; use at most 0.2")
 
@@ -91,10 +93,15 @@ class StepOptions:
         return integrator_named(self.integrator).code
 
     @property
+    def steps_ahead(self) -> float:
+        """Steps by which accelerations of the rest shape are carried on."""
+        return float(self.look_ahead or 0.0)
+
+    @property
     def transports(self) -> bool:
         """True if the changing basis carries momentum."""
-        # Its differences are backward Euler's own; in other methods they would come late.
-        return self.transport and self.integrator_code == BACKWARD_EULER and self.substeps == 1
+        # Newmark's differences would need the flesh's accelerations too.
+        return self.transport and self.integrator_code != NEWMARK and self.substeps == 1
 
     @cached_property
     def acting_gravity(self) -> Floats:

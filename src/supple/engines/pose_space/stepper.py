@@ -124,7 +124,7 @@ class Stepper:
         if before is not None:
             earlier = self._rest_in_world(state, *before)
             self._blend(state, pose, root)
-        state.start(pose, root, now, earlier)
+        state.start(pose, root, now, earlier, self.options.dt)
         state.weights[:] = self.workspace.blend.weights
         self._placed = (state, 0)
 
