@@ -37,7 +37,7 @@ def bar(**options: Any) -> PoseSpaceModel:
 @cache
 def swing() -> Motion:
     times = np.linspace(0, 0.5, 26)
-    return Motion(times, np.radians(20 + 25 * np.cos(14 * times))[:, None])
+    return Motion(times, np.radians(20 + 25 * np.cos(14 * times))[:, None], name="swing")
 
 
 @cache
@@ -127,7 +127,9 @@ def test_wrong_cubature_is_found_in_cubature_and_nowhere_else() -> None:
         inertial_corrections=2 * model.inertial_corrections,
     )
     right, found = of(model), of(wrong)
-    assert found.play("whole inertial")["change"] > 0.5 > 10 * right.play("whole inertial")["change"]
+    assert (
+        found.play("whole inertial")["change"] > 0.5 > 10 * right.play("whole inertial")["change"]
+    )
     assert found.play("whole elastic")["change"] < 0.1
     assert found.play("whole")["error"] == pytest.approx(right.play("whole")["error"], rel=1e-3)
 
@@ -168,3 +170,45 @@ def test_finished_rows_are_not_measured_again(
     (file,) = tmp_path.glob("budget-*.json")
     file.write_text("{")
     assert of(bar(), folder=tmp_path).play("live")["error"] == row["error"]
+
+
+def test_the_command_prints_a_budget_and_draws_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
+    model, picture = tmp_path / "bar.supple", tmp_path / "budget.png"
+    replace(bar(), motions={"swing": swing()}).save(model)
+    asked = ["bench", "--budget", str(model), "--seconds", "0.3", "--picture", str(picture)]
+    main([*asked, "--json"])
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["character"], row["motion"], row["seconds"]) == ("bar", "swing", 0.3)
+    assert set(row["plays"]) == set(PLAYS)
+    assert set(row["bases"]) == set(BASES)
+    assert row["plays"]["fine"]["error"] < row["plays"]["live"]["error"]
+    assert row["bases"]["basis"]["error"] < 0.05
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    budget_bench.table([row, {"character": "other", "failed": "no [mesh]"}])
+    printed = capsys.readouterr().out
+    assert "time step, full" in printed
+    assert "other: no [mesh]" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--budget", "nobody.glb"], "nobody"),
+        (["--budget", "x", "--seconds", "nan"], "seconds: not finite"),
+        (["--budget", "x", "--seconds", "0"], "seconds is 0"),
+        (["--budget", "x", "--engine", "rig-space"], "is for pose-space"),
+        (["--budget", "x", "--picture", "no/such/folder.png"], "folder that exists"),
+        (["--budget", "x", "--fidelity"], "--fidelity"),
+        (["--budget", "--model", "x.supple"], "--model"),
+        (["x", "--seconds", "2"], "--seconds is for supple bench --budget"),
+    ],
+)
+def test_what_no_budget_can_be_made_of_is_said_in_a_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="1"):
+        main(["bench", *words])
+    assert said in capsys.readouterr().err

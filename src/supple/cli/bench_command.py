@@ -91,6 +91,9 @@ def step(
         where it was.
     """
     if budget:
+        if fidelity or model is not None:
+            other = "--fidelity" if fidelity else "--model"
+            raise SuppleError(f"--budget and {other}; give one or the other")
         _budget(scenes, engine, splitting, display)
         return
     splitting.refuse()
