@@ -9,7 +9,6 @@ import numpy as np
 
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
-from supple.engines.pose_space.build.reduced_poses import ReducedPoses
 from supple.engines.pose_space.interpolation import mass_products
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.mesh.embedding import embed
@@ -143,16 +142,3 @@ def _basis(rng: np.random.Generator, region: Region, mass: np.ndarray, count: in
 def sample_model(seed: int = 0, interpolation: str = "frames") -> PoseSpaceModel:
     """A model of the beam."""
     return PoseSpaceModel.make(**sample_fields(seed, interpolation))
-
-
-def reduced_again(model: PoseSpaceModel) -> ReducedPoses:
-    """A model's poses reduced again, on all vertices; the same where it keeps its bases."""
-    return ReducedPoses.at(
-        model.mesh,
-        [model.material(at) for at in range(model.n_poses)],
-        model.tet_rig,
-        model.pose_weights,
-        modes=[basis.shape[3] for basis in model.bases],
-        regions=model.regions,
-        contacts="two-sided",
-    )

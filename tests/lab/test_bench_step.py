@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -255,6 +259,42 @@ def test_another_process_has_the_cores_it_is_given_and_this_one_keeps_its_own(
     with pytest.raises(SuppleError, match="ended from outside"):
         with_cores(None, os._exit, 3)
     assert dict(os.environ) == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="processes are ended by POSIX signals")
+def test_another_process_ends_when_the_one_that_started_it_is_killed(tmp_path: Path) -> None:
+    told = tmp_path / "worker"
+    code = (
+        "import os, sys; from supple.app.processes import with_cores\n"
+        "if __name__ == '__main__':\n"
+        f"    with_cores(1, os.system, 'echo $PPID > {told}.part; mv {told}.part {told}; sleep 60')"
+    )
+    script = tmp_path / "starts_a_worker.py"
+    script.write_text(code)
+    parent = subprocess.Popen([sys.executable, str(script)])
+    try:
+        assert _soon(told.is_file)
+        worker = int(told.read_text())
+    finally:
+        parent.kill()
+        parent.wait()
+    assert _soon(lambda: not _is_running(worker))
+
+
+def _soon(true: Callable[[], bool], seconds: float = 30.0) -> bool:
+    """Wait until something is true; False if it is not in time."""
+    last = monotonic() + seconds
+    while not true() and monotonic() < last:
+        sleep(0.02)
+    return true()
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
 
 
 @pytest.fixture

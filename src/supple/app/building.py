@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from supple.app.body_words import body_words
 from supple.app.character_models import CharacterSource, chosen_anatomy, read_any_character
 from supple.app.command_files import CHARACTER_MODEL, checked_sheet, model_target
 from supple.app.options import BuildOptions
-from supple.app.processes import peak_megabytes
+from supple.app.processes import peak_megabytes, worker_processes
 from supple.app.progress_bar import build_log, console, working
 from supple.engines.engine import engine_named
 from supple.engines.factory import build
@@ -128,8 +127,7 @@ def _executor(processes: int | None) -> Iterator[Executor | None]:
         return
     if processes < 1:
         raise SuppleError(f"--processes {processes}; use 1 or more")
-    # Started afresh: OpenMP's threads do not survive a fork.
-    with ProcessPoolExecutor(processes, get_context("spawn")) as executor:
+    with worker_processes(processes) as executor:
         yield executor
 
 

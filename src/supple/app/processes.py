@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
 from supple.errors import SuppleError
 
-__all__ = ["peak_megabytes", "with_cores"]
+__all__ = ["peak_megabytes", "with_cores", "worker_processes"]
 
 
 #: Libraries read these when they load, so they must be set before a process starts.
@@ -40,13 +41,8 @@ def with_cores(cores: int | None, function: Callable[..., Any], *arguments: Any)
     *arguments
         Whatever can be sent there.
     """
-    context = get_context("spawn")
     # Ctrl-C reaches both processes; this one decides, or each would wait for the other.
-    deaf = (signal.SIGINT, signal.SIG_IGN)
-    with (
-        _threads(cores),
-        ProcessPoolExecutor(1, context, initializer=signal.signal, initargs=deaf) as pool,
-    ):
+    with _threads(cores), worker_processes(1, deaf=True) as pool:
         try:
             return pool.submit(function, *arguments).result()
         except BrokenProcessPool:
@@ -57,6 +53,31 @@ def with_cores(cores: int | None, function: Callable[..., Any], *arguments: Any)
             for process in list(pool._processes.values()):
                 process.kill()
             raise
+
+
+def worker_processes(count: int, *, deaf: bool = False) -> ProcessPoolExecutor:
+    """Return processes that are started afresh and end with this one; `deaf` ones ignore Ctrl-C."""
+    # Started afresh: OpenMP's threads do not survive a fork.
+    spawned = get_context("spawn")
+    return ProcessPoolExecutor(count, spawned, initializer=_begin_worker, initargs=(deaf,))
+
+
+def _begin_worker(deaf: bool) -> None:
+    if deaf:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it has ended, however that was.
+
+    A pool's worker would finish what it computes, for hours maybe, and then wait for more for good:
+    it holds both ends of the queue that it reads.
+    """
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
 
 
 @contextmanager

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from supple.app.options import EngineName
-from supple.cli.common_options import DISPLAY, Flag, Numbers, Shown
+from supple.cli.common_options import DISPLAY, Display, Flag, Numbers, Shown
 from supple.engines.engine import FIRST_ENGINE
 from supple.errors import SuppleError
 
@@ -26,6 +28,36 @@ COMMANDS = (
     "stvk",
 )
 
+
+@dataclass(frozen=True)
+class BudgetWords:
+    """Options of `--budget`."""
+
+    motion: str | None = None
+    """With --budget: a motion of each character; by default the one that supple bake picks."""
+    seconds: float | None = None
+    """With --budget: seconds from its start that are played, 1 by default."""
+    tets: int | None = None
+    """With --budget: tets in place of those that supple bake makes."""
+    modes: int | None = None
+    """With --budget: modes in place of those of supple bake."""
+    poses: int | None = None
+    """With --budget: most poses in place of those of supple bake."""
+    cubature: int | None = None
+    """With --budget: cubature tets for each mode, 3 by default."""
+    picture: Path | None = None
+    """With --budget: a .png file to draw the parts into."""
+
+    def refuse(self) -> None:
+        """Refuse options that mean nothing without --budget."""
+        for name, value in vars(self).items():
+            if value is not None:
+                raise SuppleError(f"--{name} is for supple bench --budget")
+
+
+SPLITTING = BudgetWords()
+Splitting = Annotated[BudgetWords, Parameter(name="*")]
+
 bench = App(name="bench", help="Measure Supple on this machine, beside other software.")
 
 
@@ -36,6 +68,8 @@ def step(
     model: Path | None = None,
     steps: int = 5_000,
     fidelity: Flag = False,
+    budget: Flag = False,
+    splitting: Splitting = SPLITTING,
     display: Shown = DISPLAY,
 ) -> None:
     """Time real-time steps of the built-in characters on one core, beside the paper's.
@@ -44,13 +78,25 @@ def step(
     ----------
     scenes
         Any of arm, x, bear and gorilla; by default all. Their models are built once and kept.
+        With --budget files of characters, too.
     model
         A .supple file of your own to time instead.
     steps
         How many steps of its motion to time.
     fidelity
         Also compare with the unreduced simulation; takes minutes a scene.
+    budget
+        Instead, split the error of characters as supple bake makes them into its parts: time step,
+        basis, cubature, limits and others. Takes minutes a character; a run that was ended goes on
+        where it was.
     """
+    if budget:
+        if fidelity or model is not None:
+            other = "--fidelity" if fidelity else "--model"
+            raise SuppleError(f"--budget and {other}; give one or the other")
+        _budget(scenes, engine, splitting, display)
+        return
+    splitting.refuse()
     from supple.engines.engine import engine_named
     from supple.lab.bench.step_bench import measure, table
     from supple.scenes.characters.character_scene import SCENES
@@ -73,6 +119,26 @@ def step(
         scenes, engine=engine, model=model, steps=steps, fidelity=fidelity, quiet=display.silent
     )
     display.show(rows, table)
+
+
+def _budget(given: tuple[str, ...], engine: str, words: BudgetWords, display: Display) -> None:
+    from supple.lab.bench import budget_bench
+
+    if engine != FIRST_ENGINE:
+        raise SuppleError(f"--budget is for {FIRST_ENGINE}, not {engine}")
+    told = budget_bench.BudgetOptions(
+        motion=words.motion,
+        seconds=1.0 if words.seconds is None else words.seconds,
+        tets=words.tets,
+        modes=words.modes,
+        most_poses=words.poses,
+        cubature=words.cubature,
+    )
+    rows = budget_bench.measure(given, told, picture=words.picture, quiet=display.silent)
+    display.show(rows, budget_bench.table)
+    failed = [f"{row['character']} ({row['failed']})" for row in rows if "failed" in row]
+    if failed:
+        raise SuppleError(f"{len(failed)} of {len(rows)} have no budget: {'; '.join(failed)}")
 
 
 @bench.command

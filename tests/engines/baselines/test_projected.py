@@ -9,7 +9,6 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from helpers.build_samples import bar_options, bending_bar
-from helpers.model_samples import reduced_again
 from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import static_equilibrium
 from supple.elastic.material import Material
@@ -288,7 +287,7 @@ def test_the_real_time_step_approaches_it_with_more_cubature() -> None:
     for tets, vertices in ((12, 4), (100, 40)):
         options = bar_options(elastic_cubature=tets, inertial_cubature=vertices)
         model = build(bending_bar(60.0), **options)
-        basis = pose_bases.interpolated(reduced_again(model))
+        basis = pose_bases.interpolated(ReducedPoses.of_model(model))
         oracle = ProjectedSimulator(PosedSubspace.from_model(model, basis))
         ours = PoseSpaceSimulator(model, transport=False, look_ahead=0, frames="blended")
         missed = moved = 0.0

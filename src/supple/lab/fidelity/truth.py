@@ -10,7 +10,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,6 +65,9 @@ class Truth:
         Steps whose last Newton iteration moved a vertex by more than the tolerance.
     seconds
         Time it took, not counting what was found in a cache.
+    flesh
+        (t, n, 3) float32: displacements of the tets' vertices from where the rig has them, in the
+        world; None if they were not asked for.
     """
 
     frames: Singles
@@ -75,6 +78,7 @@ class Truth:
     converged: bool
     unconverged_steps: int
     seconds: float
+    flesh: Singles | None = None
 
     @property
     def change(self) -> float:
@@ -150,15 +154,23 @@ def play_finely(
     *,
     centred: bool = False,
     progress: Progress = unreported,
+    flesh: list[Singles] | None = None,
 ) -> tuple[Singles, int]:
     """Play a motion with `substeps` steps a frame; return frames and unconverged steps.
 
     An engine whose ``run`` takes `centred` evaluates the motion at its own sub-steps, and takes
-    accelerations of the rig from both sides if asked to. Others are stepped one by one.
+    accelerations of the rig from both sides if asked to; the list `flesh` then gets displacements
+    (n, 3) of the tets' vertices at each frame. Others are stepped one by one.
     """
+
+    def at_frame(part: float) -> None:
+        if flesh is not None:
+            flesh.append((simulator.positions - simulator.rest).astype(np.float32))
+        progress(part, "")
+
     if "centred" in inspect.signature(getattr(engine.simulate, "run", played)).parameters:
         simulator = engine.simulate(model, 1 / rate, substeps=substeps, **options)
-        frames = simulator.run(motion, centred=centred, progress=lambda part: progress(part, ""))
+        frames = simulator.run(motion, centred=centred, progress=at_frame)
     else:
         simulator = engine.simulate(model, 1 / (rate * substeps), **options)
         frames = played(simulator, motion, substeps)
@@ -175,6 +187,7 @@ def truth(
     most_substeps: int = MOST_SUBSTEPS,
     cache: str | Path | None = None,
     progress: Progress | None = None,
+    flesh: bool = False,
     **options: Any,
 ) -> Truth:
     """Simulate a character until halving the step changes little.
@@ -199,6 +212,8 @@ def truth(
         A folder. Simulations found in it are not repeated, and new ones are left there.
     progress
         Called with the part done of the simulation that runs, 0 to 1, and which it is.
+    flesh
+        Whether to return displacements of the tets, too; of ``"full"`` only.
     **options
         Options of the engine: damping, gravity, and others as in what is compared.
     """
@@ -208,20 +223,39 @@ def truth(
         raise SuppleError("truth needs a positive accuracy and two sub-steps at least")
     row, began = engine_named(engine, "character"), perf_counter()
     options = usual_options(row, CONVERGING) | options
+    if flesh and row.name != "full":
+        raise SuppleError(f"the engine {row.name} does not tell where its tets are; full does")
     rig, changes = rig_surface(model, motion, rate), list[float]()
-    levels = _Levels(row, model, motion, rate, cache, progress, options)
+    levels = _Levels(row, model, motion, rate, cache, progress, options, flesh)
     substeps, before = 1, levels(1)
     while 2 * substeps <= most and not (changes and changes[-1] <= limit):
         substeps, after = 2 * substeps, levels(2 * substeps)
         found = before is not None and after is not None
-        changes.append(rms_difference(before[0], after[0], rig) if found else np.inf)  # type: ignore[index]
+        changes.append(rms_difference(before.frames, after.frames, rig) if found else np.inf)  # type: ignore[union-attr]
         before = after
     if before is None:
         raise SolverError(f"no solution with {substeps} sub-steps; raise most_substeps")
-    frames, unconverged = before
     done = changes[-1] <= limit
     seconds = perf_counter() - began
-    return Truth(frames, rig, rate, substeps, tuple(changes), done, unconverged, seconds)
+    return Truth(
+        frames=before.frames,
+        rig=rig,
+        rate=rate,
+        substeps=substeps,
+        changes=tuple(changes),
+        converged=done,
+        unconverged_steps=before.unconverged,
+        seconds=seconds,
+        flesh=before.flesh,
+    )
+
+
+class _Level(NamedTuple):
+    """Simulation with some number of sub-steps, as `Truth` has its parts."""
+
+    frames: Singles
+    unconverged: int
+    flesh: Singles | None
 
 
 @dataclass
@@ -235,26 +269,31 @@ class _Levels:
     cache: str | Path | None
     progress: Progress | None
     options: dict[str, Any]
+    flesh: bool
 
-    def __call__(self, substeps: int) -> tuple[Singles, int] | None:
-        """Return frames and unconverged steps; None where Newton's method found no solution."""
+    def __call__(self, substeps: int) -> _Level | None:
+        """Return a level; None where Newton's method found no solution."""
         path = self._path(substeps)
         if path is not None and (kept := self._kept(path)) is not None:
             return kept
         what = f"{self.engine.name} simulation, {substeps} steps a frame"
+        moved: list[Singles] | None = [] if self.flesh else None
         try:
             frames, unconverged = play_finely(
                 *(self.engine, self.model, self.motion, self.rate, substeps, self.options),
                 centred=True,
                 progress=lambda part, _: (self.progress or unreported)(part, what),
+                flesh=moved,
             )
         except SolverError:
             return None
+        found = _Level(frames, unconverged, None if moved is None else np.stack(moved))
         if path is not None:
             data = io.BytesIO()
-            np.savez(data, frames=frames, unconverged=unconverged)
+            parts: dict[str, Any] = {"flesh": found.flesh} if self.flesh else {}
+            np.savez(data, frames=frames, unconverged=unconverged, **parts)
             write_whole(path, data.getvalue())
-        return frames, unconverged
+        return found
 
     def _path(self, substeps: int) -> Path | None:
         """Return a name by content: all that the result depends on, rigs by where they lead."""
@@ -274,17 +313,23 @@ class _Levels:
             digest.update(np.ascontiguousarray(each).tobytes())
         return Path(self.cache) / f"truth-{digest.hexdigest()[:24]}-{substeps}.npz"
 
-    def _kept(self, path: Path) -> tuple[Singles, int] | None:
-        """Return frames and unconverged steps of a file; None if it is not whole."""
+    def _kept(self, path: Path) -> _Level | None:
+        """Return the level of a file; None if it is not whole, or lacks what is asked for."""
         try:
             with np.load(path, allow_pickle=False) as data:
                 frames, unconverged = data["frames"], int(data["unconverged"])
+                flesh = data["flesh"] if self.flesh else None
         except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
             return None
         count = self.motion.resample(self.rate).n_frames
-        shape = (count, len(self.model.surface.vertices), 3)
-        right = frames.shape == shape and frames.dtype == np.float32 and np.isfinite(frames).all()
-        return (frames, unconverged) if right else None
+        skin, body = len(self.model.surface.vertices), len(self.model.mesh.vertices)
+        right = _is_whole(frames, (count, skin, 3))
+        right &= flesh is None or _is_whole(flesh, (count, body, 3))
+        return _Level(frames, unconverged, flesh) if right else None
+
+
+def _is_whole(field: Any, shape: tuple[int, ...]) -> bool:
+    return field.shape == shape and field.dtype == np.float32 and bool(np.isfinite(field).all())
 
 
 def _plain(value: Any) -> Any:

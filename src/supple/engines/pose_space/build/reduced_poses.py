@@ -116,6 +116,33 @@ class ReducedPoses:
         mass = ElasticBody(mesh, made_of[0]).vertex_masses()
         return cls(mesh, rest, models, weights, where, mass)
 
+    @classmethod
+    def of_model(
+        cls,
+        model: PoseSpaceModel,
+        poses: ArrayLike | None = None,
+        contacts: ContactKind | None = "two-sided",
+    ) -> ReducedPoses:
+        """Reduce a model's poses again, on all vertices; or its body at other poses (m, s).
+
+        The bases are the model's own where it keeps them, if it was built with these contacts and
+        without obstacles.
+        """
+        weights = model.pose_weights if poses is None else PoseWeights(poses)
+        materials = [
+            model.material(at if poses is None else model.pose_weights(pose))
+            for at, pose in enumerate(weights.poses)
+        ]
+        return cls.at(
+            model.mesh,
+            materials,
+            model.tet_rig,
+            weights,
+            modes=[basis.shape[3] for basis in model.bases],
+            regions=model.regions,
+            contacts=contacts,
+        )
+
     @property
     def n_columns(self) -> int:
         """Number of basis vectors, r."""
