@@ -89,7 +89,7 @@ class DenseSimulator:
     def __init__(
         self,
         model: PoseSpaceModel,
-        integrator: str = "backward-euler",
+        integrator: str = "bdf2",
         gravity_mode: str = "relative",
         iterations: int = 1,
         substeps: int = 1,
@@ -310,7 +310,7 @@ def test_newmark_keeps_the_energy_of_small_vibrations_and_damping_takes_it():
         lost = energies("bar", 1e-4, 300, integrator=integrator)
         assert lost[-1] < 0.05 * lost[0]
         assert np.diff(lost).max() < 1e-9 * lost[0]
-    numerical = energies("bar", 1e-4, 300, alpha=0.0, beta=0.0)
+    numerical = energies("bar", 1e-4, 300, integrator="backward-euler", alpha=0.0, beta=0.0)
     assert numerical[-1] < 0.2 * numerical[0]
 
 
@@ -590,7 +590,8 @@ def bar_swing() -> Motion:
 
 @cache
 def full_swing() -> NDArray[np.float32]:
-    return supple.FullSimulator(stepped_model("firm"), H, newton=3).run(bar_swing(), centred=True)
+    simulator = supple.FullSimulator(stepped_model("firm"), H, integrator="bdf2", newton=3)
+    return simulator.run(bar_swing(), centred=True)
 
 
 def distance_from_full(model: PoseSpaceModel) -> float:

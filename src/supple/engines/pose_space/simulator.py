@@ -95,9 +95,9 @@ class PoseSpaceSimulator(Copyable):
     dt
         Seconds from one pose to the next.
     integrator
-        ``"backward-euler"`` (the paper's: robust, and damps on its own, the more the longer the
-        step), ``"bdf2"`` (second order, damps only what is faster than the step) or
-        ``"newmark"`` (second order, keeps energy).
+        ``"bdf2"`` (second order, damps only what is faster than the step), ``"backward-euler"``
+        (the paper's: damps on its own, the more the longer the step) or ``"newmark"`` (second
+        order, keeps energy).
     iterations
         Newton iterations of a step; one is the papers' choice for real time.
     substeps
@@ -162,7 +162,7 @@ class PoseSpaceSimulator(Copyable):
         model: PoseSpaceModel | RuntimeModel,
         dt: float = 1 / 90,
         *,
-        integrator: str = "backward-euler",
+        integrator: str = "bdf2",
         iterations: int = 1,
         substeps: int = 1,
         alpha: float = 0.5,

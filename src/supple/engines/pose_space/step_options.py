@@ -34,7 +34,7 @@ class StepOptions:
     """
 
     dt: float
-    integrator: str = "backward-euler"
+    integrator: str = "bdf2"
     iterations: int = 1
     substeps: int = 1
     alpha: float = 0.5

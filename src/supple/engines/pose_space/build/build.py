@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from supple.anatomy.flesh_presets import flesh_material
 from supple.anatomy.painted_material import pose_materials
 from supple.checks import checked_number, shown
+from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.pose_space.alignment import VARIANTS, Variant
 from supple.engines.pose_space.build.pose_selection import Poses, resolve_poses
@@ -33,6 +34,7 @@ from supple.reduction.build_log import BuildLog
 from supple.reduction.contact_constraints import ContactKind
 from supple.reduction.regions.handles import Handle
 from supple.reduction.regions.region import Region
+from supple.reduction.regions.sway import region_sways
 from supple.reduction.workers import Workers
 from supple.rig.character import Character
 from supple.rig.tets.bones import BONE_RADIUS, Bones
@@ -234,7 +236,6 @@ def _built(character: Character, options: BuildOptions, log: BuildLog) -> PoseSp
             )
         with log.stage("regions"):
             regions = choose_regions(character, flesh, options.regions)
-            modes = modes_per_region(options.modes, regions)
             materials = pose_materials(
                 material,
                 flesh.mesh,
@@ -242,6 +243,10 @@ def _built(character: Character, options: BuildOptions, log: BuildLog) -> PoseSp
                 len(rows),
                 young=options.young,
                 poisson=options.poisson,
+            )
+            body = ElasticBody(flesh.mesh, materials[0])
+            modes = modes_per_region(
+                options.modes, regions, lambda: region_sways(body, body.rest, regions)
             )
         setup = ReductionSetup(
             character, flesh, regions, modes, options.contacts, tuple(options.obstacles)
