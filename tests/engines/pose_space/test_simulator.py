@@ -147,15 +147,15 @@ class DenseSimulator:
     def _external(self, dense: DenseStep, root: Floats, forces: dict[int, Floats]) -> Floats:
         model, turn = self.model, root[:3, :3]
         self.world.append(to_world(root, model.tet_rig(dense.pose)))
-        felt = self._acceleration(self.world[-1], self.world[:-1], self.speeds)
-        if not self.first:
-            felt += self.look_ahead * np.diff(self.world[-4:], 3, axis=0)[0] / H**2
+        now = self._acceleration(self.world[-1], self.world[:-1], self.speeds)
+        felt = now if self.first else now + self.look_ahead * (now - self.last)
+        self.last = now
         if self.transport and not self.first:
             a, b, tau = self._stage()
             ahead = a * (self.q + tau * self.v) + b * (self.q_before + tau * self.v_before)
             displaced = self._displacement(dense, root, ahead)
-            felt += self._acceleration(displaced, self.flesh, self.velocities)
-        felt -= acting_gravity(self.mode, self.gravity, root)
+            felt = felt + self._acceleration(displaced, self.flesh, self.velocities)
+        felt = felt - acting_gravity(self.mode, self.gravity, root)
         skin = np.zeros(model.surface.vertices.shape)
         for vertex, force in forces.items():
             skin[vertex] = force
@@ -217,7 +217,9 @@ def test_a_step_is_what_whole_matrices_give(name, integrator):
 
 @pytest.mark.parametrize("interpolation", ["frames", "world"])
 def test_so_it_is_for_random_bases_of_overlapping_regions(interpolation):
-    assert max(both(sample_model(1, interpolation), size=1e-3)) < 3e-6
+    # Such bases turn tets inside out where flesh swings freely.
+    model = sample_model(1, interpolation)
+    assert max(both(model, size=1e-3, integrator="backward-euler")) < 3e-6
 
 
 def test_so_it_is_for_the_crossing_bars(x_scene):

@@ -257,7 +257,7 @@ def test_a_jump_of_the_pose_is_told_and_not_felt():
 
 def test_what_accelerates_too_much_is_cut_and_told():
     model = stepped("firm")
-    slow, fast = (PoseSpaceSimulator(model, acceleration_limit=limit) for limit in (120.0, 1000.0))
+    slow, fast = (PoseSpaceSimulator(model, acceleration_limit=limit) for limit in (250.0, 1000.0))
     most = []
     for simulator in (slow, fast):
         acted, largest = Counter[str](), 0.0
@@ -268,8 +268,8 @@ def test_what_accelerates_too_much_is_cut_and_told():
         most.append(largest)
         assert (acted["acceleration"] > 0) == (simulator is slow)
         assert acted["teleport"] == 0
-    assert most[0] == pytest.approx(120.0)
-    assert 120 < most[1] < 1000
+    assert most[0] == pytest.approx(250.0)
+    assert 250 < most[1] < 1000
 
 
 @pytest.mark.parametrize("force", [1e6, 1e30, 1e300])
@@ -443,5 +443,5 @@ def test_ten_minutes_do_not_drift():
     simulator.reset(poses[0], roots[0], before=(poses[-1], roots[-1]))
     for k in range(180):
         simulator.step(poses[k % 90], roots[k % 90])
-    assert settle(simulator, model.rig.rest_pose, 9) < 1e-6
+    assert settle(simulator, model.rig.rest_pose, 12) < 1e-6
     assert np.abs(simulator.q).max() < 1e-6 * np.abs(first).max()
