@@ -33,8 +33,8 @@ from supple.user_cache import code_hash, content_hash
 
 __all__ = ["BASES", "FINE", "PLAYS", "Budget", "Play"]
 
-#: Steps of a frame at which backward Euler has converged enough: a 32nd of the live step's error.
-FINE = 32
+#: Steps of a frame at which backward Euler has converged enough: a 16th of the live step's error.
+FINE = 16
 #: Frames at which a basis is computed anew.
 SAMPLED = 6
 
