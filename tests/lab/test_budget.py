@@ -121,6 +121,7 @@ def test_more_modes_leave_less_outside_of_the_basis() -> None:
 def test_wrong_cubature_is_found_in_cubature_and_nowhere_else() -> None:
     """Inertial weights of a model are doubled: what is left without cubature is as before."""
     model = bar()
+    assert model.inertial_corrections is not None
     wrong = replace(
         model,
         inertial_weights=2 * model.inertial_weights,

@@ -160,7 +160,7 @@ def _measured(given: str, told: BudgetOptions, quiet: bool) -> dict[str, Any]:
     live = bake_simulator(model, 1 / RATE, scaled_loads=ready.scaled_loads).options
     names = ("alpha", "beta", "gravity", "acceleration_limit")
     options = {name: _plain(getattr(live, name)) for name in names}
-    row = {
+    row: dict[str, Any] = {
         "character": Path(given).stem,
         "motion": clip.name,
         "start": round(float(motion.times[0] - clip.times[0]), 4),
@@ -269,16 +269,16 @@ def _parts_table(rows: list[dict[str, Any]]) -> Any:
     for name, cells in facts.items():
         grid.add_row(name, *cells)
     grid.add_section()
-    for name, key, kind in PARTS:
-        shown = f"{name} Δ" if kind == "change" else name
-        grid.add_row(shown, *(_percent(_figure(row, key, kind)) for row in rows))
+    for part, key, kind in PARTS:
+        title = f"{part} Δ" if kind == "change" else part
+        grid.add_row(title, *(_percent(_figure(row, key, kind)) for row in rows))
     grid.add_section()
     for name in ("live", "full", "fine", "whole", "basis"):
-        cells = (_figure(row, name, "amplitude") for row in rows)
-        grid.add_row(f"amplitude, {name}", *(_percent(each) for each in cells))
+        shown = [_percent(_figure(row, name, "amplitude")) for row in rows]
+        grid.add_row(f"amplitude, {name}", *shown)
     for name in ("live", "full", "fine"):
-        cells = (_figure(row, name, "frequency_error") for row in rows)
-        grid.add_row(f"frequency off, {name}", *(_percent(each) for each in cells))
+        shown = [_percent(_figure(row, name, "frequency_error")) for row in rows]
+        grid.add_row(f"frequency off, {name}", *shown)
     grid.add_row("baked so many times as stiff", *(f"{row['firmer']:g}" for row in rows))
     grid.add_row("limits acted", *(_limits(row) for row in rows))
     return grid

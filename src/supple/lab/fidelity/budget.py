@@ -270,7 +270,7 @@ class Budget:
         options = self.options | self._common(play.damping) | dict(play.options)
         simulator = _Watched(row.simulate(model, 1 / (self.rate * play.steps), **options))
         began = process_time()
-        frames = played(simulator, self.motion, play.steps)  # type: ignore[arg-type]
+        frames = played(simulator, self.motion, play.steps)
         return frames, simulator.limits, process_time() - began
 
     def _frames_of(self, name: str) -> Singles:
