@@ -329,8 +329,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--tets", type=int, nargs="*", default=[*RESOLUTIONS])
     parser.add_argument("--before", action="store_true", help="without anatomy, to compare with")
     parser.add_argument("--table", action="store_true", help="print what is there and stop")
+    parser.add_argument("--files", action="store_true", help="print the characters' files and stop")
     parser.add_argument("--page", type=Path, help="put tables and pictures into this page")
     told = parser.parse_args(arguments)
+    if told.files:
+        print(*(ASSETS / name for name in labels() if fnmatchcase(name, f"*{told.only}*")))
+        return
     kind = "none" if told.before else "auto"
     told.folder.mkdir(parents=True, exist_ok=True)
     for tets in told.tets if not told.table else ():

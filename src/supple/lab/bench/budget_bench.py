@@ -16,6 +16,7 @@ from supple.app.character_models import chosen_anatomy, prepared_model, read_cha
 from supple.app.command_files import checked_sheet
 from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
 from supple.app.progress_bar import first_use_message, task_bar
+from supple.arrays import Floats
 from supple.checks import checked_number
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
@@ -29,7 +30,8 @@ from supple.user_cache import cache_folder
 __all__ = ["BudgetOptions", "draw", "measure", "table"]
 
 RATE = 90.0
-LONGEST = 60.0
+#: Seconds of a motion at most, and frames at least.
+LONGEST, FEWEST = 60.0, 10
 #: Parts of the budget: name, row and figure it is, and whether it is a distance from the truth
 #: or between two plays.
 PARTS = (
@@ -47,8 +49,8 @@ PARTS = (
     ("  inertial", "whole inertial", "change"),
     ("limits", "limits", "change"),
     ("one Newton iteration", "newton", "change"),
-    ("frames followed", "frames", "change"),
-    ("flesh carried by the basis", "fine paper", "change"),
+    ("were frames not followed", "frames", "change"),
+    ("were flesh carried around", "fine paper", "change"),
 )
 #: Parts that are drawn.
 DRAWN = tuple(
@@ -150,17 +152,18 @@ def _measured(given: str, told: BudgetOptions, quiet: bool) -> dict[str, Any]:
     source = read_character(given)
     clip = chosen_motion(source.character, told.motion)
     plan = bake_plan(source.character, clip)
-    motion = _beginning(clip, told.seconds)
     ready = prepared_model(
         source, anatomy=chosen_anatomy(None, source), quiet=quiet, **told.building()
     )
     model: PoseSpaceModel = ready.model
+    motion = _playable(model, clip, told.seconds)
     live = bake_simulator(model, 1 / RATE, scaled_loads=ready.scaled_loads).options
     names = ("alpha", "beta", "gravity", "acceleration_limit")
     options = {name: _plain(getattr(live, name)) for name in names}
-    row = {
+    row: dict[str, Any] = {
         "character": Path(given).stem,
         "motion": clip.name,
+        "start": round(float(motion.times[0] - clip.times[0]), 4),
         "seconds": round(motion.duration, 4),
         **model.figures,
         "firmer": stable_stiffness(model, plan, scaled_loads=ready.scaled_loads),
@@ -179,13 +182,33 @@ def _named(tell: Progress, character: str) -> Progress:
     return lambda part, what: tell(part, f"{character}, {what}")
 
 
-def _beginning(clip: Motion, seconds: float) -> Motion:
-    """Return the first seconds of a clip, from frame to frame."""
-    if clip.duration * RATE < 8:
-        raise SuppleError(f'motion "{clip.name}" lasts {clip.duration:.2g} s; too short to measure')
-    first = float(clip.times[0])
-    last = first + math.floor(min(seconds, clip.duration) * RATE + 1e-6) / RATE
-    return clip.slice(first, min(last, float(clip.times[-1])))
+def _playable(model: PoseSpaceModel, clip: Motion, seconds: float) -> Motion:
+    """Return the first seconds of a clip, or a longest stretch in which the rig inverts no tet.
+
+    The full simulation refuses a rest shape with inverted tets; the reduced one leaves them out.
+    """
+    even = clip.resample(RATE)
+    most = math.floor(seconds * RATE + 1e-6) + 1
+    sound = [_keeps_tets(model, pose) for pose in even.poses]
+    best, begun = range(0), 0
+    for at, whole in enumerate([*sound, False]):
+        if not whole:
+            # Between the last sound frame and an inverted one, a step may be inverted already.
+            stretch = range(begun + (begun > 0), min(at - (at < len(sound)), begun + most))
+            best, begun = max(best, stretch, key=len), at + 1
+    if len(best) < FEWEST:
+        lasts = max(len(best) - 1, 0) / RATE
+        raise SuppleError(
+            f'motion "{clip.name}" can be played for {lasts:.2g} s before the rig inverts tets, or '
+            "ends; use another --motion"
+        )
+    return clip.slice(float(even.times[best[0]]), float(even.times[best[-1]]))
+
+
+def _keeps_tets(model: PoseSpaceModel, pose: Floats) -> bool:
+    """Return whether all tets have a volume at a pose."""
+    a, b, c, d = np.moveaxis(model.tet_rig(pose)[model.mesh.tets], 1, 0)
+    return bool((np.einsum("ij,ij->i", b - a, np.cross(c - a, d - a)) > 0).all())
 
 
 def _plain(value: Any) -> Any:
@@ -235,7 +258,7 @@ def _parts_table(rows: list[dict[str, Any]]) -> Any:
         grid.add_column(escape(row["character"]), justify="right")
     facts = {
         "motion": [escape(row["motion"]) for row in rows],
-        "seconds": [f"{row['seconds']:.2f}" for row in rows],
+        "seconds": [_span(row) for row in rows],
         "tets, modes, poses": [f"{row['tets']}, {row['modes']}, {row['poses']}" for row in rows],
         "truth: steps a frame": [str(row["truth"]["substeps"]) for row in rows],
         "  last halving changed": [_percent(row["truth"]["change"]) for row in rows],
@@ -246,16 +269,16 @@ def _parts_table(rows: list[dict[str, Any]]) -> Any:
     for name, cells in facts.items():
         grid.add_row(name, *cells)
     grid.add_section()
-    for name, key, kind in PARTS:
-        shown = f"{name} Δ" if kind == "change" else name
-        grid.add_row(shown, *(_percent(_figure(row, key, kind)) for row in rows))
+    for part, key, kind in PARTS:
+        title = f"{part} Δ" if kind == "change" else part
+        grid.add_row(title, *(_percent(_figure(row, key, kind)) for row in rows))
     grid.add_section()
     for name in ("live", "full", "fine", "whole", "basis"):
-        cells = (_figure(row, name, "amplitude") for row in rows)
-        grid.add_row(f"amplitude, {name}", *(_percent(each) for each in cells))
+        shown = [_percent(_figure(row, name, "amplitude")) for row in rows]
+        grid.add_row(f"amplitude, {name}", *shown)
     for name in ("live", "full", "fine"):
-        cells = (_figure(row, name, "frequency_error") for row in rows)
-        grid.add_row(f"frequency off, {name}", *(_percent(each) for each in cells))
+        shown = [_percent(_figure(row, name, "frequency_error")) for row in rows]
+        grid.add_row(f"frequency off, {name}", *shown)
     grid.add_row("baked so many times as stiff", *(f"{row['firmer']:g}" for row in rows))
     grid.add_row("limits acted", *(_limits(row) for row in rows))
     return grid
@@ -285,6 +308,11 @@ def _steps_table(rows: list[dict[str, Any]]) -> Any:
 _STEPS = tuple(
     name for name, play in PLAYS.items() if play.beside == "live" and name not in ("fine",)
 )
+
+
+def _span(row: dict[str, Any]) -> str:
+    start = f" from {row['start']:.2f} on" if row["start"] else ""
+    return f"{row['seconds']:.2f}{start}"
 
 
 def _percent(value: float | None) -> str:
@@ -318,6 +346,7 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         bars.set_xlim(0, max(100.0, 1.18 * max(values)))
         bars.set_title(f"{row['character']}\n{row['motion']}", fontsize=9, color=INK)
         _draw_steps(curve, row, legend=at == 0)
+    axes[1, 0].set_ylim(bottom=0)  # of all, once their highest is known
     axes[0, 0].set_xlabel("% of the RMS true displacement", fontsize=8, color=INK)
     plain_axes(*axes.ravel())
     figure.text(
@@ -349,7 +378,6 @@ def _draw_steps(axes: Any, row: dict[str, Any], legend: bool) -> None:
             error = [100 * (_figure(row, name, "error") or np.nan) for name in names]
             label = f"{method}{', sub-steps' if ending else ''}"
             axes.plot(spent, error, line, color=colour, ms=4, lw=1.2, label=label)
-    axes.set_ylim(bottom=0)
     axes.set_xlabel("ms a frame", fontsize=8, color=INK)
     if legend:
         axes.set_ylabel("% from the truth", fontsize=8, color=INK)
