@@ -20,7 +20,7 @@ from supple.arrays import Floats
 from supple.checks import checked_number
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
-from supple.lab.fidelity.budget import BASES, PLAYS, Budget
+from supple.lab.fidelity.budget import BASES, LIVE, PLAYS, Budget
 from supple.playing.bake import bake_plan, bake_simulator, chosen_motion, stable_stiffness
 from supple.progress import Progress
 from supple.rig.motion.motion import Motion
@@ -370,7 +370,7 @@ def _draw_steps(axes: Any, row: dict[str, Any], legend: bool) -> None:
     ):
         for ending, line in (("", "-o"), (" inner", ":^")):
             names = [f"{method} {steps}{ending}" for steps in (1, 2, 4)]
-            if method == "backward-euler":
+            if method == LIVE:
                 names[0] = "live"
             elif ending:
                 names[0] = f"{method} 1"

@@ -22,6 +22,7 @@ from supple.arrays import Floats, Singles
 from supple.engines.engine import engine_named
 from supple.engines.pose_space.build.reduced_poses import ReducedPoses
 from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.step_options import StepOptions
 from supple.errors import SuppleError
 from supple.lab.fidelity.oscillation import frequency_error
 from supple.lab.fidelity.truth import CONVERGING, Truth, play_finely, played, rms_difference, truth
@@ -31,12 +32,15 @@ from supple.rig.motion.motion import Motion
 from supple.saving import write_whole
 from supple.user_cache import code_hash, content_hash
 
-__all__ = ["BASES", "FINE", "PLAYS", "Budget", "Play"]
+__all__ = ["BASES", "FINE", "LIVE", "PLAYS", "Budget", "Play"]
 
-#: Steps of a frame at which backward Euler has converged enough: a 16th of the live step's error.
+#: Steps of a frame at which the step is not what makes the error: a 256th of the live step's.
 FINE = 16
 #: Frames at which a basis is computed anew.
 SAMPLED = 6
+
+#: Integrator of the live step.
+LIVE = StepOptions(dt=1.0).integrator
 
 #: No limit that a body could meet.
 _UNLIMITED = {"displacement_limit": 1e3, "acceleration_limit": 1e9}
@@ -76,7 +80,7 @@ def _integrators() -> dict[str, Play]:
     for method, short in (("backward-euler", "Euler"), ("bdf2", "BDF2"), ("newmark", "Newmark")):
         for steps in (1, 2, 4):
             options = {"integrator": method}
-            if (method, steps) != ("backward-euler", 1):
+            if (method, steps) != (LIVE, 1):
                 about = f"{short}, {steps} step{'s' * (steps > 1)} a frame"
                 found[f"{method} {steps}"] = Play(about, options=options, steps=steps)
             if steps > 1:
@@ -100,7 +104,7 @@ PLAYS: dict[str, Play] = {
     "whole inertial": Play("no inertial cubature", "fine", steps=FINE, whole="inertial"),
     "limits": Play("no limits", options=_UNLIMITED),
     "newton": Play("three Newton iterations", options={"iterations": 3}),
-    "look ahead": Play("accelerations a step late", options={"look_ahead": 0.0}),
+    "look ahead": Play("accelerations carried on by a step", options={"look_ahead": 1.0}),
     "transport": Play("flesh carried around by the basis", options={"transport": False}),
     "frames": Play("frames blended, not followed", options={"frames": "blended"}),
     "weights": Play("far poses count, however little", options={"negligible_weight": 0.0}),
@@ -255,7 +259,8 @@ class Budget:
         self.progress(0.0, play.about)
         row = engine_named(play.engine, "character")
         if play.engine == "full":
-            solved = {"newton": CONVERGING["newton"]} | self._common(play.damping)
+            exact = {"newton": CONVERGING["newton"], "integrator": LIVE}
+            solved = exact | self._common(play.damping)
             began = process_time()
             frames, _ = play_finely(row, self.model, self.motion, self.rate, 1, solved)
             return frames, {}, process_time() - began
