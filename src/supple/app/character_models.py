@@ -334,7 +334,7 @@ def _own_model(
 
 def stepped_by(row: Engine, model: Any) -> Engine:
     """Return the engine that was asked for, or the model's own where that cannot step it."""
-    return row if row.model_class.engine == model.engine else engine_of(model)
+    return row if row.steps(model) else engine_of(model)
 
 
 # Models of scenes
@@ -395,6 +395,6 @@ def _scene_key(name: str, engine: str, changes: dict[str, Any]) -> tuple[str, st
 
 
 def _model_engine(engine: str) -> str:
-    """Return the engine whose models an engine steps: "full" steps those of pose-space."""
+    """Return the engine that an engine's models are known by."""
     found: str = engine_named(engine, "character").model_class.engine
     return found

@@ -38,6 +38,8 @@ class StepReport:
         Time spent in ``assembly``, ``factorise`` and ``solve``.
     time
         Seconds since the reset, at the end of the step.
+    limits
+        Names of the limits that acted: none but of characters that are given an acceleration limit.
     """
 
     iterations: int = 0
@@ -46,11 +48,7 @@ class StepReport:
         default_factory=lambda: {"assembly": 0.0, "factorise": 0.0, "solve": 0.0}
     )
     time: float = 0.0
-
-    @property
-    def limits(self) -> tuple[str, ...]:
-        """Names of the limits that acted: none, ever."""
-        return ()
+    limits: tuple[str, ...] = ()
 
     @property
     def readings(self) -> dict[str, Any]:
