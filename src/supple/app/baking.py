@@ -6,8 +6,10 @@ The way of a file: `checked_target` ▸ `read_character` and `prepared_model` (c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -20,6 +22,7 @@ from supple.app.body_words import body_words, motion_name
 from supple.app.character_models import (
     CharacterSource,
     chosen_anatomy,
+    kept_model,
     prepared_model,
     read_character,
     stepped_by,
@@ -31,12 +34,15 @@ from supple.app.stiffness_maps import read_stiffness
 from supple.app.touch_options import TouchOptions
 from supple.checks import checked_number
 from supple.engines.engine import Engine, engine_named
-from supple.errors import SuppleError
+from supple.errors import SuppleError, SuppleWarning
 from supple.formats.readings_table import write_readings
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, clip_targets, save
 from supple.mesh.topology import counted
 from supple.playing.bake import bake, bake_all, bake_plan, chosen_motion, flesh_damping
+from supple.playing.checkpoint import Checkpoint
+from supple.playing.final_take import displacement_change
+from supple.playing.quality import check_unreduced, played_engine
 from supple.progress import Progress
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
@@ -71,13 +77,11 @@ def run_bake(
     """
     began = perf_counter()
     options, touch = options or BakeOptions(), touch or TouchOptions()
-    row = engine_named(options.chosen_engine(), "character")
+    live = engine_named(options.chosen_engine(), "character")
+    row = played_engine(live, options.quality)
+    check_unreduced(live, row, options.building(), {})
     target = checked_target(given, output)
-    _check_saving(target, options.saving())
-    if options.report is not None:
-        _check_page(options.report)
-    if options.readings is not None:
-        _check_table(options.readings)
+    _check_beside(target, options)
     with working("reading", quiet):
         source = read_character(given, options.unit, **body_words(options.motion, options.betas))
         options = replace(options, motion=motion_name(options.motion))
@@ -88,22 +92,33 @@ def run_bake(
             told["stiffness"] = read_stiffness(options.stiffness, source.character)
         told["anatomy"] = chosen_anatomy(options.anatomy, source, options.model)
         built = source.model is None and options.model is None
-        stepping = _stepping(options, touch, row) if built else {}
+        stepping = _stepping(options, touch, row, live) if built else {}
     _say_what(source, motions, options, quiet)
     ready = prepared_model(
         source, model=options.model, flesh=options.flesh, engine=row.name, quiet=quiet, **told
     )
     if not built:  # a model is stepped by an engine that is for it
-        row = stepped_by(row, ready.model)
-        stepping = _stepping(options, touch, row)
+        live = stepped_by(live, ready.model)
+        row = played_engine(live, options.quality)
+        stepping = _stepping(options, touch, row, live)
     stepping["scaled_loads"] = ready.scaled_loads
+    checkpoints: list[Checkpoint] = []
     with task_bar(quiet) as tell:
-        bakes = _baked(source.character, motions, ready.model, row, stepping, options, tell)
+        play = partial(_baked, source.character, motions, tell=tell)
+        bakes = play(ready.model, live, stepping, options, checkpoints)
+        known = ready.model
+        if built and row is not live:
+            known = kept_model(source, flesh=options.flesh, engine=live.name, **told)
+        if row is not live and known is not None and known.engine == live.name:
+            usual = stepping | _stepping(options, touch, live, live)
+            _measure_live(bakes, partial(play, known, live, usual, options.live()))
     with working("writing", quiet):
         written = _write(target, bakes, options.saving())
         if options.readings is not None:
             write_readings(options.readings, bakes)
             written["readings"] = str(options.readings)
+    for each in checkpoints:
+        each.remove()
     figures = _reported(bakes) | {
         "flesh": options.flesh,
         "loop": bakes[0].loop,
@@ -111,11 +126,8 @@ def run_bake(
         "model_kept": ready.kept,
         "bake_s": round(perf_counter() - began, 3),
         **written,
-        "output": str(targets[0]),
-        "bytes": sum(file.stat().st_size for file in targets),
+        **_files(targets),
     }
-    if len(targets) > 1:
-        figures["outputs"] = [str(file) for file in targets]
     if options.report is not None:
         figures["report"] = _write_report(options, bakes, figures, quiet)
     if not quiet:
@@ -160,12 +172,16 @@ def _baked(
     row: Engine,
     stepping: dict[str, Any],
     options: BakeOptions,
+    checkpoints: list[Checkpoint] | None = None,
+    *,
     tell: Progress,
 ) -> list[BakedMotion]:
     common: dict[str, Any] = {
         "engine": row.name,
+        "quality": options.quality,
         "simulation": stepping,
         "progress": tell,
+        "checkpoints": checkpoints,
     }
     if len(motions) == 1:
         return [bake(character, motions[0], model, **common, **options.playing())]
@@ -187,6 +203,11 @@ _OF_MOTION = (
     "seamless",
     "blended",
     "loop_gap",
+    "substeps",
+    "changes",
+    "converged",
+    "unconverged_steps",
+    "live_distance",
 )
 
 
@@ -200,11 +221,22 @@ def _reported(bakes: Sequence[BakedMotion]) -> dict[str, Any]:
     return common | {"clips": clips}
 
 
-def _stepping(options: BakeOptions, touch: TouchOptions, row: Engine) -> dict[str, Any]:
+def _measure_live(bakes: Sequence[BakedMotion], play: Callable[[], list[BakedMotion]]) -> None:
+    """Have final bakes report how far live ones, which `play` makes, are from them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SuppleWarning)  # about what is not written
+        live = play()
+    for ours, theirs in zip(bakes, live, strict=True):
+        ours.report["live_distance"] = float(f"{displacement_change(theirs, ours):.4g}")
+
+
+def _stepping(
+    options: BakeOptions, touch: TouchOptions, row: Engine, live: Engine
+) -> dict[str, Any]:
     """Return options of the simulator: the flesh's damping, and no change of a given stiffness."""
     if options.readings is not None and not hasattr(row.simulate, "contacts"):
         raise SuppleError(f"--readings: {row.name} feels no forces; use --engine soft-skeleton")
-    around = touch.stepping(row)
+    around = touch.stepping(row, live)
     stepping = flesh_damping(options.flesh, options.damping)
     if options.young is not None:
         stepping["stiffness"] = 1.0
@@ -237,6 +269,24 @@ def checked_target(given: str, output: Path | None) -> Path:
         raise SuppleError(f"{output}: needs an extra; run pip install 'supple[{row.extra}]'")
     check_place(output, file)
     return output
+
+
+def _files(targets: Sequence[Path]) -> dict[str, Any]:
+    """Return what is reported of the files that were written."""
+    found: dict[str, Any] = {"output": str(targets[0])}
+    found["bytes"] = sum(file.stat().st_size for file in targets)
+    if len(targets) > 1:
+        found["outputs"] = [str(file) for file in targets]
+    return found
+
+
+def _check_beside(target: Path, options: BakeOptions) -> None:
+    """Refuse options of what is written, before any work."""
+    _check_saving(target, options.saving())
+    if options.report is not None:
+        _check_page(options.report)
+    if options.readings is not None:
+        _check_table(options.readings)
 
 
 def _check_page(page: Path) -> None:
@@ -291,6 +341,17 @@ def _sizes(figures: dict[str, Any], *names: str) -> str:
     return "".join(f", {each}" for each in found)
 
 
+def _convergence(clip: dict[str, Any]) -> str:
+    """Say how short the steps were, what halving them changed, and how far live is."""
+    told = counted(clip["substeps"], "step") + " in place of one"
+    change = next(iter(clip["changes"][-1:]), None)
+    if change is not None:
+        told += f"; half as many change {100 * change:.1f} % of what flesh moves"
+    if "live_distance" in clip:
+        told += f"; live is {100 * clip['live_distance']:.0f} % from it"
+    return told
+
+
 def _print_summary(figures: dict[str, Any]) -> None:
     built = f"built in {figures['build_s']:.1f} s"
     model = f"{figures['engine']}{_sizes(figures, 'poses', 'modes')}"
@@ -302,6 +363,8 @@ def _print_summary(figures: dict[str, Any]) -> None:
         cycles = f", {clip['cycles']} cycles" if "cycles" in clip else ""
         told = f"{clip['frames']} frames at {clip['rate']:.4g} a second{cycles}"
         rows.append(("motion", f"{clip['motion']}, {told}, {clip['step_ms']:.2f} ms a step"))
+        if figures["quality"] == "final":
+            rows.append(("quality", f"final, {_convergence(clip)}"))
     reached = 100 * float(figures.get("error") or 0)
     if figures.get("shapes"):
         rows.append(("shapes", f"{figures['shapes']}, within {reached:.2f} % of the size"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats
+from supple.checks import checked_array
 from supple.elastic.body import ElasticBody, HexBody
 from supple.elastic.equilibrium import line_search
 from supple.errors import SolverError
@@ -21,6 +22,13 @@ from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import PrincipalSubmatrix
 
 __all__ = ["ImplicitSolver", "StageProblem", "StepReport"]
+
+#: A factorised matrix is kept while each iteration leaves this part of the change before it, and
+#: steps end after so many.
+SHRINKS, SERVES = 0.25, 2
+#: Part of the tolerance that ends iterations with a kept matrix, which leaves more of the error
+#: than one made for the place: with all of it, a thousand steps drift by 5e-4 of what flesh moves.
+KEPT_TOLERANCE = 0.05
 
 
 @dataclass
@@ -154,16 +162,22 @@ class ImplicitSolver:
         self._values, self._term = np.empty((2, self._matrix.nnz))  # the step allocates little
         self._part = PrincipalSubmatrix(self._matrix, free)
         self._cholesky = SparseCholesky(self._part.pattern, block=3)
+        # The matrix that is factorised, and τ of the stage it is kept for.
+        self._kept: Floats | None = None
+        self._kept_tau: float | None = None
 
     def solve(self, problem: StageProblem, start: Floats, report: StepReport) -> Floats:
-        """Solve for the velocity at the end of the stage; Newton begins at velocity `start`."""
+        """Solve for the velocity at the end of the stage; Newton begins at velocity `start`.
+
+        Where there may be several iterations, a factorised matrix is kept for as long as it
+        serves, from step to step too: changes must shrink to a quarter each time.
+        """
         self._set_damping(problem, problem.positions(start), report)
-        w = start
-        for _ in range(self.newton):
-            change, length = self._iterate(problem, w, self.psd, report)
-            if length == 0.0 and not self._is_small(problem, change) and not self.psd:
-                change, length = self._iterate(problem, w, True, report)
-            report.converged = self._is_small(problem, change)
+        w, energy, before, count = start, None, np.inf, 0
+        anew = self.newton == 1 or self._kept_tau != problem.tau
+        for count in range(1, self.newton + 1):
+            change, length, energy = self._iterate(problem, w, energy, (anew, count == 1), report)
+            report.converged = self._is_small(problem, change, anew)
             # Changes that small may drown in the rounding of the energy: then we are there.
             if length == 0.0 and not report.converged:
                 raise SolverError(
@@ -173,34 +187,47 @@ class ImplicitSolver:
             report.iterations += 1
             if report.converged:
                 break
+            size = float(np.abs(change).max())
+            anew, before = length < 1 or size > SHRINKS * before, size
+        self._kept_tau = problem.tau if self.newton > 1 and count <= SERVES else None
         return w
 
-    def _is_small(self, problem: StageProblem, change: Floats) -> bool:
-        return bool(np.abs(change).max() * problem.tau <= self.tolerance)
+    def _is_small(self, problem: StageProblem, change: Floats, anew: bool) -> bool:
+        """Return whether a change ends the iterations, by a matrix that was made for it or not."""
+        limit = self.tolerance if anew else KEPT_TOLERANCE * self.tolerance
+        return bool(np.abs(change).max() * problem.tau <= limit)
 
     def _iterate(
-        self, problem: StageProblem, w: Floats, psd: bool, report: StepReport
-    ) -> tuple[Floats, float]:
-        """Return Newton's change of velocity, and how much of it to take."""
+        self,
+        problem: StageProblem,
+        w: Floats,
+        energy: float | None,
+        how: tuple[bool, bool],
+        report: StepReport,
+    ) -> tuple[Floats, float, float | None]:
+        """Return Newton's change of velocity, how much of it to take, and the energy there.
+
+        `how` says whether the matrix is made anew, and whether `_set_damping` made one here. One
+        that is kept, exact, or not definite gives way to the next: exact, then projected.
+        """
+        anew, here = how
         with report.timed("assembly"):
             gradient = problem.gradient(w)
-            system = self._system(problem, w, psd)
-        with report.timed("factorise"):
-            definite = self._factorise(system)
-        if not definite:
-            if psd:
-                raise SolverError(
-                    "the system is not positive definite; is dt far too large, or the mesh flat?"
-                )
-            return self._iterate(problem, w, True, report)
-        with report.timed("solve"):
-            change = self._scattered(self._cholesky.solve(-gradient.reshape(-1)[self.free]))
-        if self.newton == 1:
-            return change, 1.0
-        with report.timed("assembly"):
-            along = partial(problem.potential_along, w, change)
-            slope = float(np.vdot(gradient, change))
-            return change, line_search(along, problem.potential(w), slope)[0]
+        change, made = np.zeros_like(w), (True,) if self.psd else (False, True)
+        for psd in made if anew else (None, *made):
+            if psd is not None and not self._factorise(problem, w, psd, here, report):
+                continue
+            with report.timed("solve"):
+                change = self._scattered(self._cholesky.solve(-gradient.reshape(-1)[self.free]))
+            if self.newton == 1 or self._is_small(problem, change, psd is not None):
+                return change, 1.0, energy
+            with report.timed("assembly"):
+                energy = problem.potential(w) if energy is None else energy
+                along = partial(problem.potential_along, w, change)
+                length, found = line_search(along, energy, float(np.vdot(gradient, change)))
+            if length > 0:
+                return change, length, found
+        return change, 0.0, energy
 
     def acceleration(self, problem: StageProblem) -> Floats:
         """M⁻¹ (f_ext − f − Dv) at the displacement and velocity the problem starts from."""
@@ -208,6 +235,7 @@ class ImplicitSolver:
         self._set_damping(problem, x, StepReport())
         force = problem.external - self.body.force(x, problem.rest) - problem.damp(problem.v)
         self._cholesky.factorise(self._part.take(self._mass_values))
+        self._kept_tau = None
         return self._scattered(self._cholesky.solve(force.reshape(-1)[self.free]))
 
     def _set_damping(self, problem: StageProblem, x: Floats, report: StepReport) -> None:
@@ -216,10 +244,35 @@ class ImplicitSolver:
                 stiffness = self.body.stiffness(x, problem.rest, psd=True, out=self._matrix)
                 problem.damping = self.beta * stiffness
 
-    def _system(self, problem: StageProblem, w: Floats, psd: bool) -> Floats:
+    def _factorise(
+        self, problem: StageProblem, w: Floats, psd: bool, here: bool, report: StepReport
+    ) -> bool:
+        """Factorise the system at a velocity; False if that needs projection to be definite."""
+        with report.timed("assembly"):
+            system = self._system(problem, w, psd, here)
+        if not np.isfinite(system).all():
+            raise SolverError("forces have grown beyond all numbers; use a smaller dt")
+        with report.timed("factorise"):
+            try:
+                self._cholesky.factorise(system)
+            except SolverError:
+                if psd:
+                    raise SolverError(
+                        "the system is not positive definite; is dt far too large, or the mesh "
+                        "flat?"
+                    ) from None
+                return False
+        if self.newton > 1:
+            self._kept = system.copy()
+        return True
+
+    def _system(self, problem: StageProblem, w: Floats, psd: bool, here: bool) -> Floats:
         """M + τD + τ²K among the free unknowns: the values of its entries."""
-        x = problem.positions(w)
-        stiffness = self.body.stiffness(x, problem.rest, psd=psd, out=self._matrix)
+        stiffness = self._matrix
+        # Damping has just been made of the projected stiffness at the same place.
+        if not (here and self.newton > 1 and problem.damping is not None):
+            x = problem.positions(w)
+            stiffness = self.body.stiffness(x, problem.rest, psd=psd, out=self._matrix)
         values, term = self._values, self._term
         np.multiply(self._mass_values, 1 + problem.tau * self.alpha, out=values)
         values += np.multiply(stiffness.data, problem.tau**2, out=term)
@@ -227,14 +280,23 @@ class ImplicitSolver:
             values += np.multiply(problem.damping.data, problem.tau, out=term)
         return self._part.take(values)
 
-    def _factorise(self, system: Floats) -> bool:
-        if not np.isfinite(system).all():
-            raise SolverError("forces have grown beyond all numbers; use a smaller dt")
-        try:
-            self._cholesky.factorise(system)
-        except SolverError:
-            return False
-        return True
+    def state(self) -> dict[str, Floats]:
+        """Return the matrix that later steps may keep, as `resume` takes it."""
+        if self._kept_tau is None or self._kept is None:
+            return {}
+        return {"system": self._kept, "tau": np.array([self._kept_tau])}
+
+    def resume(self, state: Mapping[str, ArrayLike]) -> None:
+        """Go on with such a matrix, or without one."""
+        self.forget()
+        if "system" in state:
+            self._kept = checked_array("system", state["system"], (self._part.pattern.nnz,)).copy()
+            self._kept_tau = float(checked_array("tau", state["tau"], (1,))[0])
+            self._cholesky.factorise(self._kept)
+
+    def forget(self) -> None:
+        """Keep no matrix: the next step makes its own, whatever came before."""
+        self._kept_tau, self._kept = None, None
 
     def _scattered(self, free_values: Floats) -> Floats:
         """Return a field over all vertices, (n, 3), zero where nothing is free."""

@@ -11,14 +11,18 @@ from numpy.typing import NDArray
 
 from supple.arrays import Singles
 from supple.dynamics.root_frame import to_world
+from supple.engines.pose_space.model.flesh_fields import FleshFields
 from supple.errors import SolverError, SuppleWarning, warn
 from supple.playing.checkpoint import Checkpoint
 from supple.playing.convergence import Converged, converged
 from supple.playing.player import Player
 from supple.playing.take import Take
 from supple.progress import Progress
+from supple.rig.baked_motion import BakedMotion
+from supple.rig.character import Character
+from supple.rig.motion.motion import Motion
 
-__all__ = ["ACCURACY", "final_take", "relative_change"]
+__all__ = ["ACCURACY", "displacement_change", "final_take"]
 
 #: Largest change by the last halving of the step, and the most steps in place of one of live.
 ACCURACY, MOST_SUBSTEPS = 0.02, 128
@@ -139,30 +143,34 @@ class _Levels:
         """Return how far two levels are apart."""
         assert before.frames is not None
         assert after.frames is not None
-        change = relative_change(before.frames, after.frames, after)
+        model = after.player.simulator.model
+        change = _change(before.frames, after.frames, after.motion(), model)
         self.changes.append(change)
         self.before = after
         return change
 
 
-def relative_change(frames: Singles, true: Singles, take: Take) -> float:
+def displacement_change(baked: BakedMotion, true: BakedMotion) -> float:
     """RMS of |a − b| relative to that of the flesh's displacement |b − Φ̄|, as `rms_difference`.
 
-    The rig is evaluated frame by frame, so that no third array of frames is needed.
+    Where flesh moves less than anybody sees, relative to that. The rig is evaluated frame by
+    frame, so that no third array of frames is needed.
 
     Parameters
     ----------
-    frames, true
-        (t, n̄, 3): frames that are judged, and those that are taken for true.
-    take
-        Take of the latter: its motion and rig.
+    baked, true
+        Frames that are judged, and those that are taken for true, with their motion.
     """
-    model, motion = take.player.simulator.model, take.player.motion
+    return _change(baked.frames, true.frames, true.motion, true.character)
+
+
+def _change(
+    frames: Singles, true: Singles, motion: Motion, shaped: Character | FleshFields
+) -> float:
     apart, moved = 0.0, 0.0
-    for k, (ours, theirs) in enumerate(zip(frames, true, strict=True)):
-        step = k * take.every
-        rig = to_world(motion.roots[step], model.rig(motion.poses[step]))
+    for ours, theirs, pose, root in zip(frames, true, motion.poses, motion.roots, strict=True):
+        rig = to_world(root, shaped.rig(pose))
         apart += float(np.square(ours.astype(np.float64) - theirs).sum())
         moved += float(np.square(theirs - rig).sum())
-    least = LEAST_DISPLACEMENT * model.surface.size
+    least = LEAST_DISPLACEMENT * shaped.surface.size
     return float(np.sqrt(apart / max(moved, least**2 * true.size)))

@@ -84,7 +84,7 @@ def test_a_model_gives_a_simulator_of_the_character_and_a_body_one_of_the_body()
     assert supple.FullSimulator is FullSimulator
     strangers: tuple[Any, ...] = (None, "bar", 3)
     for other in strangers:
-        with pytest.raises(SuppleError, match="ElasticBody, a HexBody or a PoseSpaceModel"):
+        with pytest.raises(SuppleError, match="ElasticBody, a HexBody or a character"):
             FullSimulator(other)
 
 
