@@ -334,7 +334,7 @@ def test_a_painted_file_says_how_stiff_it_is(letter):
 
 
 def test_an_engine_is_chosen_by_name_and_by_the_older_word_with_a_warning(capsys):
-    short = ["--to", "0.1", "--json", *SMALL]
+    short = ["--to", "0.1", "--json", "--tets", "400"]
     main(["bake", worm(), "-o", "full.npz", "--engine", "full", *short])
     said = capsys.readouterr()
     assert json.loads(said.out)["engine"] == "full"

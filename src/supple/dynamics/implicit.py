@@ -47,7 +47,8 @@ class StepReport:
     time
         Seconds since the reset, at the end of the step.
     limits
-        Names of the limits that acted: none but of characters that are given an acceleration limit.
+        Names of the limits that acted: of characters ``"rest"``, ``"acceleration"`` and
+        ``"teleport"``, as pose-space has them.
     """
 
     iterations: int = 0

@@ -21,8 +21,9 @@ __all__ = ["Checkpoint", "content_of"]
 
 Arrays = dict[str, NDArray]
 
-#: Seconds from one checkpoint to the next, and how many times as long as it took to write one.
-EVERY, RATIO = 20.0, 20.0
+#: Seconds from one checkpoint to the next, as much at the end of a part, and how many times as long
+#: as it took to write one.
+EVERY, AT_ENDS, RATIO = 20.0, 5.0, 20.0
 #: Checkpoints that are kept; those of bakes that nobody went on with go first.
 MOST_KEPT = 16
 _KIND = running_cache(".part.npz", MOST_KEPT)
@@ -39,12 +40,10 @@ class Checkpoint:
     ----------
     content
         Hash of what the bake depends on; None where that is not known, and nothing is kept.
-    every
-        Seconds from one to the next.
     """
 
-    def __init__(self, content: str | None, every: float = EVERY) -> None:
-        self._content, self._every, self._cost = content, every, 0.0
+    def __init__(self, content: str | None) -> None:
+        self._content, self._cost = content, 0.0
         self._last = perf_counter()
 
     @property
@@ -61,12 +60,12 @@ class Checkpoint:
             return _KIND.read(path)
         return None
 
-    def offer(self, state: Callable[[], Arrays], *, least: float | None = None) -> None:
-        """Keep a state if the last was long ago: `least` seconds, by default `every`."""
+    def offer(self, state: Callable[[], Arrays], *, ended: bool = False) -> None:
+        """Keep a state if the last was long enough ago; less so where something has `ended`."""
         if self._content is None:
             return
         began = perf_counter()
-        wait = self._every if least is None else min(least, self._every)
+        wait = AT_ENDS if ended else EVERY
         if began - self._last >= max(wait, RATIO * self._cost):
             keep(_KIND, _LABEL, state(), self._content)
             self._last = perf_counter()

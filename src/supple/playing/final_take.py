@@ -28,8 +28,6 @@ __all__ = ["ACCURACY", "displacement_change", "final_take"]
 ACCURACY, MOST_SUBSTEPS = 0.02, 128
 #: Flesh that moves less than this part of the size is taken to move so much: nobody sees it.
 LEAST_DISPLACEMENT = 1e-4
-#: Seconds since the last checkpoint after which one is made at the end of a level.
-AT_ENDS = 5.0
 
 
 def final_take(
@@ -111,7 +109,7 @@ class _Levels:
                     take.resume(state)
                     self._found = None
                 take.recorded()
-                self.kept.offer(lambda: self._state(substeps, take), least=AT_ENDS)
+                self.kept.offer(lambda: self._state(substeps, take), ended=True)
             except SolverError:
                 take = None
         ours = [each for each in heard if issubclass(each.category, SuppleWarning)]

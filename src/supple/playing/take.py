@@ -214,7 +214,8 @@ class Take:
         assert self.frames is not None
         gap = np.nan if self.gap is None else self.gap
         counts = [self.at, self.n_cycles, self.steps, self.blended, self.apart, gap]
-        own = {"frames": self.frames, "counts": np.array(counts, float)}
+        recorded = self.frames[: self.at] if self.n_cycles < 2 else self.frames
+        own = {"frames": recorded, "counts": np.array(counts, float)}
         player = {f"player.{name}": array for name, array in self.player.state().items()}
         return own | player | {"times": np.array(self.times)}
 
@@ -224,8 +225,8 @@ class Take:
         self.player.resume(
             {name[len(begin) :]: each for name, each in state.items() if name.startswith(begin)}
         )
-        empty = self._empty_frames()
-        self.frames = np.array(checked_array("frames", state["frames"], empty.shape), np.float32)
+        self.frames, recorded = self._empty_frames(), state["frames"]
+        self.frames[: len(recorded)] = checked_array("frames", recorded, recorded.shape)
         at, cycles, steps, blended, self.apart, gap = state["counts"].tolist()
         self.at, self.n_cycles, self.steps = int(at), int(cycles), int(steps)
         self.blended, self.gap = bool(blended), None if np.isnan(gap) else gap

@@ -34,6 +34,9 @@ from supple.rig.motion.motion import Motion
 __all__ = ["FullCharacterSimulator"]
 
 MOST_SUBSTEPS = 10_000
+#: Tets that a pose flattens to this part of their volume, or turns inside out, are left out, as in
+#: pose-space's step: the rig puts them there, and forces of a flat tet have no bound.
+FLATTEST = 0.01
 #: Arrays of the state, (s,), (4, 4) and (n, 3).
 _STATE = ("pose", "root", "rest", "_rest_before", "_u", "_v", "_a")
 
@@ -43,7 +46,8 @@ class FullCharacterSimulator(FullBodySimulator):
 
     M ü + D u̇ + f(x + u, x) = f_ext − M ẍ in the world, with x = R Φ(p) + t the rest shape that
     rig and root give, and the skin at R Φ̄(p) + t + A u (xu2016 §4). Materials follow the pose
-    (xu2016 eq. 36), and what bones hold follows the rig.
+    (xu2016 eq. 36), and what bones hold follows the rig. Tets that a pose flattens are left out
+    there, which `limits` of a step call ``"rest"``.
 
     Parameters
     ----------
@@ -112,8 +116,10 @@ class FullCharacterSimulator(FullBodySimulator):
         self._spread = model.embedding.T.tocsr()
         # `reset`, which the base calls, finds the character here.
         self.pose, self.root = model.rig.rest_pose.copy(), np.eye(4)
+        body = ElasticBody(model.mesh, model.material())
+        body.leave_out(FLATTEST)
         super().__init__(
-            ElasticBody(model.mesh, model.material()),
+            body,
             dt,
             fixed=model.fixed,
             integrator=integrator,
@@ -355,6 +361,7 @@ class FullCharacterSimulator(FullBodySimulator):
         done = self._advance(shape, self._weight() + load, moved)
         report.iterations += done.iterations
         report.converged &= done.converged
+        acted += ("rest",) if self.body.left_out else ()
         report.limits = tuple(sorted({*report.limits, *acted}))
         for part, seconds in done.seconds.items():
             report.seconds[part] += seconds
