@@ -92,16 +92,26 @@ class Take:
 
     def _cycles(self) -> None:
         """Record cycles until one is as the one before; its frames have both ends."""
-        while self.at or not self._closed:
-            self._cycle()
-        if not self.blended and self.gap is not None and self.gap > VISIBLY_OPEN:
-            self._blend()
+        assert self.frames is not None
+        while not (self.at == len(self.frames) and self._is_last()):
+            if self.at in (0, len(self.frames)):
+                self.player.wrap()
+                self.n_cycles += 1
+                self.at, self.apart = 0, 0.0
+                self.readings = self.readings[-1:]
+            self._pass(f"cycle {self.n_cycles}")
 
-    @property
-    def _closed(self) -> bool:
-        """True if the last cycle was as the one before, or there have been enough."""
-        near = self.n_cycles > 1 and self.gap is not None and self.gap <= CLOSED
-        return near or self.n_cycles >= MOST_CYCLES
+    def _is_last(self) -> bool:
+        """Return whether the cycle that was recorded is the last; one more may be blended."""
+        if self.blended:
+            return True
+        self.gap = self.apart
+        if self.n_cycles > 1 and self.gap <= CLOSED:
+            return True
+        if self.n_cycles >= MOST_CYCLES and self.gap > VISIBLY_OPEN:
+            self._blend()
+            return False
+        return self.n_cycles >= MOST_CYCLES
 
     def _blend(self) -> None:
         """Lead the next cycle into the end of the last, where it began: so it closes.
@@ -115,20 +125,9 @@ class Take:
             "blended so that the loop closes; more damping or firmer flesh would close by itself"
         )
         self.blended = True
-        self._cycle()
-
-    def _cycle(self) -> None:
-        """Record a cycle over the last, or what is left of it; find how far apart they are."""
-        if self.at == 0:
-            self.player.wrap()
-            self.n_cycles += 1
-            self.apart = 0.0
-            self.readings = self.readings[-1:]
-        self._pass(f"cycle {self.n_cycles}")
-        self.gap = self.gap if self.blended else self.apart
 
     def _pass(self, what: str) -> None:
-        """Record frames from where it is to the last; `at` is 0 again in the end."""
+        """Record frames from where it is to the last."""
         assert self.frames is not None
         last = len(self.frames) - 1
         self.readings = self.readings or [{}]
@@ -140,7 +139,6 @@ class Take:
             if k or self.player.loop:
                 self.tell(k / last, what)
             self.kept(self)
-        self.at = 0
 
     def _record(self, k: int, last: int) -> None:
         """Record a frame; in a cycle over that of the last one, of which a part is kept."""
