@@ -463,7 +463,9 @@ def test_final_says_how_short_its_steps_were_and_how_far_a_known_live_bake_is(ca
     assert said["substeps"] == 2 ** len(said["changes"])
     assert "live_distance" not in said
     main(["bake", worm(), "-o", "live.npz", "--json", *short])
-    assert json.loads(capsys.readouterr().out)["quality"] == "live"
+    live = json.loads(capsys.readouterr().out)
+    assert live["quality"] == "live"
+    assert "live_distance" not in live
     main(["bake", worm(), "-o", "final.npz", "--quality", "final", "--report", "a.html", *short])
     told = " ".join(capsys.readouterr().err.split())
     assert f"final, {said['substeps']} steps in place of one; half as many change" in told
@@ -472,6 +474,9 @@ def test_final_says_how_short_its_steps_were_and_how_far_a_known_live_bake_is(ca
         assert live["frames"].shape == final["frames"].shape
         assert np.abs(live["frames"] - final["frames"]).max() > 0
     assert "% from it" in told
+    main(["bake", worm(), "-o", "live.npz", "--json", *short])  # which knows it from now on
+    known = json.loads(capsys.readouterr().out)["live_distance"]
+    assert f"live is {100 * known:.0f} % from it" in told
     page = Path("a.html").read_text(encoding="utf-8")
     for figure in ("quality", "final", "substeps", "live distance"):
         assert figure in page

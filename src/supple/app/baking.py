@@ -40,7 +40,12 @@ from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, clip_targets, save
 from supple.mesh.topology import counted
 from supple.playing.bake import bake, bake_all, bake_plan, chosen_motion, flesh_damping
-from supple.playing.checkpoint import Checkpoint
+from supple.playing.checkpoint import (
+    Checkpoint,
+    content_of,
+    known_distance,
+    remember_distance,
+)
 from supple.playing.final_take import displacement_change
 from supple.playing.quality import check_unreduced, played_engine
 from supple.progress import Progress
@@ -87,10 +92,7 @@ def run_bake(
         options = replace(options, motion=motion_name(options.motion))
         motions = _chosen_motions(source.character, options)
         targets = _checked_files(target, source.character, motions, Path(given), options)
-        told = options.building()
-        if options.stiffness is not None:
-            told["stiffness"] = read_stiffness(options.stiffness, source.character)
-        told["anatomy"] = chosen_anatomy(options.anatomy, source, options.model)
+        told = _building(source, options)
         built = source.model is None and options.model is None
         stepping = _stepping(options, touch, row, live) if built else {}
     _say_what(source, motions, options, quiet)
@@ -106,17 +108,18 @@ def run_bake(
     with task_bar(quiet) as tell:
         play = partial(_baked, source.character, motions, tell=tell)
         bakes = play(ready.model, live, stepping, options, checkpoints)
-        known = ready.model
-        if built and row is not live:
-            known = kept_model(source, flesh=options.flesh, engine=live.name, **told)
-        if row is not live and known is not None and known.engine == live.name:
+        known, usual = ready.model, stepping
+        if row is not live:
             usual = stepping | _stepping(options, touch, live, live)
-            _measure_live(bakes, partial(play, known, live, usual, options.live()))
+            if built:
+                known = kept_model(source, flesh=options.flesh, engine=live.name, **told)
+        if known is not None and known.engine == live.name:
+            beside = bakes
+            if row is not live:
+                beside = _unheard(partial(play, known, live, usual, options.live()))
+            _tell_distances(bakes, beside, known, usual)
     with working("writing", quiet):
-        written = _write(target, bakes, options.saving())
-        if options.readings is not None:
-            write_readings(options.readings, bakes)
-            written["readings"] = str(options.readings)
+        written = _write(target, bakes, options)
     for each in checkpoints:
         each.remove()
     figures = _reported(bakes) | {
@@ -133,6 +136,15 @@ def run_bake(
     if not quiet:
         _print_summary(figures)
     return figures
+
+
+def _building(source: CharacterSource, options: BakeOptions) -> dict[str, Any]:
+    """Return the options of `supple.bake` that say what is built, files among them read."""
+    told = options.building()
+    if options.stiffness is not None:
+        told["stiffness"] = read_stiffness(options.stiffness, source.character)
+    told["anatomy"] = chosen_anatomy(options.anatomy, source, options.model)
+    return told
 
 
 def _chosen_motions(character: Character, options: BakeOptions) -> list[Motion]:
@@ -221,13 +233,26 @@ def _reported(bakes: Sequence[BakedMotion]) -> dict[str, Any]:
     return common | {"clips": clips}
 
 
-def _measure_live(bakes: Sequence[BakedMotion], play: Callable[[], list[BakedMotion]]) -> None:
-    """Have final bakes report how far live ones, which `play` makes, are from them."""
+def _unheard(play: Callable[[], list[BakedMotion]]) -> list[BakedMotion]:
+    """Return bakes that are not written, without their warnings."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SuppleWarning)  # about what is not written
-        live = play()
+        warnings.simplefilter("ignore", SuppleWarning)
+        return play()
+
+
+def _tell_distances(
+    bakes: Sequence[BakedMotion], live: Sequence[BakedMotion], model: Any, stepping: dict[str, Any]
+) -> None:
+    """Report how far live bakes are from final ones: measured, or remembered from such a time."""
     for ours, theirs in zip(bakes, live, strict=True):
-        ours.report["live_distance"] = float(f"{displacement_change(theirs, ours):.4g}")
+        told = theirs.rate, theirs.loop, stepping, dict(model.figures)
+        content = content_of(model, theirs.motion, *told)
+        distance = known_distance(content)
+        if ours is not theirs:
+            distance = float(f"{displacement_change(theirs, ours):.4g}")
+            remember_distance(content, distance)
+        if distance is not None:
+            ours.report["live_distance"] = distance
 
 
 def _stepping(
@@ -328,10 +353,13 @@ def _say_what(
         console.print(f"{said} --motion for one: {more}", markup=False)
 
 
-def _write(target: Path, bakes: Sequence[BakedMotion], options: dict[str, Any]) -> dict[str, Any]:
-    written = save(target, bakes, **options)
+def _write(target: Path, bakes: Sequence[BakedMotion], options: BakeOptions) -> dict[str, Any]:
+    written = save(target, bakes, **options.saving())
     for name in ("path", "paths"):
         written.pop(name, None)
+    if options.readings is not None:
+        write_readings(options.readings, bakes)
+        written["readings"] = str(options.readings)
     return {"shapes" if key == "n_shapes" else key: value for key, value in written.items()}
 
 
@@ -341,15 +369,16 @@ def _sizes(figures: dict[str, Any], *names: str) -> str:
     return "".join(f", {each}" for each in found)
 
 
-def _convergence(clip: dict[str, Any]) -> str:
-    """Say how short the steps were, what halving them changed, and how far live is."""
-    told = counted(clip["substeps"], "step") + " in place of one"
+def _quality(quality: str, clip: dict[str, Any]) -> str:
+    """Say how short final's steps were, what halving them changed, and how far live is from it."""
+    apart = f"{100 * clip.get('live_distance', 0):.0f} %"
+    if quality == "live":
+        return f"live, {apart} from final" if "live_distance" in clip else ""
+    told = f"final, {counted(clip['substeps'], 'step')} in place of one"
     change = next(iter(clip["changes"][-1:]), None)
     if change is not None:
         told += f"; half as many change {100 * change:.1f} % of what flesh moves"
-    if "live_distance" in clip:
-        told += f"; live is {100 * clip['live_distance']:.0f} % from it"
-    return told
+    return told + (f"; live is {apart} from it" if "live_distance" in clip else "")
 
 
 def _print_summary(figures: dict[str, Any]) -> None:
@@ -363,8 +392,8 @@ def _print_summary(figures: dict[str, Any]) -> None:
         cycles = f", {clip['cycles']} cycles" if "cycles" in clip else ""
         told = f"{clip['frames']} frames at {clip['rate']:.4g} a second{cycles}"
         rows.append(("motion", f"{clip['motion']}, {told}, {clip['step_ms']:.2f} ms a step"))
-        if figures["quality"] == "final":
-            rows.append(("quality", f"final, {_convergence(clip)}"))
+        if told := _quality(figures["quality"], clip):
+            rows.append(("quality", told))
     reached = 100 * float(figures.get("error") or 0)
     if figures.get("shapes"):
         rows.append(("shapes", f"{figures['shapes']}, within {reached:.2f} % of the size"))

@@ -1,4 +1,4 @@
-"""Checkpoints: a long bake in the user's cache as it goes on, so that it need not begin anew."""
+"""Checkpoints: a long bake in the user's cache as it goes on, and what was measured of others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from supple.rig.motion.motion import Motion
 from supple.rig.stored.rigs import GIVEN
 from supple.user_cache import cached_file, content_hash, keep, running_cache
 
-__all__ = ["Checkpoint", "content_of"]
+__all__ = ["Checkpoint", "content_of", "known_distance", "remember_distance"]
 
 Arrays = dict[str, NDArray]
 
@@ -28,6 +28,8 @@ EVERY, AT_ENDS, RATIO = 20.0, 5.0, 20.0
 MOST_KEPT = 16
 _KIND = running_cache(".part.npz", MOST_KEPT)
 _LABEL = "bake"
+#: Distances of live bakes from final ones, by what the live ones depend on; a few bytes each.
+_DISTANCES = running_cache(".distance.npz", 500)
 
 
 class Checkpoint:
@@ -99,3 +101,17 @@ def content_of(model: Any, motion: Motion, *told: Any) -> str | None:
     flesh = {name: each for name, each in arrays.items() if not name.startswith("motions.")}
     clip = [motion.times, motion.poses, motion.roots, np.array(motion.cuts, np.int64)]
     return content_hash(header["rigs"], header["material"], flesh, clip, *told)
+
+
+def remember_distance(content: str | None, distance: float) -> None:
+    """Keep how far a live bake, known by what it depends on, was from the final one."""
+    keep(_DISTANCES, "live", {"distance": np.array(distance)}, content)
+
+
+def known_distance(content: str | None) -> float | None:
+    """Return how far a live bake is from the final one, if that was ever measured."""
+    path = cached_file(_DISTANCES, "live", content)
+    if path is not None and path.is_file():
+        with contextlib.suppress(Exception):  # a damaged file raises nearly anything
+            return float(_DISTANCES.read(path)["distance"])
+    return None
