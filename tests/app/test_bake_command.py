@@ -452,7 +452,8 @@ def test_all_is_refused_beside_what_says_one(capsys):
     assert "each_run.npz" in refused(capsys, "worm.glb", "--all", "-o", "each.npz")
 
 
-def test_final_says_how_short_its_steps_were_and_how_far_a_known_live_bake_is(capsys):
+def test_final_says_how_short_its_steps_were_and_how_far_a_known_live_bake_is(capsys, monkeypatch):
+    monkeypatch.setenv("SUPPLE_CACHE", str(Path("cache").resolve()))
     short = ("--from", "0.1", "--to", "0.25", "--tets", "300")
     main(["bake", worm(), "-o", "unknown.npz", "--quality", "final", "--json", *short])
     said = json.loads(capsys.readouterr().out)

@@ -125,7 +125,7 @@ def _checked(model: ModelFields) -> Fields:
     """
     if model.interpolation not in INTERPOLATIONS:
         raise SuppleError(f'interpolation "{model.interpolation}"; use frames or world')
-    fields = {"parents": checked_tree(model.parents, model.n_poses)}
+    fields: Fields = {"parents": checked_tree(model.parents, model.n_poses)}
     fields |= _bases(model)
     fields |= _cubature(model, fields)
     _check_stored(model, fields)

@@ -187,7 +187,7 @@ def flesh_fields_of(header: Header, tensors: Arrays, rig: Rig | None) -> dict[st
 
 
 def _read_flesh(told: HeaderReader, reader: TensorReader, rig: Rig | None) -> dict[str, Any]:
-    fields = {"name": told.text("name")}
+    fields: dict[str, Any] = {"name": told.text("name")}
     fields |= restored_rigs(told.table("rigs"), reader.under("rigs"), rig)
     if sorted(set(fields) & set(ROOTS)) != sorted(ROOTS):
         raise FormatError("has no rig of the surface, rig of the tets, or poses")
