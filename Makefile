@@ -7,7 +7,7 @@ TOOLS  := $(VENV)/.installed-tools
 # Modules are compiled to bytecode when they are first imported: most never are.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: setup demo test test-quick test-durations exam lint wheel clean
+.PHONY: setup demo test test-all test-quick test-durations exam lint wheel clean
 
 # Everything there is: the tests' tools, and all compiled code.
 setup: $(TOOLS)
@@ -34,10 +34,15 @@ demo: $(STAMP)
 
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
+# All but the longest, which tests/durations.json tells.
 test: lint
+	$(PYTEST) -m 'not long'
+
+# All: what CI runs.
+test-all: lint
 	$(PYTEST)
 
-# For every edit: all but the slow ones, which tests/durations.json tells.
+# For every edit: the quick ones.
 test-quick: $(TOOLS)
 	$(PYTEST) -m 'not slow'
 

@@ -56,15 +56,9 @@ def _one_cache(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _compiled_once(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def _compiled_once(request: pytest.FixtureRequest) -> None:
     """Several workers share what is to be compiled."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return
-    from helpers.cold_start import begin_apart, compile_once
+    if "PYTEST_XDIST_WORKER" in os.environ and len(request.session.items) >= MANY:
+        from helpers.cold_start import begin_apart
 
-    # Workers have folders of their own in the run's; pytest's cache may be off, or read-only.
-    compile_once(tmp_path_factory.getbasetemp().parent)
-    if len(request.session.items) >= MANY:
         begin_apart()

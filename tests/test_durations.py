@@ -40,7 +40,17 @@ def test_what_is_measured_sorts_files_and_marks_what_is_slow(tmp_path: Path):
         item("b.py::test_alone"),
     ]
     mark_slow(items, durations)
-    assert [len(each.marks) for each in items] == [0, 0, 1, 1, 0]
+    assert [len(each.marks) for each in items] == [1, 0, 1, 2, 0]
     longest_first(items, durations)
     files = [each.nodeid.split("::")[0] for each in items]
     assert files == ["b.py", "b.py", "b.py", "a.py", "new.py"]
+
+
+def test_a_run_of_some_tests_leaves_what_is_kept_of_others(tmp_path: Path):
+    path = tmp_path / "durations.json"
+    path.write_text('{"a.py": {"test_one": 3.0, "test_two": 2.0}, "b.py": {"test_three": 1.0}}')
+    measured = Measured(path)
+    report = SimpleNamespace(nodeid="a.py::test_one", when="call", duration=0.1)
+    measured.pytest_runtest_logreport(report)
+    measured.pytest_sessionfinish()
+    assert read_durations(path) == {"a.py": {"test_two": 2.0}, "b.py": {"test_three": 1.0}}

@@ -261,12 +261,16 @@ def test_the_command_says_where_code_lies_and_removes_it(tmp_path, monkeypatch, 
     kept = [tmp_path / name for name in names]
     for path in (*kept, tmp_path / "a.cpython-311.pyc"):
         path.write_bytes(b"1234567")
+    of_another_install = tmp_path / "cache" / "kernels" / "elastic_0" / names[0]
+    of_another_install.parent.mkdir(parents=True)
+    of_another_install.write_bytes(b"1234567")
+    monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("supple.compiled.code_files.kernel_folders", lambda source: (tmp_path,))
     main(["compile", "--list", "--json"])
-    assert json.loads(capsys.readouterr().out)["files"] == 3
+    assert json.loads(capsys.readouterr().out)["files"] == 4
     main(["compile", "--clean"])
-    assert capsys.readouterr().out == "removed 3 files, 0.0 MB\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["a.cpython-311.pyc"]
+    assert capsys.readouterr().out == "removed 4 files, 0.0 MB\n"
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["a.cpython-311.pyc"]
     assert compiling.where_compiled()["files"] == 0
 
 

@@ -1,6 +1,8 @@
-"""What each test takes, kept in a file: the longest files begin first, and slow tests can wait.
+"""Durations of tests, kept in a file: the longest files begin first, and long tests can wait.
 
-`make test-durations` measures anew. A test that the file does not know counts as quick.
+`make test-quick` runs those that are neither slow nor long, `make test` all but the long ones, and
+`make test-all`, as CI does, all. `make test-durations` measures anew. A test that the file does not
+know counts as quick.
 """
 
 from __future__ import annotations
@@ -15,10 +17,9 @@ import pytest
 __all__ = ["KEPT", "Measured", "longest_first", "mark_slow", "read_durations"]
 
 KEPT = Path(__file__).resolve().parents[1] / "durations.json"
-#: Seconds, of all cases of a test together, from which it is slow.
-SLOW = 1.0
-#: Shorter ones are not kept.
-SHORT = 0.3
+#: Seconds, of all cases of a test together, from which it is slow, and long. Shorter ones than the
+#: slow are not kept.
+SLOW, LONG = 0.3, 2.0
 #: The part of a file's time in which its tests make what they share.
 SHARED = "shared"
 
@@ -48,9 +49,12 @@ def mark_slow(items: list[Any], durations: Durations) -> None:
     """Mark tests that take long themselves, or share something in their file that does."""
     for item in items:
         known = durations.get(_file_of(item), {})
-        long = known.get(_test_of(item.nodeid), 0.0) >= SLOW
-        if long or (known.get(SHARED, 0.0) >= SLOW and _shares(item)):
-            item.add_marker(pytest.mark.slow)
+        seconds = known.get(_test_of(item.nodeid), 0.0)
+        if _shares(item):
+            seconds = max(seconds, known.get(SHARED, 0.0))
+        for least, mark in ((SLOW, pytest.mark.slow), (LONG, pytest.mark.long)):
+            if seconds >= least:
+                item.add_marker(mark)
 
 
 def _shares(item: Any) -> bool:
@@ -71,15 +75,14 @@ class Measured:
         self.seconds: Any = defaultdict(lambda: defaultdict(float))
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        shared = report.when == "setup" and report.duration >= SHORT
+        shared = report.when == "setup" and report.duration >= SLOW
         test = SHARED if shared else _test_of(report.nodeid)
         self.seconds[report.nodeid.split("::")[0]][test] += report.duration
 
     def pytest_sessionfinish(self) -> None:
-        kept = {}
-        for name in sorted(self.seconds):
-            tests = self.seconds[name]
-            long = {test: round(tests[test], 1) for test in sorted(tests) if tests[test] >= SHORT}
-            if long:
-                kept[name] = long
+        kept = read_durations(self.path)  # of tests that were not run this time
+        for name, tests in self.seconds.items():
+            long = kept.get(name, {}) | {test: round(each, 1) for test, each in tests.items()}
+            kept[name] = {test: long[test] for test in sorted(long) if long[test] >= SLOW}
+        kept = {name: kept[name] for name in sorted(kept) if kept[name]}
         self.path.write_text(json.dumps(kept, indent=1) + "\n")

@@ -14,8 +14,6 @@ from typing import Literal
 
 from supple.errors import SuppleError
 from supple.formats.registry import SURFACES, TETS
-from supple.scenes.bodies.elastic_scene import STVK_SCENES
-from supple.scenes.characters.character_scene import SCENES
 
 __all__ = [
     "BODY_MODEL",
@@ -41,6 +39,9 @@ def source_kind(given: str) -> SourceKind:
     A name without an ending is taken for a scene, so that the error of a misspelt one knows which
     is near. All other files are taken for characters, whose reader knows what it can read.
     """
+    from supple.scenes.bodies.elastic_scene import STVK_SCENES
+    from supple.scenes.characters.character_scene import SCENES
+
     file = Path(given)
     suffix, there = file.suffix.lower(), file.is_file()
     if not there and given in STVK_SCENES:

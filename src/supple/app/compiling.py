@@ -102,10 +102,14 @@ def _lines(processes: list[Any]) -> Iterator[str]:
 
 
 def _files() -> list[Path]:
+    """List files of compiled code: of this install, and in the user's cache of any."""
     from supple.compiled.code_files import kernel_folders
+    from supple.user_cache import cache_folder
 
     root = Path(__file__).resolve().parents[1]
     folders = {each for file in root.rglob("*.py") for each in kernel_folders(str(file))}
+    with suppress(RuntimeError):  # there is no home
+        folders |= set((cache_folder() / "kernels").glob("*"))
     return [
         path
         for folder in sorted(folders)

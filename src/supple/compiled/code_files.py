@@ -48,8 +48,10 @@ __all__ = ["ENTRY", "PART", "CodeFiles", "KeptEntry", "KeptPart", "compiler_told
 ENTRY, PART = ".nbc", ".nbp"
 _DIGEST = 16
 _PACKAGE = Path(__file__).resolve().parents[1]
-#: Seconds to wait for another process that compiles the same, and between two looks.
+#: Seconds that a process waits in all for others that compile the same, and between two looks: one
+#: that is stopped holds many files.
 _PATIENCE, _PAUSE = 120.0, 0.01
+_waited = 0.0
 
 
 @dataclass
@@ -70,6 +72,7 @@ class KeptEntry:
     name: str
     code: bytes
     symbols: set[str]
+    needs: tuple[str, ...]
     reload: tuple[Any, ...]
     environments: tuple[KnownObjects, ...]
     signature: Any
@@ -221,10 +224,10 @@ def _wait_for(lock: IO[str]) -> None:
     """Lock a file, or go on without it in the end: two may wait for each other."""
     if fcntl is None:
         return
-    for _ in range(int(_PATIENCE / _PAUSE)):
-        if _locked(lock):
-            return
+    global _waited
+    while not _locked(lock) and _waited < _PATIENCE:
         time.sleep(_PAUSE)
+        _waited += _PAUSE
 
 
 def _locked(lock: IO[str]) -> bool:

@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from llvmlite import binding
 from numba.core import bytecode, compiler, errors, event, sigutils, typing
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.cpu_options import FastMathOptions
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime import rtsys
 from numba.core.targetconfig import ConfigStack
 
 from supple.compiled.code_files import ENTRY, PART, CodeFiles, KeptEntry, KeptPart
@@ -183,10 +185,13 @@ class KernelDispatcher(CPUDispatcher):
             return self.overloads[args].entry_point
 
     def _loaded_entry(self, args: tuple[Any, ...]) -> Any:
-        self.targetctx.refresh()
         kept = self.files.load_entry(args)
         if kept is None:
             return None
+        # Importing all that Numba can compile takes 0.2 s, and machine code hardly needs any of it.
+        rtsys.initialize(self.targetctx)
+        if any(binding.address_of_symbol(each) is None for each in kept.needs):
+            self.targetctx.refresh()
         for prepare in kept.reload:
             prepare()
         codegen = self.targetctx.codegen()
@@ -210,13 +215,14 @@ class KernelDispatcher(CPUDispatcher):
             )
             result = self._result(part, library)
         if not library.has_dynamic_globals:
-            code, symbols = library.machine_code()
+            code, symbols, needs = library.machine_code()
             self.files.save_entry(
                 args,
                 KeptEntry(
                     name,
                     code,
                     symbols,
+                    needs,
                     library.unit.reload,
                     library.environments(),
                     part.signature,

@@ -216,9 +216,11 @@ class KernelLibrary(JITCodeLibrary):
         codegen._engine._defined_symbols |= symbols
         return library
 
-    def machine_code(self) -> tuple[bytes, set[str]]:
-        """Return the machine code of an entry, and the names it is known by."""
-        return self._get_compiled_object(), self._own
+    def machine_code(self) -> tuple[bytes, set[str], tuple[str, ...]]:
+        """Return the machine code of an entry, the names it is known by, and those it calls."""
+        calls = (each.name for each in self._final_module.functions if each.is_declaration)
+        needs = sorted(name for name in calls if not name.startswith("llvm."))
+        return self._get_compiled_object(), self._own, tuple(needs)
 
     def get_pointer_to_function(self, name: str) -> int:
         self._ensure_finalized()

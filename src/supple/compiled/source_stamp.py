@@ -10,7 +10,6 @@ import hashlib
 import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -94,6 +93,14 @@ def _contents(name: str) -> str:
     ours = sorted({name, *(each for each in others if each.partition(".")[0] == _PACKAGE)})
     digest = hashlib.sha256()
     for each in ours:
-        source = getattr(sys.modules.get(each), "__file__", None)
-        digest.update(Path(source).read_bytes() if source else each.encode())
+        digest.update(_source(sys.modules.get(each)) or each.encode())
     return digest.hexdigest()
+
+
+def _source(module: ModuleType | None) -> bytes | None:
+    """Return a module's file, which may be inside an archive; None if there is none."""
+    path = getattr(module, "__file__", None)
+    loader: Any = getattr(getattr(module, "__spec__", None), "loader", None)
+    if path is None or not hasattr(loader, "get_data"):
+        return None
+    return bytes(loader.get_data(path))

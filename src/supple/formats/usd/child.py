@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -116,5 +117,6 @@ def _limit_resources(memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         # The parent keeps the time; should it be killed, this ends what it left behind.
         resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_LIFE, LONGEST_LIFE))
+        signal.alarm(2 * LONGEST_LIFE)  # where it waits for a disk, and does not work
     except (ImportError, ValueError, OSError):
         pass  # not a POSIX system, or a lower limit stands already
