@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from supple.arrays import Floats
-from supple.checks import checked_array
 from supple.elastic.body import ElasticBody, HexBody
 from supple.elastic.equilibrium import line_search
 from supple.errors import SolverError
@@ -23,12 +22,9 @@ from supple.linalg.sparse import PrincipalSubmatrix
 
 __all__ = ["ImplicitSolver", "StageProblem", "StepReport"]
 
-#: A factorised matrix is kept while each iteration leaves this part of the change before it, and
-#: steps end after so many.
-SHRINKS, SERVES = 0.25, 2
-#: Part of the tolerance that ends iterations with a kept matrix, which leaves more of the error
-#: than one made for the place: with all of it, a thousand steps drift by 5e-4 of what flesh moves.
-KEPT_TOLERANCE = 0.05
+#: A factorised matrix serves the next iteration of a step, too, while each leaves at most this part
+#: of the change before it.
+SHRINKS = 0.25
 
 
 @dataclass
@@ -163,22 +159,18 @@ class ImplicitSolver:
         self._values, self._term = np.empty((2, self._matrix.nnz))  # the step allocates little
         self._part = PrincipalSubmatrix(self._matrix, free)
         self._cholesky = SparseCholesky(self._part.pattern, block=3)
-        # The matrix that is factorised, and τ of the stage it is kept for.
-        self._kept: Floats | None = None
-        self._kept_tau: float | None = None
 
     def solve(self, problem: StageProblem, start: Floats, report: StepReport) -> Floats:
         """Solve for the velocity at the end of the stage; Newton begins at velocity `start`.
 
-        Where there may be several iterations, a factorised matrix is kept for as long as it
-        serves, from step to step too: changes must shrink to a quarter each time.
+        A factorised matrix is kept for the next iteration while changes shrink to a quarter.
         """
         self._set_damping(problem, problem.positions(start), report)
-        w, energy, before, count = start, None, np.inf, 0
-        anew = self.newton == 1 or self._kept_tau != problem.tau
-        for count in range(1, self.newton + 1):
-            change, length, energy = self._iterate(problem, w, energy, (anew, count == 1), report)
-            report.converged = self._is_small(problem, change, anew)
+        w, energy, before, anew = start, None, np.inf, True
+        for iteration in range(self.newton):
+            how = anew, iteration == 0
+            change, length, energy = self._iterate(problem, w, energy, how, report)
+            report.converged = self._is_small(problem, change)
             # Changes that small may drown in the rounding of the energy: then we are there.
             if length == 0.0 and not report.converged:
                 raise SolverError(
@@ -190,13 +182,10 @@ class ImplicitSolver:
                 break
             size = float(np.abs(change).max())
             anew, before = length < 1 or size > SHRINKS * before, size
-        self._kept_tau = problem.tau if self.newton > 1 and count <= SERVES else None
         return w
 
-    def _is_small(self, problem: StageProblem, change: Floats, anew: bool) -> bool:
-        """Return whether a change ends the iterations, by a matrix that was made for it or not."""
-        limit = self.tolerance if anew else KEPT_TOLERANCE * self.tolerance
-        return bool(np.abs(change).max() * problem.tau <= limit)
+    def _is_small(self, problem: StageProblem, change: Floats) -> bool:
+        return bool(np.abs(change).max() * problem.tau <= self.tolerance)
 
     def _iterate(
         self,
@@ -220,7 +209,7 @@ class ImplicitSolver:
                 continue
             with report.timed("solve"):
                 change = self._scattered(self._cholesky.solve(-gradient.reshape(-1)[self.free]))
-            if self.newton == 1 or self._is_small(problem, change, psd is not None):
+            if self.newton == 1 or self._is_small(problem, change):
                 return change, 1.0, energy
             with report.timed("assembly"):
                 energy = problem.potential(w) if energy is None else energy
@@ -236,7 +225,6 @@ class ImplicitSolver:
         self._set_damping(problem, x, StepReport())
         force = problem.external - self.body.force(x, problem.rest) - problem.damp(problem.v)
         self._cholesky.factorise(self._part.take(self._mass_values))
-        self._kept_tau = None
         return self._scattered(self._cholesky.solve(force.reshape(-1)[self.free]))
 
     def _set_damping(self, problem: StageProblem, x: Floats, report: StepReport) -> None:
@@ -263,8 +251,6 @@ class ImplicitSolver:
                         "flat?"
                     ) from None
                 return False
-        if self.newton > 1:
-            self._kept = system.copy()
         return True
 
     def _system(self, problem: StageProblem, w: Floats, psd: bool, here: bool) -> Floats:
@@ -280,24 +266,6 @@ class ImplicitSolver:
         if problem.damping is not None:
             values += np.multiply(problem.damping.data, problem.tau, out=term)
         return self._part.take(values)
-
-    def state(self) -> dict[str, Floats]:
-        """Return the matrix that later steps may keep, as `resume` takes it."""
-        if self._kept_tau is None or self._kept is None:
-            return {}
-        return {"system": self._kept, "tau": np.array([self._kept_tau])}
-
-    def resume(self, state: Mapping[str, ArrayLike]) -> None:
-        """Go on with such a matrix, or without one."""
-        self.forget()
-        if "system" in state:
-            self._kept = checked_array("system", state["system"], (self._part.pattern.nnz,)).copy()
-            self._kept_tau = float(checked_array("tau", state["tau"], (1,))[0])
-            self._cholesky.factorise(self._kept)
-
-    def forget(self) -> None:
-        """Keep no matrix: the next step makes its own, whatever came before."""
-        self._kept_tau, self._kept = None, None
 
     def _scattered(self, free_values: Floats) -> Floats:
         """Return a field over all vertices, (n, 3), zero where nothing is free."""

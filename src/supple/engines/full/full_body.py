@@ -174,7 +174,6 @@ class FullBodySimulator:
         if self._method.uses_acceleration:
             a = self._solver.acceleration(self._problem(u, v, self._h, now, self._external(None)))
         # Only now, when nothing can fail any more, does the state change.
-        self._solver.forget()
         self.rest, self._rest_before = now, before.copy()
         self._u, self._v, self._a = u, v, a
         self._before: tuple[Floats, Floats] | None = None

@@ -258,7 +258,7 @@ class FullCharacterSimulator(FullBodySimulator):
         found["counts"] = np.array([self.time, float(self.unconverged_steps)])
         if self._before is not None:
             found["before"] = np.stack(self._before)
-        return found | self._solver.state()
+        return found
 
     def resume(self, state: Mapping[str, ArrayLike]) -> None:
         """Go on from a state that a simulator of the same model and options was in."""
@@ -275,7 +275,6 @@ class FullCharacterSimulator(FullBodySimulator):
             self.time, self.unconverged_steps = float(found["counts"][0]), int(found["counts"][1])
             self._track = PoseTrack(self.pose, self.root)
             self._follow_material(self.pose)
-            self._solver.resume(state)
 
     def run(
         self,
