@@ -122,8 +122,9 @@ class _Levels:
 
     def _take(self, substeps: int) -> Take:
         def shown(part: float, what: str) -> None:
-            last = f", {100 * self.changes[-1]:.1f} % changed" if self.changes else ""
-            self.tell(part, f"{what}, {substeps} steps in place of one{last}")
+            finer = f", {substeps} × finer" if substeps > 1 else ""
+            last = f", {100 * self.changes[-1]:.1f} % off" if self.changes else ""
+            self.tell(part, f"{what}{finer}{last}")
 
         take = Take(self.player_with(substeps), self.every * substeps, shown)
         take.kept = lambda take: self.kept.offer(lambda: self._state(substeps, take))
