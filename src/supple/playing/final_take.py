@@ -123,7 +123,9 @@ class _Levels:
     def _take(self, substeps: int) -> Take:
         def shown(part: float, what: str) -> None:
             finer = f", {substeps} × finer" if substeps > 1 else ""
-            last = f", {100 * self.changes[-1]:.1f} % off" if self.changes else ""
+            last = ""
+            if self.changes and np.isfinite(self.changes[-1]):
+                last = f", {100 * self.changes[-1]:.1f} % off"
             self.tell(part, f"{what}{finer}{last}")
 
         take = Take(self.player_with(substeps), self.every * substeps, shown)
