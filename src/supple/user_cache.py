@@ -21,13 +21,13 @@ from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import IO, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supple.errors import SuppleError
-from supple.saving import write_whole
+from supple.saving import write_chunks, write_whole
 
 __all__ = [
     "CacheKind",
@@ -35,8 +35,10 @@ __all__ = [
     "cached",
     "cached_arrays",
     "content_hash",
+    "keep",
     "model_cache",
     "packed",
+    "running_cache",
     "unpacked",
 ]
 
@@ -142,6 +144,13 @@ def cached(
     return Cached(made, path, False)
 
 
+def keep(kind: CacheKind[Result], label: str, value: Result, options: str | None = "") -> None:
+    """Keep a result in the place that `cached` has for it; nothing where it cannot be written."""
+    path = cached_file(kind, label, options)
+    if path is not None:
+        _kept(kind, path, label, value)
+
+
 def _kept(kind: CacheKind[Result], path: Path, label: str, made: Result) -> bool:
     """Write a result and remove what it replaces; False if it could not be written."""
     try:
@@ -219,6 +228,24 @@ def model_cache(
     return CacheKind(suffix, _BUILDING, read, lambda path, model: model.save(path), most)
 
 
+# Work that goes on
+
+
+def running_cache(suffix: str, most: int) -> CacheKind[Arrays]:
+    """Return the way to keep arrays of work that goes on, written without a copy of them."""
+    return CacheKind(suffix, _BUILDING, _read_running, _write_running, most)
+
+
+def _write_running(path: Path, arrays: Arrays) -> None:
+    checks = {"digest": np.frombuffer(_digest(arrays), np.uint8)}
+    write_chunks(path, (), into=lambda file: np.savez(file, **arrays, **checks))  # type: ignore[arg-type]
+
+
+def _read_running(path: Path) -> Arrays:
+    with path.open("rb") as file:
+        return _checked(file)
+
+
 # Arrays of scenes
 
 
@@ -238,7 +265,11 @@ def packed(arrays: Arrays) -> bytes:
 
 def unpacked(data: bytes) -> Arrays:
     """Return the arrays of `packed`; ValueError when they are not as they were."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+    return _checked(io.BytesIO(data))
+
+
+def _checked(data: IO[bytes]) -> Arrays:
+    with np.load(data, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     digest = arrays.pop("digest", None)
     if digest is None or digest.tobytes() != _digest(arrays):
@@ -250,7 +281,7 @@ def _digest(arrays: Arrays) -> bytes:
     digest = hashlib.sha256()
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape} ".encode())
-        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+        digest.update(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
     return digest.digest()
 
 

@@ -334,7 +334,7 @@ def test_a_painted_file_says_how_stiff_it_is(letter):
 
 
 def test_an_engine_is_chosen_by_name_and_by_the_older_word_with_a_warning(capsys):
-    short = ["--to", "0.1", "--json", *SMALL]
+    short = ["--to", "0.1", "--json", "--tets", "400"]
     main(["bake", worm(), "-o", "full.npz", "--engine", "full", *short])
     said = capsys.readouterr()
     assert json.loads(said.out)["engine"] == "full"
@@ -450,3 +450,66 @@ def test_all_is_refused_beside_what_says_one(capsys):
     assert "--from and --to are seconds of one" in refused(capsys, "worm.glb", "--all", "--to", "1")
     Path("each_run.npz").mkdir()
     assert "each_run.npz" in refused(capsys, "worm.glb", "--all", "-o", "each.npz")
+
+
+def test_final_says_how_short_its_steps_were_and_how_far_a_known_live_bake_is(capsys, monkeypatch):
+    monkeypatch.setenv("SUPPLE_CACHE", str(Path("cache").resolve()))
+    short = ("--from", "0.1", "--to", "0.25", "--tets", "300")
+    main(["bake", worm(), "-o", "unknown.npz", "--quality", "final", "--json", *short])
+    said = json.loads(capsys.readouterr().out)
+    assert said["quality"] == "final"
+    assert said["engine"] == "full"
+    assert said["converged"]
+    assert said["changes"][-1] <= 0.02
+    assert said["substeps"] == 2 ** len(said["changes"])
+    assert "live_distance" not in said
+    main(["bake", worm(), "-o", "live.npz", "--json", *short])
+    live = json.loads(capsys.readouterr().out)
+    assert live["quality"] == "live"
+    assert "live_distance" not in live
+    main(["bake", worm(), "-o", "final.npz", "--quality", "final", "--report", "a.html", *short])
+    told = " ".join(capsys.readouterr().err.split())
+    assert f"final, {said['substeps']} steps in place of one; half as many change" in told
+    with np.load("live.npz") as live, np.load("final.npz") as final, np.load("unknown.npz") as one:
+        np.testing.assert_array_equal(one["frames"], final["frames"])
+        assert live["frames"].shape == final["frames"].shape
+        assert np.abs(live["frames"] - final["frames"]).max() > 0
+    assert "% from it" in told
+    main(["bake", worm(), "-o", "live.npz", "--json", *short])  # which knows it from now on
+    known = json.loads(capsys.readouterr().out)["live_distance"]
+    assert f"live is {100 * known:.0f} % from it" in told
+    page = Path("a.html").read_text(encoding="utf-8")
+    for figure in ("quality", "final", "substeps", "live distance"):
+        assert figure in page
+
+
+def test_final_is_baked_with_a_model_file_of_its_engine(capsys):
+    worm()
+    build = ("--tets", "300", "--modes", "8", "--poses", "2")
+    main(["build", "worm.glb", "-o", "worm.supple", "--quiet", *build])
+    short = ("--to", "0.1", "--json", "--quality", "final")
+    main(["bake", "worm.glb", "--model", "worm.supple", "-o", "a.npz", *short])
+    one = json.loads(capsys.readouterr().out)
+    assert one["live_distance"] > 0
+    main(["bake", "worm.supple", "-o", "b.npz", *short])
+    assert json.loads(capsys.readouterr().out)["live_distance"] == one["live_distance"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--engine", "rig-space"), "rig-space has no unreduced form to play as final"),
+        (("--engine", "soft-skeleton"), "soft-skeleton has no unreduced form to play as final"),
+        (("--modes", "8"), "final reduces nothing; leave out modes"),
+        (("--ground", "0"), "--obstacle: --quality final knows none; use --quality live"),
+        (("--friction", "0.5"), "--friction: --quality final knows none; use --quality live"),
+        (("--tracking", "8"), "--tracking: full knows none; use --engine soft-skeleton"),
+        (("--readings", "a.csv"), "--readings: full feels no forces"),
+    ],
+)
+def test_what_final_cannot_do_is_refused_before_any_work(arguments, said, capsys):
+    assert said in refused(capsys, worm(), "--quality", "final", *arguments)
+
+
+def test_an_unknown_quality_is_wrong_usage(capsys):
+    assert "final" in refused(capsys, worm(), "--quality", "finale", code=2)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import supple
-from helpers.build_samples import bar_options, bending_bar
+from helpers.build_samples import bar_options, bending_bar, flesh_options
 from helpers.rig_space_samples import rig_space_options, rising_bar
 from helpers.soft_skeleton_samples import elbow, soft_skeleton_options
 from supple.engines.engine import (
@@ -34,7 +34,7 @@ BAR = beam(cells=CELLS)
 #: A small sample of each engine: what is built, and options of the builder.
 SAMPLES: dict[str, Callable[[], tuple[Any, dict[str, Any]]]] = {
     "pose-space": lambda: (bending_bar(cells=CELLS), bar_options(CELLS, modes=4)),
-    "full": lambda: (bending_bar(cells=CELLS), bar_options(CELLS, modes=4)),
+    "full": lambda: (bending_bar(cells=CELLS), flesh_options(CELLS)),
     "rig-space": lambda: (rising_bar(CELLS), rig_space_options(CELLS)),
     "soft-skeleton": lambda: (elbow(), soft_skeleton_options()),
     "stvk": lambda: (BAR, {"modes": 4, "fixed": BAR.vertices[:, 0] == 0}),

@@ -74,6 +74,12 @@ def bar_options(cells: tuple[int, int, int] = (12, 2, 2), **changed: Any) -> dic
     return options | changed
 
 
+def flesh_options(cells: tuple[int, int, int] = (12, 2, 2), **changed: Any) -> dict[str, Any]:
+    """What makes a bar's flesh alone: the same without a reduction."""
+    kept = ("poses", "material", "tets", "bones")
+    return {name: bar_options(cells)[name] for name in kept} | changed
+
+
 def two_joints(surface: SurfaceMesh) -> SkinnedRig:
     """Two joints along x, the second at 0.5."""
     skeleton = Skeleton(["upper", "fore"], [-1, 0], [[0.0, WIDTH / 2, WIDTH / 2], [0.5, 0.0, 0.0]])

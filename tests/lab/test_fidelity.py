@@ -17,7 +17,8 @@ from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError
 from supple.lab.fidelity.fidelity import compare, compare_ringing
 from supple.lab.fidelity.oscillation import dominant_frequency, frequency_error, ringdown
-from supple.lab.fidelity.truth import played, rig_surface, rms_difference, truth
+from supple.lab.fidelity.truth import played, rig_surface, truth
+from supple.playing.convergence import rms_difference
 from supple.rig.motion.motion import Motion
 
 CELLS = (5, 2, 2)

@@ -6,8 +6,10 @@ The way of a file: `checked_target` ▸ `read_character` and `prepared_model` (c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -20,6 +22,7 @@ from supple.app.body_words import body_words, motion_name
 from supple.app.character_models import (
     CharacterSource,
     chosen_anatomy,
+    kept_model,
     prepared_model,
     read_character,
     stepped_by,
@@ -31,12 +34,20 @@ from supple.app.stiffness_maps import read_stiffness
 from supple.app.touch_options import TouchOptions
 from supple.checks import checked_number
 from supple.engines.engine import Engine, engine_named
-from supple.errors import SuppleError
+from supple.errors import SuppleError, SuppleWarning
 from supple.formats.readings_table import write_readings
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, clip_targets, save
 from supple.mesh.topology import counted
 from supple.playing.bake import bake, bake_all, bake_plan, chosen_motion, flesh_damping
+from supple.playing.checkpoint import (
+    Checkpoint,
+    content_of,
+    known_distance,
+    remember_distance,
+)
+from supple.playing.final_take import displacement_change
+from supple.playing.quality import check_unreduced, played_engine
 from supple.progress import Progress
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
@@ -71,39 +82,46 @@ def run_bake(
     """
     began = perf_counter()
     options, touch = options or BakeOptions(), touch or TouchOptions()
-    row = engine_named(options.chosen_engine(), "character")
+    live = engine_named(options.chosen_engine(), "character")
+    row = played_engine(live, options.quality)
+    check_unreduced(live, row, options.building(), {})
     target = checked_target(given, output)
-    _check_saving(target, options.saving())
-    if options.report is not None:
-        _check_page(options.report)
-    if options.readings is not None:
-        _check_table(options.readings)
+    _check_beside(target, options)
     with working("reading", quiet):
         source = read_character(given, options.unit, **body_words(options.motion, options.betas))
         options = replace(options, motion=motion_name(options.motion))
         motions = _chosen_motions(source.character, options)
         targets = _checked_files(target, source.character, motions, Path(given), options)
-        told = options.building()
-        if options.stiffness is not None:
-            told["stiffness"] = read_stiffness(options.stiffness, source.character)
-        told["anatomy"] = chosen_anatomy(options.anatomy, source, options.model)
+        told = _building(source, options)
         built = source.model is None and options.model is None
-        stepping = _stepping(options, touch, row) if built else {}
+        stepping = _stepping(options, touch, row, live) if built else {}
     _say_what(source, motions, options, quiet)
     ready = prepared_model(
         source, model=options.model, flesh=options.flesh, engine=row.name, quiet=quiet, **told
     )
     if not built:  # a model is stepped by an engine that is for it
-        row = stepped_by(row, ready.model)
-        stepping = _stepping(options, touch, row)
+        live = stepped_by(live, ready.model)
+        row = played_engine(live, options.quality)
+        stepping = _stepping(options, touch, row, live)
     stepping["scaled_loads"] = ready.scaled_loads
+    checkpoints: list[Checkpoint] = []
     with task_bar(quiet) as tell:
-        bakes = _baked(source.character, motions, ready.model, row, stepping, options, tell)
+        play = partial(_baked, source.character, motions, tell=tell)
+        bakes = play(ready.model, live, stepping, options, checkpoints)
+        known, usual = ready.model, stepping
+        if row is not live:
+            usual = stepping | _stepping(options, touch, live, live)
+            if built:
+                known = kept_model(source, flesh=options.flesh, engine=live.name, **told)
+        if known is not None and known.engine == live.name:
+            beside = bakes
+            if row is not live:
+                beside = _unheard(partial(play, known, live, usual, options.live()))
+            _tell_distances(bakes, beside, known, usual)
     with working("writing", quiet):
-        written = _write(target, bakes, options.saving())
-        if options.readings is not None:
-            write_readings(options.readings, bakes)
-            written["readings"] = str(options.readings)
+        written = _write(target, bakes, options)
+    for each in checkpoints:
+        each.remove()
     figures = _reported(bakes) | {
         "flesh": options.flesh,
         "loop": bakes[0].loop,
@@ -111,16 +129,22 @@ def run_bake(
         "model_kept": ready.kept,
         "bake_s": round(perf_counter() - began, 3),
         **written,
-        "output": str(targets[0]),
-        "bytes": sum(file.stat().st_size for file in targets),
+        **_files(targets),
     }
-    if len(targets) > 1:
-        figures["outputs"] = [str(file) for file in targets]
     if options.report is not None:
         figures["report"] = _write_report(options, bakes, figures, quiet)
     if not quiet:
         _print_summary(figures)
     return figures
+
+
+def _building(source: CharacterSource, options: BakeOptions) -> dict[str, Any]:
+    """Return the options of `supple.bake` that say what is built, files among them read."""
+    told = options.building()
+    if options.stiffness is not None:
+        told["stiffness"] = read_stiffness(options.stiffness, source.character)
+    told["anatomy"] = chosen_anatomy(options.anatomy, source, options.model)
+    return told
 
 
 def _chosen_motions(character: Character, options: BakeOptions) -> list[Motion]:
@@ -160,12 +184,16 @@ def _baked(
     row: Engine,
     stepping: dict[str, Any],
     options: BakeOptions,
+    checkpoints: list[Checkpoint] | None = None,
+    *,
     tell: Progress,
 ) -> list[BakedMotion]:
     common: dict[str, Any] = {
         "engine": row.name,
+        "quality": options.quality,
         "simulation": stepping,
         "progress": tell,
+        "checkpoints": checkpoints,
     }
     if len(motions) == 1:
         return [bake(character, motions[0], model, **common, **options.playing())]
@@ -187,6 +215,11 @@ _OF_MOTION = (
     "seamless",
     "blended",
     "loop_gap",
+    "substeps",
+    "changes",
+    "converged",
+    "unconverged_steps",
+    "live_distance",
 )
 
 
@@ -200,11 +233,35 @@ def _reported(bakes: Sequence[BakedMotion]) -> dict[str, Any]:
     return common | {"clips": clips}
 
 
-def _stepping(options: BakeOptions, touch: TouchOptions, row: Engine) -> dict[str, Any]:
+def _unheard(play: Callable[[], list[BakedMotion]]) -> list[BakedMotion]:
+    """Return bakes that are not written, without their warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SuppleWarning)
+        return play()
+
+
+def _tell_distances(
+    bakes: Sequence[BakedMotion], live: Sequence[BakedMotion], model: Any, stepping: dict[str, Any]
+) -> None:
+    """Report how far live bakes are from final ones: measured, or remembered from such a time."""
+    for ours, theirs in zip(bakes, live, strict=True):
+        told = theirs.rate, theirs.loop, stepping, dict(model.figures)
+        content = content_of(model, theirs.motion, *told)
+        distance = known_distance(content)
+        if ours is not theirs:
+            distance = float(f"{displacement_change(theirs, ours):.4g}")
+            remember_distance(content, distance)
+        if distance is not None:
+            ours.report["live_distance"] = distance
+
+
+def _stepping(
+    options: BakeOptions, touch: TouchOptions, row: Engine, live: Engine
+) -> dict[str, Any]:
     """Return options of the simulator: the flesh's damping, and no change of a given stiffness."""
     if options.readings is not None and not hasattr(row.simulate, "contacts"):
         raise SuppleError(f"--readings: {row.name} feels no forces; use --engine soft-skeleton")
-    around = touch.stepping(row)
+    around = touch.stepping(row, live)
     stepping = flesh_damping(options.flesh, options.damping)
     if options.young is not None:
         stepping["stiffness"] = 1.0
@@ -237,6 +294,24 @@ def checked_target(given: str, output: Path | None) -> Path:
         raise SuppleError(f"{output}: needs an extra; run pip install 'supple[{row.extra}]'")
     check_place(output, file)
     return output
+
+
+def _files(targets: Sequence[Path]) -> dict[str, Any]:
+    """Return what is reported of the files that were written."""
+    found: dict[str, Any] = {"output": str(targets[0])}
+    found["bytes"] = sum(file.stat().st_size for file in targets)
+    if len(targets) > 1:
+        found["outputs"] = [str(file) for file in targets]
+    return found
+
+
+def _check_beside(target: Path, options: BakeOptions) -> None:
+    """Refuse options of what is written, before any work."""
+    _check_saving(target, options.saving())
+    if options.report is not None:
+        _check_page(options.report)
+    if options.readings is not None:
+        _check_table(options.readings)
 
 
 def _check_page(page: Path) -> None:
@@ -278,10 +353,13 @@ def _say_what(
         console.print(f"{said} --motion for one: {more}", markup=False)
 
 
-def _write(target: Path, bakes: Sequence[BakedMotion], options: dict[str, Any]) -> dict[str, Any]:
-    written = save(target, bakes, **options)
+def _write(target: Path, bakes: Sequence[BakedMotion], options: BakeOptions) -> dict[str, Any]:
+    written = save(target, bakes, **options.saving())
     for name in ("path", "paths"):
         written.pop(name, None)
+    if options.readings is not None:
+        write_readings(options.readings, bakes)
+        written["readings"] = str(options.readings)
     return {"shapes" if key == "n_shapes" else key: value for key, value in written.items()}
 
 
@@ -289,6 +367,18 @@ def _sizes(figures: dict[str, Any], *names: str) -> str:
     """List sizes of a model, as far as its engine has them."""
     found = [counted(figures[name], name[:-1]) for name in names if name in figures]
     return "".join(f", {each}" for each in found)
+
+
+def _quality(quality: str, clip: dict[str, Any]) -> str:
+    """Say how short final's steps were, what halving them changed, and how far live is from it."""
+    apart = f"{100 * clip.get('live_distance', 0):.0f} %"
+    if quality == "live":
+        return f"live, {apart} from final" if "live_distance" in clip else ""
+    told = f"final, {counted(clip['substeps'], 'step')} in place of one"
+    change = next(iter(clip["changes"][-1:]), None)
+    if change is not None:
+        told += f"; half as many change {100 * change:.1f} % of what flesh moves"
+    return told + (f"; live is {apart} from it" if "live_distance" in clip else "")
 
 
 def _print_summary(figures: dict[str, Any]) -> None:
@@ -302,6 +392,8 @@ def _print_summary(figures: dict[str, Any]) -> None:
         cycles = f", {clip['cycles']} cycles" if "cycles" in clip else ""
         told = f"{clip['frames']} frames at {clip['rate']:.4g} a second{cycles}"
         rows.append(("motion", f"{clip['motion']}, {told}, {clip['step_ms']:.2f} ms a step"))
+        if told := _quality(figures["quality"], clip):
+            rows.append(("quality", told))
     reached = 100 * float(figures.get("error") or 0)
     if figures.get("shapes"):
         rows.append(("shapes", f"{figures['shapes']}, within {reached:.2f} % of the size"))

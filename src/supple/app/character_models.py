@@ -7,7 +7,7 @@ they are needed and kept in the user's cache folder; see `supple.user_cache`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,13 +41,14 @@ from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.stored.rigs import GIVEN, stored_rig
 from supple.scenes.characters.character_scene import scene
-from supple.user_cache import Cached, cached, content_hash, model_cache
+from supple.user_cache import Cached, cached, cached_file, content_hash, model_cache
 
 __all__ = [
     "CharacterSource",
     "PreparedModel",
     "chosen_anatomy",
     "gltf_document",
+    "kept_model",
     "load_character_model",
     "prepared_model",
     "read_any_character",
@@ -293,11 +294,63 @@ def prepared_model(
     if source.scene and flesh == "normal" and anatomy is None and not told:
         found = _scene_model(source.scene, engine, quiet)
     else:
-        recipe = engine_named(engine).taken(**source.recipe(engine))
-        wanted = {"painted": recipe.pop("young", None), "anatomy": anatomy, **recipe, **told}
+        wanted = _wanted(source, engine, anatomy, told)
         found = _own_model(character, flesh, engine, wanted, quiet, log)
     scaled = SCALED_LOADS if source.scene else anatomy is not None
     return PreparedModel(found.value, perf_counter() - began, found.found, scaled)
+
+
+def kept_model(
+    source: CharacterSource,
+    *,
+    flesh: str | Flesh = "normal",
+    engine: str = FIRST_ENGINE,
+    anatomy: GivenAnatomy = None,
+    **told: Any,
+) -> Any:
+    """Return the model that `prepared_model` would, if it was kept; None if it must be built.
+
+    Parameters
+    ----------
+    source, flesh, engine, anatomy, **told
+        As for `prepared_model`; `source` is no model file.
+    """
+    told = {name: value for name, value in told.items() if value is not None}
+    label, content = _scene_key(source.scene, engine, {})
+    if not (source.scene and flesh == "normal" and anatomy is None and not told):
+        wanted = _wanted(source, engine, anatomy, told)
+        label, content = "model-own", _own_key(source.character, flesh, engine, wanted)
+    path = cached_file(_SCENE_MODELS, label, content)
+    if path is None or not path.is_file():
+        return None
+    with suppress(SuppleError):
+        return load_model(path)
+    return None
+
+
+def _wanted(
+    source: CharacterSource, engine: str, anatomy: GivenAnatomy, told: dict[str, Any]
+) -> dict[str, Any]:
+    """Return options of `model_options` for a character that is no scene as it is."""
+    recipe = engine_named(engine).taken(**source.recipe(engine))
+    return {"painted": recipe.pop("young", None), "anatomy": anatomy, **recipe, **told}
+
+
+def _own_key(
+    character: Character, flesh: str | Flesh, engine: str, wanted: dict[str, Any]
+) -> str | None:
+    """Hash what the model of a file's character is known by; None for black-box rigs.
+
+    What follows from that, tets above all, takes seconds to find.
+    """
+    header, arrays = stored_rig(character.rig)
+    if any(part["kind"] == GIVEN for part in header["parts"]):  # nobody knows what it does
+        return None
+    mesh = character.surface
+    shape = (character.name, mesh.vertices, mesh.triangles, header, arrays)
+    said = (dict(character.motions), character.labels, character.painted)
+    usual = dict(engine_named(engine).bake_options), _model_engine(engine)
+    return content_hash(*shape, *said, checked_flesh(flesh), wanted, *usual)
 
 
 def _own_model(
@@ -308,10 +361,7 @@ def _own_model(
     quiet: bool,
     log: BuildLog | None,
 ) -> Cached:
-    """Return the model of a file's character; those of black-box rigs are not kept.
-
-    It is known by what is wanted: what follows from that, tets above all, takes seconds to find.
-    """
+    """Return the model of a file's character; those of black-box rigs are not kept."""
 
     def make() -> Any:
         with nullcontext(log) if log is not None else build_log(quiet) as own:
@@ -320,21 +370,13 @@ def _own_model(
             more = engine_named(engine).taken(log=own)
             return build(character, engine=engine, **options, **more)
 
-    header, arrays = stored_rig(character.rig)
-    content: str | None = None
-    if not any(part["kind"] == GIVEN for part in header["parts"]):  # nobody knows what it does
-        mesh = character.surface
-        shape = (character.name, mesh.vertices, mesh.triangles, header, arrays)
-        said = (dict(character.motions), character.labels, character.painted)
-        usual = dict(engine_named(engine).bake_options), _model_engine(engine)
-        content = content_hash(*shape, *said, checked_flesh(flesh), wanted, *usual)
     kind = model_cache(CHARACTER_MODEL, load_model, MOST_KEPT)
-    return cached(kind, "model-own", make, content)
+    return cached(kind, "model-own", make, _own_key(character, flesh, engine, wanted))
 
 
 def stepped_by(row: Engine, model: Any) -> Engine:
     """Return the engine that was asked for, or the model's own where that cannot step it."""
-    return row if row.model_class.engine == model.engine else engine_of(model)
+    return row if row.steps(model) else engine_of(model)
 
 
 # Models of scenes
@@ -395,6 +437,6 @@ def _scene_key(name: str, engine: str, changes: dict[str, Any]) -> tuple[str, st
 
 
 def _model_engine(engine: str) -> str:
-    """Return the engine whose models an engine steps: "full" steps those of pose-space."""
+    """Return the engine that an engine's models are known by."""
     found: str = engine_named(engine, "character").model_class.engine
     return found

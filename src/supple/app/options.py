@@ -6,7 +6,7 @@ A field's text is the option's help; cyclopts makes ``--most-poses`` of ``most_p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -93,6 +93,10 @@ class BakeOptions:
     (color:COLOR_0:red for a channel), or a JSON file such as {"joints": {"Tail*": 0.3, "Head":
     5}, "vertices": {"10-20": 2}, "default": 1}."""
     anatomy: AnatomyName = None
+    quality: Literal["live", "final"] = "live"
+    """live: what view shows, to the bit. final: the engine's unreduced form (pose-space has one),
+    all tets, with steps halved until that changes less than 2 %; no model is reduced. One that was
+    interrupted goes on where it was."""
     engine: EngineName = FIRST_ENGINE
     method: Annotated[str | None, Parameter(show=False)] = None
     """The older word for --engine."""
@@ -132,6 +136,10 @@ class BakeOptions:
             raise SuppleError(f'--all bakes every motion; leave it out for "{self.motion}" alone')
         if self.all and (self.start is not None or self.end is not None):
             raise SuppleError("--from and --to are seconds of one motion; name it with --motion")
+
+    def live(self) -> BakeOptions:
+        """Return the same options in live quality."""
+        return replace(self, quality="live")
 
     def playing(self) -> dict[str, Any]:
         """Return the options of `supple.bake` that say which part is played, and how often."""

@@ -53,8 +53,16 @@ class TouchOptions:
     """Have joints turn little further than the character's motions turn them, as they do by default
     (soft-skeleton)."""
 
-    def stepping(self, row: Engine) -> dict[str, Any]:
-        """Return these as options of the engine's simulator; refuse those that it has not."""
+    def stepping(self, row: Engine, live: Engine | None = None) -> dict[str, Any]:
+        """Return these as options of the engine's simulator; refuse those that it has not.
+
+        Parameters
+        ----------
+        row
+            Engine that steps.
+        live
+            Engine whose unreduced form that is.
+        """
         told: dict[str, Callable[[], Any] | None] = {
             "obstacles": None if self.obstacle is None and self.ground is None else self._obstacles,
             "friction": None if self.friction is None else self._friction,
@@ -67,7 +75,7 @@ class TouchOptions:
         found: dict[str, Any] = {}
         for option, value in told.items():
             if value is not None:
-                _check_option(option, row)
+                _check_option(option, row, live or row)
                 found[option] = value()
         return found
 
@@ -110,13 +118,15 @@ class TouchOptions:
         return tuple(found)
 
 
-def _check_option(option: str, row: Engine) -> None:
+def _check_option(option: str, row: Engine, live: Engine) -> None:
     """Refuse an option that an engine's simulator has not."""
     if option in row.step_options:
         return
     rows = (each for each in ENGINES.values() if each.moves == "character")
     having = " or ".join(each.name for each in rows if option in each.step_options)
     word = "obstacle" if option == "obstacles" else option.replace("_", "-")
+    if option in live.step_options:
+        raise SuppleError(f"--{word}: --quality final knows none; use --quality live")
     raise SuppleError(f"--{word}: {row.name} knows none; use --engine {having}")
 
 

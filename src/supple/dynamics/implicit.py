@@ -22,6 +22,10 @@ from supple.linalg.sparse import PrincipalSubmatrix
 
 __all__ = ["ImplicitSolver", "StageProblem", "StepReport"]
 
+#: A factorised matrix serves the next iteration of a step, too, while each leaves at most this part
+#: of the change before it.
+SHRINKS = 0.25
+
 
 @dataclass
 class StepReport:
@@ -38,6 +42,9 @@ class StepReport:
         Time spent in ``assembly``, ``factorise`` and ``solve``.
     time
         Seconds since the reset, at the end of the step.
+    limits
+        Names of the limits that acted: of characters ``"rest"``, ``"acceleration"`` and
+        ``"teleport"``, as pose-space has them.
     """
 
     iterations: int = 0
@@ -46,11 +53,7 @@ class StepReport:
         default_factory=lambda: {"assembly": 0.0, "factorise": 0.0, "solve": 0.0}
     )
     time: float = 0.0
-
-    @property
-    def limits(self) -> tuple[str, ...]:
-        """Names of the limits that acted: none, ever."""
-        return ()
+    limits: tuple[str, ...] = ()
 
     @property
     def readings(self) -> dict[str, Any]:
@@ -158,13 +161,15 @@ class ImplicitSolver:
         self._cholesky = SparseCholesky(self._part.pattern, block=3)
 
     def solve(self, problem: StageProblem, start: Floats, report: StepReport) -> Floats:
-        """Solve for the velocity at the end of the stage; Newton begins at velocity `start`."""
+        """Solve for the velocity at the end of the stage; Newton begins at velocity `start`.
+
+        A factorised matrix is kept for the next iteration while changes shrink to a quarter.
+        """
         self._set_damping(problem, problem.positions(start), report)
-        w = start
-        for _ in range(self.newton):
-            change, length = self._iterate(problem, w, self.psd, report)
-            if length == 0.0 and not self._is_small(problem, change) and not self.psd:
-                change, length = self._iterate(problem, w, True, report)
+        w, energy, before, anew = start, None, np.inf, True
+        for iteration in range(self.newton):
+            how = anew, iteration == 0
+            change, length, energy = self._iterate(problem, w, energy, how, report)
             report.converged = self._is_small(problem, change)
             # Changes that small may drown in the rounding of the energy: then we are there.
             if length == 0.0 and not report.converged:
@@ -175,34 +180,44 @@ class ImplicitSolver:
             report.iterations += 1
             if report.converged:
                 break
+            size = float(np.abs(change).max())
+            anew, before = length < 1 or size > SHRINKS * before, size
         return w
 
     def _is_small(self, problem: StageProblem, change: Floats) -> bool:
         return bool(np.abs(change).max() * problem.tau <= self.tolerance)
 
     def _iterate(
-        self, problem: StageProblem, w: Floats, psd: bool, report: StepReport
-    ) -> tuple[Floats, float]:
-        """Return Newton's change of velocity, and how much of it to take."""
+        self,
+        problem: StageProblem,
+        w: Floats,
+        energy: float | None,
+        how: tuple[bool, bool],
+        report: StepReport,
+    ) -> tuple[Floats, float, float | None]:
+        """Return Newton's change of velocity, how much of it to take, and the energy there.
+
+        `how` says whether the matrix is made anew, and whether `_set_damping` made one here. One
+        that is kept, exact, or not definite gives way to the next: exact, then projected.
+        """
+        anew, here = how
         with report.timed("assembly"):
             gradient = problem.gradient(w)
-            system = self._system(problem, w, psd)
-        with report.timed("factorise"):
-            definite = self._factorise(system)
-        if not definite:
-            if psd:
-                raise SolverError(
-                    "the system is not positive definite; is dt far too large, or the mesh flat?"
-                )
-            return self._iterate(problem, w, True, report)
-        with report.timed("solve"):
-            change = self._scattered(self._cholesky.solve(-gradient.reshape(-1)[self.free]))
-        if self.newton == 1:
-            return change, 1.0
-        with report.timed("assembly"):
-            along = partial(problem.potential_along, w, change)
-            slope = float(np.vdot(gradient, change))
-            return change, line_search(along, problem.potential(w), slope)[0]
+        change, made = np.zeros_like(w), (True,) if self.psd else (False, True)
+        for psd in made if anew else (None, *made):
+            if psd is not None and not self._factorise(problem, w, psd, here, report):
+                continue
+            with report.timed("solve"):
+                change = self._scattered(self._cholesky.solve(-gradient.reshape(-1)[self.free]))
+            if self.newton == 1 or self._is_small(problem, change):
+                return change, 1.0, energy
+            with report.timed("assembly"):
+                energy = problem.potential(w) if energy is None else energy
+                along = partial(problem.potential_along, w, change)
+                length, found = line_search(along, energy, float(np.vdot(gradient, change)))
+            if length > 0:
+                return change, length, found
+        return change, 0.0, energy
 
     def acceleration(self, problem: StageProblem) -> Floats:
         """M⁻¹ (f_ext − f − Dv) at the displacement and velocity the problem starts from."""
@@ -218,25 +233,39 @@ class ImplicitSolver:
                 stiffness = self.body.stiffness(x, problem.rest, psd=True, out=self._matrix)
                 problem.damping = self.beta * stiffness
 
-    def _system(self, problem: StageProblem, w: Floats, psd: bool) -> Floats:
+    def _factorise(
+        self, problem: StageProblem, w: Floats, psd: bool, here: bool, report: StepReport
+    ) -> bool:
+        """Factorise the system at a velocity; False if that needs projection to be definite."""
+        with report.timed("assembly"):
+            system = self._system(problem, w, psd, here)
+        if not np.isfinite(system).all():
+            raise SolverError("forces have grown beyond all numbers; use a smaller dt")
+        with report.timed("factorise"):
+            try:
+                self._cholesky.factorise(system)
+            except SolverError:
+                if psd:
+                    raise SolverError(
+                        "the system is not positive definite; is dt far too large, or the mesh "
+                        "flat?"
+                    ) from None
+                return False
+        return True
+
+    def _system(self, problem: StageProblem, w: Floats, psd: bool, here: bool) -> Floats:
         """M + τD + τ²K among the free unknowns: the values of its entries."""
-        x = problem.positions(w)
-        stiffness = self.body.stiffness(x, problem.rest, psd=psd, out=self._matrix)
+        stiffness = self._matrix
+        # Damping has just been made of the projected stiffness at the same place.
+        if not (here and self.newton > 1 and problem.damping is not None):
+            x = problem.positions(w)
+            stiffness = self.body.stiffness(x, problem.rest, psd=psd, out=self._matrix)
         values, term = self._values, self._term
         np.multiply(self._mass_values, 1 + problem.tau * self.alpha, out=values)
         values += np.multiply(stiffness.data, problem.tau**2, out=term)
         if problem.damping is not None:
             values += np.multiply(problem.damping.data, problem.tau, out=term)
         return self._part.take(values)
-
-    def _factorise(self, system: Floats) -> bool:
-        if not np.isfinite(system).all():
-            raise SolverError("forces have grown beyond all numbers; use a smaller dt")
-        try:
-            self._cholesky.factorise(system)
-        except SolverError:
-            return False
-        return True
 
     def _scattered(self, free_values: Floats) -> Floats:
         """Return a field over all vertices, (n, 3), zero where nothing is free."""

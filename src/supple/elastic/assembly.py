@@ -52,12 +52,18 @@ class Elements(NamedTuple):
     """Where each chunk of the partition begins, and the end."""
     colour_start: Ints
     """Which chunk is the first of each colour, and the end."""
+    flattest: Floats
+    """(m,) least volumes of a tet's rest shape; one with less is left out. −inf to leave out none,
+    as of hexahedra."""
 
 
 @compiled_parallel
 def element_energies(kind: int, x: Floats, rest: Floats, body: Elements, out: Floats) -> float:
-    """Write the energy of each element to `out`; return the smallest rest volume of a point."""
-    elements, parameters, slopes, weights, _, _ = body
+    """Write the energy of each element to `out`; return the smallest rest volume of a point.
+
+    Where elements are left out, it is negative.
+    """
+    elements, parameters, slopes, weights, _, _, flattest = body
     smallest = np.inf
     n_chunks = (len(elements) + 255) // 256
     for k in prange(n_chunks):
@@ -67,6 +73,9 @@ def element_energies(kind: int, x: Floats, rest: Floats, body: Elements, out: Fl
             total = 0.0
             for point in range(point_count(slopes)):
                 volume = deformation_at(point, x, rest, elements, e, slopes, weights, g, F)
+                if volume < flattest[e]:
+                    lowest = min(lowest, volume - flattest[e])
+                    continue
                 lowest = min(lowest, volume)
                 density = energy_density(kind, F, parameters[e], scratch)
                 total += volume * density
@@ -77,8 +86,8 @@ def element_energies(kind: int, x: Floats, rest: Floats, body: Elements, out: Fl
 
 @compiled_parallel
 def add_forces(kind: int, x: Floats, rest: Floats, body: Elements, out: Floats) -> float:
-    """Add ∂W/∂x to `out` (n, 3); return the smallest rest volume of a point."""
-    elements, parameters, slopes, weights, chunk_start, colour_start = body
+    """Add ∂W/∂x to `out` (n, 3); return as `element_energies` does."""
+    elements, parameters, slopes, weights, chunk_start, colour_start, flattest = body
     smallest = np.inf
     for colour in range(len(colour_start) - 1):
         for k in prange(colour_start[colour], colour_start[colour + 1]):
@@ -88,6 +97,9 @@ def add_forces(kind: int, x: Floats, rest: Floats, body: Elements, out: Floats) 
             for e in range(chunk_start[k], chunk_start[k + 1]):
                 for point in range(point_count(slopes)):
                     volume = deformation_at(point, x, rest, elements, e, slopes, weights, g, F)
+                    if volume < flattest[e]:
+                        lowest = min(lowest, volume - flattest[e])
+                        continue
                     lowest = min(lowest, volume)
                     stress(kind, F, parameters[e], P, scratch)
                     add_element_forces(volume, g, P, elements, e, slopes, out)
@@ -106,12 +118,12 @@ def add_stiffness(
     slots: ShortInts,
     out: Floats,
 ) -> float:
-    """Add ∂²W/∂x² to the CSR values `out`; return the smallest rest volume of a point.
+    """Add ∂²W/∂x² to the CSR values `out`; return as `element_energies` does.
 
     Vertex i owns the values from 9·block_start[i], as three rows of its blocks side by side;
     slots[e, n·a + b] is where in that list corner b of element e stands for corner a of its n.
     """
-    elements, parameters, slopes, weights, chunk_start, colour_start = body
+    elements, parameters, slopes, weights, chunk_start, colour_start, flattest = body
     smallest = np.inf
     for colour in range(len(colour_start) - 1):
         for k in prange(colour_start[colour], colour_start[colour + 1]):
@@ -120,15 +132,21 @@ def add_stiffness(
             K, scratch, frames = np.empty((3 * n, 3 * n)), np.empty((6, 3, 3)), np.empty((2, 9, 9))
             lowest = np.inf
             for e in range(chunk_start[k], chunk_start[k + 1]):
+                counts = True
                 for point in range(point_count(slopes)):
                     volume = deformation_at(point, x, rest, elements, e, slopes, weights, g, F)
+                    counts = volume >= flattest[e]
+                    if not counts:
+                        lowest = min(lowest, volume - flattest[e])
+                        break
                     lowest = min(lowest, volume)
                     stress_derivative(kind, F, parameters[e], H, scratch)
                     if psd:
                         project_psd(F, is_isotropic(kind), H, frames)
                     add_point_stiffness(point, volume, g, H, slopes, K)
-                complete_stiffness(slopes, K)
-                scatter_stiffness(K, elements, e, slopes, block_start, slots, out)
+                if counts:
+                    complete_stiffness(slopes, K)
+                    scatter_stiffness(K, elements, e, slopes, block_start, slots, out)
             smallest = min(smallest, lowest)
     return smallest
 

@@ -64,7 +64,10 @@ class _ElementBody:
             weights,
             self._partition.chunk_start,
             self._partition.colour_start,
+            np.full(len(mesh.elements), -np.inf),
         )
+        #: Whether elements were left out when it was last evaluated; see `ElasticBody.leave_out`.
+        self.left_out = False
         self._pattern: BlockPattern | None = None
         self._slots: ShortInts | None = None
         self._matrix: sp.csr_array | None = None
@@ -198,7 +201,8 @@ class _ElementBody:
     ) -> None:
         with at_most_threads(max(1, self._partition.n_chunks // _CHUNKS_PER_THREAD)):
             smallest = kernel(self.material.code, x, rest, self._elements, *arguments)
-        if not smallest > 0:
+        self.left_out = not smallest > 0
+        if self.left_out and not self._elements.flattest[0] > 0:
             noun = self.mesh.noun
             raise MeshError(
                 f"the rest shape inverts or flattens a {noun} (volume {smallest:.3g} m³); "
@@ -237,6 +241,15 @@ class ElasticBody(_ElementBody):
         made_of = _checked_material(material, "neo-hookean")
         mesh.positive_volumes()  # refuses inverted and flat tets
         super().__init__(mesh, made_of)
+
+    def leave_out(self, part: float) -> None:
+        """Leave out tets while a rest shape has less than this part of their volume in the mesh.
+
+        Otherwise such a shape is an error. Forces of a flat tet have no bound, and an inverted one
+        means nothing; whether there were any says `left_out`.
+        """
+        volumes = part * self.mesh.positive_volumes()
+        self._elements = self._elements._replace(flattest=volumes[self._partition.order])
 
     @property
     def n_tets(self) -> int:

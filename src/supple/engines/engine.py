@@ -183,6 +183,11 @@ class Engine:
     real_loads
         Whether forces are read in newtons: gravity is then the world's for bodies of any size,
         rather than as much larger or smaller as they are.
+    unreduced
+        Name of the row that is its unreduced form, which `supple.bake` plays for
+        ``quality="final"``; empty where it has none.
+    also_steps
+        Engines whose models it steps beside its own.
     softest
         Least Young's modulus in Pa of flesh that nobody gave one: what carries a load is no softer
         for being small.
@@ -201,6 +206,8 @@ class Engine:
     preparer: str = ""
     firms: bool = False
     real_loads: bool = False
+    unreduced: str = ""
+    also_steps: tuple[str, ...] = ()
     softest: float = 0.0
     file_format: str = MODEL_FORMAT
 
@@ -225,6 +232,10 @@ class Engine:
         if not self.crowd:
             raise SuppleError(f"the engine {self.name} has no crowd")
         return _found(self.crowd)
+
+    def steps(self, model: Any) -> bool:
+        """Return whether its simulator takes a model."""
+        return getattr(model, "engine", None) in (self.model_class.engine, *self.also_steps)
 
     def prepared(self, character: Any, options: Mapping[str, Any]) -> Any:
         """Return the character whose anatomy a build with these options is of; None for none."""
@@ -268,8 +279,8 @@ def _options(function: Callable[..., Any], given: int) -> tuple[str, ...]:
     return tuple(each.name for each in parameters if each.kind in named)
 
 
-#: Options of a pose-space model that is built within a minute.
-_QUICK = {"tets": 8_000, "modes": 60, "most_poses": 6}
+#: Options of flesh that is built within a minute, the same reduced and unreduced.
+_QUICK = {"tets": 8_000, "most_poses": 6}
 #: Engines by name. A new one is a folder beside this file, and a row here.
 ENGINES: dict[str, Engine] = {
     each.name: each
@@ -282,17 +293,20 @@ ENGINES: dict[str, Engine] = {
             builder="supple.engines.pose_space.build.build:build",
             simulator="supple.engines.pose_space.simulator:PoseSpaceSimulator",
             crowd="supple.engines.pose_space.crowd:Crowd",
-            bake_options=_QUICK,
+            bake_options={**_QUICK, "modes": 60},
             firms=True,
+            unreduced="full",
         ),
         Engine(
             "full",
             "all tets, unreduced: takes minutes, and is the truth others are compared with",
             "character",
-            model="supple.engines.pose_space.model.model:PoseSpaceModel",
-            builder="supple.engines.pose_space.build.build:build",
+            model="supple.engines.full.model:FullModel",
+            builder="supple.engines.full.build:build",
             simulator="supple.engines.full.full_character:FullCharacterSimulator",
             bake_options=_QUICK,
+            unreduced="full",
+            also_steps=(FIRST_ENGINE,),
         ),
         Engine(
             "rig-space",

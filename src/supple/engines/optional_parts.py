@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:  # commands list engines, and should not wait for NumPy and Numba
@@ -15,6 +15,7 @@ __all__ = [
     "FreeParameters",
     "LocalStiffness",
     "ParameterSprings",
+    "Resumable",
     "RigidObjects",
     "SoftContact",
 ]
@@ -52,6 +53,17 @@ class LocalStiffness(Protocol):
     @property
     def local_stiffness(self) -> Floats | None:
         """Factors on the stiffness of each of the model's tets, (T,); to be set between steps."""
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """Optional part of a character engine: a state that it can go on from."""
+
+    def state(self) -> dict[str, Floats]:
+        """Return all that later steps depend on, to the bit."""
+
+    def resume(self, state: Mapping[str, ArrayLike]) -> None:
+        """Go on from such a state."""
 
 
 @runtime_checkable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from time import perf_counter
@@ -25,9 +25,13 @@ from supple.engines.engine import (
 )
 from supple.errors import SuppleError, SuppleWarning, warn
 from supple.playing.bake_model import ANATOMY, SCALED_LOADS, check_model, model_options
+from supple.playing.checkpoint import Checkpoint, content_of
+from supple.playing.convergence import CONVERGING
 from supple.playing.cycle import checked_span, steps_of_frames
+from supple.playing.final_take import final_take
 from supple.playing.liveliness import liveliest
 from supple.playing.player import Player
+from supple.playing.quality import check_unreduced, played_engine
 from supple.playing.take import Take, stable_take
 from supple.progress import Progress, unreported
 from supple.rig.baked_motion import BakedMotion
@@ -62,8 +66,10 @@ def bake(
     start: float | None = None,
     end: float | None = None,
     loop: bool = False,
+    quality: str = "live",
     simulation: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    checkpoints: list[Checkpoint] | None = None,
     **building: Any,
 ) -> BakedMotion:
     """Play a motion and keep the skin at every frame.
@@ -90,10 +96,17 @@ def bake(
     loop
         Play until the cycle closes: the last frame then is the first again, in the root's frame,
         to 0.1 % of the size. So that it ends with a frame, the rate is changed a little.
+    quality
+        ``"live"``: what a live simulation shows, to the bit. ``"final"``: the engine's unreduced
+        form, with steps halved until that changes less than 2 %; nothing is reduced, all tets are
+        stepped. Pose-space has one; see `final_take`.
     simulation
         More options of the simulator, such as ``{"gravity_mode": "none"}``.
     progress
         Called with the part done, 0 to 1, and what is being done.
+    checkpoints
+        A list that gets the `Checkpoint` of each final bake, to be removed when its result is
+        safe; by default it is removed here. One that was interrupted is gone on with.
     **building
         Options for a model that is built. ``young`` in Pa and ``poisson`` in place of the flesh's:
         numbers, or painted on the skin. ``stiffness``, where flesh is stiffer or softer: factors
@@ -114,8 +127,8 @@ def bake(
     """
     row = _chosen_engine(engine, building.pop("method", None), model)
     plan = bake_plan(character, motion, rate=rate, start=start, end=end, loop=loop)
-    said = _FleshOptions(row, flesh, damping, dict(simulation or {}), building)
-    return said.baked(character, [plan], model, progress or unreported)[0]
+    said = _FleshOptions(row, quality, flesh, damping, dict(simulation or {}), building)
+    return said.baked(character, [plan], model, progress or unreported, checkpoints)[0]
 
 
 def bake_all(
@@ -128,8 +141,10 @@ def bake_all(
     damping: float = 1.0,
     rate: float = 30.0,
     loop: bool = False,
+    quality: str = "live",
     simulation: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    checkpoints: list[Checkpoint] | None = None,
     **building: Any,
 ) -> list[BakedMotion]:
     """Play all motions of a character with one model; `supple.save` takes the list.
@@ -138,7 +153,8 @@ def bake_all(
     ----------
     motions
         Which; by default all that the character has, or the wiggle where it has none.
-    character, model, engine, flesh, damping, rate, loop, simulation, progress, **building
+    character, model, engine, flesh, damping, rate, loop, quality, simulation, progress,\
+    checkpoints, **building
         As for `bake`. A motion of a single key has nothing to loop and is played once.
     """
     row = _chosen_engine(engine, building.pop("method", None), model)
@@ -150,15 +166,16 @@ def bake_all(
     plans = []
     for each in (chosen_motion(character, motion) for motion in chosen):
         plans.append(bake_plan(character, each, rate=rate, loop=loop and each.duration > 0))
-    said = _FleshOptions(row, flesh, damping, dict(simulation or {}), building)
-    return said.baked(character, plans, model, progress or unreported)
+    said = _FleshOptions(row, quality, flesh, damping, dict(simulation or {}), building)
+    return said.baked(character, plans, model, progress or unreported, checkpoints)
 
 
 @dataclass(frozen=True)
 class _FleshOptions:
     """Everything that is said about flesh and its simulation, for any number of motions."""
 
-    row: Engine
+    live: Engine
+    quality: str
     flesh: str | Flesh
     damping: float
     simulation: dict[str, Any]
@@ -170,9 +187,12 @@ class _FleshOptions:
         plans: Sequence[BakePlan],
         model: CharacterModel | None,
         progress: Progress,
+        checkpoints: list[Checkpoint] | None,
     ) -> list[BakedMotion]:
         """Build the model where there is none, and play each plan with it."""
-        row, building = self.row, self.building
+        row, building = played_engine(self.live, self.quality), self.building
+        check_unreduced(self.live, row, building, self.simulation)
+        kept = list[Checkpoint]() if checkpoints is None else checkpoints
         kind, began = checked_flesh(self.flesh), perf_counter()
         options = _step_options(kind, self.damping, row, building) | self.simulation
         if model is None:
@@ -185,16 +205,59 @@ class _FleshOptions:
         firms = row.firms and building.get("young") is None and "stiffness" not in options
         found = []
         for number, plan in enumerate(plans):
-            player_with = partial(_player_with, model, plan, options)
             tell = _share(progress, number, plans)
-            take, frames = stable_take(player_with, plan.every, tell, firms)
-            report = _report(model, take, row) | {"build_s": round(built, 3)}
-            kept = _kept_motion(take.player, plan.every, len(frames))
-            rate = 1 / (plan.dt * plan.every)
-            found.append(
-                BakedMotion(character, kept, frames, rate, plan.loop, report, take.readings)
-            )
+            if self.quality == "final":
+                take, told = _final(model, plan, options, tell, kept)
+            else:
+                player_with = partial(_player_with, model, plan, options)
+                take, told = stable_take(player_with, plan.every, tell, firms)[0], {}
+            of_model = {"name": model.name, "engine": row.name, **_sizes(model), **model.figures}
+            report = of_model | take.figures() | {"build_s": round(built, 3)}
+            report |= {"quality": self.quality, **told}
+            found.append(_baked_motion(character, plan, take, report))
+        if checkpoints is None:
+            for each in kept:
+                each.remove()
         return found
+
+
+def _final(
+    model: CharacterModel,
+    plan: BakePlan,
+    options: Mapping[str, Any],
+    tell: Progress,
+    kept: list[Checkpoint],
+) -> tuple[Take, dict[str, Any]]:
+    """Play a plan in final quality; return the take, and what is reported of its convergence."""
+    own = CONVERGING | dict(options)
+    factor = own.pop("stiffness", 1.0)
+    simulator = bake_simulator(model, plan.dt, **own)
+    simulator.stiffness = factor
+
+    def player_with(substeps: int) -> Player:
+        cut = replace(plan, dt=plan.dt / substeps, every=plan.every * substeps)
+        simulator.dt = cut.dt
+        return cut.player(simulator, ahead=True)
+
+    steps = plan.start, plan.end, plan.loop, plan.dt, plan.every
+    kept.append(Checkpoint(content_of(model, plan.motion, *steps, own, factor)))
+    found = final_take(player_with, plan.every, tell, kept[-1])
+    return found.result, {
+        "substeps": found.substeps,
+        "changes": [None if each == np.inf else float(f"{each:.4g}") for each in found.changes],
+        "converged": found.done,
+        "unconverged_steps": simulator.unconverged_steps,
+    }
+
+
+def _baked_motion(
+    character: Character, plan: BakePlan, take: Take, report: dict[str, Any]
+) -> BakedMotion:
+    assert take.frames is not None
+    rate = 1 / (plan.dt * plan.every)
+    return BakedMotion(
+        character, take.motion(), take.frames, rate, plan.loop, report, take.readings
+    )
 
 
 def _share(progress: Progress, number: int, plans: Sequence[BakePlan]) -> Progress:
@@ -259,12 +322,12 @@ class BakePlan:
     dt: float
     every: int
 
-    def player(self, simulator: CharacterEngine) -> Player:
+    def player(self, simulator: CharacterEngine, *, ahead: bool = False) -> Player:
         """Return a player of the motion; the simulator's step must be this plan's."""
         if simulator.dt != self.dt:
             raise SuppleError(f"the simulator steps {simulator.dt:g} s; the plan is {self.dt:g} s")
         part = {"start": self.start, "end": self.end}
-        return Player(simulator, self.motion, loop=self.loop, **part)
+        return Player(simulator, self.motion, loop=self.loop, ahead=ahead, **part)
 
 
 def bake_plan(
@@ -362,38 +425,6 @@ def chosen_motion(character: Character, motion: Motion | str | None) -> Motion:
     return character.motions[motion]
 
 
-def _kept_motion(player: Player, every: int, count: int) -> Motion:
-    """Return poses and roots at the frames."""
-    even = player.motion
-    steps = np.arange(count) * every
-    cuts = sorted({-(-cut // every) for cut in even.cuts})
-    return Motion(
-        even.times[steps],
-        even.poses[steps],
-        even.roots[steps],
-        even.name,
-        [cut for cut in cuts if cut < count],
-    )
-
-
-def _report(model: CharacterModel, take: Take, row: Engine) -> dict[str, Any]:
-    player = take.player
-    figures: dict[str, Any] = {
-        "name": model.name,
-        "motion": player.motion.name,
-        "engine": row.name,
-        "size": float(f"{model.surface.size:.6g}"),
-        "vertices": len(model.surface.vertices),
-        **model.figures,
-        "frames": player.n_steps // take.every + 1,
-        "rate": 1 / (player.simulator.dt * take.every),
-        "steps": take.steps,
-        "step_ms": round(take.milliseconds, 4),
-        "simulate_s": round(take.seconds, 3),
-        "limits": dict(sorted(take.limits.items())),
-        "stiffness": take.stiffness,
-    }
-    if player.loop:
-        figures |= {"cycles": take.n_cycles, "seamless": player.seamless, "blended": take.blended}
-        figures["loop_gap"] = 0.0 if take.blended else take.gap
-    return figures
+def _sizes(model: CharacterModel) -> dict[str, Any]:
+    size, vertices = model.surface.size, len(model.surface.vertices)
+    return {"size": float(f"{size:.6g}"), "vertices": vertices}

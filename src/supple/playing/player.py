@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from supple.arrays import Floats, Singles
-from supple.checks import checked_number, shown
+from supple.checks import checked_array, checked_number, shown
 from supple.dynamics.between_poses import pose_before
 from supple.dynamics.character_inputs import CharacterInputs, Forces
 from supple.engines.engine import CharacterEngine, StepState
+from supple.engines.optional_parts import Resumable
 from supple.errors import SuppleError
 from supple.maths.rotations import from_matrix, to_matrix
 from supple.playing.cycle import StepTable, cycle_table, once_table
@@ -32,6 +35,9 @@ class Player:
         that walked away walks on, so that flesh feels nothing of it. A cycle is a whole number
         of steps; so that it is, the motion is played slower or faster by no more than half a
         step. Where the rig does not end as it began, it jumps, and flesh is carried over.
+    ahead
+        Tell the simulator of the pose after each step's, where it takes that (``ahead=``), as
+        `FullCharacterSimulator.step` does.
     start, end
         Seconds of the motion; by default all of it.
 
@@ -53,13 +59,14 @@ class Player:
         motion: Motion | str,
         *,
         loop: bool = False,
+        ahead: bool = False,
         start: float | None = None,
         end: float | None = None,
     ) -> None:
         model = getattr(simulator, "model", None)
         if model is None or not hasattr(model, "rig"):
             raise SuppleError(f"a Player needs a character's simulator, not {shown(simulator)}")
-        self.simulator, self.loop = simulator, bool(loop)
+        self.simulator, self.loop, self._ahead = simulator, bool(loop), bool(ahead)
         clip = CharacterInputs(model).motion(motion, model.motions)
         self._table: StepTable
         if loop:
@@ -146,9 +153,44 @@ class Player:
             self.simulator.reset(pose, root, before=pose_before(self.motion, frame))
             self.frame = frame
             return None
-        done = self.simulator.step(pose, root, self._turned(forces))
+        told = {"ahead": self._after(frame)} if self._ahead else {}
+        done = self.simulator.step(pose, root, self._turned(forces), **told)
         self.frame = frame
         return done
+
+    def _after(self, frame: int) -> tuple[Floats, Floats] | None:
+        """Return pose and root one step after a frame; None where flesh then begins anew."""
+        moved, coming = self._moved, frame + 1
+        if frame == self.n_steps:
+            if not (self.loop and self.seamless):
+                return None
+            displacement = self._table.displacement
+            moved, coming = displacement @ moved, 1  # type: ignore[operator]
+        if coming in self._anew:
+            return None
+        root = self.motion.roots[coming]
+        if frame == self.n_steps or (self.cycle and self.seamless):
+            root = moved @ root
+        return self.motion.poses[coming], root
+
+    def state(self) -> dict[str, Floats]:
+        """Return where it is, and the state of a simulator that is `Resumable`."""
+        own = {"place": np.array([float(self.frame), float(self.cycle)]), "moved": self.moved}
+        return own | {f"flesh.{name}": each for name, each in self._resumable().state().items()}
+
+    def resume(self, state: Mapping[str, Floats]) -> None:
+        """Go on from a state that a player of the same motion was in."""
+        begin = "flesh."
+        flesh = {name[len(begin) :]: each for name, each in state.items() if name.startswith(begin)}
+        self._resumable().resume(flesh)
+        frame, cycle = checked_array("place of a player", state["place"], (2,)).tolist()
+        self.frame, self.cycle = int(frame), int(cycle)
+        self._moved = checked_array("displacement of cycles", state["moved"], (4, 4)).copy()
+
+    def _resumable(self) -> Resumable:
+        if not isinstance(self.simulator, Resumable):
+            raise SuppleError(f"{shown(self.simulator)} has no state to go on from")
+        return self.simulator
 
     def wrap(self) -> None:
         """At the end of a cycle, go to its start, which takes no time; elsewhere do nothing.

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from supple.arrays import Floats, Singles
+from supple.arrays import Singles
+from supple.checks import checked_array
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.errors import SolverError, warn
 from supple.playing.frame_readings import frame_readings
 from supple.playing.player import Player
 from supple.progress import Progress
+from supple.rig.motion.motion import Motion
 
 __all__ = ["Take", "stable_take"]
 
@@ -48,6 +51,11 @@ class Take:
         Factor on the model's stiffness.
     readings
         Of the last step before each frame.
+    frames
+        (t, n̄, 3) float32, of which the first `at` of this pass are recorded; `apart` is how far
+        those are from the last cycle's.
+    kept
+        Called with the take after each frame.
     """
 
     player: Player
@@ -61,35 +69,51 @@ class Take:
     blended: bool = False
     stiffness: float = 1.0
     readings: list[dict[str, Any]] = field(default_factory=list)
+    frames: Singles | None = None
+    at: int = 0
+    apart: float = 0.0
+    kept: Callable[[Take], None] = lambda take: None
 
     @property
     def limited(self) -> float:
         """Part of the steps in which a limit acted because flesh was too soft."""
         return max(self.limits.get(name, 0) for name in _TOO_SOFT) / max(self.steps, 1)
 
-    def once(self) -> Singles:
-        """Record all frames of a motion."""
-        frames = self._empty_frames(self.player.n_steps // self.every + 1)
-        self.player.surface(frames[0])
-        self.readings = [{}]
-        for k in range(1, len(frames)):
-            self._steps()
-            self.player.surface(frames[k])
-            self.tell(k / (len(frames) - 1), "simulating")
-        return self._finite(frames)
+    def recorded(self) -> Singles:
+        """Record all frames of a motion, or of its cycle once that closes."""
+        self.frames = self._empty_frames() if self.frames is None else self.frames
+        if self.player.loop:
+            self._cycles()
+        else:
+            self._pass("simulating")
+        if not np.isfinite(self.frames).all():
+            raise SolverError("the simulation diverges; use firmer flesh or more damping")
+        return self.frames
 
-    def cycles(self) -> Singles:
-        """Record cycles until one is as the one before; return its frames, both ends included."""
-        frames = self._empty_frames(self.player.n_steps // self.every + 1)
-        for cycle in range(MOST_CYCLES):
-            self.gap = self._cycle(frames, np.zeros(len(frames)))
-            if cycle and self.gap <= CLOSED:
-                break
-        if self.gap is not None and self.gap > VISIBLY_OPEN:
-            self._blend(frames)
-        return self._finite(frames)
+    def _cycles(self) -> None:
+        """Record cycles until one is as the one before; its frames have both ends."""
+        assert self.frames is not None
+        while not (self.at == len(self.frames) and self._is_last()):
+            if self.at in (0, len(self.frames)):
+                self.player.wrap()
+                self.n_cycles += 1
+                self.at, self.apart = 0, 0.0
+                self.readings = self.readings[-1:]
+            self._pass(f"cycle {self.n_cycles}")
 
-    def _blend(self, frames: Singles) -> None:
+    def _is_last(self) -> bool:
+        """Return whether the cycle that was recorded is the last; one more may be blended."""
+        if self.blended:
+            return True
+        self.gap = self.apart
+        if self.n_cycles > 1 and self.gap <= CLOSED:
+            return True
+        if self.n_cycles >= MOST_CYCLES and self.gap > VISIBLY_OPEN:
+            self._blend()
+            return False
+        return self.n_cycles >= MOST_CYCLES
+
+    def _blend(self) -> None:
         """Lead the next cycle into the end of the last, where it began: so it closes.
 
         Flesh that swings widely may take two cycles or more to come back to the same place, or
@@ -101,27 +125,37 @@ class Take:
             "blended so that the loop closes; more damping or firmer flesh would close by itself"
         )
         self.blended = True
-        part = np.linspace(0, 1, len(frames))
-        self._cycle(frames, part**2 * (3 - 2 * part))
 
-    def _cycle(self, frames: Singles, kept: Floats) -> float:
-        """Record a cycle over the last, of which `kept` stays; return how far apart they are."""
-        self.player.wrap()
-        self.n_cycles += 1
-        self.readings = self.readings[-1:] or [{}]
-        scratch, apart = np.empty_like(frames[0]), 0.0
-        size = self.player.simulator.model.surface.size
-        for k in range(len(frames)):
+    def _pass(self, what: str) -> None:
+        """Record frames from where it is to the last."""
+        assert self.frames is not None
+        last = len(self.frames) - 1
+        self.readings = self.readings or [{}]
+        for k in range(self.at, last + 1):
             if k:
                 self._steps()
-            self.player.surface(scratch)
-            if self.n_cycles > 1:
-                apart = max(apart, float(np.abs(scratch - frames[k]).max()) / size)
-            frames[k] = scratch if kept[k] == 0 else scratch + kept[k] * (frames[k] - scratch)
-            self.tell(k / (len(frames) - 1), f"cycle {self.n_cycles}")
-        return apart
+            self._record(k, last)
+            self.at = k + 1
+            if k or self.player.loop:
+                self.tell(k / last, what)
+            self.kept(self)
 
-    def _empty_frames(self, count: int) -> Singles:
+    def _record(self, k: int, last: int) -> None:
+        """Record a frame; in a cycle over that of the last one, of which a part is kept."""
+        assert self.frames is not None
+        frame = self.frames[k]
+        if self.n_cycles < 2:
+            self.player.surface(frame)
+            return
+        found = self.player.surface(np.empty_like(frame))
+        size = self.player.simulator.model.surface.size
+        self.apart = max(self.apart, float(np.abs(found - frame).max()) / size)
+        part = np.linspace(0, 1, last + 1)[k] if self.blended else 0.0
+        kept = part**2 * (3 - 2 * part)
+        frame[...] = found + kept * (frame - found) if kept else found
+
+    def _empty_frames(self) -> Singles:
+        count = self.player.n_steps // self.every + 1
         return CharacterInputs(self.player.simulator.model).frames(None, count)
 
     def _steps(self) -> None:
@@ -146,10 +180,56 @@ class Take:
         """Median time of a step in ms; the first may have had to be compiled."""
         return 1e3 * median(self.times or [0.0]) / self.every
 
-    def _finite(self, frames: Singles) -> Singles:
-        if not np.isfinite(frames).all():
-            raise SolverError("the simulation diverges; use firmer flesh or more damping")
-        return frames
+    def motion(self) -> Motion:
+        """Return poses and roots at the frames."""
+        assert self.frames is not None
+        even, count = self.player.motion, len(self.frames)
+        steps = np.arange(count) * self.every
+        cuts = sorted({-(-cut // self.every) for cut in even.cuts})
+        kept = [cut for cut in cuts if cut < count]
+        return Motion(even.times[steps], even.poses[steps], even.roots[steps], even.name, kept)
+
+    def figures(self) -> dict[str, Any]:
+        """Return what a bake reports of it."""
+        player = self.player
+        found: dict[str, Any] = {
+            "motion": player.motion.name,
+            "frames": player.n_steps // self.every + 1,
+            "rate": 1 / (player.simulator.dt * self.every),
+            "steps": self.steps,
+            "step_ms": round(self.milliseconds, 4),
+            "simulate_s": round(self.seconds, 3),
+            "limits": dict(sorted(self.limits.items())),
+            "stiffness": self.stiffness,
+        }
+        if player.loop:
+            found |= {"cycles": self.n_cycles, "seamless": player.seamless}
+            found |= {"blended": self.blended, "loop_gap": 0.0 if self.blended else self.gap}
+        return found
+
+    def state(self) -> dict[str, NDArray]:
+        """Return all that is left to record depends on, and what is recorded; not the readings."""
+        assert self.frames is not None
+        gap = np.nan if self.gap is None else self.gap
+        counts = [self.at, self.n_cycles, self.steps, self.blended, self.apart, gap]
+        recorded = self.frames[: self.at] if self.n_cycles < 2 else self.frames
+        own = {"frames": recorded, "counts": np.array(counts, float)}
+        player = {f"player.{name}": array for name, array in self.player.state().items()}
+        return own | player | {"times": np.array(self.times)}
+
+    def resume(self, state: Mapping[str, NDArray]) -> None:
+        """Go on from the state that a take of the same player was in."""
+        begin = "player."
+        self.player.resume(
+            {name[len(begin) :]: each for name, each in state.items() if name.startswith(begin)}
+        )
+        self.frames, recorded = self._empty_frames(), state["frames"]
+        self.frames[: len(recorded)] = checked_array("frames", recorded, recorded.shape)
+        at, cycles, steps, blended, self.apart, gap = state["counts"].tolist()
+        self.at, self.n_cycles, self.steps = int(at), int(cycles), int(steps)
+        self.blended, self.gap = bool(blended), None if np.isnan(gap) else gap
+        self.times = state["times"].tolist()
+        self.readings = [{}] * self.at
 
 
 def stable_take(
@@ -169,7 +249,7 @@ def stable_take(
     best: tuple[Take, Singles] | None = None
     for factor in STIFFER if stiffen else STIFFER[:1]:
         take = Take(player_with(factor), every, _told(tell, factor))
-        frames = take.cycles() if take.player.loop else take.once()
+        frames = take.recorded()
         take.stiffness = factor
         if best is None or take.limited < best[0].limited:
             best = take, frames

@@ -84,7 +84,7 @@ def test_a_model_gives_a_simulator_of_the_character_and_a_body_one_of_the_body()
     assert supple.FullSimulator is FullSimulator
     strangers: tuple[Any, ...] = (None, "bar", 3)
     for other in strangers:
-        with pytest.raises(SuppleError, match="ElasticBody, a HexBody or a PoseSpaceModel"):
+        with pytest.raises(SuppleError, match="ElasticBody, a HexBody or a character"):
             FullSimulator(other)
 
 
@@ -308,6 +308,16 @@ def test_roots_are_rigid_or_an_error():
     np.testing.assert_allclose(to_root(root, to_world(root, points)), points, atol=1e-14)
 
 
+def test_tets_that_a_pose_turns_inside_out_are_left_out_and_that_is_said():
+    simulator = FullSimulator(bar())
+    simulator.reset(np.radians([100.0]))
+    assert simulator.step(np.radians([101.0])).limits == ()
+    simulator.reset([40.0])
+    assert simulator.step([40.0]).limits == ("rest",)
+    assert np.isfinite(simulator.surface()).all()
+    assert simulator.step(np.radians([101.0])).limits == ()
+
+
 def bad_roots():
     mirrored, scaled, nan, far, bent, huge = (np.eye(4) for _ in range(6))
     mirrored[0, 0], scaled[:3, :3], nan[0, 3], far[1, 3] = -1, 2 * np.eye(3), np.nan, 1e30
@@ -324,7 +334,7 @@ def bad_roots():
         for forces in ({10**6: [0, 0, 1]}, {-1: [0, 0, 1]}, {0: [0, 1]}, {0: [np.inf, 0, 0]})
     ]
     + [{"forces": {True: [0, 0, 1]}}, {"forces": {0.5: [0, 0, 1]}}, {"forces": [[0, 0, 1]]}]
-    + [{"forces": {TIP: [1e300, 0, 0]}}, {"pose": [40.0]}],
+    + [{"forces": {TIP: [1e300, 0, 0]}}],
 )
 def test_hostile_input_is_an_error_and_leaves_the_state_untouched(given):
     simulator = FullSimulator(stiffening_bar(), substeps=2)

@@ -101,6 +101,7 @@ class DenseSimulator:
         self.look_ahead = (integrator != "bdf2") if look_ahead is None else look_ahead
         self.transport = transport and integrator != "newmark" and substeps == 1
         self.flesh, self.velocities = list[Floats](), list[Floats]()
+        self.last: Floats = np.zeros((0, 3))
         self.speeds = list[Floats]()
         self.alpha, self.beta, self.gravity = 0.5, 0.01, np.array([0.0, -9.81, 0.0])
         self.q, self.v, self.a = np.zeros((3, model.n_modes))

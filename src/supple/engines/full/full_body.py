@@ -100,19 +100,18 @@ class FullBodySimulator:
     ) -> None:
         if not isinstance(body, ElasticBody | HexBody):
             raise SuppleError(
-                "a FullSimulator needs an ElasticBody, a HexBody or a PoseSpaceModel, "
+                "a FullSimulator needs an ElasticBody, a HexBody or a character's model, "
                 f"not {shown(body)}"
             )
         self._method = integrator_named(integrator)
-        numbers = {"dt": dt, "alpha": alpha, "beta": beta, "tolerance": tolerance}
+        numbers = {"alpha": alpha, "beta": beta, "tolerance": tolerance}
         for name, value in numbers.items():
             numbers[name] = float(checked_array(name, value, ()))
-            if numbers[name] < 0 or (name == "dt" and not 1e-12 <= numbers[name] <= 1e9):
+            if numbers[name] < 0:
                 raise SuppleError(f"{name} must be a positive number, not {value}")
         if newton != int(newton) or newton < 1:
             raise SuppleError(f"newton must be a whole number of at least 1, not {newton}")
-        self.body, self.dt = body, numbers["dt"]
-        self._h = self.dt / self.substeps
+        self.body, self._dt = body, _checked_step(dt)
         self.mass = body.mass(lumped)
         self.gravity = checked_array("gravity", gravity, (3,))
         self._free = free_unknowns(body, fixed)
@@ -127,6 +126,20 @@ class FullBodySimulator:
             psd=psd,
         )
         self.reset()
+
+    @property
+    def dt(self) -> float:
+        """Seconds of a step, or from one pose to the next; to be set before `reset`."""
+        return self._dt
+
+    @dt.setter
+    def dt(self, dt: float) -> None:
+        self._dt = _checked_step(dt)
+
+    @property
+    def _h(self) -> float:
+        """Seconds of a step of time."""
+        return self._dt / self.substeps
 
     def reset(
         self,
@@ -279,3 +292,10 @@ class FullBodySimulator:
         kept = np.zeros(field.size)
         kept[self._free] = field.reshape(-1)[self._free]
         return kept.reshape(field.shape)
+
+
+def _checked_step(dt: float) -> float:
+    step = float(checked_array("dt", dt, ()))
+    if not 1e-12 <= step <= 1e9:
+        raise SuppleError(f"dt must be a positive number, not {dt}")
+    return step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
-from supple.checks import checked_whole_numbers, shown
+from supple.checks import checked_array, checked_whole_numbers, shown
 from supple.dynamics.between_poses import PoseTrack
 from supple.dynamics.character_inputs import (
     Before,
@@ -25,7 +25,7 @@ from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode, to_
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.full.full_body import FullBodySimulator
-from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.model.flesh_fields import FleshFields
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.progress import PartDone
@@ -34,6 +34,11 @@ from supple.rig.motion.motion import Motion
 __all__ = ["FullCharacterSimulator"]
 
 MOST_SUBSTEPS = 10_000
+#: Tets that a pose flattens to this part of their volume, or turns inside out, are left out, as in
+#: pose-space's step: the rig puts them there, and forces of a flat tet have no bound.
+FLATTEST = 0.01
+#: Arrays of the state, (s,), (4, 4) and (n, 3).
+_STATE = ("pose", "root", "rest", "_rest_before", "_u", "_v", "_a")
 
 
 class FullCharacterSimulator(FullBodySimulator):
@@ -41,12 +46,14 @@ class FullCharacterSimulator(FullBodySimulator):
 
     M ü + D u̇ + f(x + u, x) = f_ext − M ẍ in the world, with x = R Φ(p) + t the rest shape that
     rig and root give, and the skin at R Φ̄(p) + t + A u (xu2016 §4). Materials follow the pose
-    (xu2016 eq. 36), and what bones hold follows the rig.
+    (xu2016 eq. 36), and what bones hold follows the rig. Tets that a pose flattens are left out
+    there, which `limits` of a step call ``"rest"``.
 
     Parameters
     ----------
     model
-        Model of the character, of which the reduction is not used: skin, tets, rigs, material.
+        Skin, tets, rigs and material: a `FullModel`, or a `PoseSpaceModel`, of which the
+        reduction is not used.
     dt
         Seconds from one pose to the next.
     substeps
@@ -59,6 +66,9 @@ class FullCharacterSimulator(FullBodySimulator):
     gravity, gravity_mode
         In m/s². ``"relative"``: only what the root's turn changes acts, g − R g, because the
         sculpted shape already sags; ``"absolute"`` or ``"none"``.
+    acceleration_limit
+        In m/s², as for pose-space: no vertex of the rest shape is taken to accelerate more, and
+        where all do on average, it was put elsewhere and none does. By default there is none.
 
     Attributes
     ----------
@@ -71,7 +81,7 @@ class FullCharacterSimulator(FullBodySimulator):
 
     def __init__(
         self,
-        model: PoseSpaceModel,
+        model: FleshFields,
         dt: float = 1 / 90,
         *,
         substeps: int = 1,
@@ -82,27 +92,34 @@ class FullCharacterSimulator(FullBodySimulator):
         beta: float = 0.01,
         gravity: ArrayLike = (0.0, -9.81, 0.0),
         gravity_mode: str = "relative",
+        acceleration_limit: float = np.inf,
         psd: bool = False,
         lumped: bool = True,
     ) -> None:
-        if not isinstance(model, PoseSpaceModel):
+        if not isinstance(model, FleshFields):
             raise SuppleError(
-                f"a FullCharacterSimulator needs a PoseSpaceModel, not {shown(model)}"
+                f"a FullCharacterSimulator needs a FullModel or a PoseSpaceModel, "
+                f"not {shown(model)}"
             )
         (self.substeps,) = checked_whole_numbers("substeps", [substeps])
         if not 1 <= self.substeps <= MOST_SUBSTEPS:
             raise SuppleError(f"substeps must be 1 to {MOST_SUBSTEPS:,}, not {substeps}")
         self.model, self.gravity_mode = model, checked_gravity_mode(gravity_mode)
-        self._stiffness = 1.0
+        if not acceleration_limit > 0:
+            raise SuppleError(f"acceleration_limit is {acceleration_limit}; use a positive number")
+        self._stiffness, self._acceleration_limit = 1.0, float(acceleration_limit)
         self._factors: Floats | None = None
-        self._coming: Floats | None = None  # the next rest shape, where a run looks ahead
+        # Pose, root and rest shape that were looked ahead to: the next step goes there.
+        self._seen: tuple[Floats, Floats, Floats] | None = None
         self._painted = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
         self._inputs = CharacterInputs(model, model.pose_weights.scales)
         self._spread = model.embedding.T.tocsr()
         # `reset`, which the base calls, finds the character here.
         self.pose, self.root = model.rig.rest_pose.copy(), np.eye(4)
+        body = ElasticBody(model.mesh, model.material())
+        body.leave_out(FLATTEST)
         super().__init__(
-            ElasticBody(model.mesh, model.material()),
+            body,
             dt,
             fixed=model.fixed,
             integrator=integrator,
@@ -140,7 +157,12 @@ class FullCharacterSimulator(FullBodySimulator):
             super().reset(rest=rest, rest_before=earlier)
 
     def step(  # type: ignore[override]
-        self, pose: Given = None, root: Given = None, forces: Forces | None = None
+        self,
+        pose: Given = None,
+        root: Given = None,
+        forces: Forces | None = None,
+        *,
+        ahead: Before | None = None,
     ) -> StepReport:
         """Advance by `dt`.
 
@@ -151,6 +173,9 @@ class FullCharacterSimulator(FullBodySimulator):
         forces
             In N, in the world: a mapping of vertices of the skin to forces (3,). They act
             during the whole step, on the tets that carry these vertices.
+        ahead
+            Pose and root one `dt` later, where they are known: Φ̈ is then taken from the rest
+            shapes around the end of the step, as `run` does if `centred`. Without sub-steps only.
 
         Raises
         ------
@@ -160,11 +185,17 @@ class FullCharacterSimulator(FullBodySimulator):
         with self._undone_on_failure():
             there = self._inputs.pose(pose, self.pose)
             turned = self._inputs.root(root, self.root)
-            load = self._skin_load(forces)
+            load, later = self._skin_load(forces), None
+            if ahead is not None:
+                later = self._inputs.earlier(ahead, there, turned)
+                if self.substeps > 1:
+                    raise SuppleError("a step with sub-steps does not look ahead; use a smaller dt")
             self._track = self._track.fork()
             report = StepReport(converged=True)
             for at, placed in self._track.towards(there, turned, self.substeps):
-                self._substep(at, placed, self._shape(at, placed), load, None, report)
+                shape = self._shape(at, placed)
+                coming = None if later is None else self._look(*later)
+                self._substep(at, placed, shape, load, coming, report)
             report.time = self.time
             return report
 
@@ -221,6 +252,30 @@ class FullCharacterSimulator(FullBodySimulator):
         target[...] = moved
         return target
 
+    def state(self) -> dict[str, Floats]:
+        """Return all that later steps depend on, to the bit; `resume` takes it."""
+        found = {name: getattr(self, name).copy() for name in _STATE}
+        found["counts"] = np.array([self.time, float(self.unconverged_steps)])
+        if self._before is not None:
+            found["before"] = np.stack(self._before)
+        return found
+
+    def resume(self, state: Mapping[str, ArrayLike]) -> None:
+        """Go on from a state that a simulator of the same model and options was in."""
+        shapes = {name: getattr(self, name).shape for name in _STATE} | {"counts": (2,)}
+        if "before" in state:
+            shapes["before"] = (2, *self._u.shape)
+        found = {name: checked_array(name, state[name], shape) for name, shape in shapes.items()}
+        with self._undone_on_failure():
+            for name in _STATE:
+                setattr(self, name, found[name].copy())
+            self._before = None
+            if "before" in found:
+                self._before = found["before"][0].copy(), found["before"][1].copy()
+            self.time, self.unconverged_steps = float(found["counts"][0]), int(found["counts"][1])
+            self._track = PoseTrack(self.pose, self.root)
+            self._follow_material(self.pose)
+
     def run(
         self,
         motion: Motion | str,
@@ -265,7 +320,7 @@ class FullCharacterSimulator(FullBodySimulator):
                     self.surface(frames[index // self.substeps])
                     if progress is not None:
                         progress((index + 1) / (last + 1))
-            self._track, self._coming = PoseTrack(self.pose, self.root), None
+            self._track = PoseTrack(self.pose, self.root)
         return frames
 
     def _play(self, fine: Motion, index: int, centred: bool) -> None:
@@ -274,19 +329,17 @@ class FullCharacterSimulator(FullBodySimulator):
         last = index + 1 == fine.n_frames or index + 1 in fine.cuts
         if index == 0 or index in fine.cuts:
             time, unconverged = (0.0, 0) if index == 0 else (self.time, self.unconverged_steps)
-            self._coming = None
             self.reset(pose, root)
             if not last:
                 # As fast as from here on.
-                self._coming = self._shape(fine.poses[index + 1], fine.roots[index + 1])
-                self._rest_before = 2 * self.rest - self._coming
+                ahead = self._look(fine.poses[index + 1], fine.roots[index + 1])
+                self._rest_before = 2 * self.rest - ahead
             self.time, self.unconverged_steps = time, unconverged
             return
-        shape = self._shape(pose, root) if self._coming is None else self._coming
-        self._coming = None
+        shape, coming = self._shape(pose, root), None
         if centred and not last:
-            self._coming = self._shape(fine.poses[index + 1], fine.roots[index + 1])
-        self._substep(pose, root, shape, np.zeros_like(shape), self._coming, StepReport())
+            coming = self._look(fine.poses[index + 1], fine.roots[index + 1])
+        self._substep(pose, root, shape, np.zeros_like(shape), coming, StepReport())
 
     def _substep(
         self,
@@ -303,15 +356,37 @@ class FullCharacterSimulator(FullBodySimulator):
         if coming is not None:
             centred = coming - 2 * shape + self.rest
             moved = self._in_step(moved, centred)
+        moved, acted = self._limited(moved)
         done = self._advance(shape, self._weight() + load, moved)
         report.iterations += done.iterations
         report.converged &= done.converged
+        acted += ("rest",) if self.body.left_out else ()
+        report.limits = tuple(sorted({*report.limits, *acted}))
         for part, seconds in done.seconds.items():
             report.seconds[part] += seconds
 
     def _shape(self, pose: Floats, root: Floats) -> Floats:
         """R Φ(p) + t of the tets."""
+        if self._seen is not None:
+            there, place, seen = self._seen
+            if np.array_equal(pose, there) and np.array_equal(root, place):
+                return seen
         return np.ascontiguousarray(to_world(root, self.model.tet_rig(pose)))
+
+    def _limited(self, moved: Floats) -> tuple[Floats, tuple[str, ...]]:
+        """Return h²Φ̈ within the acceleration limit, and names of what acted."""
+        most = self._acceleration_limit * self._h**2
+        lengths = np.linalg.norm(moved, axis=1)
+        if not lengths.max() > most:
+            return moved, ()
+        if np.square(lengths).mean() > most**2:
+            return np.zeros_like(moved), ("teleport",)
+        return moved * np.minimum(1.0, most / np.maximum(lengths, most))[:, None], ("acceleration",)
+
+    def _look(self, pose: Floats, root: Floats) -> Floats:
+        """R Φ(p) + t at the next step, kept until then."""
+        self._seen = pose.copy(), root.copy(), self._shape(pose, root)
+        return self._seen[2]
 
     def _follow_material(self, pose: Floats) -> None:
         if self._painted:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from supple.engines.full.full_body import FullBodySimulator
 from supple.engines.full.full_character import FullCharacterSimulator
-from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.model.flesh_fields import FleshFields
 
 __all__ = ["FullSimulator"]
 
@@ -18,8 +18,9 @@ class FullSimulator(metaclass=ABCMeta):  # noqa: B024 -- others are registered w
     Parameters
     ----------
     body, model
-        An `ElasticBody` or `HexBody`, which gives a `FullBodySimulator`; or a `PoseSpaceModel`,
-        which gives a `FullCharacterSimulator`: it takes poses and gives the skin.
+        An `ElasticBody` or `HexBody`, which gives a `FullBodySimulator`; or a `FullModel` or
+        `PoseSpaceModel`, which gives a `FullCharacterSimulator`: it takes poses and gives the
+        skin.
     dt
         Seconds of a step.
     **options
@@ -43,7 +44,7 @@ class FullSimulator(metaclass=ABCMeta):  # noqa: B024 -- others are registered w
     def __new__(cls, *given: Any, **options: Any) -> Any:
         """Make an object of the class that fits the first argument."""
         first = given[0] if given else options.get("model")
-        made = FullCharacterSimulator if isinstance(first, PoseSpaceModel) else FullBodySimulator
+        made = FullCharacterSimulator if isinstance(first, FleshFields) else FullBodySimulator
         return made(*given, **options)
 
     if TYPE_CHECKING:

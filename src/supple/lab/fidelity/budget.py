@@ -25,8 +25,9 @@ from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.step_options import StepOptions
 from supple.errors import SuppleError
 from supple.lab.fidelity.oscillation import frequency_error
-from supple.lab.fidelity.truth import CONVERGING, Truth, play_finely, played, rms_difference, truth
+from supple.lab.fidelity.truth import Truth, play_finely, played, truth
 from supple.lab.fidelity.whole_mesh import BlendedBasis, nearest_displacement, without_cubature
+from supple.playing.convergence import CONVERGING, rms_difference
 from supple.progress import Progress, unreported
 from supple.rig.motion.motion import Motion
 from supple.saving import write_whole

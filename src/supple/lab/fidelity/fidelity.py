@@ -15,15 +15,8 @@ from supple.engines.engine import CharacterEngine, Engine, engine_named
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
 from supple.lab.fidelity.oscillation import dominant_frequency, frequency_error, ringdown
-from supple.lab.fidelity.truth import (
-    CONVERGING,
-    Truth,
-    play_finely,
-    played,
-    rms_difference,
-    truth,
-    usual_options,
-)
+from supple.lab.fidelity.truth import Truth, play_finely, played, truth, usual_options
+from supple.playing.convergence import CONVERGING, rms_difference
 from supple.progress import Progress
 from supple.rig.motion.motion import Motion
 

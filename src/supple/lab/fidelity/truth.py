@@ -13,32 +13,27 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from supple.arrays import Singles
-from supple.checks import checked_number, checked_whole_numbers, numbers
 from supple.dynamics.between_poses import pose_before
 from supple.dynamics.root_frame import to_world
 from supple.engines.engine import CharacterEngine, Engine, engine_named
-from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.errors import SolverError, SuppleError
+from supple.engines.pose_space.model.flesh_fields import FleshFields
+from supple.errors import SolverError
+from supple.playing.convergence import CONVERGING, converged, rms_difference
 from supple.progress import Progress, unreported
 from supple.rig.motion.motion import Motion
 from supple.saving import write_whole
 
 __all__ = [
-    "CONVERGING",
     "Truth",
     "play_finely",
     "played",
     "rig_surface",
-    "rms_difference",
     "truth",
     "usual_options",
 ]
 
-#: Options that make the full simulation converge, unless the caller says otherwise.
-CONVERGING: dict[str, Any] = {"integrator": "bdf2", "newton": 20, "tolerance": 1e-6}
 MOST_SUBSTEPS = 64
 
 
@@ -86,25 +81,7 @@ class Truth:
         return self.changes[-1] if self.changes else np.inf
 
 
-def rms_difference(frames: ArrayLike, true: ArrayLike, rig_only: ArrayLike) -> float:
-    """RMS over time and vertices of |a − b|, relative to that of the truth's displacement |b − Φ̄|.
-
-    Parameters
-    ----------
-    frames, true, rig_only
-        (t, n̄, 3): frames that are judged, the truth, and the skin as the rig alone has it.
-    """
-    shape = numbers("true frames", true).shape
-    a, b, c = (np.asarray(numbers("frames", each)) for each in (frames, true, rig_only))
-    if len(shape) != 3 or shape[2] != 3 or a.shape != shape or c.shape != shape:
-        raise SuppleError(f"frames of shapes {a.shape}, {shape}, {c.shape}; all must be (t, n, 3)")
-    displacement = float(np.sqrt(np.mean((b - c) ** 2)))
-    if not 0 < displacement < np.inf:
-        raise SuppleError("the true flesh never leaves the rig, so nothing can be relative to it")
-    return float(np.sqrt(np.mean((a - b) ** 2))) / displacement
-
-
-def rig_surface(model: PoseSpaceModel, motion: Motion, rate: float = 90.0) -> Singles:
+def rig_surface(model: FleshFields, motion: Motion, rate: float = 90.0) -> Singles:
     """Return the skin as the rig alone has it, in the world, (t, n̄, 3)."""
     keys = motion.resample(rate)
     placed = (
@@ -146,7 +123,7 @@ def played(simulator: CharacterEngine, motion: Motion, every: int = 1) -> Single
 
 def play_finely(
     engine: Engine,
-    model: PoseSpaceModel,
+    model: FleshFields,
     motion: Motion,
     rate: float,
     substeps: int,
@@ -178,7 +155,7 @@ def play_finely(
 
 
 def truth(
-    model: PoseSpaceModel,
+    model: FleshFields,
     motion: Motion,
     rate: float = 90.0,
     *,
@@ -217,36 +194,27 @@ def truth(
     **options
         Options of the engine: damping, gravity, and others as in what is compared.
     """
-    limit = checked_number("accuracy", accuracy)
-    (most,) = checked_whole_numbers("most substeps", [most_substeps])
-    if not (limit > 0 and most >= 2):
-        raise SuppleError("truth needs a positive accuracy and two sub-steps at least")
     row, began = engine_named(engine, "character"), perf_counter()
     options = usual_options(row, CONVERGING) | options
     if flesh and row.name != "full":
         raise SuppleError(f"the engine {row.name} does not tell where its tets are; full does")
-    rig, changes = rig_surface(model, motion, rate), list[float]()
-    levels = _Levels(row, model, motion, rate, cache, progress, options, flesh)
-    substeps, before = 1, levels(1)
-    while 2 * substeps <= most and not (changes and changes[-1] <= limit):
-        substeps, after = 2 * substeps, levels(2 * substeps)
-        found = before is not None and after is not None
-        changes.append(rms_difference(before.frames, after.frames, rig) if found else np.inf)  # type: ignore[union-attr]
-        before = after
-    if before is None:
-        raise SolverError(f"no solution with {substeps} sub-steps; raise most_substeps")
-    done = changes[-1] <= limit
-    seconds = perf_counter() - began
+    rig = rig_surface(model, motion, rate)
+    found = converged(
+        _Levels(row, model, motion, rate, cache, progress, options, flesh),
+        lambda before, after: rms_difference(before.frames, after.frames, rig),
+        accuracy=accuracy,
+        most_substeps=most_substeps,
+    )
     return Truth(
-        frames=before.frames,
+        frames=found.result.frames,
         rig=rig,
         rate=rate,
-        substeps=substeps,
-        changes=tuple(changes),
-        converged=done,
-        unconverged_steps=before.unconverged,
-        seconds=seconds,
-        flesh=before.flesh,
+        substeps=found.substeps,
+        changes=found.changes,
+        converged=found.done,
+        unconverged_steps=found.result.unconverged,
+        seconds=perf_counter() - began,
+        flesh=found.result.flesh,
     )
 
 
@@ -263,7 +231,7 @@ class _Levels:
     """Simulations with ever more sub-steps, kept in a folder if there is one."""
 
     engine: Engine
-    model: PoseSpaceModel
+    model: FleshFields
     motion: Motion
     rate: float
     cache: str | Path | None

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.anatomy.flesh_presets import flesh_material
-from supple.anatomy.painted_material import pose_materials
-from supple.checks import checked_number, shown
+from supple.checks import shown
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.pose_space.alignment import VARIANTS, Variant
-from supple.engines.pose_space.build.pose_selection import Poses, resolve_poses
+from supple.engines.pose_space.build.fitted_flesh import (
+    FittedFlesh,
+    FleshOptions,
+    check_character,
+    check_positive,
+    is_whole,
+)
+from supple.engines.pose_space.build.pose_selection import Poses
 from supple.engines.pose_space.build.reduction_setup import (
     ReductionSetup,
     choose_regions,
@@ -29,7 +34,6 @@ from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.mesh.obstacles import Obstacle, check_obstacle
 from supple.mesh.tets import TetMesh
-from supple.mesh.topology import counted
 from supple.reduction.build_log import BuildLog
 from supple.reduction.contact_constraints import ContactKind
 from supple.reduction.regions.handles import Handle
@@ -120,7 +124,7 @@ def build(
     SuppleError
         If an option or the character cannot be; it says what to do about it.
     """
-    _check_character(character)
+    check_character(character)
     options = BuildOptions(
         poses=poses,
         modes=modes,
@@ -145,7 +149,7 @@ def build(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BuildOptions:
+class BuildOptions(FleshOptions):
     """Options of `build`, which documents them; checked when made, before anything is computed.
 
     Raises
@@ -154,56 +158,32 @@ class BuildOptions:
         If one of them cannot be; it names the option.
     """
 
-    poses: Poses
     modes: int | Sequence[int]
     regions: Regions
-    material: Material | None
-    young: ArrayLike | None
-    poisson: ArrayLike | None
-    tets: int | TetMesh
-    bones: Bones | ArrayLike | None
-    bone_radius: float
     contacts: ContactKind | None
     obstacles: Sequence[Obstacle]
     elastic_cubature: int | None
     inertial_cubature: int | None
     interpolation: Variant
-    most_poses: int
     seed: int
     executor: Executor | None
-    fitting: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.material is not None:
-            _check_material(self.material)
-        if not (isinstance(self.tets, TetMesh) or _is_whole(self.tets)):
-            raise SuppleError(f"tets is {shown(self.tets)}; give how many to make, or a TetMesh")
-        checked_number("bone_radius", self.bone_radius)
+        super().__post_init__()
         if not (self.regions is None or isinstance(self.regions, str | Sequence)):
             wanted = '"auto", handles, regions or None'
             raise SuppleError(f"regions is {shown(self.regions)}; use {wanted}")
         _check_contact(self.contacts, self.obstacles)
         for name in ("elastic_cubature", "inertial_cubature"):
             if getattr(self, name) is not None:
-                _check_positive(name, getattr(self, name))
+                check_positive(name, getattr(self, name))
         if not isinstance(self.interpolation, str) or self.interpolation not in VARIANTS:
             wanted = ", ".join(VARIANTS)
             raise SuppleError(f"interpolation is {shown(self.interpolation)}; use one of {wanted}")
-        _check_positive("most_poses", self.most_poses)
-        if not _is_whole(self.seed) or not 0 <= self.seed < 2**63:
+        if not is_whole(self.seed) or not 0 <= self.seed < 2**63:
             given = shown(self.seed)
             raise SuppleError(f"seed must be a whole number from 0 to 2⁶³ − 1, not {given}")
         _check_executor(self.executor)
-        if "gamma" in self.fitting:
-            checked_number("gamma", self.fitting["gamma"])
-        if not _is_whole(self.fitting.get("most_added", 0)):
-            given = shown(self.fitting["most_added"])
-            raise SuppleError(f"most_added is {given}; give a whole number")
-
-    @property
-    def adaptive(self) -> bool:
-        """True if poses are added where they are too few."""
-        return isinstance(self.poses, str) and self.poses == "auto"
 
     def cubature_counts(self, r: int) -> tuple[int, int]:
         """Return numbers of elastic tets and inertial vertices for r columns."""
@@ -216,67 +196,24 @@ class BuildOptions:
 
 def _built(character: Character, options: BuildOptions, log: BuildLog) -> PoseSpaceModel:
     """Take all stages of a build."""
-    material = options.material
-    if material is None:
-        material = flesh_material(character.surface.size)
-    rows, names = resolve_poses(character, options.poses)
-    if options.adaptive:  # the farthest come first
-        rows, names = rows[: options.most_poses], names[: options.most_poses]
     # One thread for BLAS: the same bits on every machine, and the cores are for the poses.
     with single_threaded(), Workers(options.executor) as workers:
-        with log.stage("tets"):
-            flesh = character.fit_tet_body(
-                rows[1:],
-                names=names[1:],
-                tets=options.tets,
-                bones=options.bones,
-                bone_radius=options.bone_radius,
-                progress=log.tell,
-                **options.fitting,
-            )
+        flesh = FittedFlesh.of(character, options, log)
         with log.stage("regions"):
-            regions = choose_regions(character, flesh, options.regions)
-            materials = pose_materials(
-                material,
-                flesh.mesh,
-                flesh.embedding,
-                len(rows),
-                young=options.young,
-                poisson=options.poisson,
-            )
-            body = ElasticBody(flesh.mesh, materials[0])
+            regions = choose_regions(character, flesh.body, options.regions)
+            elastic = ElasticBody(flesh.body.mesh, flesh.materials[0])
             modes = modes_per_region(
-                options.modes, regions, lambda: region_sways(body, body.rest, regions)
+                options.modes, regions, lambda: region_sways(elastic, elastic.rest, regions)
             )
         setup = ReductionSetup(
-            character, flesh, regions, modes, options.contacts, tuple(options.obstacles)
+            character, flesh.body, regions, modes, options.contacts, tuple(options.obstacles)
         )
-        sampled = SampledPoses(setup, rows, names, materials, options.interpolation, workers, log)
+        at = flesh.poses, flesh.names, flesh.materials
+        sampled = SampledPoses(setup, *at, options.interpolation, workers, log)
         sampled.reduce()
         sampled.assess(insert_up_to=options.most_poses if options.adaptive else 0)
         counts = options.cubature_counts(int(np.sum(modes)))
         return train_model(sampled, *counts, options.seed)
-
-
-def _check_character(character: Character) -> None:
-    if not isinstance(character, Character):
-        raise SuppleError(f"build needs a Character, not {shown(character)}; see supple.load")
-    _ = character.surface, character.rig  # which say that there is no mesh
-    wanted = len(character.rig.parameters)
-    for name, motion in character.motions.items():
-        if motion.poses.shape[1] != wanted:
-            raise SuppleError(
-                f'{character.name}: poses of motion "{name}" have {motion.poses.shape[1]} '
-                f"entries, and the rig {counted(wanted, 'parameter')}; retarget it to this rig"
-            )
-
-
-def _check_material(material: Material) -> None:
-    example = 'Material("stvk", young=2e4, poisson=0.45)'
-    if not isinstance(material, Material):
-        raise SuppleError(f"material is {shown(material)}; give a Material, such as {example}")
-    if not material.isotropic:
-        raise SuppleError(f"material is {material.kind}; a model needs another, such as {example}")
 
 
 def _check_contact(contacts: ContactKind | None, obstacles: Sequence[Obstacle]) -> None:
@@ -295,12 +232,3 @@ def _check_executor(executor: Executor | None) -> None:
         raise SuppleError(
             f"executor is {shown(executor)}; give one like concurrent.futures', or None"
         )
-
-
-def _check_positive(name: str, value: Any) -> None:
-    if not _is_whole(value) or value < 1:
-        raise SuppleError(f"{name} is {shown(value)}; give a positive whole number")
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -17,7 +17,7 @@ from supple.mesh.tets import TetMesh
 from supple.reduction.regions.region import Region
 from supple.rig.stored.rigs import restored_rigs, stored_rigs
 
-__all__ = ["built_fields", "packed_products"]
+__all__ = ["built_fields", "built_flesh", "packed_products"]
 
 Ints = NDArray[np.int32]
 
@@ -56,17 +56,18 @@ def built_fields(
     **others: Any,
 ) -> dict[str, Any]:
     """Return the fields of a model; see `PoseSpaceModel.make`."""
-    header, arrays = stored_rigs({"rig": rig, "tet_rig": tet_rig, "pose_weights": pose_weights})
-    fields = others | restored_rigs(header, arrays, rig)
-    columns, weights = embedding_table(embedding)
-    carrying = columns[weights != 0]
+    fields = others | built_flesh(
+        rig=rig,
+        tet_rig=tet_rig,
+        embedding=embedding,
+        material=material,
+        pose_weights=pose_weights,
+        mesh=mesh,
+    )
+    carrying = fields["embedding_vertices"][fields["embedding_weights"] != 0]
     corners = mesh.tets[np.asarray(elastic_tets, np.int64)]
     stored = tuple(_needed_vertices(r, carrying, corners, inertial_vertices) for r in regions)
-    fields |= _material_fields(material, len(bases), len(mesh.tets))
     fields |= {
-        "mesh": mesh,
-        "embedding_vertices": columns,
-        "embedding_weights": weights,
         "regions": regions,
         "basis_vertices": stored,
         "bases": _stored_bases(bases, regions, stored),
@@ -79,6 +80,29 @@ def built_fields(
         turns = numbers("vertex rotations", rotations)
         fields["rotations"] = turns[:, np.unique(np.concatenate(stored))]
     return fields
+
+
+def built_flesh(
+    *,
+    rig: Any,
+    tet_rig: Any,
+    embedding: Any,
+    material: Material | Sequence[Material],
+    pose_weights: Any,
+    mesh: TetMesh,
+    **others: Any,
+) -> dict[str, Any]:
+    """Return the fields of a model's flesh; rigs are brought to the precision of the model file."""
+    header, arrays = stored_rigs({"rig": rig, "tet_rig": tet_rig, "pose_weights": pose_weights})
+    columns, weights = embedding_table(embedding)
+    return {
+        **others,
+        **restored_rigs(header, arrays, rig),
+        **_material_fields(material, pose_weights.n_poses, len(mesh.tets)),
+        "mesh": mesh,
+        "embedding_vertices": columns,
+        "embedding_weights": weights,
+    }
 
 
 def _stored_bases(

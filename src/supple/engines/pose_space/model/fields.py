@@ -1,4 +1,4 @@
-"""Fields of a pose-space model, and the rules that they keep."""
+"""Fields of a pose-space model's reduction, and the rules that they keep."""
 
 from __future__ import annotations
 
@@ -11,29 +11,18 @@ from numpy.typing import NDArray
 
 from supple.arrays import Floats, Singles
 from supple.checks import checked_whole_numbers
-from supple.elastic.densities.dispatch import MATERIALS
-from supple.elastic.material import Material
 from supple.engines.pose_space.model.basis_rounding import rounded_basis
 from supple.engines.pose_space.model.field_checks import (
     checked_extras,
-    checked_motions,
     checked_report,
-    checked_rest,
     checked_tree,
     distinct_indices,
-    rounded_mesh,
     rounded_region,
-    rounded_surface,
-    scalar_or_array,
     stored_array,
 )
+from supple.engines.pose_space.model.flesh_fields import FleshFields
 from supple.errors import SuppleError
-from supple.mesh.surface import SurfaceMesh
-from supple.mesh.tets import TetMesh
 from supple.reduction.regions.region import Region
-from supple.rig.motion.motion import Motion
-from supple.rig.poses.pose_weights import PoseWeights
-from supple.rig.protocol import Rig
 
 __all__ = ["ModelFields"]
 
@@ -47,29 +36,13 @@ UNIT_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class ModelFields:
-    """Fields of a pose-space model; `PoseSpaceModel` is made of them.
+class ModelFields(FleshFields):
+    """Fields of a pose-space model: its flesh, and the reduction; `PoseSpaceModel` is made of them.
 
-    All are checked, brought to the precision of the model file and made read-only, so that a
-    saved and loaded model is the same to the bit.
+    Those of the flesh are in `FleshFields`; these are checked and kept as those are.
 
     Attributes
     ----------
-    name
-        Name of the character.
-    surface, rig, motions
-        Skin (n̄ vertices) at the neutral pose, its rig Φ̄(p), and motions by name.
-    mesh, tet_rig
-        Tets (n vertices, T tets) at the neutral pose, and their rig Φ(p).
-    embedding_vertices, embedding_weights
-        (n̄, 4) tet vertices that carry each vertex of the skin, and their shares.
-    fixed
-        (f,) tet vertices that bones hold, ascending.
-    material_kind, young, poisson, density
-        As in `Material`. Young's modulus and Poisson's ratio are numbers, (T,), or (m, T) with a
-        row for each pose (xu2016 §8); the density is a number or (T,).
-    pose_weights
-        The m poses, the neutral one first, their names, and their weights at any pose.
     interpolation
         ``"frames"``: bases are blended in the neutral pose's frames and turned by the blended
         rotations of the vertices. ``"world"``: as in the paper.
@@ -117,20 +90,6 @@ class ModelFields:
     #: Row of `supple.engines.ENGINES` that steps it.
     engine: ClassVar[str] = "pose-space"
 
-    name: str
-    surface: SurfaceMesh
-    rig: Rig
-    motions: Mapping[str, Motion] = field(default_factory=dict)
-    mesh: TetMesh
-    tet_rig: Rig
-    embedding_vertices: Ints
-    embedding_weights: Singles
-    fixed: Ints
-    material_kind: str
-    young: float | Singles
-    poisson: float | Singles
-    density: float | Singles
-    pose_weights: PoseWeights
     interpolation: Interpolation
     regions: tuple[Region, ...]
     basis_vertices: tuple[Ints, ...]
@@ -152,25 +111,25 @@ class ModelFields:
     extras: Mapping[str, NDArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, value in _checked(self).items():
-            object.__setattr__(self, name, value)
+        super().__post_init__()
+        self._set(_checked(self))
 
 
 def _checked(model: ModelFields) -> Fields:
-    """Return all fields of a model in the precision that files keep.
+    """Return all fields of a reduction in the precision that files keep.
 
     Raises
     ------
     SuppleError
         If a shape, an index or a number is wrong, or parts do not belong together.
     """
-    fields = _body(model)
-    fields |= _poses(model, fields)
-    fields |= _bases(model, fields)
+    if model.interpolation not in INTERPOLATIONS:
+        raise SuppleError(f'interpolation "{model.interpolation}"; use frames or world')
+    fields: Fields = {"parents": checked_tree(model.parents, model.n_poses)}
+    fields |= _bases(model)
     fields |= _cubature(model, fields)
-    _check_stored(fields)
+    _check_stored(model, fields)
     fields |= {
-        "name": str(model.name),
         "seed": _seed(model.seed),
         "report": checked_report(model.report),
         "extras": checked_extras(model.extras),
@@ -185,77 +144,9 @@ def _seed(seed: Any) -> int:
     return value
 
 
-def _body(model: ModelFields) -> Fields:
-    surface, mesh = rounded_surface(model.surface), rounded_mesh(model.mesh)
-    n_skin, n = len(surface.vertices), len(mesh.vertices)
-    checked_rest("surface", model.rig, surface.vertices, surface.size)
-    checked_rest("tets", model.tet_rig, mesh.vertices, mesh.size)
-    if tuple(model.tet_rig.parameters) != tuple(model.rig.parameters):
-        raise SuppleError("the rig of the tets has other parameters than that of the surface")
-    columns = np.asarray(model.embedding_vertices)
-    if columns.shape != (n_skin, 4) or columns.dtype.kind not in "iu":
-        raise SuppleError(f"embedding of shape {columns.shape}; expected ({n_skin}, 4) indices")
-    if not (columns.min() >= 0 and columns.max() < n):
-        raise SuppleError(f"the surface hangs on tet vertex {columns.max()}; there are {n:,}")
-    weights = stored_array("embedding weights", model.embedding_weights, (n_skin, 4))
-    if not np.abs(weights.sum(axis=1, dtype=np.float64) - 1).max() < UNIT_TOLERANCE * max(
-        1.0, float(np.abs(weights).max())
-    ):
-        raise SuppleError("embedding weights of a vertex do not add up to 1")
-    # The first is what the others leave of 1, so that files need not hold it.
-    exact = weights.copy()
-    exact[:, 0] = 1 - weights[:, 1:].sum(axis=1, dtype=np.float64)
-    fixed = distinct_indices("fixed vertices", model.fixed, n)
-    return {
-        "surface": surface,
-        "mesh": mesh,
-        "embedding_vertices": _frozen(columns.astype(np.int32)),
-        "embedding_weights": _frozen(exact),
-        "fixed": _frozen(np.sort(fixed)),
-        "motions": checked_motions(model.motions, len(model.rig.parameters)),
-    }
-
-
-def _poses(model: ModelFields, fields: Fields) -> Fields:
-    weights = model.pose_weights
-    if not isinstance(weights, PoseWeights):
-        raise SuppleError("the poses of a model must be PoseWeights")
-    if weights.poses.shape[1] != len(model.rig.parameters):
-        wrong = f"{weights.poses.shape[1]} numbers a pose"
-        raise SuppleError(f"{wrong}; the rig has {len(model.rig.parameters)} parameters")
-    if not np.allclose(weights.poses[0], model.rig.rest_pose, rtol=1e-6, atol=1e-6):
-        raise SuppleError("the first pose of a model must be the neutral one")
-    if model.interpolation not in INTERPOLATIONS:
-        raise SuppleError(f'interpolation "{model.interpolation}"; use frames or world')
-    return {
-        "parents": checked_tree(model.parents, weights.n_poses),
-        **_material(model, len(fields["mesh"].tets), weights.n_poses),
-    }
-
-
-def _is_isotropic(kind: str) -> bool:
-    return kind in MATERIALS and MATERIALS[kind].isotropic
-
-
-def _material(model: ModelFields, n_tets: int, n_poses: int) -> Fields:
-    if not _is_isotropic(model.material_kind):
-        isotropic = ", ".join(kind for kind in MATERIALS if _is_isotropic(kind))
-        raise SuppleError(f'a model cannot be of material "{model.material_kind}"; use {isotropic}')
-    painted = [(n_tets,), (n_poses, n_tets)]
-    fields: Fields = {
-        "material_kind": str(model.material_kind),
-        "young": scalar_or_array("Young's modulus", model.young, painted),
-        "poisson": scalar_or_array("Poisson's ratio", model.poisson, painted),
-        "density": scalar_or_array("density", model.density, painted[:1]),
-    }
-    # Its own checks; it takes any shape.
-    Material(fields["material_kind"], fields["young"], fields["poisson"], fields["density"])
-    return fields
-
-
-def _bases(model: ModelFields, fields: Fields) -> Fields:
-    n, m = len(fields["mesh"].vertices), model.pose_weights.n_poses
-    regions = tuple(rounded_region(region, n, fields["fixed"]) for region in model.regions)
+def _bases(model: ModelFields) -> Fields:
+    n, m = len(model.mesh.vertices), model.n_poses
+    regions = tuple(rounded_region(region, n, model.fixed) for region in model.regions)
     if not regions or not len(regions) == len(model.bases) == len(model.basis_vertices):
         counts = f"{len(model.bases)} bases and {len(model.basis_vertices)} lists of vertices"
         raise SuppleError(f"{counts} for {len(regions)} regions; each region needs one")
@@ -330,7 +221,7 @@ def _products(model: ModelFields, m: int, r: int) -> NDArray[np.float32]:
 
 
 def _cubature(model: ModelFields, fields: Fields) -> Fields:
-    mesh, m = fields["mesh"], model.pose_weights.n_poses
+    mesh, m = model.mesh, model.n_poses
     found: Fields = {}
     for kind, points, count in (
         ("elastic", "tets", len(mesh.tets)),
@@ -367,10 +258,10 @@ def _stiffness_corrections(model: ModelFields, m: int, r: int) -> Fields:
     return {"stiffness_corrections": given, "correction_ends": _frozen(ends.astype(np.int32))}
 
 
-def _check_stored(fields: Fields) -> None:
+def _check_stored(model: ModelFields, fields: Fields) -> None:
     """Refuse bases that are missing where the skin or cubature needs them: that would be silent."""
-    carrying = fields["embedding_vertices"][fields["embedding_weights"] != 0]
-    corners = fields["mesh"].tets[fields["elastic_tets"]].ravel()
+    carrying = model.embedding_vertices[model.embedding_weights != 0]
+    corners = model.mesh.tets[fields["elastic_tets"]].ravel()
     wanted = np.concatenate([carrying, corners, fields["inertial_vertices"]])
     for region, stored in zip(fields["regions"], fields["basis_vertices"], strict=True):
         missing = np.setdiff1d(np.intersect1d(region.vertices, wanted), stored)

@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from supple.anatomy.painted_material import interpolated_material
 from supple.arrays import Floats
-from supple.checks import checked_whole_numbers
 from supple.elastic.material import Material
 from supple.engines.pose_space.interpolation import interpolated_basis
 from supple.engines.pose_space.model.built_fields import built_fields
@@ -35,10 +32,10 @@ Ints = NDArray[np.int32]
 class PoseSpaceModel(ModelFields):
     """Reduced models of a character at several poses, aligned so that they blend (xu2016 §5 to §8).
 
-    Its fields are those of `ModelFields`: among them ``name``, the ``surface`` with its ``rig``
-    and ``motions``, the tets ``mesh`` with their ``tet_rig``, the poses' ``pose_weights``, and
-    the ``report`` of the build. `make` takes results of a build's stages in place of fields, and
-    brings the rigs, too, to the precision of the model file.
+    Its fields are those of `FleshFields` and of `ModelFields`: among them ``name``, the
+    ``surface`` with its ``rig`` and ``motions``, the tets ``mesh`` with their ``tet_rig``, the
+    poses' ``pose_weights``, and the ``report`` of the build. `make` takes results of a build's
+    stages in place of fields, and brings the rigs, too, to the precision of the model file.
     """
 
     def __repr__(self) -> str:
@@ -94,24 +91,9 @@ class PoseSpaceModel(ModelFields):
         return cls(**built_fields(**own, **fields))
 
     @property
-    def n_poses(self) -> int:
-        """Number of poses, m."""
-        return self.pose_weights.n_poses
-
-    @property
-    def poses(self) -> Floats:
-        """Poses (m, s), the neutral one first."""
-        return self.pose_weights.poses
-
-    @property
     def n_modes(self) -> int:
         """Columns of all regions, r."""
         return sum(basis.shape[3] for basis in self.bases)
-
-    @property
-    def pose_names(self) -> tuple[str, ...]:
-        """Names of the poses."""
-        return self.pose_weights.names
 
     @cached_property
     def columns(self) -> tuple[slice, ...]:
@@ -124,19 +106,6 @@ class PoseSpaceModel(ModelFields):
         """Tet vertices (b,) at which some basis is stored, ascending."""
         return np.unique(np.concatenate(self.basis_vertices))
 
-    @cached_property
-    def embedding(self) -> sp.csr_array:
-        """Matrix (n̄, n) that gives the skin's vertices from the tet vertices; rows add up to 1."""
-        weights = self.embedding_weights.astype(np.float64)
-        weights[:, 0] = 1 - weights[:, 1:].sum(axis=1)
-        starts = np.arange(0, weights.size + 1, 4)
-        shape = (len(weights), len(self.mesh.vertices))
-        matrix = sp.csr_array(
-            (weights.ravel(), self.embedding_vertices.ravel().copy(), starts), shape=shape
-        )
-        matrix.sum_duplicates()
-        return matrix
-
     @property
     def figures(self) -> dict[str, int]:
         """Sizes: ``tets``, ``poses``, ``modes`` and ``regions``."""
@@ -146,28 +115,6 @@ class PoseSpaceModel(ModelFields):
             "modes": self.n_modes,
             "regions": len(self.regions),
         }
-
-    def material(self, pose: int | ArrayLike | None = None) -> Material:
-        """Return the material of the flesh at a pose.
-
-        Parameters
-        ----------
-        pose
-            Number of one of the model's poses, weights (m,) of the poses between which it is,
-            or None for the neutral one.
-        """
-        if pose is not None and np.ndim(pose) == 1:
-            changing = np.ndim(self.young) == 2 or np.ndim(self.poisson) == 2
-            each = [self.material(i if changing else 0) for i in range(self.n_poses)]
-            return interpolated_material(each if changing else each[:1] * len(each), pose)
-        (index,) = checked_whole_numbers("pose", [0 if pose is None else pose])  # type: ignore[list-item]
-        if not 0 <= index < self.n_poses:
-            raise SuppleError(f"pose {index} is not there; the model has {self.n_poses}")
-        young, poisson = (
-            value[index] if np.ndim(value) == 2 else value  # type: ignore[index]
-            for value in (self.young, self.poisson)
-        )
-        return Material(self.material_kind, young, poisson, self.density)
 
     def mass_product(self, i: int, j: int) -> Floats:
         """Return the row of `mass_products` of poses i and j as a symmetric matrix, (r, r)."""

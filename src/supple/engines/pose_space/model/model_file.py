@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 
 from supple.checks import shown
 from supple.engines.pose_space.model.fields import ModelFields
-from supple.engines.pose_space.model.model_tensors import fields_of, tensors_of
+from supple.engines.pose_space.model.flesh_fields import FleshFields
+from supple.engines.pose_space.model.model_tensors import (
+    fields_of,
+    flesh_fields_of,
+    flesh_tensors,
+    tensors_of,
+)
 from supple.errors import FormatError, SuppleError
 from supple.rig.protocol import Rig
 from supple.rig.stored.rigs import check_same_rig
@@ -36,7 +42,7 @@ __all__ = [
 ]
 
 Arrays = dict[str, NDArray]
-Model = TypeVar("Model", bound=ModelFields)
+Model = TypeVar("Model", bound=FleshFields)
 
 FORMAT = "supple model"
 VERSION = 1
@@ -46,7 +52,7 @@ MOST_SHARED = 8
 AGAIN = "build the model again"
 
 
-def write_model(model: ModelFields, path: str | Path) -> None:
+def write_model(model: FleshFields, path: str | Path) -> None:
     """Write a model to a file; see `PoseSpaceModel.save`."""
     write_whole(path, packed_model(model))
 
@@ -74,9 +80,10 @@ def model_bytes(path: Path) -> bytes:
         raise FormatError(f"{path.name}: cannot be opened ({error})") from error
 
 
-def packed_model(model: ModelFields) -> bytes:
-    """Return the bytes of a model's file."""
-    return sealed(*tensors_of(model), model.engine)
+def packed_model(model: FleshFields) -> bytes:
+    """Return the bytes of a model's file: its flesh, and its reduction if it has one."""
+    parts = tensors_of(model) if isinstance(model, ModelFields) else flesh_tensors(model)
+    return sealed(*parts, model.engine)
 
 
 def sealed(header: dict[str, Any], tensors: Arrays, engine: str) -> bytes:
@@ -132,7 +139,8 @@ def unpacked_model(kind: type[Model], data: bytes, rig: Rig | None = None) -> Mo
     """
     header, tensors = unsealed(data, kind.engine)
     with damage_named():
-        model = kind(**fields_of(header, tensors, rig))
+        read = fields_of if issubclass(kind, ModelFields) else flesh_fields_of
+        model = kind(**read(header, tensors, rig))
         if rig is not None:
             check_same_rig(rig, model.rig.parameters, model.rig.n_vertices)
         return model

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from supple.engines.pose_space.model.basis_rounding import packed_basis, unpacked_basis
 from supple.engines.pose_space.model.fields import ModelFields
+from supple.engines.pose_space.model.flesh_fields import FleshFields
 from supple.errors import FormatError, SuppleError
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
@@ -27,7 +28,14 @@ from supple.rig.stored.packed_arrays import (
 from supple.rig.stored.rigs import restored_rigs, stored_rigs
 from supple.tensors import HeaderReader, TensorReader
 
-__all__ = ["fields_of", "motion_tensors", "read_motions", "tensors_of"]
+__all__ = [
+    "fields_of",
+    "flesh_fields_of",
+    "flesh_tensors",
+    "motion_tensors",
+    "read_motions",
+    "tensors_of",
+]
 
 Arrays = dict[str, NDArray]
 Header = dict[str, Any]
@@ -41,14 +49,11 @@ ROOTS = ("rig", "tet_rig", "pose_weights")
 
 def tensors_of(model: ModelFields) -> tuple[Header, Arrays]:
     """Return the header and the arrays that a file holds of a model."""
-    rigs, rig_arrays = stored_rigs({name: getattr(model, name) for name in ROOTS})
+    header, tensors = flesh_tensors(model)
     regions, region_arrays = _region_tensors(model)
-    motions, motion_arrays = motion_tensors(model.motions)
-    tensors = {f"rigs.{name}": array for name, array in rig_arrays.items()}
-    tensors |= region_arrays | motion_arrays | _mesh_tensors(model)
     products = packed_rows(model.mass_products.T)
+    tensors |= region_arrays
     tensors |= {
-        "fixed": narrowed(model.fixed),
         "root_eigenvalues": model.root_eigenvalues,
         "mass_products.mask": products["mask"],
         "mass_products.rows": products["rows"],
@@ -67,24 +72,35 @@ def tensors_of(model: ModelFields) -> tuple[Header, Arrays]:
     if model.inertial_corrections is not None:
         tensors |= _correction_tensors(model.inertial_corrections)
     tensors |= {f"extras.{name}": array for name, array in model.extras.items()}
-    constants = {name: getattr(model, name) for name in PAINTED}
-    tensors |= {f"material.{name}": value for name, value in constants.items() if np.ndim(value)}
-    numbers = {name: None if np.ndim(value) else value for name, value in constants.items()}
-    header = {
-        "name": model.name,
+    header |= {
         "interpolation": model.interpolation,
         "basis_bits": model.basis_bits,
-        "material": {"kind": model.material_kind, **numbers},
-        "rigs": rigs,
         "regions": regions,
-        "motions": motions,
         "seed": model.seed,
         "report": dict(model.report),
     }
     return header, {name: np.ascontiguousarray(array) for name, array in tensors.items()}
 
 
-def _mesh_tensors(model: ModelFields) -> Arrays:
+def flesh_tensors(model: FleshFields) -> tuple[Header, Arrays]:
+    """Return the header and the arrays of a model's flesh alone, without a reduction."""
+    rigs, rig_arrays = stored_rigs({name: getattr(model, name) for name in ROOTS})
+    motions, motion_arrays = motion_tensors(model.motions)
+    tensors = {f"rigs.{name}": array for name, array in rig_arrays.items()}
+    tensors |= motion_arrays | _mesh_tensors(model) | {"fixed": narrowed(model.fixed)}
+    constants = {name: getattr(model, name) for name in PAINTED}
+    tensors |= {f"material.{name}": value for name, value in constants.items() if np.ndim(value)}
+    numbers = {name: None if np.ndim(value) else value for name, value in constants.items()}
+    header = {
+        "name": model.name,
+        "material": {"kind": model.material_kind, **numbers},
+        "rigs": rigs,
+        "motions": motions,
+    }
+    return header, {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+
+
+def _mesh_tensors(model: FleshFields) -> Arrays:
     return {
         "surface.vertices": rounded(model.surface.vertices),
         "surface.triangles": narrowed(model.surface.triangles),
@@ -131,26 +147,16 @@ def fields_of(header: Header, tensors: Arrays, rig: Rig | None) -> dict[str, Any
     Values are checked where the model is made of them, by `ModelFields`.
     """
     reader, told = TensorReader(tensors), HeaderReader(header, "its header")
-    fields: dict[str, Any] = {
-        "name": told.text("name"),
+    fields = _read_flesh(told, reader, rig) | {
         "interpolation": told.text("interpolation"),
         "basis_bits": told.whole("basis_bits"),
         "seed": told.whole("seed"),
         "report": told.table("report"),
-        **restored_rigs(told.table("rigs"), reader.under("rigs"), rig),
     }
-    if sorted(set(fields) & set(ROOTS)) != sorted(ROOTS):
-        raise FormatError("has no rig of the surface, rig of the tets, or poses")
-    if not isinstance(fields["pose_weights"], PoseWeights):
-        raise FormatError("what it calls its poses are none")
     m = fields["pose_weights"].n_poses
-    fields |= _read_material(told, reader)
-    fields |= _read_meshes(reader)
     fields |= _read_regions(told.texts("regions"), reader, m, fields["basis_bits"])
-    fields["motions"] = read_motions(told.listed("motions"), reader)
     r = sum(basis.shape[3] for basis in fields["bases"])
     fields |= {
-        "fixed": reader.indices("fixed", (None,)),
         "root_eigenvalues": reader.floats("root_eigenvalues", (r,), single=False),
         "mass_products": _read_products(reader, m, r),
         "rotations": _read_rotations(reader, m),
@@ -168,6 +174,29 @@ def fields_of(header: Header, tensors: Arrays, rig: Rig | None) -> dict[str, Any
         fields["inertial_corrections"] = _read_corrections(reader, m, len(chosen), r)
     told.finish()
     reader.finish()
+    return fields
+
+
+def flesh_fields_of(header: Header, tensors: Arrays, rig: Rig | None) -> dict[str, Any]:
+    """Return the fields of the flesh that `flesh_tensors` wrote, as `fields_of` does."""
+    reader, told = TensorReader(tensors), HeaderReader(header, "its header")
+    fields = _read_flesh(told, reader, rig)
+    told.finish()
+    reader.finish()
+    return fields
+
+
+def _read_flesh(told: HeaderReader, reader: TensorReader, rig: Rig | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {"name": told.text("name")}
+    fields |= restored_rigs(told.table("rigs"), reader.under("rigs"), rig)
+    if sorted(set(fields) & set(ROOTS)) != sorted(ROOTS):
+        raise FormatError("has no rig of the surface, rig of the tets, or poses")
+    if not isinstance(fields["pose_weights"], PoseWeights):
+        raise FormatError("what it calls its poses are none")
+    fields |= _read_material(told, reader)
+    fields |= _read_meshes(reader)
+    fields["motions"] = read_motions(told.listed("motions"), reader)
+    fields["fixed"] = reader.indices("fixed", (None,))
     return fields
 
 

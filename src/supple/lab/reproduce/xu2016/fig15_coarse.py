@@ -29,7 +29,8 @@ from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleWarning
 from supple.lab.fidelity.oscillation import dominant_frequency, ringdown
-from supple.lab.fidelity.truth import rig_surface, rms_difference
+from supple.lab.fidelity.truth import rig_surface
+from supple.playing.convergence import rms_difference
 from supple.rig.motion.motion import Motion
 from supple.rig.tets.character_placement import CharacterPlacement
 from supple.scenes.characters.character_scene import Scene, scene

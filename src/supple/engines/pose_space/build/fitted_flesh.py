@@ -1,0 +1,153 @@
+"""The flesh of a character, fitted: tets that follow its rig, and their material at the poses.
+
+Every build begins with it; `supple.engines.full` ends with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.anatomy.flesh_presets import flesh_material
+from supple.anatomy.painted_material import pose_materials
+from supple.arrays import Floats
+from supple.checks import checked_number, shown
+from supple.elastic.material import Material
+from supple.engines.pose_space.build.pose_selection import Poses, resolve_poses
+from supple.errors import SuppleError
+from supple.mesh.tets import TetMesh
+from supple.mesh.topology import counted
+from supple.reduction.build_log import BuildLog
+from supple.rig.character import Character
+from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.tets.bones import Bones
+from supple.rig.tets.tet_body import TetBody
+
+__all__ = ["FittedFlesh", "FleshOptions", "check_character", "check_positive", "is_whole"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FleshOptions:
+    """Options of a build that say what flesh is; `build` documents them. Checked when made.
+
+    Raises
+    ------
+    SuppleError
+        If one of them cannot be; it names the option.
+    """
+
+    poses: Poses
+    material: Material | None
+    young: ArrayLike | None
+    poisson: ArrayLike | None
+    tets: int | TetMesh
+    bones: Bones | ArrayLike | None
+    bone_radius: float
+    most_poses: int
+    fitting: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.material is not None:
+            _check_material(self.material)
+        if not (isinstance(self.tets, TetMesh) or is_whole(self.tets)):
+            raise SuppleError(f"tets is {shown(self.tets)}; give how many to make, or a TetMesh")
+        checked_number("bone_radius", self.bone_radius)
+        check_positive("most_poses", self.most_poses)
+        if "gamma" in self.fitting:
+            checked_number("gamma", self.fitting["gamma"])
+        if not is_whole(self.fitting.get("most_added", 0)):
+            given = shown(self.fitting["most_added"])
+            raise SuppleError(f"most_added is {given}; give a whole number")
+
+    @property
+    def adaptive(self) -> bool:
+        """True if poses are added where they are too few."""
+        return isinstance(self.poses, str) and self.poses == "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class FittedFlesh:
+    """Tets of a character, fitted at poses, and what they are made of there.
+
+    Attributes
+    ----------
+    body
+        Tets that follow the rig.
+    poses, names
+        (m, s) poses, the neutral one first, and their names.
+    materials
+        Material at each of them.
+    """
+
+    body: TetBody
+    poses: Floats
+    names: tuple[str, ...]
+    materials: tuple[Material, ...]
+
+    @classmethod
+    def of(cls, character: Character, options: FleshOptions, log: BuildLog) -> FittedFlesh:
+        """Fill a character with tets and fit them at its poses."""
+        rows, names = resolve_poses(character, options.poses)
+        if options.adaptive:  # the farthest come first
+            rows, names = rows[: options.most_poses], names[: options.most_poses]
+        with log.stage("tets"):
+            body = character.fit_tet_body(
+                rows[1:],
+                names=names[1:],
+                tets=options.tets,
+                bones=options.bones,
+                bone_radius=options.bone_radius,
+                progress=log.tell,
+                **options.fitting,
+            )
+            materials = pose_materials(
+                options.material or flesh_material(character.surface.size),
+                body.mesh,
+                body.embedding,
+                len(rows),
+                young=options.young,
+                poisson=options.poisson,
+            )
+        return cls(body, rows, tuple(names), materials)
+
+    def pose_weights(self) -> PoseWeights:
+        """Return weights of the poses, in the measure that the tets were fitted with."""
+        fitted = self.body.tet_rig.pose_weights
+        return PoseWeights(self.poses, fitted.scales, kind=fitted.kind, names=self.names)
+
+
+def check_character(character: Character) -> None:
+    """Refuse what is no character with a mesh and a rig that fits its motions."""
+    if not isinstance(character, Character):
+        raise SuppleError(f"build needs a Character, not {shown(character)}; see supple.load")
+    _ = character.surface, character.rig  # which say that there is no mesh
+    wanted = len(character.rig.parameters)
+    for name, motion in character.motions.items():
+        if motion.poses.shape[1] != wanted:
+            raise SuppleError(
+                f'{character.name}: poses of motion "{name}" have {motion.poses.shape[1]} '
+                f"entries, and the rig {counted(wanted, 'parameter')}; retarget it to this rig"
+            )
+
+
+def _check_material(material: Material) -> None:
+    example = 'Material("stvk", young=2e4, poisson=0.45)'
+    if not isinstance(material, Material):
+        raise SuppleError(f"material is {shown(material)}; give a Material, such as {example}")
+    if not material.isotropic:
+        raise SuppleError(f"material is {material.kind}; a model needs another, such as {example}")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Refuse an option that is no positive whole number."""
+    if not is_whole(value) or value < 1:
+        raise SuppleError(f"{name} is {shown(value)}; give a positive whole number")
+
+
+def is_whole(value: Any) -> bool:
+    """Return whether a value is a whole number, and no truth value."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

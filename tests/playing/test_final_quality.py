@@ -1,0 +1,301 @@
+"""Bakes of final quality: unreduced, converged in time, and gone on with after an interrupt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple
+from helpers.build_samples import bending_bar, flesh_options, stepped_model
+from supple.dynamics import implicit
+from supple.engines.engine import ENGINES
+from supple.engines.full.full_character import FullCharacterSimulator
+from supple.engines.full.model import FullModel
+from supple.engines.pose_space.build.sampled_poses import SampledPoses
+from supple.errors import SolverError, SuppleError, SuppleWarning
+from supple.lab.fidelity.truth import rig_surface, truth
+from supple.mesh.obstacles import Plane
+from supple.playing import checkpoint, final_take
+from supple.playing.bake import bake, bake_all, bake_simulator, flesh_damping
+from supple.playing.convergence import CONVERGING, rms_difference
+from supple.playing.final_take import ACCURACY, displacement_change
+from supple.playing.player import Player
+from supple.playing.quality import QUALITIES
+from supple.playing.take import Take
+from supple.rig.motion.motion import Motion
+
+CELLS = (6, 2, 2)
+BAR = bending_bar(cells=CELLS)
+
+
+@cache
+def flesh() -> FullModel:
+    made: FullModel = supple.build(BAR, engine="full", **flesh_options(CELLS))
+    return made
+
+
+def firm() -> FullModel:
+    return replace(flesh(), young=3e6)
+
+
+def swing(seconds: float = 0.2, keys: int = 13, cuts: tuple[int, ...] = ()) -> Motion:
+    """To and fro once, bending and shaken."""
+    phase = np.linspace(0, 2 * np.pi, keys)
+    roots = np.tile(np.eye(4), (keys, 1, 1))
+    roots[:, 1, 3] = 0.05 * np.sin(phase)
+    poses = 0.4 * np.sin(phase)[:, None]
+    return Motion(np.linspace(0, seconds, keys), poses, roots, "swing", cuts)
+
+
+def final(motion: Motion | None = None, model: Any = None, **options: Any) -> Any:
+    given = swing() if motion is None else motion
+    return bake(BAR, given, model or flesh(), quality="final", **options)
+
+
+def loop() -> dict[str, Any]:
+    """A cycle that closes after a few."""
+    return {"motion": swing(0.1), "model": firm(), "loop": True, "damping": 10.0}
+
+
+@cache
+def looped() -> Any:
+    return final(**loop())
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache in which every frame is a checkpoint."""
+    monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path))
+    for name in ("EVERY", "AT_ENDS", "RATIO"):
+        monkeypatch.setattr(checkpoint, name, 0.0)
+    return tmp_path
+
+
+def interrupt(after: int) -> Callable[[float, str], None]:
+    heard = []
+
+    def tell(part: float, what: str) -> None:
+        heard.append(part)
+        if len(heard) == after:
+            raise KeyboardInterrupt
+
+    return tell
+
+
+def test_final_is_within_three_hundredths_of_a_truth_that_is_twice_as_fine():
+    baked = final()
+    assert baked.report["converged"]
+    assert baked.report["changes"][-1] <= ACCURACY < baked.report["changes"][0]
+    simulator = bake_simulator(flesh(), engine="full")
+    same = {"gravity": simulator.gravity, **flesh_damping("normal")}
+    finer = truth(flesh(), swing(), 90, accuracy=baked.report["changes"][-1] / 2, **same)
+    assert finer.substeps == 2 * baked.report["substeps"]
+    assert rms_difference(baked.frames, finer.frames[::3], finer.rig[::3]) < 0.03
+    alike = truth(flesh(), swing(), 90, most_substeps=baked.report["substeps"], **same)
+    assert np.abs(baked.frames - alike.frames[::3]).max() < 1e-6
+
+
+def test_flesh_alone_is_that_of_a_reduced_model_to_the_bit_and_needs_no_reduction(monkeypatch):
+    reduced = stepped_model("bar")
+    assert final(model=reduced).frames.tobytes() == final().frames.tobytes()
+
+    def never(*args: Any) -> None:
+        raise AssertionError("reduced")
+
+    monkeypatch.setattr(SampledPoses, "reduce", never)
+    options = flesh_options(CELLS) | {"anatomy": None, "bones": None}
+    with pytest.warns(SuppleWarning, match="nothing holds its flesh"):
+        baked = bake(BAR, swing().slice(0, 0.05), quality="final", **options)
+    assert baked.report["engine"] == "full"
+    assert "modes" not in baked.report
+
+
+def test_a_model_of_flesh_is_saved_and_loaded_and_steps_the_same(tmp_path):
+    flesh().save(tmp_path / "bar.supple")
+    loaded = supple.load_model(tmp_path / "bar.supple")
+    assert type(loaded) is FullModel
+    loaded.save(tmp_path / "again.supple")
+    assert (tmp_path / "again.supple").read_bytes() == (tmp_path / "bar.supple").read_bytes()
+    short = swing().slice(0, 0.1)
+    assert final(short, loaded).frames.tobytes() == final(short).frames.tobytes()
+
+
+def test_a_player_that_looks_ahead_gives_the_bits_of_a_centred_run():
+    motion, made = swing(cuts=(7,)), FullCharacterSimulator(flesh(), 1 / 90, **CONVERGING)
+    frames = FullCharacterSimulator(flesh(), 1 / 90, **CONVERGING).run(motion, centred=True)
+    player = Player(made, motion, ahead=True)
+    for frame in frames:
+        np.testing.assert_array_equal(player.surface(), frame)
+        player.step()
+    cut = FullCharacterSimulator(flesh(), 1 / 90, substeps=2)
+    with pytest.raises(SuppleError, match="does not look ahead"):
+        cut.step(ahead=(cut.pose, None))
+
+
+@pytest.mark.parametrize(("cyclic", "after"), [(False, 4), (False, 15), (True, 90)])
+def test_what_was_killed_goes_on_to_the_same_bytes(kept, monkeypatch, cyclic, after):
+    how = loop() if cyclic else {}
+    whole = looped() if cyclic else final()
+    assert not list(kept.glob("bake-*"))
+    with pytest.raises(KeyboardInterrupt):
+        final(**how, progress=interrupt(after))
+    assert list(kept.glob("bake-*"))
+    monkeypatch.setattr(checkpoint, "EVERY", 20.0)
+    told: list[str] = []
+    again = final(**how, progress=lambda part, what: told.append(what))
+    assert again.frames.tobytes() == whole.frames.tobytes()
+    assert not list(kept.glob("bake-*"))
+    names = ("substeps", "changes", "steps", "converged")
+    assert {name: again.report[name] for name in names} == {
+        name: whole.report[name] for name in names
+    }
+
+
+def test_a_damaged_checkpoint_is_none(kept):
+    heard: list[list[str]] = [[], []]
+    whole = final(progress=lambda part, what: heard[0].append(what))
+    with pytest.raises(KeyboardInterrupt):
+        final(progress=interrupt(15))
+    (file,) = kept.glob("bake-*")
+    file.write_bytes(file.read_bytes()[:-100])
+    again = final(progress=lambda part, what: heard[1].append(what))
+    assert heard[0] == heard[1]
+    assert again.frames.tobytes() == whole.frames.tobytes()
+
+
+def test_a_checkpoint_is_for_the_same_bake_only_and_is_left_to_whoever_asks(kept):
+    with pytest.raises(KeyboardInterrupt):
+        final(progress=interrupt(6))
+    final(damping=2.0, progress=lambda part, what: None)
+    (file,) = kept.glob("bake-*")
+    places: list[checkpoint.Checkpoint] = []
+    done = final(checkpoints=places)
+    assert [each.path for each in places] == [file]
+    told: list[float] = []
+    again = final(checkpoints=[], progress=lambda part, what: told.append(part))
+    assert again.frames.tobytes() == done.frames.tobytes()
+    assert not told  # all of it was kept
+    places[0].remove()
+    assert not list(kept.glob("bake-*"))
+
+
+def test_quick_bakes_write_no_checkpoint_and_those_of_black_boxes_are_not_kept(kept, monkeypatch):
+    monkeypatch.setattr(checkpoint, "EVERY", 20.0)
+    monkeypatch.setattr(checkpoint, "AT_ENDS", 20.0)
+    places: list[checkpoint.Checkpoint] = []
+    final(swing().slice(0, 0.05), checkpoints=places)
+    assert not (places[0].path or kept).is_file()
+    assert checkpoint.Checkpoint(None).path is None
+
+
+def test_loops_close_cuts_begin_anew_and_what_is_still_stays():
+    closed = looped()
+    assert closed.report["cycles"] > 1
+    assert closed.report["loop_gap"] <= 2e-4
+    np.testing.assert_allclose(closed.frames[0], closed.frames[-1], atol=1e-3)
+    cut = final(swing(cuts=(6,)))
+    (at,) = cut.motion.cuts
+    assert np.abs(cut.frames[at] - cut.rig_frame(at)).max() < 1e-6
+    still = final(Motion([0.0], [[0.3]], name="still"))
+    assert still.report["changes"] == [0.0]
+    assert still.n_frames == 1
+
+
+def test_all_motions_are_those_of_each():
+    both = bake_all(BAR, flesh(), motions=[swing(), swing(0.3)], quality="final")
+    assert both[0].frames.tobytes() == final().frames.tobytes()
+    assert both[1].report["quality"] == "final"
+
+
+def test_a_step_too_long_to_solve_is_halved_and_one_that_never_is_refused(monkeypatch):
+    recorded = Take.recorded
+
+    def failing(least: int) -> Callable[[Take], Any]:
+        def record(take: Take) -> Any:
+            if take.every < 3 * least:
+                raise SolverError("no step lowers the energy any more")
+            return recorded(take)
+
+        return record
+
+    monkeypatch.setattr(Take, "recorded", failing(2))
+    assert final().report["changes"][0] is None
+    monkeypatch.setattr(Take, "recorded", failing(1000))
+    with pytest.raises(SolverError, match="no solution with 128 sub-steps; use firmer flesh"):
+        final()
+
+
+def test_what_never_settles_says_so(monkeypatch):
+    monkeypatch.setattr(final_take, "MOST_SUBSTEPS", 2)
+    with pytest.warns(SuppleWarning, match=r"with 2 steps in place of one, half of them still"):
+        assert not final().report["converged"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"quality": "finl"}, 'no quality "finl"; did you mean "final"?'),
+        ({"engine": "rig-space"}, "rig-space has no unreduced form to play as final; pose-space"),
+        ({"model": None, "modes": 8, "engine": "pose-space"}, "reduces nothing; leave out modes"),
+        (
+            {"engine": "pose-space", "simulation": {"obstacles": [Plane((0, 0, 0), (0, 1, 0))]}},
+            "final knows no obstacles; leave out, or use live",
+        ),
+    ],
+)
+def test_what_final_cannot_do_is_refused_in_a_line(options, said):
+    given = {"quality": "final", "model": flesh()} | options
+    with pytest.raises(SuppleError, match=said.replace("?", r"\?")) as caught:
+        bake(BAR, swing(), **given)
+    assert "\n" not in str(caught.value)
+
+
+def test_flesh_that_was_put_elsewhere_feels_no_inertia():
+    limited = FullCharacterSimulator(flesh(), 1 / 90, acceleration_limit=500.0)
+    far = np.eye(4)
+    far[0, 3] = 3.0
+    state = limited.step(root=far)
+    assert state.limits == ("teleport",)
+    rig = BAR.rig(BAR.rig.rest_pose) + far[:3, 3]
+    assert np.abs(limited.surface() - rig).max() < 1e-5
+    assert "acceleration_limit" in ENGINES["full"].step_options
+    with pytest.raises(SuppleError, match="acceleration_limit is 0"):
+        FullCharacterSimulator(flesh(), acceleration_limit=0)
+
+
+def test_a_matrix_that_is_kept_saves_factorising_and_moves_flesh_by_next_to_nothing(monkeypatch):
+    rig = rig_surface(flesh(), swing(), 90)
+
+    def run() -> tuple[Any, int]:
+        simulator, count = FullCharacterSimulator(flesh(), 1 / 90, **CONVERGING), [0]
+        solver = simulator._solver._cholesky
+        factorise = solver.factorise
+
+        def counted(*args: Any) -> None:
+            count[0] += 1
+            factorise(*args)
+
+        monkeypatch.setattr(solver, "factorise", counted)
+        return simulator.run(swing(), centred=True), count[0]
+
+    ours, few = run()
+    monkeypatch.setattr(implicit, "SHRINKS", 0.0)
+    exact, many = run()
+    assert few < 0.7 * many
+    assert rms_difference(ours, exact, rig) < 1e-3
+
+
+def test_live_is_told_from_final_by_what_flesh_moves():
+    how: dict[str, Any] = {"model": stepped_model("firm"), "simulation": {"stiffness": 1.0}}
+    near, far = (bake(BAR, swing(), quality=each, **how) for each in QUALITIES)
+    told = displacement_change(near, far)
+    rig = np.stack([far.rig_frame(k) for k in range(far.n_frames)])
+    assert told == pytest.approx(rms_difference(near.frames, far.frames, rig), rel=1e-5)
+    assert 0 < told < 1
+    assert near.report["quality"] == "live"
