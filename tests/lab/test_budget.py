@@ -74,7 +74,7 @@ def test_without_cubature_forces_are_those_of_all_tets() -> None:
 
     model = bar()
     poses = ReducedPoses.of_model(model)
-    options: dict[str, Any] = {"gravity_mode": "absolute"}
+    options: dict[str, Any] = {"gravity_mode": "absolute", "integrator": "backward-euler"}
     whole = PoseSpaceSimulator(without_cubature(model, poses), 1 / 90, **options)
     projected = ProjectedSimulator(
         PosedSubspace.from_model(model, interpolated(poses)), 1 / 90, **options
@@ -148,7 +148,7 @@ def test_time_steps_are_the_error_that_a_finer_step_lacks() -> None:
     live, fine = found.play("live"), found.play("fine")
     assert fine["error"] < 0.25 * live["error"]
     assert fine["change"] == pytest.approx(live["error"], rel=0.2)
-    assert live["amplitude"] < fine["amplitude"]
+    assert abs(live["amplitude"] - 1) > abs(fine["amplitude"] - 1)
 
 
 # --- Rows that are kept, and the command --------------------------------------------------

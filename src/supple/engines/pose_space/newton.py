@@ -40,9 +40,6 @@ LIMIT_NAMES = (
 )
 ACCELERATION, TELEPORT, STIFFNESS, REST, DISPLACEMENT, RESET, INVERSION = 1, 2, 4, 8, 16, 32, 64
 
-#: Part of the longest displacement by which velocity leads Newton's method at most: a 400th of the
-#: body. With a hundredth a bar that was shaken for ten minutes snapped over once.
-NEAR = 0.01
 #: Times the longest displacement: q of more is brought nearer before its displacements are taken.
 FARTHEST = 1e6
 
@@ -115,7 +112,7 @@ def advance(
     system: System,
     scratch: ElasticScratch,
     method: tuple[int, int, int],
-    numbers: tuple[float, float, float, float, float],
+    numbers: tuple[float, float, float, float, float, float],
     q: Floats,
     v: Floats,
     a: Floats,
@@ -126,15 +123,16 @@ def advance(
 
     `points` (k, 3) are rest positions of the cubature's vertices at the end of the step;
     `system.external` holds all forces but the elastic one. `method` is integrator, iterations and
-    sub-steps, `numbers` the sub-step, α, β, the longest displacement and a factor of stiffness.
+    sub-steps, `numbers` the sub-step, α, β, the longest displacement, how far velocity leads, and a
+    factor of stiffness.
     """
     integrator, iterations, substeps = method
-    h, alpha, beta, limit, stiff = numbers
+    h, alpha, beta, limit, near, stiff = numbers
     flags = 0
     for _ in range(substeps):
         n = len(q)
         start_q, start_v, iterate = system.start_q, system.start_v, system.iterate
-        tau, ahead = h, _seconds_ahead(v, system.peaks, h, NEAR * limit)
+        tau, ahead = h, _seconds_ahead(v, system.peaks, h, near)
         if integrator == NEWMARK:
             ahead = 0.0  # what it cannot resolve swings on, and would lead astray
         for i in range(n):

@@ -19,7 +19,7 @@ from supple.dynamics.between_poses import pose_before
 from supple.dynamics.root_frame import to_world
 from supple.engines.engine import CharacterEngine, Engine, engine_named
 from supple.engines.pose_space.model.flesh_fields import FleshFields
-from supple.errors import SolverError
+from supple.errors import SolverError, SuppleError
 from supple.playing.convergence import CONVERGING, converged, rms_difference
 from supple.progress import Progress, unreported
 from supple.rig.motion.motion import Motion
