@@ -51,7 +51,7 @@ HASH_LENGTH = 20
 #: Packages that a scene's arrays depend on.
 _MODELLING = ("scenes", "rig", "mesh", "linalg", "maths", "compiled")
 #: Packages that a model's bytes depend on.
-_BUILDING = (*_MODELLING, "playing", "engines", "anatomy", "reduction", "dynamics", "elastic")
+BUILDING = (*_MODELLING, "playing", "engines", "anatomy", "reduction", "dynamics", "elastic")
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ def model_cache(
     suffix: str, read: Callable[[Path], Any], most: int | None = None
 ) -> CacheKind[Any]:
     """Return the way to keep models, which write themselves by ``save(path)``."""
-    return CacheKind(suffix, _BUILDING, read, lambda path, model: model.save(path), most)
+    return CacheKind(suffix, BUILDING, read, lambda path, model: model.save(path), most)
 
 
 # Work that goes on
@@ -233,7 +233,7 @@ def model_cache(
 
 def running_cache(suffix: str, most: int) -> CacheKind[Arrays]:
     """Return the way to keep arrays of work that goes on, written without a copy of them."""
-    return CacheKind(suffix, _BUILDING, _read_running, _write_running, most)
+    return CacheKind(suffix, BUILDING, _read_running, _write_running, most)
 
 
 def _write_running(path: Path, arrays: Arrays) -> None:

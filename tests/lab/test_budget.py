@@ -194,34 +194,6 @@ def test_the_command_prints_a_budget_and_draws_it(
     assert "other: no [mesh]" in printed
 
 
-def test_a_stretch_is_played_in_which_the_rig_inverts_no_tet(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Some of 46 frames cannot be: those before, between or after them are played."""
-    poses = swing().resample(90).poses
-
-    def inverted(*frames: int) -> None:
-        bad = poses[list(frames)]
-        monkeypatch.setattr(
-            budget_bench, "_keeps_tets", lambda _, pose: not (np.isclose(bad, pose)).any()
-        )
-
-    def played(seconds: float) -> tuple[float, float]:
-        found = budget_bench._playable(bar(), swing(), seconds)
-        return round(90 * found.times[0], 3), round(90 * found.times[-1], 3)
-
-    inverted()
-    assert played(0.2) == (0, 18)
-    assert played(9) == (0, 45)
-    inverted(30)
-    assert played(9) == (0, 28)
-    inverted(5)
-    assert played(9) == (7, 45)
-    inverted(8, 16, 24, 32, 40)
-    with pytest.raises(SuppleError, match="another --motion"):
-        played(9)
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -98,7 +98,8 @@ class DenseSimulator:
     ) -> None:
         self.model, self.integrator, self.mode = model, integrator, gravity_mode
         self.iterations, self.substeps = iterations, substeps
-        self.look_ahead = (integrator != "bdf2") if look_ahead is None else look_ahead
+        second = integrator == "bdf2" and substeps == 1
+        self.look_ahead = (0.0 if second else 1.0) if look_ahead is None else look_ahead
         self.transport = transport and integrator != "newmark" and substeps == 1
         self.flesh, self.velocities = list[Floats](), list[Floats]()
         self.last: Floats = np.zeros((0, 3))

@@ -323,7 +323,7 @@ def transport_acceleration(
         if not own <= limit * limit:
             part = limit / math.sqrt(own) if own < math.inf else 0.0
             for i in range(3):
-                out[s, i] *= part
+                out[s, i] = part * out[s, i] if part > 0 else 0.0
 
 
 @compiled_fused

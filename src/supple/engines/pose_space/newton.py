@@ -223,7 +223,7 @@ def _newton(
             work[i] = stiff * stretch[i] * (iterate[i] - system.start_q[i])
             away += abs(work[i])
             right[i] = system.external[i] - stiff * force[i]
-        if away > 0:  # backward Euler begins where it is
+        if away > 0:
             symmetric_times(stiffness, work, right)
         if system.pressing[0] > 0:
             _add_contact(system, stretch, tau)

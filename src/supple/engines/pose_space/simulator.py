@@ -18,7 +18,7 @@ from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.newton import LIMIT_NAMES
 from supple.engines.pose_space.runtime import Frames, RuntimeModel, stiffened
 from supple.engines.pose_space.state import states_of
-from supple.engines.pose_space.step_options import StepOptions
+from supple.engines.pose_space.step_options import INTEGRATOR, StepOptions
 from supple.engines.pose_space.stepper import Stepper
 from supple.mesh.obstacles import Obstacle
 from supple.rig.motion.motion import Motion
@@ -126,8 +126,8 @@ class PoseSpaceSimulator(Copyable):
         Cubature vertices never go farther; no vertex of the skin goes twice as far.
     look_ahead
         Steps by which accelerations of the rest shape are carried on. Three poses tell how it
-        accelerated a step ago: by default 1 for backward Euler and Newmark's method, which then lag
-        less, and 0 for BDF2, whose own differences tell how it accelerates now.
+        accelerated a step ago: by default 1 for backward Euler, Newmark's method and sub-steps,
+        which then lag less, and 0 for BDF2, whose own differences tell how it accelerates now.
     transport
         Let flesh keep its momentum while the basis turns under it (Coriolis and centrifugal
         forces); without, as in the paper, it is carried around. Newmark's method and sub-steps do
@@ -162,7 +162,7 @@ class PoseSpaceSimulator(Copyable):
         model: PoseSpaceModel | RuntimeModel,
         dt: float = 1 / 90,
         *,
-        integrator: str = "bdf2",
+        integrator: str = INTEGRATOR,
         iterations: int = 1,
         substeps: int = 1,
         alpha: float = 0.5,

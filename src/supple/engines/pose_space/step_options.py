@@ -16,9 +16,11 @@ from supple.dynamics.integrators import NEWMARK, integrator_named
 from supple.dynamics.root_frame import checked_gravity_mode
 from supple.errors import SuppleError
 
-__all__ = ["StepOptions"]
+__all__ = ["INTEGRATOR", "PAPERS_INTEGRATOR", "StepOptions"]
 
 
+#: Integrator of the real-time step, and the one that xu2016 has.
+INTEGRATOR, PAPERS_INTEGRATOR = "bdf2", "backward-euler"
 #: Largest stiffness of obstacles in Pa/m; a millimetre of it stops a train.
 STIFFEST = 1e12
 
@@ -34,7 +36,7 @@ class StepOptions:
     """
 
     dt: float
-    integrator: str = "bdf2"
+    integrator: str = INTEGRATOR
     iterations: int = 1
     substeps: int = 1
     alpha: float = 0.5
@@ -51,9 +53,7 @@ class StepOptions:
     stiffness: float = 1.0
 
     def __post_init__(self) -> None:
-        row = integrator_named(self.integrator, lambda row: row.code >= 0)
-        if self.look_ahead is None:
-            self._set("look_ahead", 0.0 if row.looks_back else 1.0)
+        integrator_named(self.integrator, lambda row: row.code >= 0)
         self._set("dt", checked_number("dt", self.dt))
         if not 1e-6 <= self.dt <= 1:
             raise SuppleError(f"dt is {self.dt:g} s; it must be between 1e-6 and 1")
@@ -77,13 +77,14 @@ class StepOptions:
     def _check_numbers(self) -> None:
         """Check options that must not be negative, and limits that must be positive."""
         names = ("alpha", "beta", "acceleration_limit", "displacement_limit")
-        for name in (*names, "look_ahead", "negligible_weight"):
+        ahead = () if self.look_ahead is None else ("look_ahead",)
+        for name in (*names, *ahead, "negligible_weight"):
             value = checked_number(name, getattr(self, name))
             if value < 0 or (name.endswith("limit") and value == 0):
                 raise SuppleError(f"{name} is {value:g}; it must be positive")
             self._set(name, value)
-        if self.steps_ahead > 2:
-            raise SuppleError(f"look_ahead is {self.steps_ahead:g} steps; use at most 2")
+        if self.look_ahead is not None and self.look_ahead > 2:
+            raise SuppleError(f"look_ahead is {self.look_ahead:g} steps; use at most 2")
         if self.negligible_weight > 0.2:
             raise SuppleError(f"negligible_weight is {self.negligible_weight:g}; use at most 0.2")
 
@@ -95,7 +96,10 @@ class StepOptions:
     @property
     def steps_ahead(self) -> float:
         """Steps by which accelerations of the rest shape are carried on."""
-        return float(self.look_ahead or 0.0)
+        if self.look_ahead is not None:
+            return self.look_ahead
+        # Differences that look back two steps know the acceleration now; sub-steps have none.
+        return 0.0 if integrator_named(self.integrator).looks_back and self.substeps == 1 else 1.0
 
     @property
     def transports(self) -> bool:

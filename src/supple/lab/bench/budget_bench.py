@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +15,11 @@ from supple.app.character_models import chosen_anatomy, prepared_model, read_cha
 from supple.app.command_files import checked_sheet
 from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
 from supple.app.progress_bar import first_use_message, task_bar
-from supple.arrays import Floats
 from supple.checks import checked_number
 from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.step_options import INTEGRATOR
 from supple.errors import SuppleError
-from supple.lab.fidelity.budget import BASES, LIVE, PLAYS, Budget
+from supple.lab.fidelity.budget import BASES, PLAYS, Budget
 from supple.playing.bake import bake_plan, bake_simulator, chosen_motion, stable_stiffness
 from supple.progress import Progress
 from supple.rig.motion.motion import Motion
@@ -156,7 +155,7 @@ def _measured(given: str, told: BudgetOptions, quiet: bool) -> dict[str, Any]:
         source, anatomy=chosen_anatomy(None, source), quiet=quiet, **told.building()
     )
     model: PoseSpaceModel = ready.model
-    motion = _playable(model, clip, told.seconds)
+    motion = _beginning(clip, told.seconds)
     live = bake_simulator(model, 1 / RATE, scaled_loads=ready.scaled_loads).options
     names = ("alpha", "beta", "gravity", "acceleration_limit")
     options = {name: _plain(getattr(live, name)) for name in names}
@@ -182,33 +181,12 @@ def _named(tell: Progress, character: str) -> Progress:
     return lambda part, what: tell(part, f"{character}, {what}")
 
 
-def _playable(model: PoseSpaceModel, clip: Motion, seconds: float) -> Motion:
-    """Return the first seconds of a clip, or a longest stretch in which the rig inverts no tet.
-
-    The full simulation refuses a rest shape with inverted tets; the reduced one leaves them out.
-    """
-    even = clip.resample(RATE)
-    most = math.floor(seconds * RATE + 1e-6) + 1
-    sound = [_keeps_tets(model, pose) for pose in even.poses]
-    best, begun = range(0), 0
-    for at, whole in enumerate([*sound, False]):
-        if not whole:
-            # Between the last sound frame and an inverted one, a step may be inverted already.
-            stretch = range(begun + (begun > 0), min(at - (at < len(sound)), begun + most))
-            best, begun = max(best, stretch, key=len), at + 1
-    if len(best) < FEWEST:
-        lasts = max(len(best) - 1, 0) / RATE
-        raise SuppleError(
-            f'motion "{clip.name}" can be played for {lasts:.2g} s before the rig inverts tets, or '
-            "ends; use another --motion"
-        )
-    return clip.slice(float(even.times[best[0]]), float(even.times[best[-1]]))
-
-
-def _keeps_tets(model: PoseSpaceModel, pose: Floats) -> bool:
-    """Return whether all tets have a volume at a pose."""
-    a, b, c, d = np.moveaxis(model.tet_rig(pose)[model.mesh.tets], 1, 0)
-    return bool((np.einsum("ij,ij->i", b - a, np.cross(c - a, d - a)) > 0).all())
+def _beginning(clip: Motion, seconds: float) -> Motion:
+    """Return the first seconds of a clip."""
+    last = clip.times[0] + min(seconds, clip.duration)
+    if (last - clip.times[0]) * RATE < FEWEST - 1:
+        raise SuppleError(f'motion "{clip.name}" lasts {clip.duration:.2g} s; use another --motion')
+    return clip.slice(float(clip.times[0]), float(last))
 
 
 def _plain(value: Any) -> Any:
@@ -370,7 +348,7 @@ def _draw_steps(axes: Any, row: dict[str, Any], legend: bool) -> None:
     ):
         for ending, line in (("", "-o"), (" inner", ":^")):
             names = [f"{method} {steps}{ending}" for steps in (1, 2, 4)]
-            if method == LIVE:
+            if method == INTEGRATOR:
                 names[0] = "live"
             elif ending:
                 names[0] = f"{method} 1"

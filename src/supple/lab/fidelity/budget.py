@@ -22,7 +22,7 @@ from supple.arrays import Floats, Singles
 from supple.engines.engine import engine_named
 from supple.engines.pose_space.build.reduced_poses import ReducedPoses
 from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.engines.pose_space.step_options import StepOptions
+from supple.engines.pose_space.step_options import INTEGRATOR
 from supple.errors import SuppleError
 from supple.lab.fidelity.oscillation import frequency_error
 from supple.lab.fidelity.truth import Truth, play_finely, played, truth
@@ -31,17 +31,14 @@ from supple.playing.convergence import CONVERGING, rms_difference
 from supple.progress import Progress, unreported
 from supple.rig.motion.motion import Motion
 from supple.saving import write_whole
-from supple.user_cache import code_hash, content_hash
+from supple.user_cache import BUILDING, code_hash, content_hash
 
-__all__ = ["BASES", "FINE", "LIVE", "PLAYS", "Budget", "Play"]
+__all__ = ["BASES", "FINE", "PLAYS", "Budget", "Play"]
 
 #: Steps of a frame at which the step is not what makes the error: a 256th of the live step's.
 FINE = 16
 #: Frames at which a basis is computed anew.
 SAMPLED = 6
-
-#: Integrator of the live step.
-LIVE = StepOptions(dt=1.0).integrator
 
 #: No limit that a body could meet.
 _UNLIMITED = {"displacement_limit": 1e3, "acceleration_limit": 1e9}
@@ -81,7 +78,7 @@ def _integrators() -> dict[str, Play]:
     for method, short in (("backward-euler", "Euler"), ("bdf2", "BDF2"), ("newmark", "Newmark")):
         for steps in (1, 2, 4):
             options = {"integrator": method}
-            if (method, steps) != (LIVE, 1):
+            if (method, steps) != (INTEGRATOR, 1):
                 about = f"{short}, {steps} step{'s' * (steps > 1)} a frame"
                 found[f"{method} {steps}"] = Play(about, options=options, steps=steps)
             if steps > 1:
@@ -168,7 +165,7 @@ class Budget:
         reduced = *model.bases, model.mass_products, model.elastic_weights, model.inertial_weights
         moving = motion.times, motion.poses, motion.roots, list(motion.cuts)
         said = self.options, self.rate, self.accuracy, FINE, SAMPLED
-        code = code_hash(("lab/fidelity", "engines", "reduction", "dynamics", "elastic"))
+        code = code_hash(BUILDING)
         content = content_hash(*arrays, *matter, *reduced, *moving, *said, code)
         return self.folder / f"budget-{content}.json"
 
@@ -215,7 +212,8 @@ class Budget:
         def made() -> dict[str, Any]:
             true, other = self.truth, PLAYS[name].beside
             frames, limits, spent = self._played(name)
-            self._frames[name] = frames
+            if any(each.beside == name for each in PLAYS.values()):
+                self._frames[name] = frames
             row = self._beside_truth(frames)
             if other not in ("", name):
                 row["change"] = rms_difference(
@@ -260,7 +258,7 @@ class Budget:
         self.progress(0.0, play.about)
         row = engine_named(play.engine, "character")
         if play.engine == "full":
-            exact = {"newton": CONVERGING["newton"], "integrator": LIVE}
+            exact = {"newton": CONVERGING["newton"], "integrator": INTEGRATOR}
             solved = exact | self._common(play.damping)
             began = process_time()
             frames, _ = play_finely(row, self.model, self.motion, self.rate, 1, solved)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Singles
 from supple.engines.engine import CharacterEngine, Engine, engine_named
 from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.step_options import INTEGRATOR
 from supple.errors import SuppleError
 from supple.lab.fidelity.oscillation import dominant_frequency, frequency_error, ringdown
 from supple.lab.fidelity.truth import Truth, play_finely, played, truth, usual_options
@@ -164,7 +165,8 @@ def compare(
         alike = _stepped_alike(model, motion, make, row, true, options)
     coarse: float | None = None
     if full_step:
-        solved = usual_options(row, {"newton": CONVERGING["newton"]}) | options
+        as_live = {"newton": CONVERGING["newton"], "integrator": INTEGRATOR}
+        solved = usual_options(row, as_live) | options
         stepped, _ = play_finely(row, model, motion, rate, 1, solved)
         coarse = rms_difference(stepped, true.frames, true.rig)
     moving = frequency_error(frames - true.rig, true.frames - true.rig, rate)

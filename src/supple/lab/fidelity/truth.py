@@ -24,6 +24,7 @@ from supple.playing.convergence import CONVERGING, converged, rms_difference
 from supple.progress import Progress, unreported
 from supple.rig.motion.motion import Motion
 from supple.saving import write_whole
+from supple.user_cache import BUILDING, code_hash
 
 __all__ = [
     "Truth",
@@ -270,7 +271,7 @@ class _Levels:
         model, motion = self.model, self.motion
         digest = hashlib.sha256()
         settings = {name: _plain(value) for name, value in self.options.items()}
-        settings["engine"] = self.engine.name
+        settings |= {"engine": self.engine.name, "code": code_hash(BUILDING)}
         texts = [model.material_kind, motion.cuts, self.rate, substeps, settings]
         digest.update(json.dumps(texts, sort_keys=True).encode())
         middle = motion.at(motion.times[0] + 0.37 * motion.duration)[0]

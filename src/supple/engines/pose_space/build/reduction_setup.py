@@ -149,6 +149,9 @@ def modes_per_region(
         if total < share:
             raise SuppleError(f"{total} modes for {share} regions; each needs at least one")
         sizes = np.array([len(region.vertices) for region in regions])
+        if total > 3 * sizes.sum():
+            ways = int(3 * sizes.sum())
+            raise SuppleError(f"{total} modes, and the flesh can move in {ways} ways; use fewer")
         weighed = np.ones(share) if sways is None or share == 1 else sways()
         # A limb that is bone but for a few vertices has no more shapes than they have.
         most = np.maximum(1, 3 * sizes // 2)

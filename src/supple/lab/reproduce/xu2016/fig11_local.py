@@ -22,6 +22,7 @@ from supple.engines.engine import CharacterEngine
 from supple.engines.full.full_character import FullCharacterSimulator
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
+from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
 from supple.mesh.surface import SurfaceMesh
 from supple.reduction.regions.region_weights import regions_of
 from supple.scenes.characters.character_scene import Scene, scene
@@ -97,7 +98,9 @@ def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     responses: dict[str, _Response] = {}
     for name, model in models.items():
         tell(0.7, f"pulling: {name}")
-        responses[name] = _pulled(PoseSpaceSimulator(model), forces, *steps)
+        responses[name] = _pulled(
+            PoseSpaceSimulator(model, integrator=PAPERS_INTEGRATOR), forces, *steps
+        )
     tell(0.8, "pulling: full simulation")
     responses["full simulation"] = _pulled(FullCharacterSimulator(ours), forces, *steps)
     tell(0.95, "drawing")

@@ -27,6 +27,7 @@ from supple.engines.full.full_character import FullCharacterSimulator
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
+from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
 from supple.errors import SuppleWarning
 from supple.lab.fidelity.oscillation import dominant_frequency, ringdown
 from supple.lab.fidelity.truth import rig_surface
@@ -371,7 +372,7 @@ def time_steps(models: Sequence[PoseSpaceModel], motion: Motion, steps: int) -> 
     keys = motion.resample(RATE)
     first, last = max(len(keys.times) // 2 - steps - 2, 0), len(keys.times)
     chosen = range(first + 1, min(first + steps + 3, last))
-    ours = PoseSpaceSimulator(models[0], 1 / RATE)
+    ours = PoseSpaceSimulator(models[0], 1 / RATE, integrator=PAPERS_INTEGRATOR)
     full = [FullCharacterSimulator(model, 1 / RATE) for model in models]
     placements = [
         CharacterPlacement(model.rig, model.tet_rig, np.arange(len(model.mesh.vertices)))

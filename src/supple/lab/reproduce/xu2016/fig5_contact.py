@@ -16,6 +16,7 @@ from supple.arrays import Floats
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
+from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
 from supple.lab.reproduce.xu2016.fig5_sections import (
     Slice,
     Touching,
@@ -191,7 +192,7 @@ def _pressed(
     row: dict[str, float] = {}
     skins: dict[str, NDArray] = {}
     for name, model in case.models.items():
-        simulator = PoseSpaceSimulator(model)
+        simulator = PoseSpaceSimulator(model, integrator=PAPERS_INTEGRATOR)
         simulator.reset(case.scene.pose(case.pose))
         for _ in range(steps):
             simulator.step(forces=forces)
@@ -226,7 +227,7 @@ def _in_motion(case: _Case, tell: Tell) -> list[dict[str, Any]]:
     near: dict[str, Any] = {"load": f"of that, where the flexed pose counts > {_NEAR:g}"}
     for at, (name, model) in enumerate(case.models.items()):
         tell(0.65 + 0.05 * at, f"flexing, {name} contact")
-        simulator = PoseSpaceSimulator(model)
+        simulator = PoseSpaceSimulator(model, integrator=PAPERS_INTEGRATOR)
         simulator.reset(keys.poses[first], keys.roots[first])
         for frame in range(first + 1, last):
             simulator.step(keys.poses[frame], keys.roots[frame])

@@ -18,6 +18,7 @@ from supple.engines.baselines.projected import PosedSubspace, ProjectedSimulator
 from supple.engines.pose_space.build.reduced_poses import stand_in_basis
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
+from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 
@@ -44,7 +45,7 @@ def measure(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
     poses, roots = motion.poses, motion.roots
     basis = stand_in_basis(model)
     full = ProjectedSimulator(PosedSubspace.from_model(model, lambda pose: basis), 1 / RATE)
-    ours = PoseSpaceSimulator(model, 1 / RATE)
+    ours = PoseSpaceSimulator(model, 1 / RATE, integrator=PAPERS_INTEGRATOR)
     for simulator in (full, ours):
         simulator.reset(poses[0], roots[0])
     whole, parts, real = [], [], []

@@ -258,11 +258,12 @@ def part_times(path: Path, steps: int) -> dict[str, float]:
     from supple.engines.pose_space import stepper
     from supple.engines.pose_space.model.model import PoseSpaceModel
     from supple.engines.pose_space.simulator import PoseSpaceSimulator
+    from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
 
     model = PoseSpaceModel.load(path)
     poses, roots = back_and_forth(motion_of(model), steps + WARM_UP)
     watch = _Watch()
-    simulator = PoseSpaceSimulator(model, 1 / RATE)
+    simulator = PoseSpaceSimulator(model, 1 / RATE, integrator=PAPERS_INTEGRATOR)
     own: Any = simulator._stepper
     own._placement = _WatchedPlacement(watch, own._placement)
     vars(stepper)["take_steps"] = _by_stages(watch, stepper.take_steps)
