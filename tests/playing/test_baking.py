@@ -208,7 +208,7 @@ def test_seeking_starts_anew_there_and_a_finished_player_comes_to_rest():
     assert player.time == pytest.approx(before + 1 / 90)
     player.seek(99)
     assert player.finished
-    for _ in range(400):
+    for _ in range(800):
         player.step()
     assert player.time == pytest.approx(PERIOD)
     assert np.abs(simulator.velocity).max() < 1e-3 * np.abs(simulator.q).max() + 1e-3

@@ -82,7 +82,7 @@ def build(
         ``"Run:12"``, or ``"auto"``: more and more, until interpolation between them changes
         none of the lowest frequencies by a tenth. See `resolve_poses`.
     modes
-        Number of columns in all, r, or of each region.
+        Number of columns in all, r, which regions share by what sways, or of each region.
     regions
         Regions that have a basis each (xu2016 §7): handles of bounded biharmonic weights,
         regions, None for one basis of the whole body, ``"auto"`` for handles made from bones.
