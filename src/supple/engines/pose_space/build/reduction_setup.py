@@ -149,19 +149,18 @@ def modes_per_region(
         if total < share:
             raise SuppleError(f"{total} modes for {share} regions; each needs at least one")
         sizes = np.array([len(region.vertices) for region in regions])
-        if total > 3 * sizes.sum():
-            ways = int(3 * sizes.sum())
-            raise SuppleError(f"{total} modes, and the flesh can move in {ways} ways; use fewer")
-        weighed = np.ones(share) if sways is None or share == 1 else sways()
+        larger = np.argsort(-sizes, kind="stable")
         # A limb that is bone but for a few vertices has no more shapes than they have.
         most = np.maximum(1, 3 * sizes // 2)
-        if most.sum() < total:
-            most[:] = total
-        even = np.ones(share, np.int64)
-        larger = np.argsort(-sizes, kind="stable")
-        for _ in range(total - share):
-            load = np.where(even < most, weighed**STEEP / even, -1.0)
-            even[larger[np.argmax(load[larger])]] += 1
+        if most.sum() < total:  # more than there is to share: regions tell how many they have
+            even = np.full(share, total // share)
+            even[larger[: total % share]] += 1
+        else:
+            weighed = np.ones(share) if sways is None or share == 1 else sways() ** STEEP
+            even = np.ones(share, np.int64)
+            for _ in range(total - share):
+                load = np.where(even < most, weighed / even, -1.0)
+                even[larger[np.argmax(load[larger])]] += 1
         counts = tuple(even.tolist())
     if min(counts) < 1:
         raise SuppleError(f"{min(counts)} modes; a region needs at least one")
