@@ -363,10 +363,10 @@ def test_two_hands_pull_at_once(session: CharacterSession) -> None:
     for hand in (0, 1):
         session.take(hand, session.skin[vertex])
         session.pull(hand, session.skin[vertex] + up(0.03))
-    session.advance(60)
+    session.advance(240)
     both = session.subject.surface()[vertex, 1]
     session.release(0)
-    session.advance(90)
+    session.advance(240)
     assert session.subject.surface()[vertex, 1] < both - 1e-4
 
 
@@ -480,10 +480,10 @@ def test_stiffness_changes_as_it_runs(session: CharacterSession) -> None:
         start = session.subject.surface()[vertex]
         session.take("hand", start)
         session.pull("hand", start + up(0.03))
-        session.advance(150)
+        session.advance(400)
         moved = session.subject.surface()[vertex, 1] - start[1]
         session.release("hand")
-        session.advance(300)
+        session.advance(600)
         return float(moved)
 
     usual = pulled()
