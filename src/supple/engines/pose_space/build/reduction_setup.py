@@ -26,12 +26,6 @@ from supple.rig.tets.tet_body import TetBody
 __all__ = ["ReductionSetup", "choose_regions", "modes_per_region"]
 
 
-#: Columns that regions get grow with this power of their sway: singular values of what a region
-#: does fall about as k^(−2/3). Measured on a bull, the error is 0.38 if all get the same, and 0.31
-#: and 0.29 for powers of 1 and 1.5.
-STEEP = 1.5
-
-
 @dataclass(frozen=True, eq=False)
 class ReductionSetup:
     """Parts of a reduction that are the same at every pose.
@@ -156,7 +150,7 @@ def modes_per_region(
             even = np.full(share, total // share)
             even[larger[: total % share]] += 1
         else:
-            weighed = np.ones(share) if sways is None or share == 1 else sways() ** STEEP
+            weighed = np.ones(share) if sways is None or share == 1 else sways()
             even = np.ones(share, np.int64)
             for _ in range(total - share):
                 load = np.where(even < most, weighed / even, -1.0)
