@@ -66,28 +66,35 @@ LONGEST_PULL = 0.3
 #: Stiffness of a hand, in times that of the flesh it holds: it wins, but does not tear.
 FLESH_STRENGTH = 3.0
 #: The hand's force is that of the skin a step ago, so that a stiffer one would feed a swing: the
-#: most of k dt² / m, where m is the mass that it holds.
-FLESH_STEADY = 0.8
+#: most of k dt² / m, where m is the mass that it holds, and c dt / m, which takes that swing away.
+FLESH_STEADY, FLESH_CALM = 0.25, 0.25
 
 
 @dataclass(eq=False)
 class SkinGrip:
-    """Hold of a character's flesh: a spring, and forces on vertices of the skin.
+    """Hold of a character's flesh: a damped spring, and forces on vertices of the skin.
 
     Attributes
     ----------
     target
         (3,) place of the hand, in the world.
-    stiffness
-        In N/m.
+    stiffness, friction
+        In N/m and N s/m.
     longest
         Metres beyond which the force grows no more.
+    dt
+        Seconds from one call of `forces` to the next.
+    before
+        (3,) place of the skin at the last, None at first.
     """
 
     patch: Patch
     target: Floats
     stiffness: float
     longest: float
+    friction: float
+    dt: float
+    before: Floats | None = None
 
     @classmethod
     def take(cls, model: Any, skin: Singles, where: Floats, dt: float) -> SkinGrip:
@@ -105,15 +112,19 @@ class SkinGrip:
         # A round patch pressed on flesh gives way by F / (2 E a), but for Poisson's ratio.
         stiffness = FLESH_STRENGTH * 2 * young * patch.radius
         mass = density * 2 / 3 * np.pi * patch.radius**3
-        return cls(patch, where, min(stiffness, FLESH_STEADY * mass / dt**2), LONGEST_PULL * size)
+        steady = min(stiffness, FLESH_STEADY * mass / dt**2)
+        return cls(patch, where, steady, LONGEST_PULL * size, FLESH_CALM * mass / dt, dt)
 
     def forces(self, skin: Singles) -> dict[int, Floats]:
         """Return the forces in N at each vertex that is held, for the skin as it is now."""
-        way = self.target - self.patch.shares @ skin[self.patch.vertices]
+        now = self.patch.shares @ skin[self.patch.vertices]
+        rate = np.zeros(3) if self.before is None else (now - self.before) / self.dt
+        self.before = now
+        way = self.target - now
         length = float(np.linalg.norm(way))
         if length > self.longest:
             way *= self.longest / length
-        return _shared(self.patch, self.stiffness * way)
+        return _shared(self.patch, self.stiffness * way - self.friction * rate)
 
     @staticmethod
     def total(grips: Iterable[SkinGrip], skin: Singles) -> dict[int, Floats]:
@@ -130,12 +141,7 @@ BONE_STEADY, BONE_CALM = 0.04, 0.04
 
 @dataclass(eq=False)
 class BoneGrip(SkinGrip):
-    """Hold of a bone by the skin around it: a damped spring, strong enough to move a limb."""
-
-    friction: float = 0.0
-    """In N s/m."""
-    dt: float = 1.0
-    before: Floats | None = None
+    """Hold of a bone by the skin around it, strong enough to move a limb."""
 
     @classmethod
     def hold(cls, model: Any, owners: Ints, skin: Singles, where: Floats, dt: float) -> BoneGrip:
@@ -162,17 +168,6 @@ class BoneGrip(SkinGrip):
         mass = density * _part_volume(model.surface, owners == owners[nearest])
         stiffness, friction = BONE_STEADY * mass / dt**2, BONE_CALM * mass / dt
         return cls(patch, where, stiffness, LONGEST_PULL * size, friction, dt)
-
-    def forces(self, skin: Singles) -> dict[int, Floats]:
-        """Return the forces in N at each vertex that is held, for the skin as it is now."""
-        now = self.patch.shares @ skin[self.patch.vertices]
-        rate = np.zeros(3) if self.before is None else (now - self.before) / self.dt
-        self.before = now
-        way = self.target - now
-        length = float(np.linalg.norm(way))
-        if length > self.longest:
-            way *= self.longest / length
-        return _shared(self.patch, self.stiffness * way - self.friction * rate)
 
 
 def _part_volume(surface: SurfaceMesh, own: NDArray[np.bool_]) -> float:
