@@ -22,12 +22,13 @@ from supple.errors import SolverError, SuppleError, SuppleWarning
 from supple.lab.fidelity.truth import rig_surface, truth
 from supple.mesh.obstacles import Plane
 from supple.playing import checkpoint, final_take
-from supple.playing.bake import bake, bake_all, bake_simulator, flesh_damping
+from supple.playing.bake import bake, bake_all, bake_plan, bake_simulator, flesh_damping
 from supple.playing.convergence import CONVERGING, rms_difference
 from supple.playing.final_take import ACCURACY, displacement_change
 from supple.playing.player import Player
 from supple.playing.quality import QUALITIES
 from supple.playing.take import Take
+from supple.progress import unreported
 from supple.rig.motion.motion import Motion
 
 CELLS = (6, 2, 2)
@@ -205,6 +206,25 @@ def test_loops_close_cuts_begin_anew_and_what_is_still_stays():
     still = final(Motion([0.0], [[0.3]], name="still"))
     assert still.report["changes"] == [0.0]
     assert still.n_frames == 1
+
+
+@pytest.mark.parametrize(("last", "rate"), [(17, 30.0), (49, 30.0)])
+def test_a_clip_whose_end_was_rounded_has_the_same_frames_with_any_steps(last, rate):
+    end = float(np.float32(last / rate))  # as glTF has it
+    clip, live = swing(end, last + 1), bake_simulator(flesh(), engine="full")
+    plan = bake_plan(BAR, clip, rate=rate)
+    counts = []
+    for substeps in (1, 2, 4, 128):
+        live.dt = plan.dt / substeps
+        cut = replace(plan, dt=live.dt, every=plan.every * substeps)
+        counts.append(Take(cut.player(live, multiple=substeps), cut.every, unreported).n_frames)
+    assert counts == [last + 1] * 4
+
+
+def test_final_bakes_a_clip_whose_end_was_rounded():
+    end = float(np.float32(49 / 30))
+    baked = final(swing(end, 50), firm(), damping=10.0)
+    assert baked.n_frames == 50
 
 
 def test_all_motions_are_those_of_each():

@@ -237,7 +237,7 @@ def _final(
     def player_with(substeps: int) -> Player:
         cut = replace(plan, dt=plan.dt / substeps, every=plan.every * substeps)
         simulator.dt = cut.dt
-        return cut.player(simulator, ahead=True)
+        return cut.player(simulator, ahead=True, multiple=substeps)
 
     steps = plan.start, plan.end, plan.loop, plan.dt, plan.every
     kept.append(Checkpoint(content_of(model, plan.motion, *steps, own, factor)))
@@ -322,12 +322,14 @@ class BakePlan:
     dt: float
     every: int
 
-    def player(self, simulator: CharacterEngine, *, ahead: bool = False) -> Player:
+    def player(
+        self, simulator: CharacterEngine, *, ahead: bool = False, multiple: int = 1
+    ) -> Player:
         """Return a player of the motion; the simulator's step must be this plan's."""
         if simulator.dt != self.dt:
             raise SuppleError(f"the simulator steps {simulator.dt:g} s; the plan is {self.dt:g} s")
-        part = {"start": self.start, "end": self.end}
-        return Player(simulator, self.motion, loop=self.loop, ahead=ahead, **part)
+        told: dict[str, Any] = {"start": self.start, "end": self.end, "multiple": multiple}
+        return Player(simulator, self.motion, loop=self.loop, ahead=ahead, **told)
 
 
 def bake_plan(

@@ -75,6 +75,11 @@ class Take:
     kept: Callable[[Take], None] = lambda take: None
 
     @property
+    def n_frames(self) -> int:
+        """Number of frames, the first included."""
+        return self.player.n_steps // self.every + 1
+
+    @property
     def limited(self) -> float:
         """Part of the steps in which a limit acted because flesh was too soft."""
         return max(self.limits.get(name, 0) for name in _TOO_SOFT) / max(self.steps, 1)
@@ -155,8 +160,7 @@ class Take:
         frame[...] = found + kept * (frame - found) if kept else found
 
     def _empty_frames(self) -> Singles:
-        count = self.player.n_steps // self.every + 1
-        return CharacterInputs(self.player.simulator.model).frames(None, count)
+        return CharacterInputs(self.player.simulator.model).frames(None, self.n_frames)
 
     def _steps(self) -> None:
         began = perf_counter()
@@ -194,7 +198,7 @@ class Take:
         player = self.player
         found: dict[str, Any] = {
             "motion": player.motion.name,
-            "frames": player.n_steps // self.every + 1,
+            "frames": self.n_frames,
             "rate": 1 / (player.simulator.dt * self.every),
             "steps": self.steps,
             "step_ms": round(self.milliseconds, 4),
