@@ -23,6 +23,7 @@ from supple.lab.fidelity.truth import rig_surface, truth
 from supple.mesh.obstacles import Plane
 from supple.playing import checkpoint, final_take
 from supple.playing.bake import bake, bake_all, bake_plan, bake_simulator, flesh_damping
+from supple.playing.checkpoint import content_of
 from supple.playing.convergence import CONVERGING, rms_difference
 from supple.playing.final_take import ACCURACY, displacement_change
 from supple.playing.player import Player
@@ -309,6 +310,15 @@ def test_a_matrix_that_is_kept_saves_factorising_and_moves_flesh_by_next_to_noth
     exact, many = run()
     assert few < 0.7 * many
     assert rms_difference(ours, exact, rig) < 1e-3
+
+
+def test_a_distance_is_that_of_one_reduction_and_flesh_is_known_without_it():
+    one = stepped_model("bar")
+    other = replace(one, elastic_weights=1.001 * one.elastic_weights)
+    assert other.figures == one.figures
+    whole = [content_of(each, swing(), reduced=True) for each in (one, other, one)]
+    assert whole[0] == whole[2] != whole[1]
+    assert content_of(one, swing()) == content_of(other, swing()) == content_of(flesh(), swing())
 
 
 def test_live_is_told_from_final_by_what_flesh_moves():

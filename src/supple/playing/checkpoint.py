@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.engines.pose_space.model.fields import ModelFields
 from supple.engines.pose_space.model.flesh_fields import FleshFields
-from supple.engines.pose_space.model.model_tensors import flesh_tensors
+from supple.engines.pose_space.model.model_tensors import flesh_tensors, tensors_of
 from supple.rig.motion.motion import Motion
 from supple.rig.stored.rigs import GIVEN
 from supple.user_cache import cached_file, content_hash, keep, running_cache
@@ -81,7 +82,7 @@ class Checkpoint:
                 path.unlink(missing_ok=True)
 
 
-def content_of(model: Any, motion: Motion, *told: Any) -> str | None:
+def content_of(model: Any, motion: Motion, *told: Any, reduced: bool = False) -> str | None:
     """Hash all that a bake depends on; None for a rig that nobody knows.
 
     Parameters
@@ -92,15 +93,19 @@ def content_of(model: Any, motion: Motion, *told: Any) -> str | None:
         The clip.
     *told
         Plain values: steps, options, and others.
+    reduced
+        Whether its reduction counts too, where it has one.
     """
     if not isinstance(model, FleshFields):
         return None
-    header, arrays = flesh_tensors(model)
+    whole = reduced and isinstance(model, ModelFields)
+    header, arrays = tensors_of(model) if whole else flesh_tensors(model)
     if any(part["kind"] == GIVEN for part in header["rigs"]["parts"]):
         return None
     flesh = {name: each for name, each in arrays.items() if not name.startswith("motions.")}
     clip = [motion.times, motion.poses, motion.roots, np.array(motion.cuts, np.int64)]
-    return content_hash(header["rigs"], header["material"], flesh, clip, *told)
+    names = ("rigs", "material", "interpolation", "basis_bits", "regions")
+    return content_hash([header.get(name) for name in names], flesh, clip, *told)
 
 
 def remember_distance(content: str | None, distance: float) -> None:
