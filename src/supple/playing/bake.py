@@ -203,11 +203,13 @@ class _FleshOptions:
         built = perf_counter() - began
         # Whoever says how stiff flesh is gets it.
         firms = row.firms and building.get("young") is None and "stiffness" not in options
+        places = _checkpoints(model, plans, options) if self.quality == "final" else []
+        kept += places
         found = []
         for number, plan in enumerate(plans):
             tell = _share(progress, number, plans)
             if self.quality == "final":
-                take, told = _final(model, plan, options, tell, kept)
+                take, told = _final(model, plan, options, tell, places[number])
             else:
                 player_with = partial(_player_with, model, plan, options)
                 take, told = stable_take(player_with, plan.every, tell, firms)[0], {}
@@ -221,12 +223,23 @@ class _FleshOptions:
         return found
 
 
+def _checkpoints(
+    model: CharacterModel, plans: Sequence[BakePlan], options: Mapping[str, Any]
+) -> list[Checkpoint]:
+    """Return the checkpoint of each plan; however many there are, they stay together."""
+    contents = []
+    for plan in plans:
+        steps = plan.start, plan.end, plan.loop, plan.dt, plan.every
+        contents.append(content_of(model, plan.motion, *steps, CONVERGING | dict(options)))
+    return [Checkpoint(content, contents) for content in contents]
+
+
 def _final(
     model: CharacterModel,
     plan: BakePlan,
     options: Mapping[str, Any],
     tell: Progress,
-    kept: list[Checkpoint],
+    kept: Checkpoint,
 ) -> tuple[Take, dict[str, Any]]:
     """Play a plan in final quality; return the take, and what is reported of its convergence."""
     own = CONVERGING | dict(options)
@@ -239,14 +252,12 @@ def _final(
         simulator.dt = cut.dt
         return cut.player(simulator, ahead=True, multiple=substeps)
 
-    steps = plan.start, plan.end, plan.loop, plan.dt, plan.every
-    kept.append(Checkpoint(content_of(model, plan.motion, *steps, own, factor)))
-    found = final_take(player_with, plan.every, tell, kept[-1])
+    found = final_take(player_with, plan.every, tell, kept)
     return found.result, {
         "substeps": found.substeps,
         "changes": [None if each == np.inf else float(f"{each:.4g}") for each in found.changes],
         "converged": found.done,
-        "unconverged_steps": simulator.unconverged_steps,
+        "unconverged_steps": found.result.unconverged,
     }
 
 
