@@ -341,6 +341,11 @@ def test_what_never_settles_says_so(monkeypatch):
             {"engine": "pose-space", "simulation": {"obstacles": [Plane((0, 0, 0), (0, 1, 0))]}},
             "final knows no obstacles; leave out, or use live",
         ),
+        ({"simulation": {"substeps": 2}}, "changes little; leave out substeps"),
+        (
+            {"simulation": {"acceleration_limit": "x"}},
+            "acceleration_limit must be numbers",
+        ),
     ],
 )
 def test_what_final_cannot_do_is_refused_in_a_line(options, said):
@@ -361,6 +366,20 @@ def test_flesh_that_was_put_elsewhere_feels_no_inertia():
     assert "acceleration_limit" in ENGINES["full"].step_options
     with pytest.raises(SuppleError, match="acceleration_limit is 0"):
         FullCharacterSimulator(flesh(), acceleration_limit=0)
+
+
+@pytest.mark.parametrize("substeps", [1, 3])
+def test_a_simulator_goes_on_from_a_state_to_the_bit(substeps):
+    def made() -> FullCharacterSimulator:
+        return FullCharacterSimulator(flesh(), 1 / 30, substeps=substeps)
+
+    one, other, motion = made(), made(), swing()
+    for k in range(4):
+        one.step(motion.poses[k], motion.roots[k])
+    other.resume(one.state())
+    for each in (one, other):
+        each.step(motion.poses[4], motion.roots[4])
+    np.testing.assert_array_equal(one.surface(), other.surface())
 
 
 def test_a_matrix_that_is_kept_saves_factorising_and_moves_flesh_by_next_to_nothing(monkeypatch):

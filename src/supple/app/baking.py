@@ -84,7 +84,7 @@ def run_bake(
     options, touch = options or BakeOptions(), touch or TouchOptions()
     live = engine_named(options.chosen_engine(), "character")
     row = played_engine(live, options.quality)
-    check_unreduced(live, row, options.building(), {})
+    check_unreduced(live, options.quality, options.building(), {})
     target = checked_target(given, output)
     _check_beside(target, options)
     with working("reading", quiet):

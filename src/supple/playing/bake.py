@@ -191,7 +191,7 @@ class _FleshOptions:
     ) -> list[BakedMotion]:
         """Build the model where there is none, and play each plan with it."""
         row, building = played_engine(self.live, self.quality), self.building
-        check_unreduced(self.live, row, building, self.simulation)
+        check_unreduced(self.live, self.quality, building, self.simulation)
         kept = list[Checkpoint]() if checkpoints is None else checkpoints
         kind, began = checked_flesh(self.flesh), perf_counter()
         options = _step_options(kind, self.damping, row, building) | self.simulation
