@@ -15,7 +15,7 @@ import hashlib
 import io
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import version
@@ -144,14 +144,29 @@ def cached(
     return Cached(made, path, False)
 
 
-def keep(kind: CacheKind[Result], label: str, value: Result, options: str | None = "") -> None:
-    """Keep a result in the place that `cached` has for it; nothing where it cannot be written."""
+def keep(
+    kind: CacheKind[Result],
+    label: str,
+    value: Result,
+    options: str | None = "",
+    spared: Collection[Path | None] = (),
+) -> None:
+    """Keep a result in the place that `cached` has for it; nothing where it cannot be written.
+
+    Files that are `spared` count, but do not go to make room for it.
+    """
     path = cached_file(kind, label, options)
     if path is not None:
-        _kept(kind, path, label, value)
+        _kept(kind, path, label, value, spared)
 
 
-def _kept(kind: CacheKind[Result], path: Path, label: str, made: Result) -> bool:
+def _kept(
+    kind: CacheKind[Result],
+    path: Path,
+    label: str,
+    made: Result,
+    spared: Collection[Path | None] = (),
+) -> bool:
     """Write a result and remove what it replaces; False if it could not be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -164,8 +179,9 @@ def _kept(kind: CacheKind[Result], path: Path, label: str, made: Result) -> bool
             replaced = list(path.parent.glob(f"{key}-{'[0-9a-f]' * HASH_LENGTH}{kind.suffix}"))
         else:
             replaced = list(path.parent.glob(f"{label}-*{kind.suffix}"))
-            replaced.sort(key=lambda each: each.stat().st_mtime, reverse=True)
-            replaced = [each for each in replaced if each != path][kind.most - 1 :]
+            own = {path, *spared}
+            replaced.sort(key=lambda each: (each in own, each.stat().st_mtime), reverse=True)
+            replaced = [each for each in replaced[kind.most :] if each not in own]
         for other in replaced:
             if other != path:
                 other.unlink(missing_ok=True)

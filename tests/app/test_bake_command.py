@@ -20,7 +20,13 @@ import pytest
 import supple
 from helpers.build_samples import bar_mesh, kept_scenes, stepped_model
 from helpers.gltf_builder import Builder, turn
-from supple.app.character_models import CharacterSource, prepared_model, read_character
+from supple.app import baking, character_models
+from supple.app.character_models import (
+    CharacterSource,
+    kept_model,
+    prepared_model,
+    read_character,
+)
 from supple.app.stiffness_maps import read_stiffness
 from supple.cli.main import main
 from supple.errors import SuppleError, SuppleWarning
@@ -493,6 +499,38 @@ def test_final_is_baked_with_a_model_file_of_its_engine(capsys):
     assert one["live_distance"] > 0
     main(["bake", "worm.supple", "-o", "b.npz", *short])
     assert json.loads(capsys.readouterr().out)["live_distance"] == one["live_distance"]
+    _check_a_distance_is_never_worth_a_bake(capsys, short)
+
+
+def _check_a_distance_is_never_worth_a_bake(capsys: Any, short: tuple[str, ...]) -> None:
+    def fails(*args: Any) -> float:
+        assert Path("c.npz").is_file()  # it is written by now
+        raise MemoryError("Unable to allocate")
+
+    with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
+        warnings.simplefilter("always")
+        patched.setattr(baking, "displacement_change", fails)
+        main(["bake", "worm.supple", "-o", "c.npz", *short])
+    said = capsys.readouterr()
+    assert "live_distance" not in json.loads(said.out)
+    assert "how far live is from final is not known: Unable to allocate" in said.err
+    with np.load("b.npz") as one, np.load("c.npz") as other:
+        np.testing.assert_array_equal(one["frames"], other["frames"])
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, MemoryError])
+def test_a_kept_model_that_cannot_be_read_is_none(error, monkeypatch):
+    monkeypatch.setenv("SUPPLE_CACHE", str(Path("cache").resolve()))
+    source = read_character(worm())
+    path = Path("there.supple")
+    path.touch()
+    monkeypatch.setattr(character_models, "cached_file", lambda *args: path)
+
+    def fails(path: Path) -> None:
+        raise error("damaged")
+
+    monkeypatch.setattr(character_models, "load_model", fails)
+    assert kept_model(source) is None
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,17 @@ from supple.errors import SolverError, SuppleError, SuppleWarning
 from supple.lab.fidelity.truth import rig_surface, truth
 from supple.mesh.obstacles import Plane
 from supple.playing import checkpoint, final_take
-from supple.playing.bake import bake, bake_all, bake_simulator, flesh_damping
+from supple.playing import take as take_module
+from supple.playing.bake import bake, bake_all, bake_plan, bake_simulator, flesh_damping
+from supple.playing.checkpoint import content_of
 from supple.playing.convergence import CONVERGING, rms_difference
 from supple.playing.final_take import ACCURACY, displacement_change
 from supple.playing.player import Player
 from supple.playing.quality import QUALITIES
 from supple.playing.take import Take
+from supple.progress import unreported
 from supple.rig.motion.motion import Motion
+from supple.user_cache import running_cache
 
 CELLS = (6, 2, 2)
 BAR = bending_bar(cells=CELLS)
@@ -51,6 +55,11 @@ def swing(seconds: float = 0.2, keys: int = 13, cuts: tuple[int, ...] = ()) -> M
     roots[:, 1, 3] = 0.05 * np.sin(phase)
     poses = 0.4 * np.sin(phase)[:, None]
     return Motion(np.linspace(0, seconds, keys), poses, roots, "swing", cuts)
+
+
+def named_swing(seconds: float) -> Motion:
+    moved = swing(seconds)
+    return Motion(moved.times, moved.poses, moved.roots, f"of {seconds:.2f} s")
 
 
 def final(motion: Motion | None = None, model: Any = None, **options: Any) -> Any:
@@ -151,7 +160,7 @@ def test_what_was_killed_goes_on_to_the_same_bytes(kept, monkeypatch, cyclic, af
     again = final(**how, progress=lambda part, what: told.append(what))
     assert again.frames.tobytes() == whole.frames.tobytes()
     assert not list(kept.glob("bake-*"))
-    names = ("substeps", "changes", "steps", "converged")
+    names = ("substeps", "changes", "steps", "converged", "limits", "unconverged_steps")
     assert {name: again.report[name] for name in names} == {
         name: whole.report[name] for name in names
     }
@@ -167,6 +176,72 @@ def test_a_damaged_checkpoint_is_none(kept):
     again = final(progress=lambda part, what: heard[1].append(what))
     assert heard[0] == heard[1]
     assert again.frames.tobytes() == whole.frames.tobytes()
+
+
+@pytest.mark.parametrize("damage", [{"take.frames": np.nan}, {"before": np.nan}, {"before": None}])
+def test_a_checkpoint_that_cannot_be_gone_on_with_is_none(kept, damage):
+    whole = final()
+    with pytest.raises(KeyboardInterrupt):
+        final(progress=interrupt(15))
+    (file,) = kept.glob("bake-*")
+    state = checkpoint._KIND.read(file)
+    for name, value in damage.items():
+        state[name] = state[name][1:] if value is None else np.full_like(state[name], value)
+    checkpoint._KIND.write(file, state)
+    assert final().frames.tobytes() == whole.frames.tobytes()
+
+
+def test_what_was_said_and_counted_before_an_interrupt_is_told_after_it(kept, monkeypatch):
+    monkeypatch.setattr(take_module, "MOST_CYCLES", 2)
+    monkeypatch.setattr(final_take, "MOST_SUBSTEPS", 2)
+    for name in ("CLOSED", "VISIBLY_OPEN"):
+        monkeypatch.setattr(take_module, name, 0.0)
+    hasty = {"newton": 1, "tolerance": 1e-14, "acceleration_limit": 100.0}
+    how = {**loop(), "damping": 0.1, "simulation": hasty}
+    last: list[float] = []
+    with pytest.warns(SuppleWarning) as heard:
+        whole = final(**how, progress=lambda part, what: last.append(part))
+    assert whole.report["limits"]
+    assert whole.report["unconverged_steps"] > 0
+    with pytest.raises(KeyboardInterrupt):
+        final(**how, progress=interrupt(len(last) - 1))  # within the cycle that is blended
+    monkeypatch.setattr(checkpoint, "EVERY", 20.0)
+    with pytest.warns(SuppleWarning) as again:
+        resumed = final(**how)
+    assert [str(each.message) for each in again] == [str(each.message) for each in heard]
+    assert "are blended" in str(again[0].message)
+    for name in ("limits", "unconverged_steps", "steps", "cycles", "blended"):
+        assert resumed.report[name] == whole.report[name]
+
+
+def test_steps_that_were_not_solved_are_counted_on_both_sides_of_a_cut(monkeypatch):
+    monkeypatch.setattr(final_take, "MOST_SUBSTEPS", 2)
+    with pytest.warns(SuppleWarning, match="half of them still"):
+        told = final(swing(cuts=(6,)), simulation={"newton": 1, "tolerance": 1e-14}).report
+    assert told["unconverged_steps"] == told["steps"] - 1  # flesh begins anew in one
+
+
+def test_no_clip_of_a_long_list_loses_what_is_kept_of_it(kept, monkeypatch):
+    monkeypatch.setattr(checkpoint, "_KIND", running_cache(".part.npz", 2))
+    with pytest.raises(KeyboardInterrupt):
+        final(named_swing(0.3), firm(), progress=interrupt(3))  # which nobody goes on with
+    clips = [named_swing(0.1 + 0.01 * k) for k in range(4)]
+    told: list[list[str]] = [[], []]
+
+    def stops(part: float, what: str) -> None:
+        told[0].append(what)
+        if len({each.partition(":")[0] for each in told[0]}) == len(clips):
+            raise KeyboardInterrupt
+
+    def baked(progress: Callable[[float, str], None]) -> Any:
+        return bake_all(BAR, firm(), motions=clips, quality="final", progress=progress)
+
+    with pytest.raises(KeyboardInterrupt):
+        baked(stops)
+    assert len(list(kept.glob("bake-*"))) == len(clips)
+    baked(lambda part, what: told[1].append(what.partition(":")[0]))
+    assert {*told[1]} == {clips[-1].name}
+    assert not list(kept.glob("bake-*"))
 
 
 def test_a_checkpoint_is_for_the_same_bake_only_and_is_left_to_whoever_asks(kept):
@@ -205,6 +280,25 @@ def test_loops_close_cuts_begin_anew_and_what_is_still_stays():
     still = final(Motion([0.0], [[0.3]], name="still"))
     assert still.report["changes"] == [0.0]
     assert still.n_frames == 1
+
+
+@pytest.mark.parametrize(("last", "rate"), [(17, 30.0), (49, 30.0)])
+def test_a_clip_whose_end_was_rounded_has_the_same_frames_with_any_steps(last, rate):
+    end = float(np.float32(last / rate))  # as glTF has it
+    clip, live = swing(end, last + 1), bake_simulator(flesh(), engine="full")
+    plan = bake_plan(BAR, clip, rate=rate)
+    counts = []
+    for substeps in (1, 2, 4, 128):
+        live.dt = plan.dt / substeps
+        cut = replace(plan, dt=live.dt, every=plan.every * substeps)
+        counts.append(Take(cut.player(live, multiple=substeps), cut.every, unreported).n_frames)
+    assert counts == [last + 1] * 4
+
+
+def test_final_bakes_a_clip_whose_end_was_rounded():
+    end = float(np.float32(49 / 30))
+    baked = final(swing(end, 50), firm(), damping=10.0)
+    assert baked.n_frames == 50
 
 
 def test_all_motions_are_those_of_each():
@@ -247,6 +341,11 @@ def test_what_never_settles_says_so(monkeypatch):
             {"engine": "pose-space", "simulation": {"obstacles": [Plane((0, 0, 0), (0, 1, 0))]}},
             "final knows no obstacles; leave out, or use live",
         ),
+        ({"simulation": {"substeps": 2}}, "changes little; leave out substeps"),
+        (
+            {"simulation": {"acceleration_limit": "x"}},
+            "acceleration_limit must be numbers",
+        ),
     ],
 )
 def test_what_final_cannot_do_is_refused_in_a_line(options, said):
@@ -269,6 +368,20 @@ def test_flesh_that_was_put_elsewhere_feels_no_inertia():
         FullCharacterSimulator(flesh(), acceleration_limit=0)
 
 
+@pytest.mark.parametrize("substeps", [1, 3])
+def test_a_simulator_goes_on_from_a_state_to_the_bit(substeps):
+    def made() -> FullCharacterSimulator:
+        return FullCharacterSimulator(flesh(), 1 / 30, substeps=substeps)
+
+    one, other, motion = made(), made(), swing()
+    for k in range(4):
+        one.step(motion.poses[k], motion.roots[k])
+    other.resume(one.state())
+    for each in (one, other):
+        each.step(motion.poses[4], motion.roots[4])
+    np.testing.assert_array_equal(one.surface(), other.surface())
+
+
 def test_a_matrix_that_is_kept_saves_factorising_and_moves_flesh_by_next_to_nothing(monkeypatch):
     rig = rig_surface(flesh(), swing(), 90)
 
@@ -289,6 +402,15 @@ def test_a_matrix_that_is_kept_saves_factorising_and_moves_flesh_by_next_to_noth
     exact, many = run()
     assert few < 0.7 * many
     assert rms_difference(ours, exact, rig) < 1e-3
+
+
+def test_a_distance_is_that_of_one_reduction_and_flesh_is_known_without_it():
+    one = stepped_model("bar")
+    other = replace(one, elastic_weights=1.001 * one.elastic_weights)
+    assert other.figures == one.figures
+    whole = [content_of(each, swing(), reduced=True) for each in (one, other, one)]
+    assert whole[0] == whole[2] != whole[1]
+    assert content_of(one, swing()) == content_of(other, swing()) == content_of(flesh(), swing())
 
 
 def test_live_is_told_from_final_by_what_flesh_moves():

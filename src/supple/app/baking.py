@@ -34,7 +34,7 @@ from supple.app.stiffness_maps import read_stiffness
 from supple.app.touch_options import TouchOptions
 from supple.checks import checked_number
 from supple.engines.engine import Engine, engine_named
-from supple.errors import SuppleError, SuppleWarning
+from supple.errors import SuppleError, SuppleWarning, warn
 from supple.formats.readings_table import write_readings
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, clip_targets, save
@@ -84,7 +84,7 @@ def run_bake(
     options, touch = options or BakeOptions(), touch or TouchOptions()
     live = engine_named(options.chosen_engine(), "character")
     row = played_engine(live, options.quality)
-    check_unreduced(live, row, options.building(), {})
+    check_unreduced(live, options.quality, options.building(), {})
     target = checked_target(given, output)
     _check_beside(target, options)
     with working("reading", quiet):
@@ -104,24 +104,23 @@ def run_bake(
         row = played_engine(live, options.quality)
         stepping = _stepping(options, touch, row, live)
     stepping["scaled_loads"] = ready.scaled_loads
+    usual = stepping if row is live else stepping | _stepping(options, touch, live, live)
     checkpoints: list[Checkpoint] = []
     with task_bar(quiet) as tell:
-        play = partial(_baked, source.character, motions, tell=tell)
-        bakes = play(ready.model, live, stepping, options, checkpoints)
-        known, usual = ready.model, stepping
-        if row is not live:
-            usual = stepping | _stepping(options, touch, live, live)
-            if built:
-                known = kept_model(source, flesh=options.flesh, engine=live.name, **told)
-        if known is not None and known.engine == live.name:
-            beside = bakes
-            if row is not live:
-                beside = _unheard(partial(play, known, live, usual, options.live()))
-            _tell_distances(bakes, beside, known, usual)
+        play = partial(_baked, source.character, tell=tell)
+        bakes = play(motions, ready.model, live, stepping, options, checkpoints)
     with working("writing", quiet):
         written = _write(target, bakes, options)
     for each in checkpoints:
         each.remove()
+    # Only now: hours of final may not be lost for a figure.
+    known, beside = ready.model, None
+    if row is not live:
+        if built:
+            known = kept_model(source, flesh=options.flesh, engine=live.name, **told)
+        beside = partial(_live, source.character, known, live, usual, options, quiet=quiet)
+    if known is not None and known.engine == live.name:
+        _tell_distances(bakes, motions, beside, known, usual)
     figures = _reported(bakes) | {
         "flesh": options.flesh,
         "loop": bakes[0].loop,
@@ -233,24 +232,49 @@ def _reported(bakes: Sequence[BakedMotion]) -> dict[str, Any]:
     return common | {"clips": clips}
 
 
-def _unheard(play: Callable[[], list[BakedMotion]]) -> list[BakedMotion]:
-    """Return bakes that are not written, without their warnings."""
-    with warnings.catch_warnings():
+def _live(
+    character: Character,
+    model: Any,
+    live: Engine,
+    stepping: dict[str, Any],
+    options: BakeOptions,
+    motion: Motion,
+    loop: bool,
+    *,
+    quiet: bool,
+) -> BakedMotion:
+    """Return the live bake of a motion, which is not written, without its warnings."""
+    told = replace(options.live(), loop=loop)
+    with warnings.catch_warnings(), task_bar(quiet) as tell:
         warnings.simplefilter("ignore", SuppleWarning)
-        return play()
+        return _baked(character, [motion], model, live, stepping, told, tell=tell)[0]
 
 
 def _tell_distances(
-    bakes: Sequence[BakedMotion], live: Sequence[BakedMotion], model: Any, stepping: dict[str, Any]
+    bakes: Sequence[BakedMotion],
+    motions: Sequence[Motion],
+    beside: Callable[[Motion, bool], BakedMotion] | None,
+    model: Any,
+    stepping: dict[str, Any],
 ) -> None:
-    """Report how far live bakes are from final ones: measured, or remembered from such a time."""
-    for ours, theirs in zip(bakes, live, strict=True):
-        told = theirs.rate, theirs.loop, stepping, dict(model.figures)
-        content = content_of(model, theirs.motion, *told)
-        distance = known_distance(content)
-        if ours is not theirs:
-            distance = float(f"{displacement_change(theirs, ours):.4g}")
-            remember_distance(content, distance)
+    """Report how far live bakes are from final ones: measured, or remembered from such a time.
+
+    `beside` makes the live bake of a final one, each when it is its turn; None where these are
+    live. Whatever goes wrong there, the bakes are as they should be.
+    """
+    for ours, motion in zip(bakes, motions, strict=True):
+        try:
+            theirs = ours if beside is None else beside(motion, ours.loop)
+            told = theirs.rate, theirs.loop, stepping
+            content = content_of(model, theirs.motion, *told, reduced=True)
+            distance = known_distance(content)
+            if beside is not None:
+                distance = float(f"{displacement_change(theirs, ours):.4g}")
+                remember_distance(content, distance)
+        except Exception as error:
+            why = str(error).partition("\n")[0] or type(error).__name__
+            warn(f'motion "{motion.name}": how far live is from final is not known: {why}')
+            continue
         if distance is not None:
             ours.report["live_distance"] = distance
 

@@ -323,7 +323,7 @@ def kept_model(
     path = cached_file(_SCENE_MODELS, label, content)
     if path is None or not path.is_file():
         return None
-    with suppress(SuppleError):
+    with suppress(Exception):  # a damaged file raises nearly anything
         return load_model(path)
     return None
 

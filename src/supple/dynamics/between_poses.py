@@ -43,6 +43,18 @@ class PoseTrack:
         track._slope = track._moved
         return track
 
+    @classmethod
+    def resumed(cls, pose: Floats, root: Floats, slopes: Floats) -> PoseTrack:
+        """Return a track at a pose and root that goes on as the one whose `slopes` these are."""
+        track = cls(pose, root)
+        track._moved, track._slope = slopes.copy()
+        return track
+
+    @property
+    def slopes(self) -> Floats:
+        """The last way, and the slope at its end, (2, s + 6): how it goes on from where it is."""
+        return np.stack([self._moved, self._slope])
+
     def towards(self, pose: Floats, root: Floats, count: int) -> Iterator[tuple[Floats, Floats]]:
         """Yield pose and root at `count` sub-steps, the last one those given, and move on there."""
         turn, rotated = self._turn, np.zeros(3)

@@ -191,7 +191,7 @@ class _FleshOptions:
     ) -> list[BakedMotion]:
         """Build the model where there is none, and play each plan with it."""
         row, building = played_engine(self.live, self.quality), self.building
-        check_unreduced(self.live, row, building, self.simulation)
+        check_unreduced(self.live, self.quality, building, self.simulation)
         kept = list[Checkpoint]() if checkpoints is None else checkpoints
         kind, began = checked_flesh(self.flesh), perf_counter()
         options = _step_options(kind, self.damping, row, building) | self.simulation
@@ -203,11 +203,13 @@ class _FleshOptions:
         built = perf_counter() - began
         # Whoever says how stiff flesh is gets it.
         firms = row.firms and building.get("young") is None and "stiffness" not in options
+        places = _checkpoints(model, plans, options) if self.quality == "final" else []
+        kept += places
         found = []
         for number, plan in enumerate(plans):
             tell = _share(progress, number, plans)
             if self.quality == "final":
-                take, told = _final(model, plan, options, tell, kept)
+                take, told = _final(model, plan, options, tell, places[number])
             else:
                 player_with = partial(_player_with, model, plan, options)
                 take, told = stable_take(player_with, plan.every, tell, firms)[0], {}
@@ -221,12 +223,23 @@ class _FleshOptions:
         return found
 
 
+def _checkpoints(
+    model: CharacterModel, plans: Sequence[BakePlan], options: Mapping[str, Any]
+) -> list[Checkpoint]:
+    """Return the checkpoint of each plan; however many there are, they stay together."""
+    contents = []
+    for plan in plans:
+        steps = plan.start, plan.end, plan.loop, plan.dt, plan.every
+        contents.append(content_of(model, plan.motion, *steps, CONVERGING | dict(options)))
+    return [Checkpoint(content, contents) for content in contents]
+
+
 def _final(
     model: CharacterModel,
     plan: BakePlan,
     options: Mapping[str, Any],
     tell: Progress,
-    kept: list[Checkpoint],
+    kept: Checkpoint,
 ) -> tuple[Take, dict[str, Any]]:
     """Play a plan in final quality; return the take, and what is reported of its convergence."""
     own = CONVERGING | dict(options)
@@ -237,16 +250,14 @@ def _final(
     def player_with(substeps: int) -> Player:
         cut = replace(plan, dt=plan.dt / substeps, every=plan.every * substeps)
         simulator.dt = cut.dt
-        return cut.player(simulator, ahead=True)
+        return cut.player(simulator, ahead=True, multiple=substeps)
 
-    steps = plan.start, plan.end, plan.loop, plan.dt, plan.every
-    kept.append(Checkpoint(content_of(model, plan.motion, *steps, own, factor)))
-    found = final_take(player_with, plan.every, tell, kept[-1])
+    found = final_take(player_with, plan.every, tell, kept)
     return found.result, {
         "substeps": found.substeps,
         "changes": [None if each == np.inf else float(f"{each:.4g}") for each in found.changes],
         "converged": found.done,
-        "unconverged_steps": simulator.unconverged_steps,
+        "unconverged_steps": found.result.unconverged,
     }
 
 
@@ -322,12 +333,14 @@ class BakePlan:
     dt: float
     every: int
 
-    def player(self, simulator: CharacterEngine, *, ahead: bool = False) -> Player:
+    def player(
+        self, simulator: CharacterEngine, *, ahead: bool = False, multiple: int = 1
+    ) -> Player:
         """Return a player of the motion; the simulator's step must be this plan's."""
         if simulator.dt != self.dt:
             raise SuppleError(f"the simulator steps {simulator.dt:g} s; the plan is {self.dt:g} s")
-        part = {"start": self.start, "end": self.end}
-        return Player(simulator, self.motion, loop=self.loop, ahead=ahead, **part)
+        told: dict[str, Any] = {"start": self.start, "end": self.end, "multiple": multiple}
+        return Player(simulator, self.motion, loop=self.loop, ahead=ahead, **told)
 
 
 def bake_plan(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.engines.pose_space.model.fields import ModelFields
 from supple.engines.pose_space.model.flesh_fields import FleshFields
-from supple.engines.pose_space.model.model_tensors import flesh_tensors
+from supple.engines.pose_space.model.model_tensors import flesh_tensors, tensors_of
 from supple.rig.motion.motion import Motion
 from supple.rig.stored.rigs import GIVEN
 from supple.user_cache import cached_file, content_hash, keep, running_cache
@@ -42,10 +44,13 @@ class Checkpoint:
     ----------
     content
         Hash of what the bake depends on; None where that is not known, and nothing is kept.
+    beside
+        Hashes of bakes that belong to the same work: what is kept of them makes no room.
     """
 
-    def __init__(self, content: str | None) -> None:
+    def __init__(self, content: str | None, beside: Sequence[str | None] = ()) -> None:
         self._content, self._cost = content, 0.0
+        self._spared = [cached_file(_KIND, _LABEL, each) for each in beside]
         self._last = perf_counter()
 
     @property
@@ -59,7 +64,9 @@ class Checkpoint:
         if path is None or not path.is_file():
             return None
         with contextlib.suppress(Exception):  # a damaged file raises nearly anything
-            return _KIND.read(path)
+            found = _KIND.read(path)
+            os.utime(path)  # what is gone on with is not the first to go
+            return found
         return None
 
     def offer(self, state: Callable[[], Arrays], *, ended: bool = False) -> None:
@@ -69,7 +76,7 @@ class Checkpoint:
         began = perf_counter()
         wait = AT_ENDS if ended else EVERY
         if began - self._last >= max(wait, RATIO * self._cost):
-            keep(_KIND, _LABEL, state(), self._content)
+            keep(_KIND, _LABEL, state(), self._content, self._spared)
             self._last = perf_counter()
             self._cost = self._last - began
 
@@ -81,7 +88,7 @@ class Checkpoint:
                 path.unlink(missing_ok=True)
 
 
-def content_of(model: Any, motion: Motion, *told: Any) -> str | None:
+def content_of(model: Any, motion: Motion, *told: Any, reduced: bool = False) -> str | None:
     """Hash all that a bake depends on; None for a rig that nobody knows.
 
     Parameters
@@ -92,15 +99,21 @@ def content_of(model: Any, motion: Motion, *told: Any) -> str | None:
         The clip.
     *told
         Plain values: steps, options, and others.
+    reduced
+        Whether its reduction counts too, where it has one.
     """
     if not isinstance(model, FleshFields):
         return None
-    header, arrays = flesh_tensors(model)
+    if reduced and isinstance(model, ModelFields):
+        header, arrays = tensors_of(model)
+    else:
+        header, arrays = flesh_tensors(model)
     if any(part["kind"] == GIVEN for part in header["rigs"]["parts"]):
         return None
     flesh = {name: each for name, each in arrays.items() if not name.startswith("motions.")}
     clip = [motion.times, motion.poses, motion.roots, np.array(motion.cuts, np.int64)]
-    return content_hash(header["rigs"], header["material"], flesh, clip, *told)
+    names = ("rigs", "material", "interpolation", "basis_bits", "regions")
+    return content_hash([header.get(name) for name in names], flesh, clip, *told)
 
 
 def remember_distance(content: str | None, distance: float) -> None:

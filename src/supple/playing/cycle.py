@@ -79,10 +79,16 @@ def steps_of_frames(rate: float, duration: float | None = None) -> tuple[float, 
     return duration / (frames * every), every
 
 
-def once_table(motion: Motion, dt: float, start: float | None, end: float | None) -> StepTable:
-    """Return the steps of a motion from `start` to `end` seconds, by default all of it."""
+def once_table(
+    motion: Motion, dt: float, start: float | None, end: float | None, multiple: int = 1
+) -> StepTable:
+    """Return the steps of a motion from `start` to `end` seconds, by default all of it.
+
+    Their number is a multiple of `multiple`, and rounding is judged by so many steps: a motion
+    whose end was rounded has the same frames however its steps are cut.
+    """
     first, last = checked_span(motion, start, end)
-    count = int(min((last - first) / dt + 1e-6, 2.0**60)) + 1
+    count = multiple * int(min((last - first) / (dt * multiple) + 1e-6, 2.0**60)) + 1
     even = _sampled(motion, first, last, count, 1 / dt)
     return StepTable(even, pose_before(even, 0))
 

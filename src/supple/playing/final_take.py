@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from supple.arrays import Singles
 from supple.dynamics.root_frame import to_world
 from supple.engines.pose_space.model.flesh_fields import FleshFields
-from supple.errors import SolverError, SuppleWarning, warn
+from supple.errors import SolverError, SuppleError, SuppleWarning, warn
 from supple.playing.checkpoint import Checkpoint
 from supple.playing.convergence import Converged, converged
 from supple.playing.player import Player
@@ -79,46 +80,69 @@ class _Levels:
     before: Take | None = None
     warned: list[str] = field(default_factory=list)
     _found: dict[str, NDArray] | None = None
+    _heard: list[warnings.WarningMessage] = field(default_factory=list)
 
     def begin(self) -> tuple[Take | None, int, tuple[float, ...]] | None:
         """Return the level to go on from, as `converged` takes it; None to begin with the first."""
         self._found = self.kept.read()
         if self._found is None:
             return None
-        substeps = int(self._found["substeps"])
-        self.changes = self._found["changes"].tolist()
-        if substeps == 1:
+        try:
+            substeps, changes = int(self._found["substeps"]), self._found["changes"].tolist()
+            if substeps > 1 and "before" in self._found:
+                self.before = self._taken(substeps // 2, self._found["before"])
+        except Exception:  # what cannot be gone on with is no checkpoint
+            self._found = None
             return None
-        if "before" in self._found:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SuppleWarning)
-                self.before = self._take(substeps // 2)
-            self.before.frames = self._found["before"]
-        return self.before, substeps // 2, tuple(self.changes)
+        self.changes = changes
+        return None if substeps == 1 else (self.before, substeps // 2, tuple(changes))
+
+    def _taken(self, substeps: int, frames: NDArray) -> Take:
+        """Return the take of a level whose frames are known."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SuppleWarning)
+            take = self._take(substeps)
+        shape = take.n_frames, *take.player.simulator.model.surface.vertices.shape
+        if frames.shape != shape or not np.isfinite(frames).all():
+            raise SuppleError(f"frames of a checkpoint must be {shape} finite numbers")
+        take.frames = frames
+        return take
 
     def __call__(self, substeps: int) -> Take | None:
         """Return the take with so many sub-steps; None where Newton's method found no solution."""
         take: Take | None = None
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
+            self.warned, self._heard = [], heard
             try:
-                take = self._take(substeps)
-                if self._found is not None:
-                    own = "take."
-                    state = {n[len(own) :]: a for n, a in self._found.items() if n.startswith(own)}
-                    take.resume(state)
-                    self._found = None
+                take = self._begun(substeps)
                 take.recorded()
                 self.kept.offer(lambda: self._state(substeps, take), ended=True)
             except SolverError:
                 take = None
-        ours = [each for each in heard if issubclass(each.category, SuppleWarning)]
-        self.warned = [str(each.message) for each in ours]
+            self.warned = self._said()
         if take is None or self.before is None:
             # `compared` is not asked: there is nothing to compare with.
             self.changes += [] if substeps == 1 else [np.inf]
             self.before = take
         return take
+
+    def _begun(self, substeps: int) -> Take:
+        """Return the take of a level, as far as it was kept."""
+        found, own, self._found = self._found, "take.", None
+        if found is not None:
+            with contextlib.suppress(Exception):  # what cannot be gone on with is no checkpoint
+                take, warned = self._take(substeps), found["warned"].tolist()
+                take.resume({n[len(own) :]: a for n, a in found.items() if n.startswith(own)})
+                self.warned = warned
+                return take
+            self._heard.clear()
+        return self._take(substeps)
+
+    def _said(self) -> list[str]:
+        """Return all warnings of this level, each once."""
+        ours = [each for each in self._heard if issubclass(each.category, SuppleWarning)]
+        return [*dict.fromkeys([*self.warned, *(str(each.message) for each in ours)])]
 
     def _take(self, substeps: int) -> Take:
         def shown(part: float, what: str) -> None:
@@ -136,6 +160,7 @@ class _Levels:
         assert take is not None
         found = {f"take.{name}": array for name, array in take.state().items()}
         found |= {"substeps": np.array(substeps), "changes": np.array(self.changes)}
+        found["warned"] = np.array(self._said(), np.str_)
         if self.before is not None and self.before.frames is not None:
             found["before"] = self.before.frames
         return found

@@ -40,6 +40,9 @@ class Player:
         `FullCharacterSimulator.step` does.
     start, end
         Seconds of the motion; by default all of it.
+    multiple
+        Steps that stand in place of one: a motion that is played once ends with a whole number of
+        times as many, where it would with steps that are not cut.
 
     Attributes
     ----------
@@ -62,6 +65,7 @@ class Player:
         ahead: bool = False,
         start: float | None = None,
         end: float | None = None,
+        multiple: int = 1,
     ) -> None:
         model = getattr(simulator, "model", None)
         if model is None or not hasattr(model, "rig"):
@@ -73,7 +77,7 @@ class Player:
             size = model.surface.size
             self._table = cycle_table(clip, model.rig, size, simulator.dt, start, end)
         else:
-            self._table = once_table(clip, simulator.dt, start, end)
+            self._table = once_table(clip, simulator.dt, start, end, multiple)
         self.motion = self._table.motion
         self.frame, self.cycle = 0, 0
         self._anew = {0, *self.motion.cuts}

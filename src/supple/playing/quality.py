@@ -29,14 +29,17 @@ def played_engine(row: Engine, quality: str) -> Engine:
 
 
 def check_unreduced(
-    live: Engine, row: Engine, building: Mapping[str, Any], simulation: Mapping[str, Any]
+    live: Engine, quality: str, building: Mapping[str, Any], simulation: Mapping[str, Any]
 ) -> None:
-    """Refuse options of an engine that its unreduced form has not."""
-    if row is live:
+    """Refuse options of an engine that a quality has not."""
+    if quality == "live":
         return
+    row = played_engine(live, quality)
     reduced = {*live.build_options} - {*row.build_options}
     if told := [name for name in building if name in reduced]:
         raise SuppleError(f"final reduces nothing; leave out {', '.join(told)}")
+    if "substeps" in simulation:
+        raise SuppleError("final cuts steps until that changes little; leave out substeps")
     live_only = {*live.step_options} - {*row.step_options, "stiffness"}
     if told := [name for name in simulation if name in live_only]:
         raise SuppleError(f"final knows no {', '.join(told)}; leave out, or use live")

@@ -42,8 +42,8 @@ class Take:
         Player, how many of its steps make a frame, and progress.
     steps, times
         Steps made, and seconds of those of each frame.
-    limits
-        Steps in which each limit acted, by its name.
+    limits, unconverged
+        Steps in which each limit acted, by its name, and those that were not solved to the end.
     n_cycles, gap, blended
         Cycles played, distance of the last two as a part of the size, and whether they had to be
         blended.
@@ -64,6 +64,7 @@ class Take:
     steps: int = 0
     times: list[float] = field(default_factory=list)
     limits: dict[str, int] = field(default_factory=dict)
+    unconverged: int = 0
     n_cycles: int = 0
     gap: float | None = None
     blended: bool = False
@@ -73,6 +74,11 @@ class Take:
     at: int = 0
     apart: float = 0.0
     kept: Callable[[Take], None] = lambda take: None
+
+    @property
+    def n_frames(self) -> int:
+        """Number of frames, the first included."""
+        return self.player.n_steps // self.every + 1
 
     @property
     def limited(self) -> float:
@@ -155,8 +161,7 @@ class Take:
         frame[...] = found + kept * (frame - found) if kept else found
 
     def _empty_frames(self) -> Singles:
-        count = self.player.n_steps // self.every + 1
-        return CharacterInputs(self.player.simulator.model).frames(None, count)
+        return CharacterInputs(self.player.simulator.model).frames(None, self.n_frames)
 
     def _steps(self) -> None:
         began = perf_counter()
@@ -165,6 +170,7 @@ class Take:
             done = self.player.step()
             for name in () if done is None else done.limits:
                 self.limits[name] = self.limits.get(name, 0) + 1
+            self.unconverged += not getattr(done, "converged", True)
         self.times.append(perf_counter() - began)
         player = self.player
         self.readings.append(frame_readings(player.simulator, done, player.moved))
@@ -194,7 +200,7 @@ class Take:
         player = self.player
         found: dict[str, Any] = {
             "motion": player.motion.name,
-            "frames": player.n_steps // self.every + 1,
+            "frames": self.n_frames,
             "rate": 1 / (player.simulator.dt * self.every),
             "steps": self.steps,
             "step_ms": round(self.milliseconds, 4),
@@ -211,9 +217,11 @@ class Take:
         """Return all that is left to record depends on, and what is recorded; not the readings."""
         assert self.frames is not None
         gap = np.nan if self.gap is None else self.gap
-        counts = [self.at, self.n_cycles, self.steps, self.blended, self.apart, gap]
+        whole = self.at, self.n_cycles, self.steps, self.unconverged
+        counts = [*whole, self.blended, self.apart, gap]
         recorded = self.frames[: self.at] if self.n_cycles < 2 else self.frames
         own = {"frames": recorded, "counts": np.array(counts, float)}
+        own |= {f"limits.{name}": np.array(count) for name, count in self.limits.items()}
         player = {f"player.{name}": array for name, array in self.player.state().items()}
         return own | player | {"times": np.array(self.times)}
 
@@ -225,8 +233,10 @@ class Take:
         )
         self.frames, recorded = self._empty_frames(), state["frames"]
         self.frames[: len(recorded)] = checked_array("frames", recorded, recorded.shape)
-        at, cycles, steps, blended, self.apart, gap = state["counts"].tolist()
-        self.at, self.n_cycles, self.steps = int(at), int(cycles), int(steps)
+        *whole, blended, self.apart, gap = state["counts"].tolist()
+        self.at, self.n_cycles, self.steps, self.unconverged = map(int, whole)
+        limits = {name: each for name, each in state.items() if name.startswith("limits.")}
+        self.limits = {name.removeprefix("limits."): int(each) for name, each in limits.items()}
         self.blended, self.gap = bool(blended), None if np.isnan(gap) else gap
         self.times = state["times"].tolist()
         self.readings = [{}] * self.at

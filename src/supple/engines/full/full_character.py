@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
-from supple.checks import checked_array, checked_whole_numbers, shown
+from supple.checks import checked_array, checked_number, checked_whole_numbers, shown
 from supple.dynamics.between_poses import PoseTrack
 from supple.dynamics.character_inputs import (
     Before,
@@ -105,9 +105,11 @@ class FullCharacterSimulator(FullBodySimulator):
         if not 1 <= self.substeps <= MOST_SUBSTEPS:
             raise SuppleError(f"substeps must be 1 to {MOST_SUBSTEPS:,}, not {substeps}")
         self.model, self.gravity_mode = model, checked_gravity_mode(gravity_mode)
-        if not acceleration_limit > 0:
+        self._stiffness, self._acceleration_limit = 1.0, np.inf
+        if not (isinstance(acceleration_limit, float) and acceleration_limit == np.inf):
+            self._acceleration_limit = checked_number("acceleration_limit", acceleration_limit)
+        if not self._acceleration_limit > 0:
             raise SuppleError(f"acceleration_limit is {acceleration_limit}; use a positive number")
-        self._stiffness, self._acceleration_limit = 1.0, float(acceleration_limit)
         self._factors: Floats | None = None
         # Pose, root and rest shape that were looked ahead to: the next step goes there.
         self._seen: tuple[Floats, Floats, Floats] | None = None
@@ -256,6 +258,7 @@ class FullCharacterSimulator(FullBodySimulator):
         """Return all that later steps depend on, to the bit; `resume` takes it."""
         found = {name: getattr(self, name).copy() for name in _STATE}
         found["counts"] = np.array([self.time, float(self.unconverged_steps)])
+        found["track"] = self._track.slopes
         if self._before is not None:
             found["before"] = np.stack(self._before)
         return found
@@ -263,6 +266,7 @@ class FullCharacterSimulator(FullBodySimulator):
     def resume(self, state: Mapping[str, ArrayLike]) -> None:
         """Go on from a state that a simulator of the same model and options was in."""
         shapes = {name: getattr(self, name).shape for name in _STATE} | {"counts": (2,)}
+        shapes["track"] = self._track.slopes.shape
         if "before" in state:
             shapes["before"] = (2, *self._u.shape)
         found = {name: checked_array(name, state[name], shape) for name, shape in shapes.items()}
@@ -273,7 +277,7 @@ class FullCharacterSimulator(FullBodySimulator):
             if "before" in found:
                 self._before = found["before"][0].copy(), found["before"][1].copy()
             self.time, self.unconverged_steps = float(found["counts"][0]), int(found["counts"][1])
-            self._track = PoseTrack(self.pose, self.root)
+            self._track = PoseTrack.resumed(self.pose, self.root, found["track"])
             self._follow_material(self.pose)
 
     def run(
