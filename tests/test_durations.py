@@ -40,7 +40,7 @@ def test_what_is_measured_sorts_files_and_marks_what_is_slow(tmp_path: Path):
         item("b.py::test_alone"),
     ]
     mark_slow(items, durations)
-    assert [len(each.marks) for each in items] == [1, 0, 1, 2, 0]
+    assert [len(each.marks) for each in items] == [1, 0, 2, 2, 0]
     longest_first(items, durations)
     files = [each.nodeid.split("::")[0] for each in items]
     assert files == ["b.py", "b.py", "b.py", "a.py", "new.py"]

@@ -19,7 +19,7 @@ __all__ = ["KEPT", "Measured", "longest_first", "mark_slow", "read_durations"]
 KEPT = Path(__file__).resolve().parents[1] / "durations.json"
 #: Seconds, of all cases of a test together, from which it is slow, and long. Shorter ones than the
 #: slow are not kept.
-SLOW, LONG = 0.3, 2.0
+SLOW, LONG = 0.3, 1.0
 #: The part of a file's time in which its tests make what they share.
 SHARED = "shared"
 
