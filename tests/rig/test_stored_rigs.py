@@ -91,7 +91,8 @@ def handle() -> HandleRig:
 
 
 def on_tets(rig: Rig, variant: Any) -> TetRig:
-    poses = rig.rest_pose + 0.1 * RNG.standard_normal((1, len(rig.rest_pose)))
+    own = np.random.default_rng(3)  # the same whichever tests ran before
+    poses = rig.rest_pose + 0.1 * own.standard_normal((1, len(rig.rest_pose)))
     return fit_tet_rig(rig, SURFACE, MESH, poses, variant=variant)
 
 
