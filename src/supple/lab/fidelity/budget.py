@@ -185,7 +185,7 @@ class Budget:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """How the truth was found, and the RMS of its displacement in m."""
+        """Figures of the truth: its sub-steps, its last change, and the RMS displacement in m."""
 
         def made() -> dict[str, Any]:
             true = self.truth
