@@ -293,7 +293,7 @@ ENGINES: dict[str, Engine] = {
             builder="supple.engines.pose_space.build.build:build",
             simulator="supple.engines.pose_space.simulator:PoseSpaceSimulator",
             crowd="supple.engines.pose_space.crowd:Crowd",
-            bake_options={**_QUICK, "modes": 60},
+            bake_options={**_QUICK, "modes": 60, "basis": "shaken"},
             firms=True,
             unreduced="full",
         ),

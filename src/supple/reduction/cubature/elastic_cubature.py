@@ -23,10 +23,12 @@ from supple.reduction.cubature.accuracy import (
     midway_corrections,
     normal_equations,
 )
+from supple.reduction.cubature.condensed import condensed_stiffness, seen_in_basis
 from supple.reduction.cubature.elastic_forces import ElasticProblem, PoseForces
 from supple.reduction.cubature.samples import AMPLITUDE, force_samples, rest_stiffness
 from supple.reduction.cubature.selection import pursue
 from supple.reduction.regions.region import Region
+from supple.reduction.shaking import Shaking
 
 __all__ = ["Between", "ElasticCubature", "elastic_cubature"]
 
@@ -41,6 +43,8 @@ _MOST_SAMPLES = 400
 #: Mixtures of samples for each weight and column that tets are chosen with, and at least so many.
 _MIXTURES_PER_WEIGHT = 8
 _LEAST_MIXTURES = 20
+#: Forces below this part of the largest are those of a body that hardly moves yet.
+LEAST_FORCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +130,7 @@ def elastic_cubature(
     samples: int | None = None,
     amplitude: float = AMPLITUDE,
     stiffnesses: Sequence[Floats] | None = None,
+    shakings: Sequence[Shaking] | None = None,
     seed: int = 0,
     threads: Executor | None = None,
     progress: Progress | None = None,
@@ -163,6 +168,11 @@ def elastic_cubature(
         Largest displacement of a typical sample, as a part of the body's size.
     stiffnesses
         Reduced stiffnesses (r, r) at rest, if known already.
+    shakings
+        Motions of the whole body at the poses, then at those between, to fit forces to in place of
+        random samples: those of the body as it moves, what the basis cannot hold included, not of
+        one that moves in the basis alone, which is stiffer. Every third displacement is kept for
+        the errors on fresh samples.
     seed
         The same seed gives the same bits, whatever the number of threads.
     threads
@@ -180,7 +190,10 @@ def elastic_cubature(
     samples = _sample_count(samples, count, poses[0].rank)
     options = _Options(samples, amplitude, seed, threads, progress or (lambda part, what: None))
     with single_threaded():
-        training = _drawn_training(poses, _checked_stiffnesses(poses, m, stiffnesses), options)
+        if shakings is None:
+            training = _drawn_training(poses, _checked_stiffnesses(poses, m, stiffnesses), options)
+        else:
+            training = _shaken_training(poses, shakings)
         exact = training.stiffnesses if linear == "exact" else None
         tets, totals = _choose_tets(training, exact, count, options)
         options.tell(0.8, "fitting cubature weights")
@@ -229,11 +242,17 @@ class _Blends:
 
 @dataclass(frozen=True, eq=False)
 class _Training:
-    """Poses, then those between, with samples (r, t) and the reduced stiffness (r, r) of each."""
+    """Poses, then those between, with samples (r, t) and the reduced stiffness (r, r) of each.
+
+    `totals` are forces (r, t) there if they are not those of the samples' own displacements, and
+    `fresh` other samples with such forces.
+    """
 
     poses: list[PoseForces]
     drawn: list[Floats]
     stiffnesses: list[Floats]
+    totals: list[Floats] | None = None
+    fresh: list[tuple[Floats, Floats]] | None = None
 
 
 def _drawn_training(
@@ -244,6 +263,21 @@ def _drawn_training(
         _draw(pose, stiffnesses[i], options.samples, options, i) for i, pose in enumerate(poses)
     ]
     return _Training(poses, drawn, stiffnesses)
+
+
+def _shaken_training(poses: list[PoseForces], shakings: Sequence[Shaking]) -> _Training:
+    drawn, totals, fresh, stiffnesses = [], [], [], []
+    for pose, shaking in zip(poses, shakings, strict=True):
+        q, total = seen_in_basis(pose.body, pose.basis, pose.regions, shaking)
+        lengths = np.linalg.norm(total, axis=0)
+        real = lengths > LEAST_FORCE * lengths.max()  # the start of a shaking, from rest
+        q, total = q[:, real], total[:, real]
+        kept = np.arange(q.shape[1]) % 3 == 2
+        drawn.append(np.ascontiguousarray(q[:, ~kept]))
+        totals.append(total[:, ~kept])
+        fresh.append((np.ascontiguousarray(q[:, kept]), total[:, kept]))
+        stiffnesses.append(condensed_stiffness(pose.body, pose.rest, pose.basis, pose.regions))
+    return _Training(poses, drawn, stiffnesses, totals, fresh)
 
 
 def _draw(
@@ -272,7 +306,13 @@ def _choose_tets(
     poses, tell = training.poses, options.tell
     mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // poses[0].rank))
     problem = ElasticProblem(
-        poses, training.drawn, min(options.samples, mixtures), options.seed, exact, tell
+        poses,
+        training.drawn,
+        min(options.samples, mixtures),
+        options.seed,
+        exact,
+        training.totals,
+        tell,
     )
     if count > problem.norms.shape[1]:
         warn(
@@ -331,10 +371,14 @@ def _errors(
     """Return relative errors (2, m + k) of all poses: on the samples of the fit, and on fresh."""
     errors = np.empty((2, len(training.poses)))
     for i, pose in enumerate(training.poses):
-        fresh = _draw(pose, training.stiffnesses[i], max(20, options.samples // 3), options, i, 1)
         weights, delta = blended[i], deltas[i]
+        if training.fresh is None:
+            count = max(20, options.samples // 3)
+            fresh = _draw(pose, training.stiffnesses[i], count, options, i, 1), None
+        else:
+            fresh = training.fresh[i]
         errors[0, i] = cubature_error(pose, tets, training.drawn[i], weights, delta, totals[i])
-        errors[1, i] = cubature_error(pose, tets, fresh, weights, delta)
+        errors[1, i] = cubature_error(pose, tets, fresh[0], weights, delta, fresh[1])
     return errors
 
 

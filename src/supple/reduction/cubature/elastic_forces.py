@@ -229,6 +229,8 @@ class ElasticProblem:
         Of the signs.
     stiffnesses
         (r, r) at rest, when columns are what is left of forces without their linear part.
+    totals
+        (r, t) forces that the tets' should sum up to, if those are not their own at the samples.
     """
 
     def __init__(
@@ -238,6 +240,7 @@ class ElasticProblem:
         mixtures: int,
         seed: int,
         stiffnesses: Sequence[Floats] | None = None,
+        totals: Sequence[Floats] | None = None,
         tell: Callable[[float, str], None] = lambda part, what: None,
     ) -> None:
         self.poses = poses
@@ -253,7 +256,8 @@ class ElasticProblem:
             tell(0.5 * i / len(poses), f"elastic forces of pose {i}")
             linear = None if stiffnesses is None else stiffnesses[i] @ q
             random = np.random.default_rng([seed, i, 2])
-            forces, target, total = self._mixed(pose, q, linear, random, i)
+            given = None if totals is None else totals[i]
+            forces, target, total = self._mixed(pose, q, linear, given, random, i)
             with taking_turns():
                 element_norms(forces, self._basis(i), self.places, self.norms[i])
             self.forces.append(forces)
@@ -270,6 +274,7 @@ class ElasticProblem:
         pose: PoseForces,
         q: Floats,
         linear: Floats | None,
+        given: Floats | None,
         random: np.random.Generator,
         i: int,
     ) -> tuple[Singles, Floats, Floats]:
@@ -280,13 +285,15 @@ class ElasticProblem:
         target = np.zeros((pose.rank, self._mixtures))
         whole = np.empty(q.shape)
         for batch in pose.of_part(WHOLE if linear is None else REMAINDER).batches(q):
-            total = batch.total
-            if linear is not None:
-                total = total + linear[:, batch.samples]
+            left = batch.total
+            if given is not None:
+                left = given[:, batch.samples]
+                left = left if linear is None else left - linear[:, batch.samples]
+            total = left if linear is None else left + linear[:, batch.samples]
             whole[:, batch.samples] = total
             norms = force_norms(total, batch.samples.start, f"pose {i}: ")
             mixing = signs[batch.samples] / norms[:, None]
-            target += batch.total @ mixing
+            target += left @ mixing
             forces += batch.elements.reshape(len(forces), -1) @ mixing
         return forces.reshape(len(pose.tets), 9, -1), target, whole
 

@@ -23,6 +23,7 @@ from supple.engines.pose_space.build.fitted_flesh import (
 )
 from supple.engines.pose_space.build.pose_selection import Poses
 from supple.engines.pose_space.build.reduction_setup import (
+    Basis,
     ReductionSetup,
     choose_regions,
     modes_per_region,
@@ -54,6 +55,7 @@ def build(
     *,
     modes: int | Sequence[int] = 100,
     regions: Regions = "auto",
+    basis: Basis = "modes",
     material: Material | None = None,
     young: ArrayLike | None = None,
     poisson: ArrayLike | None = None,
@@ -86,6 +88,10 @@ def build(
     regions
         Regions that have a basis each (xu2016 §7): handles of bounded biharmonic weights,
         regions, None for one basis of the whole body, ``"auto"`` for handles made from bones.
+    basis
+        ``"modes"``: of each region's modes and derivatives, at every pose (xu2016). ``"shaken"``:
+        one for the whole body of what it does when it is shaken at the poses, and forces that are
+        fitted to the same motions: truer in wild motion, and dearer in a step.
     material, young, poisson
         Material of the flesh, by default `flesh_material` of the body's size; and painted
         constants in place of its own, per surface vertex or tet, in one row or one for each
@@ -129,6 +135,7 @@ def build(
         poses=poses,
         modes=modes,
         regions=regions,
+        basis=basis,
         material=material,
         young=young,
         poisson=poisson,
@@ -160,6 +167,7 @@ class BuildOptions(FleshOptions):
 
     modes: int | Sequence[int]
     regions: Regions
+    basis: Basis
     contacts: ContactKind | None
     obstacles: Sequence[Obstacle]
     elastic_cubature: int | None
@@ -173,6 +181,9 @@ class BuildOptions(FleshOptions):
         if not (self.regions is None or isinstance(self.regions, str | Sequence)):
             wanted = '"auto", handles, regions or None'
             raise SuppleError(f"regions is {shown(self.regions)}; use {wanted}")
+        if not isinstance(self.basis, str) or self.basis not in get_args(Basis):
+            wanted = ", ".join(get_args(Basis))
+            raise SuppleError(f"basis is {shown(self.basis)}; use one of {wanted}")
         _check_contact(self.contacts, self.obstacles)
         for name in ("elastic_cubature", "inertial_cubature"):
             if getattr(self, name) is not None:
@@ -200,13 +211,19 @@ def _built(character: Character, options: BuildOptions, log: BuildLog) -> PoseSp
     with single_threaded(), Workers(options.executor) as workers:
         flesh = FittedFlesh.of(character, options, log)
         with log.stage("regions"):
-            regions = choose_regions(character, flesh.body, options.regions)
+            regions = choose_regions(character, flesh.body, options.regions, options.basis)
             elastic = ElasticBody(flesh.body.mesh, flesh.materials[0])
             modes = modes_per_region(
                 options.modes, regions, lambda: region_sways(elastic, elastic.rest, regions)
             )
         setup = ReductionSetup(
-            character, flesh.body, regions, modes, options.contacts, tuple(options.obstacles)
+            character,
+            flesh.body,
+            regions,
+            modes,
+            options.contacts,
+            tuple(options.obstacles),
+            options.basis,
         )
         at = flesh.poses, flesh.names, flesh.materials
         sampled = SampledPoses(setup, *at, options.interpolation, workers, log)

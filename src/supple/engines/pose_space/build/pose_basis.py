@@ -14,6 +14,7 @@ from supple.checks import checked_array, checked_count, checked_masses, checked_
 from supple.compiled.jit import at_most_threads
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
+from supple.engines.pose_space.build.shaken_basis import turned_shapes
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.linalg.sparse import PrincipalSubmatrix
@@ -38,8 +39,17 @@ from supple.reduction.null_space import (
     null_space,
 )
 from supple.reduction.regions.region import Region
+from supple.reduction.shaking import Shaking, shake
 
-__all__ = ["PoseModel", "PoseTask", "RegionBasis", "pose_basis", "reduce_pose", "region_stiffness"]
+__all__ = [
+    "PoseModel",
+    "PoseTask",
+    "RegionBasis",
+    "pose_basis",
+    "reduce_pose",
+    "region_stiffness",
+    "shake_pose",
+]
 
 
 #: Modes for each vector of the basis; their derivatives are many more.
@@ -284,6 +294,11 @@ class PoseTask:
         Kind of contact constraints, or None to ignore contact.
     obstacles
         Things that the body may rest against.
+    shapes
+        (n, 3, r) columns for all poses, by `shaken_shapes`, of a body that is one region; None for
+        modes and derivatives of this pose.
+    seed
+        Of how the body is shaken here.
     """
 
     name: str
@@ -294,6 +309,8 @@ class PoseTask:
     modes: tuple[int, ...]
     contacts: ContactKind | None = "two-sided"
     obstacles: tuple[Obstacle, ...] = ()
+    shapes: Floats | None = None
+    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,7 +360,11 @@ def _reduced(task: PoseTask) -> PoseModel:
         stiffness = body.stiffness(task.rest, task.rest, out=body.pattern.zeros())
         contacts, rows = _contact_rows(task)
         masses = body.vertex_masses()
-        bases = _region_bases(task, body, stiffness, masses, rows)
+        bases = (
+            _region_bases(task, body, stiffness, masses, rows)
+            if task.shapes is None
+            else (_turned(task, task.shapes, masses, rows),)
+        )
         stiffnesses = tuple(
             region_stiffness(stiffness, region, basis)
             for region, basis in zip(task.regions, bases, strict=True)
@@ -380,6 +401,20 @@ def _region_bases(
             frame, _ = np.linalg.qr(np.hstack([root * together, own]))
             together = frame / np.where(root > 0, root, 1.0)
     return tuple(bases)
+
+
+def _turned(task: PoseTask, shapes: Floats, masses: Floats, rows: sp.csr_array | None) -> Floats:
+    """Return shapes of all poses at this one, where contacts have a say."""
+    (region,) = task.regions
+    inside = _weighted_rows(rows, region, len(masses))
+    allowed = null_space(inside, len(region.vertices))
+    return turned_shapes(task.mesh, task.rest, shapes, region, masses, allowed)
+
+
+def shake_pose(task: PoseTask) -> Shaking | None:
+    """Shake the body at a pose; None where it cannot be."""
+    (region,) = task.regions
+    return shake(ElasticBody(task.mesh, task.material), task.rest, region, seed=task.seed)
 
 
 def region_stiffness(stiffness: sp.csr_array, region: Region, basis: Floats) -> Floats:

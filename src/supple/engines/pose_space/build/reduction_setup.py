@@ -23,7 +23,11 @@ from supple.reduction.regions.region_weights import regions_of
 from supple.rig.character import Character
 from supple.rig.tets.tet_body import TetBody
 
-__all__ = ["ReductionSetup", "choose_regions", "modes_per_region"]
+__all__ = ["Basis", "ReductionSetup", "choose_regions", "modes_per_region"]
+
+#: Of modes and their derivatives at each pose, for each region; or one of what the whole body does
+#: when it is shaken, for all poses.
+Basis = Literal["modes", "shaken"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +42,8 @@ class ReductionSetup:
         Regions that have a basis each, and their numbers of columns.
     contacts, obstacles
         Kind of contact constraints, None to ignore contact, and things to touch beside itself.
+    basis
+        See `Basis`.
     """
 
     character: Character
@@ -46,6 +52,7 @@ class ReductionSetup:
     modes: tuple[int, ...]
     contacts: ContactKind | None
     obstacles: tuple[Obstacle, ...]
+    basis: Basis = "modes"
     _bodies: dict[int, ElasticBody] = field(default_factory=dict, init=False, repr=False)
 
     def task(self, name: str, pose: Floats, material: Material) -> PoseTask:
@@ -73,18 +80,23 @@ def choose_regions(
     character: Character,
     flesh: TetBody,
     regions: Literal["auto"] | Sequence[Handle] | Sequence[Region] | None,
+    basis: Basis = "modes",
 ) -> tuple[Region, ...]:
-    """Return the regions that an option of `build` means."""
+    """Return the regions that an option of `build` means; a shaken body is one."""
     n_vertices = len(flesh.mesh.vertices)
     if len(flesh.fixed) == n_vertices:
         raise SuppleError("every tet vertex is fixed; nothing is left to move")
     if isinstance(regions, str):
         if regions != "auto":
             raise SuppleError(f'regions="{regions}"; use "auto", handles, regions or None')
-        regions = handles_from_bones(
-            character.rig, character.surface, flesh.mesh, fixed=flesh.fixed
+        regions = (
+            handles_from_bones(character.rig, character.surface, flesh.mesh, fixed=flesh.fixed)
+            if basis == "modes"
+            else None
         )
     regions = () if regions is None else regions
+    if basis == "shaken" and len(regions):
+        raise SuppleError('a shaken body has one basis; leave out regions, or use basis="modes"')
     if len(regions) and all(isinstance(region, Region) for region in regions):
         return _checked_regions(regions, n_vertices, flesh)  # type: ignore[arg-type]
     return regions_of(flesh.mesh, regions, flesh.fixed)  # type: ignore[arg-type]

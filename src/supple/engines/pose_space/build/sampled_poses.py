@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
@@ -14,12 +15,19 @@ from supple.elastic.material import Material
 from supple.engines.pose_space.alignment import Variant
 from supple.engines.pose_space.build.aligned_poses import AlignedPoses, align_poses
 from supple.engines.pose_space.build.assessment import Assessment, assess_pose, check_independent
-from supple.engines.pose_space.build.pose_basis import PoseModel, PoseTask, reduce_pose
+from supple.engines.pose_space.build.pose_basis import (
+    PoseModel,
+    PoseTask,
+    reduce_pose,
+    shake_pose,
+)
 from supple.engines.pose_space.build.pose_selection import mid_poses
 from supple.engines.pose_space.build.reduction_setup import ReductionSetup
+from supple.engines.pose_space.build.shaken_basis import shaken_shapes
 from supple.errors import SuppleError, warn
 from supple.mesh.topology import counted
 from supple.reduction.build_log import BuildLog
+from supple.reduction.shaking import Shaking
 from supple.reduction.workers import Workers
 from supple.rig.poses.pose_weights import PoseWeights
 
@@ -100,6 +108,8 @@ class SampledPoses:
         Their aligned bases, after `reduce`.
     midpoints
         Poses between, after `assess`.
+    shapes
+        (n, 3, r) shapes of a body that is shaken, one basis for all poses; None for bases of modes.
     """
 
     aligned: AlignedPoses
@@ -119,6 +129,8 @@ class SampledPoses:
         self.models: list[PoseModel] = []
         self._halved: dict[int, float] = {}  # pose added → worst ratio of the edge it halves
         self.midpoints: list[Midpoint] = []
+        self.shapes: Floats | None = None
+        self._shaken: list[Shaking] = []
         self.weights = self._weights(poses, tuple(names))
         self.mass = setup.elastic(self.materials[:1])[0].vertex_masses()
 
@@ -133,15 +145,44 @@ class SampledPoses:
 
     def reduce(self) -> None:
         """Compute every pose's bases and align them."""
-        tasks = [
-            self.setup.task(name, pose, material)
-            for name, pose, material in zip(
-                self.weights.names, self.weights.poses, self.materials, strict=True
-            )
-        ]
-        with self.log.stage("modes"):
+        if self.setup.basis == "shaken":
+            self._shake()
+        tasks = self._tasks()
+        with self.log.stage("modes" if self.shapes is None else "bases"):
             self.models = self._computed(reduce_pose, tasks)
         self._align()
+
+    def _tasks(self) -> list[PoseTask]:
+        return [
+            replace(self.setup.task(name, pose, material), shapes=self.shapes, seed=seed)
+            for seed, (name, pose, material) in enumerate(
+                zip(self.weights.names, self.weights.poses, self.materials, strict=True)
+            )
+        ]
+
+    def _shake(self) -> None:
+        """Shake the body at all poses, for their basis; where nothing holds it, modes make one."""
+        tasks, (region,), (count,) = self._tasks(), self.setup.regions, self.setup.modes
+        with self.log.stage("shaking"):
+            shaken = self._computed(shake_pose, tasks)
+            found = [each for each in shaken if each is not None]
+            if len(found) == len(tasks) and count <= sum(s.forces.shape[2] for s in found):
+                rests = [task.rest for task in tasks]
+                mesh = self.setup.flesh.mesh
+                self.shapes = shaken_shapes(mesh, rests, found, region, self.mass, count)
+                self._shaken = found
+
+    def shakings(self, between: Sequence[Midpoint]) -> list[Shaking] | None:
+        """Return motions of the body at all poses, then at those between; None without them."""
+        if self.shapes is None:
+            return None
+        known = len(self._shaken)
+        tasks = self._tasks()[known:] + [
+            replace(midpoint.task, seed=self.n_poses + k) for k, midpoint in enumerate(between)
+        ]
+        made = self._computed(shake_pose, tasks)
+        found = [each for each in made if each is not None]
+        return None if len(found) < len(made) else self._shaken + found
 
     def _computed(
         self, function: Callable[[PoseTask], Result], tasks: Sequence[PoseTask]
@@ -228,6 +269,7 @@ class SampledPoses:
         edge = (self.weights.names[ends[0]], self.weights.names[ends[1]])
         material = interpolated_material(self.materials, self.weights(pose))
         task = self.setup.task(f"between {edge[0]} and {edge[1]}", pose, material)
+        task = replace(task, shapes=self.shapes)
         midpoint = Midpoint(ends, edge, pose, task)
         midpoint.halved_from = min(self._halved.get(end, np.inf) for end in ends)
         return midpoint

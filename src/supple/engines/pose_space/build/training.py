@@ -49,6 +49,7 @@ def train_model(
             elastic_count,
             between=between,
             linear="exact",
+            shakings=sampled.shakings(sound),
             seed=seed,
             threads=sampled.workers.threads,
             progress=log.tell,
@@ -108,6 +109,9 @@ def _tried_between(
     """
     if not sound:
         return {"between_poses": None, "retrained": None, "quarter_way": None}
+    if sampled.shapes is not None:  # other samples would tell of another fit
+        worst_error = float(elastic.between_errors.max())
+        return {"between_poses": worst_error, "retrained": None, "quarter_way": None}
     at = int(np.argmax(elastic.between_errors))
     worst, halfway, regions = sound[at], between[at], sampled.setup.regions
     alone = elastic_cubature(
