@@ -95,6 +95,8 @@ def _chosen(
 ) -> dict[str, Any]:
     """Return the builder's options: a scene's own, and before those what was asked for."""
     chosen = source.recipe(engine) | options.building()
+    if source.scene is None and options.regions is None and np.ndim(chosen.get("modes", 0)) == 0:
+        chosen.setdefault("basis", engine_named(engine).bake_options.get("basis", "modes"))
     plan = body_plan_of(source.character, anatomy, chosen.get("tets", TETS))
     if options.ground is not None:
         chosen["obstacles"] = (Plane((0.0, options.ground, 0.0), (0.0, 1.0, 0.0)),)

@@ -179,8 +179,11 @@ class BuildOptions:
     such as Run:12 Idle:0."""
     modes: Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")] = None
     """In all, or for each region."""
+    basis: Literal["shaken", "modes"] | None = None
+    """"shaken": one basis of what the body does when it is shaken, the default for files; "modes":
+    one for each region, of its softest motions."""
     regions: Literal["auto", "none"] | None = None
-    """"auto" follows the bones; "none" is one basis for the whole body."""
+    """Of a basis of modes: "auto" follows the bones; "none" is one for the whole body."""
     tets: int | None = None
     """Number of tetrahedra to fill the character with."""
     anatomy: AnatomyName = None
@@ -219,6 +222,7 @@ class BuildOptions:
         told = {
             "poses": chosen_poses(self.poses),
             "modes": self._modes(),
+            "basis": self.basis,
             "tets": self.tets,
             "free": self.free,
             "elastic_cubature": self.elastic,

@@ -188,6 +188,9 @@ class Engine:
         ``quality="final"``; empty where it has none.
     also_steps
         Engines whose models it steps beside its own.
+    longest_step
+        Longest step of time, in s: characters are stepped at least as often, whatever the frame
+        rate.
     softest
         Least Young's modulus in Pa of flesh that nobody gave one: what carries a load is no softer
         for being small.
@@ -208,6 +211,7 @@ class Engine:
     real_loads: bool = False
     unreduced: str = ""
     also_steps: tuple[str, ...] = ()
+    longest_step: float = 1 / 90
     softest: float = 0.0
     file_format: str = MODEL_FORMAT
 
@@ -296,6 +300,7 @@ ENGINES: dict[str, Engine] = {
             bake_options={**_QUICK, "modes": 60, "basis": "shaken"},
             firms=True,
             unreduced="full",
+            longest_step=1 / 180,
         ),
         Engine(
             "full",

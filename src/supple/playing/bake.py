@@ -90,7 +90,7 @@ def bake(
         ``"firm"``, ``"normal"``, ``"soft"`` or ``"jelly"``: how stiff, and how it is damped; and a
         factor on the damping, 0 for none.
     rate
-        Frames per second. Flesh is stepped at 90 a second or a little more often.
+        Frames per second. Flesh is stepped as often as its engine asks for, or a little more.
     start, end
         Seconds of the motion; by default all of it.
     loop
@@ -126,7 +126,7 @@ def bake(
         the simulation had to begin anew.
     """
     row = _chosen_engine(engine, building.pop("method", None), model)
-    plan = bake_plan(character, motion, rate=rate, start=start, end=end, loop=loop)
+    plan = bake_plan(character, motion, rate=rate, start=start, end=end, loop=loop, engine=row.name)
     said = _FleshOptions(row, quality, flesh, damping, dict(simulation or {}), building)
     return said.baked(character, [plan], model, progress or unreported, checkpoints)[0]
 
@@ -165,7 +165,8 @@ def bake_all(
         raise SuppleError(f"{character.name}: no motion to bake; name one or more")
     plans = []
     for each in (chosen_motion(character, motion) for motion in chosen):
-        plans.append(bake_plan(character, each, rate=rate, loop=loop and each.duration > 0))
+        looped = loop and each.duration > 0
+        plans.append(bake_plan(character, each, rate=rate, loop=looped, engine=row.name))
     said = _FleshOptions(row, quality, flesh, damping, dict(simulation or {}), building)
     return said.baked(character, plans, model, progress or unreported, checkpoints)
 
@@ -351,23 +352,25 @@ def bake_plan(
     start: float | None = None,
     end: float | None = None,
     loop: bool = False,
+    engine: str = FIRST_ENGINE,
 ) -> BakePlan:
     """Plan what `bake` plays, or refuse it before anything is computed; see there."""
     clip = chosen_motion(character, motion)
     first, last = checked_span(clip, start, end)
     if loop and not last > first:
         raise SuppleError(f'motion "{clip.name}" has nothing to loop at {first:.4g} s')
-    dt, every = steps_of_frames(rate, last - first if loop else None)
+    longest = engine_named(engine, "character").longest_step
+    dt, every = steps_of_frames(rate, last - first if loop else None, longest)
     return BakePlan(clip, first, last, bool(loop), dt, every)
 
 
 def bake_simulator(
     model: CharacterModel,
-    dt: float = 1 / 90,
+    dt: float | None = None,
     *,
     flesh: str | Flesh = "normal",
     damping: float = 1.0,
-    engine: str = "pose-space",
+    engine: str = FIRST_ENGINE,
     scaled_loads: bool = SCALED_LOADS,
     **options: Any,
 ) -> Any:
@@ -376,7 +379,7 @@ def bake_simulator(
     Parameters
     ----------
     model, dt
-        As for `supple.Simulator`.
+        As for `supple.Simulator`; by default the engine's longest step.
     flesh, damping, engine
         As for `bake`; the model has its stiffness already.
     scaled_loads
@@ -393,7 +396,7 @@ def bake_simulator(
     if scaled_loads and not row.real_loads:
         usual["gravity"] = (0.0, -scaled_gravity(model.surface.size), 0.0)
     known = {name: value for name, value in usual.items() if name in row.step_options}
-    return row.simulate(model, dt, **(known | options))
+    return row.simulate(model, row.longest_step if dt is None else dt, **(known | options))
 
 
 def _chosen_engine(engine: str | None, method: str | None, model: Any) -> Engine:

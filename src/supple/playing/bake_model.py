@@ -77,7 +77,10 @@ def model_options(
     """
     kind, row = checked_flesh(flesh), engine_named(engine, "character")
     told = {"young": young, "poisson": poisson}
-    options = {**row.bake_options, **building}
+    usual = dict(row.bake_options)
+    if building.get("regions") is not None:  # a basis for each of them
+        usual.pop("basis", None)
+    options = {**usual, **building}
     unsaid = young is None and painted is None and options.get("material") is None
     plan, prepared = None, row.prepared(character, options)
     if options.get("bones") is None and prepared is not None:

@@ -23,8 +23,6 @@ CLOSES = 1e-3
 UPRIGHT = 1e-4
 #: Keys beyond each end of a cycle that its curves see; what is farther away does not matter.
 BEYOND = 12
-#: The longest step of time, in s: flesh is stepped at least as often, whatever the frame rate.
-LONGEST_STEP = 1 / 90
 SLOWEST, FASTEST = 1.0, 1000.0
 
 
@@ -53,7 +51,9 @@ class StepTable:
         return self.motion.n_frames - 1
 
 
-def steps_of_frames(rate: float, duration: float | None = None) -> tuple[float, int]:
+def steps_of_frames(
+    rate: float, duration: float | None = None, longest: float = 1 / 90
+) -> tuple[float, int]:
     """Return the fixed step of time, and how many of them make a frame.
 
     Parameters
@@ -62,6 +62,8 @@ def steps_of_frames(rate: float, duration: float | None = None) -> tuple[float, 
         Frames per second.
     duration
         Of a cycle that must end with a frame, in s: the rate gives way. None for no cycle.
+    longest
+        Longest step in s: flesh is stepped at least as often, whatever the frame rate.
 
     Examples
     --------
@@ -72,7 +74,7 @@ def steps_of_frames(rate: float, duration: float | None = None) -> tuple[float, 
     if not SLOWEST <= rate <= FASTEST:
         raise SuppleError(f"{rate:g} frames per second; use {SLOWEST:g} to {FASTEST:g}")
     # Rounding must not ask for a fourth step where three are just enough.
-    every = int(np.ceil(1 / (LONGEST_STEP * rate) - 1e-9))
+    every = int(np.ceil(1 / (longest * rate) - 1e-9))
     if duration is None:
         return 1 / (rate * every), every
     frames = max(1, round(duration * rate))

@@ -35,8 +35,10 @@ from supple.user_cache import BUILDING, code_hash, content_hash
 
 __all__ = ["BASES", "FINE", "PLAYS", "Budget", "Play"]
 
-#: Steps of a frame at which the step is not what makes the error: a 256th of the live step's.
+#: Steps of a frame at which the step is not what makes the error: a 64th of the live step's.
 FINE = 16
+#: Steps of a frame that are baked.
+LIVE = 2
 #: Frames at which a basis is computed anew.
 SAMPLED = 6
 
@@ -67,7 +69,7 @@ class Play(NamedTuple):
     beside: str = "live"
     options: Mapping[str, Any] = {}
     damping: float = 1.0
-    steps: int = 1
+    steps: int = LIVE
     whole: Literal["", "elastic", "inertial", "both"] = ""
     engine: str = "pose-space"
 
@@ -78,13 +80,13 @@ def _integrators() -> dict[str, Play]:
     for method, short in (("backward-euler", "Euler"), ("bdf2", "BDF2"), ("newmark", "Newmark")):
         for steps in (1, 2, 4):
             options = {"integrator": method}
-            if (method, steps) != (INTEGRATOR, 1):
+            if (method, steps) != (INTEGRATOR, LIVE):
                 about = f"{short}, {steps} step{'s' * (steps > 1)} a frame"
                 found[f"{method} {steps}"] = Play(about, options=options, steps=steps)
             if steps > 1:
                 inner = options | {"substeps": steps}
-                about = f"{short}, {steps} sub-steps"
-                found[f"{method} {steps} inner"] = Play(about, options=inner)
+                about = f"{short}, a step with {steps} sub-steps"
+                found[f"{method} {steps} inner"] = Play(about, options=inner, steps=1)
     return found
 
 
@@ -261,7 +263,8 @@ class Budget:
             exact = {"newton": CONVERGING["newton"], "integrator": INTEGRATOR}
             solved = exact | self._common(play.damping)
             began = process_time()
-            frames, _ = play_finely(row, self.model, self.motion, self.rate, 1, solved)
+            steps = play.steps
+            frames, _ = play_finely(row, self.model, self.motion, self.rate, steps, solved)
             return frames, {}, process_time() - began
         model = self.model
         if play.whole:

@@ -14,7 +14,7 @@ from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.linalg.nnls import nonnegative_fit
 from supple.reduction.cubature.elastic_forces import PoseForces, force_norms, reduced_columns
-from supple.reduction.cubature.force_kernels import REMAINDER, WHOLE
+from supple.reduction.cubature.force_kernels import REMAINDER
 from supple.reduction.regions.region import Region
 
 __all__ = [
@@ -114,18 +114,25 @@ def _checked_samples(samples: ArrayLike, pose: PoseForces) -> Floats:
 
 
 def normal_equations(
-    pose: PoseForces, tets: Ints, q: Floats, stiffness: Floats | None, total: Floats | None = None
+    pose: PoseForces,
+    tets: Ints,
+    q: Floats,
+    stiffness: Floats | None,
+    total: Floats | None = None,
+    beside: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """AᵀA (c, c) and Aᵀb (c,) of eq. 19, summed over chunks of samples.
 
-    `total` (r, t) are the forces of all tets at q, if known already.
+    `total` (r, t) are the forces of all tets at q, if known already, and rows are divided by the
+    norms of those `beside`, by default the same.
     """
     chosen = pose.only(tets)
     total = pose.reduced(q) if total is None else total
-    scale = 1 / force_norms(total)
+    scale = 1 / force_norms(total if beside is None else beside)
     target = (total if stiffness is None else total - stiffness @ q) * scale
     gram, right = np.zeros((len(tets), len(tets))), np.zeros(len(tets))
-    for batch in chosen.of_part(WHOLE if stiffness is None else REMAINDER).batches(q):
+    part = pose.part if stiffness is None else REMAINDER
+    for batch in chosen.of_part(part).batches(q):
         forces = batch.elements * scale[batch.samples]
         columns = reduced_columns(chosen.basis, chosen.regions, chosen.corners, forces)
         gram += columns @ columns.T

@@ -311,7 +311,7 @@ class CharacterSubject(Subject):
     def calmed(self, model: CharacterModel) -> dict[tuple[str, bool], float]:
         """Return how stiff bake would make this motion's flesh with another model; any thread."""
         loop = self.ending == "loop"
-        plan = bake_plan(self.character, self.motion, loop=loop)
+        plan = bake_plan(self.character, self.motion, loop=loop, engine=self._engine.name)
         scaled = self._flesh | {"scaled_loads": True}
         factor = stable_stiffness(model, plan, **scaled) if self._engine.firms else 1.0
         return {(self.motion.name, loop): factor}
@@ -375,7 +375,7 @@ class CharacterSubject(Subject):
         self._follow_player()
 
     def _new_player(self, loop: bool) -> Player:
-        plan = bake_plan(self.character, self.motion, loop=loop)
+        plan = bake_plan(self.character, self.motion, loop=loop, engine=self._engine.name)
         if plan.dt != self.simulator.dt:
             self._step_by(plan.dt)
         which = self.motion.name, loop

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,10 @@ from supple.engines.pose_space.build.pose_basis import (
     pose_basis,
     reduce_pose,
     region_stiffness,
+    shake_pose,
 )
 from supple.engines.pose_space.build.reduction_setup import modes_per_region
+from supple.engines.pose_space.build.shaken_basis import shaken_shapes
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
@@ -76,6 +78,7 @@ class ReducedPoses:
         contacts: ContactKind | None = None,
         obstacles: Sequence[Obstacle] = (),
         recipe: dict[str, Any] | None = None,
+        shaken: int = 0,
     ) -> ReducedPoses:
         """Reduce a body at each of some poses.
 
@@ -97,6 +100,9 @@ class ReducedPoses:
             to touch beside itself.
         recipe
             Options of `pose_basis`, for one region without contacts; a build's own without.
+        shaken
+            Number of poses, the first ones, at which the body is shaken for a basis of all; 0 for
+            bases of modes.
         """
         weights = poses if isinstance(poses, PoseWeights) else PoseWeights(poses)
         still = np.asarray(fixed, np.int64)
@@ -110,10 +116,13 @@ class ReducedPoses:
             PoseTask(name, mesh, each, rest(pose), where, counts, contacts, tuple(obstacles))
             for name, pose, each in zip(weights.names, weights.poses, made_of, strict=True)
         ]
+        mass = ElasticBody(mesh, made_of[0]).vertex_masses()
+        if shaken:
+            shapes = _shaken(tasks[:shaken], mass)
+            tasks = [replace(task, shapes=shapes) for task in tasks]
         models = tuple(
             reduce_pose(task) if recipe is None else _by_recipe(task, recipe) for task in tasks
         )
-        mass = ElasticBody(mesh, made_of[0]).vertex_masses()
         return cls(mesh, rest, models, weights, where, mass)
 
     @classmethod
@@ -141,6 +150,7 @@ class ReducedPoses:
             modes=[basis.shape[3] for basis in model.bases],
             regions=model.regions,
             contacts=contacts,
+            shaken=model.report.get("shaken_poses", 0) if poses is None else 0,
         )
 
     @property
@@ -160,6 +170,17 @@ class ReducedPoses:
                 self.mesh, self.models, self.weights, self.regions, self.mass, variant=variant
             )
         return self._aligned[variant]
+
+
+def _shaken(tasks: Sequence[PoseTask], mass: Floats) -> Floats:
+    """Return the shapes (n, 3, r) of a body that is shaken as a build shakes it."""
+    (region,), (count,) = tasks[0].regions, tasks[0].modes
+    found = [shake_pose(replace(task, seed=seed)) for seed, task in enumerate(tasks)]
+    whole = [each for each in found if each is not None]
+    if len(whole) < len(found):
+        raise SuppleError("the body cannot be shaken at all of these poses; use modes")
+    rests = [task.rest for task in tasks]
+    return shaken_shapes(tasks[0].mesh, rests, whole, region, mass, count)
 
 
 def _by_recipe(task: PoseTask, recipe: dict[str, Any]) -> PoseModel:

@@ -143,6 +143,11 @@ class SampledPoses:
         """Number of poses, m."""
         return self.weights.n_poses
 
+    @property
+    def n_shaken(self) -> int:
+        """Number of poses that the shaken basis is of, the first ones; 0 for bases of modes."""
+        return 0 if self.shapes is None else len(self._shaken)
+
     def reduce(self) -> None:
         """Compute every pose's bases and align them."""
         if self.setup.basis == "shaken":

@@ -238,6 +238,7 @@ def _report(
             "surface_vertices": len(setup.character.surface.vertices),
             "poses": sampled.n_poses,
             "modes": aligned.n_columns,
+            "shaken_poses": sampled.n_shaken,
             "regions": [
                 {"name": region.name, "vertices": len(region.vertices), "modes": count}
                 for region, count in zip(setup.regions, setup.modes, strict=True)

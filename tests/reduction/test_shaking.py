@@ -1,0 +1,146 @@
+"""A body that is shaken: motions for bases, and forces for cubature."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supple.elastic.body import ElasticBody
+from supple.elastic.material import Material
+from supple.engines.pose_space.build.pose_basis import pose_basis
+from supple.engines.pose_space.build.shaken_basis import shaken_shapes
+from supple.mesh.tets import TetMesh
+from supple.reduction.cubature.condensed import condensed_stiffness, seen_in_basis
+from supple.reduction.cubature.elastic_cubature import elastic_cubature
+from supple.reduction.cubature.elastic_forces import PoseForces
+from supple.reduction.cubature.samples import rest_stiffness
+from supple.reduction.regions.region import Region
+from supple.reduction.shaking import Shaking, shake
+from supple.scenes.bodies.beam import beam
+
+
+def bar(size: float = 1.0, young: float = 2e4, density: float = 1000.0) -> ElasticBody:
+    mesh = beam(cells=(8, 2, 2))
+    material = Material("yeoh", young=young, poisson=0.45, density=density)
+    return ElasticBody(TetMesh(size * mesh.vertices, mesh.tets), material)
+
+
+def held(body: ElasticBody) -> Region:
+    x = body.rest[:, 0]
+    return Region.whole(body.n_vertices, np.flatnonzero(x < x.min() + 1e-9))
+
+
+def shaken(body: ElasticBody, seed: int = 0) -> Shaking:
+    found = shake(body, body.rest, held(body), seed=seed)
+    assert found is not None
+    return found
+
+
+def test_bodies_of_any_size_weight_and_stiffness_are_shaken_alike() -> None:
+    small, large = shaken(bar()), shaken(bar(30.0, 7e6, 300.0))
+    np.testing.assert_allclose(
+        large.displacements / 30, small.displacements, atol=1e-5 * abs(small.displacements).max()
+    )
+
+
+def test_a_shaken_body_comes_as_far_as_flesh_does_and_what_is_held_stays() -> None:
+    body = bar()
+    moved = shaken(body).displacements
+    farthest = np.linalg.norm(moved, axis=1).max() / body.mesh.size
+    assert 0.015 < farthest < 0.15
+    still = np.setdiff1d(np.arange(body.n_vertices), held(body).vertices)
+    assert len(still)
+    assert not moved[still].any()
+
+
+def test_forces_of_a_shaking_are_those_at_its_displacements() -> None:
+    body, found = bar(), shaken(bar())
+    at = body.rest + found.displacements[:, :, 40]
+    np.testing.assert_allclose(found.forces[:, :, 40], body.force(at, body.rest), atol=1e-9)
+
+
+def test_the_same_seed_shakes_to_the_same_bits_and_another_otherwise() -> None:
+    one, again, other = shaken(bar()), shaken(bar()), shaken(bar(), seed=1)
+    assert np.array_equal(one.displacements, again.displacements)
+    assert abs(one.displacements - other.displacements).max() > 0.01 * one.displacements.max()
+
+
+def test_a_body_that_nothing_holds_is_not_shaken() -> None:
+    body = bar()
+    assert shake(body, body.rest, Region.whole(body.n_vertices), seed=0) is None
+
+
+def part_outside(basis: np.ndarray, body: ElasticBody, moved: np.ndarray) -> float:
+    """Return the part of displacements (n, 3, t) that a mass-orthonormal basis cannot hold."""
+    root = np.sqrt(np.repeat(body.vertex_masses(), 3))[:, None]
+    frame, all_of_it = root * basis.reshape(len(root), -1), root * moved.reshape(len(root), -1)
+    return float(np.linalg.norm(all_of_it - frame @ (frame.T @ all_of_it))) / float(
+        np.linalg.norm(all_of_it)
+    )
+
+
+def test_a_shaken_basis_holds_more_of_another_shaking_than_modes_of_the_same_number() -> None:
+    body, count = bar(), 5
+    region, mass = held(body), body.vertex_masses()
+    shapes = shaken_shapes(body.mesh, [body.rest], [shaken(body)], region, mass, count)
+    modes = np.zeros_like(shapes)
+    stiffness = body.stiffness(body.rest, body.rest)
+    modes[region.vertices] = pose_basis(body, body.rest, stiffness, mass, region, count).vectors
+    other = shaken(body, seed=5).displacements
+    assert part_outside(shapes, body, other) < 0.8 * part_outside(modes, body, other)
+
+
+class TestCondensed:
+    """Reduced forces of the whole body, not of one that moves in the basis alone."""
+
+    body = bar()
+    region = held(body)
+
+    def basis(self, count: int = 6) -> np.ndarray:
+        mass = self.body.vertex_masses()
+        shapes = shaken_shapes(
+            self.body.mesh, [self.body.rest], [shaken(self.body)], self.region, mass, count
+        )
+        return shapes[self.region.vertices]
+
+    def test_condensed_stiffness_is_nowhere_above_that_in_the_basis(self) -> None:
+        given = self.body, self.body.rest, [self.basis()], [self.region]
+        difference = rest_stiffness(*given) - condensed_stiffness(*given)
+        values = np.linalg.eigvalsh(difference)
+        assert values.min() > -1e-9 * values.max()
+        assert values.max() > 0
+
+    def test_condensed_stiffness_of_modes_is_theirs(self) -> None:
+        stiffness = self.body.stiffness(self.body.rest, self.body.rest)
+        inside = stiffness[self.region.unknowns][:, self.region.unknowns].toarray()
+        root = np.sqrt(np.repeat(self.body.vertex_masses()[self.region.vertices], 3))
+        _, vectors = np.linalg.eigh(inside / np.outer(root, root))
+        modes = (vectors[:, :4] / root[:, None]).reshape(-1, 3, 4)
+        given = self.body, self.body.rest, [modes], [self.region]
+        expected = rest_stiffness(*given)
+        np.testing.assert_allclose(
+            condensed_stiffness(*given), expected, atol=1e-6 * expected.max()
+        )
+
+    def test_displacements_inside_a_basis_are_seen_as_they_are(self) -> None:
+        basis, q = self.basis(), np.random.default_rng(1).normal(size=(6, 5))
+        moved = np.zeros((self.body.n_vertices, 3, 5))
+        moved[self.region.vertices] = basis @ q
+        seen, _ = seen_in_basis(self.body, [basis], [self.region], Shaking(moved, moved))
+        np.testing.assert_allclose(seen, q, atol=1e-9)
+
+    def test_fitted_forces_are_nearer_to_the_bodys_than_those_in_the_basis(self) -> None:
+        basis, motion = self.basis(), shaken(self.body, seed=2)
+        found = elastic_cubature(
+            self.body,
+            [self.body.rest],
+            [[basis]],
+            [self.region],
+            18,
+            linear="exact",
+            shakings=[motion],
+        )
+        q, true = seen_in_basis(self.body, [basis], [self.region], motion)
+        own = PoseForces.of(self.body, self.body.rest, [basis], [self.region]).reduced(q[:, 1:])
+        lengths = np.linalg.norm(true[:, 1:], axis=0)
+        in_basis = np.linalg.norm(own - true[:, 1:], axis=0) / lengths
+        assert found.held_out_error < 0.5 * float(np.sqrt((in_basis**2).mean()))
