@@ -297,7 +297,7 @@ ENGINES: dict[str, Engine] = {
             builder="supple.engines.pose_space.build.build:build",
             simulator="supple.engines.pose_space.simulator:PoseSpaceSimulator",
             crowd="supple.engines.pose_space.crowd:Crowd",
-            bake_options={**_QUICK, "modes": 60, "basis": "shaken"},
+            bake_options={**_QUICK, "modes": 100, "basis": "shaken"},
             firms=True,
             unreduced="full",
             longest_step=1 / 180,
@@ -311,6 +311,7 @@ ENGINES: dict[str, Engine] = {
             simulator="supple.engines.full.full_character:FullCharacterSimulator",
             bake_options=_QUICK,
             unreduced="full",
+            longest_step=1 / 180,
             also_steps=(FIRST_ENGINE,),
         ),
         Engine(

@@ -11,7 +11,7 @@ from supple.checks import checked_number
 from supple.dynamics.between_poses import pose_before
 from supple.errors import SuppleError, warn
 from supple.maths.rotations import exponential, from_matrix, logarithm, to_matrix
-from supple.rig.motion.motion import LARGEST_MOTION, Motion
+from supple.rig.motion.motion import LARGEST_MOTION, Motion, whole_steps
 from supple.rig.protocol import Rig
 
 __all__ = ["StepTable", "checked_span", "cycle_table", "once_table", "steps_of_frames"]
@@ -90,7 +90,7 @@ def once_table(
     whose end was rounded has the same frames however its steps are cut.
     """
     first, last = checked_span(motion, start, end)
-    count = multiple * int(min((last - first) / (dt * multiple) + 1e-6, 2.0**60)) + 1
+    count = multiple * whole_steps(first, last, 1 / (dt * multiple)) + 1
     even = _sampled(motion, first, last, count, 1 / dt)
     return StepTable(even, pose_before(even, 0))
 

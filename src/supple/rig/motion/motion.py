@@ -23,15 +23,33 @@ from supple.maths.rotations import (
     to_matrix,
 )
 
-__all__ = ["Motion"]
+__all__ = ["Motion", "whole_steps"]
 
 
 #: Keys nearer than this are a fault of the file, and slopes between them are noise.
 SHORTEST_GAP = 1e-6
 #: How far a root's rotation may be from one: files keep float32.
 RIGID = 1e-4
+#: Times of files are single: so much of a time may be lost in them.
+SINGLE = 2.0**-23
 #: A resampled motion takes no more memory than this.
 LARGEST_MOTION = 4 * 2**30
+
+
+def whole_steps(first: float, last: float, rate: float) -> int:
+    """Return the number of whole steps from `first` to `last` seconds, at so many a second.
+
+    An end that a file rounded to single precision is where it was meant to be: the last frame of
+    every second clip would be lost otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> whole_steps(0.0, float(np.float32(1.9)), 30.0)  # 1.89999998
+    57
+    """
+    rounded = 1e-6 + SINGLE * max(abs(first), abs(last)) * rate
+    return int(min((last - first) * rate + min(rounded, 0.01), 2.0**60))
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -187,7 +205,7 @@ class Motion:
         smooth = checked_number("smoothing of a motion", smooth)
         if not rate > 0:
             raise SuppleError(f"a motion cannot be resampled at {rate} keys per second")
-        count = int(min(self.duration * rate + 1e-6, 2.0**60)) + 1
+        count = whole_steps(self.times[0], self.times[-1], rate) + 1
         if count * 8 * (self.poses.shape[1] + 16) > LARGEST_MOTION or rate * SHORTEST_GAP > 0.5:
             raise SuppleError(f"{self!r} at {rate:g} keys per second is too long; lower the rate")
         times = np.minimum(self.times[0] + np.arange(count) / rate, self.times[-1])
