@@ -182,7 +182,7 @@ def elastic_cubature(
     with single_threaded():
         training = _drawn_training(poses, _checked_stiffnesses(poses, m, stiffnesses), options)
         exact = training.stiffnesses if linear == "exact" else None
-        tets, totals = _choose_tets(training, exact, count, options)
+        tets, totals = _choose_tets(training, exact, count, blends.shares, options)
         options.tell(0.8, "fitting cubature weights")
         weights = _fit_poses(training, exact, tets, totals, blends.shares)
         blended = np.maximum(blends.shares @ weights, 0.0)
@@ -263,7 +263,11 @@ def _draw(
 
 
 def _choose_tets(
-    training: _Training, exact: list[Floats] | None, count: int, options: _Options
+    training: _Training,
+    exact: list[Floats] | None,
+    count: int,
+    shares: Floats,
+    options: _Options,
 ) -> tuple[Ints, list[Floats]]:
     """Choose the tets; also return the forces (r, t) of all samples at every pose (eq. 17–18).
 
@@ -280,7 +284,8 @@ def _choose_tets(
             "region; all are used"
         )
     tell(0.5, "choosing cubature tets")
-    return poses[0].tets[pursue(problem, count, threads=options.threads)], problem.totals
+    chosen = pursue(problem, count, threads=options.threads, shares=shares)
+    return poses[0].tets[chosen], problem.totals
 
 
 def _fit_poses(

@@ -7,6 +7,13 @@ from the start, as they will be at run time (eq. 19); more columns than wanted c
 any goes; and those go first whose removal costs least once the others have adapted, instead of
 those with small weights. On the published characters the surplus and the exchange left between a
 half and a tenth of the training error that columns let in once, and never dropped, had.
+
+Columns go one after another, each counted as missed before the next goes: tets of a region with one
+column of the basis span two numbers, and all of them used to go at once, as none alone was missed.
+Targets between poses see blends of the poses' weights, and columns are chosen for that: chosen
+as if they had weights of their own, they served every target and no blend. On a rat with columns
+shared unevenly, 60, 90, 120 and 180 tets left 0.028, 0.020, 0.053 and 0.062 of the forces; now
+0.030, 0.019, 0.010 and 0.006.
 """
 
 from __future__ import annotations
@@ -19,7 +26,7 @@ import numpy as np
 
 from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled
-from supple.linalg.nnls import nonnegative_fit, removal_costs
+from supple.linalg.nnls import joint_fit, least_missed, nonnegative_fit
 
 __all__ = ["CubatureProblem", "Support", "pursue"]
 
@@ -32,6 +39,8 @@ ROUNDS = 2
 #: Part of the wanted number that comes in, and of those there that goes, between two fits.
 _BATCH = 1 / 6
 _DROP = 0.1
+#: Relative change of blended weights that ends a fit while columns are still chosen.
+_CHANGE = 0.03
 
 
 class CubatureProblem(Protocol):
@@ -57,17 +66,37 @@ class CubatureProblem(Protocol):
 
 
 class Support:
-    """The columns in use: their entries, Gram matrices and weights at every pose."""
+    """The columns in use: their entries, Gram matrices and weights for every target.
 
-    def __init__(self, problem: CubatureProblem, threads: Executor | None = None) -> None:
+    Parameters
+    ----------
+    problem
+        Columns and targets.
+    threads
+        Work on targets beside each other.
+    shares
+        (targets, m) parts of the weights of m poses that each target sees, the identity for the
+        first m; by default every target has weights of its own.
+    """
+
+    def __init__(
+        self,
+        problem: CubatureProblem,
+        threads: Executor | None = None,
+        shares: Floats | None = None,
+    ) -> None:
         self.problem = problem
         self._each = map if threads is None else threads.map
         self.chosen = np.empty(0, np.int64)
         targets = [target.ravel() for target in problem.targets]
+        blended = shares is not None and shares.shape[1] < len(targets)
+        self._shares = shares if blended else None
         self.columns = [np.empty((0, len(target))) for target in targets]
         self.grams = [np.empty((0, 0)) for _ in targets]
         self.rights = [np.empty(0) for _ in targets]
         self.weights = [np.empty(0) for _ in targets]
+        #: (m, c) weights of the poses, where targets see blends of them.
+        self._own = np.empty((0 if self._shares is None else self._shares.shape[1], 0))
 
     def add(self, new: Ints) -> None:
         """Let more columns in, and fit."""
@@ -84,6 +113,7 @@ class Support:
 
         self._at_poses(at_pose)
         self.chosen = np.append(self.chosen, new)
+        self._fit_blends(added=len(new))
 
     def keep(self, which: Ints) -> None:
         """Drop all columns but these, given by their place in `chosen`, and fit."""
@@ -96,6 +126,7 @@ class Support:
 
         self._at_poses(at_pose)
         self.chosen = self.chosen[which]
+        self._fit_blends(kept=which)
 
     def residual(self, pose: int) -> Floats:
         """Return the part of the target that the columns leave."""
@@ -106,16 +137,22 @@ class Support:
         """Sum over poses of the squared residuals."""
         return float(sum((self.residual(i) ** 2).sum() for i in range(len(self.grams))))
 
-    def costs(self) -> Floats:
-        """Return the cost of each column's removal (c,), summed over poses."""
-        return np.sum(list(self._each(removal_costs, self.grams, self.weights)), axis=0)
-
     def _at_poses(self, work: Callable[[int], None]) -> None:
         for _ in self._each(work, range(len(self.grams))):
             pass
 
     def _fit(self, i: int, positive: Bools) -> None:
-        self.weights[i] = nonnegative_fit(self.grams[i], self.rights[i], positive)
+        if self._shares is None:
+            self.weights[i] = nonnegative_fit(self.grams[i], self.rights[i], positive)
+
+    def _fit_blends(self, added: int = 0, kept: Ints | slice = slice(None)) -> None:
+        """Fit weights of all poses together, beginning with those of the last fit."""
+        if self._shares is None:
+            return
+        start = np.pad(self._own[:, kept], ((0, 0), (0, added)))
+        known = start if start.any() else None
+        self._own = joint_fit(self.grams, self.rights, self._shares, known, _CHANGE)
+        self.weights = list(np.maximum(self._shares @ self._own, 0.0))
 
 
 def pursue(
@@ -126,17 +163,18 @@ def pursue(
     exchange: float = EXCHANGE,
     rounds: int = ROUNDS,
     threads: Executor | None = None,
+    shares: Floats | None = None,
 ) -> Ints:
     """Choose at most `count` columns, ascending, that fit the targets of all poses well.
 
     Columns that are zero at every pose are never chosen, so there may be fewer. Poses are worked
-    on beside each other if there are `threads`.
+    on beside each other if there are `threads`; targets see weights as `shares` say (`Support`).
     """
     usable = int((problem.norms > 0).any(axis=0).sum())
     count = min(count, usable)
     if count == usable:
         return np.flatnonzero((problem.norms > 0).any(axis=0))
-    support = Support(problem, threads)
+    support = Support(problem, threads, shares)
     best, least = support.chosen, np.inf
     for round_number in range(1 + rounds):
         extra = surplus if round_number == 0 else exchange
@@ -198,5 +236,5 @@ def _shrink(support: Support, count: int) -> None:
     while len(support.chosen) > count:
         here = len(support.chosen)
         drop = min(here - count, max(1, round(_DROP * here)))
-        order = np.argsort(support.costs(), kind="stable")
-        support.keep(np.sort(order[drop:]))
+        gone = least_missed(support.grams, support.weights, drop)
+        support.keep(np.delete(np.arange(here), gone))
